@@ -1,0 +1,63 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"golang.org/x/sys/unix"
+)
+
+// An os.File would be opened non-blocking and pollable, and a write that the
+// kernel answers with EAGAIN (memory.reclaim) would then park for ever; and
+// os.WriteFile adds O_CREATE, which turns the ENOENT of a missing interface file
+// into EACCES. Hence the raw calls.
+
+func openRetry(dir int, name string, flags int) (int, error) {
+	for {
+		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+		if err != unix.EINTR {
+			return fd, err
+		}
+	}
+}
+
+func openDir(dir int, name string) (int, error) {
+	return openRetry(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
+func readFile(dir int, name string) ([]byte, error) {
+	fd, err := openRetry(dir, name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	buf := make([]byte, 0, 1024)
+	for {
+		if len(buf) == cap(buf) {
+			buf = append(buf, 0)[:len(buf)]
+		}
+		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return nil, err
+		case n == 0:
+			return buf, nil
+		default:
+			buf = buf[:len(buf)+n]
+		}
+	}
+}
+
+func writeFile(dir int, name, value string) error {
+	fd, err := openRetry(dir, name, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	for {
+		_, err = unix.Write(fd, []byte(value))
+		if err != unix.EINTR {
+			return err
+		}
+	}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+// Package cgroup is one cgroup v2 directory, held by descriptor.
+//
+// Everything is done relative to the descriptor, so that a directory which was
+// removed and made again under the same name is never touched by mistake; the
+// path is kept for messages alone. The package knows neither systemd nor what a
+// group is for, sends no signal, and never writes cgroup.subtree_control.
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// Group is one open cgroup v2 directory. The zero value is not usable.
+type Group struct {
+	fd   int
+	path string
+}
+
+// Open opens the existing cgroup directory at path. It refuses what is not on a
+// cgroup2 file system: on a cgroup v1 host /sys/fs/cgroup is a tmpfs, where making
+// directories and writing files seems to work and contains nothing.
+func Open(path string) (*Group, error) {
+	fd, err := openDir(unix.AT_FDCWD, path)
+	if err != nil {
+		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
+	}
+	return checked(fd, path)
+}
+
+// FromFD takes over a descriptor of a cgroup directory, e.g. one that was
+// inherited.
+func FromFD(fd int, path string) (*Group, error) {
+	return checked(fd, path)
+}
+
+func checked(fd int, path string) (*Group, error) {
+	if err := checkMagic(fd); err != nil {
+		_ = unix.Close(fd) // the error that matters is the one we return
+		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
+	}
+	return &Group{fd: fd, path: path}, nil
+}
+
+func checkMagic(fd int) error {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(fd, &st); err != nil {
+		return err
+	}
+	if st.Type != unix.CGROUP2_SUPER_MAGIC {
+		return &UnsupportedError{Feature: "cgroup v2 at this place", MinVersion: "a cgroup2 mount"}
+	}
+	return nil
+}
+
+// FD is the directory's descriptor; it stays the Group's own.
+func (g *Group) FD() int { return g.fd }
+
+// Path is where the directory was when it was opened.
+func (g *Group) Path() string { return g.path }
+
+// Close closes the descriptor and leaves the directory alone.
+func (g *Group) Close() error { return unix.Close(g.fd) }
+
+// Mkdir makes and opens the directory name below g. It fails with fs.ErrExist
+// where it is there already: a group is never adopted, because on newer kernels
+// (6.18) whatever is cloned into a group that was killed once is killed at birth.
+func (g *Group) Mkdir(name string, mode uint32) (*Group, error) {
+	if err := unix.Mkdirat(g.fd, name, mode); err != nil {
+		return nil, fmt.Errorf("create cgroup %q: %w", path.Join(g.path, name), err)
+	}
+	return g.Child(name)
+}
+
+// MkdirOpen opens the directory name below g, making it where it is missing. It
+// is for the shared levels above the groups.
+func (g *Group) MkdirOpen(name string, mode uint32) (*Group, error) {
+	child, err := g.Child(name)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return child, err
+	}
+	child, err = g.Mkdir(name, mode)
+	if errors.Is(err, fs.ErrExist) { // someone was faster
+		return g.Child(name)
+	}
+	return child, err
+}
+
+// Child opens the existing directory name below g.
+func (g *Group) Child(name string) (*Group, error) {
+	full := path.Join(g.path, name)
+	fd, err := openDir(g.fd, name)
+	if err != nil {
+		return nil, fmt.Errorf("open cgroup %q: %w", full, err)
+	}
+	return &Group{fd: fd, path: full}, nil
+}
+
+// Read returns the content of one of the group's files.
+func (g *Group) Read(file string) ([]byte, error) {
+	b, err := readFile(g.fd, file)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", path.Join(g.path, file), err)
+	}
+	return b, nil
+}
+
+// Write writes value to one of the group's files with a single write(2).
+func (g *Group) Write(file, value string) error {
+	if err := writeFile(g.fd, file, value); err != nil {
+		return fmt.Errorf("write %q to %s: %w", value, path.Join(g.path, file), err)
+	}
+	return nil
+}
+
+// OpenProcs opens cgroup.procs for writing: who writes "0" to it moves itself in.
+func (g *Group) OpenProcs() (int, error) {
+	fd, err := openRetry(g.fd, "cgroup.procs", unix.O_WRONLY)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, "cgroup.procs"), err)
+	}
+	return fd, nil
+}
+
+// UnsupportedError says that the running kernel or host lacks something.
+type UnsupportedError struct {
+	Feature    string
+	MinVersion string
+}
+
+func (e *UnsupportedError) Error() string {
+	return fmt.Sprintf("%s not supported (requires %s)", e.Feature, e.MinVersion)
+}
+
+// Is makes the error match errors.ErrUnsupported.
+func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
+
+// Parent opens the directory above g.
+func (g *Group) Parent() (*Group, error) {
+	fd, err := openDir(g.fd, "..")
+	if err != nil {
+		return nil, fmt.Errorf("open the cgroup above %q: %w", g.path, err)
+	}
+	return &Group{fd: fd, path: path.Dir(g.path)}, nil
+}

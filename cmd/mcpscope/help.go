@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+	"strings"
+)
+
+const helpUsage = `Usage: mcpscope help [COMMAND]
+
+Explains mcpscope, or one command.
+`
+
+const versionUsage = `Usage: mcpscope version
+
+Prints the version, and what it was built with.
+`
+
+func helpCommand(args []string, io stdio) int {
+	if len(args) == 0 {
+		fmt.Fprint(io.out, overview())
+		return exitOK
+	}
+	for _, c := range commands() {
+		if c.name == args[0] && !c.hidden {
+			fmt.Fprint(io.out, c.usage)
+			return exitOK
+		}
+	}
+	if isHelp(args[0]) {
+		fmt.Fprint(io.out, helpUsage)
+		return exitOK
+	}
+	fmt.Fprintf(io.err, "mcpscope: help: unknown command %q\nmcpscope: hint: mcpscope help\n", args[0])
+	return exitUsage
+}
+
+func overview() string {
+	var b strings.Builder
+	b.WriteString("mcpscope runs each MCP server in a control group of its own, and leaves nothing of it behind.\n\n")
+	b.WriteString("Usage: mcpscope COMMAND [ARG…]\n\n")
+	for _, c := range commands() {
+		if !c.hidden {
+			fmt.Fprintf(&b, "  %-12s %s\n", c.name, c.summary)
+		}
+	}
+	b.WriteString("\nPut it in front of a server's command: mcpscope run -- npx -y @modelcontextprotocol/server-everything\n")
+	b.WriteString("mcpscope help COMMAND says more.\n")
+	return b.String()
+}
+
+// version is set by the linker for a release (-X main.version=…).
+var version = ""
+
+func versionCommand(args []string, io stdio) int {
+	if stop, status := noOperands(args, "version", versionUsage, io); stop {
+		return status
+	}
+	fmt.Fprintf(io.out, "mcpscope %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return exitOK
+}
+
+func versionString() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
+		return info.Main.Version
+	}
+	return "devel"
+}

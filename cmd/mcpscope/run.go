@@ -1,0 +1,200 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/inherit"
+	"github.com/mcpscope/mcpscope/name"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+const runUsage = `Usage: mcpscope run [flags] [--] COMMAND [ARG…]
+
+Runs COMMAND, an MCP server, in a control group of its own. When it returns, or was
+killed, nothing that COMMAND started is left. stdin, stdout and stderr are
+COMMAND's own.
+
+  --name NAME              what to call the server (default: made from COMMAND)
+  --backend auto|cgroup    where the group comes from (default auto)
+  --eof-grace D            from the end of stdin to SIGTERM (default 1.2s)
+  --term-grace D           from SIGTERM to SIGKILL (default 1s)
+  --on-client-death stop|ignore
+                           what to do when the client dies (default stop)
+  --report PATH|fd:N       at the end, append one line of JSON: why it ended, what it
+                           cost, who had to be killed
+  -q                       print nothing, not even why mcpscope itself failed
+  -v                       print notes, e.g. who had to be killed, on stderr
+
+D is a duration like 1.2s or 500ms, 0, or infinity. Each flag can be set in the
+environment too (--eof-grace as MCPSCOPE_EOF_GRACE, -q as MCPSCOPE_QUIET=1, -v as
+MCPSCOPE_VERBOSE=1); these variables are not passed on. COMMAND finds the id of its
+group in MCPSCOPE_ID.
+
+The exit status is COMMAND's, or its signal; 125 if mcpscope itself failed, 126 if
+COMMAND can't be executed, 127 if there is none.
+`
+
+// invocation is one `run`, before anything is done.
+type invocation struct {
+	flags   runFlags
+	server  *scope.Server
+	verbose bool
+	quiet   bool
+	io      stdio
+}
+
+func runCommand(args []string, io stdio) int {
+	v := &invocation{io: io}
+	foreign := openDescriptors()
+	operands, help, err := v.flags.parse(args)
+	if help {
+		fmt.Fprint(io.out, runUsage)
+		return exitOK
+	}
+	v.quiet, v.verbose = v.flags.quiet, v.flags.verbose
+	if err != nil {
+		return v.fail(exitOwnFailure, "run: "+err.Error(), "mcpscope help run")
+	}
+	if len(operands) == 0 {
+		return v.fail(exitOwnFailure, "run: no command given", "mcpscope run -- COMMAND [ARG…]")
+	}
+	if status := v.prepare(operands, foreign); status != exitOK {
+		return status
+	}
+	outcome, err := v.server.Run()
+	return v.finish(outcome, err)
+}
+
+// prepare fills in the server; the status is exitOK if nothing is in its way.
+func (v *invocation) prepare(operands []string, foreign []int) int {
+	f := &v.flags
+	file, err := scope.Lookup(operands[0], searchPath())
+	if err != nil {
+		return v.failCommand(operands, err)
+	}
+	if f.name == "" {
+		f.name = name.Derive(operands)
+	}
+	limit, err := inherit.NoFile()
+	if err != nil {
+		return v.failRun(err)
+	}
+	report, err := openReport(f.report)
+	if err != nil {
+		return v.fail(exitOwnFailure, fmt.Sprintf("cannot open the report: %v", err), "--report takes a path or fd:N")
+	}
+	v.server = &scope.Server{
+		Name: f.name, Path: file, Argv: operands, Env: serverEnvironment(), Policy: f.policy,
+		Backend: f.backend, Report: report, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
+	}
+	return exitOK
+}
+
+func searchPath() string {
+	if path, set := os.LookupEnv("PATH"); set {
+		return path
+	}
+	return "/bin:/usr/bin" // as execvp(3)
+}
+
+// finish turns the outcome into the way in which we end.
+func (v *invocation) finish(o scope.Outcome, err error) int {
+	if v.verbose {
+		for _, n := range o.Notes {
+			fmt.Fprintf(v.io.err, "mcpscope: note: %s\n", n)
+		}
+	}
+	var command *scope.CommandError
+	switch {
+	case errors.As(err, &command):
+		return v.failCommand(v.server.Argv, err)
+	case err != nil:
+		return v.failRun(err)
+	case len(o.Stuck) > 0:
+		status := v.fail(exitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
+			"it ends when that sleep does; the supervisor waits for it")
+		if !o.Known {
+			return status
+		}
+	case !o.Known:
+		return v.fail(exitOwnFailure, fmt.Sprintf("cannot tell how %q ended", v.server.Name), "")
+	}
+	if o.Status.Signaled() {
+		return endBySignal(o.Status.Signal())
+	}
+	return o.Status.ExitStatus()
+}
+
+func (v *invocation) failCommand(argv []string, err error) int {
+	status, hint := exitNotRunnable, ""
+	var command *scope.CommandError
+	if errors.As(err, &command) && command.NotFound() {
+		status = exitNotFound
+		if strings.Contains(argv[0], " ") {
+			hint = "a command and its arguments are separate words: mcpscope run -- " + argv[0]
+		}
+	}
+	return v.fail(status, fmt.Sprintf("cannot run %q: %v", argv[0], reason(err)), hint)
+}
+
+// reason is the last error of the chain: the file's name has been said.
+func reason(err error) error {
+	var errno unix.Errno
+	if errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+func (v *invocation) failRun(err error) int {
+	return v.fail(exitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.flags.name, err), hint(err))
+}
+
+// hint is what to do about an error, where we know.
+func hint(err error) string {
+	var unsupported *cgroup.UnsupportedError
+	switch {
+	case errors.As(err, &unsupported):
+		return "it takes " + unsupported.MinVersion
+	case errors.Is(err, unix.EROFS):
+		return "mount /sys/fs/cgroup read-write (docker: --cgroupns=private with a writable cgroup, podman: --systemd=always)"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		return "the cgroup backend needs root"
+	case errors.Is(err, unix.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case errors.Is(err, unix.EAGAIN):
+		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
+	}
+	return ""
+}
+
+// fail prints one line, and one more if there is a hint.
+func (v *invocation) fail(status int, text, hint string) int {
+	if v.quiet {
+		return status
+	}
+	text = "mcpscope: " + oneLine(text) + "\n"
+	if hint != "" {
+		text += "mcpscope: hint: " + oneLine(hint) + "\n"
+	}
+	fmt.Fprint(v.io.err, text) // one write: several servers may share this stderr
+	return status
+}
+
+// oneLine keeps what came from outside from writing to the terminal as it likes.
+func oneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
+			return '?'
+		}
+		return r
+	}, s)
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package freeze
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+)
+
+// batch is how many pidfds are open at a time: a group can have more members than
+// we may have descriptors.
+const batch = 128
+
+// Signal sends the signals, in this order, to every member once, and returns the
+// pids that it reached. A member that is forked meanwhile is not chased: the
+// commands that a server starts to clean up after itself must not be asked to end.
+func Signal(g *cgroup.Group, sigs ...unix.Signal) ([]int, error) {
+	pids, err := g.Members()
+	slices.Sort(pids)
+	pids = slices.Compact(pids)
+	var reached []int
+	for part := range slices.Chunk(pids, batch) {
+		var some []int
+		some, err = signalSome(g, part, sigs)
+		reached = append(reached, some...)
+	}
+	return reached, err
+}
+
+// signalSome is safe against reuse of pids: a pidfd is opened for each pid that
+// was listed, and used only if the group lists the pid once more after that. If
+// the pid was reused before the pidfd was opened, the second list lacks it; if
+// after, the pidfd refers to the dead member and reaches nobody.
+func signalSome(g *cgroup.Group, pids []int, sigs []unix.Signal) ([]int, error) {
+	fds := make(map[int]int, len(pids))
+	defer func() {
+		for _, fd := range fds {
+			_ = unix.Close(fd) // a pidfd has nothing to flush
+		}
+	}()
+	for _, pid := range pids {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			fds[pid] = fd
+		}
+	}
+	again, err := g.Members()
+	slices.Sort(again)
+	var reached []int
+	for _, pid := range pids {
+		fd, open := fds[pid]
+		_, member := slices.BinarySearch(again, pid)
+		if open && member && send(fd, sigs) {
+			reached = append(reached, pid)
+		}
+	}
+	return reached, err
+}
+
+// send is best effort: EPERM for a setuid member of a user's group (cgroup.kill
+// needs no permission on the process), ESRCH for one that has gone.
+func send(pidfd int, sigs []unix.Signal) bool {
+	sent := false
+	for _, sig := range sigs {
+		sent = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || sent
+	}
+	return sent
+}

@@ -1,0 +1,123 @@
+// Package name says what a server is called: by whom the user runs it
+// ([Derive]), whether a given name is one ([Check]), and how it looks in the
+// name of a directory or unit ([Dir]).
+//
+// A name is for people: non-empty text of one line that can't act on a
+// terminal. That holds for whatever Derive returns, from any command line, and
+// Dir's results stand in any path or unit name. Derive takes its words from
+// where the programs that it knows expect a program, a file, a package or an
+// image, and steps over variables, code and the values of other flags: a key or
+// a token that a command line holds is not to end up in a list of servers.
+//
+// A name identifies nothing: two servers may share one, and callers add an id.
+// The package knows no file system, no environment and no PATH, so it names
+// what the command line says and not what will run.
+package name
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxLen is how many bytes a name may have.
+const MaxLen = 4096
+
+// Check returns nil for a name, and else what is wrong with it and where.
+func Check(name string) error {
+	if name == "" {
+		return errors.New("name is empty")
+	}
+	if len(name) > MaxLen {
+		return fmt.Errorf("name has %d bytes, %d are allowed", len(name), MaxLen)
+	}
+	for i, r := range name {
+		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
+			return fmt.Errorf("name has invalid UTF-8 at byte %d", i)
+		}
+		if what := unfit(r); what != "" {
+			return fmt.Errorf("name has %s %U at byte %d", what, r, i)
+		}
+	}
+	if strings.TrimSpace(name) == "" {
+		return errors.New("name is only white space")
+	}
+	return nil
+}
+
+// unfit says what a rune is that no name may have, "" for all others.
+func unfit(r rune) string {
+	switch {
+	case unicode.IsControl(r):
+		return "control character"
+	case r == 0x2028 || r == 0x2029:
+		return "line separator"
+	case turnsText(r):
+		return "text direction override"
+	}
+	return ""
+}
+
+// turnsText reports bidirectional overrides and isolates. With them a name
+// reads on a terminal as another one.
+func turnsText(r rune) bool {
+	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+// maxDerived is far below MaxLen: a name that nobody chose has to fit a table.
+const maxDerived = 128
+
+// sanitise makes a name, or "", of bytes that come from a command line.
+func sanitise(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if unfit(r) != "" {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(s, ""))
+	s = strings.TrimSpace(s)
+	if len(s) > maxDerived {
+		cut := maxDerived
+		for !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = strings.TrimSpace(s[:cut])
+	}
+	return s
+}
+
+// maxDir leaves room for a prefix, an id and a suffix in the 255 bytes of a
+// file name, and for a readable line in systemctl.
+const maxDir = 48
+
+// Dir returns the part of a cgroup directory's or systemd unit's name that is
+// made from a name: [A-Za-z0-9_.-] stay, each run of anything else becomes one
+// '_'. A leading '.' would hide it, a leading '-' would make it an option in a
+// pasted command.
+func Dir(name string) string {
+	var b strings.Builder
+	replaced := false
+	for i := 0; i < len(name) && b.Len() < maxDir; i++ {
+		c := name[i]
+		switch {
+		case b.Len() == 0 && (c == '.' || c == '-'):
+			continue
+		case inDir(c):
+			b.WriteByte(c)
+		case !replaced:
+			b.WriteByte('_')
+		}
+		replaced = !inDir(c)
+	}
+	if b.Len() == 0 {
+		return fallback
+	}
+	return b.String()
+}
+
+func inDir(c byte) bool {
+	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
+		c == '_' || c == '.' || c == '-'
+}

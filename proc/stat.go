@@ -1,0 +1,82 @@
+package proc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Stat is what /proc/PID/stat says, as far as it is used.
+type Stat struct {
+	PID  int
+	Comm string // any bytes but NUL, at most 15 (63 for a kernel thread); the process chooses them
+	// State is R, S, D, T (stopped), t (traced), Z, X, I … A Z with Threads
+	// above 1 is a process whose first thread ended while others run on.
+	State     byte
+	PPID      int    // 0 where the parent lives in another pid namespace
+	Pgrp      int    // -1 while the process is being reaped, as is Session
+	Session   int    //
+	TTY       int    // device number of the controlling terminal, 0 for none
+	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
+	STime     uint64 // like UTime
+	StartTime uint64 // clock ticks from boot to the start: with PID, who it is
+	Threads   int
+}
+
+// The fields of /proc/PID/stat behind the comm, counted from the state, which
+// proc(5) calls the third.
+const (
+	statState     = 0
+	statPPID      = 1
+	statPgrp      = 2
+	statSession   = 3
+	statTTY       = 4
+	statUTime     = 11
+	statSTime     = 12
+	statThreads   = 17
+	statStartTime = 19
+	statFields    = 20 // how many must be there; kernels have added more behind
+)
+
+// ParseStat parses the contents of /proc/PID/stat.
+//
+// The comm stands there unescaped, between parentheses, and may itself hold
+// parentheses, blanks and newlines. Nothing behind it can hold a ')', so it
+// ends at the last one.
+func ParseStat(b []byte) (Stat, error) {
+	pid, comm, rest, err := cutComm(b)
+	if err != nil {
+		return Stat{}, fmt.Errorf("parse stat: %w", err)
+	}
+	f := bytes.Fields(rest)
+	if len(f) < statFields || len(f[statState]) != 1 {
+		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm in %q", len(f), clip(rest))
+	}
+	var n numbers
+	s := Stat{
+		PID:       n.int("pid", pid),
+		Comm:      string(comm),
+		State:     f[statState][0],
+		PPID:      n.int("ppid", f[statPPID]),
+		Pgrp:      n.int("pgrp", f[statPgrp]),
+		Session:   n.int("session", f[statSession]),
+		TTY:       n.int("tty", f[statTTY]),
+		UTime:     n.uint64("utime", f[statUTime]),
+		STime:     n.uint64("stime", f[statSTime]),
+		StartTime: n.uint64("starttime", f[statStartTime]),
+		Threads:   n.int("num_threads", f[statThreads]),
+	}
+	if n.err != nil {
+		return Stat{}, fmt.Errorf("parse stat: %w", n.err)
+	}
+	return s, nil
+}
+
+// cutComm takes "PID (COMM) REST" apart.
+func cutComm(b []byte) (pid, comm, rest []byte, err error) {
+	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
+	if open < 0 || shut < open+2 {
+		return nil, nil, nil, errors.New("no comm in parentheses")
+	}
+	return b[:open], b[open+2 : shut], b[shut+1:], nil
+}

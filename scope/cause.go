@@ -1,0 +1,19 @@
+//go:build linux
+
+package scope
+
+// Cause is why a server came to its end. The first one wins.
+type Cause string
+
+const (
+	mainExited     Cause = "main-exited"
+	stdinClosed    Cause = "stdin-closed"
+	stdoutClosed   Cause = "stdout-closed"
+	clientDied     Cause = "client-died"
+	clientIdle     Cause = "client-died-idle"
+	signalled      Cause = "signal"
+	launcherGone   Cause = "launcher-gone"
+	supervisorGone Cause = "supervisor-gone"
+	stopRequested  Cause = "stop-requested"
+	orphaned       Cause = "orphan"
+)

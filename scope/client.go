@@ -1,0 +1,144 @@
+//go:build linux
+
+package scope
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/stdio"
+)
+
+// clientSide is what tells us about the client: whether it still holds its ends of
+// stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
+// to the supervisor.
+type clientSide struct {
+	stdin  *stdio.Watch
+	input  *stdio.Watch // what is unread in a pipe; nil for a socket
+	stdout *stdio.Watch
+	file   stdio.File // of a socket: see stdio.Unread
+	pidfd  int        // the client, or -1
+	main   int        // pidfd of the main process, or -1
+	loop   *poller    // where stdin and stdout are waited for
+}
+
+// watchClient looks at our own descriptors 0 and 1 and at our parent.
+func watchClient() (*clientSide, error) {
+	in := &clientSide{pidfd: -1, main: -1}
+	var err error
+	if in.stdin, err = stdio.New(0, stdio.HangUp); err != nil {
+		return nil, err
+	}
+	if in.stdout, err = stdio.New(1, stdio.Error); err != nil {
+		return nil, err
+	}
+	file, conveyed := stdio.Identify(0)
+	if !conveyed {
+		return in, nil
+	}
+	in.file = file
+	var st unix.Stat_t
+	if unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		if in.input, err = stdio.New(0, stdio.Input); err != nil {
+			return nil, err
+		}
+	}
+	in.pidfd, err = openClient()
+	return in, err
+}
+
+// openClient returns a pidfd of our parent, or -1 where the parent is init: then it
+// either is not the client or its death ends everything anyway.
+func openClient() (int, error) {
+	parent := os.Getppid()
+	if parent <= 1 {
+		return -1, nil
+	}
+	fd, err := unix.PidfdOpen(parent, 0)
+	if err == nil && os.Getppid() == parent {
+		return fd, nil
+	}
+	if err == nil {
+		_ = unix.Close(fd) // our parent died meanwhile, and the pid may be someone else's
+		return -1, nil
+	}
+	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ESRCH {
+		return -1, nil // no pidfds here (Linux 5.3, seccomp): stdin has to tell
+	}
+	return -1, fmt.Errorf("open pidfd of client %d: %w", parent, err)
+}
+
+// hungUp tells whether the client has closed its end of stdin.
+func (in *clientSide) hungUp() bool { return in.stdin.Fired() }
+
+// open tells whether the client holds everything it has given us.
+func (in *clientSide) open() bool { return !in.stdin.Fired() && !in.stdout.Fired() }
+
+// dead tells whether the client has ended.
+func (in *clientSide) dead() bool { return ended(in.pidfd) }
+
+// ended tells whether the process behind a pidfd has ended.
+func ended(pidfd int) bool {
+	if pidfd < 0 {
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
+}
+
+// unread tells whether the server has input to read yet.
+func (in *clientSide) unread() bool {
+	if in.input != nil {
+		return in.input.Readable()
+	}
+	return in.main >= 0 && stdio.Unread(in.main, in.file)
+}
+
+// tokens of what can happen on the client's side
+const (
+	tokenStdin token = iota + 1
+	tokenStdout
+	tokenClient
+	tokenControl
+	tokenMain
+)
+
+// watch adds everything to the poller.
+func (in *clientSide) watch(loop *poller) error {
+	in.loop = loop
+	for fd, t := range map[int]token{in.stdin.FD(): tokenStdin, in.stdout.FD(): tokenStdout, in.pidfd: tokenClient} {
+		if err := loop.add(fd, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// watchAgain goes on waiting after a hang-up that was none.
+func (in *clientSide) watchAgain() {
+	in.loop.again(in.stdin.FD(), tokenStdin)
+	in.loop.again(in.stdout.FD(), tokenStdout)
+}
+
+// close gives the descriptors back.
+func (in *clientSide) close() {
+	in.stdin.Close()
+	in.input.Close()
+	in.stdout.Close()
+	if in.pidfd >= 0 {
+		_ = unix.Close(in.pidfd)
+	}
+}
+
+// describeClient is for people: who started us.
+func describeClient() clientFacts {
+	c := clientFacts{PID: os.Getppid()}
+	if st, err := proc.ReadStat(c.PID); err == nil {
+		c.Name = st.Comm
+	}
+	return c
+}

@@ -1,0 +1,216 @@
+//go:build linux
+
+package scope
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// phase is where a server is on its way to the end.
+type phase int
+
+const (
+	running   phase = iota
+	doubting        // the client is dead, but someone holds stdin open
+	draining        // stdin is closed, input is still unread
+	finishing       // the EOF grace runs
+	stopping        // the ladder runs
+	stopped         // the group is empty, or the ladder gave up on a stuck member
+	yielded         // the launcher has taken over; only emptiness is waited for
+)
+
+// course takes one payload from running to stopped: it is told what happened, and
+// decides. The supervisor has one, and a launcher that finishes alone.
+type course struct {
+	policy  Policy
+	payload *cgroup.Group
+	in      *clientSide
+	frozen  func() // see freeze.Stop
+
+	phase    phase
+	cause    Cause
+	signal   unix.Signal // for the cause signalled
+	clientUp bool
+	received map[unix.Signal]bool
+	hurry    *freeze.Flag
+	timer    *time.Timer
+	until    time.Time // end of draining
+	cpu      time.Duration
+	ladder   chan ladderEnd
+	result   freeze.Result
+	err      error
+}
+
+type ladderEnd struct {
+	result freeze.Result
+	err    error
+}
+
+func newCourse(p Policy, payload *cgroup.Group, in *clientSide) (*course, error) {
+	hurry, err := freeze.NewFlag()
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(time.Hour)
+	timer.Stop()
+	return &course{
+		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]bool{},
+		hurry: hurry, timer: timer, ladder: make(chan ladderEnd, 1),
+	}, nil
+}
+
+// because notes the first cause.
+func (c *course) because(why Cause) {
+	if c.cause == "" {
+		c.cause = why
+	}
+}
+
+// hungUp: the client has closed its end of stdin or stdout.
+func (c *course) hungUp(why Cause) {
+	switch {
+	case c.phase > doubting:
+	case !c.clientUp:
+		c.because(clientDied)
+		c.stop(unix.SIGTERM)
+	default:
+		c.because(why)
+		c.until = time.Now().Add(unreadWait)
+		c.phase = draining
+		c.drain()
+	}
+}
+
+// drain begins the EOF grace when the server has read what the client wrote. No
+// event tells a bystander that a pipe has been emptied, so it is asked again now
+// and then, for a bounded time.
+func (c *course) drain() {
+	if c.policy.EOFGrace >= 0 && c.in.unread() && time.Now().Before(c.until) {
+		c.timer.Reset(unreadEvery)
+		return
+	}
+	c.phase = finishing
+	if c.policy.EOFGrace >= 0 {
+		c.timer.Reset(c.policy.EOFGrace)
+	}
+}
+
+// clientDied: the process that started the launcher has ended.
+func (c *course) clientDied() {
+	c.clientUp = false
+	if c.policy.OnClientDeath == IgnoreClientDeath || c.phase >= stopping {
+		return
+	}
+	if c.phase != running || c.in.hungUp() {
+		c.because(clientDied)
+		c.stop(unix.SIGTERM)
+		return
+	}
+	c.phase = doubting
+	c.cpu = cpuUsage(c.payload)
+	c.timer.Reset(idleWindow)
+}
+
+// doubt ends a server without a client when it has done nothing for a window.
+func (c *course) doubt() {
+	before := c.cpu
+	c.cpu = cpuUsage(c.payload)
+	if c.cpu-before >= idleCPU {
+		c.timer.Reset(idleWindow)
+		return
+	}
+	c.because(clientIdle)
+	c.stop(unix.SIGTERM)
+}
+
+// signalled: the client, or a person, has sent sig to end the server.
+func (c *course) signalled(sig unix.Signal) {
+	again := c.received[sig]
+	c.received[sig] = true
+	switch {
+	case c.phase < stopping:
+		if c.cause == "" {
+			c.signal = sig
+		}
+		c.because(signalled)
+		c.stop(sig)
+	case again:
+		c.hurry.Raise()
+	}
+}
+
+// end: something else that leaves nothing to wait for but the ladder.
+func (c *course) end(why Cause) {
+	switch c.phase {
+	case yielded:
+		if why != mainExited {
+			c.hurry.Raise() // the one who took over is gone; it has asked already
+		}
+	case stopping, stopped:
+	default:
+		c.because(why)
+		c.stop(unix.SIGTERM)
+	}
+}
+
+// yield leaves the ladder to the launcher and waits for its outcome.
+func (c *course) yield() {
+	if c.phase >= stopping {
+		return
+	}
+	c.timer.Stop()
+	c.phase = yielded
+	c.climb(freeze.Stop{Group: c.payload, Grace: freeze.Forever, Hurry: c.hurry})
+}
+
+// elapsed: the timer of the present phase has run out.
+func (c *course) elapsed() {
+	switch c.phase {
+	case doubting:
+		c.doubt()
+	case draining:
+		c.drain()
+	case finishing:
+		if c.in.open() { // a FIFO that has got another writer
+			c.phase, c.cause = running, ""
+			c.in.watchAgain()
+			return
+		}
+		c.stop(unix.SIGTERM)
+	}
+}
+
+func (c *course) stop(ask unix.Signal) {
+	c.timer.Stop()
+	c.phase = stopping
+	c.climb(freeze.Stop{Group: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry, Frozen: c.frozen})
+}
+
+func (c *course) climb(s freeze.Stop) {
+	go func() {
+		res, err := s.Run()
+		c.ladder <- ladderEnd{res, err}
+	}()
+}
+
+// climbed takes the ladder's outcome.
+func (c *course) climbed(e ladderEnd) {
+	c.phase, c.result, c.err = stopped, e.result, e.err
+}
+
+// cpuUsage is what the group's processes have used so far; 0 where that can't be
+// read, which makes an unreadable group look idle.
+func cpuUsage(g *cgroup.Group) time.Duration {
+	b, err := g.Read("cpu.stat")
+	if err != nil {
+		return 0
+	}
+	usec, _ := proc.Keyed(b, "usage_usec")
+	return time.Duration(usec) * time.Microsecond
+}

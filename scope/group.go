@@ -1,0 +1,189 @@
+//go:build linux
+
+package scope
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/name"
+)
+
+// Names in the cgroup tree.
+const (
+	sliceName      = "mcp.slice"
+	groupPrefix    = "mcp-"
+	supervisorName = "supervisor"
+	payloadName    = "payload"
+	leavingName    = "leaving" // see group.leave
+)
+
+// Attributes of a group. armed is set last: a group with it and without a lock is
+// an orphan. Its value is the version of all the others.
+const (
+	attrArmed    = "user.mcpscope.armed"
+	attrName     = "user.mcpscope.name"
+	attrLauncher = "user.mcpscope.launcher"
+	attrClient   = "user.mcpscope.client"
+	attrStart    = "user.mcpscope.start"
+	attrPolicy   = "user.mcpscope.policy"
+)
+
+// group is the cgroup of one server: the directory that is locked, and the two
+// leaves below it.
+type group struct {
+	id         string
+	dir        string
+	parent     *cgroup.Group
+	top        *cgroup.Group
+	supervisor *cgroup.Group
+	payload    *cgroup.Group
+}
+
+// makeTries is how often a new directory is tried when the last one was taken or
+// met a sweeper's probe.
+const makeTries = 16
+
+// makeGroup makes, locks and arms a group below parent.
+func makeGroup(parent *cgroup.Group, facts *config) (*group, error) {
+	var err error
+	for range makeTries {
+		var g *group
+		if g, err = tryMakeGroup(parent, facts); err == nil {
+			return g, nil
+		}
+		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT)
+		if !again {
+			break
+		}
+	}
+	return nil, err
+}
+
+func tryMakeGroup(parent *cgroup.Group, facts *config) (*group, error) {
+	id, err := newID()
+	if err != nil {
+		return nil, err
+	}
+	g := &group{id: id, dir: directoryName(facts.Name, id), parent: parent}
+	if g.top, err = parent.Mkdir(g.dir, 0o700); err != nil {
+		return nil, err
+	}
+	if err = g.arm(facts); err != nil {
+		_ = parent.Remove(g.dir) // empty; a sweeper removes what can't be removed now
+		g.close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (g *group) arm(facts *config) error {
+	if err := g.top.TryLock(unix.LOCK_EX); err != nil {
+		return err
+	}
+	var err error
+	if g.supervisor, err = g.top.Mkdir(supervisorName, 0o700); err != nil {
+		return err
+	}
+	if g.payload, err = g.top.Mkdir(payloadName, 0o700); err != nil {
+		return err
+	}
+	return g.describe(facts)
+}
+
+// describe writes the attributes, the one that counts last.
+func (g *group) describe(facts *config) error {
+	self, err := identify(unix.Getpid())
+	if err != nil {
+		return err
+	}
+	policy, err := json.Marshal(facts.Policy)
+	if err != nil {
+		return fmt.Errorf("encode policy: %w", err)
+	}
+	client, err := json.Marshal(facts.Client)
+	if err != nil {
+		return fmt.Errorf("encode client: %w", err)
+	}
+	for _, a := range [][2]string{
+		{attrName, facts.Name}, {attrLauncher, self.String()}, {attrClient, string(client)},
+		{attrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {attrPolicy, string(policy)},
+		{attrArmed, fmt.Sprint(protocolVersion)},
+	} {
+		if err := g.top.SetAttr(a[0], a[1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// adoptGroup is the supervisor's view of the group whose descriptor it inherited,
+// lock included.
+func adoptGroup(fd int, id string) (*group, error) {
+	top, err := cgroup.FromFD(fd, "group of "+id)
+	if err != nil {
+		return nil, err
+	}
+	return openGroup(top, id)
+}
+
+func openGroup(top *cgroup.Group, id string) (*group, error) {
+	g := &group{id: id, top: top}
+	var err error
+	if g.parent, err = top.Parent(); err != nil {
+		return nil, err
+	}
+	if g.supervisor, err = top.Child(supervisorName); err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, err
+	}
+	if g.payload, err = top.Child(payloadName); err != nil && !errors.Is(err, unix.ENOENT) {
+		return nil, err
+	}
+	return g, nil
+}
+
+// remove removes the group's directories; they must be empty.
+func (g *group) remove() error { return g.parent.Remove(g.dir) }
+
+// leave is remove for a supervisor that nobody outlives: it moves itself to a leaf
+// that all supervisors of the user share, because a group can't be removed from
+// within. That costs an RCU grace period (6 to 16 ms), for which nobody waits.
+func (g *group) leave() error {
+	leaf, err := g.parent.MkdirOpen(leavingName, 0o700)
+	if err != nil {
+		return err
+	}
+	defer leaf.Close()
+	if err := leaf.Enter(); err != nil {
+		return err
+	}
+	return g.remove()
+}
+
+func (g *group) close() {
+	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {
+		if c != nil {
+			_ = c.Close() // a directory
+		}
+	}
+}
+
+func directoryName(server, id string) string { return groupPrefix + name.Dir(server) + "-" + id }
+
+// newID returns 40 random bits as eight letters and digits that are easy to type.
+func newID() (string, error) {
+	const alphabet = "abcdefghjkmnpqrstuvwxyz023456789"
+	var b [8]byte
+	if _, err := unix.Getrandom(b[:], 0); err != nil {
+		return "", fmt.Errorf("get random bytes: %w", err)
+	}
+	for i := range b {
+		b[i] = alphabet[int(b[i])%len(alphabet)]
+	}
+	return string(b[:]), nil
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package scope
+
+import (
+	"os"
+	"path"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// bringHome ends what left the group: processes that moved themselves to another
+// cgroup. Each comes home to us, the subreaper, when its parent dies, so it goes on
+// until we have no child. A nested supervisor comes home as well; it is asked to
+// stop and given the time to, with its own group.
+func (s *supervisor) bringHome() {
+	h := homecoming{s: s, nested: map[int]string{}, patience: time.Now().Add(nestedWithin + max(s.config.Policy.TermGrace, 0))}
+	giveUp := time.After(2*nestedWithin + max(s.config.Policy.TermGrace, 0))
+	for {
+		s.reap()
+		if childless() {
+			return
+		}
+		fresh := h.end()
+		if fresh {
+			continue // whoever was killed may have left us its children
+		}
+		select {
+		case <-s.signals: // SIGCHLD, or someone in a hurry
+		case <-time.After(time.Until(h.patience)):
+			h.patience = time.Now().Add(nestedWithin)
+			h.loseNested()
+		case <-giveUp:
+			h.lost()
+			return
+		}
+	}
+}
+
+// childless tells whether nobody is left to wait for, and waits for nobody.
+func childless() bool {
+	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
+}
+
+// homecoming is one bringHome.
+type homecoming struct {
+	s        *supervisor
+	nested   map[int]string // pid of a nested supervisor that was asked → its group's directory
+	killed   map[int]bool
+	patience time.Time
+}
+
+// end kills every child that is new, and asks the nested supervisors among them.
+// Our children can't be replaced by strangers: only we can wait for them, and the
+// pid is not free before.
+func (h *homecoming) end() (fresh bool) {
+	children, err := proc.Children(os.Getpid())
+	if err != nil {
+		return false
+	}
+	if h.killed == nil {
+		h.killed = map[int]bool{}
+	}
+	for _, pid := range children {
+		if h.killed[pid] || h.nested[pid] != "" {
+			continue
+		}
+		fd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		h.endOne(pid, fd)
+		_ = unix.Close(fd) // a pidfd has nothing to flush
+		fresh = true
+	}
+	return fresh
+}
+
+func (h *homecoming) endOne(pid, pidfd int) {
+	if dir := h.s.nestedGroup(pid); dir != "" {
+		h.nested[pid] = dir
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGTERM, nil, 0) // gone is as good
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0)
+		return
+	}
+	h.killed[pid] = true
+	if !ended(pidfd) {
+		h.s.killed = append(h.s.killed, h.s.observe(pid))
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // gone is as good
+	}
+}
+
+// loseNested ends nested supervisors that had their time, and their groups.
+func (h *homecoming) loseNested() {
+	for pid, dir := range h.nested {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
+			_ = unix.Close(fd)
+		}
+		delete(h.nested, pid)
+		h.killed[pid] = true
+		_, _ = sweepOne(h.s.group.parent, dir, sweepNow)
+	}
+}
+
+// lost notes who could not be ended.
+func (h *homecoming) lost() {
+	children, _ := proc.Children(os.Getpid())
+	for _, pid := range children {
+		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
+			h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{PID: pid, Name: st.Comm, Wchan: proc.Wchan(pid)})
+		}
+	}
+}
+
+// nestedGroup returns the directory of the group that pid supervises, "" if it is no
+// supervisor beside us.
+func (s *supervisor) nestedGroup(pid int) string {
+	where, _, err := proc.ReadCgroup(pid)
+	if err != nil {
+		return ""
+	}
+	own, _, err := proc.ReadCgroup(0)
+	group := path.Dir(where)
+	if err != nil || path.Base(where) != supervisorName || path.Dir(group) != path.Dir(path.Dir(own)) || group == path.Dir(own) {
+		return ""
+	}
+	top, err := s.group.parent.Child(path.Base(group))
+	if err != nil {
+		return ""
+	}
+	defer top.Close()
+	if _, armed, _ := top.Attr(attrArmed); !armed {
+		return ""
+	}
+	return path.Base(group)
+}

@@ -1,0 +1,36 @@
+//go:build linux
+
+package scope
+
+import (
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// initialPIDNamespace is the inode number of the machine's own pid namespace
+// (PROC_PID_INIT_INO), whose PID 1 is a real init.
+const initialPIDNamespace = 0xEFFFFFFC
+
+// initReaps tells whether PID 1 is known to wait for what is re-parented to it. In
+// a container it may be an application that does not, and every supervisor would
+// stay behind as a zombie.
+func initReaps() bool {
+	var ns unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &ns) == nil && ns.Ino == initialPIDNamespace {
+		return true
+	}
+	if os.Getpid() == 1 {
+		return true // we are it, and do
+	}
+	st, err := proc.ReadStat(1)
+	return err == nil && knownInits[st.Comm]
+}
+
+// knownInits are the names of programs made to be PID 1 of a container.
+var knownInits = map[string]bool{
+	"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
+	"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
+}

@@ -1,0 +1,224 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/spawn"
+)
+
+// Server is one command to be run in a group of its own.
+type Server struct {
+	Name    string
+	Path    string   // the file to execute, from Lookup
+	Argv    []string // as the client gave it
+	Env     []string // the client's, without our own variables
+	Policy  Policy
+	Backend Backend
+	// Report is a descriptor for the report, or -1.
+	Report int
+	// Executable is mcpscope itself, for the supervisor.
+	Executable string
+	// Foreign are the descriptors above 2 that the client passed on. The server gets
+	// them, and nobody else keeps them.
+	Foreign []int
+	NoFile  *unix.Rlimit
+}
+
+// Outcome is how a server ended.
+type Outcome struct {
+	// Status is what wait(2) said of the main process; Known is false where nobody
+	// could wait for it any more.
+	Status unix.WaitStatus
+	Known  bool
+	Cause  Cause
+	Notes  []string
+	Stuck  []string // members that could not be killed
+}
+
+// launcher is the process that the client started and waits for.
+type launcher struct {
+	server  *Server
+	config  *config
+	group   *group
+	control control
+	client  *clientSide
+	loop    *poller
+	pidfd   int // of the supervisor
+	signals chan os.Signal
+	chld    chan os.Signal
+
+	terminal bool
+	waiting  []message // sent, and not yet answered
+	answer   *time.Timer
+	patience int
+	alone    *course // set once the supervisor is given up
+	status   *int
+	final    *message
+}
+
+// Run runs the server and returns when nothing of it is left. An error means that
+// mcpscope itself failed: nothing was started, or everything was ended.
+func (s *Server) Run() (Outcome, error) {
+	l, err := s.prepare()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := l.start(); err != nil {
+		l.abandon()
+		return Outcome{}, err
+	}
+	return l.watch()
+}
+
+// prepare makes everything that can fail before anything is started.
+func (s *Server) prepare() (*launcher, error) {
+	l := &launcher{server: s, terminal: onTerminal()}
+	var err error
+	if l.client, err = watchClient(); err != nil {
+		return nil, err
+	}
+	if l.loop, err = newPoller(); err != nil {
+		return nil, err
+	}
+	if err = l.client.watch(l.loop); err != nil {
+		return nil, err
+	}
+	parent, backend, err := choose(s.Backend)
+	if err != nil {
+		return nil, err
+	}
+	l.config = s.config(backend)
+	if l.group, err = makeGroup(parent, l.config); err != nil {
+		return nil, err
+	}
+	l.config.ID = l.group.id
+	return l, nil
+}
+
+func (s *Server) config(backend Backend) *config {
+	c := &config{
+		Version: protocolVersion, Name: s.Name, Backend: string(backend), Path: []byte(s.Path),
+		Policy: s.Policy, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report,
+		Client: describeClient(),
+	}
+	for _, a := range s.Argv {
+		c.Argv = append(c.Argv, []byte(a))
+	}
+	return c
+}
+
+// start starts the supervisor, which starts the server.
+func (l *launcher) start() error {
+	// before there is anyone to pass them on to, so that none is lost
+	l.signals = newSignals()
+	notify(l.signals, ending...)
+	theirs, err := l.connect()
+	if err != nil {
+		return err
+	}
+	err = l.spawn()
+	theirs.close()
+	if err != nil {
+		return fmt.Errorf("start the supervisor: %w", err)
+	}
+	// each costs some 10 µs, which nobody waits for while the supervisor starts
+	notify(l.signals, forwarded()...)
+	m, fds, err := l.control.receive(0)
+	switch {
+	case err != nil:
+		return fmt.Errorf("start the supervisor: %w", err)
+	case m.Type == sayFailed:
+		return m.failure(l.server.Path)
+	case m.Type != sayStarted || len(fds) != 2:
+		return fmt.Errorf("start the supervisor: unexpected answer %q", m.Type)
+	}
+	l.pidfd, l.client.main = fds[0], fds[1]
+	l.letGo()
+	return nil
+}
+
+func (l *launcher) connect() (theirs control, err error) {
+	if l.control, theirs, err = newControl(); err != nil {
+		return theirs, err
+	}
+	c := l.config
+	c.Control, c.Group = theirs.fd, l.group.top.FD()
+	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
+	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
+	if l.terminal {
+		c.Pgid = unix.Getpgrp()
+	}
+	return theirs, nil
+}
+
+func (l *launcher) spawn() error {
+	if !initReaps() {
+		// Detached all the same, it comes back to us as its nearest subreaper.
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("become a subreaper: %w", err)
+		}
+	}
+	memory, err := writeConfig(l.config)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(memory)
+	cmd := spawn.Cmd{
+		Path: l.server.Executable,
+		Argv: []string{"mcpscope", "supervise", fmt.Sprint(memory), l.server.Name},
+		Env:  append(l.server.Env, "MCPSCOPE_ID="+l.group.id), Group: l.group.supervisor, Detach: true,
+		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile,
+	}
+	_, err = cmd.Start()
+	return err
+}
+
+// letGo closes what is the server's now. Its stderr stays, for our own failures.
+func (l *launcher) letGo() {
+	_ = replaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
+	for _, fd := range l.server.Foreign {
+		if fd != l.server.Report {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// failure turns a failed start into the error that it was in the supervisor.
+func (m message) failure(path string) error {
+	if spawn.Step(m.Step) == spawn.StepExec {
+		return &CommandError{path, unix.Errno(m.Errno)}
+	}
+	if m.Errno != 0 {
+		return fmt.Errorf("%s: %w", m.Text, unix.Errno(m.Errno))
+	}
+	return errors.New(m.Text)
+}
+
+// abandon undoes a start that failed.
+func (l *launcher) abandon() {
+	l.control.close() // the supervisor, if there is one, ends at this
+	_, _ = freeze.Stop{Group: l.group.payload}.Run()
+	l.removeGroup()
+}
+
+// removeGroup removes the group when the supervisor has left it. A supervisor that
+// does not leave is killed: its payload is gone.
+func (l *launcher) removeGroup() {
+	events, err := l.group.supervisor.Events()
+	if err == nil {
+		_, gone, _ := events.Wait(time.Now().Add(supervisorGoneWithin), -1, isEmpty)
+		_ = events.Close() // read-only
+		if !gone {
+			_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
+		}
+	}
+	_ = l.group.remove() // a sweeper removes what can't be removed now
+}

@@ -1,0 +1,64 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// token tells which descriptor of a poller is ready.
+type token int32
+
+// poller waits for many descriptors with one thread. Each is reported once and has
+// to be asked for again: a hang-up would otherwise be reported for ever.
+type poller struct {
+	epoll int
+	C     chan token
+}
+
+func newPoller() (*poller, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll set: %w", err)
+	}
+	return &poller{epoll: fd, C: make(chan token)}, nil
+}
+
+// add waits for fd to become readable; a negative fd is passed over.
+func (p *poller) add(fd int, t token) error {
+	if fd < 0 {
+		return nil
+	}
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, oneShot(t)); err != nil {
+		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
+	}
+	return nil
+}
+
+// again asks once more for what was reported.
+func (p *poller) again(fd int, t token) {
+	if fd >= 0 {
+		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, oneShot(t)) // it was added, so it can't fail
+	}
+}
+
+func oneShot(t token) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(t)}
+}
+
+// run reports to C for the rest of the process's life.
+func (p *poller) run() {
+	events := make([]unix.EpollEvent, 8)
+	for {
+		n, err := unix.EpollWait(p.epoll, events, -1)
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			panic("bug: epoll_wait on our own set: " + err.Error())
+		}
+		for i := range max(n, 0) {
+			p.C <- token(events[i].Fd)
+		}
+	}
+}

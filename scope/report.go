@@ -1,0 +1,189 @@
+//go:build linux
+
+package scope
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// Report is the line written when a server has ended. Fields are only ever added.
+type Report struct {
+	Version         int         `json:"version"`
+	ID              string      `json:"id"`
+	Name            string      `json:"name"`
+	Backend         string      `json:"backend"`
+	Client          clientFacts `json:"client"`
+	Cause           Cause       `json:"cause"`
+	Signal          string      `json:"signal,omitempty"` // for the cause "signal"
+	Started         time.Time   `json:"started"`
+	Ended           time.Time   `json:"ended"`
+	Seconds         float64     `json:"seconds"`
+	ExitStatus      *int        `json:"exit_status,omitempty"`
+	ExitSignal      string      `json:"exit_signal,omitempty"`
+	CPUSeconds      *float64    `json:"cpu_seconds,omitempty"`
+	MemoryPeakBytes *uint64     `json:"memory_peak_bytes,omitempty"`
+	Killed          []Killed    `json:"killed,omitempty"`
+	KilledTotal     int         `json:"killed_total"`
+	Stuck           []string    `json:"stuck,omitempty"`
+	Notes           []string    `json:"notes,omitempty"`
+}
+
+// Killed is a member that did not end when asked. Facts are observed, never
+// guessed.
+type Killed struct {
+	PID     int      `json:"pid"`
+	Name    string   `json:"name"`
+	Command string   `json:"command,omitempty"`
+	Facts   []string `json:"facts,omitempty"`
+}
+
+const (
+	inspectMost   = 64                     // members described one by one
+	inspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
+	commandMost   = 256                    // bytes of a command line
+)
+
+// inspect describes the members that are about to be killed, while they are frozen.
+func (s *supervisor) inspect() {
+	pids, _ := s.group.payload.Members() // a partial list is better than none
+	s.killedTotal += len(pids)
+	found := make(chan []Killed, 1)
+	go func() {
+		var all []Killed
+		for _, pid := range pids[:min(len(pids), inspectMost)] {
+			all = append(all, s.observe(pid))
+		}
+		found <- all
+	}()
+	select {
+	case all := <-found:
+		s.killed = append(s.killed, all...)
+	case <-time.After(inspectWithin):
+		s.note("the members that had to be killed could not be described in time")
+	}
+}
+
+// observe describes one process. What can't be read is left out.
+func (s *supervisor) observe(pid int) Killed {
+	k := Killed{PID: pid}
+	st, err := proc.ReadStat(pid)
+	if err != nil {
+		return k
+	}
+	k.Name = st.Comm
+	k.Command, _ = proc.Cmdline(pid, commandMost)
+	fact := func(is bool, what string) {
+		if is {
+			k.Facts = append(k.Facts, what)
+		}
+	}
+	session, _ := unix.Getsid(0)
+	fact(st.Session != session, "new session")
+	fact(pid != s.main && st.PPID == os.Getpid(), "re-parented")
+	fact(st.State == 'T', "stopped")
+	status, err := proc.ReadStatus(pid)
+	if err == nil {
+		const term = 1 << (unix.SIGTERM - 1)
+		fact(status.TracerPid != 0, "traced")
+		fact(status.SigIgn&term != 0, "SIGTERM ignored")
+		fact(status.SigBlk&term != 0, "SIGTERM blocked")
+	}
+	where, _, err := proc.ReadCgroup(pid)
+	fact(err == nil && where != s.payloadPath(), "other cgroup")
+	for _, ns := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
+		fact(otherNamespace(pid, ns), "other "+ns+" namespace")
+	}
+	return k
+}
+
+func (s *supervisor) payloadPath() string {
+	own, _, err := proc.ReadCgroup(0)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(own, supervisorName) + payloadName
+}
+
+func otherNamespace(pid int, ns string) bool {
+	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/" + ns)
+	if err != nil {
+		return false
+	}
+	own, err := os.Readlink("/proc/self/ns/" + ns)
+	return err == nil && own != theirs
+}
+
+func (s *supervisor) note(text string) {
+	if !slices.Contains(s.notes, text) {
+		s.notes = append(s.notes, text)
+	}
+}
+
+// report writes the line, if one was asked for.
+func (s *supervisor) report() {
+	if s.config.Report < 0 {
+		return
+	}
+	r := s.config.report(s.course.cause)
+	if s.course.cause == signalled {
+		r.Signal = unix.SignalName(s.course.signal)
+	}
+	if s.exited {
+		r.setStatus(s.status)
+	}
+	cpu := cpuUsage(s.group.payload).Seconds()
+	r.CPUSeconds = &cpu
+	r.MemoryPeakBytes = memoryPeak(s.group)
+	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
+	r.write(s.config.Report)
+}
+
+func (c *config) report(why Cause) *Report {
+	now := time.Now()
+	started := time.Unix(0, c.Started)
+	return &Report{
+		Version: protocolVersion, ID: c.ID, Name: c.Name, Backend: c.Backend, Client: c.Client, Cause: why,
+		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
+	}
+}
+
+func (r *Report) setStatus(ws unix.WaitStatus) {
+	if ws.Signaled() {
+		r.ExitSignal = unix.SignalName(ws.Signal())
+		return
+	}
+	status := ws.ExitStatus()
+	r.ExitStatus = &status
+}
+
+// write makes one write(2), so that lines of several servers in one file don't mix.
+func (r *Report) write(fd int) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return // nothing in it can fail to encode
+	}
+	_, _ = unix.Write(fd, append(b, '\n')) // nobody is left to tell
+}
+
+// memoryPeak is nil where the kernel does not count it (no memory controller, before
+// Linux 5.19).
+func memoryPeak(g *group) *uint64 {
+	b, err := g.payload.Read("memory.peak")
+	if err != nil {
+		return nil
+	}
+	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// Swept is an orphan that was ended.
+type Swept struct {
+	Name  string
+	ID    string
+	Dir   string
+	Stuck string // who could not be killed, "" if all is gone
+}
+
+// sweepGrace is what an orphan gets between the asking and the kill.
+const (
+	sweepGrace    = time.Second
+	sweepNow      = 0
+	sweepParallel = 16
+)
+
+// Sweep ends the orphans of the calling user. A group whose supervisor or launcher
+// lives, or that is being made, is never touched.
+func Sweep(b Backend) ([]Swept, error) {
+	parent, _, err := choose(b)
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	return sweep(parent, "")
+}
+
+// sweepFor is the sweep that every supervisor does when its own payload runs. One at
+// a time is enough.
+func sweepFor(own *group) {
+	again, err := own.parent.Child(".") // a file description of its own, for the lock
+	if err != nil {
+		return
+	}
+	defer again.Close()
+	if again.TryLock(unix.LOCK_EX) == nil {
+		_, _ = sweep(own.parent, own.dir) // what failed is tried by the next one
+	}
+}
+
+func sweep(parent *cgroup.Group, except string) ([]Swept, error) {
+	dirs, err := parent.Children()
+	if err != nil {
+		return nil, err
+	}
+	var (
+		mu   sync.Mutex
+		wg   sync.WaitGroup
+		done []Swept
+		errs []error
+		slot = make(chan struct{}, sweepParallel)
+	)
+	for _, dir := range dirs {
+		if dir == except || !strings.HasPrefix(dir, groupPrefix) {
+			continue
+		}
+		orphan, err := findOrphan(parent, dir)
+		if orphan == nil && err == nil {
+			continue
+		}
+		wg.Go(func() {
+			slot <- struct{}{}
+			defer func() { <-slot }()
+			var s Swept
+			if err == nil {
+				s, err = orphan.end(sweepGrace)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				errs = append(errs, fmt.Errorf("sweep %s: %w", dir, err))
+				return
+			}
+			done = append(done, s)
+		})
+	}
+	wg.Wait()
+	return done, errors.Join(errs...)
+}
+
+// sweepOne ends one group if it is an orphan.
+func sweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
+	orphan, err := findOrphan(parent, dir)
+	if orphan == nil || err != nil {
+		return Swept{}, err
+	}
+	return orphan.end(grace)
+}
+
+// findOrphan returns the group of dir if it is an orphan, locked if that is possible,
+// and otherwise nil. What was never armed is removed here once it is old.
+func findOrphan(parent *cgroup.Group, dir string) (*group, error) {
+	top, err := parent.Child(dir)
+	if err != nil {
+		return nil, ignoreGone(err)
+	}
+	_, armed, err := top.Attr(attrArmed)
+	if err != nil || !armed {
+		if err == nil {
+			removeNewborn(parent, top, dir)
+		}
+		_ = top.Close() // a directory
+		return nil, ignoreGone(err)
+	}
+	g, err := openGroup(top, idOf(dir))
+	if err != nil {
+		_ = top.Close() // a directory
+		return nil, ignoreGone(err)
+	}
+	g.dir = dir
+	if orphan, err := g.orphan(); !orphan || err != nil {
+		g.close()
+		return nil, ignoreGone(err)
+	}
+	return g, nil
+}
+
+func idOf(dir string) string { return dir[strings.LastIndexByte(dir, '-')+1:] }
+
+// ignoreGone: a group that ends while it is looked at is no error.
+func ignoreGone(err error) error {
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
+		return nil
+	}
+	return err
+}
+
+// removeNewborn removes a group whose launcher died before it armed it. A launcher
+// that is only slow finds it gone, and makes another.
+func removeNewborn(parent, top *cgroup.Group, dir string) {
+	var st unix.Stat_t
+	if unix.Fstat(top.FD(), &st) != nil || time.Since(time.Unix(st.Mtim.Unix())) < newbornAge {
+		return
+	}
+	_ = parent.Remove(dir) // EBUSY: it has a member after all
+}
+
+// orphan applies the rule to an armed group: it is one if its lock is free, or if
+// its supervisor and its launcher are gone although someone holds the lock. A launcher
+// locks before it arms, so no start can meet this attempt at the lock.
+func (g *group) orphan() (bool, error) {
+	err := g.top.TryLock(unix.LOCK_EX)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		return g.abandoned()
+	}
+	return err == nil, err
+}
+
+// abandoned looks at a group that is locked: by its supervisor or launcher, as a
+// rule, or by someone who got the descriptor from them.
+func (g *group) abandoned() (bool, error) {
+	launcher, ok, err := g.top.Attr(attrLauncher)
+	if err != nil || !ok {
+		return false, err
+	}
+	id, ok := parseIdentity(launcher)
+	if !ok || id.alive() || g.supervisor == nil {
+		return false, nil
+	}
+	pids, err := g.supervisor.Members()
+	if err != nil {
+		return false, err
+	}
+	if len(pids) == 0 {
+		return true, nil
+	}
+	return g.wake(pids)
+}
+
+// wake continues a supervisor that was stopped and has no launcher to do it. It ends
+// its group itself then.
+func (g *group) wake(pids []int) (bool, error) {
+	for _, pid := range pids {
+		if st, err := proc.ReadStat(pid); err == nil && st.State != 'T' {
+			return false, nil // it lives and works
+		}
+	}
+	if _, err := freeze.Signal(g.supervisor, unix.SIGCONT); err != nil {
+		return false, err
+	}
+	return false, g.awaitEnd()
+}
+
+// awaitEnd waits until a supervisor that was woken has left.
+func (g *group) awaitEnd() error {
+	events, err := g.supervisor.Events()
+	if err != nil {
+		return ignoreGone(err)
+	}
+	defer events.Close()
+	_, _, err = events.Wait(time.Now().Add(2*sweepGrace+reportWithin), -1, isEmpty)
+	return err
+}
+
+// end ends an orphan and removes its group. g is closed.
+func (g *group) end(grace time.Duration) (Swept, error) {
+	defer g.close()
+	s := Swept{ID: g.id, Dir: g.dir}
+	s.Name, _, _ = g.top.Attr(attrName) // for people only
+	if g.payload != nil {
+		res, err := freeze.Stop{Group: g.payload, Ask: unix.SIGTERM, Grace: grace}.Run()
+		if err != nil {
+			return s, err
+		}
+		s.Stuck = describeStuck(res.Stuck)
+	}
+	if s.Stuck != "" {
+		return s, nil
+	}
+	return s, g.remove()
+}

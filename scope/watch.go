@@ -1,0 +1,252 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+func isEmpty(s cgroup.State) bool { return !s.Populated }
+
+// errSupervisor says that the supervisor was killed; the server has been ended.
+var errSupervisor = errors.New("the supervisor was killed, so the server was ended")
+
+// watch passes on what the client does until the supervisor says that nothing is
+// left, and finishes alone where the supervisor can't.
+func (l *launcher) watch() (Outcome, error) {
+	if err := l.listen(); err != nil {
+		l.abandon()
+		return Outcome{}, err
+	}
+	for {
+		select {
+		case t := <-l.loop.C:
+			if done, err := l.happened(t); done {
+				return l.outcome(), err
+			}
+		case s := <-l.signals:
+			l.caught(s.(unix.Signal))
+		case <-l.chld:
+			reapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
+		case <-l.answer.C:
+			l.unanswered()
+		case <-l.timer():
+			l.alone.elapsed()
+		case end := <-l.ladder():
+			l.alone.climbed(end)
+			return l.finishAlone()
+		}
+	}
+}
+
+func (l *launcher) listen() error {
+	l.answer = time.NewTimer(time.Hour)
+	l.answer.Stop()
+	l.chld = newSignals()
+	notify(l.chld, unix.SIGCHLD)
+	if err := l.loop.add(l.control.fd, tokenControl); err != nil {
+		return err
+	}
+	if err := l.loop.add(l.client.main, tokenMain); err != nil {
+		return err
+	}
+	go l.loop.run()
+	return nil
+}
+
+func (l *launcher) timer() <-chan time.Time {
+	if l.alone == nil {
+		return nil
+	}
+	return l.alone.timer.C
+}
+
+func (l *launcher) ladder() <-chan ladderEnd {
+	if l.alone == nil {
+		return nil
+	}
+	return l.alone.ladder
+}
+
+// happened reacts to a descriptor. Whatever ends a server is noticed by the
+// supervisor as well; it is asked whether it has, in case it was stopped.
+func (l *launcher) happened(t token) (done bool, err error) {
+	switch {
+	case t == tokenControl:
+		return l.hear()
+	case l.alone != nil:
+		l.tell(l.alone, t)
+	case t != tokenClient || l.server.Policy.OnClientDeath == StopOnClientDeath:
+		l.say(message{Type: sayLook})
+	}
+	return false, nil
+}
+
+// tell passes a token to a course of our own.
+func (l *launcher) tell(c *course, t token) {
+	switch t {
+	case tokenStdin:
+		c.hungUp(stdinClosed)
+	case tokenStdout:
+		c.hungUp(stdoutClosed)
+	case tokenClient:
+		c.clientDied()
+	case tokenMain:
+		c.end(mainExited)
+	}
+}
+
+func (l *launcher) caught(sig unix.Signal) {
+	if l.terminal && terminalSends(sig) {
+		return // the main process has got it from the terminal, too
+	}
+	switch {
+	case l.alone == nil:
+		l.say(message{Type: saySignal, Signal: int(sig)})
+	case endsServer(sig):
+		l.alone.signalled(sig)
+	default:
+		_ = unix.PidfdSendSignal(l.client.main, sig, nil, 0) // ESRCH: it has gone
+	}
+}
+
+// say sends a message that wants an answer.
+func (l *launcher) say(m message) {
+	l.waiting = append(l.waiting, m)
+	if len(l.waiting) == 1 {
+		l.patience = answerSlow
+		l.answer.Reset(answerWithin)
+	}
+	_ = l.control.send(m) // a full queue or a dead peer shows as no answer or EOF
+}
+
+// hear takes in what the supervisor says.
+func (l *launcher) hear() (done bool, err error) {
+	all, closed := l.control.pending()
+	for _, m := range all {
+		switch m.Type {
+		case sayAnswer:
+			if len(l.waiting) > 0 {
+				l.waiting = l.waiting[1:]
+			}
+			l.answer.Stop()
+			if len(l.waiting) > 0 {
+				l.answer.Reset(answerWithin)
+			}
+		case sayEnded:
+			l.final = &m
+			if len(m.Stuck) == 0 {
+				l.removeGroup() // otherwise the supervisor does, later
+			}
+			return true, nil
+		}
+	}
+	if closed {
+		return true, l.bereaved()
+	}
+	l.loop.again(l.control.fd, tokenControl)
+	return false, nil
+}
+
+// bereaved: the supervisor was killed. Nobody can say what is left of a grace, and
+// whoever killed it may be a member: kill at once.
+func (l *launcher) bereaved() error {
+	res, err := freeze.Stop{Group: l.group.payload}.Run()
+	l.removeGroup()
+	if err != nil {
+		return fmt.Errorf("%w, but: %w", errSupervisor, err)
+	}
+	if len(res.Stuck) > 0 {
+		return fmt.Errorf("%w, but %s is left", errSupervisor, describeStuck(res.Stuck))
+	}
+	return errSupervisor
+}
+
+// unanswered: the supervisor is stopped, or slow. A member may have stopped it.
+func (l *launcher) unanswered() {
+	if l.patience--; l.patience > 0 && !l.supervisorStopped() {
+		l.answer.Reset(answerWithin)
+		return
+	}
+	alone, err := newCourse(l.server.Policy, l.group.payload, l.client)
+	if err != nil {
+		l.answer.Reset(answerWithin) // out of descriptors or memory: try again
+		return
+	}
+	l.alone = alone
+	_ = l.control.send(message{Type: sayTakeover})
+	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0)
+	for _, m := range l.waiting {
+		if m.Type == saySignal {
+			l.caught(unix.Signal(m.Signal))
+		}
+	}
+	l.catchUp()
+}
+
+// catchUp tells our own course all that has happened so far.
+func (l *launcher) catchUp() {
+	if l.client.dead() && l.client.pidfd >= 0 {
+		l.alone.clientDied()
+	}
+	if l.client.stdin.Fired() {
+		l.alone.hungUp(stdinClosed)
+	}
+	if l.client.stdout.Fired() {
+		l.alone.hungUp(stdoutClosed)
+	}
+	if ended(l.client.main) {
+		l.alone.end(mainExited)
+	}
+}
+
+func (l *launcher) supervisorStopped() bool {
+	pids, err := l.group.supervisor.Members()
+	if err != nil || len(pids) != 1 {
+		return true // no supervisor where it belongs: not slow, at any rate
+	}
+	st, err := proc.ReadStat(pids[0])
+	return err != nil || st.State == 'T' || st.State == 't'
+}
+
+// finishAlone: the payload is gone. Only the supervisor can say how the main process
+// ended; it is waited for, for a bounded time.
+func (l *launcher) finishAlone() (Outcome, error) {
+	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0) // it may have been stopped again
+	deadline := time.After(reportWithin)
+	for {
+		select {
+		case t := <-l.loop.C:
+			if t != tokenControl {
+				continue
+			}
+			if done, err := l.hear(); done {
+				return l.outcome(), err
+			}
+		case <-l.chld:
+			reapAll(func(int, unix.WaitStatus) {})
+		case <-deadline:
+			_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
+			return l.outcome(), l.bereaved()
+		}
+	}
+}
+
+func (l *launcher) outcome() Outcome {
+	if l.final == nil {
+		return Outcome{Cause: supervisorGone}
+	}
+	o := Outcome{Notes: l.final.Notes, Stuck: l.final.Stuck}
+	if l.final.Status != nil {
+		o.Status, o.Known = unix.WaitStatus(*l.final.Status), true
+	}
+	return o
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package spawn
+
+import (
+	"errors"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The three hooks of package syscall around a fork. They are on the list of names
+// that the linker lets other modules use.
+//
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// args is everything that the child needs, made before the fork, because it must
+// not allocate.
+type args struct {
+	path      *byte
+	argv      []*byte
+	env       []*byte
+	shell     *byte // nil: no fallback for ENOEXEC
+	shellArgv []*byte
+	keep      []int
+	pipe      int
+	group     int // directory to be born in, or -1
+	procs     int // its cgroup.procs, or -1
+	pgid      int
+	nofile    *unix.Rlimit
+	detach    bool
+}
+
+// message is what the child says on the pipe.
+type message struct {
+	step  Step
+	value uint32
+}
+
+// cloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal uint64
+	stack, stackSize, tls, setTID, setTIDSize     uint64
+	cgroup                                        uint64
+}
+
+// fork returns the child's pid in the caller; in the child it does not return.
+// A whole copy of the address space instead of a vfork, because the child of a vfork
+// would have to leave the stack frame that its parent comes back to alone.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func fork(a *args) (int, syscall.Errno) {
+	beforeFork()
+	var pid uintptr
+	var errno syscall.Errno
+	joined := false
+	if a.detach {
+		pid, errno = plainClone()
+	} else {
+		pid, joined, errno = cloneInto(a)
+	}
+	if errno != 0 || pid != 0 {
+		afterFork()
+		return int(pid), errno
+	}
+	afterForkInChild()
+	if a.detach {
+		pid, joined, errno = cloneInto(a)
+		if errno != 0 {
+			fail(a, stepFork, errno)
+		}
+		if pid != 0 {
+			tell(a, stepPid, uint32(pid))
+			exit(0)
+		}
+	}
+	become(a, joined)
+	return 0, 0 // not reached
+}
+
+// become turns the child into the process that was asked for.
+//
+//go:nosplit
+//go:norace
+func become(a *args, joined bool) {
+	if a.procs >= 0 && !joined {
+		zero := [1]byte{'0'}
+		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+		if e != 0 {
+			fail(a, stepJoin, e)
+		}
+	}
+	_, _, e := syscall.RawSyscall(syscall.SYS_SETPGID, 0, uintptr(a.pgid), 0)
+	if e != 0 {
+		fail(a, stepProcessGroup, e)
+	}
+	if a.nofile != nil {
+		_, _, e = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(a.nofile)), 0, 0, 0)
+		if e != 0 {
+			fail(a, stepLimits, e)
+		}
+	}
+	for i := 0; i < len(a.keep); i++ {
+		_, _, e = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(a.keep[i]), syscall.F_SETFD, 0)
+		if e != 0 {
+			fail(a, stepKeep, e)
+		}
+	}
+	e = exec(a.path, a.argv, a.env)
+	if e == syscall.ENOEXEC && a.shell != nil {
+		e = exec(a.shell, a.shellArgv, a.env)
+	}
+	fail(a, StepExec, e)
+}
+
+//go:nosplit
+//go:norace
+func exec(path *byte, argv, env []*byte) syscall.Errno {
+	_, _, e := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+	return e
+}
+
+// cloneInto clones the calling process into a.group. Where clone3 is refused
+// (seccomp answers ENOSYS or EPERM, a kernel before 5.7 E2BIG) it forks the old way,
+// and the child has to join by itself, which is as free of races because it does so
+// before it runs anything.
+//
+//go:nosplit
+//go:norace
+func cloneInto(a *args) (pid uintptr, joined bool, errno syscall.Errno) {
+	if a.group < 0 {
+		pid, errno = plainClone()
+		return pid, true, errno
+	}
+	ca := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(a.group)}
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&ca)), unsafe.Sizeof(ca), 0)
+	switch errno {
+	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
+		pid, errno = plainClone()
+		return pid, false, errno
+	}
+	return pid, true, errno
+}
+
+//go:nosplit
+//go:norace
+func plainClone() (uintptr, syscall.Errno) {
+	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	return pid, errno
+}
+
+//go:nosplit
+//go:norace
+func tell(a *args, step Step, value uint32) {
+	m := message{step: step, value: value}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.pipe), uintptr(unsafe.Pointer(&m)), unsafe.Sizeof(m))
+}
+
+//go:nosplit
+//go:norace
+func fail(a *args, step Step, errno syscall.Errno) {
+	tell(a, step, uint32(errno))
+	exit(1)
+}
+
+//go:nosplit
+//go:norace
+func exit(status uintptr) {
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, status, 0, 0)
+	}
+}
+
+// receive reads one message; ok is false at the end of the pipe. A message of eight
+// bytes is written and read whole (PIPE_BUF).
+func receive(pipe int) (m message, ok bool, err error) {
+	buf := (*[unsafe.Sizeof(m)]byte)(unsafe.Pointer(&m))
+	for {
+		n, err := unix.Read(pipe, buf[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return m, err == nil && n == len(buf), err
+	}
+}

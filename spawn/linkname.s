@@ -1,0 +1,1 @@
+// Empty: lets child.go declare functions without a body (go:linkname).
