@@ -1,0 +1,195 @@
+//go:build linux
+
+package cgroup
+
+import (
+	"bytes"
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestMkdirNeverAdopts(t *testing.T) {
+	g := fresh(t)
+	if _, err := g.Mkdir("a", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Mkdir("a", 0o700); !errors.Is(err, fs.ErrExist) {
+		t.Fatalf("a second Mkdir of one name: %v", err)
+	}
+	if _, err := g.MkdirOpen("a", 0o700); err != nil {
+		t.Fatalf("MkdirOpen of an existing group: %v", err)
+	}
+}
+
+// A payload can nest deeper than we may have descriptors.
+func TestDeepNesting(t *testing.T) {
+	g := fresh(t)
+	top, err := g.Mkdir("top", 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := start(t, nest(t, top, 300), "sleep", "100")
+	var few unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &few); err != nil {
+		t.Fatal(err)
+	}
+	used, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	low := unix.Rlimit{Cur: uint64(len(used) + 16), Max: few.Max}
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &low, nil); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prlimit(0, unix.RLIMIT_NOFILE, &few, nil)
+
+	if pids, err := top.Members(); err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
+		t.Fatalf("members: %v, %v; want %d", pids, err, cmd.Process.Pid)
+	}
+	if err := g.Remove("top"); !errors.Is(err, unix.EBUSY) {
+		t.Fatalf("remove a group with a member: %v", err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if err := g.Remove("top"); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Remove("top"); err != nil {
+		t.Fatalf("remove what is gone: %v", err)
+	}
+}
+
+func TestMembersOfThreadedGroup(t *testing.T) {
+	g := fresh(t)
+	cmd := start(t, g, "sleep", "100")
+	sub, err := g.Mkdir("threaded", 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sub.Close()
+	if err := sub.Write("cgroup.type", "threaded"); err != nil {
+		t.Fatal(err)
+	}
+	pids, err := sub.Members()
+	if err != nil || len(pids) != 0 {
+		t.Fatalf("an empty threaded group: %v, %v", pids, err)
+	}
+	if pids, err := g.Members(); err != nil || !slices.Equal(pids, []int{cmd.Process.Pid}) {
+		t.Fatalf("the domain above it: %v, %v", pids, err)
+	}
+}
+
+func TestWaitSeesTheEnd(t *testing.T) {
+	g := fresh(t)
+	cmd := start(t, g, "sleep", "100")
+	events, err := g.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Close()
+	empty := func(s State) bool { return !s.Populated }
+	if _, ok, err := events.Wait(time.Now().Add(20*time.Millisecond), -1, empty); ok || err != nil {
+		t.Fatalf("a populated group counts as empty (%v)", err)
+	}
+	_ = cmd.Process.Kill()
+	if _, ok, err := events.Wait(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
+		t.Fatalf("the end was not seen (%v)", err)
+	}
+	g2, err := g.Mkdir("gone", 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone, err := g2.Events()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gone.Close()
+	if err := g.Remove("gone"); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := gone.State(); err != nil || st.Populated {
+		t.Fatalf("a removed group: %+v, %v", st, err)
+	}
+}
+
+func TestLockBelongsToTheDescription(t *testing.T) {
+	g := fresh(t)
+	if err := g.TryLock(unix.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(g.Path())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.TryLock(unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Fatalf("a second lock: %v", err)
+	}
+	shared, err := unix.Dup(g.FD())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = g.Close()
+	if err := again.TryLock(unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Fatalf("with a duplicate still open: %v", err)
+	}
+	_ = unix.Close(shared)
+	if err := again.TryLock(unix.LOCK_EX); err != nil {
+		t.Fatalf("with all of them closed: %v", err)
+	}
+	g.fd, _ = unix.Dup(again.FD()) // for the clean-up
+}
+
+func TestAttr(t *testing.T) {
+	g := fresh(t)
+	const attr = "user.mcpscope.test"
+	if _, ok, err := g.Attr(attr); ok || err != nil {
+		t.Fatalf("an attribute that is not set: %v, %v", ok, err)
+	}
+	long := string(make([]byte, 5000))
+	for _, want := range []string{"", "x", long} {
+		if err := g.SetAttr(attr, want); err != nil {
+			t.Fatal(err)
+		}
+		if got, ok, err := g.Attr(attr); got != want || !ok || err != nil {
+			t.Fatalf("%d bytes came back as %d (%v, %v)", len(want), len(got), ok, err)
+		}
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	err := error(&UnsupportedError{Feature: "cgroup.kill", MinVersion: "Linux 5.14"})
+	if !errors.Is(err, errors.ErrUnsupported) {
+		t.Fatalf("%v does not match errors.ErrUnsupported", err)
+	}
+}
+
+// Whatever cgroup.events may hold, doubt means populated.
+func FuzzParseState(f *testing.F) {
+	f.Add([]byte("populated 0\nfrozen 1\n"))
+	f.Add([]byte(""))
+	f.Add([]byte("populated"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if st := parseState(b); !st.Populated && !bytes.Contains(b, []byte("populated 0")) {
+			t.Fatalf("%q reads as empty", b)
+		}
+	})
+}
+
+// Whatever a directory listing may hold, nothing is read past its end.
+func FuzzAppendDirs(f *testing.F) {
+	f.Add(make([]byte, 64))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, n := range appendDirs(nil, b) {
+			if n == "." || n == ".." {
+				t.Fatalf("listed %q", n)
+			}
+		}
+	})
+}

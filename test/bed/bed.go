@@ -1,0 +1,90 @@
+// Package bed runs a test binary in a control group of its own, so that tests
+// may start, freeze, kill and migrate processes without ever meeting the
+// host's.
+//
+// Main executes the test binary a second time: the inner process is born in
+// mcpscope-test.<pid>, below the caller's own group, and sees nothing but that
+// group at /sys/fs/cgroup. The outer process outlives it, reaps every orphan
+// (tests also run where pid 1 does not), fails the run when something is left,
+// and removes all of it whatever happened.
+//
+// The package knows nothing of the product under test and imports none of it:
+// what checks a kill must not share the code that kills.
+package bed
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+)
+
+// The names avoid the prefix MCPSCOPE_, which the product takes out of the
+// environment of what it starts: a helper that a test starts through it would
+// otherwise take itself for an outer process.
+const (
+	// LayoutEnv = "hybrid" mounts cgroup2 at /sys/fs/cgroup/unified in a tmpfs,
+	// as hosts with version 1 controllers do.
+	LayoutEnv = "BED_LAYOUT"
+	stageEnv  = "BED_STAGE"
+)
+
+// The stages of a test binary: "" is the outer process.
+const (
+	stageSetUp = "set-up" // the inner process, not yet in its own view of /sys/fs/cgroup
+	stageReady = "ready"  // any further execution of the binary inside the sandbox
+)
+
+// A Setup runs in the inner process before the tests; what it returns runs
+// after them.
+type Setup func() (cleanup func(), err error)
+
+// Main is the whole body of a TestMain. It does not return.
+func Main(m *testing.M, setups ...Setup) {
+	switch os.Getenv(stageEnv) {
+	case "":
+		os.Exit(outer())
+	case stageReady:
+		os.Exit(m.Run())
+	}
+	os.Exit(inner(m, setups))
+}
+
+// inner runs the tests. Skips are counted here, where they happen.
+func inner(m *testing.M, setups []Setup) int {
+	if err := enter(); err != nil {
+		return fail("cannot set the sandbox up: %v", err)
+	}
+	for _, setup := range setups {
+		cleanup, err := setup()
+		if cleanup != nil {
+			defer cleanup()
+		}
+		if err != nil {
+			return fail("%v", err)
+		}
+	}
+	code := m.Run()
+	if n := skips.Load(); n > 0 {
+		fmt.Printf("bed: %d skipped\n", n)
+	}
+	return code
+}
+
+// Parallel lets n tests run at a time, unless the command line says otherwise:
+// the default, one for each CPU, is for tests that compute, not for tests that
+// wait for a grace period.
+func Parallel(n int) {
+	flag.Parse()
+	asked := false
+	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
+	if !asked {
+		_ = flag.Set("test.parallel", strconv.Itoa(n)) // a known flag, a valid number
+	}
+}
+
+func fail(format string, args ...any) int {
+	fmt.Fprintf(os.Stderr, "FAIL: bed: "+format+"\n", args...)
+	return 1
+}

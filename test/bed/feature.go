@@ -1,0 +1,90 @@
+package bed
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Feature is something of the host that a test can't do without.
+type Feature struct {
+	Name string
+	// Since is the kernel version that brought it. On that version or a newer
+	// one a missing feature fails the test: a skip has to prove itself. It is
+	// zero for what any kernel may have switched off.
+	Since [2]int
+	// Missing says what is not there, or returns nil.
+	Missing func() error
+}
+
+// The features that tests ask for.
+var (
+	CgroupKill = Feature{Name: "cgroup.kill", Since: [2]int{5, 14}, Missing: func() error {
+		return hasFile("cgroup.kill")
+	}}
+	CgroupFreeze = Feature{Name: "cgroup.freeze", Since: [2]int{5, 2}, Missing: func() error {
+		return hasFile("cgroup.freeze")
+	}}
+	UserNamespaces = Feature{Name: "user namespaces", Missing: func() error {
+		max, err := readInts("/proc/sys/user/max_user_namespaces")
+		if err == nil && max[0] == 0 {
+			err = errors.New("user.max_user_namespaces is 0")
+		}
+		return err
+	}}
+)
+
+// Controller asks for a cgroup2 controller that groups of the sandbox can have.
+func Controller(name string) Feature {
+	return Feature{Name: "controller " + name, Missing: func() error {
+		text, err := os.ReadFile(filepath.Join(point(), "cgroup.controllers"))
+		if err == nil && !strings.Contains(" "+strings.TrimSpace(string(text))+" ", " "+name+" ") {
+			err = fmt.Errorf("cgroup.controllers has %q", strings.TrimSpace(string(text)))
+		}
+		return err
+	}}
+}
+
+var skips atomic.Int32
+
+// Require is the only way to skip a test.
+func Require(tb testing.TB, feature Feature) {
+	tb.Helper()
+	err := feature.Missing()
+	if err == nil {
+		return
+	}
+	if feature.Since != [2]int{} && kernelAtLeast(feature.Since) {
+		tb.Fatalf("Linux %d.%d and newer have %s, but: %v", feature.Since[0], feature.Since[1], feature.Name, err)
+	}
+	skips.Add(1)
+	tb.Skipf("needs %s: %v", feature.Name, err)
+}
+
+func kernelAtLeast(want [2]int) bool {
+	var name unix.Utsname
+	var have [2]int
+	if unix.Uname(&name) != nil {
+		return true // then rather a failure than a skip
+	}
+	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &have[0], &have[1])
+	return err != nil || have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
+}
+
+// hasFile looks into a throw-away group: the root of a hierarchy lacks the files
+// that every other group has.
+func hasFile(name string) error {
+	dir, err := os.MkdirTemp(point(), "feature.")
+	if err != nil {
+		return err
+	}
+	defer unix.Rmdir(dir)
+	_, err = os.Stat(filepath.Join(dir, name))
+	return err
+}
