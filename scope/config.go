@@ -25,6 +25,8 @@ type config struct {
 	Argv    [][]byte `json:"argv"`
 	Policy  Policy   `json:"policy"`
 	Started int64    `json:"started"` // Unix nanoseconds
+	// Verbose asks for notes on who had to be killed, even without a report.
+	Verbose bool `json:"verbose"`
 	// Pgid is the process group that the main process joins; 0 for one of its own.
 	Pgid   int          `json:"pgid"`
 	NoFile *unix.Rlimit `json:"nofile"`

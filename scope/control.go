@@ -13,8 +13,8 @@ import (
 // protocolVersion is that of the messages, the configuration and the attributes.
 const protocolVersion = 1
 
-// maxMessage bounds a message; the longest is ended with a report in it.
-const maxMessage = 128 << 10
+// maxMessage bounds a message; the longest is ended with its notes.
+const maxMessage = 16 << 10
 
 // The messages between launcher and supervisor, each a packet. EOF means that the
 // other side is dead.
@@ -26,6 +26,7 @@ type message struct {
 	Errno  int      `json:"errno,omitempty"`  // failed
 	Text   string   `json:"text,omitempty"`   // failed
 	Status *int     `json:"status,omitempty"` // ended: what wait(2) said of the main process
+	Cause  Cause    `json:"cause,omitempty"`  // ended
 	Notes  []string `json:"notes,omitempty"`  // ended
 	Stuck  []string `json:"stuck,omitempty"`  // ended: members that can't be killed yet
 }
@@ -45,15 +46,20 @@ const (
 )
 
 // control is one end of the socket.
-type control struct{ fd int }
+type control struct {
+	fd  int
+	buf []byte
+}
 
 func newControl() (ours, theirs control, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return ours, theirs, fmt.Errorf("create control socket: %w", err)
 	}
-	return control{fds[0]}, control{fds[1]}, nil
+	return newEnd(fds[0]), newEnd(fds[1]), nil
 }
+
+func newEnd(fd int) control { return control{fd, make([]byte, maxMessage)} }
 
 // send never blocks: a peer that has let its queue fill up counts as stopped.
 func (c control) send(m message, fds ...int) error {
@@ -83,9 +89,8 @@ var errClosed = errors.New("the other side has gone")
 // receive waits for a message, or with unix.MSG_DONTWAIT gives EAGAIN.
 func (c control) receive(flags int) (message, []int, error) {
 	var m message
-	buf := make([]byte, maxMessage)
 	oob := make([]byte, unix.CmsgSpace(4*4))
-	n, oobn, err := recvmsg(c.fd, buf, oob, flags)
+	n, oobn, err := recvmsg(c.fd, c.buf, oob, flags)
 	switch {
 	case errors.Is(err, unix.ECONNRESET):
 		// the other side has gone without reading all, but what it said is still here
@@ -95,7 +100,7 @@ func (c control) receive(flags int) (message, []int, error) {
 	case err != nil:
 		return m, nil, fmt.Errorf("receive: %w", err)
 	}
-	if err := json.Unmarshal(buf[:n], &m); err != nil {
+	if err := json.Unmarshal(c.buf[:n], &m); err != nil {
 		return m, nil, fmt.Errorf("decode message: %w", err)
 	}
 	return m, received(oob[:oobn]), nil

@@ -31,6 +31,8 @@ func (s *supervisor) bringHome() {
 		}
 		select {
 		case <-s.signals: // SIGCHLD, or someone in a hurry
+		case t := <-s.loop.C:
+			s.happened(t) // the launcher must not take our silence for a stop
 		case <-time.After(time.Until(h.patience)):
 			h.patience = time.Now().Add(nestedWithin)
 			h.loseNested()

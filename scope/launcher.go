@@ -24,6 +24,8 @@ type Server struct {
 	Backend Backend
 	// Report is a descriptor for the report, or -1.
 	Report int
+	// Verbose asks for notes on who had to be killed.
+	Verbose bool
 	// Executable is mcpscope itself, for the supervisor.
 	Executable string
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
@@ -106,7 +108,7 @@ func (s *Server) prepare() (*launcher, error) {
 func (s *Server) config(backend Backend) *config {
 	c := &config{
 		Version: protocolVersion, Name: s.Name, Backend: string(backend), Path: []byte(s.Path),
-		Policy: s.Policy, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report,
+		Policy: s.Policy, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose,
 		Client: describeClient(),
 	}
 	for _, a := range s.Argv {

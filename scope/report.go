@@ -4,6 +4,7 @@ package scope
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -50,6 +51,7 @@ const (
 	inspectMost   = 64                     // members described one by one
 	inspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
 	commandMost   = 256                    // bytes of a command line
+	lastWordMost  = 16                     // members named to the launcher
 )
 
 // inspect describes the members that are about to be killed, while they are frozen.
@@ -126,6 +128,22 @@ func (s *supervisor) note(text string) {
 	if !slices.Contains(s.notes, text) {
 		s.notes = append(s.notes, text)
 	}
+}
+
+// notesForPeople are the notes, and a few of those who had to be killed.
+func (s *supervisor) notesForPeople() []string {
+	notes := slices.Clone(s.notes)
+	for _, k := range s.killed[:min(len(s.killed), lastWordMost)] {
+		text := fmt.Sprintf("killed process %d (%s)", k.PID, k.Name)
+		if len(k.Facts) > 0 {
+			text += ": " + strings.Join(k.Facts, ", ")
+		}
+		notes = append(notes, text)
+	}
+	if total := max(s.killedTotal, len(s.killed)); total > lastWordMost {
+		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
+	}
+	return notes
 }
 
 // report writes the line, if one was asked for.

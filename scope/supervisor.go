@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,10 +45,12 @@ func Supervise(memory int, foreign []int) int {
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: control{c.Control}, launcher: true}
+	s := &supervisor{config: c, control: newEnd(c.Control), launcher: true}
 	for _, fd := range c.inherited() {
 		unix.CloseOnExec(fd)
 	}
+	// its number may be another descriptor's by now
+	foreign = slices.DeleteFunc(foreign, func(fd int) bool { return fd == memory })
 	if err := s.start(foreign); err != nil {
 		s.failed(err)
 		return 125
@@ -119,10 +122,13 @@ func (s *supervisor) arm() error {
 		return err
 	}
 	s.course, err = newCourse(c.Policy, s.group.payload, s.client)
-	if err == nil && c.Report >= 0 {
+	if err != nil {
+		return err
+	}
+	if c.Report >= 0 || c.Verbose {
 		s.course.frozen = s.inspect
 	}
-	return err
+	return nil
 }
 
 func (s *supervisor) startMain() error {
@@ -309,13 +315,14 @@ func (s *supervisor) outlast() {
 	_, _, _ = events.Wait(time.Time{}, -1, isEmpty)
 }
 
+// last is the last word. What is in it is for people, and has to fit a message.
 func (s *supervisor) last() message {
-	m := message{Type: sayEnded, Notes: s.notes}
+	m := message{Type: sayEnded, Cause: s.course.cause, Notes: s.notesForPeople()}
 	if s.exited {
 		status := int(s.status)
 		m.Status = &status
 	}
-	for _, stuck := range s.course.result.Stuck {
+	for _, stuck := range s.course.result.Stuck[:min(len(s.course.result.Stuck), lastWordMost)] {
 		m.Stuck = append(m.Stuck, describeStuck([]freeze.Stuck{stuck}))
 	}
 	return m

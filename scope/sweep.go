@@ -187,6 +187,11 @@ func (g *group) abandoned() (bool, error) {
 // wake continues a supervisor that was stopped and has no launcher to do it. It ends
 // its group itself then.
 func (g *group) wake(pids []int) (bool, error) {
+	if g.frozen() { // by a member: nobody else does that to a supervisor
+		_ = g.top.SetFrozen(false)
+		_ = freeze.Thaw(g.supervisor)
+		return false, g.awaitEnd()
+	}
 	for _, pid := range pids {
 		if st, err := proc.ReadStat(pid); err == nil && st.State != 'T' {
 			return false, nil // it lives and works
@@ -196,6 +201,16 @@ func (g *group) wake(pids []int) (bool, error) {
 		return false, err
 	}
 	return false, g.awaitEnd()
+}
+
+func (g *group) frozen() bool {
+	events, err := g.supervisor.Events()
+	if err != nil {
+		return false
+	}
+	defer events.Close()
+	st, err := events.State()
+	return err == nil && st.Frozen
 }
 
 // awaitEnd waits until a supervisor that was woken has left.

@@ -159,8 +159,12 @@ func (l *launcher) hear() (done bool, err error) {
 // bereaved: the supervisor was killed. Nobody can say what is left of a grace, and
 // whoever killed it may be a member: kill at once.
 func (l *launcher) bereaved() error {
+	_ = freeze.Thaw(l.group.top) // the freezer above the payload was not ours
 	res, err := freeze.Stop{Group: l.group.payload}.Run()
 	l.removeGroup()
+	if l.server.Report >= 0 {
+		l.config.report(supervisorGone).write(l.server.Report)
+	}
 	if err != nil {
 		return fmt.Errorf("%w, but: %w", errSupervisor, err)
 	}
@@ -183,7 +187,7 @@ func (l *launcher) unanswered() {
 	}
 	l.alone = alone
 	_ = l.control.send(message{Type: sayTakeover})
-	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0)
+	l.wakeSupervisor()
 	for _, m := range l.waiting {
 		if m.Type == saySignal {
 			l.caught(unix.Signal(m.Signal))
@@ -208,6 +212,13 @@ func (l *launcher) catchUp() {
 	}
 }
 
+// wakeSupervisor continues it, whether it was stopped or frozen.
+func (l *launcher) wakeSupervisor() {
+	_ = freeze.Thaw(l.group.supervisor)
+	_ = l.group.top.SetFrozen(false) // gone, or never frozen: as good
+	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0)
+}
+
 func (l *launcher) supervisorStopped() bool {
 	pids, err := l.group.supervisor.Members()
 	if err != nil || len(pids) != 1 {
@@ -220,8 +231,10 @@ func (l *launcher) supervisorStopped() bool {
 // finishAlone: the payload is gone. Only the supervisor can say how the main process
 // ended; it is waited for, for a bounded time.
 func (l *launcher) finishAlone() (Outcome, error) {
-	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0) // it may have been stopped again
+	l.wakeSupervisor()
 	deadline := time.After(reportWithin)
+	again := time.NewTicker(answerWithin) // whoever stopped it may do so again, from outside the group
+	defer again.Stop()
 	for {
 		select {
 		case t := <-l.loop.C:
@@ -233,6 +246,8 @@ func (l *launcher) finishAlone() (Outcome, error) {
 			}
 		case <-l.chld:
 			reapAll(func(int, unix.WaitStatus) {})
+		case <-again.C:
+			l.wakeSupervisor()
 		case <-deadline:
 			_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
 			return l.outcome(), l.bereaved()
@@ -244,7 +259,7 @@ func (l *launcher) outcome() Outcome {
 	if l.final == nil {
 		return Outcome{Cause: supervisorGone}
 	}
-	o := Outcome{Notes: l.final.Notes, Stuck: l.final.Stuck}
+	o := Outcome{Cause: l.final.Cause, Notes: l.final.Notes, Stuck: l.final.Stuck}
 	if l.final.Status != nil {
 		o.Status, o.Known = unix.WaitStatus(*l.final.Status), true
 	}

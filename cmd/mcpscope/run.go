@@ -93,7 +93,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	}
 	v.server = &scope.Server{
 		Name: f.name, Path: file, Argv: operands, Env: serverEnvironment(), Policy: f.policy,
-		Backend: f.backend, Report: report, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
+		Backend: f.backend, Report: report, Verbose: f.verbose, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
 	}
 	return exitOK
 }
