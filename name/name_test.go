@@ -81,7 +81,7 @@ func TestDir(t *testing.T) {
 
 // FuzzCheck compares with the rules read one by one.
 func FuzzCheck(f *testing.F) {
-	for _, seed := range []string{"weather", "", " ", "a\xff", "\ufffd", "a\u202e", "\u2028", "a\x00", strings.Repeat("x", MaxLen+1)} {
+	for _, seed := range []string{"weather", "", " ", "a\xff", "\ufffd", "a\u202e", "\u2028", "a\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, name string) {

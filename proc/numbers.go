@@ -1,11 +1,12 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 )
 
-// numbers converts the fields of one file. The first failure is kept and the
+// numbers converts the fields of one file, the letter of the state among them. The first failure is kept and the
 // rest are carried out for nothing, so that a parser reads as a list of fields.
 type numbers struct{ err error }
 
@@ -53,6 +54,20 @@ func (n *numbers) signals(field string, text []byte) uint64 {
 		n.fail(field, text, err)
 	}
 	return v
+}
+
+// state is for the letter of a process's state, and is at its head: status
+// explains it ("S (sleeping)").
+func (n *numbers) state(field string, text []byte) byte {
+	if len(text) == 0 || !isLetter(text[0]) {
+		n.fail(field, text, errors.New("no letter"))
+		return 0
+	}
+	return text[0]
+}
+
+func isLetter(c byte) bool {
+	return 'A' <= c && c <= 'Z' || 'a' <= c && c <= 'z'
 }
 
 // reason takes strconv's own words off ("strconv.ParseInt: parsing …: "),

@@ -14,8 +14,8 @@ type Stat struct {
 	// above 1 is a process whose first thread ended while others run on.
 	State     byte
 	PPID      int    // 0 where the parent lives in another pid namespace
-	Pgrp      int    // -1 while the process is being reaped, as is Session
-	Session   int    //
+	Pgrp      int    // -1 while the process is being reaped
+	Session   int    // like Pgrp
 	TTY       int    // device number of the controlling terminal, 0 for none
 	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
 	STime     uint64 // like UTime
@@ -49,14 +49,14 @@ func ParseStat(b []byte) (Stat, error) {
 		return Stat{}, fmt.Errorf("parse stat: %w", err)
 	}
 	f := bytes.Fields(rest)
-	if len(f) < statFields || len(f[statState]) != 1 {
+	if len(f) < statFields {
 		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm in %q", len(f), clip(rest))
 	}
 	var n numbers
 	s := Stat{
 		PID:       n.int("pid", pid),
 		Comm:      string(comm),
-		State:     f[statState][0],
+		State:     n.state("state", f[statState]),
 		PPID:      n.int("ppid", f[statPPID]),
 		Pgrp:      n.int("pgrp", f[statPgrp]),
 		Session:   n.int("session", f[statSession]),

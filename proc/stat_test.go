@@ -69,7 +69,7 @@ func TestParseStatErrors(t *testing.T) {
 		{"one parenthesis for two", "6794 (", "no comm in parentheses"},
 		{"nothing behind it", "6794 (bash)", "0 fields"},
 		{"cut", "6794 (bash) S 6792 6790 2587", "4 fields"},
-		{"state of two letters", strings.Replace(good, " S ", " SS ", 1), "fields"},
+		{"state no letter", strings.Replace(good, " S ", " \x80 ", 1), `state "\x80": no letter`},
 		{"pid no number", strings.Replace(good, "6794", "x", 1), `pid "x": invalid syntax`},
 		{"pid missing", strings.Replace(good, "6794", "", 1), `pid "": invalid syntax`},
 		{"pid too large", strings.Replace(good, "6794", "4294967296", 1), `pid "4294967296": value out of range`},

@@ -48,7 +48,7 @@ func (s *Status) set(n *numbers, key string, value []byte) {
 	case "Name":
 		s.Name = unescapeName(value)
 	case "State":
-		s.State = firstByte(n, key, value)
+		s.State = n.state(key, value)
 	case "Tgid":
 		s.Tgid = n.int(key, value)
 	case "PPid":
@@ -81,15 +81,6 @@ func (s *Status) setSignals(n *numbers, key string, value []byte) {
 	case "ShdPnd":
 		s.ShdPnd = n.signals(key, value)
 	}
-}
-
-// firstByte is the S of "S (sleeping)".
-func firstByte(n *numbers, key string, value []byte) byte {
-	if len(value) == 0 {
-		n.fail(key, value, errors.New("empty"))
-		return 0
-	}
-	return value[0]
 }
 
 func fourIDs(n *numbers, key string, value []byte) (ids [4]int) {

@@ -5,6 +5,7 @@ package scope
 import (
 	"fmt"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -88,6 +89,20 @@ func ended(pidfd int) bool {
 	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	n, err := unix.Poll(fds, 0)
 	return err == nil && n > 0
+}
+
+// awaitExit waits for the process behind a pidfd to end, for a bounded time.
+func awaitExit(pidfd int, within time.Duration) {
+	if pidfd < 0 {
+		return
+	}
+	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	for deadline := time.Now().Add(within); ; {
+		_, err := unix.Poll(fds, int(max(time.Until(deadline), 0).Milliseconds()))
+		if err != unix.EINTR {
+			return
+		}
+	}
 }
 
 // unread tells whether the server has input to read yet.

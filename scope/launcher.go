@@ -82,7 +82,7 @@ func (s *Server) Run() (Outcome, error) {
 
 // prepare makes everything that can fail before anything is started.
 func (s *Server) prepare() (*launcher, error) {
-	l := &launcher{server: s, terminal: onTerminal()}
+	l := &launcher{server: s, terminal: onTerminal(), pidfd: -1}
 	var err error
 	if l.client, err = watchClient(); err != nil {
 		return nil, err
@@ -214,6 +214,7 @@ func (l *launcher) abandon() {
 // removeGroup removes the group when the supervisor has left it. A supervisor that
 // does not leave is killed: its payload is gone.
 func (l *launcher) removeGroup() {
+	awaitExit(l.pidfd, supervisorGoneWithin) // sooner than cgroup.events would tell
 	events, err := l.group.supervisor.Events()
 	if err == nil {
 		_, gone, _ := events.Wait(time.Now().Add(supervisorGoneWithin), -1, isEmpty)

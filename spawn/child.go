@@ -52,40 +52,74 @@ type cloneArgs struct {
 	cgroup                                        uint64
 }
 
-// fork returns the child's pid in the caller; in the child it does not return.
-// A whole copy of the address space instead of a vfork, because the child of a vfork
-// would have to leave the stack frame that its parent comes back to alone.
+// fork returns the child's pid in the caller; in a child it does not return. All the
+// vforks are made in this one frame, because the children run on the caller's stack and
+// overwrite what is below it. What a child changes of the variables here, its parent
+// sees; so each fork has its own.
 //
 //go:noinline
 //go:norace
 //go:nocheckptr
 func fork(a *args) (int, syscall.Errno) {
+	into := cloneArgs{
+		flags: unix.CLONE_INTO_CGROUP | vforkFlags, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(a.group),
+	}
+	plain := uintptr(syscall.SIGCHLD) | vforkFlags
 	beforeFork()
-	var pid uintptr
-	var errno syscall.Errno
-	joined := false
 	if a.detach {
-		pid, errno = plainClone()
-	} else {
-		pid, joined, errno = cloneInto(a)
+		between, errno := vfork(syscall.SYS_CLONE, plain, 0)
+		if errno != 0 || between != 0 {
+			afterFork()
+			return int(between), syscall.Errno(errno)
+		}
+		// in the process in between, which exits at once
+		afterForkInChild()
 	}
-	if errno != 0 || pid != 0 {
+	if a.group >= 0 {
+		pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&into)), unsafe.Sizeof(into))
+		if errno == 0 && pid == 0 {
+			become(a, true)
+		}
+		if !refused(errno) {
+			return forked(a, pid, errno)
+		}
+	}
+	pid, errno := vfork(syscall.SYS_CLONE, plain, 0)
+	if errno == 0 && pid == 0 {
+		become(a, a.group < 0)
+	}
+	return forked(a, pid, errno)
+}
+
+// forked goes on in the process that has forked: the caller's or the one in between.
+//
+//go:nosplit
+//go:norace
+func forked(a *args, pid, errno uintptr) (int, syscall.Errno) {
+	if !a.detach {
 		afterFork()
-		return int(pid), errno
+		return int(pid), syscall.Errno(errno)
 	}
-	afterForkInChild()
-	if a.detach {
-		pid, joined, errno = cloneInto(a)
-		if errno != 0 {
-			fail(a, stepFork, errno)
-		}
-		if pid != 0 {
-			tell(a, stepPid, uint32(pid))
-			exit(0)
-		}
+	if errno != 0 {
+		fail(a, stepFork, syscall.Errno(errno))
 	}
-	become(a, joined)
+	tell(a, stepPid, uint32(pid))
+	exit(0)
 	return 0, 0 // not reached
+}
+
+// refused tells whether clone3 into a cgroup can't be had here: seccomp answers ENOSYS
+// or EPERM, a kernel before 5.7 E2BIG. Then the child is forked the old way and joins
+// by itself, which is as free of races because it does so before it runs anything.
+//
+//go:nosplit
+//go:norace
+func refused(errno uintptr) bool {
+	switch syscall.Errno(errno) {
+	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
+		return true
+	}
+	return false
 }
 
 // become turns the child into the process that was asked for.
@@ -93,6 +127,9 @@ func fork(a *args) (int, syscall.Errno) {
 //go:nosplit
 //go:norace
 func become(a *args, joined bool) {
+	if !a.detach {
+		afterForkInChild() // the process in between has done it otherwise
+	}
 	if a.procs >= 0 && !joined {
 		zero := [1]byte{'0'}
 		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
@@ -129,35 +166,6 @@ func exec(path *byte, argv, env []*byte) syscall.Errno {
 	_, _, e := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
 	return e
-}
-
-// cloneInto clones the calling process into a.group. Where clone3 is refused
-// (seccomp answers ENOSYS or EPERM, a kernel before 5.7 E2BIG) it forks the old way,
-// and the child has to join by itself, which is as free of races because it does so
-// before it runs anything.
-//
-//go:nosplit
-//go:norace
-func cloneInto(a *args) (pid uintptr, joined bool, errno syscall.Errno) {
-	if a.group < 0 {
-		pid, errno = plainClone()
-		return pid, true, errno
-	}
-	ca := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(a.group)}
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&ca)), unsafe.Sizeof(ca), 0)
-	switch errno {
-	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
-		pid, errno = plainClone()
-		return pid, false, errno
-	}
-	return pid, true, errno
-}
-
-//go:nosplit
-//go:norace
-func plainClone() (uintptr, syscall.Errno) {
-	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	return pid, errno
 }
 
 //go:nosplit
