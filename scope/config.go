@@ -32,7 +32,7 @@ type config struct {
 	NoFile *unix.Rlimit `json:"nofile"`
 	Client clientFacts  `json:"client"`
 	// Descriptors, numbered alike in launcher and supervisor.
-	Control, Group                    int
+	Control, Payload                  int
 	Stdin, Input, Stdout, ClientPidfd int
 	Report                            int
 	StdinFile                         stdio.File
@@ -90,7 +90,7 @@ func readConfig(fd int) (*config, error) {
 // close-on-exec, and that the payload must not have.
 func (c *config) inherited() []int {
 	var fds []int
-	for _, fd := range []int{c.Control, c.Group, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Report} {
+	for _, fd := range []int{c.Control, c.Payload, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Report} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}

@@ -21,20 +21,26 @@ const maxMessage = 16 << 10
 type message struct {
 	Type verb `json:"type"`
 
-	Signal int      `json:"signal,omitempty"` // signal
-	Step   uint32   `json:"step,omitempty"`   // failed
-	Errno  int      `json:"errno,omitempty"`  // failed
-	Text   string   `json:"text,omitempty"`   // failed
+	Signal int    `json:"signal,omitempty"` // signal
+	Step   uint32 `json:"step,omitempty"`   // failed
+	Errno  int    `json:"errno,omitempty"`  // failed
+	Text   string `json:"text,omitempty"`   // failed
+	// Due is by when, in nanoseconds from now, the supervisor will have acted; 0 if it
+	// has nothing to end. (answer)
+	Due    int64    `json:"due,omitempty"`
 	Status *int     `json:"status,omitempty"` // ended: what wait(2) said of the main process
 	Cause  Cause    `json:"cause,omitempty"`  // ended
 	Notes  []string `json:"notes,omitempty"`  // ended
 	Stuck  []string `json:"stuck,omitempty"`  // ended: members that can't be killed yet
+
+	fds []int // started: passed beside the packet
 }
 
 type verb string
 
 const (
 	// launcher → supervisor
+	sayStart    verb = "start"    // never sent: being spawned says it
 	saySignal   verb = "signal"   // the client sent Signal
 	sayLook     verb = "look"     // something has happened that ends the server
 	sayTakeover verb = "takeover" // you did not answer: I finish alone
@@ -87,7 +93,7 @@ func (c control) send(m message, fds ...int) error {
 var errClosed = errors.New("the other side has gone")
 
 // receive waits for a message, or with unix.MSG_DONTWAIT gives EAGAIN.
-func (c control) receive(flags int) (message, []int, error) {
+func (c control) receive(flags int) (message, error) {
 	var m message
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	n, oobn, err := recvmsg(c.fd, c.buf, oob, flags)
@@ -96,14 +102,15 @@ func (c control) receive(flags int) (message, []int, error) {
 		// the other side has gone without reading all, but what it said is still here
 		return c.receive(flags)
 	case err == nil && n == 0:
-		return m, nil, errClosed
+		return m, errClosed
 	case err != nil:
-		return m, nil, fmt.Errorf("receive: %w", err)
+		return m, fmt.Errorf("receive: %w", err)
 	}
 	if err := json.Unmarshal(c.buf[:n], &m); err != nil {
-		return m, nil, fmt.Errorf("decode message: %w", err)
+		return m, fmt.Errorf("decode message: %w", err)
 	}
-	return m, received(oob[:oobn]), nil
+	m.fds = received(oob[:oobn])
+	return m, nil
 }
 
 func recvmsg(fd int, buf, oob []byte, flags int) (n, oobn int, err error) {
@@ -127,7 +134,7 @@ func received(oob []byte) []int {
 // pending receives all that has arrived. closed says that nothing more can.
 func (c control) pending() (all []message, closed bool) {
 	for {
-		m, _, err := c.receive(unix.MSG_DONTWAIT)
+		m, err := c.receive(unix.MSG_DONTWAIT)
 		switch {
 		case errors.Is(err, unix.EAGAIN):
 			return all, false

@@ -40,6 +40,7 @@ type course struct {
 	received map[unix.Signal]bool
 	hurry    *freeze.Flag
 	timer    *time.Timer
+	next     time.Time // when the timer runs out, or the grace of the ladder
 	until    time.Time // end of draining
 	cpu      time.Duration
 	ladder   chan ladderEnd
@@ -57,11 +58,9 @@ func newCourse(p Policy, payload *cgroup.Group, in *clientSide) (*course, error)
 	if err != nil {
 		return nil, err
 	}
-	timer := time.NewTimer(time.Hour)
-	timer.Stop()
 	return &course{
 		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]bool{},
-		hurry: hurry, timer: timer, ladder: make(chan ladderEnd, 1),
+		hurry: hurry, timer: stoppedTimer(), ladder: make(chan ladderEnd, 1),
 	}, nil
 }
 
@@ -92,17 +91,20 @@ func (c *course) hungUp(why Cause) {
 // and then, for a bounded time.
 func (c *course) drain() {
 	if c.policy.EOFGrace >= 0 && c.in.unread() && time.Now().Before(c.until) {
-		c.timer.Reset(unreadEvery)
+		c.after(unreadEvery)
 		return
 	}
 	c.phase = finishing
 	if c.policy.EOFGrace >= 0 {
-		c.timer.Reset(c.policy.EOFGrace)
+		c.after(c.policy.EOFGrace)
 	}
 }
 
 // clientDied: the process that started the launcher has ended.
 func (c *course) clientDied() {
+	if !c.clientUp {
+		return
+	}
 	c.clientUp = false
 	if c.policy.OnClientDeath == IgnoreClientDeath || c.phase >= stopping {
 		return
@@ -114,7 +116,7 @@ func (c *course) clientDied() {
 	}
 	c.phase = doubting
 	c.cpu = cpuUsage(c.payload)
-	c.timer.Reset(idleWindow)
+	c.after(idleWindow)
 }
 
 // doubt ends a server without a client when it has done nothing for a window.
@@ -122,7 +124,7 @@ func (c *course) doubt() {
 	before := c.cpu
 	c.cpu = cpuUsage(c.payload)
 	if c.cpu-before >= idleCPU {
-		c.timer.Reset(idleWindow)
+		c.after(idleWindow)
 		return
 	}
 	c.because(clientIdle)
@@ -186,9 +188,29 @@ func (c *course) elapsed() {
 	}
 }
 
+// after lets the present phase last for d.
+func (c *course) after(d time.Duration) {
+	c.next = time.Now().Add(d)
+	c.timer.Reset(d)
+}
+
+// due is how long it takes at most until something has to happen on the way to the
+// end; 0 where nothing has to. Whoever waits for that asks again then.
+func (c *course) due() time.Duration {
+	endless := c.phase == finishing && c.policy.EOFGrace < 0 || c.phase == stopping && c.policy.TermGrace < 0
+	if c.phase == running || c.phase == yielded || endless {
+		return 0
+	}
+	if left := time.Until(c.next); left > 0 {
+		return left
+	}
+	return killDue
+}
+
 func (c *course) stop(ask unix.Signal) {
 	c.timer.Stop()
 	c.phase = stopping
+	c.next = time.Now().Add(max(c.policy.TermGrace, 0))
 	c.climb(freeze.Stop{Group: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry, Frozen: c.frozen})
 }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +24,8 @@ const (
 	leavingName    = "leaving" // see group.leave
 )
 
-// Attributes of a group. armed is set last: a group with it and without a lock is
-// an orphan. Its value is the version of all the others.
+// Attributes of a payload's directory. armed is set last: a payload with it and
+// without a lock is an orphan's. Its value is the version of all the others.
 const (
 	attrArmed    = "user.mcpscope.armed"
 	attrName     = "user.mcpscope.name"
@@ -34,8 +35,8 @@ const (
 	attrPolicy   = "user.mcpscope.policy"
 )
 
-// group is the cgroup of one server: the directory that is locked, and the two
-// leaves below it.
+// group is the cgroup of one server, and the two leaves below it. Lock and attributes
+// are on payload, which is ours to make wherever the directory above comes from.
 type group struct {
 	id         string
 	dir        string
@@ -83,14 +84,14 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*group, error) {
 }
 
 func (g *group) arm(facts *config) error {
-	if err := g.top.TryLock(unix.LOCK_EX); err != nil {
-		return err
-	}
 	var err error
 	if g.supervisor, err = g.top.Mkdir(supervisorName, 0o700); err != nil {
 		return err
 	}
 	if g.payload, err = g.top.Mkdir(payloadName, 0o700); err != nil {
+		return err
+	}
+	if err = g.payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
 	return g.describe(facts)
@@ -115,36 +116,29 @@ func (g *group) describe(facts *config) error {
 		{attrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {attrPolicy, string(policy)},
 		{attrArmed, fmt.Sprint(protocolVersion)},
 	} {
-		if err := g.top.SetAttr(a[0], a[1]); err != nil {
+		if err := g.payload.SetAttr(a[0], a[1]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// adoptGroup is the supervisor's view of the group whose descriptor it inherited,
-// lock included.
-func adoptGroup(fd int, id string) (*group, error) {
-	top, err := cgroup.FromFD(fd, "group of "+id)
-	if err != nil {
-		return nil, err
-	}
-	return openGroup(top, id)
-}
-
-func openGroup(top *cgroup.Group, id string) (*group, error) {
-	g := &group{id: id, top: top}
+// adoptGroup is the supervisor's view of the group whose payload it inherited, lock
+// included.
+func adoptGroup(payload int, facts *config) (*group, error) {
+	g := &group{id: facts.ID, dir: directoryName(facts.Name, facts.ID)}
 	var err error
-	if g.parent, err = top.Parent(); err != nil {
+	if g.payload, err = cgroup.FromFD(payload, path.Join(g.dir, payloadName)); err != nil {
 		return nil, err
 	}
-	if g.supervisor, err = top.Child(supervisorName); err != nil && !errors.Is(err, unix.ENOENT) {
+	if g.top, err = g.payload.Parent(); err != nil {
 		return nil, err
 	}
-	if g.payload, err = top.Child(payloadName); err != nil && !errors.Is(err, unix.ENOENT) {
+	if g.parent, err = g.top.Parent(); err != nil {
 		return nil, err
 	}
-	return g, nil
+	g.supervisor, err = g.top.Child(supervisorName)
+	return g, err
 }
 
 // remove removes the group's directories; they must be empty.

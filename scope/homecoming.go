@@ -131,12 +131,12 @@ func (s *supervisor) nestedGroup(pid int) string {
 	if err != nil || path.Base(where) != supervisorName || path.Dir(group) != path.Dir(path.Dir(own)) || group == path.Dir(own) {
 		return ""
 	}
-	top, err := s.group.parent.Child(path.Base(group))
+	payload, err := s.group.parent.Child(path.Join(path.Base(group), payloadName))
 	if err != nil {
 		return ""
 	}
-	defer top.Close()
-	if _, armed, _ := top.Attr(attrArmed); !armed {
+	defer payload.Close()
+	if _, armed, _ := payload.Attr(attrArmed); !armed {
 		return ""
 	}
 	return path.Base(group)

@@ -53,13 +53,14 @@ type launcher struct {
 	control control
 	client  *clientSide
 	loop    *poller
-	pidfd   int // of the supervisor
+	pidfd   int // of the supervisor; -1 until it has started the server
 	signals chan os.Signal
 	chld    chan os.Signal
 
 	terminal bool
 	waiting  []message // sent, and not yet answered
 	answer   *time.Timer
+	due      *time.Timer // when the supervisor must have acted
 	patience int
 	alone    *course // set once the supervisor is given up
 	status   *int
@@ -126,24 +127,12 @@ func (l *launcher) start() error {
 	if err != nil {
 		return err
 	}
-	err = l.spawn()
-	theirs.close()
-	if err != nil {
+	defer theirs.close()
+	if err = l.spawn(); err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
 	// each costs some 10 µs, which nobody waits for while the supervisor starts
 	notify(l.signals, forwarded()...)
-	m, fds, err := l.control.receive(0)
-	switch {
-	case err != nil:
-		return fmt.Errorf("start the supervisor: %w", err)
-	case m.Type == sayFailed:
-		return m.failure(l.server.Path)
-	case m.Type != sayStarted || len(fds) != 2:
-		return fmt.Errorf("start the supervisor: unexpected answer %q", m.Type)
-	}
-	l.pidfd, l.client.main = fds[0], fds[1]
-	l.letGo()
 	return nil
 }
 
@@ -152,7 +141,7 @@ func (l *launcher) connect() (theirs control, err error) {
 		return theirs, err
 	}
 	c := l.config
-	c.Control, c.Group = theirs.fd, l.group.top.FD()
+	c.Control, c.Payload = theirs.fd, l.group.payload.FD()
 	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
 	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
 	if l.terminal {
@@ -183,14 +172,20 @@ func (l *launcher) spawn() error {
 	return err
 }
 
-// letGo closes what is the server's now. Its stderr stays, for our own failures.
-func (l *launcher) letGo() {
+// started: the server runs. What is its own now is closed here, but for stderr, which
+// stays for our own failures.
+func (l *launcher) started(fds []int) error {
+	if len(fds) != 2 {
+		return errors.New("start the supervisor: it passed no pidfds")
+	}
+	l.pidfd, l.client.main = fds[0], fds[1]
 	_ = replaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
 	for _, fd := range l.server.Foreign {
 		if fd != l.server.Report {
 			_ = unix.Close(fd)
 		}
 	}
+	return l.loop.add(l.client.main, tokenMain)
 }
 
 // failure turns a failed start into the error that it was in the supervisor.

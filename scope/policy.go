@@ -30,18 +30,23 @@ func DefaultPolicy() Policy {
 type ClientDeath string
 
 const (
-	StopOnClientDeath    ClientDeath = "stop"
-	IgnoreClientDeath    ClientDeath = "ignore"
-	unreadWait                       = 10 * time.Second       // how long unread input may delay the EOF grace
-	unreadEvery                      = 50 * time.Millisecond  // see course.drain
-	idleWindow                       = 10 * time.Second       // without a client, with stdin held open by another
-	idleCPU                          = 20 * time.Millisecond  // less than this in a window is no work
-	answerWithin                     = 100 * time.Millisecond // for the peer, before it counts as stopped
-	answerSlow                       = 10                     // times that, for a peer that is not stopped but slow
-	reportWithin                     = 3 * time.Second        // for the supervisor's last word after we have killed all
-	nestedWithin                     = 3 * time.Second        // beyond its term grace, for a nested supervisor
-	newbornAge                       = 10 * time.Second       // before an unarmed group may be removed
-	supervisorGoneWithin             = 2 * time.Second        // between its last word and its exit
+	StopOnClientDeath ClientDeath = "stop"
+	IgnoreClientDeath ClientDeath = "ignore"
+)
+
+// Bounds that are nobody's to set.
+const (
+	unreadWait           = 10 * time.Second       // how long unread input may delay the EOF grace
+	unreadEvery          = 50 * time.Millisecond  // see course.drain
+	idleWindow           = 10 * time.Second       // without a client, with stdin held open by another
+	idleCPU              = 20 * time.Millisecond  // less than this in a window is no work
+	answerWithin         = 100 * time.Millisecond // for the peer, before it counts as stopped
+	answerSlow           = 10                     // times that, for a peer that is not stopped but slow
+	killDue              = time.Second            // between questions to a supervisor that kills
+	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
+	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
+	newbornAge           = 10 * time.Second       // before an unarmed group may be removed
+	supervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )
 
 // ParseClientDeath accepts "stop" and "ignore".

@@ -104,10 +104,9 @@ func (s *supervisor) arm() error {
 	// sent to a supervisor in good faith, WINCH by systemd as KillSignal=.
 	s.signals = newSignals()
 	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGWINCH)
-	if s.group, err = adoptGroup(c.Group, c.ID); err != nil {
+	if s.group, err = adoptGroup(c.Payload, c); err != nil {
 		return err
 	}
-	s.group.dir = directoryName(c.Name, c.ID)
 	s.client = &clientSide{
 		stdin: stdio.FromFD(c.Stdin), input: stdio.FromFD(c.Input), stdout: stdio.FromFD(c.Stdout),
 		file: c.StdinFile, pidfd: c.ClientPidfd, main: -1,
@@ -234,10 +233,11 @@ func (s *supervisor) hear() {
 		}
 	}
 	for _, m := range all {
-		_ = s.control.send(message{Type: sayAnswer})
 		if m.Type == saySignal {
 			s.forward(unix.Signal(m.Signal))
 		}
+		s.look()
+		_ = s.control.send(message{Type: sayAnswer, Due: int64(s.course.due())}) // EOF tells of the rest
 	}
 	if closed {
 		s.launcher = false
@@ -245,6 +245,20 @@ func (s *supervisor) hear() {
 		return
 	}
 	s.loop.again(s.control.fd, tokenControl)
+}
+
+// look notices at once what the poller may not have told yet.
+func (s *supervisor) look() {
+	s.reap()
+	if s.client.stdin.Fired() {
+		s.course.hungUp(stdinClosed)
+	}
+	if s.client.stdout.Fired() {
+		s.course.hungUp(stdoutClosed)
+	}
+	if s.client.dead() {
+		s.course.clientDied()
+	}
 }
 
 // forward passes on a signal that the launcher got.

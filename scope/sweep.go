@@ -107,29 +107,34 @@ func sweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, err
 // findOrphan returns the group of dir if it is an orphan, locked if that is possible,
 // and otherwise nil. What was never armed is removed here once it is old.
 func findOrphan(parent *cgroup.Group, dir string) (*group, error) {
-	top, err := parent.Child(dir)
+	g := &group{id: idOf(dir), dir: dir, parent: parent}
+	orphan, err := g.look()
+	if orphan && err == nil {
+		return g, nil
+	}
+	g.close()
+	return nil, ignoreGone(err)
+}
+
+// look opens the group and applies the rule.
+func (g *group) look() (orphan bool, err error) {
+	if g.top, err = g.parent.Child(g.dir); err != nil {
+		return false, err
+	}
+	g.payload, err = g.top.Child(payloadName)
+	if errors.Is(err, unix.ENOENT) {
+		return false, g.removeNewborn()
+	}
 	if err != nil {
-		return nil, ignoreGone(err)
+		return false, err
 	}
-	_, armed, err := top.Attr(attrArmed)
-	if err != nil || !armed {
-		if err == nil {
-			removeNewborn(parent, top, dir)
-		}
-		_ = top.Close() // a directory
-		return nil, ignoreGone(err)
+	if _, armed, err := g.payload.Attr(attrArmed); err != nil || !armed {
+		return false, errors.Join(err, g.removeNewborn())
 	}
-	g, err := openGroup(top, idOf(dir))
-	if err != nil {
-		_ = top.Close() // a directory
-		return nil, ignoreGone(err)
+	if g.supervisor, err = g.top.Child(supervisorName); err != nil {
+		return false, err
 	}
-	g.dir = dir
-	if orphan, err := g.orphan(); !orphan || err != nil {
-		g.close()
-		return nil, ignoreGone(err)
-	}
-	return g, nil
+	return g.orphan()
 }
 
 func idOf(dir string) string { return dir[strings.LastIndexByte(dir, '-')+1:] }
@@ -144,19 +149,23 @@ func ignoreGone(err error) error {
 
 // removeNewborn removes a group whose launcher died before it armed it. A launcher
 // that is only slow finds it gone, and makes another.
-func removeNewborn(parent, top *cgroup.Group, dir string) {
+func (g *group) removeNewborn() error {
 	var st unix.Stat_t
-	if unix.Fstat(top.FD(), &st) != nil || time.Since(time.Unix(st.Mtim.Unix())) < newbornAge {
-		return
+	if err := unix.Fstat(g.top.FD(), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", g.top, err)
 	}
-	_ = parent.Remove(dir) // EBUSY: it has a member after all
+	if time.Since(time.Unix(st.Mtim.Unix())) < newbornAge {
+		return nil
+	}
+	_ = g.remove() // EBUSY: it has a member after all
+	return nil
 }
 
 // orphan applies the rule to an armed group: it is one if its lock is free, or if
 // its supervisor and its launcher are gone although someone holds the lock. A launcher
 // locks before it arms, so no start can meet this attempt at the lock.
 func (g *group) orphan() (bool, error) {
-	err := g.top.TryLock(unix.LOCK_EX)
+	err := g.payload.TryLock(unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return g.abandoned()
 	}
@@ -166,12 +175,12 @@ func (g *group) orphan() (bool, error) {
 // abandoned looks at a group that is locked: by its supervisor or launcher, as a
 // rule, or by someone who got the descriptor from them.
 func (g *group) abandoned() (bool, error) {
-	launcher, ok, err := g.top.Attr(attrLauncher)
+	launcher, ok, err := g.payload.Attr(attrLauncher)
 	if err != nil || !ok {
 		return false, err
 	}
 	id, ok := parseIdentity(launcher)
-	if !ok || id.alive() || g.supervisor == nil {
+	if !ok || id.alive() {
 		return false, nil
 	}
 	pids, err := g.supervisor.Members()
@@ -228,16 +237,11 @@ func (g *group) awaitEnd() error {
 func (g *group) end(grace time.Duration) (Swept, error) {
 	defer g.close()
 	s := Swept{ID: g.id, Dir: g.dir}
-	s.Name, _, _ = g.top.Attr(attrName) // for people only
-	if g.payload != nil {
-		res, err := freeze.Stop{Group: g.payload, Ask: unix.SIGTERM, Grace: grace}.Run()
-		if err != nil {
-			return s, err
-		}
-		s.Stuck = describeStuck(res.Stuck)
-	}
-	if s.Stuck != "" {
-		return s, nil
+	s.Name, _, _ = g.payload.Attr(attrName) // for people only
+	res, err := freeze.Stop{Group: g.payload, Ask: unix.SIGTERM, Grace: grace}.Run()
+	s.Stuck = describeStuck(res.Stuck)
+	if err != nil || s.Stuck != "" {
+		return s, err
 	}
 	return s, g.remove()
 }

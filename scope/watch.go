@@ -38,6 +38,8 @@ func (l *launcher) watch() (Outcome, error) {
 			reapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
 		case <-l.answer.C:
 			l.unanswered()
+		case <-l.due.C:
+			l.say(message{Type: sayLook}) // it has answered, but has it been stopped since?
 		case <-l.timer():
 			l.alone.elapsed()
 		case end := <-l.ladder():
@@ -48,18 +50,21 @@ func (l *launcher) watch() (Outcome, error) {
 }
 
 func (l *launcher) listen() error {
-	l.answer = time.NewTimer(time.Hour)
-	l.answer.Stop()
+	l.answer, l.due = stoppedTimer(), stoppedTimer()
 	l.chld = newSignals()
 	notify(l.chld, unix.SIGCHLD)
 	if err := l.loop.add(l.control.fd, tokenControl); err != nil {
 		return err
 	}
-	if err := l.loop.add(l.client.main, tokenMain); err != nil {
-		return err
-	}
 	go l.loop.run()
+	l.expect(message{Type: sayStart})
 	return nil
+}
+
+func stoppedTimer() *time.Timer {
+	t := time.NewTimer(time.Hour)
+	t.Stop()
+	return t
 }
 
 func (l *launcher) timer() <-chan time.Time {
@@ -113,19 +118,35 @@ func (l *launcher) caught(sig unix.Signal) {
 		l.say(message{Type: saySignal, Signal: int(sig)})
 	case endsServer(sig):
 		l.alone.signalled(sig)
-	default:
+	case l.client.main >= 0:
 		_ = unix.PidfdSendSignal(l.client.main, sig, nil, 0) // ESRCH: it has gone
 	}
 }
 
 // say sends a message that wants an answer.
 func (l *launcher) say(m message) {
+	l.expect(m)
+	_ = l.control.send(m) // a full queue or a dead peer shows as no answer or EOF
+}
+
+func (l *launcher) expect(m message) {
 	l.waiting = append(l.waiting, m)
 	if len(l.waiting) == 1 {
 		l.patience = answerSlow
 		l.answer.Reset(answerWithin)
 	}
-	_ = l.control.send(m) // a full queue or a dead peer shows as no answer or EOF
+}
+
+// answered: the oldest of what waits for an answer has got it.
+func (l *launcher) answered() {
+	l.answer.Stop()
+	if len(l.waiting) > 0 {
+		l.waiting = l.waiting[1:]
+	}
+	if len(l.waiting) > 0 {
+		l.patience = answerSlow
+		l.answer.Reset(answerWithin)
+	}
 }
 
 // hear takes in what the supervisor says.
@@ -134,13 +155,19 @@ func (l *launcher) hear() (done bool, err error) {
 	for _, m := range all {
 		switch m.Type {
 		case sayAnswer:
-			if len(l.waiting) > 0 {
-				l.waiting = l.waiting[1:]
+			l.answered()
+			l.due.Stop()
+			if m.Due > 0 && l.alone == nil {
+				l.due.Reset(time.Duration(m.Due) + answerWithin)
 			}
-			l.answer.Stop()
-			if len(l.waiting) > 0 {
-				l.answer.Reset(answerWithin)
+		case sayStarted:
+			l.answered()
+			if err := l.started(m.fds); err != nil {
+				return true, errors.Join(err, l.bereaved())
 			}
+		case sayFailed:
+			l.abandon()
+			return true, m.failure(l.server.Path)
 		case sayEnded:
 			l.final = &m
 			if len(m.Stuck) == 0 {
@@ -176,16 +203,33 @@ func (l *launcher) bereaved() error {
 
 // unanswered: the supervisor is stopped, or slow. A member may have stopped it.
 func (l *launcher) unanswered() {
-	if l.patience--; l.patience > 0 && !l.supervisorStopped() {
+	stopped := l.supervisorStopped()
+	if l.waiting[0].Type == sayStart {
+		// however slow it starts, there is nothing to take over yet; and whoever
+		// stopped it knows of nothing that ends the server
+		if stopped {
+			l.wakeSupervisor()
+			l.patience--
+		}
+	} else if l.patience--; stopped {
+		l.patience = 0
+	}
+	if l.patience > 0 {
 		l.answer.Reset(answerWithin)
 		return
 	}
+	l.takeOver()
+}
+
+// takeOver makes us the one who ends the server.
+func (l *launcher) takeOver() {
 	alone, err := newCourse(l.server.Policy, l.group.payload, l.client)
 	if err != nil {
 		l.answer.Reset(answerWithin) // out of descriptors or memory: try again
 		return
 	}
 	l.alone = alone
+	l.due.Stop()
 	_ = l.control.send(message{Type: sayTakeover})
 	l.wakeSupervisor()
 	for _, m := range l.waiting {
@@ -216,7 +260,7 @@ func (l *launcher) catchUp() {
 func (l *launcher) wakeSupervisor() {
 	_ = freeze.Thaw(l.group.supervisor)
 	_ = l.group.top.SetFrozen(false) // gone, or never frozen: as good
-	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGCONT, nil, 0)
+	_, _ = freeze.Signal(l.group.supervisor, unix.SIGCONT)
 }
 
 func (l *launcher) supervisorStopped() bool {

@@ -4,6 +4,7 @@ package main
 
 import (
 	"os"
+	"runtime"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -17,6 +18,7 @@ func endBySignal(sig unix.Signal) int {
 	if os.Getpid() == 1 {
 		return status
 	}
+	runtime.LockOSThread()
 	// one core dump, the server's, is enough; a pipe in core_pattern ignores the limit
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // never fails to lower
@@ -26,6 +28,7 @@ func endBySignal(sig unix.Signal) int {
 	var set unix.Sigset_t
 	set.Val[(sig-1)/64] |= 1 << ((sig - 1) % 64)
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
-	_ = unix.Kill(os.Getpid(), sig)
+	// to this thread, so that it arrives before the call returns
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
 	return status // reached where the signal could not end us
 }
