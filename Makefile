@@ -18,9 +18,8 @@ build: ## build bin/mcpscope
 install: build ## install it to $(DESTDIR)/usr/local/bin
 	install -D -m 755 $(BIN) $(DESTDIR)/usr/local/bin/mcpscope
 
-demo: deps build ## show the main job: real servers and clients, bare and with mcpscope
-	test/e2e/clients/setup
-	$(GO) run ./demo
+demo: deps ## show the main job: real servers and clients, bare and with mcpscope
+	@demo/run
 
 test: deps ## all fast tests, with the race detector
 	test/e2e/clients/setup

@@ -96,28 +96,49 @@ func over(deadline time.Time) bool {
 	return !deadline.IsZero() && time.Until(deadline) <= 0
 }
 
-// poll waits for the next change; false means the deadline or wake came first.
+// poll waits for the next change; false means the deadline or wake came first. The
+// deadline is a timer's descriptor, not poll's own timeout: that does not run while
+// the process is stopped, and whoever stops us again and again would put it off for
+// ever.
 func (e *Events) poll(deadline time.Time, wake int) (bool, error) {
+	timer, err := alarm(deadline)
+	if err != nil {
+		return false, err
+	}
+	if timer >= 0 {
+		defer unix.Close(timer)
+	}
 	fds := []unix.PollFd{
 		{Fd: int32(e.fd), Events: unix.POLLPRI},
 		{Fd: int32(wake), Events: unix.POLLIN}, // poll(2) passes over negative ones
+		{Fd: int32(timer), Events: unix.POLLIN},
 	}
 	for {
-		n, err := unix.Ppoll(fds, timeout(deadline), nil)
+		_, err := unix.Poll(fds, -1)
 		if errors.Is(err, unix.EINTR) {
 			continue
 		}
 		if err != nil {
 			return false, fmt.Errorf("poll cgroup.events of %q: %w", e.path, err)
 		}
-		return n > 0 && fds[1].Revents == 0, nil
+		return fds[1].Revents == 0 && fds[2].Revents == 0, nil
 	}
 }
 
-func timeout(deadline time.Time) *unix.Timespec {
+// alarm returns a timerfd that becomes readable at the deadline, -1 for none.
+func alarm(deadline time.Time) (int, error) {
 	if deadline.IsZero() {
-		return nil
+		return -1, nil
 	}
-	ts := unix.NsecToTimespec(max(int64(time.Until(deadline)), 0))
-	return &ts
+	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("create timer: %w", err)
+	}
+	left := max(time.Until(deadline), 1) // 0 would disarm it
+	once := unix.ItimerSpec{Value: unix.NsecToTimespec(left.Nanoseconds())}
+	if err := unix.TimerfdSettime(fd, 0, &once, nil); err != nil {
+		_ = unix.Close(fd)
+		return -1, fmt.Errorf("set timer: %w", err)
+	}
+	return fd, nil
 }

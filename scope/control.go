@@ -27,7 +27,9 @@ type message struct {
 	Text   string `json:"text,omitempty"`   // failed
 	// Due is by when, in nanoseconds from now, the supervisor will have acted; 0 if it
 	// has nothing to end. (answer)
-	Due    int64    `json:"due,omitempty"`
+	Due int64 `json:"due,omitempty"`
+	// Asked says that the members have been asked to end. (answer)
+	Asked  bool     `json:"asked,omitempty"`
 	Status *int     `json:"status,omitempty"` // ended: what wait(2) said of the main process
 	Cause  Cause    `json:"cause,omitempty"`  // ended
 	Notes  []string `json:"notes,omitempty"`  // ended
@@ -44,6 +46,7 @@ const (
 	saySignal   verb = "signal"   // the client sent Signal
 	sayLook     verb = "look"     // something has happened that ends the server
 	sayTakeover verb = "takeover" // you did not answer: I finish alone
+	sayGoodbye  verb = "goodbye"  // to ended: I remove the group when you have left it
 	// supervisor → launcher
 	sayStarted verb = "started" // with pidfds of the supervisor and the main process
 	sayFailed  verb = "failed"

@@ -161,6 +161,15 @@ func (c *course) end(why Cause) {
 	}
 }
 
+// kill skips what is left of the ladder but the kill: its grace is over.
+func (c *course) kill() {
+	c.hurry.Raise()
+	if c.phase < stopping {
+		c.climb(freeze.Stop{Group: c.payload, Frozen: c.frozen})
+		c.phase = stopping
+	}
+}
+
 // yield leaves the ladder to the launcher and waits for its outcome.
 func (c *course) yield() {
 	if c.phase >= stopping {

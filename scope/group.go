@@ -35,6 +35,9 @@ const (
 	attrPolicy   = "user.mcpscope.policy"
 )
 
+// attrSwept marks the directory of the groups with the time of the last sweep.
+const attrSwept = "user.mcpscope.swept"
+
 // group is the cgroup of one server, and the two leaves below it. Lock and attributes
 // are on payload, which is ours to make wherever the directory above comes from.
 type group struct {

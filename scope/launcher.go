@@ -61,6 +61,7 @@ type launcher struct {
 	waiting  []message // sent, and not yet answered
 	answer   *time.Timer
 	due      *time.Timer // when the supervisor must have acted
+	asked    bool        // and it had asked the members already
 	patience int
 	alone    *course // set once the supervisor is given up
 	status   *int

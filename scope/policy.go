@@ -44,6 +44,7 @@ const (
 	answerSlow           = 10                     // times that, for a peer that is not stopped but slow
 	killDue              = time.Second            // between questions to a supervisor that kills
 	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
+	wakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
 	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
 	newbornAge           = 10 * time.Second       // before an unarmed group may be removed
 	supervisorGoneWithin = 2 * time.Second        // between its last word and its exit

@@ -17,6 +17,9 @@ type token int32
 type poller struct {
 	epoll int
 	C     chan token
+	// lost, if not nil, is called when the other end of the control socket is closed,
+	// in the very thread that learns it.
+	lost func()
 }
 
 func newPoller() (*poller, error) {
@@ -58,7 +61,11 @@ func (p *poller) run() {
 			panic("bug: epoll_wait on our own set: " + err.Error())
 		}
 		for i := range max(n, 0) {
-			p.C <- token(events[i].Fd)
+			t := token(events[i].Fd)
+			if t == tokenControl && events[i].Events&unix.EPOLLHUP != 0 && p.lost != nil {
+				p.lost()
+			}
+			p.C <- t
 		}
 	}
 }

@@ -114,10 +114,15 @@ func (s *supervisor) arm() error {
 	if s.loop, err = newPoller(); err != nil {
 		return err
 	}
+	// at once: whoever has stopped us may do so again before another thread is running
+	s.loop.lost = func() { stayAwake(c.Policy.TermGrace) }
 	if err = s.client.watch(s.loop); err != nil {
 		return err
 	}
 	if err = s.loop.add(c.Control, tokenControl); err != nil {
+		return err
+	}
+	if err = continuedBy(c.Control); err != nil {
 		return err
 	}
 	s.course, err = newCourse(c.Policy, s.group.payload, s.client)
@@ -237,7 +242,7 @@ func (s *supervisor) hear() {
 			s.forward(unix.Signal(m.Signal))
 		}
 		s.look()
-		_ = s.control.send(message{Type: sayAnswer, Due: int64(s.course.due())}) // EOF tells of the rest
+		_ = s.control.send(s.answer()) // a launcher that is gone shows as EOF
 	}
 	if closed {
 		s.launcher = false
@@ -245,6 +250,10 @@ func (s *supervisor) hear() {
 		return
 	}
 	s.loop.again(s.control.fd, tokenControl)
+}
+
+func (s *supervisor) answer() message {
+	return message{Type: sayAnswer, Due: int64(s.course.due()), Asked: s.course.phase >= stopping}
 }
 
 // look notices at once what the poller may not have told yet.
@@ -301,12 +310,23 @@ func (s *supervisor) finish() {
 		s.course.result, s.course.err = freeze.Stop{Group: s.group.payload}.Run()
 	}
 	s.report()
-	told := s.launcher && s.control.send(s.last()) == nil
-	if told && len(s.course.result.Stuck) == 0 {
+	heard := s.launcher && s.control.send(s.last()) == nil && s.understood()
+	if heard && len(s.course.result.Stuck) == 0 {
 		return
 	}
 	s.outlast()
 	_ = s.group.leave() // a sweeper removes what can't be removed now
+}
+
+// understood waits for the launcher to say that it takes care of the rest, or to die.
+// One that was stopped by its terminal takes as long as it takes.
+func (s *supervisor) understood() bool {
+	for {
+		m, err := s.control.receive(0)
+		if err != nil || m.Type == sayGoodbye {
+			return err == nil
+		}
+	}
 }
 
 func (s *supervisor) populated() bool {

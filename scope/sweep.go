@@ -5,6 +5,7 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -29,6 +30,7 @@ const (
 	sweepGrace    = time.Second
 	sweepNow      = 0
 	sweepParallel = 16
+	sweepEvery    = time.Second
 )
 
 // Sweep ends the orphans of the calling user. A group whose supervisor or launcher
@@ -42,17 +44,31 @@ func Sweep(b Backend) ([]Swept, error) {
 	return sweep(parent, "")
 }
 
-// sweepFor is the sweep that every supervisor does when its own payload runs. One at
-// a time is enough.
+// sweepFor is the sweep that every supervisor does when its own payload runs. Of many
+// that start together one is enough: who finds that there was a sweep a moment ago
+// looks once more when that moment is over, and so sees what was left since.
 func sweepFor(own *group) {
-	again, err := own.parent.Child(".") // a file description of its own, for the lock
-	if err != nil {
-		return
+	for range 2 {
+		wait := sweepEvery - sinceSweep(own.parent)
+		if wait <= 0 {
+			// a mark is no lock, which a stopped sweeper would keep
+			_ = own.parent.SetAttr(attrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
+			_, _ = sweep(own.parent, own.dir)                                               // what failed is tried by the next one
+			return
+		}
+		<-time.After(wait)
 	}
-	defer again.Close()
-	if again.TryLock(unix.LOCK_EX) == nil {
-		_, _ = sweep(own.parent, own.dir) // what failed is tried by the next one
+}
+
+// sinceSweep is how long ago the last sweep of this directory began.
+func sinceSweep(parent *cgroup.Group) time.Duration {
+	mark, _, _ := parent.Attr(attrSwept)
+	nanos, err := strconv.ParseInt(mark, 10, 64)
+	ago := time.Since(time.Unix(0, nanos))
+	if err != nil || ago < 0 {
+		return sweepEvery // no mark, or of a clock that was set back
 	}
+	return ago
 }
 
 func sweep(parent *cgroup.Group, except string) ([]Swept, error) {
@@ -193,23 +209,32 @@ func (g *group) abandoned() (bool, error) {
 	return g.wake(pids)
 }
 
-// wake continues a supervisor that was stopped and has no launcher to do it. It ends
-// its group itself then.
+// wake continues a supervisor that was stopped or frozen and has no launcher to do it.
+// It ends its group itself then. One that can't, because a member stops it faster than
+// it can act, is killed, which makes its group an orphan.
 func (g *group) wake(pids []int) (bool, error) {
-	if g.frozen() { // by a member: nobody else does that to a supervisor
-		_ = g.top.SetFrozen(false)
-		_ = freeze.Thaw(g.supervisor)
-		return false, g.awaitEnd()
+	if !g.frozen() && !allStopped(pids) {
+		return false, nil // it lives and works
 	}
-	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err == nil && st.State != 'T' {
-			return false, nil // it lives and works
-		}
-	}
+	_ = g.top.SetFrozen(false) // by a member: nobody else freezes a supervisor
+	_ = freeze.Thaw(g.supervisor)
 	if _, err := freeze.Signal(g.supervisor, unix.SIGCONT); err != nil {
 		return false, err
 	}
-	return false, g.awaitEnd()
+	if gone, err := g.awaitEnd(); gone || err != nil {
+		return false, err
+	}
+	_, err := freeze.Kill(g.supervisor, supervisorGoneWithin)
+	return err == nil, err
+}
+
+func allStopped(pids []int) bool {
+	for _, pid := range pids {
+		if st, err := proc.ReadStat(pid); err == nil && st.State != 'T' {
+			return false
+		}
+	}
+	return true
 }
 
 func (g *group) frozen() bool {
@@ -223,14 +248,14 @@ func (g *group) frozen() bool {
 }
 
 // awaitEnd waits until a supervisor that was woken has left.
-func (g *group) awaitEnd() error {
+func (g *group) awaitEnd() (gone bool, err error) {
 	events, err := g.supervisor.Events()
 	if err != nil {
-		return ignoreGone(err)
+		return true, ignoreGone(err)
 	}
 	defer events.Close()
-	_, _, err = events.Wait(time.Now().Add(2*sweepGrace+reportWithin), -1, isEmpty)
-	return err
+	_, gone, err = events.Wait(time.Now().Add(wakeWithin), -1, isEmpty)
+	return gone, err
 }
 
 // end ends an orphan and removes its group. g is closed.
@@ -238,7 +263,8 @@ func (g *group) end(grace time.Duration) (Swept, error) {
 	defer g.close()
 	s := Swept{ID: g.id, Dir: g.dir}
 	s.Name, _, _ = g.payload.Attr(attrName) // for people only
-	res, err := freeze.Stop{Group: g.payload, Ask: unix.SIGTERM, Grace: grace}.Run()
+	// all of it: a member may have moved to the directory above the payload
+	res, err := freeze.Stop{Group: g.top, Ask: unix.SIGTERM, Grace: grace}.Run()
 	s.Stuck = describeStuck(res.Stuck)
 	if err != nil || s.Stuck != "" {
 		return s, err

@@ -39,7 +39,7 @@ func (l *launcher) watch() (Outcome, error) {
 		case <-l.answer.C:
 			l.unanswered()
 		case <-l.due.C:
-			l.say(message{Type: sayLook}) // it has answered, but has it been stopped since?
+			l.overdue()
 		case <-l.timer():
 			l.alone.elapsed()
 		case end := <-l.ladder():
@@ -156,10 +156,7 @@ func (l *launcher) hear() (done bool, err error) {
 		switch m.Type {
 		case sayAnswer:
 			l.answered()
-			l.due.Stop()
-			if m.Due > 0 && l.alone == nil {
-				l.due.Reset(time.Duration(m.Due) + answerWithin)
-			}
+			l.promised(m)
 		case sayStarted:
 			l.answered()
 			if err := l.started(m.fds); err != nil {
@@ -170,6 +167,7 @@ func (l *launcher) hear() (done bool, err error) {
 			return true, m.failure(l.server.Path)
 		case sayEnded:
 			l.final = &m
+			_ = l.control.send(message{Type: sayGoodbye}) // it sees our end otherwise
 			if len(m.Stuck) == 0 {
 				l.removeGroup() // otherwise the supervisor does, later
 			}
@@ -186,8 +184,8 @@ func (l *launcher) hear() (done bool, err error) {
 // bereaved: the supervisor was killed. Nobody can say what is left of a grace, and
 // whoever killed it may be a member: kill at once.
 func (l *launcher) bereaved() error {
-	_ = freeze.Thaw(l.group.top) // the freezer above the payload was not ours
-	res, err := freeze.Stop{Group: l.group.payload}.Run()
+	// all of the group: a member may have moved to the directory above the payload
+	res, err := freeze.Stop{Group: l.group.top}.Run()
 	l.removeGroup()
 	if l.server.Report >= 0 {
 		l.config.report(supervisorGone).write(l.server.Report)
@@ -221,11 +219,40 @@ func (l *launcher) unanswered() {
 	l.takeOver()
 }
 
+// overdue: the supervisor has answered, and by now should have acted. A member may have
+// stopped it in between; a word of ours would wake it, for as long as the member likes.
+func (l *launcher) overdue() {
+	if !l.supervisorStopped() {
+		l.say(message{Type: sayLook})
+		return
+	}
+	l.takeOver()
+	switch {
+	case l.alone == nil: // it is tried again
+	case l.asked:
+		l.alone.kill()
+	default:
+		l.alone.end(stopRequested)
+	}
+}
+
+// promised notes by when the supervisor will have acted.
+func (l *launcher) promised(m message) {
+	l.due.Stop()
+	l.asked = m.Asked
+	if m.Due > 0 && l.alone == nil {
+		l.due.Reset(time.Duration(m.Due) + answerWithin)
+	}
+}
+
 // takeOver makes us the one who ends the server.
 func (l *launcher) takeOver() {
+	if l.alone != nil {
+		return
+	}
 	alone, err := newCourse(l.server.Policy, l.group.payload, l.client)
 	if err != nil {
-		l.answer.Reset(answerWithin) // out of descriptors or memory: try again
+		l.due.Reset(answerWithin) // out of descriptors or memory: try again
 		return
 	}
 	l.alone = alone
