@@ -31,6 +31,7 @@ type supervisor struct {
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
 	exited      bool
+	cameHome    bool // someone was re-parented to us
 	launcher    bool // it lives
 	killed      []Killed
 	killedTotal int
@@ -292,10 +293,12 @@ func (s *supervisor) caught(sig unix.Signal) {
 // reap waits for the main process and for whatever came home.
 func (s *supervisor) reap() {
 	reapAll(func(pid int, ws unix.WaitStatus) {
-		if pid == s.main && !s.exited {
-			s.exited, s.status = true, ws
-			s.course.end(mainExited)
+		if pid != s.main || s.exited {
+			s.cameHome = true
+			return
 		}
+		s.exited, s.status = true, ws
+		s.course.end(mainExited)
 	})
 }
 
@@ -308,6 +311,11 @@ func (s *supervisor) finish() {
 			break
 		}
 		s.course.result, s.course.err = freeze.Stop{Group: s.group.payload}.Run()
+	}
+	if s.cameHome {
+		// it may have been a nested supervisor, whose launcher was a member of ours
+		// and had no time to remove their group
+		removeEmpty(s.group.parent, s.group.dir)
 	}
 	s.report()
 	heard := s.launcher && s.control.send(s.last()) == nil && s.understood()

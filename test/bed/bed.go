@@ -27,7 +27,10 @@ const (
 	// LayoutEnv = "hybrid" mounts cgroup2 at /sys/fs/cgroup/unified in a tmpfs,
 	// as hosts with version 1 controllers do.
 	LayoutEnv = "BED_LAYOUT"
-	stageEnv  = "BED_STAGE"
+	// PlaceEnv names the group in which the sandbox is made, where that is not the
+	// caller's own: controllers can't be handed down from a group with processes.
+	PlaceEnv = "BED_PLACE"
+	stageEnv = "BED_STAGE"
 )
 
 // The stages of a test binary: "" is the outer process.
@@ -41,21 +44,26 @@ const (
 type Setup func() (cleanup func(), err error)
 
 // Main is the whole body of a TestMain. It does not return.
-func Main(m *testing.M, setups ...Setup) {
+func Main(m *testing.M, setups ...Setup) { Run(m.Run, setups...) }
+
+// Run is Main for tests that are not run by this very process: they may run in a
+// host that it boots inside the sandbox.
+func Run(tests func() int, setups ...Setup) {
 	switch os.Getenv(stageEnv) {
 	case "":
 		os.Exit(outer())
 	case stageReady:
-		os.Exit(m.Run())
+		os.Exit(tests())
 	}
-	os.Exit(inner(m, setups))
+	if err := enter(); err != nil {
+		os.Exit(fail("cannot set the sandbox up: %v", err))
+	}
+	os.Exit(Inside(tests, setups...))
 }
 
-// inner runs the tests. Skips are counted here, where they happen.
-func inner(m *testing.M, setups []Setup) int {
-	if err := enter(); err != nil {
-		return fail("cannot set the sandbox up: %v", err)
-	}
+// Inside is what Run does in a process that is in the sandbox already. Skips are
+// counted here, where they happen.
+func Inside(tests func() int, setups ...Setup) int {
 	for _, setup := range setups {
 		cleanup, err := setup()
 		if cleanup != nil {
@@ -65,7 +73,7 @@ func inner(m *testing.M, setups []Setup) int {
 			return fail("%v", err)
 		}
 	}
-	code := m.Run()
+	code := tests()
 	if n := skips.Load(); n > 0 {
 		fmt.Printf("bed: %d skipped\n", n)
 	}

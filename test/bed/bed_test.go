@@ -79,6 +79,16 @@ func sandboxes(t *testing.T) []string {
 	return found
 }
 
+// temps are the temporary directories of runs below ours.
+func temps(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), sandboxPrefix+"*"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}
+
 func TestRootIsOurOwnGroup(t *testing.T) {
 	own, err := ownDir()
 	if err != nil || own != Root(t) {
@@ -104,7 +114,7 @@ func TestLeaksFailTheRunAndAreRemoved(t *testing.T) {
 				t.Errorf("%s: no %q in the output:\n%s", what, text, out)
 			}
 		}
-		if left := sandboxes(t); len(left) > 0 {
+		if left := append(sandboxes(t), temps(t)...); len(left) > 0 {
 			t.Errorf("%s: left %v", what, left)
 		}
 	}
@@ -141,6 +151,9 @@ func TestNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
 	live := fmt.Sprint(Root(t), "/", sandboxPrefix, living.Process.Pid)
 	if left := sandboxes(t); len(left) != 1 || left[0] != live {
 		t.Errorf("left %v, want %s", left, live)
+	}
+	if left := temps(t); len(left) != 1 {
+		t.Errorf("left %v, want one", left)
 	}
 }
 

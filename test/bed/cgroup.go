@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -66,11 +65,26 @@ func pids(dir string) ([]int, error) {
 // Empty tells whether no live process is in the group at path or below it. A
 // group that does not exist is empty.
 func Empty(path string) (bool, error) {
-	text, err := os.ReadFile(filepath.Join(path, "cgroup.events"))
+	events, err := unix.Open(filepath.Join(path, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return true, nil
 	}
-	return bytes.Contains(text, []byte("populated 0\n")), err
+	if err != nil {
+		return false, fmt.Errorf("open cgroup.events of %s: %w", path, err)
+	}
+	defer unix.Close(events)
+	return unpopulated(events)
+}
+
+// unpopulated also makes the descriptor wait for the next change: until it has
+// been read, poll reports a change at once, for ever.
+func unpopulated(events int) (bool, error) {
+	text := make([]byte, 128)
+	n, err := unix.Pread(events, text, 0)
+	if errors.Is(err, unix.ENODEV) {
+		return true, nil
+	}
+	return err == nil && bytes.Contains(text[:n], []byte("populated 0\n")), err
 }
 
 // WaitEmpty returns when the group at path is empty, or with an error after
@@ -87,7 +101,7 @@ func WaitEmpty(path string, limit time.Duration) error {
 	}
 	defer unix.Close(events)
 	for pause := 100 * time.Microsecond; ; pause = min(2*pause, 20*time.Millisecond) {
-		if empty, err := Empty(path); empty || err != nil {
+		if empty, err := unpopulated(events); empty || err != nil {
 			return err
 		}
 		left := time.Until(deadline)

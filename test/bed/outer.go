@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
@@ -35,6 +36,9 @@ func (s *sandbox) run() int {
 	}
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // QUIT: go test's timeout
+	if err := s.makeTemp(); err != nil {
+		return fail("%v", err)
+	}
 	pid, pidfd, err := s.start()
 	if err != nil {
 		return fail("start the inner process: %v", err)
@@ -48,6 +52,16 @@ func (s *sandbox) run() int {
 			return exitCode(status)
 		}
 	}
+}
+
+// makeTemp makes a place for temporary files that is removed even when the inner
+// process is killed. Everybody may enter it: some tests run as another user.
+func (s *sandbox) makeTemp() error {
+	var err error
+	if s.temp, err = os.MkdirTemp("", filepath.Base(s.dir)+"."); err != nil {
+		return err
+	}
+	return os.Chmod(s.temp, 0o755)
 }
 
 // start executes this binary again, born in the sandbox. The namespaces are
@@ -65,7 +79,7 @@ func (s *sandbox) start() (pid, pidfd int, err error) {
 	}
 	defer unix.Close(own)
 	pid, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{
-		Env:   append(os.Environ(), stageEnv+"="+stageSetUp),
+		Env:   append(os.Environ(), stageEnv+"="+stageSetUp, "TMPDIR="+s.temp),
 		Files: []uintptr{0, 1, 2, uintptr(own)},
 		Sys: &syscall.SysProcAttr{
 			UseCgroupFD:  true,
@@ -119,5 +133,5 @@ func (s *sandbox) clear(code *int) error {
 		*code = max(*code, 1)
 	}
 	defer unix.Close(s.fd)
-	return Destroy(s.dir)
+	return errors.Join(Destroy(s.dir), removeTemp(s.dir))
 }

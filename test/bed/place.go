@@ -71,7 +71,7 @@ func processPath(pid int) (string, error) {
 			return strings.TrimSuffix(path, "\n"), nil
 		}
 	}
-	return "", errors.New("no cgroup2 hierarchy: /proc/PID/cgroup has no line 0::")
+	return "", errors.New("there is no cgroup2 hierarchy")
 }
 
 // ownDir is the directory of this process's cgroup. A path alone can name
@@ -98,6 +98,18 @@ func ownDir() (string, error) {
 	}
 	return "", fmt.Errorf("no cgroup2 mount shows this process's group %s", path)
 }
+
+// place is the directory in which the sandbox is made. Runs below this one have
+// places of their own, so they don't inherit the variable.
+func place() (string, error) {
+	if dir := os.Getenv(PlaceEnv); dir != "" {
+		return dir, os.Unsetenv(PlaceEnv)
+	}
+	return ownDir()
+}
+
+// OwnGroup is the directory of the caller's own group, wherever it is mounted.
+func OwnGroup() (string, error) { return ownDir() }
 
 // hierarchyPath is the path of the group at dir as /proc/PID/cgroup shows it.
 func hierarchyPath(dir string) (string, error) {

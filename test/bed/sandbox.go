@@ -17,8 +17,9 @@ const sandboxPrefix = "mcpscope-test."
 // open file description that holds the lock, so a free lock means that it is
 // gone, whatever its pid is used for now.
 type sandbox struct {
-	dir string
-	fd  int
+	dir  string
+	fd   int
+	temp string // TMPDIR of all that runs inside
 }
 
 // newSandbox removes what killed runs have left, then makes a group of our own.
@@ -26,7 +27,7 @@ func newSandbox() (*sandbox, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("these tests need root: they make control groups, namespaces and mounts")
 	}
-	own, err := ownDir()
+	own, err := place()
 	if err != nil {
 		return nil, fmt.Errorf("these tests need a writable cgroup2 hierarchy: %w", err)
 	}
@@ -99,13 +100,23 @@ func removeStale(own string) error {
 		if fd < 0 {
 			continue // a run that lives
 		}
-		err = Destroy(dir)
+		err = errors.Join(Destroy(dir), removeTemp(dir))
 		unix.Close(fd)
 		if err != nil {
 			return fmt.Errorf("cannot end what an earlier run left: %w", err)
 		}
 	}
 	return nil
+}
+
+// removeTemp removes the temporary directories of the sandbox at dir. Nobody else
+// has them as long as we have the sandbox locked.
+func removeTemp(dir string) error {
+	found, err := filepath.Glob(filepath.Join(os.TempDir(), filepath.Base(dir)+".*"))
+	for _, temp := range found {
+		err = errors.Join(err, os.RemoveAll(temp))
+	}
+	return err
 }
 
 // leftovers describes each process and each group that the tests left, one line
@@ -132,13 +143,15 @@ func (s *sandbox) leftovers() ([]string, error) {
 	return lines, nil
 }
 
-// sharedSlice recognises mcp.slice and mcp.slice/<uid>.
+// sharedSlice recognises mcp.slice, mcp.slice/<uid>, and the leaf in it that
+// supervisors go to when they remove their own group.
 func sharedSlice(rel string) bool {
-	if rel == "mcp.slice" {
-		return true
+	for _, pattern := range []string{"mcp.slice", "mcp.slice/[0-9]*", "mcp.slice/[0-9]*/leaving"} {
+		if matched, err := filepath.Match(pattern, rel); matched && err == nil {
+			return true
+		}
 	}
-	matched, err := filepath.Match("mcp.slice/[0-9]*", rel)
-	return matched && err == nil
+	return false
 }
 
 func describe(pid int) string {

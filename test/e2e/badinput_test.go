@@ -1,0 +1,248 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// Statuses of mcpscope's own.
+const (
+	failed      = 125
+	notRunnable = 126
+	notFound    = 127
+	misused     = 2
+)
+
+// checkRefusal: the status, one line on stderr, nothing on stdout, nothing left.
+func checkRefusal(t *testing.T, o outcome, want int) {
+	t.Helper()
+	if !o.status.Exited() || o.status.ExitStatus() != want {
+		t.Errorf("ended with %v, want exit %d; stderr: %s", o.status, want, o.stderr)
+	}
+	if o.stdout != "" {
+		t.Errorf("stdout is %q", o.stdout)
+	}
+	wantComplaint(t, o.stderr)
+}
+
+// wantComplaint: one line of ours, and at most one hint.
+func wantComplaint(t *testing.T, stderr string) {
+	t.Helper()
+	lines := strings.SplitAfter(stderr, "\n")
+	lines = lines[:len(lines)-1]
+	ok := len(lines) >= 1 && len(lines) <= 2 && strings.HasSuffix(stderr, "\n") &&
+		strings.HasPrefix(lines[0], "mcpscope: ") && !strings.HasPrefix(lines[0], "mcpscope: hint: ")
+	if !ok || len(lines) == 2 && !strings.HasPrefix(lines[1], "mcpscope: hint: ") {
+		t.Errorf("stderr is %q, want one line `mcpscope: …` and at most one `mcpscope: hint: …`", stderr)
+	}
+}
+
+// checkSuccess: as if mcpscope was not there.
+func checkSuccess(t *testing.T, o outcome) {
+	t.Helper()
+	if o.status != 0 || o.stdout != "" || o.stderr != "" {
+		t.Errorf("ended with %v; stdout: %q; stderr: %q", o.status, o.stdout, o.stderr)
+	}
+}
+
+func TestBadCommandLines(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	plainFile := filepath.Join(t.TempDir(), "not-executable")
+	if err := os.WriteFile(plainFile, []byte("#!/bin/sh\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		want int
+		args []string
+	}{
+		{failed, []string{"run"}},
+		{failed, []string{"run", "--"}},
+		{failed, []string{"run", "--nope", "--", "true"}},
+		{failed, []string{"run", "--name"}},
+		{failed, []string{"run", "--backend", "nope", "--", "true"}},
+		{failed, []string{"run", "--on-client-death", "nope", "--", "true"}},
+		{failed, []string{"run", "--eof-grace", "", "--", "true"}},
+		{failed, []string{"run", "--eof-grace", "soon", "--", "true"}},
+		{failed, []string{"run", "--eof-grace", "-1s", "--", "true"}},
+		{failed, []string{"run", "--eof-grace", "5", "--", "true"}},
+		{failed, []string{"run", "--term-grace", "99999999999h", "--", "true"}},
+		{failed, []string{"run", "--term-grace", "1s1", "--", "true"}},
+		{failed, []string{"run", "--name", "a\nb", "--", "true"}},
+		{failed, []string{"run", "--name", "a\x1b[31mb", "--", "true"}},
+		{failed, []string{"run", "--name", "a\x7fb", "--", "true"}},
+		{failed, []string{"run", "--name", "a\xffb", "--", "true"}},
+		{failed, []string{"run", "--report", "fd:99", "--", "true"}},
+		{failed, []string{"run", "--report", "/nonexistent/report", "--", "true"}},
+		{failed, []string{"run", "--name", "", "--", "true"}},
+		{notFound, []string{"run", "--", ""}},
+		{notFound, []string{"run", "--", "no-such-command"}},
+		{notFound, []string{"run", "--", "/no/such/command"}},
+		{notRunnable, []string{"run", "--", plainFile}},
+		{notRunnable, []string{"run", "--", t.TempDir()}},
+		{misused, []string{"nope"}},
+		{misused, []string{"--nope"}},
+		{misused, []string{"sweep", "--nope"}},
+		{misused, []string{"sweep", "what"}},
+		{misused, []string{"completion", "powershell"}},
+	} {
+		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
+			checkRefusal(t, w.run(w.mcpscope(c.args...)), c.want)
+			w.clean()
+		})
+	}
+}
+
+func TestUnusualCommandLinesWork(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for what, args := range map[string][]string{
+		"a name of 300 characters": {"--name", strings.Repeat("n", 300)},
+		"300 wide characters":      {"--name", strings.Repeat("名", 300)},
+		"a name with slashes":      {"--name", "../../a/b"},
+		"no grace":                 {"--eof-grace", "0", "--term-grace", "0"},
+		"endless grace":            {"--eof-grace", "infinity", "--term-grace", "infinity"},
+		"the backend by name":      {"--backend", "cgroup"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			args := append(append([]string{"run"}, args...), "--", "true")
+			checkSuccess(t, w.run(w.mcpscope(args...)))
+			w.clean()
+		})
+	}
+}
+
+// spoiled runs mcpscope behind a shell script that spoils its surroundings and ends in
+// exec "$@".
+func (w *world) spoiled(script string, args ...string) *exec.Cmd {
+	line := append([]string{"sh", "-c", script, "sh", binaries.mcpscope}, args...)
+	return w.command(line...)
+}
+
+// A server may be started with what a careless client leaves it.
+func TestClosedDescriptorsAtStart(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, script := range []string{`exec "$@" <&-`, `exec "$@" >&-`, `exec "$@" 2>&-`, `exec "$@" <&- >&- 2>&-`} {
+		t.Run(script, func(t *testing.T) {
+			checkSuccess(t, w.run(w.spoiled(script, "run", "--", "true")))
+			w.clean()
+		})
+	}
+}
+
+// Where the surroundings allow no contained server there is none, and one line
+// says why. With few descriptors either is right, if it is done properly.
+func TestPoorSurroundings(t *testing.T) {
+	nobody := []string{"setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups"}
+	for _, c := range []struct {
+		what    string
+		works   bool // it may
+		command func(*world) *exec.Cmd
+	}{
+		{"8 descriptors", true, func(w *world) *exec.Cmd {
+			return w.spoiled(`ulimit -n 8; exec "$@"`, "run", "--", "true")
+		}},
+		{"3 descriptors", true, func(w *world) *exec.Cmd {
+			return w.spoiled(`ulimit -n 3; exec "$@"`, "run", "--", "true")
+		}},
+		{"no right to make groups", false, func(w *world) *exec.Cmd {
+			return w.command(append(nobody[:6:6], readable(w.t), "run", "--", "true")...)
+		}},
+		{"few processes for an ordinary user", false, func(w *world) *exec.Cmd {
+			return w.command(append(nobody[:6:6], "prlimit", "--nproc=20:20", readable(w.t), "run", "--", "true")...)
+		}},
+		{"no /proc", false, func(w *world) *exec.Cmd {
+			return w.viewed([]string{"--no-proc"}, binaries.mcpscope, "run", "--", "true")
+		}},
+		{"read-only cgroups", false, func(w *world) *exec.Cmd {
+			return w.viewed([]string{"--read-only", bed.Root(w.t)}, binaries.mcpscope, "run", "--", "true")
+		}},
+		{"no more groups allowed", false, func(w *world) *exec.Cmd {
+			if err := os.WriteFile(filepath.Join(w.dir, "cgroup.max.descendants"), []byte("1"), 0); err != nil {
+				w.t.Fatal(err)
+			}
+			return w.mcpscope("run", "--", "true")
+		}},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			o := w.run(c.command(w))
+			if c.works && o.status == 0 {
+				checkSuccess(t, o)
+			} else {
+				checkRefusal(t, o, failed)
+			}
+			w.clean()
+		})
+	}
+}
+
+// readable is a copy of the binary that every user can execute.
+func readable(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "mcpscope-e2e.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return copyBinary(t, filepath.Join(dir, "mcpscope"))
+}
+
+// copyBinary leaves the writing to another process: a descriptor of ours could be
+// in a child that is just being forked, and the copy be busy (ETXTBSY).
+func copyBinary(t *testing.T, path string) string {
+	t.Helper()
+	if out, err := exec.Command("cp", binaries.mcpscope, path).CombinedOutput(); err != nil {
+		t.Fatalf("cp: %v: %s", err, out)
+	}
+	return path
+}
+
+// An update replaces the binary under the feet of running servers.
+func TestBinaryReplacedWhileItRuns(t *testing.T) {
+	for what, spoil := range map[string]func(path string) error{
+		"deleted":  os.Remove,
+		"replaced": replaceFile,
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			w, m := newWorld(t), newMembers(t)
+			path := copyBinary(t, filepath.Join(t.TempDir(), "mcpscope"))
+			c := w.newClient(w.unique("client"), []string{"--group"},
+				[]string{path, "run", "--term-grace", "300ms", "--", binaries.zoo, "--register", m.address, "ignore-both"})
+			if err := m.untilReady(patience); err != nil {
+				t.Fatal(err)
+			}
+			if err := spoil(path); err != nil {
+				t.Fatal(err)
+			}
+			c.tell("signal %d", unix.SIGTERM)
+			if status := c.status(patience); status != "signal 9" {
+				t.Errorf("ended with %q; stderr: %s", status, contents(c.stderr))
+			}
+			if n := m.untilDead(patience); n > 0 {
+				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.survivors(), "\n\t"))
+			}
+			w.clean()
+		})
+	}
+}
+
+func replaceFile(path string) error {
+	if err := os.WriteFile(path+".new", []byte("#!/bin/false\n"), 0o755); err != nil {
+		return err
+	}
+	return os.Rename(path+".new", path)
+}

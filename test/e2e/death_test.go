@@ -1,0 +1,118 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A dead client has no use for answers: no EOF grace, no wait for unread input.
+func TestDeadClientEndsTheServerWithTheTermGraceOnly(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--eof-grace", long}, "--members", "2")
+	s.tell("write deaf 60000")
+	s.tell("write never read")
+	s.expect("wrote never read")
+	start := time.Now()
+	s.own.signal(unix.SIGKILL)
+	within(t, "SIGTERM", s.told(3, patience).Sub(start), 0, 0)
+	s.dead(patience)
+	within(t, "the end", time.Since(start), termGrace, termGrace)
+	s.wantAsked(3, unix.SIGTERM)
+}
+
+// startSpawned starts a probe by a spawner that has neither end of its stdin and
+// stdout: the test has.
+func startSpawned(t *testing.T, flags ...string) (*server, *os.File) {
+	t.Helper()
+	theirIn, ourIn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ourOut, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ourIn.Close()
+		ourOut.Close()
+	})
+	w := newWorld(t)
+	s := &server{world: w, members: newMembers(t)}
+	line := append([]string{binaries.mcpscope, "run"}, flags...)
+	line = append(line, "--", binaries.probe, "--register", s.members.address)
+	s.client = w.newClient(w.unique("spawner"), []string{"--group", "--stdin", "3", "--stdout", "4"}, line, theirIn, theirOut)
+	theirIn.Close()
+	theirOut.Close()
+	if err := s.members.untilReady(patience); err != nil {
+		t.Fatalf("%v; stderr: %s", err, contents(s.client.stderr))
+	}
+	s.group, s.supervisor = w.find(s.members)
+	return s, ourIn
+}
+
+// Somebody else holds stdin, so the dead parent may have been only a spawner: a
+// server that works is left alone, one that is idle for 10 s is ended.
+func TestDeadSpawnerEndsAnIdleServer(t *testing.T) {
+	t.Parallel()
+	s, stdin := startSpawned(t)
+	fmt.Fprintln(stdin, "burn 8000")
+	s.own.signal(unix.SIGKILL)
+	start := time.Now()
+	within(t, "SIGTERM", s.told(1, 3*patience).Sub(start), 18*time.Second, 20*time.Second)
+	s.dead(patience)
+}
+
+func TestClientDeathCanBeIgnored(t *testing.T) {
+	t.Parallel()
+	s, stdin := startSpawned(t, "--on-client-death", "ignore", "--eof-grace", "300ms")
+	fmt.Fprintln(stdin, "stay")
+	s.own.signal(unix.SIGKILL)
+	if s.members.untilDead(12*time.Second) == 0 || len(s.signals()) > 0 {
+		t.Errorf("the server got %v", s.signals())
+	}
+	stdin.Close()
+	s.told(1, patience)
+	s.dead(patience)
+	s.wantAsked(1, unix.SIGTERM)
+}
+
+func TestKilledLauncherLeavesTheWholeLadder(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, nil, "--members", "2")
+	start := time.Now()
+	s.client.server.signal(unix.SIGKILL)
+	within(t, "SIGTERM", s.told(3, patience).Sub(start), 0, 0)
+	s.dead(patience)
+	within(t, "the end", time.Since(start), termGrace, termGrace)
+	s.wantAsked(3, unix.SIGTERM)
+}
+
+// A ladder that runs goes on: nobody is asked again, and the grace is not cut.
+func TestKilledLauncherDoesNotStartTheLadderAgain(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, nil, "--members", "2")
+	start := time.Now()
+	s.tell("signal %d", unix.SIGINT)
+	s.told(3, patience)
+	s.client.server.signal(unix.SIGKILL)
+	s.dead(patience)
+	within(t, "the end", time.Since(start), termGrace, termGrace)
+	s.wantAsked(3, unix.SIGINT)
+}
+
+// Without its supervisor the group is nobody's: no grace.
+func TestKilledSupervisorMeansKilledServer(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--eof-grace", long, "--term-grace", long}, "--members", "2")
+	s.supervisor.signal(unix.SIGKILL)
+	s.dead(patience)
+	s.wantAsked(0, 0)
+	if status := s.status(patience); status != "exit 125" {
+		t.Errorf("ended with %q, want exit 125", status)
+	}
+	wantComplaint(t, contents(s.stderr))
+}

@@ -1,0 +1,230 @@
+/* Ways to stay alive in another control group than the one we were born in. */
+#include "zoo.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { PATH = 4096 };
+
+/* The mount's place and the hierarchy's directory that it shows. */
+static void find_mount(char point[PATH], char root[PATH])
+{
+	char line[3 * PATH];
+	FILE *mounts = fopen("/proc/self/mountinfo", "re");
+	if (!mounts)
+		die("open mountinfo");
+	while (fgets(line, sizeof line, mounts))
+		if (strstr(line, " - cgroup2 ") && sscanf(line, "%*d %*d %*s %4095s %4095s", root, point) == 2) {
+			fclose(mounts);
+			return;
+		}
+	errno = ENOENT;
+	die("find the cgroup2 mount");
+}
+
+const char *cgroup_mount(void)
+{
+	static char point[PATH];
+	char root[PATH];
+	find_mount(point, root);
+	return point;
+}
+
+const char *own_group(void)
+{
+	static char dir[3 * PATH];
+	char point[PATH], root[PATH], line[PATH] = "", path[PATH] = "";
+	FILE *own = fopen("/proc/self/cgroup", "re");
+	if (!own)
+		die("open /proc/self/cgroup");
+	while (fgets(line, sizeof line, own))
+		if (sscanf(line, "0::%4095s", path) == 1)
+			break;
+	fclose(own);
+	find_mount(point, root);
+	size_t skip = strcmp(root, "/") == 0 ? 0 : strlen(root);
+	snprintf(dir, sizeof dir, "%s%s", point, strcmp(path + skip, "/") == 0 ? "" : path + skip);
+	return dir;
+}
+
+static int open_file(const char *dir, const char *name, int flags)
+{
+	char path[3 * PATH];
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	int fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		die(path);
+	return fd;
+}
+
+void write_file(const char *dir, const char *name, const char *text)
+{
+	int fd = open_file(dir, name, O_WRONLY);
+	if (write(fd, text, strlen(text)) < 0)
+		die(name);
+	close(fd);
+}
+
+void make_group(const char *dir)
+{
+	if (mkdir(dir, 0755) != 0 && errno != EEXIST)
+		die(dir);
+}
+
+void move_to(const char *dir)
+{
+	write_file(dir, "cgroup.procs", "0");
+}
+
+static const char *below(const char *dir, const char *name)
+{
+	static char path[3 * PATH];
+	snprintf(path, sizeof path, "%s/%s", dir, name);
+	make_group(path);
+	return path;
+}
+
+static void go_deeper(void)
+{
+	move_to(below(own_group(), "zoo"));
+	member("deepest", stay_in_new_session);
+	stay();
+}
+
+static void nested(void)
+{
+	member("nested", go_deeper);
+	await_up(2);
+}
+
+static const char *threaded_group;
+
+static void *move_thread(void *arg)
+{
+	char tid[16];
+	(void)arg;
+	snprintf(tid, sizeof tid, "%ld", syscall(SYS_gettid));
+	write_file(threaded_group, "cgroup.threads", tid);
+	up();
+	park();
+}
+
+static void move_process(void)
+{
+	move_to(threaded_group);
+	stay_in_new_session();
+}
+
+/* One thread of this process, and another process, in a threaded group. */
+static void go_threaded(void)
+{
+	pthread_t thread;
+	threaded_group = below(own_group(), "zoo");
+	write_file(threaded_group, "cgroup.type", "threaded");
+	ignore_signals();
+	if (pthread_create(&thread, NULL, move_thread, NULL) != 0)
+		die("pthread_create");
+	member("threaded", move_process);
+	park();
+}
+
+static void threaded(void)
+{
+	member("threads", go_threaded);
+	await_up(2);
+}
+
+static void wait_until_frozen(const char *dir)
+{
+	char text[256];
+	struct pollfd events = {.fd = open_file(dir, "cgroup.events", O_RDONLY), .events = POLLPRI};
+	for (;;) {
+		ssize_t n = pread(events.fd, text, sizeof text - 1, 0);
+		text[n > 0 ? n : 0] = 0;
+		if (strstr(text, "frozen 1"))
+			break;
+		poll(&events, 1, 20);
+	}
+	close(events.fd);
+}
+
+static void freeze_myself(void)
+{
+	const char *dir = below(own_group(), "zoo");
+	ignore_signals();
+	move_to(dir);
+	up();
+	write_file(dir, "cgroup.freeze", "1");
+	park();
+}
+
+static void frozen(void)
+{
+	member("frozen", freeze_myself);
+	await_up(1);
+	wait_until_frozen(below(own_group(), "zoo"));
+}
+
+static const char *destination;
+
+static void move_away(void)
+{
+	move_to(destination);
+	member("moved", stay_in_new_session);
+	stay();
+}
+
+static void migrate(const char *dir)
+{
+	if (!dir) {
+		errno = EINVAL;
+		die("needs --sibling and --scratch");
+	}
+	destination = dir;
+	member("moved", move_away);
+	await_up(2);
+}
+
+/* The parent of a group, never above the mount. */
+static const char *parent_of(const char *group)
+{
+	static char dir[3 * PATH];
+	if (strcmp(group, cgroup_mount()) == 0)
+		return group;
+	memmove(dir, group, strlen(group) + 1);
+	return dirname(dir);
+}
+
+static void to_sibling(void) { migrate(sibling_group); }
+static void to_parent(void) { migrate(parent_of(own_group())); }
+static void to_grandparent(void) { migrate(parent_of(parent_of(own_group()))); }
+static void to_fresh(void) { migrate(scratch_group ? below(scratch_group, "fresh") : NULL); }
+static void to_root(void) { migrate(cgroup_mount()); }
+
+static void main_to_sibling(void)
+{
+	ignore_signals();
+	to_sibling();
+	move_to(sibling_group);
+}
+
+const struct mode cgroup_modes[] = {
+	{"nested", NULL, nested, NULL, ENDS, "members in a group below ours"},
+	{"threaded", NULL, threaded, NULL, ENDS, "members and a thread in a threaded group below ours"},
+	{"frozen", NULL, frozen, NULL, ENDS, "a member in a group that it has frozen itself"},
+	{"move-sibling", NULL, to_sibling, NULL, ENDS, "members that moved to a sibling group"},
+	{"move-parent", NULL, to_parent, NULL, ENDS, "members that moved to the parent group"},
+	{"move-grandparent", NULL, to_grandparent, NULL, ENDS, "members that moved two groups up"},
+	{"move-fresh", NULL, to_fresh, NULL, ENDS, "members that moved to a group they made"},
+	{"move-root", NULL, to_root, NULL, ENDS, "members that moved to the root group"},
+	{"move-main", NULL, main_to_sibling, NULL, STAYS, "the main process moved too, to a sibling group"},
+	{0},
+};
