@@ -172,11 +172,19 @@ func (g *Group) Remove(name string) error {
 		return err
 	}
 	defer child.Close()
-	if err := child.walk(visitor{leave: rmdir}); err != nil {
-		return fmt.Errorf("remove cgroups below %q: %w", child.path, err)
+	if err := child.RemoveChildren(); err != nil {
+		return err
 	}
 	if err := rmdir(g.fd, name); err != nil {
 		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
+	}
+	return nil
+}
+
+// RemoveChildren removes all that is below g, as Remove does.
+func (g *Group) RemoveChildren() error {
+	if err := g.walk(visitor{leave: rmdir}); err != nil {
+		return fmt.Errorf("remove cgroups below %q: %w", g.path, err)
 	}
 	return nil
 }

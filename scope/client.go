@@ -91,16 +91,14 @@ func ended(pidfd int) bool {
 	return err == nil && n > 0
 }
 
-// awaitExit waits for the process behind a pidfd to end, for a bounded time.
-func awaitExit(pidfd int, within time.Duration) {
-	if pidfd < 0 {
-		return
-	}
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+// awaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
+// pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
+func awaitEnd(fd int, events int16, within time.Duration) bool {
+	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
 	for deadline := time.Now().Add(within); ; {
-		_, err := unix.Poll(fds, int(max(time.Until(deadline), 0).Milliseconds()))
+		n, err := unix.Poll(fds, int(max(time.Until(deadline), 0).Milliseconds()))
 		if err != unix.EINTR {
-			return
+			return n > 0
 		}
 	}
 }
@@ -137,16 +135,6 @@ func (in *clientSide) watch(loop *poller) error {
 func (in *clientSide) watchAgain() {
 	in.loop.again(in.stdin.FD(), tokenStdin)
 	in.loop.again(in.stdout.FD(), tokenStdout)
-}
-
-// close gives the descriptors back.
-func (in *clientSide) close() {
-	in.stdin.Close()
-	in.input.Close()
-	in.stdout.Close()
-	if in.pidfd >= 0 {
-		_ = unix.Close(in.pidfd)
-	}
 }
 
 // describeClient is for people: who started us.

@@ -46,7 +46,6 @@ const (
 	saySignal   verb = "signal"   // the client sent Signal
 	sayLook     verb = "look"     // something has happened that ends the server
 	sayTakeover verb = "takeover" // you did not answer: I finish alone
-	sayGoodbye  verb = "goodbye"  // to ended: I remove the group when you have left it
 	// supervisor → launcher
 	sayStarted verb = "started" // with pidfds of the supervisor and the main process
 	sayFailed  verb = "failed"

@@ -21,7 +21,7 @@ const (
 	groupPrefix    = "mcp-"
 	supervisorName = "supervisor"
 	payloadName    = "payload"
-	leavingName    = "leaving" // see group.leave
+	leavingName    = "leaving" // a leaf for processes that remove a group: see spawn.Remover
 )
 
 // Attributes of a payload's directory. armed is set last: a payload with it and
@@ -146,21 +146,6 @@ func adoptGroup(payload int, facts *config) (*group, error) {
 
 // remove removes the group's directories; they must be empty.
 func (g *group) remove() error { return g.parent.Remove(g.dir) }
-
-// leave is remove for a supervisor that nobody outlives: it moves itself to a leaf
-// that all supervisors of the user share, because a group can't be removed from
-// within. That costs an RCU grace period (6 to 16 ms), for which nobody waits.
-func (g *group) leave() error {
-	leaf, err := g.parent.MkdirOpen(leavingName, 0o700)
-	if err != nil {
-		return err
-	}
-	defer leaf.Close()
-	if err := leaf.Enter(); err != nil {
-		return err
-	}
-	return g.remove()
-}
 
 func (g *group) close() {
 	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {

@@ -83,8 +83,14 @@ func (h *homecoming) end() (fresh bool) {
 }
 
 func (h *homecoming) endOne(pid, pidfd int) {
-	if dir := h.s.nestedGroup(pid); dir != "" {
+	dir := h.s.nestedGroup(pid)
+	if dir != "" {
 		h.nested[pid] = dir
+	}
+	if dir == leavingName {
+		return // it removes a nested group, and ends by itself
+	}
+	if dir != "" {
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGTERM, nil, 0) // gone is as good
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0)
 		return
@@ -101,11 +107,14 @@ func (h *homecoming) loseNested() {
 	for pid, dir := range h.nested {
 		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
 			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
+			awaitEnd(fd, unix.POLLIN, supervisorGoneWithin)    // it held the lock of its group
 			_ = unix.Close(fd)
 		}
 		delete(h.nested, pid)
 		h.killed[pid] = true
-		_, _ = sweepOne(h.s.group.parent, dir, sweepNow)
+		if dir != leavingName {
+			_, _ = sweepOne(h.s.group.parent, dir, sweepNow)
+		}
 	}
 }
 
@@ -119,8 +128,8 @@ func (h *homecoming) lost() {
 	}
 }
 
-// nestedGroup returns the directory of the group that pid supervises, "" if it is no
-// supervisor beside us.
+// nestedGroup returns the directory of the group that pid supervises or, when it is
+// about to be removed, leavingName; "" if it is no supervisor beside us.
 func (s *supervisor) nestedGroup(pid int) string {
 	where, _, err := proc.ReadCgroup(pid)
 	if err != nil {
@@ -128,6 +137,9 @@ func (s *supervisor) nestedGroup(pid int) string {
 	}
 	own, _, err := proc.ReadCgroup(0)
 	group := path.Dir(where)
+	if err == nil && where == path.Join(path.Dir(path.Dir(own)), leavingName) {
+		return leavingName
+	}
 	if err != nil || path.Base(where) != supervisorName || path.Dir(group) != path.Dir(path.Dir(own)) || group == path.Dir(own) {
 		return ""
 	}

@@ -57,15 +57,15 @@ type launcher struct {
 	signals chan os.Signal
 	chld    chan os.Signal
 
-	terminal bool
-	waiting  []message // sent, and not yet answered
-	answer   *time.Timer
-	due      *time.Timer // when the supervisor must have acted
-	asked    bool        // and it had asked the members already
-	patience int
-	alone    *course // set once the supervisor is given up
-	status   *int
-	final    *message
+	terminal  bool
+	subreaper bool      // PID 1 does not reap: see initReaps
+	waiting   []message // sent, and not yet answered
+	answer    *time.Timer
+	due       *time.Timer // when the supervisor must have acted
+	asked     bool        // and it had asked the members already
+	patience  int
+	alone     *course // set once the supervisor is given up
+	final     *message
 }
 
 // Run runs the server and returns when nothing of it is left. An error means that
@@ -152,7 +152,7 @@ func (l *launcher) connect() (theirs control, err error) {
 }
 
 func (l *launcher) spawn() error {
-	if !initReaps() {
+	if l.subreaper = !initReaps(); l.subreaper {
 		// Detached all the same, it comes back to us as its nearest subreaper.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 			return fmt.Errorf("become a subreaper: %w", err)
@@ -207,17 +207,21 @@ func (l *launcher) abandon() {
 	l.removeGroup()
 }
 
-// removeGroup removes the group when the supervisor has left it. A supervisor that
-// does not leave is killed: its payload is gone.
-func (l *launcher) removeGroup() {
-	awaitExit(l.pidfd, supervisorGoneWithin) // sooner than cgroup.events would tell
-	events, err := l.group.supervisor.Events()
-	if err == nil {
-		_, gone, _ := events.Wait(time.Now().Add(supervisorGoneWithin), -1, isEmpty)
-		_ = events.Close() // read-only
-		if !gone {
-			_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
-		}
+// awaitRemoval waits until the supervisor has gone, and with it who removes the group:
+// both hold the other end of the control socket.
+func (l *launcher) awaitRemoval() {
+	gone := awaitEnd(l.control.fd, 0, supervisorGoneWithin) // POLLHUP needs no asking
+	if l.subreaper {
+		reapAll(func(int, unix.WaitStatus) {}) // nobody else does
 	}
+	if !gone {
+		_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin) // its payload is gone
+	}
+	_ = l.group.remove() // it is gone, as a rule; a sweeper removes what can't be removed now
+}
+
+// removeGroup removes a group whose supervisor is dead or was never there.
+func (l *launcher) removeGroup() {
+	_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
 	_ = l.group.remove() // a sweeper removes what can't be removed now
 }

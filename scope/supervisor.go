@@ -31,7 +31,6 @@ type supervisor struct {
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
 	exited      bool
-	cameHome    bool // someone was re-parented to us
 	launcher    bool // it lives
 	killed      []Killed
 	killedTotal int
@@ -293,17 +292,14 @@ func (s *supervisor) caught(sig unix.Signal) {
 // reap waits for the main process and for whatever came home.
 func (s *supervisor) reap() {
 	reapAll(func(pid int, ws unix.WaitStatus) {
-		if pid != s.main || s.exited {
-			s.cameHome = true
-			return
+		if pid == s.main && !s.exited {
+			s.exited, s.status = true, ws
+			s.course.end(mainExited)
 		}
-		s.exited, s.status = true, ws
-		s.course.end(mainExited)
 	})
 }
 
-// finish brings home who left the group, reports, and removes the group or leaves
-// that to the launcher, which can't be in it.
+// finish brings home who left the group, reports, and removes the group.
 func (s *supervisor) finish() {
 	for range 3 { // someone outside the group may still have put a process into it
 		s.bringHome()
@@ -312,29 +308,34 @@ func (s *supervisor) finish() {
 		}
 		s.course.result, s.course.err = freeze.Stop{Group: s.group.payload}.Run()
 	}
-	if s.cameHome {
-		// it may have been a nested supervisor, whose launcher was a member of ours
-		// and had no time to remove their group
-		removeEmpty(s.group.parent, s.group.dir)
-	}
 	s.report()
-	heard := s.launcher && s.control.send(s.last()) == nil && s.understood()
-	if heard && len(s.course.result.Stuck) == 0 {
-		return
+	if len(s.course.result.Stuck) > 0 {
+		_ = s.control.send(s.last()) // a launcher that is gone needs no telling
+		s.outlast()
 	}
-	s.outlast()
-	_ = s.group.leave() // a sweeper removes what can't be removed now
+	s.clearAway()
+	_ = s.control.send(s.last()) // as above; said twice it changes nothing
 }
 
-// understood waits for the launcher to say that it takes care of the rest, or to die.
-// One that was stopped by its terminal takes as long as it takes.
-func (s *supervisor) understood() bool {
-	for {
-		m, err := s.control.receive(0)
-		if err != nil || m.Type == sayGoodbye {
-			return err == nil
-		}
+// clearAway removes the group when we have left it. Until then payload is there, by
+// which a supervisor around us knows what we are. What can't be removed now, a sweeper
+// removes.
+func (s *supervisor) clearAway() {
+	g := s.group
+	_ = g.payload.RemoveChildren()
+	leaf, err := g.parent.MkdirOpen(leavingName, 0o700)
+	if err != nil {
+		return
 	}
+	defer leaf.Close()
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return
+	}
+	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: []spawn.Dir{
+		{Parent: g.top, Name: payloadName}, {Parent: g.top, Name: supervisorName}, {Parent: g.parent, Name: g.dir},
+	}}
+	_ = r.Start() // if it can't, the launcher removes the group
 }
 
 func (s *supervisor) populated() bool {

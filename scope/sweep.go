@@ -120,24 +120,6 @@ func sweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, err
 	return orphan.end(grace)
 }
 
-// removeEmpty removes orphans that have no member any more, and so costs no grace.
-func removeEmpty(parent *cgroup.Group, except string) {
-	dirs, _ := parent.Children() // what is not listed is left to a sweep
-	for _, dir := range dirs {
-		if dir == except || !strings.HasPrefix(dir, groupPrefix) {
-			continue
-		}
-		g, err := findOrphan(parent, dir)
-		if g == nil || err != nil {
-			continue
-		}
-		if pids, err := g.top.Members(); err == nil && len(pids) == 0 {
-			_ = g.remove() // as above
-		}
-		g.close()
-	}
-}
-
 // findOrphan returns the group of dir if it is an orphan, locked if that is possible,
 // and otherwise nil. What was never armed is removed here once it is old.
 func findOrphan(parent *cgroup.Group, dir string) (*group, error) {

@@ -167,9 +167,8 @@ func (l *launcher) hear() (done bool, err error) {
 			return true, m.failure(l.server.Path)
 		case sayEnded:
 			l.final = &m
-			_ = l.control.send(message{Type: sayGoodbye}) // it sees our end otherwise
 			if len(m.Stuck) == 0 {
-				l.removeGroup() // otherwise the supervisor does, later
+				l.awaitRemoval() // otherwise it is removed later
 			}
 			return true, nil
 		}

@@ -61,6 +61,9 @@ func Run(tests func() int, setups ...Setup) {
 	os.Exit(Inside(tests, setups...))
 }
 
+// Outermost tells whether Run would make a sandbox: this process is in none yet.
+func Outermost() bool { return os.Getenv(stageEnv) == "" }
+
 // Inside is what Run does in a process that is in the sandbox already. Skips are
 // counted here, where they happen.
 func Inside(tests func() int, setups ...Setup) int {
