@@ -34,6 +34,7 @@ func (c *cell) left() time.Duration {
 
 type result struct {
 	members, left, bystandersDead int
+	swept                         bool // it took a sweep
 }
 
 func newCell(t *testing.T, m mode, e end) *cell {
@@ -104,10 +105,16 @@ func (c *cell) judge(e end) {
 	if c.exempt(e) {
 		c.deadline = time.Now().Add(2 * time.Second) // some are known to stay
 	}
+	if c.mode.keepsStopping && e.killsLauncher {
+		c.deadline = time.Now().Add(3 * time.Second) // some may
+	}
 	if !e.killsLauncher {
 		c.judgeLauncher(e)
 	}
 	c.result.left = c.members.untilDead(c.left())
+	if c.result.left > 0 && c.mode.keepsStopping && e.killsLauncher {
+		c.sweepStopped()
+	}
 	c.result.members = c.members.count()
 	if c.exempt(e) {
 		c.judgeExempt()
@@ -120,6 +127,16 @@ func (c *cell) judge(e end) {
 	}
 	c.judgeBystanders()
 	c.world.clean() // by now the twin has ended too
+}
+
+// sweepStopped: a supervisor that is stopped again and again may miss the one moment
+// in which the kernel wakes it for its launcher's death. The next sweep ends it.
+func (c *cell) sweepStopped() {
+	c.t.Helper()
+	c.result.swept = true
+	c.world.sweep()
+	c.deadline = time.Now().Add(patience)
+	c.result.left = c.members.untilDead(c.left())
 }
 
 // judgeLauncher: it returns by itself, and not before the last member is dead.

@@ -15,7 +15,9 @@ type mode struct {
 	movesAway bool
 	// killsParent marks the mode that kills the supervisor before any end.
 	killsParent bool
-	weight      int // against slots
+	// keepsStopping marks the mode whose supervisor may need a sweep to be woken.
+	keepsStopping bool
+	weight        int // against slots
 }
 
 // slots bounds the cells at a time; with more of them two cores only fight.
@@ -28,6 +30,7 @@ var remarkable = map[string]mode{
 	"move-fresh":       {movesAway: true},
 	"move-root":        {movesAway: true},
 	"move-main":        {movesAway: true},
+	"stop-parent-loop": {keepsStopping: true},
 	"kill-parent":      {killsParent: true},
 	"fork-bomb":        {weight: 6},
 	"zombies-500":      {weight: 6},

@@ -38,7 +38,7 @@ func (t *table) publish(tb testing.TB) {
 	}
 }
 
-// String shows "." for a cell with nothing left, "-" for one that did not run to
+// String shows "." for a cell with nothing left, "s" for one where that took a sweep, "-" for one that did not run to
 // its end, and else the number of members left.
 func (t *table) String() string {
 	t.mu.Lock()
@@ -49,7 +49,7 @@ func (t *table) String() string {
 		fmt.Fprintf(&out, "%7s", e.name)
 	}
 	var sum result
-	clean := 0
+	clean, swept := 0, 0
 	for _, m := range t.modes {
 		fmt.Fprintf(&out, "\n%-18s", m.name)
 		for _, e := range ends {
@@ -61,10 +61,13 @@ func (t *table) String() string {
 			if ran && r.left == 0 {
 				clean++
 			}
+			if r.swept {
+				swept++
+			}
 		}
 	}
-	fmt.Fprintf(&out, "\n%d cells, %d with nothing left; %d members registered, %d left; %d bystanders dead\n",
-		len(t.cells), clean, sum.members, sum.left, sum.bystandersDead)
+	fmt.Fprintf(&out, "\n%d cells, %d with nothing left; %d members registered, %d left; %d bystanders dead; %d needed a sweep\n",
+		len(t.cells), clean, sum.members, sum.left, sum.bystandersDead, swept)
 	return out.String()
 }
 
@@ -72,6 +75,8 @@ func mark(r result, ran bool) string {
 	switch {
 	case !ran:
 		return "-"
+	case r.swept && r.left == 0:
+		return "s"
 	case r.left == 0:
 		return "."
 	}

@@ -119,7 +119,7 @@ static void stop_parent_first(void)
 
 static void keep_stopping(void)
 {
-	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
 	ignore_signals();
 	signal_parent(SIGSTOP);
 	up();
