@@ -7,7 +7,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 LDFLAGS := -s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-.PHONY: help build install demo test test-race lint fuzz cross deps clean
+.PHONY: help build install demo test lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -23,7 +23,11 @@ demo: deps ## show the main job: real servers and clients, bare and with mcpscop
 
 test: deps ## all fast tests, with the race detector
 	test/e2e/clients/setup
-	$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg -- -race -count=1 -timeout 20m ./...
+	@rm -f .cache/tables
+	@MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
+		--hide-summary all --jsonfile .cache/test.json -- -race -count=1 -timeout 20m ./... || true
+	@cat .cache/tables
+	@$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

@@ -132,8 +132,6 @@ func (l *launcher) start() error {
 	if err = l.spawn(); err != nil {
 		return fmt.Errorf("start the supervisor: %w", err)
 	}
-	// each costs some 10 µs, which nobody waits for while the supervisor starts
-	notify(l.signals, forwarded()...)
 	return nil
 }
 
@@ -180,6 +178,8 @@ func (l *launcher) started(fds []int) error {
 		return errors.New("start the supervisor: it passed no pidfds")
 	}
 	l.pidfd, l.client.main = fds[0], fds[1]
+	// each costs some 15 µs, which nobody has to wait for
+	go notify(l.signals, forwarded()...)
 	_ = replaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
 	for _, fd := range l.server.Foreign {
 		if fd != l.server.Report {

@@ -103,7 +103,7 @@ func (s *supervisor) arm() error {
 	// Caught, not ignored: that would be inherited by the payload. Only these are
 	// sent to a supervisor in good faith, WINCH by systemd as KillSignal=.
 	s.signals = newSignals()
-	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGWINCH)
+	notify(s.signals, unix.SIGCHLD, unix.SIGTERM)
 	if s.group, err = adoptGroup(c.Payload, c); err != nil {
 		return err
 	}
@@ -197,6 +197,7 @@ func replaceByNull(fds ...int) error {
 // run lasts until the payload is gone, or can't be made to go.
 func (s *supervisor) run() {
 	go s.loop.run()
+	go notify(s.signals, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGWINCH) // see arm; nobody waits for these
 	s.reap()
 	go sweepFor(s.group)
 	for s.course.phase != stopped {

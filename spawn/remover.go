@@ -92,7 +92,7 @@ func forkRemover(m *removal) syscall.Errno {
 }
 
 // removeTries bounds the wait for a directory whose last process is just leaving it.
-const removeTries = 200
+const removeTries = 2000
 
 //go:nosplit
 //go:norace
@@ -114,7 +114,7 @@ func remove(m *removal, joined bool) {
 			if e != syscall.EBUSY {
 				break
 			}
-			pause := syscall.Timespec{Nsec: 500_000} // no event says that a directory can be removed
+			pause := syscall.Timespec{Nsec: 50_000} // no event says that a directory can be removed
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
 		}
 	}

@@ -136,16 +136,16 @@ func (s *sandbox) leftovers() ([]string, error) {
 		return nil, err
 	}
 	for _, dir := range groups[1:] {
-		if rel := strings.TrimPrefix(dir, s.dir+"/"); !sharedSlice(rel) {
+		if rel := strings.TrimPrefix(dir, s.dir+"/"); !SharedSlice(rel) {
 			lines = append(lines, "group "+rel)
 		}
 	}
 	return lines, nil
 }
 
-// sharedSlice recognises mcp.slice, mcp.slice/<uid>, and the leaf in it that
+// SharedSlice recognises mcp.slice, mcp.slice/<uid>, and the leaf in it that
 // supervisors go to when they remove their own group.
-func sharedSlice(rel string) bool {
+func SharedSlice(rel string) bool {
 	for _, pattern := range []string{"mcp.slice", "mcp.slice/[0-9]*", "mcp.slice/[0-9]*/leaving"} {
 		if matched, err := filepath.Match(pattern, rel); matched && err == nil {
 			return true

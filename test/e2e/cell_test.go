@@ -37,7 +37,7 @@ type result struct {
 	swept                         bool // it took a sweep
 }
 
-func newCell(t *testing.T, m mode, e end) *cell {
+func newCell(t *testing.T, program string, m mode, e end) *cell {
 	t.Helper()
 	c := &cell{t: t, mode: m, world: newWorld(t), members: newMembers(t)}
 	own, sibling := c.world.group("client"), c.world.group("sibling")
@@ -47,17 +47,17 @@ func newCell(t *testing.T, m mode, e end) *cell {
 	}
 	zoo := []string{binaries.zoo, "--register", c.members.address,
 		"--sibling", c.world.seen(sibling), "--scratch", c.world.seen(c.world.group("scratch")), m.name}
-	c.twin = c.world.newClient(c.world.group("twin"), []string{"--group"}, run(m.name, binaries.zoo, "plain"))
-	c.client = c.world.newClient(own, []string{"--group"}, run(m.name, zoo...))
+	c.twin = c.world.newClient(c.world.group("twin"), []string{"--group"}, run(program, m.name, binaries.zoo, "plain"))
+	c.client = c.world.newClient(own, []string{"--group"}, run(program, m.name, zoo...))
 	return c
 }
 
 // run is the command line that a client has in its configuration.
-func run(name string, command ...string) []string {
+func run(program, name string, command ...string) []string {
 	if bare {
 		return command
 	}
-	return append([]string{binaries.mcpscope, "run", "--name", name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
+	return append([]string{program, "run", "--name", name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
 }
 
 // up waits until all members have been born and nothing but the end is missing.

@@ -59,10 +59,39 @@ func allModes(t *testing.T) []mode {
 // each way to stay alive and each way to end.
 func TestEscape(t *testing.T) {
 	t.Parallel()
-	table := newTable(allModes(t))
+	fill(t, newTable("escape", binaries.mcpscope, allModes(t), ends))
+}
+
+// TestEscapeWithoutCgroupKill holds it where the kernel has no cgroup.kill (before
+// 5.14): there the group is frozen, and each member killed.
+func TestEscapeWithoutCgroupKill(t *testing.T) {
+	t.Parallel()
+	if bare {
+		return
+	}
+	var hardest []mode
+	for _, m := range allModes(t) {
+		switch m.name {
+		case "plain", "setsid", "hop", "threads-500", "dead-leader", "children-2000", "ignore-both", "fork-on-term",
+			"fork-bomb", "pairs", "nested", "threaded", "frozen", "stop-parent", "new-pid":
+			hardest = append(hardest, m)
+		}
+	}
+	var some []end
+	for _, e := range ends {
+		switch e.name {
+		case "stdin", "TERM", "kill", "superv":
+			some = append(some, e)
+		}
+	}
+	fill(t, newTable("escape without cgroup.kill", binaries.withoutKill, hardest, some))
+}
+
+// fill runs every cell of a table and prints it.
+func fill(t *testing.T, table *table) {
 	t.Run("cells", func(t *testing.T) {
 		for _, m := range table.modes {
-			for _, e := range ends {
+			for _, e := range table.ends {
 				t.Run(m.name+"/"+e.name, func(t *testing.T) {
 					t.Parallel()
 					escape(t, table, m, e)
@@ -84,7 +113,7 @@ func escape(t *testing.T, table *table, m mode, e end) {
 	if bare && e.killsSupervisor {
 		return // there is none
 	}
-	c := newCell(t, m, e)
+	c := newCell(t, table.program, m, e)
 	c.up(e)
 	e.do(c)
 	if bare {

@@ -22,7 +22,7 @@ const patienceSeconds = 15
 
 // binaries are what the tests run, built once.
 var binaries struct {
-	mcpscope, zoo, client, world, probe string
+	mcpscope, withoutKill, zoo, client, world, probe string
 }
 
 // bare runs the escape table without mcpscope, to see what it shows then.
@@ -46,13 +46,15 @@ func build() (func(), error) {
 		command []string
 	}{
 		{&binaries.mcpscope, "mcpscope", []string{"go", "build", "-o", "", "../../cmd/mcpscope"}},
+		{&binaries.withoutKill, "without-kill", []string{"go", "build", "-o", "", "-ldflags",
+			"-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}},
 		{&binaries.zoo, "zoo", cc("-pthread", "zoo/*.c")},
 		{&binaries.client, "client", cc("client/client.c")},
 		{&binaries.world, "world", cc("client/world.c")},
 		{&binaries.probe, "probe", cc("probe/probe.c", "zoo/register.c", "zoo/member.c")},
 	} {
 		*b.path = filepath.Join(dir, b.name)
-		if bare && b.name == "mcpscope" {
+		if bare && b.command[0] == "go" {
 			continue
 		}
 		if err := compile(*b.path, b.command); err != nil {

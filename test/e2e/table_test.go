@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,13 +12,16 @@ import (
 
 // A table collects the results of the cells, to be printed as modes × ends.
 type table struct {
-	modes []mode
-	mu    sync.Mutex
-	cells map[[2]string]result
+	title   string
+	program string
+	modes   []mode
+	ends    []end
+	mu      sync.Mutex
+	cells   map[[2]string]result
 }
 
-func newTable(modes []mode) *table {
-	return &table{modes: modes, cells: make(map[[2]string]result)}
+func newTable(title, program string, modes []mode, ends []end) *table {
+	return &table{title: title, program: program, modes: modes, ends: ends, cells: make(map[[2]string]result)}
 }
 
 func (t *table) put(mode, end string, r result) {
@@ -26,16 +30,25 @@ func (t *table) put(mode, end string, r result) {
 	t.cells[[2]string{mode, end}] = r
 }
 
-// publish prints the table, and also puts it into the file that
-// MCPSCOPE_E2E_TABLE names: go test swallows what a test prints that passes.
+// publish prints the table, and also appends it to the file that MCPSCOPE_E2E_TABLE
+// names: go test swallows what a test prints that passes.
 func (t *table) publish(tb testing.TB) {
 	tb.Helper()
 	fmt.Print(t)
 	if path := os.Getenv("MCPSCOPE_E2E_TABLE"); path != "" {
-		if err := os.WriteFile(path, []byte(t.String()), 0o644); err != nil {
+		if err := appendTo(path, t.String()); err != nil {
 			tb.Error(err)
 		}
 	}
+}
+
+func appendTo(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 // String shows "." for a cell with nothing left, "s" for one where that took a sweep, "-" for one that did not run to
@@ -44,15 +57,15 @@ func (t *table) String() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var out strings.Builder
-	fmt.Fprintf(&out, "%-18s", "members left")
-	for _, e := range ends {
+	fmt.Fprintf(&out, "\n%s\n%-18s", t.title, "members left")
+	for _, e := range t.ends {
 		fmt.Fprintf(&out, "%7s", e.name)
 	}
 	var sum result
 	clean, swept := 0, 0
 	for _, m := range t.modes {
 		fmt.Fprintf(&out, "\n%-18s", m.name)
-		for _, e := range ends {
+		for _, e := range t.ends {
 			r, ran := t.cells[[2]string{m.name, e.name}]
 			fmt.Fprintf(&out, "%7s", mark(r, ran))
 			sum.members += r.members
