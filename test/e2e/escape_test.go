@@ -33,6 +33,7 @@ var remarkable = map[string]mode{
 	"stop-parent-loop": {keepsStopping: true},
 	"kill-parent":      {killsParent: true},
 	"fork-bomb":        {weight: 6},
+	"hop-storm":        {weight: 8},
 	"zombies-500":      {weight: 6},
 	"threads-500":      {weight: 4},
 	"children-2000":    {weight: 12},
@@ -72,7 +73,7 @@ func TestEscapeWithoutCgroupKill(t *testing.T) {
 	var hardest []mode
 	for _, m := range allModes(t) {
 		switch m.name {
-		case "plain", "setsid", "hop", "threads-500", "dead-leader", "children-2000", "ignore-both", "fork-on-term",
+		case "plain", "setsid", "hop", "hop-storm", "threads-500", "dead-leader", "children-2000", "ignore-both", "fork-on-term",
 			"fork-bomb", "pairs", "nested", "threaded", "frozen", "stop-parent", "new-pid":
 			hardest = append(hardest, m)
 		}

@@ -56,6 +56,28 @@ static void hopping(void)
 	await_up(3);
 }
 
+/* As fast as the machine can, and telling nobody: only an empty group shows that no
+ * one is left. Each hop has a life of its own, so the limit is a time of day. */
+static void hop_at_once(void)
+{
+	const time_t limit = time(NULL) + 120;
+	setsid();
+	ignore_signals();
+	up();
+	while (time(NULL) < limit)
+		if (fork() > 0)
+			_exit(0);
+	_exit(0);
+}
+
+static void hop_storm(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+	for (int i = 0; i < 4; i++)
+		member("hop-storm", hop_at_once);
+	await_up(4);
+}
+
 static void *idle(void *arg)
 {
 	(void)arg;
@@ -209,6 +231,7 @@ const struct mode process_modes[] = {
 	{"setsid", NULL, new_session, NULL, ENDS, "a child in a session of its own"},
 	{"double-fork", NULL, double_fork, NULL, ENDS, "a grandchild whose parent has exited"},
 	{"hop", NULL, hopping, NULL, ENDS, "fork, the parent exits, for ever"},
+	{"hop-storm", NULL, hop_storm, NULL, ENDS, "the same without a pause, four at a time"},
 	{"threads-500", NULL, threads, NULL, STAYS, "500 threads"},
 	{"dead-leader", NULL, dead_leader, NULL, ENDS, "a child whose first thread has exited"},
 	{"dead-leader-main", NULL, NULL, main_loses_first_thread, STAYS, "the main process's first thread has exited"},

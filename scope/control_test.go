@@ -1,0 +1,88 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestControl(t *testing.T) {
+	ours, theirs, err := newControl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.close()
+	if all, closed := ours.pending(); len(all) > 0 || closed {
+		t.Fatalf("at first: %v, %v", all, closed)
+	}
+	if err := theirs.send(message{Type: sayStarted}, int(os.Stdout.Fd()), int(os.Stderr.Fd())); err != nil {
+		t.Fatal(err)
+	}
+	if err := theirs.send(message{Type: sayEnded, Notes: []string{"a", "ü"}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := ours.send(message{Type: sayLook}); err != nil { // which nobody reads: ECONNRESET at the close
+		t.Fatal(err)
+	}
+	theirs.close()
+	all, closed := ours.pending()
+	if !closed || len(all) != 2 || len(all[0].fds) != 2 || all[1].Type != sayEnded || !slices.Equal(all[1].Notes, []string{"a", "ü"}) {
+		t.Fatalf("after the close: %+v, %v", all, closed)
+	}
+	for _, fd := range all[0].fds {
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("descriptor %d would be inherited (%v)", fd, err)
+		}
+		_ = unix.Close(fd)
+	}
+	if err := ours.send(message{Type: sayLook}); !errors.Is(err, unix.EPIPE) {
+		t.Errorf("to a closed end: %v", err)
+	}
+}
+
+// A peer that does not read must not be able to hold us up.
+func TestSendNeverBlocks(t *testing.T) {
+	ours, theirs, err := newControl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.close()
+	defer theirs.close()
+	for err == nil {
+		err = ours.send(message{Type: saySignal, Signal: 10})
+	}
+	if !errors.Is(err, unix.EAGAIN) {
+		t.Fatal(err)
+	}
+}
+
+func TestConfigRoundTrip(t *testing.T) {
+	want := &config{
+		Version: protocolVersion, Name: "ü", Path: []byte("/bin/\xff"), Argv: [][]byte{[]byte("a\xfe"), nil, []byte("c")},
+		Policy: DefaultPolicy(), NoFile: &unix.Rlimit{Cur: 1024, Max: unix.RLIM_INFINITY}, Started: time.Now().UnixNano(), Report: -1,
+	}
+	fd, err := writeConfig(want)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := readConfig(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got.Path) != string(want.Path) || len(got.Argv) != 3 || string(got.Argv[0]) != "a\xfe" || *got.NoFile != *want.NoFile || got.Policy != want.Policy {
+		t.Errorf("%+v came back as %+v", want, got)
+	}
+	want.Version++
+	if fd, err = writeConfig(want); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readConfig(fd); err == nil {
+		t.Error("a configuration of another version is accepted")
+	}
+}

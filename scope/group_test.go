@@ -1,0 +1,96 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+)
+
+func newGroup(t *testing.T, parent *cgroup.Group, name string) *group {
+	t.Helper()
+	g, err := makeGroup(parent, &config{Name: name, Policy: DefaultPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestMakeGroup(t *testing.T) {
+	parent := directory(t)
+	g := newGroup(t, parent, "a server/with: odd\tname")
+	defer g.close()
+	if strings.ContainsAny(g.dir, " /:\t") || !strings.HasSuffix(g.dir, "-"+g.id) || len(g.id) != 8 {
+		t.Errorf("directory %q, id %q", g.dir, g.id)
+	}
+	if got, ok, err := g.payload.Attr(attrName); got != "a server/with: odd\tname" || !ok || err != nil {
+		t.Errorf("the name is kept as %q (%v, %v)", got, ok, err)
+	}
+	again, err := parent.Child(g.dir + "/" + payloadName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.TryLock(unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("a second lock: %v", err)
+	}
+}
+
+// What the rule of orphans says of each state that a group can be in.
+func TestOrphanRule(t *testing.T) {
+	parent := directory(t)
+	live := newGroup(t, parent, "live")
+	defer live.close()
+	orphan := newGroup(t, parent, "orphan")
+	orphan.close() // its lock is free now
+	unarmed := newGroup(t, parent, "unarmed")
+	if err := unix.Fremovexattr(unarmed.payload.FD(), attrArmed); err != nil {
+		t.Fatal(err)
+	}
+	unarmed.close()
+	halfMade, err := parent.Mkdir(directoryName("half", "made0000"), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer halfMade.Close()
+	for dir, want := range map[string]bool{
+		live.dir: false, orphan.dir: true, unarmed.dir: false, directoryName("half", "made0000"): false, "mcp-gone-12345678": false,
+	} {
+		g, err := findOrphan(parent, dir)
+		if err != nil || (g != nil) != want {
+			t.Errorf("%s is an orphan: %v (%v), want %v", dir, g != nil, err, want)
+		}
+		if g != nil {
+			g.close()
+		}
+	}
+	swept, err := sweep(parent, "")
+	if err != nil || len(swept) != 1 || swept[0].Name != "orphan" || swept[0].ID != orphan.id {
+		t.Fatalf("swept %+v (%v)", swept, err)
+	}
+	left, err := parent.Children()
+	if err != nil || len(left) != 3 {
+		t.Fatalf("left: %q (%v)", left, err)
+	}
+}
+
+// Two sweepers may meet at one group: the one that does not get the lock passes.
+func TestSweepersDoNotMeet(t *testing.T) {
+	parent := directory(t)
+	orphan := newGroup(t, parent, "orphan")
+	orphan.close()
+	first, err := findOrphan(parent, orphan.dir)
+	if first == nil || err != nil {
+		t.Fatalf("no orphan: %v", err)
+	}
+	defer first.close()
+	// its launcher, this test, lives: so the locked group counts as in use
+	if second, err := findOrphan(parent, orphan.dir); second != nil || err != nil {
+		t.Fatalf("a second sweeper got it, too (%v)", err)
+	}
+}
