@@ -18,9 +18,7 @@ import (
 // environment is not in it: the supervisor has the server's own.
 type config struct {
 	Version int      `json:"version"`
-	ID      string   `json:"id"`
 	Name    string   `json:"name"`
-	Backend string   `json:"backend"`
 	Path    []byte   `json:"path"` // bytes: a command line need not be UTF-8
 	Argv    [][]byte `json:"argv"`
 	Policy  Policy   `json:"policy"`
@@ -32,7 +30,7 @@ type config struct {
 	NoFile *unix.Rlimit `json:"nofile"`
 	Client clientFacts  `json:"client"`
 	// Descriptors, numbered alike in launcher and supervisor.
-	Control, Payload                  int
+	Control                           int
 	Stdin, Input, Stdout, ClientPidfd int
 	Report                            int
 	StdinFile                         stdio.File
@@ -90,7 +88,7 @@ func readConfig(fd int) (*config, error) {
 // close-on-exec, and that the payload must not have.
 func (c *config) inherited() []int {
 	var fds []int
-	for _, fd := range []int{c.Control, c.Payload, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Report} {
+	for _, fd := range []int{c.Control, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Report} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}

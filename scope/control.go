@@ -21,10 +21,11 @@ const maxMessage = 16 << 10
 type message struct {
 	Type verb `json:"type"`
 
-	Signal int    `json:"signal,omitempty"` // signal
-	Step   uint32 `json:"step,omitempty"`   // failed
-	Errno  int    `json:"errno,omitempty"`  // failed
-	Text   string `json:"text,omitempty"`   // failed
+	Place  *placed `json:"place,omitempty"`  // place
+	Signal int     `json:"signal,omitempty"` // signal
+	Step   uint32  `json:"step,omitempty"`   // failed
+	Errno  int     `json:"errno,omitempty"`  // failed
+	Text   string  `json:"text,omitempty"`   // failed
 	// Due is by when, in nanoseconds from now, the supervisor will have acted; 0 if it
 	// has nothing to end. (answer)
 	Due int64 `json:"due,omitempty"`
@@ -35,7 +36,18 @@ type message struct {
 	Notes  []string `json:"notes,omitempty"`  // ended
 	Stuck  []string `json:"stuck,omitempty"`  // ended: members that can't be killed yet
 
-	fds []int // started: passed beside the packet
+	fds []int // place, started: passed beside the packet
+}
+
+// placed tells the supervisor where its group is.
+type placed struct {
+	ID      string  `json:"id"`
+	Dir     string  `json:"dir"`
+	Backend Backend `json:"backend"`
+	// Managed: systemd removes the group when it is empty.
+	Managed bool `json:"managed,omitempty"`
+	// Enter: the supervisor was not born in the group.
+	Enter bool `json:"enter,omitempty"`
 }
 
 type verb string
@@ -43,6 +55,7 @@ type verb string
 const (
 	// launcher → supervisor
 	sayStart    verb = "start"    // never sent: being spawned says it
+	sayPlace    verb = "place"    // with the payload's directory, lock included: start the server there
 	saySignal   verb = "signal"   // the client sent Signal
 	sayLook     verb = "look"     // something has happened that ends the server
 	sayTakeover verb = "takeover" // you did not answer: I finish alone

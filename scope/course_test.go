@@ -14,7 +14,7 @@ import (
 // testCourse is a course of an empty group, whose ladder ends at once.
 func testCourse(t *testing.T, p Policy) *course {
 	t.Helper()
-	c, err := newCourse(p, directory(t), &clientSide{pidfd: -1, main: -1})
+	c, err := newCourse(p, testDirectory(t), &clientSide{pidfd: -1, main: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

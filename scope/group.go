@@ -19,6 +19,7 @@ import (
 const (
 	sliceName      = "mcp.slice"
 	groupPrefix    = "mcp-"
+	scopeSuffix    = ".scope"
 	supervisorName = "supervisor"
 	payloadName    = "payload"
 	leavingName    = "leaving" // a leaf for processes that remove a group: see spawn.Remover
@@ -43,6 +44,7 @@ const attrSwept = "user.mcpscope.swept"
 type group struct {
 	id         string
 	dir        string
+	managed    bool // a scope: systemd removes it when it is empty
 	parent     *cgroup.Group
 	top        *cgroup.Group
 	supervisor *cgroup.Group
@@ -128,8 +130,8 @@ func (g *group) describe(facts *config) error {
 
 // adoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
-func adoptGroup(payload int, facts *config) (*group, error) {
-	g := &group{id: facts.ID, dir: directoryName(facts.Name, facts.ID)}
+func adoptGroup(payload int, at *placed) (*group, error) {
+	g := &group{id: at.ID, dir: at.Dir, managed: at.Managed}
 	var err error
 	if g.payload, err = cgroup.FromFD(payload, path.Join(g.dir, payloadName)); err != nil {
 		return nil, err
@@ -140,12 +142,19 @@ func adoptGroup(payload int, facts *config) (*group, error) {
 	if g.parent, err = g.top.Parent(); err != nil {
 		return nil, err
 	}
-	g.supervisor, err = g.top.Child(supervisorName)
+	if g.supervisor, err = g.top.Child(supervisorName); err == nil && at.Enter {
+		err = g.supervisor.Enter()
+	}
 	return g, err
 }
 
 // remove removes the group's directories; they must be empty.
-func (g *group) remove() error { return g.parent.Remove(g.dir) }
+func (g *group) remove() error {
+	if g.managed {
+		return nil // systemd does, as soon as nobody is in it
+	}
+	return g.parent.Remove(g.dir)
+}
 
 func (g *group) close() {
 	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {

@@ -22,7 +22,7 @@ func newGroup(t *testing.T, parent *cgroup.Group, name string) *group {
 }
 
 func TestMakeGroup(t *testing.T) {
-	parent := directory(t)
+	parent := testDirectory(t)
 	g := newGroup(t, parent, "a server/with: odd\tname")
 	defer g.close()
 	if strings.ContainsAny(g.dir, " /:\t") || !strings.HasSuffix(g.dir, "-"+g.id) || len(g.id) != 8 {
@@ -43,7 +43,7 @@ func TestMakeGroup(t *testing.T) {
 
 // What the rule of orphans says of each state that a group can be in.
 func TestOrphanRule(t *testing.T) {
-	parent := directory(t)
+	parent := testDirectory(t)
 	live := newGroup(t, parent, "live")
 	defer live.close()
 	orphan := newGroup(t, parent, "orphan")
@@ -81,7 +81,7 @@ func TestOrphanRule(t *testing.T) {
 
 // Two sweepers may meet at one group: the one that does not get the lock passes.
 func TestSweepersDoNotMeet(t *testing.T) {
-	parent := directory(t)
+	parent := testDirectory(t)
 	orphan := newGroup(t, parent, "orphan")
 	orphan.close()
 	first, err := findOrphan(parent, orphan.dir)

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/spawn"
 )
@@ -47,15 +48,17 @@ type Outcome struct {
 
 // launcher is the process that the client started and waits for.
 type launcher struct {
-	server  *Server
-	config  *config
-	group   *group
-	control control
-	client  *clientSide
-	loop    *poller
-	pidfd   int // of the supervisor; -1 until it has started the server
-	signals chan os.Signal
-	chld    chan os.Signal
+	server     *Server
+	config     *config
+	group      *group
+	backend    Backend
+	control    control
+	client     *clientSide
+	loop       *poller
+	supervisor int // its pid, only for a manager that wants one; 0 before it is started
+	pidfd      int // of the supervisor; -1 until it has started the server
+	signals    chan os.Signal
+	chld       chan os.Signal
 
 	terminal  bool
 	subreaper bool      // PID 1 does not reap: see initReaps
@@ -95,21 +98,13 @@ func (s *Server) prepare() (*launcher, error) {
 	if err = l.client.watch(l.loop); err != nil {
 		return nil, err
 	}
-	parent, backend, err := choose(s.Backend)
-	if err != nil {
-		return nil, err
-	}
-	l.config = s.config(backend)
-	if l.group, err = makeGroup(parent, l.config); err != nil {
-		return nil, err
-	}
-	l.config.ID = l.group.id
+	l.config = s.config()
 	return l, nil
 }
 
-func (s *Server) config(backend Backend) *config {
+func (s *Server) config() *config {
 	c := &config{
-		Version: protocolVersion, Name: s.Name, Backend: string(backend), Path: []byte(s.Path),
+		Version: protocolVersion, Name: s.Name, Path: []byte(s.Path),
 		Policy: s.Policy, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose,
 		Client: describeClient(),
 	}
@@ -129,8 +124,51 @@ func (l *launcher) start() error {
 		return err
 	}
 	defer theirs.close()
-	if err = l.spawn(); err != nil {
-		return fmt.Errorf("start the supervisor: %w", err)
+	return l.settle()
+}
+
+// settle tries the places in turn, the best first. Where a group can be made before
+// there is a supervisor, that is born in it.
+func (l *launcher) settle() error {
+	places, errs := placesFor(l.server.Backend)
+	for _, p := range places {
+		err := l.settleAt(p)
+		if err == nil {
+			return nil
+		}
+		if errors.Is(err, errSpawn) {
+			return err // no other place would help
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", p.backend(), err))
+	}
+	if len(errs) == 1 {
+		return errors.Unwrap(errs[0]) // the only candidate needs no name
+	}
+	return errors.Join(errs...)
+}
+
+// errSpawn marks that the supervisor could not be started.
+var errSpawn = errors.New("start the supervisor")
+
+func (l *launcher) settleAt(p place) error {
+	var err error
+	if l.supervisor == 0 && p.needsProcess() {
+		if err = l.spawn(nil); err != nil {
+			return err
+		}
+	}
+	if l.group, err = p.group(l.config, l.supervisor); err != nil {
+		return err
+	}
+	l.backend = p.backend()
+	at := &placed{ID: l.group.id, Dir: l.group.dir, Backend: l.backend, Managed: l.group.managed, Enter: l.supervisor != 0}
+	if l.supervisor == 0 {
+		if err = l.spawn(l.group.supervisor); err != nil {
+			return err
+		}
+	}
+	if err := l.control.send(message{Type: sayPlace, Place: at}, l.group.payload.FD()); err != nil {
+		return fmt.Errorf("%w: %w", errSpawn, err)
 	}
 	return nil
 }
@@ -140,7 +178,7 @@ func (l *launcher) connect() (theirs control, err error) {
 		return theirs, err
 	}
 	c := l.config
-	c.Control, c.Payload = theirs.fd, l.group.payload.FD()
+	c.Control = theirs.fd
 	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
 	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
 	if l.terminal {
@@ -149,7 +187,8 @@ func (l *launcher) connect() (theirs control, err error) {
 	return theirs, nil
 }
 
-func (l *launcher) spawn() error {
+// spawn starts the supervisor, born in group if that is not nil.
+func (l *launcher) spawn(group *cgroup.Group) error {
 	if l.subreaper = !initReaps(); l.subreaper {
 		// Detached all the same, it comes back to us as its nearest subreaper.
 		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
@@ -164,11 +203,13 @@ func (l *launcher) spawn() error {
 	cmd := spawn.Cmd{
 		Path: l.server.Executable,
 		Argv: []string{"mcpscope", "supervise", fmt.Sprint(memory), l.server.Name},
-		Env:  append(l.server.Env, "MCPSCOPE_ID="+l.group.id), Group: l.group.supervisor, Detach: true,
+		Env:  l.server.Env, Group: group, Detach: true,
 		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile,
 	}
-	_, err = cmd.Start()
-	return err
+	if l.supervisor, err = cmd.Start(); err != nil {
+		return fmt.Errorf("%w: %w", errSpawn, err)
+	}
+	return nil
 }
 
 // started: the server runs. What is its own now is closed here, but for stderr, which
@@ -203,6 +244,9 @@ func (m message) failure(path string) error {
 // abandon undoes a start that failed.
 func (l *launcher) abandon() {
 	l.control.close() // the supervisor, if there is one, ends at this
+	if l.group == nil {
+		return
+	}
 	_, _ = freeze.Stop{Group: l.group.payload}.Run()
 	l.removeGroup()
 }

@@ -11,8 +11,8 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// directory is a directory of groups of the test's own.
-func directory(t *testing.T) *cgroup.Group {
+// testDirectory is a directory of groups of the test's own.
+func testDirectory(t *testing.T) *cgroup.Group {
 	t.Helper()
 	g, err := cgroup.Open(bed.Group(t, "scope"))
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/systemd"
 )
 
 // Backend names where a group comes from. Everything above that is the same.
@@ -22,12 +23,17 @@ type Backend string
 const (
 	// Auto takes the best that the host offers.
 	Auto Backend = "auto"
+	// SystemdUser and SystemdSystem ask a manager for a scope in mcp.slice.
+	SystemdUser   Backend = "systemd-user"
+	SystemdSystem Backend = "systemd-system"
+	// Delegated makes groups below our own cgroup, which was delegated to us.
+	Delegated Backend = "delegated"
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
 )
 
-// Backends lists what --backend accepts.
-var Backends = []Backend{Auto, Cgroup}
+// Backends lists what --backend accepts, after auto the best first.
+var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup}
 
 // ParseBackend accepts the names of Backends.
 func ParseBackend(s string) (Backend, error) {
@@ -41,49 +47,149 @@ func ParseBackend(s string) (Backend, error) {
 	return "", fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
 }
 
-// choose returns the directory in which groups are made, and the backend's name.
-func choose(b Backend) (*cgroup.Group, Backend, error) {
-	parent, err := cgroupPlace()
-	return parent, Cgroup, err
+// place is where a backend gets a group.
+type place interface {
+	backend() Backend
+	// needsProcess tells whether the supervisor has to be there before its group.
+	needsProcess() bool
+	// group makes, locks and arms a group. supervisor is a pid for a place that needs
+	// one.
+	group(facts *config, supervisor int) (*group, error)
 }
 
-// cgroupPlace is the user's directory of the cgroup backend, made where it is
-// missing. Nothing is ever written to a subtree_control here.
-func cgroupPlace() (*cgroup.Group, error) {
-	root, err := hierarchy()
+// placesFor returns the places that b means, the best first, and why others that it
+// means are none.
+func placesFor(b Backend) (places []place, errs []error) {
+	here, err := ownCgroup()
 	if err != nil {
-		return nil, err
+		return nil, []error{fmt.Errorf("find our cgroup: %w", err)}
 	}
-	defer root.Close()
-	slice, err := root.MkdirOpen(sliceName, 0o755)
+	candidates := []Backend{b}
+	if b == Auto {
+		candidates = candidatesFor(os.Getuid())
+	}
+	for _, c := range candidates {
+		p, err := here.place(c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c, err))
+			continue
+		}
+		places = append(places, p)
+	}
+	return places, errs
+}
+
+// candidatesFor lists what auto tries. For root the system manager is the nearer one.
+func candidatesFor(uid int) []Backend {
+	if uid == 0 {
+		return []Backend{SystemdSystem, Delegated, Cgroup}
+	}
+	return []Backend{SystemdUser, Delegated, Cgroup}
+}
+
+// location is where we are in the cgroup hierarchy.
+type location struct {
+	root *cgroup.Group // of the mount
+	path string        // our own, from there
+}
+
+// place checks, as cheaply as it can, whether b can be had.
+func (at location) place(b Backend) (place, error) {
+	switch b {
+	case SystemdSystem:
+		return at.managerPlace(systemd.System)
+	case SystemdUser:
+		return at.managerPlace(systemd.User)
+	case Delegated:
+		return at.delegated()
+	default:
+		return at.slicePlace()
+	}
+}
+
+// directory is a place whose groups we make ourselves.
+type directory struct {
+	name   Backend
+	parent *cgroup.Group
+}
+
+func (d directory) backend() Backend   { return d.name }
+func (d directory) needsProcess() bool { return false }
+func (d directory) group(facts *config, _ int) (*group, error) {
+	return makeGroup(d.parent, facts)
+}
+
+// slicePlace is the user's directory of the cgroup backend, made where it is missing.
+// Nothing is ever written to a subtree_control here.
+func (at location) slicePlace() (place, error) {
+	slice, err := at.root.MkdirOpen(sliceName, 0o755)
 	if err != nil {
 		return nil, err
 	}
 	defer slice.Close()
-	return slice.MkdirOpen(strconv.Itoa(os.Getuid()), 0o700)
+	parent, err := slice.MkdirOpen(strconv.Itoa(os.Getuid()), 0o700)
+	if err != nil {
+		return nil, err
+	}
+	return directory{Cgroup, parent}, nil
 }
 
-// hierarchy opens the root of the cgroup2 mount that we ourselves are in.
-func hierarchy() (*cgroup.Group, error) {
+// delegated is our own cgroup, if a manager has delegated it or it belongs to our user.
+// The unit's own stop covers what is made below.
+func (at location) delegated() (place, error) {
+	if at.path == "/" {
+		return nil, fmt.Errorf("we are in no unit, but in the root cgroup: %w", errors.ErrUnsupported)
+	}
+	here, err := at.root.Child(strings.TrimPrefix(at.path, "/"))
+	if err != nil {
+		return nil, err
+	}
+	if err := ownedBy(here, os.Getuid()); err != nil {
+		_ = here.Close() // a directory
+		return nil, err
+	}
+	return directory{Delegated, here}, nil
+}
+
+// ownedBy: to root every directory is writable, so for root only the mark counts that
+// systemd puts on what it delegates.
+func ownedBy(g *cgroup.Group, uid int) error {
+	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
+		if value, _, err := g.Attr(mark); err == nil && value == "1" && uid == 0 {
+			return nil
+		}
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(g.FD(), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", g, err)
+	}
+	if uid == 0 || int(st.Uid) != uid {
+		return fmt.Errorf("%s is not delegated to us: %w", g, unix.EACCES)
+	}
+	return nil
+}
+
+// ownCgroup finds the cgroup2 mount that we are in, and where in it.
+func ownCgroup() (location, error) {
 	own, _, err := proc.ReadCgroup(0)
 	if errors.Is(err, proc.ErrNoCgroup2) {
-		return nil, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
+		return location{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("find our own cgroup: %w", err)
+		return location{}, err
 	}
 	mounts, err := proc.ReadCgroup2Mounts()
 	if err != nil {
-		return nil, fmt.Errorf("find the cgroup2 mount: %w", err)
+		return location{}, fmt.Errorf("find the cgroup2 mount: %w", err)
 	}
 	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount, e.g. at /sys/fs/cgroup"})
 	for _, m := range mounts {
 		var root *cgroup.Group
 		if root, err = ours(m, own); err == nil {
-			return root, nil
+			return location{root, own}, nil
 		}
 	}
-	return nil, err
+	return location{}, err
 }
 
 // ours opens the root of a mount if we are where /proc/self/cgroup says. With a

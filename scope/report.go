@@ -21,7 +21,7 @@ type Report struct {
 	Version         int         `json:"version"`
 	ID              string      `json:"id"`
 	Name            string      `json:"name"`
-	Backend         string      `json:"backend"`
+	Backend         Backend     `json:"backend"`
 	Client          clientFacts `json:"client"`
 	Cause           Cause       `json:"cause"`
 	Signal          string      `json:"signal,omitempty"` // for the cause "signal"
@@ -151,7 +151,7 @@ func (s *supervisor) report() {
 	if s.config.Report < 0 {
 		return
 	}
-	r := s.config.report(s.course.cause)
+	r := s.config.report(s.group.id, s.backend, s.course.cause)
 	if s.course.cause == signalled {
 		r.Signal = unix.SignalName(s.course.signal)
 	}
@@ -165,11 +165,11 @@ func (s *supervisor) report() {
 	r.write(s.config.Report)
 }
 
-func (c *config) report(why Cause) *Report {
+func (c *config) report(id string, b Backend, why Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
 	return &Report{
-		Version: protocolVersion, ID: c.ID, Name: c.Name, Backend: c.Backend, Client: c.Client, Cause: why,
+		Version: protocolVersion, ID: id, Name: c.Name, Backend: b, Client: c.Client, Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
 	}
 }

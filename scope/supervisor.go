@@ -23,6 +23,7 @@ type supervisor struct {
 	config  *config
 	control control
 	group   *group
+	backend Backend
 	client  *clientSide
 	loop    *poller
 	course  *course
@@ -51,7 +52,11 @@ func Supervise(memory int, foreign []int) int {
 	}
 	// its number may be another descriptor's by now
 	foreign = slices.DeleteFunc(foreign, func(fd int) bool { return fd == memory })
-	if err := s.start(foreign); err != nil {
+	at, err := s.whereabouts()
+	if err != nil {
+		return 125 // the launcher has gone, or given up
+	}
+	if err := s.start(at, foreign); err != nil {
 		s.failed(err)
 		return 125
 	}
@@ -70,9 +75,18 @@ func (s *supervisor) failed(err error) {
 	_ = s.control.send(m) // without a launcher there is nobody to tell
 }
 
+// whereabouts waits for the launcher to say where the group is.
+func (s *supervisor) whereabouts() (message, error) {
+	m, err := s.control.receive(0)
+	if err == nil && (m.Type != sayPlace || m.Place == nil || len(m.fds) != 1) {
+		err = fmt.Errorf("expected to be told the place, got %q", m.Type)
+	}
+	return m, err
+}
+
 // start arms the supervisor and only then starts the main process.
-func (s *supervisor) start(foreign []int) error {
-	if err := s.arm(); err != nil {
+func (s *supervisor) start(at message, foreign []int) error {
+	if err := s.arm(at); err != nil {
 		return err
 	}
 	if err := s.startMain(); err != nil {
@@ -93,7 +107,7 @@ func (s *supervisor) start(foreign []int) error {
 	return nil
 }
 
-func (s *supervisor) arm() error {
+func (s *supervisor) arm(at message) error {
 	c := s.config
 	var err error
 	// what moves itself out of the group comes home as our child when its parent dies
@@ -104,9 +118,10 @@ func (s *supervisor) arm() error {
 	// sent to a supervisor in good faith, WINCH by systemd as KillSignal=.
 	s.signals = newSignals()
 	notify(s.signals, unix.SIGCHLD, unix.SIGTERM)
-	if s.group, err = adoptGroup(c.Payload, c); err != nil {
+	if s.group, err = adoptGroup(at.fds[0], at.Place); err != nil {
 		return err
 	}
+	s.backend = at.Place.Backend
 	s.client = &clientSide{
 		stdin: stdio.FromFD(c.Stdin), input: stdio.FromFD(c.Input), stdout: stdio.FromFD(c.Stdout),
 		file: c.StdinFile, pidfd: c.ClientPidfd, main: -1,
@@ -141,7 +156,7 @@ func (s *supervisor) startMain() error {
 		return err
 	}
 	cmd := spawn.Cmd{
-		Path: string(s.config.Path), Env: env, Group: s.group.payload,
+		Path: string(s.config.Path), Env: append(env, "MCPSCOPE_ID="+s.group.id), Group: s.group.payload,
 		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Shell: true,
 	}
 	for _, a := range s.config.Argv {
@@ -323,6 +338,9 @@ func (s *supervisor) finish() {
 // removes.
 func (s *supervisor) clearAway() {
 	g := s.group
+	if g.managed {
+		return // systemd does
+	}
 	_ = g.payload.RemoveChildren()
 	leaf, err := g.parent.MkdirOpen(leavingName, 0o700)
 	if err != nil {

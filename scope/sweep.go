@@ -5,6 +5,8 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/systemd"
 )
 
 // Swept is an orphan that was ended.
@@ -33,15 +36,41 @@ const (
 	sweepEvery    = time.Second
 )
 
-// Sweep ends the orphans of the calling user. A group whose supervisor or launcher
-// lives, or that is being made, is never touched.
-func Sweep(b Backend) ([]Swept, error) {
-	parent, _, err := choose(b)
+// Sweep ends the orphans of the calling user, wherever a backend has put them. A group
+// whose supervisor or launcher lives, or that is being made, is never touched.
+func Sweep() ([]Swept, error) {
+	here, err := ownCgroup()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("find our cgroup: %w", err)
 	}
-	defer parent.Close()
-	return sweep(parent, "")
+	var all []Swept
+	var errs []error
+	for _, parent := range here.parents(os.Getuid()) {
+		swept, err := sweep(parent, "")
+		_ = parent.Close() // a directory
+		all = append(all, swept...)
+		errs = append(errs, err)
+	}
+	return all, errors.Join(errs...)
+}
+
+// parents opens the directories in which our groups may be, as far as they exist.
+func (at location) parents(uid int) []*cgroup.Group {
+	var all []*cgroup.Group
+	add := func(g *cgroup.Group, err error) {
+		if err == nil {
+			all = append(all, g)
+		}
+	}
+	add(at.root.Child(path.Join(sliceName, strconv.Itoa(uid))))
+	if uid == 0 {
+		add(at.scopes(systemd.System, uid))
+	}
+	add(at.scopes(systemd.User, uid))
+	if at.path != "/" {
+		add(at.root.Child(strings.TrimPrefix(at.path, "/")))
+	}
+	return all
 }
 
 // sweepFor is the sweep that every supervisor does when its own payload runs. Of many
@@ -123,7 +152,7 @@ func sweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, err
 // findOrphan returns the group of dir if it is an orphan, locked if that is possible,
 // and otherwise nil. What was never armed is removed here once it is old.
 func findOrphan(parent *cgroup.Group, dir string) (*group, error) {
-	g := &group{id: idOf(dir), dir: dir, parent: parent}
+	g := &group{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}
 	orphan, err := g.look()
 	if orphan && err == nil {
 		return g, nil
@@ -153,7 +182,10 @@ func (g *group) look() (orphan bool, err error) {
 	return g.orphan()
 }
 
-func idOf(dir string) string { return dir[strings.LastIndexByte(dir, '-')+1:] }
+func idOf(dir string) string {
+	dir = strings.TrimSuffix(dir, scopeSuffix)
+	return dir[strings.LastIndexByte(dir, '-')+1:]
+}
 
 // ignoreGone: a group that ends while it is looked at is no error.
 func ignoreGone(err error) error {

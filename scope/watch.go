@@ -187,7 +187,7 @@ func (l *launcher) bereaved() error {
 	res, err := freeze.Stop{Group: l.group.top}.Run()
 	l.removeGroup()
 	if l.server.Report >= 0 {
-		l.config.report(supervisorGone).write(l.server.Report)
+		l.config.report(l.group.id, l.backend, supervisorGone).write(l.server.Report)
 	}
 	if err != nil {
 		return fmt.Errorf("%w, but: %w", errSupervisor, err)

@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"run", "--eof-grace", "soon", "x"}, exitOwnFailure,
 			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--backend", "magic", "x"}, exitOwnFailure,
-			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, cgroup\nmcpscope: hint: mcpscope help run\n"},
+			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "npx -y foo"}, exitNotFound,
 			"mcpscope: cannot run \"npx -y foo\": no such file or directory\nmcpscope: hint: a command and its arguments are separate words: mcpscope run -- npx -y foo\n"},
 		{[]string{"run", "--report", "fd:99", "true"}, exitOwnFailure,

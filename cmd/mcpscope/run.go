@@ -23,7 +23,8 @@ killed, nothing that COMMAND started is left. stdin, stdout and stderr are
 COMMAND's own.
 
   --name NAME              what to call the server (default: made from COMMAND)
-  --backend auto|cgroup    where the group comes from (default auto)
+  --backend NAME           where the group comes from: auto (default), systemd-user,
+                           systemd-system, delegated or cgroup
   --eof-grace D            from the end of stdin to SIGTERM (default 1.2s)
   --term-grace D           from SIGTERM to SIGKILL (default 1s)
   --on-client-death stop|ignore

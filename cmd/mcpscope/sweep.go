@@ -19,7 +19,7 @@ func sweepCommand(args []string, io stdio) int {
 	if stop, status := noOperands(args, "sweep", sweepUsage, io); stop {
 		return status
 	}
-	swept, err := scope.Sweep(scope.Auto)
+	swept, err := scope.Sweep()
 	for _, s := range swept {
 		if s.Stuck != "" {
 			fmt.Fprintf(io.err, "mcpscope: cannot end all of %q (%s): %s\n", oneLine(s.Name), s.ID, oneLine(s.Stuck))

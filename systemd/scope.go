@@ -1,0 +1,154 @@
+//go:build linux
+
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+)
+
+// Scope describes a transient scope.
+type Scope struct {
+	Name        string // with ".scope"; never one that exists
+	Slice       string
+	Description string
+	PID         int // the process that is put into it
+	// TimeoutStop is from KillSignal to SIGKILL when the scope is stopped; systemd's own
+	// default is 90 s.
+	TimeoutStop time.Duration
+	KillSignal  int
+	// Client is a unit of the same manager: the scope is stopped after it, and with it
+	// however it ends (BindsTo= and Before=). "" binds to nothing.
+	Client string
+}
+
+// waitBound is how long a scope bound to a unit may take: if that unit is being stopped
+// the two wait for each other.
+const waitBound = 250 * time.Millisecond
+
+// ErrTransaction says that the scope can't be had together with what the manager is
+// doing to the client's unit.
+var ErrTransaction = errors.New("in conflict with a job of the client's unit")
+
+// Start starts the scope and returns when the process is in it. It gives up after
+// within. The job mode is always "fail": "replace" would cancel a stop of the client's
+// unit that is under way.
+func (m *Manager) Start(s Scope, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	err := m.start(ctx, s, s.properties())
+	if unknownProperty(err) {
+		err = m.start(ctx, s, s.essential())
+	}
+	if err != nil {
+		return fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	return nil
+}
+
+func (m *Manager) start(ctx context.Context, s Scope, properties []dbus.Property) error {
+	var job godbus.ObjectPath
+	aux := []dbus.PropertyCollection{}
+	err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, s.Name, "fail", properties, aux).Store(&job)
+	if named(err, "org.freedesktop.systemd1.TransactionIsDestructive") {
+		return fmt.Errorf("%w: %w", ErrTransaction, err)
+	}
+	if err != nil {
+		return err
+	}
+	limit := ctx
+	if s.Client != "" {
+		bound, cancel := context.WithTimeout(ctx, waitBound)
+		defer cancel()
+		limit = bound
+	}
+	return m.await(ctx, limit, job)
+}
+
+// await waits for the job's end: the reply alone comes before the process is in the
+// scope half of the time.
+func (m *Manager) await(ctx, limit context.Context, job godbus.ObjectPath) error {
+	for {
+		select {
+		case sig, open := <-m.gone:
+			if !open {
+				return errors.New("the manager closed the connection")
+			}
+			if result, ours := removed(sig, job); ours {
+				return jobError(result)
+			}
+		case <-limit.Done():
+			_ = m.object.CallWithContext(ctx, manager+".CancelJob", 0, jobID(job)).Err // it may have ended just now
+			if ctx.Err() == nil {
+				return fmt.Errorf("%w: no end of its job in %v", ErrTransaction, waitBound)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// removed reads a JobRemoved(u id, o job, s unit, s result).
+func removed(sig *godbus.Signal, job godbus.ObjectPath) (result string, ours bool) {
+	if sig.Name != manager+".JobRemoved" || len(sig.Body) < 4 {
+		return "", false
+	}
+	path, _ := sig.Body[1].(godbus.ObjectPath)
+	result, _ = sig.Body[3].(string)
+	return result, path == job
+}
+
+func jobError(result string) error {
+	if result == "done" {
+		return nil
+	}
+	return fmt.Errorf("its job ended with %q", result)
+}
+
+func jobID(job godbus.ObjectPath) uint32 {
+	var id uint32
+	_, _ = fmt.Sscanf(string(job), "/org/freedesktop/systemd1/job/%d", &id) // 0 is no job
+	return id
+}
+
+// essential are the properties without which a scope is no use; systemd has had them
+// for as long as it has had delegation (218).
+func (s Scope) essential() []dbus.Property {
+	return []dbus.Property{
+		dbus.PropPids(uint32(s.PID)),
+		dbus.PropSlice(s.Slice),
+		dbus.PropDescription(s.Description),
+		property("Delegate", true),
+		property("TimeoutStopUSec", uint64(s.TimeoutStop.Microseconds())),
+	}
+}
+
+func (s Scope) properties() []dbus.Property {
+	all := append(s.essential(),
+		property("CollectMode", "inactive-or-failed"), // 236
+		property("KillSignal", int32(s.KillSignal)),
+	)
+	if s.Client != "" {
+		all = append(all, dbus.PropBindsTo(s.Client), dbus.PropBefore(s.Client))
+	}
+	return all
+}
+
+func property(name string, value any) dbus.Property {
+	return dbus.Property{Name: name, Value: godbus.MakeVariant(value)}
+}
+
+// unknownProperty recognises what older managers say of a property that they lack.
+func unknownProperty(err error) bool {
+	return named(err, "org.freedesktop.DBus.Error.PropertyReadOnly") || named(err, "org.freedesktop.DBus.Error.UnknownProperty") ||
+		named(err, "org.freedesktop.DBus.Error.InvalidArgs")
+}
+
+func named(err error, name string) bool {
+	var e godbus.Error
+	return errors.As(err, &e) && e.Name == name
+}

@@ -1,0 +1,74 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// A User is an account of the booted host.
+type User struct {
+	Name string
+	UID  int // and GID
+	Home string
+	// session: see InSession.
+	session bool
+}
+
+// The accounts that tests use. Those who had the names or uids are not in the host.
+var (
+	Root     = User{Name: "root", Home: "/root"}
+	Tester   = User{Name: "tester", UID: 1000, Home: "/home/tester"}     // lingers, with Options.Users
+	NoLinger = User{Name: "nolinger", UID: 1001, Home: "/home/nolinger"} // no manager without a session
+)
+
+func (t tree) accounts() error {
+	users := []User{Tester, NoLinger}
+	var passwd, group, shadow string
+	for _, u := range users {
+		passwd += fmt.Sprintf("%s:x:%d:%d::%s:/bin/bash\n", u.Name, u.UID, u.UID, u.Home)
+		group += fmt.Sprintf("%s:x:%d:\n", u.Name, u.UID)
+		shadow += fmt.Sprintf("%s:!:1::::::\n", u.Name)
+	}
+	for file, lines := range map[string]string{"etc/passwd": passwd, "etc/group": group, "etc/shadow": shadow} {
+		err := t.edit(file, func(text string) string { return without(text, users) + lines })
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.homes(users); err != nil {
+		return err
+	}
+	// sshd and login set the audit session as well; by it logind numbers sessions.
+	return t.edit("etc/pam.d/su", func(text string) string { return "session optional pam_loginuid.so\n" + text })
+}
+
+func (t tree) homes(users []User) error {
+	for _, u := range users {
+		if err := os.MkdirAll(t.path(u.Home), 0o700); err != nil {
+			return err
+		}
+		if err := os.Chown(t.path(u.Home), u.UID, u.UID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// without drops the lines of passwd, group or shadow that are about the users.
+func without(text string, users []User) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		fields := strings.Split(line, ":")
+		taken := false
+		for _, u := range users {
+			id := strconv.Itoa(u.UID)
+			taken = taken || fields[0] == u.Name || len(fields) > 2 && strings.TrimSpace(fields[2]) == id
+		}
+		if !taken {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}

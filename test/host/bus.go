@@ -1,0 +1,115 @@
+package host
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+)
+
+// A runDir says what is in /run of a poor host.
+type runDir int
+
+const (
+	runEmpty   runDir = iota
+	runAsIs           // that of the host which the test runs on
+	runDead           // sockets that nobody listens on
+	runForeign        // sockets in the directory of somebody else
+	runHanging        // sockets that accept and never answer
+)
+
+// A bus is a socket that accepts, and counts, and never answers.
+type bus struct {
+	listener *net.UnixListener
+	accepted atomic.Int32
+}
+
+// prepare makes the directory in this process's view, and returns what the plan
+// takes. Sockets work across the mount.
+func (r runDir) prepare(tb testing.TB, uid int) (dir string, buses []*bus, err error) {
+	switch r {
+	case runEmpty:
+		return "", nil, nil
+	case runAsIs:
+		return keepRun, nil, nil
+	}
+	// Not tb.TempDir: its long names don't fit into the address of a socket.
+	dir, err = os.MkdirTemp("", "run.")
+	if err != nil {
+		return "", nil, err
+	}
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory anyway
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", nil, err
+	}
+	// By this directory sd_booted knows a host with systemd.
+	if err := os.MkdirAll(filepath.Join(dir, "systemd/system"), 0o755); err != nil {
+		return "", nil, err
+	}
+	for _, name := range sockets(uid) {
+		b, err := r.socket(tb, filepath.Join(dir, name))
+		if err != nil {
+			return "", nil, err
+		}
+		buses = append(buses, b)
+	}
+	return dir, buses, r.giveAway(dir, uid)
+}
+
+// sockets are where a user's manager and bus are, below /run.
+func sockets(uid int) []string {
+	if uid == 0 {
+		return []string{"systemd/private", "dbus/system_bus_socket"}
+	}
+	return []string{fmt.Sprintf("user/%d/systemd/private", uid), fmt.Sprintf("user/%d/bus", uid)}
+}
+
+func (r runDir) socket(tb testing.TB, path string) (*bus, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, err
+	}
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		return nil, err
+	}
+	b := &bus{listener: listener}
+	if r == runDead {
+		listener.SetUnlinkOnClose(false)
+		return b, listener.Close()
+	}
+	tb.Cleanup(func() { _ = listener.Close() }) // ends accept
+	go b.accept()
+	return b, os.Chmod(path, 0o666)
+}
+
+// accept holds every connection until the listener is closed.
+func (b *bus) accept() {
+	for {
+		conn, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		b.accepted.Add(1)
+		defer conn.Close()
+	}
+}
+
+// giveAway makes the user, or somebody else, the owner of the runtime directory.
+func (r runDir) giveAway(dir string, uid int) error {
+	if uid == 0 {
+		return nil
+	}
+	owner := uid
+	if r == runForeign {
+		owner = uid + 1
+	}
+	top := filepath.Join(dir, fmt.Sprintf("user/%d", uid))
+	for _, path := range []string{top, top + "/systemd", top + "/systemd/private", top + "/bus"} {
+		if err := os.Chown(path, owner, owner); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// InSession is the same user at a login of its own: each Command is then below su in
+// a new session, in its session-N.scope. That is for short commands: a signal that
+// ends one shows as exit status 128+n, and su itself takes two seconds to answer
+// SIGTERM. Login is for all else.
+func (u User) InSession() User {
+	u.session = true
+	return u
+}
+
+// Command runs argv in the host, as exec.Command would. Inside the host it is a
+// plain child (for a user: with that user's ids and nothing in its environment
+// that a session would add); outside it runs in a scope of its own and dies with
+// the process that Cmd knows. Tests may set Env and Dir as with any Cmd; outside,
+// Dir is of no effect.
+func (h *Host) Command(u User, argv ...string) *exec.Cmd {
+	cmd := h.place(u, argv)
+	if u.UID != 0 {
+		cmd.Env = u.environ()
+	}
+	if u.session {
+		cmd.Env = append(cmd.Env, sessionClass, sessionType)
+	}
+	return cmd
+}
+
+// Without a terminal pam_systemd would take the session for a background job's.
+const (
+	sessionClass = "XDG_SESSION_CLASS=user"
+	sessionType  = "XDG_SESSION_TYPE=tty"
+)
+
+func (h *Host) place(u User, argv []string) *exec.Cmd {
+	if u.session {
+		argv = append([]string{"su", u.Name, "-s", "/bin/sh", "-c", `exec "$0" "$@"`, "--"}, argv...)
+		u.UID = 0 // who calls su
+	}
+	if h.machine != nil {
+		return h.enter(inScope(u, argv)...)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if u.UID != 0 {
+		cmd.Dir = u.Home
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
+	}
+	return cmd
+}
+
+func (u User) credential() *syscall.Credential {
+	return &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.UID)}
+}
+
+// environ is what every program of the user gets, from cron as well as at login.
+func (u User) environ() []string {
+	return []string{
+		"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=/bin/bash",
+		"PATH=" + os.Getenv("PATH"), "LANG=C.UTF-8",
+	}
+}
+
+// RuntimeDir is where the user's manager and bus are, if there are any.
+func (u User) RuntimeDir() string { return fmt.Sprintf("/run/user/%d", u.UID) }
+
+// ManagerEnviron is the environment with which tools reach the user's manager.
+func (u User) ManagerEnviron() []string {
+	dir := u.RuntimeDir()
+	return append(u.environ(), "XDG_RUNTIME_DIR="+dir, "DBUS_SESSION_BUS_ADDRESS=unix:path="+dir+"/bus")
+}
+
+// Manage runs systemctl, systemd-run or busctl on the manager of a user, which is the
+// system manager for Root.
+func (h *Host) Manage(u User, tool string, args ...string) *exec.Cmd {
+	if u.UID == 0 {
+		return h.Command(u, append([]string{tool}, args...)...)
+	}
+	cmd := h.Command(u, append([]string{tool, "--user"}, args...)...)
+	cmd.Env = u.ManagerEnviron()
+	return cmd
+}
+
+// inScope keeps a command from outside out of the groups that systemd manages.
+// The scope is born with the pid of the command, so that signals, descriptors and
+// the exit status need no one in between.
+func inScope(u User, argv []string) []string {
+	wrap := []string{"setpriv", "--pdeathsig", "KILL", "--",
+		"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes"}
+	if u.UID != 0 {
+		id := strconv.Itoa(u.UID)
+		wrap = append(wrap, "--uid="+id, "--gid="+id)
+	}
+	return append(append(wrap, "--"), argv...)
+}
+
+// An enterPlan is what a process needs to run a command in a host.
+type enterPlan struct {
+	Init  int    // pid of the host's PID 1
+	Group string // where the command is born
+	Dir   string
+	Argv  []string
+}
+
+// enter runs argv in the host, beside its PID 1, as root.
+func (h *Host) enter(argv ...string) *exec.Cmd {
+	cmd, err := stageCommand(stageEnter, enterPlan{
+		Init:  h.init.Process.Pid,
+		Group: filepath.Join(h.group, "init.scope"),
+		Dir:   "/",
+		Argv:  argv,
+	})
+	if err != nil {
+		return &exec.Cmd{Err: err}
+	}
+	return cmd
+}
+
+// enterAndRun is the stage between a test and its command in a host. The command
+// must be a child: a process never changes its own pid namespace.
+func enterAndRun(p enterPlan) error {
+	group, err := unix.Open(p.Group, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open the host's group: %w", err)
+	}
+	if err := enterNamespaces(p.Init); err != nil {
+		return err
+	}
+	path, err := exec.LookPath(p.Argv[0])
+	if err != nil {
+		return err
+	}
+	return runChild(path, p.Argv, &syscall.ProcAttr{
+		Dir:   p.Dir,
+		Env:   os.Environ(),
+		Files: []uintptr{0, 1, 2}, // what follows is inherited, as nothing closes it
+		Sys:   &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group},
+	})
+}
+
+// enterNamespaces moves the calling thread, which must be locked. A thread that
+// shares its root directory with others may not change its mount namespace.
+func enterNamespaces(init int) error {
+	pidfd, err := unix.PidfdOpen(init, 0)
+	if err != nil {
+		return os.NewSyscallError("pidfd_open", err)
+	}
+	defer unix.Close(pidfd)
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
+		return os.NewSyscallError("unshare", err)
+	}
+	return os.NewSyscallError("setns", unix.Setns(pidfd, unix.CLONE_NEWNS|unix.CLONE_NEWPID|
+		unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWNET|unix.CLONE_NEWCGROUP))
+}
+
+// runChild stands in for its child: it passes signals on and ends in the same way.
+func runChild(path string, argv []string, attr *syscall.ProcAttr) error {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT)
+	pidfd := -1
+	attr.Sys.PidFD = &pidfd
+	pid, err := syscall.ForkExec(path, argv, attr)
+	if err != nil {
+		return fmt.Errorf("execute %s: %w", strings.Join(argv, " "), err)
+	}
+	go func() {
+		for sig := range signals {
+			_ = unix.PidfdSendSignal(pidfd, sig.(syscall.Signal), nil, 0) // it may just have ended
+		}
+	}()
+	var status syscall.WaitStatus
+	for {
+		if _, err := syscall.Wait4(pid, &status, 0, nil); !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	return endLike(status)
+}
+
+// endLike ends this process as another ended: by the same signal if it was one, or
+// with 128+n where that has no effect, as on PID 1 of a namespace. It says no
+// farewell to the Go runtime: with the race detector that takes a second.
+func endLike(status syscall.WaitStatus) error {
+	code := status.ExitStatus()
+	if sig := status.Signal(); status.Signaled() {
+		code = 128 + int(sig)
+		signal.Reset(sig)
+		_ = unix.Kill(unix.Getpid(), sig)
+		if unix.Getpid() != 1 {
+			_, _ = unix.Poll(nil, 1000) // until the runtime has dealt with it
+		}
+	}
+	_, _, err := unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(code), 0, 0)
+	return err
+}

@@ -1,0 +1,113 @@
+package host
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// The kinds of hosts, and where they are met.
+var (
+	// cgroupfs
+
+	// ReadOnlyCgroupfs is the default of docker, podman and Kubernetes.
+	ReadOnlyCgroupfs = Kind{Name: "read-only cgroupfs", flags: unix.CLONE_NEWCGROUP, plan: poorPlan{Cgroupfs: "read-only"}}
+	// NoCgroupfs is a chroot or a minimal sandbox.
+	NoCgroupfs = Kind{Name: "no cgroupfs", plan: poorPlan{Cgroupfs: "none"}}
+	// OwnCgroupfs is a container that may make groups; it starts in the root of its
+	// hierarchy (podman --systemd=always, --privileged).
+	OwnCgroupfs = Kind{Name: "own cgroupfs", flags: unix.CLONE_NEWCGROUP, plan: poorPlan{Cgroupfs: "own"}}
+	// HostCgroupfs shows the whole hierarchy to a private cgroup namespace, in which
+	// /proc/self/cgroup names its root (docker -v /sys/fs/cgroup:/sys/fs/cgroup).
+	HostCgroupfs = Kind{Name: "host's cgroupfs", flags: unix.CLONE_NEWCGROUP}
+	// SubtreeCgroupfs shows the own group alone, while /proc/self/cgroup says where it
+	// is on the host (--cgroupns=host).
+	SubtreeCgroupfs = Kind{Name: "own subtree only", plan: poorPlan{Cgroupfs: "subtree"}}
+	// CgroupV1 has directories at /sys/fs/cgroup that are no version 2 groups.
+	CgroupV1 = Kind{Name: "cgroup v1", plan: poorPlan{Cgroupfs: "v1"}}
+	// Hybrid has version 2 below the version 1 controllers, without any of its own.
+	Hybrid = Kind{Name: "hybrid", flags: unix.CLONE_NEWCGROUP, plan: poorPlan{Cgroupfs: "hybrid"}}
+
+	// Users
+
+	// FakeRoot is uid 0 of a user namespace with no rights outside (CI sandboxes; with
+	// ReadOnlyCgroupfs or OwnCgroupfs a rootless container).
+	FakeRoot = Kind{Name: "fake root", flags: unix.CLONE_NEWUSER}
+	// Unprivileged is a user without manager: cron, su, CI, WSL2 without systemd.
+	Unprivileged = Kind{Name: "unprivileged", plan: poorPlan{UID: nobody}}
+	// Delegated is a user whose group is its own, as by Delegate=yes, without a manager
+	// that can be asked. The command is in that very group.
+	Delegated = Kind{Name: "delegated", plan: poorPlan{UID: nobody, Delegated: true}}
+
+	// Buses
+
+	// DeadBus has a socket file of the user's manager and of the bus, and nobody listens.
+	DeadBus = Kind{Name: "dead bus", plan: poorPlan{UID: nobody}, run: runDead}
+	// ForeignBus has a runtime directory that belongs to someone else, who listens.
+	ForeignBus = Kind{Name: "foreign bus", plan: poorPlan{UID: nobody}, run: runForeign}
+	// HangingBus has sockets of the user that accept and never answer.
+	HangingBus = Kind{Name: "hanging bus", plan: poorPlan{UID: nobody}, run: runHanging}
+	// HangingManager is that for root: the system manager's and the system bus.
+	HangingManager = Kind{Name: "hanging system manager", run: runHanging}
+
+	// Processes
+
+	// Hidepid lets a user see its own processes only.
+	Hidepid = Kind{Name: "hidepid", plan: poorPlan{UID: nobody, Proc: "hidepid"}}
+	NoProc  = Kind{Name: "no /proc", plan: poorPlan{Proc: "none"}}
+	// PID1 runs the command as PID 1, as containers without an init do.
+	PID1 = Kind{Name: "PID 1", flags: unix.CLONE_NEWPID, plan: poorPlan{Proc: "own"}}
+	// NoReaper runs it below a PID 1 that waits for nothing else: orphans stay as
+	// zombies, and one is there from the start.
+	NoReaper = Kind{Name: "no reaper", flags: unix.CLONE_NEWPID, plan: poorPlan{Proc: "own", Idle: true}}
+
+	// Limits
+
+	NoNewPrivs = Kind{Name: "no_new_privs", plan: poorPlan{NoNewPrivs: true}}
+	// ReadOnlyRoot has nothing writable but cgroupfs, and no HOME.
+	ReadOnlyRoot = Kind{Name: "read-only root", plan: poorPlan{ReadOnly: true}}
+)
+
+// System calls that containers refuse. Old dockers answer EPERM where the kernel
+// would say ENOSYS.
+var (
+	NoClone3          = refusing("clone3", unix.SYS_CLONE3, unix.ENOSYS)
+	Clone3Denied      = refusing("clone3", unix.SYS_CLONE3, unix.EPERM)
+	NoPidfdOpen       = refusing("pidfd_open", unix.SYS_PIDFD_OPEN, unix.ENOSYS)
+	PidfdOpenDenied   = refusing("pidfd_open", unix.SYS_PIDFD_OPEN, unix.EPERM)
+	NoPidfdSignal     = refusing("pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, unix.ENOSYS)
+	PidfdSignalDenied = refusing("pidfd_send_signal", unix.SYS_PIDFD_SEND_SIGNAL, unix.EPERM)
+	NoCloseRange      = refusing("close_range", unix.SYS_CLOSE_RANGE, unix.ENOSYS)
+	CloseRangeDenied  = refusing("close_range", unix.SYS_CLOSE_RANGE, unix.EPERM)
+)
+
+// Files limits RLIMIT_NOFILE.
+func Files(n uint64) Kind {
+	return Kind{Name: fmt.Sprintf("%d files", n), plan: poorPlan{Files: n}}
+}
+
+// Processes limits RLIMIT_NPROC, which counts the threads of a user, those outside
+// of this host too. So it is one that no other kind has; root is exempt.
+func Processes(n uint64) Kind {
+	return Kind{Name: fmt.Sprintf("%d processes", n), plan: poorPlan{UID: nobody - 1, Processes: n}}
+}
+
+func refusing(name string, call int, errno unix.Errno) Kind {
+	return Kind{
+		Name: name + " " + unix.ErrnoName(errno),
+		plan: poorPlan{Refuse: []refusal{{Call: uint32(call), Errno: uint32(errno)}}},
+	}
+}
+
+// Kinds are all of them.
+func Kinds() []Kind {
+	return []Kind{
+		ReadOnlyCgroupfs, NoCgroupfs, OwnCgroupfs, HostCgroupfs, SubtreeCgroupfs, CgroupV1, Hybrid,
+		FakeRoot, Unprivileged, Delegated,
+		DeadBus, ForeignBus, HangingBus, HangingManager,
+		Hidepid, NoProc, PID1, NoReaper,
+		NoNewPrivs, ReadOnlyRoot, Files(8), Processes(20),
+		NoClone3, Clone3Denied, NoPidfdOpen, PidfdOpenDenied,
+		NoPidfdSignal, PidfdSignalDenied, NoCloseRange, CloseRangeDenied,
+	}
+}

@@ -1,0 +1,92 @@
+package host
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// bootAndTest is what the sandbox runs in place of the tests: they run in a host
+// below it. Whatever the host leaves the sandbox finds.
+func bootAndTest(o Options) int {
+	own, err := bed.OwnGroup()
+	if err != nil {
+		return failed("%v", err)
+	}
+	leaf, err := handDown(own, "runner")
+	if err != nil {
+		return failed("hand the sandbox's controllers down: %v", err)
+	}
+	code := bootIn(own, o)
+	if err := leaf.leave(); err != nil {
+		return failed("take the sandbox's controllers back: %v", err)
+	}
+	return code
+}
+
+func bootIn(group string, o Options) int {
+	h, err := boot(group, o)
+	if err != nil {
+		return failed("boot: %v", err)
+	}
+	code, err := h.runTests()
+	if err != nil {
+		code = failed("run the tests in the host: %v", err)
+	}
+	if err := h.Stop(); err != nil {
+		return failed("stop the host: %v", err)
+	}
+	return code
+}
+
+// runTests executes this binary in the host. Signals reach the tests: go test
+// sends SIGQUIT when time is over, for the traces.
+func (h *Host) runTests() (int, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	cwd, err := os.Getwd()
+	if err != nil {
+		return 0, err
+	}
+	// No --chdir of a tool here: env is everywhere.
+	argv := append([]string{"env", "--chdir=" + cwd, "--", self}, os.Args[1:]...)
+	cmd := h.enter(inScope(Root, argv)...)
+	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofTheMachine), insideEnv+"=first")
+	if os.Getenv("GORACE") == "" {
+		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // or each execution waits a second at its end
+	}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	if err := cmd.Start(); err != nil {
+		return 0, err
+	}
+	go func() {
+		for sig := range signals {
+			_ = cmd.Process.Signal(sig) // it may just have ended
+		}
+	}()
+	err = cmd.Wait()
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
+
+// ofTheMachine recognises variables that would be lies inside.
+func ofTheMachine(variable string) bool {
+	name, _, _ := strings.Cut(variable, "=")
+	return slices.Contains([]string{
+		"XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS", "NOTIFY_SOCKET", "LISTEN_FDS", "LISTEN_PID",
+		"INVOCATION_ID", "JOURNAL_STREAM", "TMPDIR", bed.LayoutEnv, scopeEnv,
+	}, name)
+}

@@ -1,0 +1,181 @@
+package host
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// A Kind is a host that lacks something, reproduced in namespaces and by limits of
+// a single process. Apart from that, and from what a bare container has not got (a
+// manager and its sockets in /run), it is the machine or booted host that the test
+// runs on.
+type Kind struct {
+	Name string
+	plan poorPlan
+	// flags are the namespaces that the process is born in; attr tells which of
+	// them are cloned and which unshared.
+	flags uintptr
+	run   runDir
+}
+
+// nobody is a user without account, manager, session or group of its own.
+const nobody = 65533
+
+// A Command is an exec.Cmd that starts on a poor host, in a group of its own. Env
+// and Dir are the test's; the program has to be one that the kind's user can read.
+type Command struct {
+	*exec.Cmd
+	// Group is the group's directory. What is left in it at the end of the test is
+	// killed, and it is removed.
+	Group string
+	buses []*bus
+}
+
+// Poor prepares argv to run on a host of the kind, as the kind's user. Package bed
+// or Main must run the test. Start, Wait, Output and the rest are exec.Cmd's; the
+// process is that of argv itself (in the kind NoReaper its parent).
+func Poor(tb testing.TB, kind Kind, argv ...string) *Command {
+	tb.Helper()
+	c := &Command{Group: bed.Group(tb, "poor")}
+	if err := c.prepare(tb, kind, argv); err != nil {
+		tb.Fatalf("prepare %s: %v", kind.Name, err)
+	}
+	return c
+}
+
+func (c *Command) prepare(tb testing.TB, kind Kind, argv []string) error {
+	p := kind.plan
+	p.Argv, p.Group = argv, c.Group
+	var err error
+	if p.Run, c.buses, err = kind.run.prepare(tb, p.UID); err != nil {
+		return err
+	}
+	if p.Delegated {
+		if err := delegateTo(c.Group, p.UID); err != nil {
+			return err
+		}
+	}
+	if c.Cmd, err = stageCommand(stagePoor, p); err != nil {
+		return err
+	}
+	c.Env = kind.environ()
+	if kind.flags&unix.CLONE_NEWUSER != 0 {
+		if c.Path, err = readableSelf(tb); err != nil {
+			return err
+		}
+	}
+	group, err := os.Open(c.Group)
+	if err != nil {
+		return err
+	}
+	tb.Cleanup(func() { _ = group.Close() })
+	c.SysProcAttr = kind.attr(int(group.Fd()))
+	return nil
+}
+
+// attr clones the namespaces that are complete at birth. Those of mounts and
+// cgroups are unshared afterwards: a cgroup namespace gets its root from where the
+// process is then. A user namespace comes first and owns all others.
+func (k Kind) attr(group int) *syscall.SysProcAttr {
+	const late = unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP
+	attr := &syscall.SysProcAttr{
+		UseCgroupFD:  true,
+		CgroupFD:     group,
+		Cloneflags:   k.flags &^ late,
+		Unshareflags: k.flags&late | unix.CLONE_NEWNS,
+	}
+	if k.flags&unix.CLONE_NEWUSER != 0 {
+		ids := []syscall.SysProcIDMap{{ContainerID: 0, HostID: nobody, Size: 1}}
+		attr.UidMappings, attr.GidMappings, attr.GidMappingsEnableSetgroups = ids, ids, true
+		attr.Credential = &syscall.Credential{} // root's, in the new namespace
+	}
+	return attr
+}
+
+// readableSelf is a path to this binary for who can't read the directory that it is
+// in, which go test makes for its own user alone. The descriptor is above those
+// that a child gets.
+func readableSelf(tb testing.TB) (string, error) {
+	self, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return "", err
+	}
+	defer self.Close()
+	fd, err := unix.FcntlInt(self.Fd(), unix.F_DUPFD_CLOEXEC, 100)
+	if err != nil {
+		return "", os.NewSyscallError("fcntl", err)
+	}
+	tb.Cleanup(func() { _ = unix.Close(fd) })
+	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
+}
+
+// environ is the test's without what only a session has.
+func (k Kind) environ() []string {
+	drop := []string{"XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS"}
+	if k.plan.ReadOnly || k.plan.UID != 0 {
+		drop = append(drop, "HOME", "USER", "LOGNAME")
+	}
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(drop, name)
+	})
+	if k.plan.UID != 0 && !k.plan.ReadOnly {
+		env = append(env, "HOME=/nonexistent")
+	}
+	return env
+}
+
+// As runs the command as a user of the booted host.
+func (k Kind) As(u User) Kind {
+	k.Name += " as " + u.Name
+	k.plan.UID = u.UID
+	return k
+}
+
+// WithManagers leaves the managers of the host that the test runs on in reach:
+// /run is that host's.
+func (k Kind) WithManagers() Kind {
+	k.Name += " with managers"
+	k.run = runAsIs
+	return k
+}
+
+// And is a host that lacks what both lack. Of two users, or of two views of one
+// file system, it has the other's.
+func (k Kind) And(other Kind) Kind {
+	k.Name += " and " + other.Name
+	k.flags |= other.flags
+	k.plan = k.plan.with(other.plan)
+	if other.run != runEmpty {
+		k.run = other.run
+	}
+	return k
+}
+
+// Connections is how many have come to the bus and manager sockets of the host.
+func (c *Command) Connections() int {
+	n := 0
+	for _, b := range c.buses {
+		n += int(b.accepted.Load())
+	}
+	return n
+}
+
+// delegateTo gives the group to a user in the way of Delegate=yes.
+func delegateTo(group string, uid int) error {
+	for _, file := range []string{"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"} {
+		if err := os.Chown(group+file, uid, uid); err != nil {
+			return fmt.Errorf("delegate: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package host
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// A Session is a login of a user that stays open until Logout or Terminate.
+type Session struct {
+	ID    string // what loginctl takes
+	Unit  string // session-ID.scope
+	Group string // the scope's directory
+
+	user   User
+	env    []string
+	group  *os.File
+	leader *exec.Cmd
+	stdin  io.Closer
+}
+
+// leaderScript tells the session's environment and group, then waits for the logout.
+const leaderScript = `env -0; printf 'GROUP=%s\0\0' "$(sed -n s/^0:://p /proc/self/cgroup)"; exec cat >/dev/null`
+
+// Login opens a session as a console or sshd does: by PAM, with a process of the
+// user as its leader. At the end of the test it is terminated. It works inside a
+// booted host only.
+func (h *Host) Login(tb testing.TB, u User) *Session {
+	tb.Helper()
+	if h.machine != nil {
+		tb.Fatal("Login works inside the host only: boot it by host.Main")
+	}
+	s := &Session{user: u}
+	if err := s.open(h); err != nil {
+		tb.Fatalf("log %s in: %v", u.Name, err)
+	}
+	tb.Cleanup(func() {
+		if err := s.close(); err != nil {
+			tb.Errorf("end %s of %s: %v", s.Unit, u.Name, err)
+		}
+	})
+	return s
+}
+
+func (s *Session) open(h *Host) error {
+	// Not by su, which answers SIGTERM after two seconds.
+	s.leader = h.Command(Root, "systemd-run", "--pipe", "--wait", "--quiet", "--collect",
+		"--property=User="+s.user.Name, "--property=PAMName=login", "--setenv=PATH="+os.Getenv("PATH"),
+		"--setenv="+sessionClass, "--setenv="+sessionType, "--", "sh", "-c", literal(leaderScript))
+	stdin, err := s.leader.StdinPipe()
+	if err != nil {
+		return err
+	}
+	stdout, err := s.leader.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := s.leader.Start(); err != nil {
+		return err
+	}
+	s.stdin = stdin
+	if err := s.readEnviron(bufio.NewReader(stdout)); err != nil {
+		return errors.Join(err, stdin.Close(), s.leader.Wait())
+	}
+	return s.locate()
+}
+
+// readEnviron reads up to the empty entry that the script adds.
+func (s *Session) readEnviron(r *bufio.Reader) error {
+	for {
+		entry, err := r.ReadString(0)
+		if err != nil {
+			return fmt.Errorf("read the session's environment: %w", err)
+		}
+		switch name, value, _ := strings.Cut(strings.TrimSuffix(entry, "\x00"), "="); name {
+		case "":
+			return nil
+		case "GROUP":
+			s.Group, s.Unit = filepath.Join(hierarchy, value), filepath.Base(value)
+		case "INVOCATION_ID", "SYSTEMD_EXEC_PID", "JOURNAL_STREAM": // of the service, not of a session
+		default:
+			s.env = append(s.env, name+"="+value)
+			if name == "XDG_SESSION_ID" {
+				s.ID = value
+			}
+		}
+	}
+}
+
+func (s *Session) locate() error {
+	if s.ID == "" || s.Unit != "session-"+s.ID+".scope" {
+		return fmt.Errorf("no session (is libpam-systemd installed?): the leader is in %s", s.Group)
+	}
+	var err error
+	s.group, err = os.Open(s.Group)
+	return err
+}
+
+// groupPath is a process's place in the hierarchy.
+func groupPath(pid int) (string, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(text)) {
+		if path, ok := strings.CutPrefix(line, "0::"); ok {
+			return strings.TrimSpace(path), nil
+		}
+	}
+	return "", fmt.Errorf("pid %d is in no group of the hierarchy", pid)
+}
+
+// Command runs argv in the session: born in its scope, as its user, with the
+// environment that the login has made.
+func (s *Session) Command(argv ...string) *exec.Cmd {
+	cmd := exec.Command(argv[0], argv[1:]...)
+	cmd.Env, cmd.Dir = append([]string(nil), s.env...), s.user.Home
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		UseCgroupFD: true,
+		CgroupFD:    int(s.group.Fd()),
+		Credential:  s.user.credential(),
+	}
+	return cmd
+}
+
+// Logout ends the leader, as leaving the shell does, and returns when logind knows.
+// What else runs in the session goes on, unless the host has KillUserProcesses, and
+// so does then the scope.
+func (s *Session) Logout() error {
+	if err := s.stdin.Close(); err != nil {
+		return err
+	}
+	if err := s.leader.Wait(); err != nil {
+		return err
+	}
+	return s.await(patience, "", "STATE=closing\n")
+}
+
+// Terminate asks logind to end the session with all that is in it. After Logout it
+// has no effect (systemd 252): logind takes the session for one that ends anyway.
+func (s *Session) Terminate() error {
+	out, err := exec.Command("loginctl", "terminate-session", s.ID).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("loginctl terminate-session %s: %w: %s", s.ID, err, out)
+	}
+	return nil
+}
+
+// Await returns when nothing is left in the session's scope and logind has
+// forgotten the session.
+func (s *Session) Await(limit time.Duration) error {
+	deadline := time.Now().Add(limit)
+	if err := bed.WaitEmpty(s.Group, limit); err != nil {
+		return err
+	}
+	return s.await(time.Until(deadline), "")
+}
+
+// await returns when logind's file on the session has one of the lines; "" is for no
+// file any more.
+func (s *Session) await(limit time.Duration, lines ...string) error {
+	const dir = "/run/systemd/sessions"
+	err := awaitDir(dir, limit, func() bool {
+		text, err := os.ReadFile(filepath.Join(dir, s.ID))
+		if errors.Is(err, fs.ErrNotExist) {
+			return slices.Contains(lines, "")
+		}
+		return slices.ContainsFunc(lines, func(line string) bool { return line != "" && strings.Contains(string(text), line) })
+	})
+	if err != nil {
+		err = fmt.Errorf("session %s: %w", s.ID, err)
+	}
+	return err
+}
+
+func (s *Session) close() error {
+	defer s.group.Close()
+	_ = s.Terminate()   // the session may be over
+	_ = s.stdin.Close() // Logout may have closed it
+	err := bed.Kill(s.Group, patience)
+	_ = s.leader.Wait() // Logout may have waited
+	return errors.Join(err, s.Await(patience))
+}

@@ -1,0 +1,151 @@
+package systemd
+
+import (
+	"bufio"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// running is one `mcpscope run`, whose server has said "ready".
+type running struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	out   *bufio.Reader
+	scope string
+}
+
+// server ignores SIGTERM and has a child in a session of its own.
+const server = `trap "" TERM; setsid sleep 1000 & echo ready; while :; do sleep 1000; done`
+
+func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
+	t.Helper()
+	r := &running{cmd: cmd}
+	var err error
+	if r.stdin, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // some tests have waited
+	})
+	r.out = bufio.NewReader(out)
+	if line, err := r.out.ReadString('\n'); err != nil {
+		t.Fatalf("the server said %q (%v); stderr: %s", line, err, said.String())
+	}
+	found := scopes(u, name)
+	if len(found) != 1 {
+		t.Fatalf("scopes of %s: %q", name, found)
+	}
+	r.scope = found[0]
+	return r
+}
+
+func run(name string, command ...string) []string {
+	return append([]string{mcpscope, "run", "--name", name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
+}
+
+// The manager is found from the uid alone: an SDK passes none of its variables on.
+func TestRunIsInAScope(t *testing.T) {
+	h := host.Current(t)
+	both(t, func(t *testing.T, u host.User) {
+		r := start(t, u, h.Command(u, run("inscope", "sh", "-c", server)...), "inscope")
+		payload, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
+		if len(payload) < 2 || len(supervisor) != 1 {
+			t.Errorf("%d in payload, %d in supervisor", len(payload), len(supervisor))
+		}
+		if top := processes(t, r.scope); len(top) != 0 {
+			t.Errorf("%v is in an inner group", top)
+		}
+		_ = r.stdin.Close()
+		_ = r.cmd.Wait()
+		for _, p := range payload {
+			if p.alive() {
+				t.Errorf("%d outlives the launcher", p.pid)
+			}
+		}
+		dead(t, "supervisor", supervisor)
+		gone(t, r.scope)
+	})
+}
+
+// A login session is a scope of the system manager, from which a user can't move a
+// process into the tree of his own; his manager can.
+func TestRunFromALoginSession(t *testing.T) {
+	h := host.Current(t)
+	s := h.Login(t, host.Tester)
+	r := start(t, host.Tester, s.Command(run("session", "sh", "-c", server)...), "session")
+	all := processes(t, r.scope+"/payload")
+	_ = r.cmd.Process.Kill()
+	dead(t, "launcher killed", append(all, processes(t, r.scope+"/supervisor")...))
+	gone(t, r.scope)
+}
+
+// systemd tells the supervisor alone, by SIGWINCH; the members are asked once.
+func TestStopOfTheScope(t *testing.T) {
+	h := host.Current(t)
+	both(t, func(t *testing.T, u host.User) {
+		script := `trap "echo asked" TERM; echo ready; while :; do sleep 1000 & wait $!; done`
+		r := start(t, u, h.Command(u, run("stopped", "sh", "-c", script)...), "stopped")
+		all := processes(t, r.scope+"/payload")
+		unit := r.scope[strings.LastIndexByte(r.scope, '/')+1:]
+		if out, err := h.Manage(u, "systemctl", "stop", unit).CombinedOutput(); err != nil {
+			t.Fatalf("stop: %v: %s", err, out)
+		}
+		dead(t, "scope stopped", all)
+		rest, _ := io.ReadAll(r.out) // it ends with the server
+		if string(rest) != "asked\n" {
+			t.Errorf("the server said %q", rest)
+		}
+		_ = r.cmd.Wait()
+		gone(t, r.scope)
+	})
+}
+
+// killBoth kills a launcher and its supervisor at a time: each would act on the
+// other's death.
+func killBoth(t *testing.T, launcher int, supervisor []process) {
+	t.Helper()
+	for _, how := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for _, pid := range []int{launcher, supervisor[0].pid} { // our descendants, not waited for
+			if err := unix.Kill(pid, how); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	dead(t, "supervisor", supervisor)
+}
+
+// Both guards killed: nobody is left but the sweep.
+func TestSweepOfAScope(t *testing.T) {
+	h := host.Current(t)
+	both(t, func(t *testing.T, u host.User) {
+		r := start(t, u, h.Command(u, run("swept", "sh", "-c", server)...), "swept")
+		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
+		killBoth(t, r.cmd.Process.Pid, supervisor)
+		for _, p := range all {
+			if !p.alive() {
+				t.Errorf("%d is dead before the sweep", p.pid)
+			}
+		}
+		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil || !strings.Contains(string(out), "ended swept") {
+			t.Errorf("sweep: %v: %s", err, out)
+		}
+		dead(t, "sweep", all)
+		gone(t, r.scope)
+	})
+}
