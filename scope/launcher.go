@@ -141,10 +141,7 @@ func (l *launcher) settle() error {
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p.backend(), err))
 	}
-	if len(errs) == 1 {
-		return errors.Unwrap(errs[0]) // the only candidate needs no name
-	}
-	return errors.Join(errs...)
+	return noPlace(errs)
 }
 
 // errSpawn marks that the supervisor could not be started.

@@ -79,6 +79,27 @@ func placesFor(b Backend) (places []place, errs []error) {
 	return places, errs
 }
 
+// noPlace says in one line why no backend works here.
+func noPlace(errs []error) error {
+	if len(errs) == 1 {
+		return errors.Unwrap(errs[0]) // the only candidate needs no name
+	}
+	return &NoBackendError{errs}
+}
+
+// NoBackendError has the reason of each backend that was tried.
+type NoBackendError struct{ Reasons []error }
+
+func (e *NoBackendError) Error() string {
+	var parts []string
+	for _, r := range e.Reasons {
+		parts = append(parts, strings.ReplaceAll(r.Error(), "\n", ", "))
+	}
+	return "no backend works here: " + strings.Join(parts, "; ")
+}
+
+func (e *NoBackendError) Unwrap() []error { return e.Reasons }
+
 // candidatesFor lists what auto tries. For root the system manager is the nearer one.
 func candidatesFor(uid int) []Backend {
 	if uid == 0 {

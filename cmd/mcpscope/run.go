@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -162,13 +163,18 @@ func (v *invocation) failRun(err error) int {
 // hint is what to do about an error, where we know.
 func hint(err error) string {
 	var unsupported *cgroup.UnsupportedError
+	var nowhere *scope.NoBackendError
 	switch {
+	case errors.As(err, &nowhere) && os.Getuid() != 0:
+		return "a user manager is what it takes: sudo loginctl enable-linger " + strconv.Itoa(os.Getuid())
+	case errors.As(err, &nowhere):
+		return "it takes systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case errors.As(err, &unsupported):
 		return "it takes " + unsupported.MinVersion
 	case errors.Is(err, unix.EROFS):
 		return "mount /sys/fs/cgroup read-write (docker: --cgroupns=private with a writable cgroup, podman: --systemd=always)"
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "the cgroup backend needs root"
+		return "the cgroup backend needs root; without --backend another one may work"
 	case errors.Is(err, unix.EMFILE):
 		return "raise the limit of open files (ulimit -n)"
 	case errors.Is(err, unix.EAGAIN):

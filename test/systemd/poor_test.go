@@ -1,0 +1,97 @@
+package systemd
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// verdict is what `run` makes of a host: a backend that works, or what it says.
+type verdict struct{ backend, says string }
+
+// verdicts has every kind of host. "auto" may take what works and must say in one line
+// why nothing does; it never runs a server uncontained.
+var verdicts = map[string]verdict{
+	"read-only cgroupfs":                    {says: "read-only file system"},
+	"no cgroupfs":                           {says: "requires a cgroup2 mount"},
+	"own cgroupfs":                          {backend: "cgroup"},
+	"host's cgroupfs":                       {says: `which shows "/.." alone`},
+	"own subtree only":                      {says: "which shows"},
+	"cgroup v1":                             {says: "requires a cgroup2 mount"},
+	"hybrid":                                {backend: "cgroup"},
+	"fake root":                             {says: "is not delegated to us"},
+	"unprivileged":                          {says: "is not delegated to us"},
+	"delegated":                             {backend: "delegated"},
+	"dead bus":                              {says: "connection refused"},
+	"foreign bus":                           {says: "is not a directory of ours"},
+	"hanging bus":                           {says: "i/o timeout"},
+	"hanging system manager":                {backend: "cgroup"},
+	"hidepid":                               {says: "permission denied"},
+	"no /proc":                              {says: "/proc/self/cgroup"},
+	"PID 1":                                 {backend: "cgroup"},
+	"no reaper":                             {backend: "cgroup"},
+	"no_new_privs":                          {backend: "cgroup"},
+	"read-only root":                        {backend: "cgroup"},
+	"8 files":                               {says: "too many open files"},
+	"20 processes":                          {says: "is not delegated to us"},
+	"clone3 ENOSYS":                         {backend: "cgroup"},
+	"clone3 EPERM":                          {backend: "cgroup"},
+	"pidfd_open ENOSYS":                     {says: "open pidfd: function not implemented"},
+	"pidfd_open EPERM":                      {says: "open pidfd: operation not permitted"},
+	"pidfd_send_signal ENOSYS":              {backend: "cgroup"},
+	"pidfd_send_signal EPERM":               {backend: "cgroup"},
+	"close_range ENOSYS":                    {backend: "cgroup"},
+	"close_range EPERM":                     {backend: "cgroup"},
+	"hanging bus and delegated":             {backend: "delegated"},
+	"dead bus and delegated":                {backend: "delegated"},
+	"clone3 EPERM as tester with managers":  {backend: "systemd-user"},
+	"clone3 ENOSYS as tester with managers": {backend: "systemd-user"},
+	"hidepid as tester with managers":       {backend: "systemd-user"},
+	"clone3 EPERM with managers":            {backend: "systemd-system"},
+}
+
+func TestPoorHosts(t *testing.T) {
+	kinds := append(host.Kinds(), host.HangingBus.And(host.Delegated), host.DeadBus.And(host.Delegated),
+		host.Clone3Denied.As(host.Tester).WithManagers(), host.NoClone3.As(host.Tester).WithManagers(),
+		host.Hidepid.As(host.Tester).WithManagers(), host.Clone3Denied.WithManagers())
+	for _, k := range kinds {
+		t.Run(k.Name, func(t *testing.T) {
+			want, known := verdicts[k.Name]
+			if !known {
+				t.Fatal("nothing is expected of it")
+			}
+			c := host.Poor(t, k, mcpscope, "run", "--report", "fd:1", "--", "true")
+			var out, said strings.Builder
+			c.Stdout, c.Stderr = &out, &said
+			err := c.Run()
+			if want.backend == "" {
+				refuses(t, c.ProcessState.ExitCode(), said.String(), want.says)
+				return
+			}
+			var report struct{ ID, Backend string }
+			if decodeErr := json.Unmarshal([]byte(out.String()), &report); err != nil || decodeErr != nil || said.Len() > 0 {
+				t.Fatalf("%v, %v; stdout: %s; stderr: %s", err, decodeErr, out.String(), said.String())
+			}
+			if report.Backend != want.backend {
+				t.Errorf("backend %s, want %s", report.Backend, want.backend)
+			}
+			for _, u := range []host.User{host.Root, host.Tester} {
+				gone(t, slice(u)+"/mcp-true-"+report.ID+".scope") // by systemd, a moment later
+			}
+		})
+	}
+}
+
+// refuses: status 125, one line, and at most one hint.
+func refuses(t *testing.T, status int, said, want string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSuffix(said, "\n"), "\n")
+	if status != 125 || !strings.HasPrefix(lines[0], "mcpscope: cannot contain ") || !strings.Contains(lines[0], want) {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if len(lines) > 2 || len(lines) == 2 && !strings.HasPrefix(lines[1], "mcpscope: hint: ") {
+		t.Errorf("more than a line and a hint: %q", lines)
+	}
+}
