@@ -118,6 +118,7 @@ const (
 	tokenClient
 	tokenControl
 	tokenMain
+	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
 
 // watch adds everything to the poller.

@@ -32,6 +32,7 @@ type config struct {
 	// Descriptors, numbered alike in launcher and supervisor.
 	Control                           int
 	Stdin, Input, Stdout, ClientPidfd int
+	Launcher                          int // a pidfd
 	Report                            int
 	StdinFile                         stdio.File
 }
@@ -88,7 +89,7 @@ func readConfig(fd int) (*config, error) {
 // close-on-exec, and that the payload must not have.
 func (c *config) inherited() []int {
 	var fds []int
-	for _, fd := range []int{c.Control, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Report} {
+	for _, fd := range []int{c.Control, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Launcher, c.Report} {
 		if fd >= 0 {
 			fds = append(fds, fd)
 		}

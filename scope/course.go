@@ -75,7 +75,7 @@ func (c *course) because(why Cause) {
 func (c *course) hungUp(why Cause) {
 	switch {
 	case c.phase > doubting:
-	case !c.clientUp:
+	case !c.clientUp && c.policy.OnClientDeath == StopOnClientDeath:
 		c.because(clientDied)
 		c.stop(unix.SIGTERM)
 	default:

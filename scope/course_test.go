@@ -95,6 +95,10 @@ func TestIgnoredClientDeath(t *testing.T) {
 	if c.phase != running {
 		t.Errorf("phase %d after a death that is to be ignored", c.phase)
 	}
+	c.hungUp(stdinClosed)
+	if c.phase != finishing {
+		t.Errorf("phase %d after the end of stdin, which has its grace all the same", c.phase)
+	}
 }
 
 func TestDue(t *testing.T) {
@@ -126,11 +130,17 @@ func TestIdentity(t *testing.T) {
 	if !ok || back != self {
 		t.Errorf("%q came back as %v", self, back)
 	}
-	reused := identity{PID: self.PID, Start: self.Start + 1}
+	reused := self
+	reused.Start++
 	if reused.alive() {
 		t.Error("another process of this pid counts as the one")
 	}
-	for _, bad := range []string{"", "1", "x y", "1 -1"} {
+	elsewhere := reused
+	elsewhere.Namespace++
+	if !elsewhere.alive() {
+		t.Error("a process that another pid namespace numbers so counts as dead")
+	}
+	for _, bad := range []string{"", "1", "1 2", "x y z", "1 -1 3"} {
 		if _, ok := parseIdentity(bad); ok {
 			t.Errorf("%q is taken for an identity", bad)
 		}

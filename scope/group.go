@@ -31,6 +31,7 @@ const (
 	attrArmed    = "user.mcpscope.armed"
 	attrName     = "user.mcpscope.name"
 	attrLauncher = "user.mcpscope.launcher"
+	attrSweeper  = "user.mcpscope.sweeper" // who ends it as an orphan
 	attrClient   = "user.mcpscope.client"
 	attrStart    = "user.mcpscope.start"
 	attrPolicy   = "user.mcpscope.policy"
@@ -96,6 +97,9 @@ func (g *group) arm(facts *config) error {
 	if g.payload, err = g.top.Mkdir(payloadName, 0o700); err != nil {
 		return err
 	}
+	if frozen(g.payload) { // whoever is started in it would not run, nor would we come back
+		return fmt.Errorf("%s is frozen by a group above it: %w", g.payload, unix.EBUSY)
+	}
 	if err = g.payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
@@ -148,10 +152,14 @@ func adoptGroup(payload int, at *placed) (*group, error) {
 	return g, err
 }
 
-// remove removes the group's directories; they must be empty.
+// remove removes the group's directories; they must be empty. payload goes first: if it
+// has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *group) remove() error {
 	if g.managed {
 		return nil // systemd does, as soon as nobody is in it
+	}
+	if err := g.top.Remove(payloadName); err != nil {
+		return err
 	}
 	return g.parent.Remove(g.dir)
 }
@@ -162,6 +170,17 @@ func (g *group) close() {
 			_ = c.Close() // a directory
 		}
 	}
+}
+
+// frozen tells whether the group is frozen, by itself or from above.
+func frozen(g *cgroup.Group) bool {
+	events, err := g.Events()
+	if err != nil {
+		return false
+	}
+	defer events.Close()
+	st, err := events.State()
+	return err == nil && st.Frozen
 }
 
 func directoryName(server, id string) string { return groupPrefix + name.Dir(server) + "-" + id }

@@ -4,7 +4,9 @@ package scope
 
 import (
 	"errors"
+	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -92,5 +94,70 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	// its launcher, this test, lives: so the locked group counts as in use
 	if second, err := findOrphan(parent, orphan.dir); second != nil || err != nil {
 		t.Fatalf("a second sweeper got it, too (%v)", err)
+	}
+}
+
+// member starts a process that is born in the group's payload, until the test ends.
+func member(t *testing.T, g *group) {
+	t.Helper()
+	cmd := exec.Command("sleep", "100")
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.payload.FD()}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+}
+
+// What a member does to its own group does not hide it from a sweep.
+func TestSweepOfSpoiledGroups(t *testing.T) {
+	for name, spoil := range map[string]func(*group) error{
+		"no supervisor/": func(g *group) error { return g.top.Remove(supervisorName) },
+		"disarmed":       func(g *group) error { return unix.Fremovexattr(g.payload.FD(), attrArmed) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := testDirectory(t)
+			g := newGroup(t, parent, "spoiled")
+			member(t, g)
+			if err := spoil(g); err != nil {
+				t.Fatal(err)
+			}
+			g.close()
+			swept, err := sweep(parent, "")
+			if left, _ := parent.Children(); err != nil || len(swept) != 1 || len(left) > 0 {
+				t.Errorf("swept %+v (%v), left %q", swept, err, left)
+			}
+		})
+	}
+}
+
+// In a frozen group nothing would run, and whoever forks into it would hang.
+func TestFrozenPlace(t *testing.T) {
+	parent := testDirectory(t)
+	if err := parent.SetFrozen(true); err != nil {
+		t.Fatal(err)
+	}
+	defer parent.SetFrozen(false)
+	if g, err := makeGroup(parent, &config{Name: "x"}); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("%v, %v", g, err)
+	}
+	if left, _ := parent.Children(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// A member that keeps a group from being removed keeps all of it.
+func TestRemoveOfAGroupWithAMember(t *testing.T) {
+	parent := testDirectory(t)
+	g := newGroup(t, parent, "busy")
+	defer g.close()
+	member(t, g)
+	if err := g.remove(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("remove: %v", err)
+	}
+	if left, _ := g.top.Children(); len(left) != 2 {
+		t.Errorf("left of it: %q", left)
 	}
 }

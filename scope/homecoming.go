@@ -19,14 +19,17 @@ import (
 // stop and given the time to, with its own group.
 func (s *supervisor) bringHome() {
 	h := homecoming{s: s, nested: map[int]string{}, patience: time.Now().Add(nestedWithin + max(s.config.Policy.TermGrace, 0))}
-	giveUp := time.After(2*nestedWithin + max(s.config.Policy.TermGrace, 0))
+	giveUp := time.Now().Add(2*nestedWithin + max(s.config.Policy.TermGrace, 0))
 	for {
 		s.reap()
 		if childless() {
 			return
 		}
-		fresh := h.end()
-		if fresh {
+		if time.Now().After(giveUp) {
+			h.lost()
+			return
+		}
+		if h.end() {
 			continue // whoever was killed may have left us its children
 		}
 		select {
@@ -36,9 +39,7 @@ func (s *supervisor) bringHome() {
 		case <-time.After(time.Until(h.patience)):
 			h.patience = time.Now().Add(nestedWithin)
 			h.loseNested()
-		case <-giveUp:
-			h.lost()
-			return
+		case <-time.After(time.Until(giveUp)):
 		}
 	}
 }
@@ -120,7 +121,10 @@ func (h *homecoming) loseNested() {
 
 // lost notes who could not be ended.
 func (h *homecoming) lost() {
-	children, _ := proc.Children(os.Getpid())
+	children, err := proc.Children(os.Getpid())
+	if err != nil {
+		h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
+	}
 	for _, pid := range children {
 		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
 			h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{PID: pid, Name: st.Comm, Wchan: proc.Wchan(pid)})

@@ -5,8 +5,6 @@ package scope
 import (
 	"os"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/proc"
 )
 
@@ -18,8 +16,7 @@ const initialPIDNamespace = 0xEFFFFFFC
 // a container it may be an application that does not, and every supervisor would
 // stay behind as a zombie.
 func initReaps() bool {
-	var ns unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &ns) == nil && ns.Ino == initialPIDNamespace {
+	if pidNamespace() == initialPIDNamespace {
 		return true
 	}
 	if os.Getpid() == 1 {

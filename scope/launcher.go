@@ -74,6 +74,7 @@ type launcher struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was ended.
 func (s *Server) Run() (Outcome, error) {
+	go reserveThreads() // there is time until the server runs
 	l, err := s.prepare()
 	if err != nil {
 		return Outcome{}, err
@@ -177,6 +178,9 @@ func (l *launcher) connect() (theirs control, err error) {
 	c := l.config
 	c.Control = theirs.fd
 	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
+	if c.Launcher, err = unix.PidfdOpen(unix.Getpid(), 0); err != nil {
+		return theirs, fmt.Errorf("open pidfd: %w", err)
+	}
 	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
 	if l.terminal {
 		c.Pgid = unix.Getpgrp()
@@ -223,6 +227,9 @@ func (l *launcher) started(fds []int) error {
 		if fd != l.server.Report {
 			_ = unix.Close(fd)
 		}
+	}
+	if err := l.loop.add(l.pidfd, tokenPeer); err != nil {
+		return err
 	}
 	return l.loop.add(l.client.main, tokenMain)
 }

@@ -50,6 +50,7 @@ type Killed struct {
 const (
 	inspectMost   = 64                     // members described one by one
 	inspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
+	reportBound   = time.Second            // for the write of the report
 	commandMost   = 256                    // bytes of a command line
 	lastWordMost  = 16                     // members named to the launcher
 )
@@ -183,13 +184,23 @@ func (r *Report) setStatus(ws unix.WaitStatus) {
 	r.ExitStatus = &status
 }
 
-// write makes one write(2), so that lines of several servers in one file don't mix.
+// write makes one write(2), so that lines of several servers in one file don't mix. It
+// waits for a pipe that nobody empties for a bounded time: the end must not depend on
+// who reads of it.
 func (r *Report) write(fd int) {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return // nothing in it can fail to encode
 	}
-	_, _ = unix.Write(fd, append(b, '\n')) // nobody is left to tell
+	written := make(chan struct{})
+	go func() {
+		_, _ = unix.Write(fd, append(b, '\n')) // nobody is left to tell
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(reportBound):
+	}
 }
 
 // memoryPeak is nil where the kernel does not count it (no memory controller, before

@@ -68,6 +68,7 @@ func Supervise(memory int, foreign []int) int {
 // failed tells the launcher why nothing was started.
 func (s *supervisor) failed(err error) {
 	m := message{Type: sayFailed, Text: err.Error()}
+	m.Text = m.Text[:min(len(m.Text), 1024)] // it has to fit a message
 	var step *spawn.Error
 	if errors.As(err, &step) {
 		m.Step, m.Errno = uint32(step.Step), int(step.Errno)
@@ -89,6 +90,7 @@ func (s *supervisor) start(at message, foreign []int) error {
 	if err := s.arm(at); err != nil {
 		return err
 	}
+	reserveThreads() // before anything of the server can use them up
 	if err := s.startMain(); err != nil {
 		return err
 	}
@@ -135,6 +137,9 @@ func (s *supervisor) arm(at message) error {
 		return err
 	}
 	if err = s.loop.add(c.Control, tokenControl); err != nil {
+		return err
+	}
+	if err = s.loop.add(c.Launcher, tokenPeer); err != nil {
 		return err
 	}
 	if err = continuedBy(c.Control); err != nil {
@@ -239,6 +244,9 @@ func (s *supervisor) happened(t token) {
 		s.course.clientDied()
 	case tokenControl:
 		s.hear()
+	case tokenPeer:
+		s.hear()
+		s.alone()
 	}
 }
 
@@ -261,11 +269,16 @@ func (s *supervisor) hear() {
 		_ = s.control.send(s.answer()) // a launcher that is gone shows as EOF
 	}
 	if closed {
-		s.launcher = false
-		s.course.end(launcherGone)
+		s.alone()
 		return
 	}
 	s.loop.again(s.control.fd, tokenControl)
+}
+
+// alone: the launcher is gone.
+func (s *supervisor) alone() {
+	s.launcher = false
+	s.course.end(launcherGone)
 }
 
 func (s *supervisor) answer() message {
@@ -319,7 +332,7 @@ func (s *supervisor) reap() {
 func (s *supervisor) finish() {
 	for range 3 { // someone outside the group may still have put a process into it
 		s.bringHome()
-		if len(s.course.result.Stuck) > 0 || !s.populated() {
+		if len(s.course.result.Stuck) > 0 || !populated(s.group.payload) {
 			break
 		}
 		s.course.result, s.course.err = freeze.Stop{Group: s.group.payload}.Run()
@@ -355,16 +368,6 @@ func (s *supervisor) clearAway() {
 		{Parent: g.top, Name: payloadName}, {Parent: g.top, Name: supervisorName}, {Parent: g.parent, Name: g.dir},
 	}}
 	_ = r.Start() // if it can't, the launcher removes the group
-}
-
-func (s *supervisor) populated() bool {
-	events, err := s.group.payload.Events()
-	if err != nil {
-		return false
-	}
-	defer events.Close()
-	st, err := events.State()
-	return err == nil && st.Populated
 }
 
 // outlast stays until a member in uninterruptible sleep has ended after all.

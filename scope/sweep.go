@@ -173,13 +173,31 @@ func (g *group) look() (orphan bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if _, armed, err := g.payload.Attr(attrArmed); err != nil || !armed {
-		return false, errors.Join(err, g.removeNewborn())
+	// nothing is started in a group before it is armed, so one with members was
+	_, armed, err := g.payload.Attr(attrArmed)
+	if err == nil && !armed && !populated(g.payload) {
+		return false, g.removeNewborn()
 	}
-	if g.supervisor, err = g.top.Child(supervisorName); err != nil {
+	if err != nil {
+		return false, err
+	}
+	g.supervisor, err = g.top.Child(supervisorName)
+	if err != nil && !errors.Is(err, unix.ENOENT) { // a member may have removed it when it was empty
 		return false, err
 	}
 	return g.orphan()
+}
+
+// populated takes what can't be read for populated: to believe in a member that is not
+// there costs time, the other mistake costs a survivor.
+func populated(g *cgroup.Group) bool {
+	events, err := g.Events()
+	if err != nil {
+		return !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV)
+	}
+	defer events.Close()
+	st, err := events.State()
+	return err != nil || st.Populated
 }
 
 func idOf(dir string) string {
@@ -196,7 +214,7 @@ func ignoreGone(err error) error {
 }
 
 // removeNewborn removes a group whose launcher died before it armed it. A launcher
-// that is only slow finds it gone, and makes another.
+// that is only slow finds it gone, or its lock taken, and makes another.
 func (g *group) removeNewborn() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.top.FD(), &st); err != nil {
@@ -204,6 +222,9 @@ func (g *group) removeNewborn() error {
 	}
 	if time.Since(time.Unix(st.Mtim.Unix())) < newbornAge {
 		return nil
+	}
+	if g.payload != nil && g.payload.TryLock(unix.LOCK_EX) != nil {
+		return nil // it is being armed just now
 	}
 	_ = g.remove() // EBUSY: it has a member after all
 	return nil
@@ -217,26 +238,33 @@ func (g *group) orphan() (bool, error) {
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return g.abandoned()
 	}
-	return err == nil, err
-}
-
-// abandoned looks at a group that is locked: by its supervisor or launcher, as a
-// rule, or by someone who got the descriptor from them.
-func (g *group) abandoned() (bool, error) {
-	launcher, ok, err := g.payload.Attr(attrLauncher)
-	if err != nil || !ok {
-		return false, err
-	}
-	id, ok := parseIdentity(launcher)
-	if !ok || id.alive() {
-		return false, nil
-	}
-	pids, err := g.supervisor.Members()
 	if err != nil {
 		return false, err
 	}
-	if len(pids) == 0 {
+	if self, err := identify(unix.Getpid()); err == nil {
+		_ = g.payload.SetAttr(attrSweeper, self.String()) // at worst another sweeper asks once more
+	}
+	return true, nil
+}
+
+// abandoned looks at a group that is locked: by its supervisor or launcher, as a
+// rule, by another sweeper, or by someone who got the descriptor from them.
+func (g *group) abandoned() (bool, error) {
+	for _, attr := range []string{attrLauncher, attrSweeper} {
+		who, _, err := g.payload.Attr(attr)
+		if err != nil {
+			return false, err
+		}
+		if id, ok := parseIdentity(who); ok && id.alive() {
+			return false, nil
+		}
+	}
+	if g.supervisor == nil || !populated(g.supervisor) {
 		return true, nil
+	}
+	pids, err := g.supervisor.Members()
+	if err != nil || len(pids) == 0 {
+		return false, err // it lives where we can't see it
 	}
 	return g.wake(pids)
 }
@@ -245,7 +273,7 @@ func (g *group) abandoned() (bool, error) {
 // It ends its group itself then. One that can't, because a member stops it faster than
 // it can act, is killed, which makes its group an orphan.
 func (g *group) wake(pids []int) (bool, error) {
-	if !g.frozen() && !allStopped(pids) {
+	if !frozen(g.supervisor) && !allStopped(pids) {
 		return false, nil // it lives and works
 	}
 	_ = g.top.SetFrozen(false) // by a member: nobody else freezes a supervisor
@@ -267,16 +295,6 @@ func allStopped(pids []int) bool {
 		}
 	}
 	return true
-}
-
-func (g *group) frozen() bool {
-	events, err := g.supervisor.Events()
-	if err != nil {
-		return false
-	}
-	defer events.Close()
-	st, err := events.State()
-	return err == nil && st.Frozen
 }
 
 // awaitEnd waits until a supervisor that was woken has left.

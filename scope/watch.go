@@ -87,6 +87,11 @@ func (l *launcher) happened(t token) (done bool, err error) {
 	switch {
 	case t == tokenControl:
 		return l.hear()
+	case t == tokenPeer:
+		if done, err := l.hear(); done { // its last word may be here
+			return done, err
+		}
+		return true, l.bereaved()
 	case l.alone != nil:
 		l.tell(l.alone, t)
 	case t != tokenClient || l.server.Policy.OnClientDeath == StopOnClientDeath:
@@ -167,10 +172,7 @@ func (l *launcher) hear() (done bool, err error) {
 			return true, m.failure(l.server.Path)
 		case sayEnded:
 			l.final = &m
-			if len(m.Stuck) == 0 {
-				l.awaitRemoval() // otherwise it is removed later
-			}
-			return true, nil
+			return true, l.verify()
 		}
 	}
 	if closed {
@@ -178,6 +180,25 @@ func (l *launcher) hear() (done bool, err error) {
 	}
 	l.loop.again(l.control.fd, tokenControl)
 	return false, nil
+}
+
+// verify believes in the supervisor's last word when the kernel says the same: a member
+// may have taken from it what it takes to end a group, or its voice.
+func (l *launcher) verify() error {
+	if !populated(l.group.payload) {
+		if len(l.final.Stuck) == 0 {
+			l.awaitRemoval()
+		} // otherwise it stays until they are gone, and removes the group then
+		return nil
+	}
+	res, err := freeze.Stop{Group: l.group.payload}.Run()
+	if err != nil || len(res.Stuck) > 0 {
+		l.final.Stuck = append(l.final.Stuck, describeStuck(res.Stuck))
+		return err
+	}
+	l.final.Stuck = nil
+	l.removeGroup()
+	return nil
 }
 
 // bereaved: the supervisor was killed. Nobody can say what is left of a grace, and
@@ -239,6 +260,9 @@ func (l *launcher) overdue() {
 func (l *launcher) promised(m message) {
 	l.due.Stop()
 	l.asked = m.Asked
+	if m.Due == 0 && l.client.open() {
+		l.client.watchAgain() // it was none: a FIFO that has got another writer
+	}
 	if m.Due > 0 && l.alone == nil {
 		l.due.Reset(time.Duration(m.Due) + answerWithin)
 	}

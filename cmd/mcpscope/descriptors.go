@@ -39,6 +39,19 @@ func openDescriptors() []int {
 	}
 }
 
+// openReportFile does not wait for the reader of a FIFO: without one it is ENXIO.
+func openReportFile(where string) (int, error) {
+	flags := unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
+	fd, err := unix.Open(where, flags, 0o600)
+	if err == nil {
+		err = unix.SetNonblock(fd, false) // the write itself is bounded otherwise
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: where, Err: err}
+	}
+	return fd, nil
+}
+
 // openReport opens what --report names. The descriptor is not passed on to the
 // server.
 func openReport(where string) (int, error) {
@@ -47,11 +60,7 @@ func openReport(where string) (int, error) {
 	}
 	number, isFD := strings.CutPrefix(where, "fd:")
 	if !isFD {
-		fd, err := unix.Open(where, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOCTTY, 0o600)
-		if err != nil {
-			return -1, &os.PathError{Op: "open", Path: where, Err: err}
-		}
-		return fd, nil
+		return openReportFile(where)
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 0 {

@@ -152,3 +152,21 @@ func (w *world) wantSuccess(args ...string) {
 		w.t.Errorf("%v ended with %v, %v; stderr: %s", args, o.status, err, o.stderr)
 	}
 }
+
+// In another pid namespace neither launcher nor supervisor is to be seen: that does not
+// make an orphan.
+func TestSweepFromAnotherPidNamespace(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	live := startServer(w, []string{"--group"}, nil, binaries.zoo, "plain")
+	for range 3 {
+		if o := w.run(w.command("unshare", "--pid", "--fork", "--mount-proc", binaries.mcpscope, "sweep")); o.status != 0 {
+			t.Fatalf("sweep ended with %v; stderr: %s", o.status, o.stderr)
+		}
+	}
+	if !live.lives("still there?") {
+		t.Error("the sweep hit a live server")
+	}
+	live.tell("close")
+	live.dead(patience)
+}
