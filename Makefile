@@ -2,6 +2,7 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin/mcpscope
+PACKAGES ?= ./...
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
@@ -24,10 +25,10 @@ demo: deps ## show the main job: real servers and clients, bare and with mcpscop
 test: deps ## all fast tests, with the race detector
 	test/e2e/clients/setup
 	@rm -f .cache/tables
-	@MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg \
-		--hide-summary all --jsonfile .cache/test.json -- -race -count=1 -timeout 20m ./... || true
-	@cat .cache/tables
-	@$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json
+	@status=0; MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails \
+		--format-hide-empty-pkg --hide-summary all --jsonfile .cache/test.json -- -race -count=1 -timeout 20m $(PACKAGES) || status=$$?; \
+	cat .cache/tables 2>/dev/null; \
+	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json; exit $$status
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

@@ -210,11 +210,22 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 	if l.supervisor, err = cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", errSpawn, err)
 	}
+	l.letGo()
 	return nil
 }
 
-// started: the server runs. What is its own now is closed here, but for stderr, which
-// stays for our own failures.
+// letGo closes what is the server's own, as soon as the supervisor has it. Our stderr
+// stays, for our own failures.
+func (l *launcher) letGo() {
+	_ = replaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
+	for _, fd := range l.server.Foreign {
+		if fd != l.server.Report {
+			_ = unix.Close(fd)
+		}
+	}
+}
+
+// started: the server runs.
 func (l *launcher) started(fds []int) error {
 	if len(fds) != 2 {
 		return errors.New("start the supervisor: it passed no pidfds")
@@ -222,12 +233,6 @@ func (l *launcher) started(fds []int) error {
 	l.pidfd, l.client.main = fds[0], fds[1]
 	// each costs some 15 µs, which nobody has to wait for
 	go notify(l.signals, forwarded()...)
-	_ = replaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
-	for _, fd := range l.server.Foreign {
-		if fd != l.server.Report {
-			_ = unix.Close(fd)
-		}
-	}
 	if err := l.loop.add(l.pidfd, tokenPeer); err != nil {
 		return err
 	}
