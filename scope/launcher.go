@@ -125,7 +125,12 @@ func (l *launcher) start() error {
 		return err
 	}
 	defer theirs.close()
-	return l.settle()
+	if err := l.settle(); err != nil {
+		return err
+	}
+	// while the supervisor starts, so that none is lost once the server runs
+	notify(l.signals, forwarded()...)
+	return nil
 }
 
 // settle tries the places in turn, the best first. Where a group can be made before
@@ -231,8 +236,6 @@ func (l *launcher) started(fds []int) error {
 		return errors.New("start the supervisor: it passed no pidfds")
 	}
 	l.pidfd, l.client.main = fds[0], fds[1]
-	// each costs some 15 µs, which nobody has to wait for
-	go notify(l.signals, forwarded()...)
 	if err := l.loop.add(l.pidfd, tokenPeer); err != nil {
 		return err
 	}
