@@ -15,5 +15,4 @@ const (
 	launcherGone   Cause = "launcher-gone"
 	supervisorGone Cause = "supervisor-gone"
 	stopRequested  Cause = "stop-requested"
-	orphaned       Cause = "orphan"
 )

@@ -43,14 +43,8 @@ type course struct {
 	next     time.Time // when the timer runs out, or the grace of the ladder
 	until    time.Time // end of draining
 	cpu      time.Duration
-	ladder   chan ladderEnd
+	ladder   chan freeze.Result
 	result   freeze.Result
-	err      error
-}
-
-type ladderEnd struct {
-	result freeze.Result
-	err    error
 }
 
 func newCourse(p Policy, payload *cgroup.Group, in *clientSide) (*course, error) {
@@ -60,7 +54,7 @@ func newCourse(p Policy, payload *cgroup.Group, in *clientSide) (*course, error)
 	}
 	return &course{
 		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]bool{},
-		hurry: hurry, timer: stoppedTimer(), ladder: make(chan ladderEnd, 1),
+		hurry: hurry, timer: stoppedTimer(), ladder: make(chan freeze.Result, 1),
 	}, nil
 }
 
@@ -225,14 +219,14 @@ func (c *course) stop(ask unix.Signal) {
 
 func (c *course) climb(s freeze.Stop) {
 	go func() {
-		res, err := s.Run()
-		c.ladder <- ladderEnd{res, err}
+		res, _ := s.Run() // who ends the group looks once more whether it is empty
+		c.ladder <- res
 	}()
 }
 
 // climbed takes the ladder's outcome.
-func (c *course) climbed(e ladderEnd) {
-	c.phase, c.result, c.err = stopped, e.result, e.err
+func (c *course) climbed(r freeze.Result) {
+	c.phase, c.result = stopped, r
 }
 
 // cpuUsage is what the group's processes have used so far; 0 where that can't be

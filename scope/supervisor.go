@@ -335,7 +335,7 @@ func (s *supervisor) finish() {
 		if len(s.course.result.Stuck) > 0 || !populated(s.group.payload) {
 			break
 		}
-		s.course.result, s.course.err = freeze.Stop{Group: s.group.payload}.Run()
+		s.course.result, _ = freeze.Stop{Group: s.group.payload}.Run() // the loop looks itself
 	}
 	s.report()
 	if len(s.course.result.Stuck) > 0 {

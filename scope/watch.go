@@ -74,7 +74,7 @@ func (l *launcher) timer() <-chan time.Time {
 	return l.alone.timer.C
 }
 
-func (l *launcher) ladder() <-chan ladderEnd {
+func (l *launcher) ladder() <-chan freeze.Result {
 	if l.alone == nil {
 		return nil
 	}

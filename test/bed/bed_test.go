@@ -94,7 +94,7 @@ func TestRootIsOurOwnGroup(t *testing.T) {
 	if err != nil || own != Root(t) {
 		t.Errorf("own group is %q, %v; want %q", own, err, Root(t))
 	}
-	if path, err := processPath(os.Getpid()); path != "/" {
+	if path, err := ProcessPath(os.Getpid()); path != "/" {
 		t.Errorf("own path is %q, %v; want /", path, err)
 	}
 }

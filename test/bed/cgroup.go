@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// write puts text into an existing file. os.WriteFile would add O_CREATE, which
+// Write puts text into an existing file. os.WriteFile would add O_CREATE, which
 // turns a missing interface file into EACCES, and would park on EAGAIN.
-func write(file, text string) error {
+func Write(file, text string) error {
 	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open %s: %w", file, err)
@@ -136,7 +136,7 @@ func Destroy(path string) error {
 func Kill(path string, limit time.Duration) error {
 	deadline := time.Now().Add(limit)
 	for {
-		_ = write(filepath.Join(path, "cgroup.kill"), "1") // missing on old kernels and on the root
+		_ = Write(filepath.Join(path, "cgroup.kill"), "1") // missing on old kernels and on the root
 		if err := killListed(path); err != nil {
 			return err
 		}
@@ -170,7 +170,7 @@ func killMember(pid int, group string) {
 		return // gone already
 	}
 	defer unix.Close(fd)
-	if path, err := processPath(pid); err != nil || !within(path, group) {
+	if path, err := ProcessPath(pid); err != nil || !within(path, group) {
 		return
 	}
 	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may die by itself meanwhile

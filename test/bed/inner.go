@@ -102,6 +102,6 @@ func dieWithOuter(point string) {
 	}
 	// With nsdelegate the root of a cgroup namespace can't be written (EPERM):
 	// then at least no further test starts.
-	_ = write(filepath.Join(point, "cgroup.kill"), "1")
+	_ = Write(filepath.Join(point, "cgroup.kill"), "1")
 	os.Exit(1)
 }

@@ -60,8 +60,8 @@ func unescape(s string) string {
 	return out.String()
 }
 
-// processPath is a process's path in the cgroup2 hierarchy.
-func processPath(pid int) (string, error) {
+// ProcessPath is a process's path in the cgroup2 hierarchy.
+func ProcessPath(pid int) (string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
 	if err != nil {
 		return "", err
@@ -78,7 +78,7 @@ func processPath(pid int) (string, error) {
 // somebody else's group (a private namespace over the host's mount), hence the
 // look for our own pid in it.
 func ownDir() (string, error) {
-	path, err := processPath(os.Getpid())
+	path, err := ProcessPath(os.Getpid())
 	if err != nil {
 		return "", err
 	}

@@ -157,7 +157,7 @@ func SharedSlice(rel string) bool {
 func describe(pid int) string {
 	comm := readLine(pid, "comm")
 	cmdline := strings.Join(strings.Split(strings.TrimRight(readLine(pid, "cmdline"), "\x00"), "\x00"), " ")
-	path, err := processPath(pid)
+	path, err := ProcessPath(pid)
 	if err != nil {
 		path = err.Error()
 	}

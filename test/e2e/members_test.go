@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // members are the processes that have reported themselves to one socket. The
@@ -211,7 +213,7 @@ func (m *members) places() map[string]string {
 	defer m.mu.Unlock()
 	all := make(map[string]string)
 	for fd, text := range m.living {
-		if path, err := cgroupOf(pidOf(fd)); err == nil { // it may have ended
+		if path, err := bed.ProcessPath(pidOf(fd)); err == nil { // it may have ended
 			all[text] = path
 		}
 	}

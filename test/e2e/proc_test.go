@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // pfExiting is PF_EXITING of /proc/PID/stat's flags: such a process runs no
@@ -54,24 +56,10 @@ func describe(pid int) string {
 			words = append(words, key+"="+strings.Join(strings.Fields(value), " "))
 		}
 	}
-	group, _ := cgroupOf(pid) // empty when it is gone
+	group, _ := bed.ProcessPath(pid) // empty when it is gone
 	words = append(words, "cgroup="+group)
 	wchan, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)) // not on every kernel
 	return fmt.Sprintf("pid %d, %s wchan=%s", pid, strings.Join(words, " "), wchan)
-}
-
-// cgroupOf is a process's path in the cgroup2 hierarchy, from our root.
-func cgroupOf(pid int) (string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.TrimSuffix(path, "\n"), nil
-		}
-	}
-	return "", errors.New("no cgroup2 hierarchy")
 }
 
 // pidOf is the pid, in our pid namespace, of the process that a pidfd refers to.

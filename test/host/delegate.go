@@ -8,8 +8,6 @@ import (
 	"strings"
 	"syscall"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
@@ -72,7 +70,7 @@ func handDown(dir, name string) (leaf, error) {
 	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
 		return l, err
 	}
-	if err := writeFile(filepath.Join(dir, name, "cgroup.procs"), "0"); err != nil {
+	if err := bed.Write(filepath.Join(dir, name, "cgroup.procs"), "0"); err != nil {
 		return l, err
 	}
 	return l, l.control("+")
@@ -80,7 +78,7 @@ func handDown(dir, name string) (leaf, error) {
 
 func (l leaf) control(sign string) error {
 	for _, c := range l.controllers {
-		if err := writeFile(filepath.Join(l.above, "cgroup.subtree_control"), sign+c); err != nil {
+		if err := bed.Write(filepath.Join(l.above, "cgroup.subtree_control"), sign+c); err != nil {
 			return err
 		}
 	}
@@ -95,22 +93,8 @@ func (l leaf) leave() error {
 	if err := l.control("-"); err != nil {
 		return err
 	}
-	if err := writeFile(filepath.Join(l.above, "cgroup.procs"), "0"); err != nil {
+	if err := bed.Write(filepath.Join(l.above, "cgroup.procs"), "0"); err != nil {
 		return err
 	}
 	return os.Remove(filepath.Join(l.above, l.name))
-}
-
-// writeFile writes to a file that exists: os.WriteFile would try to create it, and
-// would park on EAGAIN.
-func writeFile(file, text string) error {
-	fd, err := unix.Open(file, unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return fmt.Errorf("open %s: %w", file, err)
-	}
-	defer unix.Close(fd)
-	if _, err := unix.Write(fd, []byte(text)); err != nil {
-		return fmt.Errorf("write %q to %s: %w", text, file, err)
-	}
-	return nil
 }
