@@ -3,11 +3,15 @@
 package cgroup
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
 )
 
 // Attr returns the extended attribute name. ok is false where it is not set or
@@ -84,6 +88,9 @@ func (g *Group) SetFrozen(frozen bool) error {
 // RCU grace period, 6 to 16 ms.
 func (g *Group) Enter() error { return g.Write("cgroup.procs", "0") }
 
+// Take moves another process into the group, at the same cost.
+func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }
+
 // Holds tells whether the process pid is in this very directory.
 func (g *Group) Holds(pid int) (bool, error) {
 	pids, err := procs(g.fd)
@@ -96,6 +103,29 @@ func (g *Group) Holds(pid int) (bool, error) {
 		}
 	}
 	return false, nil
+}
+
+// CPU is what the group's processes have used so far; 0 where that can't be read.
+func (g *Group) CPU() time.Duration {
+	var buf [4096]byte
+	b, err := readShort(g.fd, "cpu.stat", buf[:])
+	if err != nil {
+		return 0
+	}
+	usec, _ := proc.Keyed(b, "usage_usec")
+	return time.Duration(usec) * time.Microsecond
+}
+
+// Number is the content of a file with one number; ok is false where there is none, or a word
+// like "max".
+func (g *Group) Number(file string) (n uint64, ok bool) {
+	var buf [64]byte
+	b, err := readShort(g.fd, file, buf[:])
+	if err != nil {
+		return 0, false
+	}
+	n, err = strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
+	return n, err == nil
 }
 
 // String names the group for messages.

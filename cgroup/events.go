@@ -3,19 +3,19 @@
 package cgroup
 
 import (
-	"errors"
 	"fmt"
 	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
-// Events is an open cgroup.events file: the kernel marks it with POLLPRI when
+// events is an open cgroup.events file: the kernel marks it with POLLPRI when
 // populated or frozen changes.
-type Events struct {
+type events struct {
 	fd   int
 	path string
 }
@@ -26,21 +26,50 @@ type State struct {
 	Frozen    bool
 }
 
-// Events opens the group's cgroup.events.
-func (g *Group) Events() (*Events, error) {
+// State reads the group's cgroup.events. A group that was removed has no member left
+// and reads as neither populated nor frozen.
+func (g *Group) State() (State, error) {
+	e, err := g.open()
+	if err != nil {
+		return State{}, ignoreGone(err)
+	}
+	defer e.close()
+	return e.state()
+}
+
+// Await blocks until done accepts the state, until the deadline (the zero Time means
+// none) or until the descriptor wake (-1 for none) is readable. It returns the last
+// state read and whether done accepted it. A group that was removed is as in State.
+func (g *Group) Await(deadline time.Time, wake int, done func(State) bool) (State, bool, error) {
+	e, err := g.open()
+	if gone(err) {
+		return State{}, done(State{}), nil
+	}
+	if err != nil {
+		return State{}, false, err
+	}
+	defer e.close()
+	return e.wait(deadline, wake, done)
+}
+
+func (g *Group) open() (*events, error) {
 	fd, err := openRetry(g.fd, "cgroup.events", unix.O_RDONLY)
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", path.Join(g.path, "cgroup.events"), err)
 	}
-	return &Events{fd: fd, path: g.path}, nil
+	return &events{fd: fd, path: g.path}, nil
 }
 
-// Close closes the file.
-func (e *Events) Close() error { return unix.Close(e.fd) }
+func ignoreGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
+}
 
-// State reads the file. A group that was removed has no member left and reads as
-// neither populated nor frozen.
-func (e *Events) State() (State, error) {
+func (e *events) close() { _ = unix.Close(e.fd) } // read only
+
+func (e *events) state() (State, error) {
 	var buf [256]byte
 	n, err := unix.Pread(e.fd, buf[:], 0)
 	for err == unix.EINTR {
@@ -72,73 +101,59 @@ var rereads = [...]time.Duration{
 	320 * time.Microsecond, 640 * time.Microsecond, 1280 * time.Microsecond,
 }
 
-// Wait blocks until done accepts the state, until the deadline (the zero Time
-// means none) or until the descriptor wake (-1 for none) is readable. It returns
-// the last state read and whether done accepted it.
-func (e *Events) Wait(deadline time.Time, wake int, done func(State) bool) (State, bool, error) {
-	for i := 0; ; i++ {
-		st, err := e.State()
+// A notification that the kernel holds back is dropped when the group is removed, which wakes
+// nobody by itself (seen on Linux 6.18): who waits for what another removes would wait for ever. So
+// the file is read again after a while, too, and then after twice that.
+const (
+	lookAgain     = 10 * time.Millisecond
+	lookAgainMost = time.Second
+)
+
+func (e *events) wait(deadline time.Time, wake int, done func(State) bool) (State, bool, error) {
+	for i, again := 0, lookAgain; ; i++ {
+		st, err := e.state()
 		if err != nil || done(st) {
 			return st, err == nil, err
 		}
-		if i < len(rereads) && !over(deadline) {
-			time.Sleep(rereads[i]) // the one bounded re-read, see rereads
+		if over(deadline) {
+			return st, false, nil
+		}
+		if i < len(rereads) {
+			pause(rereads[i]) // the one bounded re-read, see rereads
 			continue
 		}
-		more, err := e.poll(deadline, wake)
-		if err != nil || !more {
+		woken, err := e.poll(earlier(deadline, time.Now().Add(again)), wake)
+		if err != nil || woken {
 			return st, false, err
 		}
+		again = min(2*again, lookAgainMost)
 	}
+}
+
+// earlier takes the zero Time of a deadline for never.
+func earlier(deadline, t time.Time) time.Time {
+	if deadline.IsZero() || t.Before(deadline) {
+		return t
+	}
+	return deadline
+}
+
+// pause is not time.Sleep, which in an idle program takes a millisecond at least: the
+// runtime waits for its timers in epoll_wait.
+func pause(d time.Duration) {
+	ts := unix.NsecToTimespec(d.Nanoseconds())
+	_ = unix.Nanosleep(&ts, nil) // a signal may end it early, which is as good
 }
 
 func over(deadline time.Time) bool {
 	return !deadline.IsZero() && time.Until(deadline) <= 0
 }
 
-// poll waits for the next change; false means the deadline or wake came first. The
-// deadline is a timer's descriptor, not poll's own timeout: that does not run while
-// the process is stopped, and whoever stops us again and again would put it off for
-// ever.
-func (e *Events) poll(deadline time.Time, wake int) (bool, error) {
-	timer, err := alarm(deadline)
+// poll waits for the next change, and tells whether wake came instead.
+func (e *events) poll(deadline time.Time, wake int) (woken bool, err error) {
+	fds, err := poll.Until(deadline, unix.PollFd{Fd: int32(e.fd), Events: unix.POLLPRI}, unix.PollFd{Fd: int32(wake), Events: unix.POLLIN})
 	if err != nil {
-		return false, err
+		return false, fmt.Errorf("wait for cgroup.events of %q: %w", e.path, err)
 	}
-	if timer >= 0 {
-		defer unix.Close(timer)
-	}
-	fds := []unix.PollFd{
-		{Fd: int32(e.fd), Events: unix.POLLPRI},
-		{Fd: int32(wake), Events: unix.POLLIN}, // poll(2) passes over negative ones
-		{Fd: int32(timer), Events: unix.POLLIN},
-	}
-	for {
-		_, err := unix.Poll(fds, -1)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		if err != nil {
-			return false, fmt.Errorf("poll cgroup.events of %q: %w", e.path, err)
-		}
-		return fds[1].Revents == 0 && fds[2].Revents == 0, nil
-	}
-}
-
-// alarm returns a timerfd that becomes readable at the deadline, -1 for none.
-func alarm(deadline time.Time) (int, error) {
-	if deadline.IsZero() {
-		return -1, nil
-	}
-	fd, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("create timer: %w", err)
-	}
-	left := max(time.Until(deadline), 1) // 0 would disarm it
-	once := unix.ItimerSpec{Value: unix.NsecToTimespec(left.Nanoseconds())}
-	if err := unix.TimerfdSettime(fd, 0, &once, nil); err != nil {
-		_ = unix.Close(fd)
-		return -1, fmt.Errorf("set timer: %w", err)
-	}
-	return fd, nil
+	return fds[1].Revents != 0, nil
 }

@@ -24,6 +24,23 @@ func openDir(dir int, name string) (int, error) {
 	return openRetry(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
+// readShort reads a file that the kernel gives in one piece (flat-keyed files and single numbers;
+// no list of processes) into buf, which the caller may have on its stack: who looks at a thousand
+// groups would make more garbage than figures.
+func readShort(dir int, name string, buf []byte) ([]byte, error) {
+	fd, err := openRetry(dir, name, unix.O_RDONLY)
+	if err != nil {
+		return nil, err
+	}
+	defer unix.Close(fd)
+	for {
+		n, err := unix.Read(fd, buf)
+		if err != unix.EINTR {
+			return buf[:max(n, 0)], err
+		}
+	}
+}
+
 func readFile(dir int, name string) ([]byte, error) {
 	fd, err := openRetry(dir, name, unix.O_RDONLY)
 	if err != nil {

@@ -5,7 +5,7 @@
 // Everything is done relative to the descriptor, so that a directory which was
 // removed and made again under the same name is never touched by mistake; the
 // path is kept for messages alone. The package knows neither systemd nor what a
-// group is for, sends no signal, and never writes cgroup.subtree_control.
+// group is for, sends no signal, and does not decide what is written to cgroup.subtree_control.
 package cgroup
 
 import (
@@ -117,6 +117,15 @@ func (g *Group) Write(file, value string) error {
 		return fmt.Errorf("write %q to %s: %w", value, path.Join(g.path, file), err)
 	}
 	return nil
+}
+
+// OpenFile opens one of the group's files for reading; a change of some shows as POLLPRI.
+func (g *Group) OpenFile(file string) (int, error) {
+	fd, err := openRetry(g.fd, file, unix.O_RDONLY)
+	if err != nil {
+		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)
+	}
+	return fd, nil
 }
 
 // OpenProcs opens cgroup.procs for writing: who writes "0" to it moves itself in.

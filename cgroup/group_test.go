@@ -85,36 +85,58 @@ func TestMembersOfThreadedGroup(t *testing.T) {
 	}
 }
 
-func TestWaitSeesTheEnd(t *testing.T) {
+func TestAwaitSeesTheEnd(t *testing.T) {
 	g := fresh(t)
 	cmd := start(t, g, "sleep", "100")
-	events, err := g.Events()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer events.Close()
 	empty := func(s State) bool { return !s.Populated }
-	if _, ok, err := events.Wait(time.Now().Add(20*time.Millisecond), -1, empty); ok || err != nil {
+	if _, ok, err := g.Await(time.Now().Add(20*time.Millisecond), -1, empty); ok || err != nil {
 		t.Fatalf("a populated group counts as empty (%v)", err)
 	}
 	_ = cmd.Process.Kill()
-	if _, ok, err := events.Wait(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
+	if _, ok, err := g.Await(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
 	g2, err := g.Mkdir("gone", 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
-	gone, err := g2.Events()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer gone.Close()
+	defer g2.Close()
 	if err := g.Remove("gone"); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := gone.State(); err != nil || st.Populated {
+	if st, err := g2.State(); err != nil || st.Populated {
 		t.Fatalf("a removed group: %+v, %v", st, err)
+	}
+}
+
+// Who waits hears of a removal, also when the group was populated and emptied in the 10 ms in which
+// the kernel tells of one change only.
+func TestAwaitSeesARemoval(t *testing.T) {
+	g := fresh(t)
+	for range 20 {
+		short, err := g.Mkdir("short", 0o700)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer short.Close()
+		cmd := start(t, short, "sleep", "0.004") // by its end the wait is for the kernel's word
+		seen := make(chan error, 1)
+		go func() {
+			_, _, err := short.Await(time.Time{}, -1, func(s State) bool { return !s.Populated })
+			seen <- err
+		}()
+		_ = cmd.Wait()
+		if err := g.Remove("short"); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case err := <-seen:
+			if err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(10 * time.Second):
+			t.Fatal("who waits for the group waits on, and it has gone")
+		}
 	}
 }
 

@@ -77,6 +77,15 @@ func visible(pids []int) []int {
 	return kept
 }
 
+// Thaw thaws the group and every group below it, which a member may have frozen
+// itself.
+func (g *Group) Thaw() error {
+	return g.Each(func(sub *Group) error {
+		_ = sub.SetFrozen(false) // gone, or a kernel without the freezer: nothing to thaw
+		return nil
+	})
+}
+
 // Each calls fn for the group and every group below it.
 func (g *Group) Each(fn func(*Group) error) error {
 	return g.walk(visitor{enter: func(fd int) error {

@@ -29,12 +29,15 @@ type level struct {
 // that a payload can't exhaust them by nesting. Directories that vanish meanwhile
 // are passed over.
 func (g *Group) walk(v visitor) error {
+	stack, err := enter(g.fd, "", nil, v)
+	if err != nil || len(stack[0].todo) == 0 {
+		return err // as a rule there is nothing below
+	}
 	cur, err := unix.FcntlInt(uintptr(g.fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = unix.Close(cur) }()
-	stack, err := enter(cur, "", nil, v)
 	for err == nil {
 		top := &stack[len(stack)-1]
 		switch {

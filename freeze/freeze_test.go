@@ -69,7 +69,7 @@ func TestFreezeWaits(t *testing.T) {
 	if err != nil || !strings.Contains(string(b), "frozen 1") {
 		t.Fatalf("returned before frozen 1: %q", b)
 	}
-	if err := Thaw(g); err != nil {
+	if err := g.Thaw(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -82,10 +82,14 @@ func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer below.Close()
-	frozen := shell(t, below, `trap 'exit 7' TERM; echo; while :; do sleep 100 & wait; done`)
-	stopped := shell(t, g, `trap 'exit 8' TERM; echo; kill -STOP $$; while :; do sleep 100 & wait; done`)
+	// no children: one that is asked before it has executed its program loses the signal to the shell's trap
+	frozen := shell(t, below, `trap 'exit 7' TERM; echo; while :; do :; done`)
+	stopped := shell(t, g, `trap 'exit 8' TERM; echo; kill -STOP $$; while :; do :; done`)
+	if err := unix.Waitid(unix.P_PID, stopped.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
+		t.Fatal(err)
+	}
 	Freeze(below)
-	res, err := Stop{Group: g, Ask: unix.SIGTERM, Grace: 10 * time.Second}.Run()
+	res, err := Stop{Target: g, Ask: unix.SIGTERM, Grace: 10 * time.Second}.Run()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +110,7 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 	shell(t, g, `trap '' TERM INT; echo; while :; do sleep 1; done`)
 	seen := false
 	begin := time.Now()
-	res, err := Stop{Group: g, Ask: unix.SIGTERM, Grace: 200 * time.Millisecond, Frozen: func() { seen = true }}.Run()
+	res, err := Stop{Target: g, Ask: unix.SIGTERM, Grace: 200 * time.Millisecond, Frozen: func() { seen = true }}.Run()
 	if err != nil || !res.Killed || !seen {
 		t.Fatalf("%+v, %v, saw the frozen group: %v", res, err, seen)
 	}
@@ -126,7 +130,7 @@ func TestHurryEndsTheGrace(t *testing.T) {
 	defer flag.Close()
 	flag.Raise()
 	flag.Raise()
-	if res, err := (Stop{Group: g, Ask: unix.SIGTERM, Grace: Forever, Hurry: flag}).Run(); err != nil || !res.Killed {
+	if res, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: Forever, Hurry: flag}).Run(); err != nil || !res.Killed {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	mustBeEmpty(t, g)
@@ -152,7 +156,7 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 
 func TestEmptyGroup(t *testing.T) {
 	g := fresh(t)
-	if res, err := (Stop{Group: g, Ask: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || res.Killed {
+	if res, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || res.Killed {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if left, err := Kill(g, time.Second); err != nil || len(left) > 0 {

@@ -3,7 +3,6 @@
 package freeze
 
 import (
-	"errors"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -28,37 +27,39 @@ const killRound = 20 * time.Millisecond
 // (Linux 5.14) gets all at once, whatever they fork meanwhile, but not a process
 // whose first thread has exited; the SIGKILL by pidfd to each listed member gets
 // that, and everyone where there is no cgroup.kill. So both are done, again and
-// again until populated is 0. After within it returns who is still there.
-func Kill(g *cgroup.Group, within time.Duration) ([]Stuck, error) {
-	events, err := g.Events()
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) {
-		return nil, nil // removed, so it had no members
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer events.Close()
+// again until populated is 0. It returns who is still there when their number has not
+// become less for that long: a slow machine gets the time that it takes.
+func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	deadline := time.Now().Add(within)
+	last := -1
 	for {
 		if g.Kill() == nil {
-			if _, ok, _ := events.Wait(time.Now().Add(killRound), -1, empty); ok {
+			if _, ok, _ := g.Await(time.Now().Add(killRound), -1, empty); ok {
 				return nil, nil
 			}
 		}
-		_, signalErr := Signal(g, unix.SIGKILL)
-		_, ok, err := events.Wait(time.Now().Add(killRound), -1, empty)
+		reached, signalErr := Signal(g, unix.SIGKILL)
+		if last < 0 {
+			last = len(reached)
+		}
+		_, ok, err := g.Await(time.Now().Add(killRound), -1, empty)
 		if ok || err != nil {
 			return nil, err
 		}
-		if time.Now().After(deadline) {
-			return stuck(g), signalErr
+		if time.Now().Before(deadline) {
+			continue
 		}
+		left := stuck(g)
+		if len(left) >= last {
+			return left, signalErr
+		}
+		last, deadline = len(left), time.Now().Add(within)
 	}
 }
 
 func empty(s cgroup.State) bool { return !s.Populated }
 
-func stuck(g *cgroup.Group) []Stuck {
+func stuck(g Target) []Stuck {
 	pids, _ := g.Members() // a partial list is better than none
 	var left []Stuck
 	for _, pid := range pids {

@@ -6,23 +6,29 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// batch is how many pidfds are open at a time: a group can have more members than
-// we may have descriptors.
-const batch = 128
+// batch is how many pidfds are open at a time: a group can have more members than we may
+// have descriptors; and each batch lists all members again.
+func batch() int {
+	var limit unix.Rlimit
+	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
+		return batchLeast
+	}
+	return int(min(max(limit.Cur/4, batchLeast), batchMost))
+}
+
+const batchLeast, batchMost = 32, 2048
 
 // Signal sends the signals, in this order, to every member once, and returns the
 // pids that it reached. A member that is forked meanwhile is not chased: the
 // commands that a server starts to clean up after itself must not be asked to end.
-func Signal(g *cgroup.Group, sigs ...unix.Signal) ([]int, error) {
+func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	pids, err := g.Members()
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	var reached []int
-	for part := range slices.Chunk(pids, batch) {
+	for part := range slices.Chunk(pids, batch()) {
 		var some []int
 		some, err = signalSome(g, part, sigs)
 		reached = append(reached, some...)
@@ -34,7 +40,7 @@ func Signal(g *cgroup.Group, sigs ...unix.Signal) ([]int, error) {
 // was listed, and used only if the group lists the pid once more after that. If
 // the pid was reused before the pidfd was opened, the second list lacks it; if
 // after, the pidfd refers to the dead member and reaches nobody.
-func signalSome(g *cgroup.Group, pids []int, sigs []unix.Signal) ([]int, error) {
+func signalSome(g Target, pids []int, sigs []unix.Signal) ([]int, error) {
 	fds := make(map[int]int, len(pids))
 	defer func() {
 		for _, fd := range fds {

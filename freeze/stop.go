@@ -3,11 +3,10 @@
 package freeze
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/cgroup"
 )
 
 // Forever as a grace period never ends by itself.
@@ -21,10 +20,12 @@ const killWithin = 2 * time.Second
 // kill until populated 0. It ends at the rung where the group is empty. Removing
 // the group is the caller's, who knows what else is in it.
 type Stop struct {
-	Group *cgroup.Group
+	Target Target
 	// Ask is the signal that every member gets once, SIGCONT after it so that a
 	// stopped one can act on it. 0 asks nobody.
 	Ask unix.Signal
+	// Asked, if not nil, tells who has got that signal already.
+	Asked func(pid int) bool
 	// Grace runs from the asking to the freeze. 0 is no grace, Forever no end.
 	Grace time.Duration
 	// Hurry ends the grace period early.
@@ -44,17 +45,16 @@ type Result struct {
 // Run climbs the ladder. An error means that the group's state could not be read;
 // everything that could be tried has been tried then.
 func (s Stop) Run() (Result, error) {
-	events, err := s.Group.Events()
+	st, err := s.Target.State()
 	if err != nil {
 		return s.kill(Result{})
 	}
-	defer events.Close()
-	if st, err := events.State(); err == nil && empty(st) {
+	if empty(st) {
 		return Result{}, nil
 	}
 	var res Result
 	res.Asked = s.ask()
-	_, done, err := events.Wait(s.deadline(), s.Hurry.fd(), empty)
+	_, done, err := s.Target.Await(s.deadline(), s.Hurry.fd(), empty)
 	if done && err == nil {
 		return res, nil
 	}
@@ -65,9 +65,25 @@ func (s Stop) ask() int {
 	if s.Ask == 0 {
 		return 0
 	}
-	_ = Thaw(s.Group) // a frozen member could not act on the signal; it will be killed frozen
-	asked, _ := Signal(s.Group, s.Ask, unix.SIGCONT)
+	_ = s.Target.Thaw() // a frozen member could not act on the signal; it will be killed frozen
+	if s.Asked == nil {
+		asked, _ := Signal(s.Target, s.Ask, unix.SIGCONT)
+		return len(asked)
+	}
+	asked, _ := Signal(without{s.Target, s.Asked}, s.Ask)
+	_, _ = Signal(s.Target, unix.SIGCONT)
 	return len(asked)
+}
+
+// without is a target without some of its members.
+type without struct {
+	Target
+	them func(pid int) bool
+}
+
+func (w without) Members() ([]int, error) {
+	pids, err := w.Target.Members()
+	return slices.DeleteFunc(pids, w.them), err
 }
 
 func (s Stop) deadline() time.Time {
@@ -79,11 +95,11 @@ func (s Stop) deadline() time.Time {
 
 func (s Stop) kill(res Result) (Result, error) {
 	res.Killed = true
-	Freeze(s.Group) // tried always, needed never: see frozenWithin
+	Freeze(s.Target) // tried always, needed never: see frozenWithin
 	if s.Frozen != nil {
 		s.Frozen()
 	}
 	var err error
-	res.Stuck, err = Kill(s.Group, killWithin)
+	res.Stuck, err = Kill(s.Target, killWithin)
 	return res, err
 }

@@ -1,6 +1,6 @@
 // Package name says what a server is called: by whom the user runs it
-// ([Derive]), whether a given name is one ([Check]), and how it looks in the
-// name of a directory or unit ([Dir]).
+// ([Derive]), whether a given name is one ([Check]), which is nearest to a text ([Fit]),
+// and how it looks in the name of a directory or unit ([Dir]).
 //
 // A name is for people: non-empty text of one line that can't act on a
 // terminal. That holds for whatever Derive returns, from any command line, and
@@ -86,6 +86,15 @@ func sanitise(s string) string {
 		s = strings.TrimSpace(s[:cut])
 	}
 	return s
+}
+
+// Fit returns the name that is nearest to a text, such as the key of a server in a client's
+// configuration, or "" if nothing of it can stand in a name.
+func Fit(text string) string {
+	if Check(text) == nil {
+		return text
+	}
+	return sanitise(text)
 }
 
 // maxDir leaves room for a prefix, an id and a suffix in the 255 bytes of a

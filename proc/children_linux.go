@@ -25,6 +25,11 @@ func Children(pid int) ([]int, error) {
 	return pids, err
 }
 
+// Orphans lists the children of a process's first thread: those that came home to it as
+// a subreaper are among them (find_alive_thread in the kernel's exit.c), and it is much
+// faster than Children. Without CONFIG_PROC_CHILDREN it gives nobody.
+func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
+
 // childrenByTask asks the kernel for the children of each thread: a child
 // belongs to the thread that forked it. When a thread ends, another takes over
 // its children, perhaps one that we have asked already: hence again, until the
@@ -76,6 +81,9 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	return nil, nil
 }
 
+// All lists the processes that we see, in ascending order.
+func All() ([]int, error) { return numbersIn("/proc") }
+
 // childrenByScan asks every process for its parent. One that we may not look at
 // (hidepid=1) is passed over: it belongs to another user, so it is nothing that
 // we could act upon.
@@ -83,7 +91,7 @@ func childrenByScan(pid int) ([]int, error) {
 	if _, err := ReadStat(pid); err != nil {
 		return nil, err
 	}
-	all, err := numbersIn("/proc")
+	all, err := All()
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"slices"
 	"strconv"
 )
 
@@ -33,20 +34,33 @@ func parseChildren(b []byte) ([]int, error) {
 	return pids, nil
 }
 
+// few pids are looked through faster than hashed.
+const few = 16
+
 func parsePIDs(texts iter.Seq[[]byte]) ([]int, error) {
 	var pids []int
-	seen := make(map[uint64]bool)
+	var seen map[int]bool // of many: a map for each of a thousand small groups costs more than it saves
 	for text := range texts {
 		// 31 bits and no sign: a negative number would be a process group
 		// to kill(2).
-		pid, err := strconv.ParseUint(string(text), 10, 31)
+		n, err := strconv.ParseUint(string(text), 10, 31)
 		if err != nil {
 			return nil, fmt.Errorf("pid %q: %w", clip(text), reason(err))
 		}
-		if !seen[pid] {
-			seen[pid] = true
-			pids = append(pids, int(pid))
+		pid := int(n)
+		switch {
+		case len(pids) <= few && slices.Contains(pids, pid) || seen[pid]:
+			continue
+		case len(pids) == few:
+			seen = make(map[int]bool)
+			for _, p := range pids {
+				seen[p] = true
+			}
 		}
+		if seen != nil {
+			seen[pid] = true
+		}
+		pids = append(pids, pid)
 	}
 	return pids, nil
 }

@@ -1,9 +1,11 @@
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +26,15 @@ func ReadStatus(pid int) (Status, error) {
 		return Status{}, err
 	}
 	return ParseStatus(b)
+}
+
+// SoftLimit reads one of /proc/PID/limits, which everybody may (prlimit(2) asks for rights).
+func SoftLimit(pid int, name string) (soft uint64, ok bool) {
+	b, err := readPID(pid, "limits")
+	if err != nil {
+		return 0, false
+	}
+	return ParseLimit(b, name)
 }
 
 // ReadCgroup reads where a process is in the cgroup2 hierarchy; pid 0 means
@@ -122,6 +133,40 @@ func Wchan(pid int) string {
 		return ""
 	}
 	return oneLine(b, false)
+}
+
+// Environ is what our own process was started with: to the byte, in that order and with
+// duplicates, all of which os.Environ loses.
+func Environ() ([]string, error) {
+	b, err := read("/proc/self/environ", noLimit)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
+}
+
+// PIDOf returns the pid of the process that a pidfd holds (fdinfo, Linux 5.4). It gives
+// ErrGone if that has been reaped, or is in no pid namespace that we see.
+func PIDOf(pidfd int) (int, error) {
+	b, err := read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd), noLimit)
+	if err != nil {
+		return 0, err
+	}
+	for line := range bytes.Lines(b) {
+		value, ok := bytes.CutPrefix(line, []byte("Pid:"))
+		if !ok {
+			continue
+		}
+		pid, err := strconv.Atoi(string(bytes.TrimSpace(value)))
+		if err != nil {
+			return 0, fmt.Errorf("parse fdinfo of %d: %w", pidfd, err)
+		}
+		if pid <= 0 {
+			return 0, fmt.Errorf("pidfd %d: %w", pidfd, ErrGone)
+		}
+		return pid, nil
+	}
+	return 0, fmt.Errorf("descriptor %d is no pidfd: %w", pidfd, errors.ErrUnsupported)
 }
 
 func readPID(pid int, file string) ([]byte, error) {

@@ -19,9 +19,14 @@ type Stat struct {
 	TTY       int    // device number of the controlling terminal, 0 for none
 	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
 	STime     uint64 // like UTime
+	CUTime    uint64 // like UTime, of the children that were waited for
+	CSTime    uint64 // like CUTime
 	StartTime uint64 // clock ticks from boot to the start: with PID, who it is
 	Threads   int
 }
+
+// Stopped tells whether the first thread is stopped, by a signal or by a tracer.
+func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
 // The fields of /proc/PID/stat behind the comm, counted from the state, which
 // proc(5) calls the third.
@@ -33,6 +38,8 @@ const (
 	statTTY       = 4
 	statUTime     = 11
 	statSTime     = 12
+	statCUTime    = 13
+	statCSTime    = 14
 	statThreads   = 17
 	statStartTime = 19
 	statFields    = 20 // how many must be there; kernels have added more behind
@@ -63,6 +70,8 @@ func ParseStat(b []byte) (Stat, error) {
 		TTY:       n.int("tty", f[statTTY]),
 		UTime:     n.uint64("utime", f[statUTime]),
 		STime:     n.uint64("stime", f[statSTime]),
+		CUTime:    n.uint64("cutime", f[statCUTime]),
+		CSTime:    n.uint64("cstime", f[statCSTime]),
 		StartTime: n.uint64("starttime", f[statStartTime]),
 		Threads:   n.int("num_threads", f[statThreads]),
 	}

@@ -12,7 +12,7 @@ const statTail = " S 6792 6790 2587 34816 6790 4194304 1126 5021 0 2 17 23 9 4 2
 func TestParseStat(t *testing.T) {
 	base := Stat{
 		PID: 6794, State: 'S', PPID: 6792, Pgrp: 6790, Session: 2587, TTY: 34816,
-		UTime: 17, STime: 23, StartTime: 184467, Threads: 3,
+		UTime: 17, STime: 23, CUTime: 9, CSTime: 4, StartTime: 184467, Threads: 3,
 	}
 	comms := []string{
 		"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3",
@@ -36,7 +36,7 @@ func TestParseStatOfOddProcesses(t *testing.T) {
 		{
 			"init, which has no parent",
 			"1 (systemd) S 0 1 1 0 -1 4194560 9 8 7 6 31 62 5 4 20 0 1 0 2 1 1 1 1 1",
-			Stat{PID: 1, Comm: "systemd", State: 'S', Pgrp: 1, Session: 1, UTime: 31, STime: 62, StartTime: 2, Threads: 1},
+			Stat{PID: 1, Comm: "systemd", State: 'S', Pgrp: 1, Session: 1, UTime: 31, STime: 62, CUTime: 5, CSTime: 4, StartTime: 2, Threads: 1},
 		},
 		{
 			"while it is being reaped",
@@ -104,6 +104,6 @@ func FuzzParseStat(f *testing.F) {
 }
 
 func printStat(s Stat) []byte {
-	return fmt.Appendf(nil, "%d (%s) %c %d %d %d %d 0 0 0 0 0 0 %d %d 0 0 0 0 %d 0 %d\n",
-		s.PID, s.Comm, s.State, s.PPID, s.Pgrp, s.Session, s.TTY, s.UTime, s.STime, s.Threads, s.StartTime)
+	return fmt.Appendf(nil, "%d (%s) %c %d %d %d %d 0 0 0 0 0 0 %d %d %d %d 0 0 %d 0 %d\n",
+		s.PID, s.Comm, s.State, s.PPID, s.Pgrp, s.Session, s.TTY, s.UTime, s.STime, s.CUTime, s.CSTime, s.Threads, s.StartTime)
 }

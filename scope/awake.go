@@ -69,3 +69,13 @@ func continueAfter(d time.Duration) {
 	once := unix.ItimerSpec{Value: unix.NsecToTimespec(d.Nanoseconds())}
 	_, _, _ = unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
 }
+
+// keepTracersOff: who traces us could hold us where no signal wakes us. Processes of our user may
+// no more then (ptrace(2)); root may trace anyone. They may not look at our executable either, by
+// which the backend tree finds its supervisors.
+func (s *supervisor) keepTracersOff() error {
+	if s.backend == Tree {
+		return nil
+	}
+	return os.NewSyscallError("prctl PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}

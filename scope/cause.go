@@ -7,6 +7,7 @@ type Cause string
 
 const (
 	mainExited     Cause = "main-exited"
+	outOfMemory    Cause = "out-of-memory" // and the kernel killed all members
 	stdinClosed    Cause = "stdin-closed"
 	stdoutClosed   Cause = "stdout-closed"
 	clientDied     Cause = "client-died"
@@ -15,4 +16,6 @@ const (
 	launcherGone   Cause = "launcher-gone"
 	supervisorGone Cause = "supervisor-gone"
 	stopRequested  Cause = "stop-requested"
+	lifetimeOver   Cause = "max-lifetime"
+	idleTooLong    Cause = "idle-timeout"
 )

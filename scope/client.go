@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/stdio"
 )
@@ -23,6 +24,7 @@ type clientSide struct {
 	file   stdio.File // of a socket: see stdio.Unread
 	pidfd  int        // the client, or -1
 	main   int        // pidfd of the main process, or -1
+	sure   bool       // it is the client that is known, and not a mere spawner
 	loop   *poller    // where stdin and stdout are waited for
 }
 
@@ -79,17 +81,7 @@ func (in *clientSide) hungUp() bool { return in.stdin.Fired() }
 func (in *clientSide) open() bool { return !in.stdin.Fired() && !in.stdout.Fired() }
 
 // dead tells whether the client has ended.
-func (in *clientSide) dead() bool { return ended(in.pidfd) }
-
-// ended tells whether the process behind a pidfd has ended.
-func ended(pidfd int) bool {
-	if pidfd < 0 {
-		return false
-	}
-	fds := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0
-}
+func (in *clientSide) dead() bool { return poll.Ended(in.pidfd) }
 
 // awaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
 // pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
@@ -118,6 +110,10 @@ const (
 	tokenClient
 	tokenControl
 	tokenMain
+	tokenGuard
+	tokenAsked
+	tokenSentinel
+	tokenShortage
 	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
 
@@ -138,11 +134,14 @@ func (in *clientSide) watchAgain() {
 	in.loop.again(in.stdout.FD(), tokenStdout)
 }
 
-// describeClient is for people: who started us.
-func describeClient() clientFacts {
-	c := clientFacts{PID: os.Getppid()}
+// describeClient is for people: who started the server, our parent unless pid is another.
+func describeClient(pid int) clientFacts {
+	if pid == 0 {
+		pid = os.Getppid()
+	}
+	c := clientFacts{PID: pid}
 	if st, err := proc.ReadStat(c.PID); err == nil {
-		c.Name = st.Comm
+		c.Name, c.Start = st.Comm, st.StartTime
 	}
 	return c
 }

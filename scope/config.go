@@ -3,13 +3,15 @@
 package scope
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/memfile"
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/stdio"
 )
 
@@ -17,81 +19,141 @@ import (
 // longer than a message, and the command line would show it to everyone. The
 // environment is not in it: the supervisor has the server's own.
 type config struct {
-	Version int      `json:"version"`
-	Name    string   `json:"name"`
-	Path    []byte   `json:"path"` // bytes: a command line need not be UTF-8
-	Argv    [][]byte `json:"argv"`
-	Policy  Policy   `json:"policy"`
-	Started int64    `json:"started"` // Unix nanoseconds
+	Version int
+	Name    string
+	Path    string
+	Argv    []string // any bytes
+	Policy  Policy
+	Limits  resources.Limits
+	Started int64 // Unix nanoseconds
 	// Verbose asks for notes on who had to be killed, even without a report.
-	Verbose bool `json:"verbose"`
+	Verbose bool
+	Stderr  Stderr
 	// Pgid is the process group that the main process joins; 0 for one of its own.
-	Pgid   int          `json:"pgid"`
-	NoFile *unix.Rlimit `json:"nofile"`
-	Client clientFacts  `json:"client"`
+	Pgid   int
+	NoFile *unix.Rlimit
+	// Replace: older servers of this name and client process are to go.
+	Replace bool
+	// Place is where the group is, for a supervisor that is told by its guard.
+	Place  *placed
+	Client clientFacts
 	// Descriptors, numbered alike in launcher and supervisor.
 	Control                           int
 	Stdin, Input, Stdout, ClientPidfd int
 	Launcher                          int // a pidfd
 	Report                            int
-	StdinFile                         stdio.File
+	// Main is a pidfd of the main process where the client has started it, otherwise -1;
+	// Held is its stdin where that can be watched only by holding it.
+	Main, Held int
+	StdinFile  stdio.File
+}
+
+func (c *config) fields(w *wire) {
+	number(w, &c.Version)
+	if c.Version != protocolVersion {
+		w.err = fmt.Errorf("version %d, expected %d", c.Version, protocolVersion)
+	}
+	text(w, &c.Name)
+	text(w, &c.Path)
+	texts(w, &c.Argv)
+	number(w, &c.Policy.EOFGrace)
+	number(w, &c.Policy.TermGrace)
+	text(w, &c.Policy.OnClientDeath)
+	number(w, &c.Policy.MaxLifetime)
+	number(w, &c.Policy.IdleTimeout)
+	limitFields(w, &c.Limits)
+	number(w, &c.Started)
+	flag(w, &c.Verbose)
+	flag(w, &c.Replace)
+	text(w, &c.Stderr)
+	number(w, &c.Pgid)
+	if optional(w, &c.NoFile) {
+		number(w, &c.NoFile.Cur)
+		number(w, &c.NoFile.Max)
+	}
+	if optional(w, &c.Place) {
+		c.Place.fields(w)
+	}
+	number(w, &c.Client.PID)
+	number(w, &c.Client.Start)
+	text(w, &c.Client.Name)
+	text(w, &c.Client.Unit)
+	for _, fd := range c.descriptors() {
+		number(w, fd)
+	}
+	number(w, &c.StdinFile.Dev)
+	number(w, &c.StdinFile.Ino)
+}
+
+// descriptors are those that the supervisor gets in spite of close-on-exec.
+func (c *config) descriptors() []*int {
+	return []*int{&c.Control, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Main, &c.Held}
 }
 
 // clientFacts says who started the server.
 type clientFacts struct {
-	PID  int    `json:"pid"`
-	Name string `json:"name"`
+	PID   int    `json:"pid"`
+	Start uint64 `json:"start_ticks,omitempty"` // clock ticks from boot: with PID, which process it is
+	Name  string `json:"name"`
+	Unit  string `json:"unit,omitempty"` // that it is in
+}
+
+// String is the attribute: the name, which may be anything, comes last.
+func (c clientFacts) String() string { return fmt.Sprintf("%d %d %s", c.PID, c.Start, c.Name) }
+
+func parseClient(attr string) clientFacts {
+	var c clientFacts
+	pid, rest, _ := strings.Cut(attr, " ")
+	start, name, _ := strings.Cut(rest, " ")
+	c.PID, _ = strconv.Atoi(pid)                  // 0, if it is none
+	c.Start, _ = strconv.ParseUint(start, 10, 64) // as above
+	c.Name = name
+	return c
+}
+
+// asked tells of each member whether it has got what was sent to a whole process group.
+func (c *config) asked(group bool) func(pid int) bool {
+	if !group {
+		return nil
+	}
+	return func(pid int) bool {
+		st, err := proc.ReadStat(pid)
+		return err == nil && st.Pgrp == c.Pgid
+	}
+}
+
+// superviseLine is how the command line of a supervisor begins.
+const superviseLine = "mcpscope supervise "
+
+// superviseArgs: the name is for people who look at ps.
+func superviseArgs(memory int, server string) []string {
+	return append(strings.Fields(superviseLine), strconv.Itoa(memory), server)
 }
 
 // writeConfig returns a descriptor of the memory file.
 func writeConfig(c *config) (int, error) {
-	b, err := json.Marshal(c)
-	if err != nil {
-		return -1, fmt.Errorf("encode configuration: %w", err)
-	}
-	fd, err := unix.MemfdCreate("mcpscope", unix.MFD_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("create memory file: %w", err)
-	}
-	for len(b) > 0 {
-		n, err := unix.Write(fd, b)
-		if err != nil && err != unix.EINTR {
-			_ = unix.Close(fd)
-			return -1, fmt.Errorf("write memory file: %w", err)
-		}
-		b = b[max(n, 0):]
-	}
-	return fd, nil
+	return memfile.Write(encode(c))
 }
 
 // readConfig reads and closes the memory file.
 func readConfig(fd int) (*config, error) {
-	f := os.NewFile(uintptr(fd), "configuration")
-	if f == nil {
-		return nil, fmt.Errorf("read configuration: descriptor %d: %w", fd, unix.EBADF)
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.NewSectionReader(f, 0, 64<<20))
+	b, err := memfile.Read(fd)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	var c config
-	if err := json.Unmarshal(b, &c); err != nil {
+	if err := decode(b, &c); err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
-	}
-	if c.Version != protocolVersion {
-		return nil, fmt.Errorf("read configuration: version %d, expected %d", c.Version, protocolVersion)
 	}
 	return &c, nil
 }
 
-// inherited lists the descriptors that the supervisor gets in spite of
-// close-on-exec, and that the payload must not have.
+// inherited lists the descriptors that there are; the payload must not have them.
 func (c *config) inherited() []int {
 	var fds []int
-	for _, fd := range []int{c.Control, c.Stdin, c.Input, c.Stdout, c.ClientPidfd, c.Launcher, c.Report} {
-		if fd >= 0 {
-			fds = append(fds, fd)
+	for _, fd := range c.descriptors() {
+		if *fd >= 0 {
+			fds = append(fds, *fd)
 		}
 	}
 	return fds

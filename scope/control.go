@@ -3,7 +3,6 @@
 package scope
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -19,35 +18,77 @@ const maxMessage = 16 << 10
 // The messages between launcher and supervisor, each a packet. EOF means that the
 // other side is dead.
 type message struct {
-	Type verb `json:"type"`
+	Type verb
 
-	Place  *placed `json:"place,omitempty"`  // place
-	Signal int     `json:"signal,omitempty"` // signal
-	Step   uint32  `json:"step,omitempty"`   // failed
-	Errno  int     `json:"errno,omitempty"`  // failed
-	Text   string  `json:"text,omitempty"`   // failed
+	Place  *placed // place
+	Signal int     // signal, stopped
+	Group  bool    // signal: the process group of the launcher has got it as well
+	Step   uint32  // failed
+	Errno  int     // failed
+	Text   string  // failed
+	Limit  bool    // failed: it is a LimitError
+	Hint   string  // failed: of it
 	// Due is by when, in nanoseconds from now, the supervisor will have acted; 0 if it
 	// has nothing to end. (answer)
-	Due int64 `json:"due,omitempty"`
+	Due int64
 	// Asked says that the members have been asked to end. (answer)
-	Asked  bool     `json:"asked,omitempty"`
-	Status *int     `json:"status,omitempty"` // ended: what wait(2) said of the main process
-	Cause  Cause    `json:"cause,omitempty"`  // ended
-	Notes  []string `json:"notes,omitempty"`  // ended
-	Stuck  []string `json:"stuck,omitempty"`  // ended: members that can't be killed yet
+	Asked  bool
+	Status *int     // ended: what wait(2) said of the main process
+	Cause  Cause    // ended
+	Notes  []string // ended
+	Stuck  []string // ended: members that can't be killed yet
 
 	fds []int // place, started: passed beside the packet
 }
 
+func (m *message) fields(w *wire) {
+	text(w, &m.Type)
+	if optional(w, &m.Place) {
+		m.Place.fields(w)
+	}
+	number(w, &m.Signal)
+	flag(w, &m.Group)
+	number(w, &m.Step)
+	number(w, &m.Errno)
+	text(w, &m.Text)
+	flag(w, &m.Limit)
+	text(w, &m.Hint)
+	number(w, &m.Due)
+	flag(w, &m.Asked)
+	if optional(w, &m.Status) {
+		number(w, m.Status)
+	}
+	text(w, &m.Cause)
+	texts(w, &m.Notes)
+	texts(w, &m.Stuck)
+}
+
 // placed tells the supervisor where its group is.
 type placed struct {
-	ID      string  `json:"id"`
-	Dir     string  `json:"dir"`
-	Backend Backend `json:"backend"`
+	ID      string
+	Dir     string
+	Backend Backend
 	// Managed: systemd removes the group when it is empty.
-	Managed bool `json:"managed,omitempty"`
+	Managed bool
 	// Enter: the supervisor was not born in the group.
-	Enter bool `json:"enter,omitempty"`
+	Enter bool
+	// Launcher is who has started the server, where no attribute says it.
+	Launcher string
+	// Guard is the pid of a supervisor's guard, in a tree.
+	Guard int
+	// Notes say why it is not a better backend.
+	Notes []string
+}
+
+func (p *placed) fields(w *wire) {
+	text(w, &p.ID)
+	text(w, &p.Dir)
+	text(w, &p.Backend)
+	flag(w, &p.Managed)
+	flag(w, &p.Enter)
+	text(w, &p.Launcher)
+	number(w, &p.Guard)
+	texts(w, &p.Notes)
 }
 
 type verb string
@@ -62,8 +103,9 @@ const (
 	// supervisor → launcher
 	sayStarted verb = "started" // with pidfds of the supervisor and the main process
 	sayFailed  verb = "failed"
-	sayAnswer  verb = "answer" // to signal and look
-	sayEnded   verb = "ended"  // nothing is left but the supervisor
+	sayAnswer  verb = "answer"  // to signal and look
+	sayStopped verb = "stopped" // the main process, by Signal
+	sayEnded   verb = "ended"   // nothing is left but the supervisor
 )
 
 // control is one end of the socket.
@@ -82,19 +124,20 @@ func newControl() (ours, theirs control, err error) {
 
 func newEnd(fd int) control { return control{fd, make([]byte, maxMessage)} }
 
+// sendTries: a word that is lost for want of memory at one moment would be taken for a death.
+const sendTries = 16
+
 // send never blocks: a peer that has let its queue fill up counts as stopped.
 func (c control) send(m message, fds ...int) error {
-	b, err := json.Marshal(m)
-	if err != nil {
-		return fmt.Errorf("encode %s: %w", m.Type, err)
-	}
+	said := encode(&m)
+	var err error
 	var rights []byte
 	if len(fds) > 0 {
 		rights = unix.UnixRights(fds...)
 	}
-	for {
-		err = unix.Sendmsg(c.fd, b, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
-		if !errors.Is(err, unix.EINTR) {
+	for range sendTries {
+		err = unix.Sendmsg(c.fd, said, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.ENOBUFS) {
 			break
 		}
 	}
@@ -112,6 +155,11 @@ func (c control) receive(flags int) (message, error) {
 	var m message
 	oob := make([]byte, unix.CmsgSpace(4*4))
 	n, oobn, err := recvmsg(c.fd, c.buf, oob, flags)
+	if err == nil && n == 0 {
+		// The kernel looks for a message and then for the end; what comes with the end,
+		// between the two, shows to the second look alone.
+		n, oobn, err = recvmsg(c.fd, c.buf, oob, flags)
+	}
 	switch {
 	case errors.Is(err, unix.ECONNRESET):
 		// the other side has gone without reading all, but what it said is still here
@@ -121,7 +169,7 @@ func (c control) receive(flags int) (message, error) {
 	case err != nil:
 		return m, fmt.Errorf("receive: %w", err)
 	}
-	if err := json.Unmarshal(c.buf[:n], &m); err != nil {
+	if err := decode(c.buf[:n], &m); err != nil {
 		return m, fmt.Errorf("decode message: %w", err)
 	}
 	m.fds = received(oob[:oobn])
@@ -151,7 +199,7 @@ func (c control) pending() (all []message, closed bool) {
 	for {
 		m, err := c.receive(unix.MSG_DONTWAIT)
 		switch {
-		case errors.Is(err, unix.EAGAIN):
+		case errors.Is(err, unix.EAGAIN), errors.Is(err, unix.ENOMEM): // no memory for it, and it is still there
 			return all, false
 		case err != nil:
 			return all, true

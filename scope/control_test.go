@@ -5,11 +5,15 @@ package scope
 import (
 	"errors"
 	"os"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/stdio"
 )
 
 func TestControl(t *testing.T) {
@@ -64,8 +68,9 @@ func TestSendNeverBlocks(t *testing.T) {
 
 func TestConfigRoundTrip(t *testing.T) {
 	want := &config{
-		Version: protocolVersion, Name: "ü", Path: []byte("/bin/\xff"), Argv: [][]byte{[]byte("a\xfe"), nil, []byte("c")},
-		Policy: DefaultPolicy(), NoFile: &unix.Rlimit{Cur: 1024, Max: unix.RLIM_INFINITY}, Started: time.Now().UnixNano(), Report: -1,
+		Version: protocolVersion, Name: "ü", Path: "/bin/\xff", Argv: []string{"a\xfe", "", "c"},
+		Place: &placed{ID: "x", Notes: []string{"n"}}, Client: clientFacts{PID: 1, Name: "c", Unit: "u.service"}, StdinFile: stdio.File{Dev: 1 << 63, Ino: 7}, Pgid: 5, Verbose: true,
+		Policy: DefaultPolicy(), Limits: resources.Limits{Files: []resources.Limit{{File: "cpu.max", Value: "150000 100000"}}, BestEffort: true}, NoFile: &unix.Rlimit{Cur: 1024, Max: unix.RLIM_INFINITY}, Started: time.Now().UnixNano(), Report: -1,
 	}
 	fd, err := writeConfig(want)
 	if err != nil {
@@ -75,7 +80,7 @@ func TestConfigRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(got.Path) != string(want.Path) || len(got.Argv) != 3 || string(got.Argv[0]) != "a\xfe" || *got.NoFile != *want.NoFile || got.Policy != want.Policy {
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v came back as %+v", want, got)
 	}
 	want.Version++
@@ -85,4 +90,20 @@ func TestConfigRoundTrip(t *testing.T) {
 	if _, err := readConfig(fd); err == nil {
 		t.Error("a configuration of another version is accepted")
 	}
+}
+
+// Whoever has got hold of a voice may say anything.
+func FuzzMessage(f *testing.F) {
+	status := 7
+	f.Add(encode(&message{Type: sayEnded, Status: &status, Notes: []string{"a", "b"}, Place: &placed{Notes: []string{"n"}}}))
+	f.Add([]byte{0x80})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var m, again message
+		if decode(b, &m) != nil {
+			return
+		}
+		if err := decode(encode(&m), &again); err != nil || !reflect.DeepEqual(m, again) {
+			t.Fatalf("%+v came back as %+v, %v", m, again, err)
+		}
+	})
 }

@@ -7,9 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/proc"
 )
 
 // phase is where a server is on its way to the end.
@@ -29,7 +27,7 @@ const (
 // decides. The supervisor has one, and a launcher that finishes alone.
 type course struct {
 	policy  Policy
-	payload *cgroup.Group
+	payload payload
 	in      *clientSide
 	frozen  func() // see freeze.Stop
 
@@ -37,7 +35,8 @@ type course struct {
 	cause    Cause
 	signal   unix.Signal // for the cause signalled
 	clientUp bool
-	received map[unix.Signal]bool
+	received map[unix.Signal]time.Time // the first time
+	asked    func(pid int) bool        // see freeze.Stop
 	hurry    *freeze.Flag
 	timer    *time.Timer
 	next     time.Time // when the timer runs out, or the grace of the ladder
@@ -47,13 +46,13 @@ type course struct {
 	result   freeze.Result
 }
 
-func newCourse(p Policy, payload *cgroup.Group, in *clientSide) (*course, error) {
+func newCourse(p Policy, payload payload, in *clientSide) (*course, error) {
 	hurry, err := freeze.NewFlag()
 	if err != nil {
 		return nil, err
 	}
 	return &course{
-		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]bool{},
+		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]time.Time{},
 		hurry: hurry, timer: stoppedTimer(), ladder: make(chan freeze.Result, 1),
 	}, nil
 }
@@ -103,20 +102,20 @@ func (c *course) clientDied() {
 	if c.policy.OnClientDeath == IgnoreClientDeath || c.phase >= stopping {
 		return
 	}
-	if c.phase != running || c.in.hungUp() {
+	if c.phase != running || c.in.hungUp() || c.in.sure {
 		c.because(clientDied)
 		c.stop(unix.SIGTERM)
 		return
 	}
 	c.phase = doubting
-	c.cpu = cpuUsage(c.payload)
+	c.cpu = c.payload.CPU()
 	c.after(idleWindow)
 }
 
 // doubt ends a server without a client when it has done nothing for a window.
 func (c *course) doubt() {
 	before := c.cpu
-	c.cpu = cpuUsage(c.payload)
+	c.cpu = c.payload.CPU()
 	if c.cpu-before >= idleCPU {
 		c.after(idleWindow)
 		return
@@ -125,18 +124,22 @@ func (c *course) doubt() {
 	c.stop(unix.SIGTERM)
 }
 
-// signalled: the client, or a person, has sent sig to end the server.
-func (c *course) signalled(sig unix.Signal) {
-	again := c.received[sig]
-	c.received[sig] = true
+// signalled: the client, or a person, has sent sig to end the server. asked tells who has
+// got it already; nil for nobody.
+func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
+	first, again := c.received[sig]
+	if !again {
+		c.received[sig] = time.Now()
+	}
 	switch {
 	case c.phase < stopping:
 		if c.cause == "" {
 			c.signal = sig
 		}
 		c.because(signalled)
+		c.asked = asked
 		c.stop(sig)
-	case again:
+	case again && time.Since(first) >= repeatAfter:
 		c.hurry.Raise()
 	}
 }
@@ -155,11 +158,21 @@ func (c *course) end(why Cause) {
 	}
 }
 
+// shorten gives the ladder another grace than the policy. One that runs already can only be
+// ended.
+func (c *course) shorten(grace time.Duration) {
+	if c.phase < stopping {
+		c.policy.TermGrace = grace
+	} else if grace == 0 {
+		c.hurry.Raise()
+	}
+}
+
 // kill skips what is left of the ladder but the kill: its grace is over.
 func (c *course) kill() {
 	c.hurry.Raise()
 	if c.phase < stopping {
-		c.climb(freeze.Stop{Group: c.payload, Frozen: c.frozen})
+		c.climb(freeze.Stop{Target: c.payload, Frozen: c.frozen})
 		c.phase = stopping
 	}
 }
@@ -171,7 +184,7 @@ func (c *course) yield() {
 	}
 	c.timer.Stop()
 	c.phase = yielded
-	c.climb(freeze.Stop{Group: c.payload, Grace: freeze.Forever, Hurry: c.hurry})
+	c.climb(freeze.Stop{Target: c.payload, Grace: freeze.Forever, Hurry: c.hurry})
 }
 
 // elapsed: the timer of the present phase has run out.
@@ -214,7 +227,7 @@ func (c *course) stop(ask unix.Signal) {
 	c.timer.Stop()
 	c.phase = stopping
 	c.next = time.Now().Add(max(c.policy.TermGrace, 0))
-	c.climb(freeze.Stop{Group: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry, Frozen: c.frozen})
+	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Asked: c.asked, Grace: c.policy.TermGrace, Hurry: c.hurry, Frozen: c.frozen})
 }
 
 func (c *course) climb(s freeze.Stop) {
@@ -227,15 +240,4 @@ func (c *course) climb(s freeze.Stop) {
 // climbed takes the ladder's outcome.
 func (c *course) climbed(r freeze.Result) {
 	c.phase, c.result = stopped, r
-}
-
-// cpuUsage is what the group's processes have used so far; 0 where that can't be
-// read, which makes an unreadable group look idle.
-func cpuUsage(g *cgroup.Group) time.Duration {
-	b, err := g.Read("cpu.stat")
-	if err != nil {
-		return 0
-	}
-	usec, _ := proc.Keyed(b, "usage_usec")
-	return time.Duration(usec) * time.Microsecond
 }

@@ -3,7 +3,6 @@
 package scope
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path"
@@ -15,9 +14,13 @@ import (
 	"github.com/mcpscope/mcpscope/name"
 )
 
+// DefaultSlice is where the groups are, unless a user wants another.
+const DefaultSlice = "mcp.slice"
+
 // Names in the cgroup tree.
 const (
-	sliceName      = "mcp.slice"
+	sliceName      = DefaultSlice
+	sliceSuffix    = ".slice"
 	groupPrefix    = "mcp-"
 	scopeSuffix    = ".scope"
 	supervisorName = "supervisor"
@@ -33,18 +36,24 @@ const (
 	attrLauncher = "user.mcpscope.launcher"
 	attrSweeper  = "user.mcpscope.sweeper" // who ends it as an orphan
 	attrClient   = "user.mcpscope.client"
+	attrUnit     = "user.mcpscope.unit" // the client's
 	attrStart    = "user.mcpscope.start"
 	attrPolicy   = "user.mcpscope.policy"
+	attrStop     = "user.mcpscope.stop"   // the term grace of a stop that was asked for
+	attrEnding   = "user.mcpscope.ending" // why it is being ended
+	attrNotes    = "user.mcpscope.notes"  // a line each
+	attrLimits   = "user.mcpscope.limits" // the files that were set
 )
 
 // attrSwept marks the directory of the groups with the time of the last sweep.
 const attrSwept = "user.mcpscope.swept"
 
-// group is the cgroup of one server, and the two leaves below it. Lock and attributes
+// controlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
 // are on payload, which is ours to make wherever the directory above comes from.
-type group struct {
+type controlGroup struct {
 	id         string
 	dir        string
+	patient    bool // see outlives
 	managed    bool // a scope: systemd removes it when it is empty
 	parent     *cgroup.Group
 	top        *cgroup.Group
@@ -57,10 +66,10 @@ type group struct {
 const makeTries = 16
 
 // makeGroup makes, locks and arms a group below parent.
-func makeGroup(parent *cgroup.Group, facts *config) (*group, error) {
+func makeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 	var err error
 	for range makeTries {
-		var g *group
+		var g *controlGroup
 		if g, err = tryMakeGroup(parent, facts); err == nil {
 			return g, nil
 		}
@@ -72,12 +81,12 @@ func makeGroup(parent *cgroup.Group, facts *config) (*group, error) {
 	return nil, err
 }
 
-func tryMakeGroup(parent *cgroup.Group, facts *config) (*group, error) {
+func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 	id, err := newID()
 	if err != nil {
 		return nil, err
 	}
-	g := &group{id: id, dir: directoryName(facts.Name, id), parent: parent}
+	g := &controlGroup{id: id, dir: directoryName(facts.Name, id), parent: parent}
 	if g.top, err = parent.Mkdir(g.dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -89,7 +98,7 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*group, error) {
 	return g, nil
 }
 
-func (g *group) arm(facts *config) error {
+func (g *controlGroup) arm(facts *config) error {
 	var err error
 	if g.supervisor, err = g.top.Mkdir(supervisorName, 0o700); err != nil {
 		return err
@@ -107,22 +116,14 @@ func (g *group) arm(facts *config) error {
 }
 
 // describe writes the attributes, the one that counts last.
-func (g *group) describe(facts *config) error {
+func (g *controlGroup) describe(facts *config) error {
 	self, err := identify(unix.Getpid())
 	if err != nil {
 		return err
 	}
-	policy, err := json.Marshal(facts.Policy)
-	if err != nil {
-		return fmt.Errorf("encode policy: %w", err)
-	}
-	client, err := json.Marshal(facts.Client)
-	if err != nil {
-		return fmt.Errorf("encode client: %w", err)
-	}
 	for _, a := range [][2]string{
-		{attrName, facts.Name}, {attrLauncher, self.String()}, {attrClient, string(client)},
-		{attrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {attrPolicy, string(policy)},
+		{attrName, facts.Name}, {attrLauncher, self.String()}, {attrClient, facts.Client.String()},
+		{attrUnit, facts.Client.Unit}, {attrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {attrPolicy, facts.Policy.String()},
 		{attrArmed, fmt.Sprint(protocolVersion)},
 	} {
 		if err := g.payload.SetAttr(a[0], a[1]); err != nil {
@@ -134,8 +135,8 @@ func (g *group) describe(facts *config) error {
 
 // adoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
-func adoptGroup(payload int, at *placed) (*group, error) {
-	g := &group{id: at.ID, dir: at.Dir, managed: at.Managed}
+func adoptGroup(payload int, at *placed) (*controlGroup, error) {
+	g := &controlGroup{id: at.ID, dir: at.Dir, managed: at.Managed}
 	var err error
 	if g.payload, err = cgroup.FromFD(payload, path.Join(g.dir, payloadName)); err != nil {
 		return nil, err
@@ -154,7 +155,7 @@ func adoptGroup(payload int, at *placed) (*group, error) {
 
 // remove removes the group's directories; they must be empty. payload goes first: if it
 // has a member the rest stays, so that a sweeper knows what it has before it.
-func (g *group) remove() error {
+func (g *controlGroup) remove() error {
 	if g.managed {
 		return nil // systemd does, as soon as nobody is in it
 	}
@@ -164,7 +165,7 @@ func (g *group) remove() error {
 	return g.parent.Remove(g.dir)
 }
 
-func (g *group) close() {
+func (g *controlGroup) close() {
 	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {
 		if c != nil {
 			_ = c.Close() // a directory
@@ -172,28 +173,36 @@ func (g *group) close() {
 	}
 }
 
+// number reads a file with one number; nil where there is none.
+func (g *controlGroup) number(file string) *uint64 {
+	n, ok := g.payload.Number(file)
+	if !ok {
+		return nil
+	}
+	return &n
+}
+
 // frozen tells whether the group is frozen, by itself or from above.
 func frozen(g *cgroup.Group) bool {
-	events, err := g.Events()
-	if err != nil {
-		return false
-	}
-	defer events.Close()
-	st, err := events.State()
+	st, err := g.State()
 	return err == nil && st.Frozen
 }
 
 func directoryName(server, id string) string { return groupPrefix + name.Dir(server) + "-" + id }
 
-// newID returns 40 random bits as eight letters and digits that are easy to type.
+const (
+	idLetters = "abcdefghjkmnpqrstuvwxyz023456789" // easy to type
+	idLength  = 8
+)
+
+// newID returns 40 random bits.
 func newID() (string, error) {
-	const alphabet = "abcdefghjkmnpqrstuvwxyz023456789"
-	var b [8]byte
+	var b [idLength]byte
 	if _, err := unix.Getrandom(b[:], 0); err != nil {
 		return "", fmt.Errorf("get random bytes: %w", err)
 	}
 	for i := range b {
-		b[i] = alphabet[int(b[i])%len(alphabet)]
+		b[i] = idLetters[int(b[i])%len(idLetters)]
 	}
 	return string(b[:]), nil
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-func newGroup(t *testing.T, parent *cgroup.Group, name string) *group {
+func newGroup(t *testing.T, parent *cgroup.Group, name string) *controlGroup {
 	t.Helper()
 	g, err := makeGroup(parent, &config{Name: name, Policy: DefaultPolicy()})
 	if err != nil {
@@ -61,7 +61,7 @@ func TestOrphanRule(t *testing.T) {
 	}
 	defer halfMade.Close()
 	for dir, want := range map[string]bool{
-		live.dir: false, orphan.dir: true, unarmed.dir: false, directoryName("half", "made0000"): false, "mcp-gone-12345678": false,
+		live.dir: false, orphan.dir: true, unarmed.dir: false, directoryName("half", "made0000"): false, "mcp-gone-02345678": false,
 	} {
 		g, err := findOrphan(parent, dir)
 		if err != nil || (g != nil) != want {
@@ -71,7 +71,7 @@ func TestOrphanRule(t *testing.T) {
 			g.close()
 		}
 	}
-	swept, err := sweep(parent, "")
+	swept, err := sweep(parent, "", SweepFilter{})
 	if err != nil || len(swept) != 1 || swept[0].Name != "orphan" || swept[0].ID != orphan.id {
 		t.Fatalf("swept %+v (%v)", swept, err)
 	}
@@ -98,7 +98,7 @@ func TestSweepersDoNotMeet(t *testing.T) {
 }
 
 // member starts a process that is born in the group's payload, until the test ends.
-func member(t *testing.T, g *group) {
+func member(t *testing.T, g *controlGroup) {
 	t.Helper()
 	cmd := exec.Command("sleep", "100")
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.payload.FD()}
@@ -113,9 +113,9 @@ func member(t *testing.T, g *group) {
 
 // What a member does to its own group does not hide it from a sweep.
 func TestSweepOfSpoiledGroups(t *testing.T) {
-	for name, spoil := range map[string]func(*group) error{
-		"no supervisor/": func(g *group) error { return g.top.Remove(supervisorName) },
-		"disarmed":       func(g *group) error { return unix.Fremovexattr(g.payload.FD(), attrArmed) },
+	for name, spoil := range map[string]func(*controlGroup) error{
+		"no supervisor/": func(g *controlGroup) error { return g.top.Remove(supervisorName) },
+		"disarmed":       func(g *controlGroup) error { return unix.Fremovexattr(g.payload.FD(), attrArmed) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := testDirectory(t)
@@ -125,7 +125,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.close()
-			swept, err := sweep(parent, "")
+			swept, err := sweep(parent, "", SweepFilter{})
 			if left, _ := parent.Children(); err != nil || len(swept) != 1 || len(left) > 0 {
 				t.Errorf("swept %+v (%v), left %q", swept, err, left)
 			}
@@ -159,5 +159,43 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	}
 	if left, _ := g.top.Children(); len(left) != 2 {
 		t.Errorf("left of it: %q", left)
+	}
+}
+
+// A sweeper that dies before it has ended an orphan must not make another believe that it
+// is cared for.
+func TestSweepOutlivesAnotherSweeper(t *testing.T) {
+	parent := testDirectory(t)
+	g := newGroup(t, parent, "held") // locked, as by the other sweeper
+	member(t, g)
+	other := exec.Command("sleep", "100")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := identify(other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := identity{PID: id.PID, Start: id.Start + 1, Namespace: id.Namespace}
+	if err := errors.Join(g.payload.SetAttr(attrLauncher, gone.String()), g.payload.SetAttr(attrSweeper, id.String())); err != nil {
+		t.Fatal(err)
+	}
+	if impatient, err := findOrphan(parent, g.dir); impatient != nil || err != nil {
+		t.Fatalf("a start's sweep took it: %v", err)
+	}
+	found := make(chan *controlGroup)
+	go func() {
+		orphan, _ := findOrphanWith(parent, g.dir, true) // nil is what the test looks for
+		found <- orphan
+	}()
+	g.close() // the other sweeper's lock ends with it
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	orphan := <-found
+	if orphan == nil {
+		t.Fatal("it was left to a sweeper that is dead")
+	}
+	if _, err := orphan.end(0, nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,25 +4,27 @@ package scope
 
 import (
 	"os"
-	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
 // bringHome ends what left the group: processes that moved themselves to another
 // cgroup. Each comes home to us, the subreaper, when its parent dies, so it goes on
 // until we have no child. A nested supervisor comes home as well; it is asked to
-// stop and given the time to, with its own group.
+// stop and given the time to, with its own group. A member that the ladder could not
+// end is not waited for.
 func (s *supervisor) bringHome() {
 	h := homecoming{s: s, nested: map[int]string{}, patience: time.Now().Add(nestedWithin + max(s.config.Policy.TermGrace, 0))}
 	giveUp := time.Now().Add(2*nestedWithin + max(s.config.Policy.TermGrace, 0))
 	for {
 		s.reap()
-		if childless() {
+		if childless() || h.stuckAlone() {
 			return
 		}
 		if time.Now().After(giveUp) {
@@ -49,6 +51,26 @@ func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
+// stuckAlone tells whether all children are members in uninterruptible sleep.
+func (h *homecoming) stuckAlone() bool {
+	if len(h.s.course.result.Stuck) == 0 {
+		return false
+	}
+	children, err := proc.Children(os.Getpid())
+	return err == nil && len(h.others(children)) == 0
+}
+
+// others leaves out the members that the ladder could not end.
+func (h *homecoming) others(children []int) []int {
+	if len(h.s.course.result.Stuck) == 0 {
+		return children
+	}
+	members, _ := h.s.group.members().Members() // who is not known as one is waited for
+	return slices.DeleteFunc(children, func(pid int) bool {
+		return slices.Contains(members, pid) && slices.ContainsFunc(h.s.course.result.Stuck, func(m freeze.Stuck) bool { return m.PID == pid })
+	})
+}
+
 // homecoming is one bringHome.
 type homecoming struct {
 	s        *supervisor
@@ -68,7 +90,7 @@ func (h *homecoming) end() (fresh bool) {
 	if h.killed == nil {
 		h.killed = map[int]bool{}
 	}
-	for _, pid := range children {
+	for _, pid := range h.others(children) {
 		if h.killed[pid] || h.nested[pid] != "" {
 			continue
 		}
@@ -84,7 +106,7 @@ func (h *homecoming) end() (fresh bool) {
 }
 
 func (h *homecoming) endOne(pid, pidfd int) {
-	dir := h.s.nestedGroup(pid)
+	dir := h.s.group.nested(pid)
 	if dir != "" {
 		h.nested[pid] = dir
 	}
@@ -97,7 +119,7 @@ func (h *homecoming) endOne(pid, pidfd int) {
 		return
 	}
 	h.killed[pid] = true
-	if !ended(pidfd) {
+	if !poll.Ended(pidfd) {
 		h.s.killed = append(h.s.killed, h.s.observe(pid))
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // gone is as good
 	}
@@ -113,9 +135,7 @@ func (h *homecoming) loseNested() {
 		}
 		delete(h.nested, pid)
 		h.killed[pid] = true
-		if dir != leavingName {
-			_, _ = sweepOne(h.s.group.parent, dir, sweepNow)
-		}
+		h.s.group.endNested(dir)
 	}
 }
 
@@ -125,35 +145,9 @@ func (h *homecoming) lost() {
 	if err != nil {
 		h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
 	}
-	for _, pid := range children {
+	for _, pid := range h.others(children) {
 		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
 			h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{PID: pid, Name: st.Comm, Wchan: proc.Wchan(pid)})
 		}
 	}
-}
-
-// nestedGroup returns the directory of the group that pid supervises or, when it is
-// about to be removed, leavingName; "" if it is no supervisor beside us.
-func (s *supervisor) nestedGroup(pid int) string {
-	where, _, err := proc.ReadCgroup(pid)
-	if err != nil {
-		return ""
-	}
-	own, _, err := proc.ReadCgroup(0)
-	group := path.Dir(where)
-	if err == nil && where == path.Join(path.Dir(path.Dir(own)), leavingName) {
-		return leavingName
-	}
-	if err != nil || path.Base(where) != supervisorName || path.Dir(group) != path.Dir(path.Dir(own)) || group == path.Dir(own) {
-		return ""
-	}
-	payload, err := s.group.parent.Child(path.Join(path.Base(group), payloadName))
-	if err != nil {
-		return ""
-	}
-	defer payload.Close()
-	if _, armed, _ := payload.Attr(attrArmed); !armed {
-		return ""
-	}
-	return path.Base(group)
 }

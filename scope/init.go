@@ -3,7 +3,10 @@
 package scope
 
 import (
+	"fmt"
 	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/proc"
 )
@@ -24,6 +27,14 @@ func initReaps() bool {
 	}
 	st, err := proc.ReadStat(1)
 	return err == nil && knownInits[st.Comm]
+}
+
+// becomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
+func becomeSubreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	return nil
 }
 
 // knownInits are the names of programs made to be PID 1 of a container.

@@ -6,13 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/spawn"
+	"github.com/mcpscope/mcpscope/tree"
 )
 
 // Server is one command to be run in a group of its own.
@@ -22,13 +24,26 @@ type Server struct {
 	Argv    []string // as the client gave it
 	Env     []string // the client's, without our own variables
 	Policy  Policy
+	Limits  resources.Limits
 	Backend Backend
+	// Require refuses the backend tree, which is weaker than all others.
+	Require bool
+	// Replace retires older servers of this name and client process.
+	Replace bool
+	// Slice is where systemd is to put the scope.
+	Slice string
+	// Notes are the caller's own, for the report.
+	Notes []string
 	// Report is a descriptor for the report, or -1.
 	Report int
 	// Verbose asks for notes on who had to be killed.
 	Verbose bool
+	// Stderr is where the server's goes.
+	Stderr Stderr
 	// Executable is mcpscope itself, for the supervisor.
 	Executable string
+	// Client is the pid of the client where it is not our parent; otherwise 0.
+	Client int
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and nobody else keeps them.
 	Foreign []int
@@ -50,8 +65,12 @@ type Outcome struct {
 type launcher struct {
 	server     *Server
 	config     *config
-	group      *group
+	child      *Child // nil unless the client has started the main process
+	group      launched
 	backend    Backend
+	notes      []string // on it
+	here       location
+	places     []place // that were thought of
 	control    control
 	client     *clientSide
 	loop       *poller
@@ -61,6 +80,7 @@ type launcher struct {
 	chld       chan os.Signal
 
 	terminal  bool
+	sentinel  *sentinel // on a terminal, as a rule
 	subreaper bool      // PID 1 does not reap: see initReaps
 	waiting   []message // sent, and not yet answered
 	answer    *time.Timer
@@ -74,7 +94,13 @@ type launcher struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was ended.
 func (s *Server) Run() (Outcome, error) {
-	go reserveThreads() // there is time until the server runs
+	tree.ClearMark() // a server in a server has its own group and supervisor
+	if err := enoughTasks(); err != nil {
+		return Outcome{}, err
+	}
+	if err := readyTimers(); err != nil {
+		return Outcome{}, err
+	}
 	l, err := s.prepare()
 	if err != nil {
 		return Outcome{}, err
@@ -104,22 +130,21 @@ func (s *Server) prepare() (*launcher, error) {
 }
 
 func (s *Server) config() *config {
-	c := &config{
-		Version: protocolVersion, Name: s.Name, Path: []byte(s.Path),
-		Policy: s.Policy, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose,
-		Client: describeClient(),
+	return &config{
+		Version: protocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
+		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Replace: s.Replace, Stderr: s.Stderr,
+		Client: describeClient(s.Client), Main: -1, Held: -1, Launcher: -1,
 	}
-	for _, a := range s.Argv {
-		c.Argv = append(c.Argv, []byte(a))
-	}
-	return c
 }
 
 // start starts the supervisor, which starts the server.
 func (l *launcher) start() error {
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = newSignals()
-	notify(l.signals, ending...)
+	notify(l.signals, slices.Concat(ending, early)...)
+	if err := l.postSentinel(); err != nil {
+		return err
+	}
 	theirs, err := l.connect()
 	if err != nil {
 		return err
@@ -128,52 +153,31 @@ func (l *launcher) start() error {
 	if err := l.settle(); err != nil {
 		return err
 	}
-	// while the supervisor starts, so that none is lost once the server runs
+	go reserveThreads() // there is time until the server runs
+	return nil
+}
+
+// catchAll is for between the supervisor and the server: what the client ignores the
+// supervisor has by then, and nothing is lost once the server runs. It takes no longer than
+// the supervisor does to start.
+func (l *launcher) catchAll() {
 	notify(l.signals, forwarded()...)
-	return nil
-}
-
-// settle tries the places in turn, the best first. Where a group can be made before
-// there is a supervisor, that is born in it.
-func (l *launcher) settle() error {
-	places, errs := placesFor(l.server.Backend)
-	for _, p := range places {
-		err := l.settleAt(p)
-		if err == nil {
-			return nil
-		}
-		if errors.Is(err, errSpawn) {
-			return err // no other place would help
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", p.backend(), err))
+	if l.sentinel != nil {
+		notify(l.signals, jobControl...)
 	}
-	return noPlace(errs)
 }
 
-// errSpawn marks that the supervisor could not be started.
-var errSpawn = errors.New("start the supervisor")
-
-func (l *launcher) settleAt(p place) error {
+// postSentinel does without one where none can be had: then what a terminal may have sent
+// counts as sent by it.
+func (l *launcher) postSentinel() error {
+	if !l.terminal {
+		return nil
+	}
 	var err error
-	if l.supervisor == 0 && p.needsProcess() {
-		if err = l.spawn(nil); err != nil {
-			return err
-		}
+	if l.sentinel, err = startSentinel(); err != nil {
+		return nil
 	}
-	if l.group, err = p.group(l.config, l.supervisor); err != nil {
-		return err
-	}
-	l.backend = p.backend()
-	at := &placed{ID: l.group.id, Dir: l.group.dir, Backend: l.backend, Managed: l.group.managed, Enter: l.supervisor != 0}
-	if l.supervisor == 0 {
-		if err = l.spawn(l.group.supervisor); err != nil {
-			return err
-		}
-	}
-	if err := l.control.send(message{Type: sayPlace, Place: at}, l.group.payload.FD()); err != nil {
-		return fmt.Errorf("%w: %w", errSpawn, err)
-	}
-	return nil
+	return l.loop.add(l.sentinel.fd, tokenSentinel)
 }
 
 func (l *launcher) connect() (theirs control, err error) {
@@ -183,8 +187,10 @@ func (l *launcher) connect() (theirs control, err error) {
 	c := l.config
 	c.Control = theirs.fd
 	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
-	if c.Launcher, err = unix.PidfdOpen(unix.Getpid(), 0); err != nil {
-		return theirs, fmt.Errorf("open pidfd: %w", err)
+	if l.child == nil { // otherwise the supervisor outlives us
+		if c.Launcher, err = unix.PidfdOpen(unix.Getpid(), 0); err != nil {
+			return theirs, fmt.Errorf("open pidfd: %w", err)
+		}
 	}
 	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
 	if l.terminal {
@@ -197,8 +203,8 @@ func (l *launcher) connect() (theirs control, err error) {
 func (l *launcher) spawn(group *cgroup.Group) error {
 	if l.subreaper = !initReaps(); l.subreaper {
 		// Detached all the same, it comes back to us as its nearest subreaper.
-		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("become a subreaper: %w", err)
+		if err := becomeSubreaper(); err != nil {
+			return err
 		}
 	}
 	memory, err := writeConfig(l.config)
@@ -208,14 +214,17 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 	defer unix.Close(memory)
 	cmd := spawn.Cmd{
 		Path: l.server.Executable,
-		Argv: []string{"mcpscope", "supervise", fmt.Sprint(memory), l.server.Name},
+		Argv: superviseArgs(memory, l.server.Name),
 		Env:  l.server.Env, Group: group, Detach: true,
 		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile,
 	}
 	if l.supervisor, err = cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", errSpawn, err)
 	}
-	l.letGo()
+	if l.child == nil {
+		l.letGo()
+		l.catchAll()
+	}
 	return nil
 }
 
@@ -232,52 +241,22 @@ func (l *launcher) letGo() {
 
 // started: the server runs.
 func (l *launcher) started(fds []int) error {
-	if len(fds) != 2 {
+	if len(fds) < 2 {
 		return errors.New("start the supervisor: it passed no pidfds")
 	}
 	l.pidfd, l.client.main = fds[0], fds[1]
+	guard := -1
+	if len(fds) > 2 {
+		guard = fds[2]
+	}
+	if err := l.group.started(l.pidfd, guard); err != nil {
+		return err
+	}
+	if err := l.loop.add(guard, tokenGuard); err != nil {
+		return err
+	}
 	if err := l.loop.add(l.pidfd, tokenPeer); err != nil {
 		return err
 	}
 	return l.loop.add(l.client.main, tokenMain)
-}
-
-// failure turns a failed start into the error that it was in the supervisor.
-func (m message) failure(path string) error {
-	if spawn.Step(m.Step) == spawn.StepExec {
-		return &CommandError{path, unix.Errno(m.Errno)}
-	}
-	if m.Errno != 0 {
-		return fmt.Errorf("%s: %w", m.Text, unix.Errno(m.Errno))
-	}
-	return errors.New(m.Text)
-}
-
-// abandon undoes a start that failed.
-func (l *launcher) abandon() {
-	l.control.close() // the supervisor, if there is one, ends at this
-	if l.group == nil {
-		return
-	}
-	_, _ = freeze.Stop{Group: l.group.payload}.Run()
-	l.removeGroup()
-}
-
-// awaitRemoval waits until the supervisor has gone, and with it who removes the group:
-// both hold the other end of the control socket.
-func (l *launcher) awaitRemoval() {
-	gone := awaitEnd(l.control.fd, 0, supervisorGoneWithin) // POLLHUP needs no asking
-	if l.subreaper {
-		reapAll(func(int, unix.WaitStatus) {}) // nobody else does
-	}
-	if !gone {
-		_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin) // its payload is gone
-	}
-	_ = l.group.remove() // it is gone, as a rule; a sweeper removes what can't be removed now
-}
-
-// removeGroup removes a group whose supervisor is dead or was never there.
-func (l *launcher) removeGroup() {
-	_, _ = freeze.Kill(l.group.supervisor, supervisorGoneWithin)
-	_ = l.group.remove() // a sweeper removes what can't be removed now
 }

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	busWithin   = time.Second     // for a manager to answer at all
-	scopeWithin = 2 * time.Second // for a scope
+	busWithin   = time.Second      // for a manager to answer at all, where there is a next backend
+	soleWithin  = 5 * time.Second  // the same where there is none, and a busy machine's manager is waited for
+	scopeWithin = 10 * time.Second // for a scope
 	scopeTries  = 3
 )
 
@@ -28,7 +29,9 @@ const (
 type manager struct {
 	kind   systemd.Kind
 	root   *cgroup.Group
-	client string // the client's unit, if it is of the same manager
+	slice  string
+	client string        // the client's unit, if it is of the same manager
+	within time.Duration // for the manager to answer at all
 }
 
 // managerPlace finds out by one stat(2) whether there is such a manager.
@@ -36,7 +39,13 @@ func (at location) managerPlace(kind systemd.Kind) (place, error) {
 	if err := systemd.Present(kind, os.Getuid()); err != nil {
 		return nil, err
 	}
-	m := manager{kind: kind, root: at.root}
+	if there, _, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
+		return nil, fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
+	}
+	m := manager{kind: kind, root: at.root, slice: at.slice, within: busWithin}
+	if at.sole {
+		m.within = soleWithin
+	}
 	if unit, of, ok := systemd.UnitOf(at.path, os.Getuid()); ok && of == kind {
 		m.client = unit
 	}
@@ -55,15 +64,15 @@ func (m manager) needsProcess() bool { return true }
 // group starts the scope. It is bound to the client's unit, unless that is being
 // stopped: then a server that is started all the same must neither cancel the stop nor
 // wait for it.
-func (m manager) group(facts *config, supervisor int) (*group, error) {
-	conn, err := systemd.Dial(m.kind, busWithin)
+func (m manager) group(facts *config, pids ...int) (launched, error) {
+	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	bound := m.client
 	for try := 1; ; try++ {
-		g, err := m.try(conn, facts, supervisor, bound)
+		g, err := m.try(conn, facts, pids, bound)
 		switch {
 		case err == nil:
 			return g, nil
@@ -81,20 +90,23 @@ func (m manager) group(facts *config, supervisor int) (*group, error) {
 // (systemd #36781).
 var errNotInside = errors.New("the supervisor is not in the scope")
 
-func (m manager) try(conn *systemd.Manager, facts *config, supervisor int, bound string) (*group, error) {
+func (m manager) try(conn *systemd.Manager, facts *config, pids []int, bound string) (*controlGroup, error) {
 	id, err := newID()
 	if err != nil {
 		return nil, err
 	}
-	g := &group{id: id, dir: directoryName(facts.Name, id) + scopeSuffix, managed: true}
+	g := &controlGroup{id: id, dir: directoryName(facts.Name, id) + scopeSuffix, managed: true}
 	err = conn.Start(systemd.Scope{
-		Name: g.dir, Slice: sliceName, Description: "MCP server " + facts.Name, PID: supervisor,
+		Name: g.dir, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
 		TimeoutStop: stopTimeout(facts.Policy.TermGrace), KillSignal: int(unix.SIGWINCH), Client: bound,
 	}, scopeWithin)
 	if err != nil {
 		return nil, err
 	}
-	where, _, err := proc.ReadCgroup(supervisor)
+	where, _, err := proc.ReadCgroup(pids[0])
+	if errors.Is(err, proc.ErrGone) {
+		return nil, errUnheard // which says nothing about the manager
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -118,11 +130,31 @@ func stopTimeout(grace time.Duration) time.Duration {
 	return grace + time.Second
 }
 
-// scopes opens the slice of a manager's scopes, for whoever looks for orphans.
-func (at location) scopes(kind systemd.Kind, uid int) (*cgroup.Group, error) {
-	dir := sliceName
-	if kind == systemd.User {
-		dir = fmt.Sprintf("user.slice/user-%d.slice/user@%d.service/%s", uid, uid, sliceName)
+// CheckSlice accepts the name of a slice (systemd.slice(5)).
+func CheckSlice(s string) error {
+	bare, ok := strings.CutSuffix(s, sliceSuffix)
+	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(unitLetters, r) }) ||
+		bare != "-" && (strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")) {
+		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
 	}
-	return at.root.Child(dir)
+	return nil
+}
+
+const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
+
+// shelter is a scope without a server in it, which the client's unit is stopped before.
+func (m manager) shelter() error {
+	conn, err := systemd.Dial(m.kind, m.within)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	id, err := newID()
+	if err != nil {
+		return err
+	}
+	return conn.Start(systemd.Scope{
+		Name: "mcpscope-gateway-" + id + scopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
+		TimeoutStop: stopTimeout(0), KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+	}, scopeWithin)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/systemd"
 )
 
@@ -30,10 +32,13 @@ const (
 	Delegated Backend = "delegated"
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
+	// Tree needs no cgroup: what descends from the supervisor is the group. It is the
+	// weakest; docs/containment.md says what can get away from it.
+	Tree Backend = "tree"
 )
 
 // Backends lists what --backend accepts, after auto the best first.
-var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup}
+var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup, Tree}
 
 // ParseBackend accepts the names of Backends.
 func ParseBackend(s string) (Backend, error) {
@@ -52,22 +57,23 @@ type place interface {
 	backend() Backend
 	// needsProcess tells whether the supervisor has to be there before its group.
 	needsProcess() bool
-	// group makes, locks and arms a group. supervisor is a pid for a place that needs
-	// one.
-	group(facts *config, supervisor int) (*group, error)
+	// group makes, locks and arms a group. pids are for a place that needs processes: the
+	// supervisor, and what is to be in the group with it.
+	group(facts *config, pids ...int) (launched, error)
+	// shelter moves the calling process to where nothing reaches it that ends its client.
+	shelter() error
 }
 
-// placesFor returns the places that b means, the best first, and why others that it
-// means are none.
-func placesFor(b Backend) (places []place, errs []error) {
-	here, err := ownCgroup()
-	if err != nil {
-		return nil, []error{fmt.Errorf("find our cgroup: %w", err)}
+// placesFor returns the places that the server may be in, the best first, and why others
+// are none.
+func (s *Server) placesFor() (here location, places []place, errs []error) {
+	candidates := s.candidates()
+	here, err := cgroupOf(s.Client)
+	if err != nil && candidates[0] != Tree { // the only one that needs no cgroup
+		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
+		candidates = slices.DeleteFunc(candidates, func(c Backend) bool { return c != Tree })
 	}
-	candidates := []Backend{b}
-	if b == Auto {
-		candidates = candidatesFor(os.Getuid())
-	}
+	here.slice, here.sole, here.limits = s.Slice, len(candidates) == 1, s.Limits.Files
 	for _, c := range candidates {
 		p, err := here.place(c)
 		if err != nil {
@@ -76,7 +82,7 @@ func placesFor(b Backend) (places []place, errs []error) {
 		}
 		places = append(places, p)
 	}
-	return places, errs
+	return here, places, errs
 }
 
 // noPlace says in one line why no backend works here.
@@ -93,25 +99,46 @@ type NoBackendError struct{ Reasons []error }
 func (e *NoBackendError) Error() string {
 	var parts []string
 	for _, r := range e.Reasons {
-		parts = append(parts, strings.ReplaceAll(r.Error(), "\n", ", "))
+		parts = append(parts, oneLine(r))
 	}
 	return "no backend works here: " + strings.Join(parts, "; ")
 }
 
+// oneLine: joined errors are a line each.
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }
+
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
+
+// candidates lists what is tried.
+func (s *Server) candidates() []Backend {
+	if s.Backend != Auto {
+		return []Backend{s.Backend}
+	}
+	all := candidatesFor(os.Getuid())
+	if s.Require {
+		all = slices.DeleteFunc(all, func(c Backend) bool { return c == Tree })
+	}
+	return all
+}
 
 // candidatesFor lists what auto tries. For root the system manager is the nearer one.
 func candidatesFor(uid int) []Backend {
 	if uid == 0 {
-		return []Backend{SystemdSystem, Delegated, Cgroup}
+		return []Backend{SystemdSystem, Delegated, Cgroup, Tree}
 	}
-	return []Backend{SystemdUser, Delegated, Cgroup}
+	return []Backend{SystemdUser, Delegated, Cgroup, Tree}
 }
 
 // location is where we are in the cgroup hierarchy.
 type location struct {
 	root *cgroup.Group // of the mount
 	path string        // our own, from there
+	// slice is where scopes go.
+	slice string
+	// limits are what a group is to have.
+	limits []resources.Limit
+	// sole: there is one candidate.
+	sole bool
 }
 
 // place checks, as cheaply as it can, whether b can be had.
@@ -123,6 +150,8 @@ func (at location) place(b Backend) (place, error) {
 		return at.managerPlace(systemd.User)
 	case Delegated:
 		return at.delegated()
+	case Tree:
+		return newTreePlace()
 	default:
 		return at.slicePlace()
 	}
@@ -136,8 +165,12 @@ type directory struct {
 
 func (d directory) backend() Backend   { return d.name }
 func (d directory) needsProcess() bool { return false }
-func (d directory) group(facts *config, _ int) (*group, error) {
-	return makeGroup(d.parent, facts)
+func (d directory) group(facts *config, _ ...int) (launched, error) {
+	g, err := makeGroup(d.parent, facts)
+	if err != nil {
+		return nil, err // not g: a nil pointer in an interface is not nil
+	}
+	return g, nil
 }
 
 // slicePlace is the user's directory of the cgroup backend, made where it is missing.
@@ -165,11 +198,33 @@ func (at location) delegated() (place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := ownedBy(here, os.Getuid()); err != nil {
+	if above := at.handingDown(here); above != nil {
 		_ = here.Close() // a directory
+		return directory{Delegated, above}, nil
+	}
+	if err := ownedBy(here, os.Getuid()); err != nil {
+		_ = here.Close() // as above
 		return nil, err
 	}
 	return directory{Delegated, here}, nil
+}
+
+// handingDown is the directory above, if it was delegated to us too and groups in it can have the
+// limits. In our own, which has processes, none can: so a client that wants limits goes to a
+// group below its unit's (DelegateSubgroup=), and has that hand controllers down.
+func (at location) handingDown(here *cgroup.Group) *cgroup.Group {
+	if len(at.limits) == 0 || path.Dir(at.path) == "/" {
+		return nil
+	}
+	above, err := here.Parent()
+	if err != nil {
+		return nil
+	}
+	if ownedBy(above, os.Getuid()) != nil || !resources.HandsDown(above, at.limits) {
+		_ = above.Close() // a directory
+		return nil
+	}
+	return above
 }
 
 // ownedBy: to root every directory is writable, so for root only the mark counts that
@@ -191,8 +246,11 @@ func ownedBy(g *cgroup.Group, uid int) error {
 }
 
 // ownCgroup finds the cgroup2 mount that we are in, and where in it.
-func ownCgroup() (location, error) {
-	own, _, err := proc.ReadCgroup(0)
+func ownCgroup() (location, error) { return cgroupOf(0) }
+
+// cgroupOf is ownCgroup for another process; 0 is ourselves.
+func cgroupOf(pid int) (location, error) {
+	own, _, err := proc.ReadCgroup(pid)
 	if errors.Is(err, proc.ErrNoCgroup2) {
 		return location{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
 	}
@@ -206,17 +264,20 @@ func ownCgroup() (location, error) {
 	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount, e.g. at /sys/fs/cgroup"})
 	for _, m := range mounts {
 		var root *cgroup.Group
-		if root, err = ours(m, own); err == nil {
-			return location{root, own}, nil
+		if root, err = shows(m, own, pid); err == nil {
+			return location{root: root, path: own}, nil
 		}
 	}
 	return location{}, err
 }
 
-// ours opens the root of a mount if we are where /proc/self/cgroup says. With a
+// shows opens the root of a mount if the process is where /proc/PID/cgroup says. With a
 // private cgroup namespace and the host's hierarchy mounted, "/" would name the
 // host's real root, and we would make our groups in somebody else's tree.
-func ours(m proc.Mount, own string) (*cgroup.Group, error) {
+func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
+	if pid == 0 {
+		pid = os.Getpid()
+	}
 	if m.ReadOnly {
 		return nil, fmt.Errorf("use cgroup2 mount %q: %w", m.Target, unix.EROFS)
 	}
@@ -228,7 +289,7 @@ func ours(m proc.Mount, own string) (*cgroup.Group, error) {
 		return nil, err
 	}
 	defer here.Close()
-	member, err := here.Holds(os.Getpid())
+	member, err := here.Holds(pid)
 	if err != nil {
 		return nil, err
 	}

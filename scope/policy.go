@@ -3,7 +3,9 @@
 package scope
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
@@ -18,12 +20,68 @@ type Policy struct {
 	TermGrace time.Duration
 	// OnClientDeath says what the client's death means.
 	OnClientDeath ClientDeath
+	// MaxLifetime runs from the start of the server to its stop; 0 is no limit.
+	MaxLifetime time.Duration
+	// IdleTimeout is how long a server may use no CPU (20 ms) and have nothing unread on
+	// stdin before it is stopped: between once and twice that; 0 is no limit.
+	IdleTimeout time.Duration
 }
 
 // DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
 // and then kill lose patience, at 3 s.
 func DefaultPolicy() Policy {
 	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: StopOnClientDeath}
+}
+
+// String is for people, and for attributes.
+func (p Policy) String() string {
+	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s", graceText(p.EOFGrace), graceText(p.TermGrace), p.OnClientDeath)
+	if p.MaxLifetime > 0 {
+		text += " max-lifetime=" + p.MaxLifetime.String()
+	}
+	if p.IdleTimeout > 0 {
+		text += " idle-timeout=" + p.IdleTimeout.String()
+	}
+	return text
+}
+
+// ParsePolicy reads what String has made. What it does not know it passes over: another
+// version may have written it.
+func ParsePolicy(s string) (Policy, error) {
+	p := DefaultPolicy()
+	var errs []error
+	for _, field := range strings.Fields(s) {
+		key, value, _ := strings.Cut(field, "=")
+		var err error
+		switch key {
+		case "eof-grace":
+			p.EOFGrace, err = ParseGrace(value)
+		case "term-grace":
+			p.TermGrace, err = ParseGrace(value)
+		case "on-client-death":
+			p.OnClientDeath, err = ParseClientDeath(value)
+		case "max-lifetime":
+			p.MaxLifetime, err = ParseLimit(value)
+		case "idle-timeout":
+			p.IdleTimeout, err = ParseLimit(value)
+		}
+		errs = append(errs, err)
+	}
+	return p, errors.Join(errs...)
+}
+
+// ParseLimit reads a duration above zero; "0" and "infinity" are no limit, which is 0.
+func ParseLimit(s string) (time.Duration, error) {
+	d, err := ParseGrace(s)
+	return max(d, 0), err
+}
+
+// graceText is what ParseGrace reads.
+func graceText(d time.Duration) string {
+	if d < 0 {
+		return "infinity"
+	}
+	return d.String()
 }
 
 // ClientDeath is what to do when the client has died.
@@ -42,11 +100,14 @@ const (
 	idleCPU              = 20 * time.Millisecond  // less than this in a window is no work
 	answerWithin         = 100 * time.Millisecond // for the peer, before it counts as stopped
 	answerSlow           = 10                     // times that, for a peer that is not stopped but slow
+	repeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
 	killDue              = time.Second            // between questions to a supervisor that kills
 	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
 	wakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
 	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
 	newbornAge           = 10 * time.Second       // before an unarmed group may be removed
+	forgottenAfter       = 2 * time.Second        // before an empty scope is removed that systemd leaves
+	guardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
 	supervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )
 

@@ -41,6 +41,24 @@ func (p *poller) add(fd int, t token) error {
 	return nil
 }
 
+// addChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
+// its kin): to be readable is nothing special there.
+func (p *poller) addChanges(fd int, t token) error {
+	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, change(t)); err != nil {
+		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
+	}
+	return nil
+}
+
+// changesAgain is again for such a file.
+func (p *poller) changesAgain(fd int, t token) {
+	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, change(t)) // it was added, so it can't fail
+}
+
+func change(t token) *unix.EpollEvent {
+	return &unix.EpollEvent{Events: unix.EPOLLPRI | unix.EPOLLONESHOT, Fd: int32(t)}
+}
+
 // again asks once more for what was reported.
 func (p *poller) again(fd int, t token) {
 	if fd >= 0 {

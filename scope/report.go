@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/journal"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
@@ -32,10 +33,15 @@ type Report struct {
 	ExitSignal      string      `json:"exit_signal,omitempty"`
 	CPUSeconds      *float64    `json:"cpu_seconds,omitempty"`
 	MemoryPeakBytes *uint64     `json:"memory_peak_bytes,omitempty"`
-	Killed          []Killed    `json:"killed,omitempty"`
-	KilledTotal     int         `json:"killed_total"`
-	Stuck           []string    `json:"stuck,omitempty"`
-	Notes           []string    `json:"notes,omitempty"`
+	// Limits are what the payload's files said that were set.
+	Limits      map[string]string   `json:"limits,omitempty"`
+	OutOfMemory *OutOfMemory        `json:"out_of_memory,omitempty"`
+	PIDsRefused *PIDsRefused        `json:"pids_refused,omitempty"`
+	Pressure    map[string]Pressure `json:"pressure,omitempty"`
+	Killed      []Killed            `json:"killed,omitempty"`
+	KilledTotal int                 `json:"killed_total"`
+	Stuck       []string            `json:"stuck,omitempty"`
+	Notes       []string            `json:"notes,omitempty"`
 }
 
 // Killed is a member that did not end when asked. Facts are observed, never
@@ -48,21 +54,29 @@ type Killed struct {
 }
 
 const (
-	inspectMost   = 64                     // members described one by one
+	inspectMost   = 64                     // members described one by one, for a report
+	inspectFew    = lastWordMost           // for the journal alone: it is to cost no end anything
 	inspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
 	reportBound   = time.Second            // for the write of the report
 	commandMost   = 256                    // bytes of a command line
 	lastWordMost  = 16                     // members named to the launcher
 )
 
+// described: somebody wants to know of each member that had to be killed.
+func (s *supervisor) described() bool { return s.config.Report >= 0 || s.config.Verbose }
+
 // inspect describes the members that are about to be killed, while they are frozen.
 func (s *supervisor) inspect() {
-	pids, _ := s.group.payload.Members() // a partial list is better than none
+	pids, _ := s.group.members().Members() // a partial list is better than none
 	s.killedTotal += len(pids)
+	most := inspectFew
+	if s.described() {
+		most = inspectMost
+	}
 	found := make(chan []Killed, 1)
 	go func() {
 		var all []Killed
-		for _, pid := range pids[:min(len(pids), inspectMost)] {
+		for _, pid := range pids[:min(len(pids), most)] {
 			all = append(all, s.observe(pid))
 		}
 		found <- all
@@ -83,7 +97,9 @@ func (s *supervisor) observe(pid int) Killed {
 		return k
 	}
 	k.Name = st.Comm
-	k.Command, _ = proc.Cmdline(pid, commandMost)
+	if s.described() {
+		k.Command, _ = proc.Cmdline(pid, commandMost)
+	}
 	fact := func(is bool, what string) {
 		if is {
 			k.Facts = append(k.Facts, what)
@@ -100,20 +116,11 @@ func (s *supervisor) observe(pid int) Killed {
 		fact(status.SigIgn&term != 0, "SIGTERM ignored")
 		fact(status.SigBlk&term != 0, "SIGTERM blocked")
 	}
-	where, _, err := proc.ReadCgroup(pid)
-	fact(err == nil && where != s.payloadPath(), "other cgroup")
+	fact(s.group.elsewhere(pid), "other cgroup")
 	for _, ns := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
 		fact(otherNamespace(pid, ns), "other "+ns+" namespace")
 	}
 	return k
-}
-
-func (s *supervisor) payloadPath() string {
-	own, _, err := proc.ReadCgroup(0)
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSuffix(own, supervisorName) + payloadName
 }
 
 func otherNamespace(pid int, ns string) bool {
@@ -131,15 +138,19 @@ func (s *supervisor) note(text string) {
 	}
 }
 
+func (k Killed) String() string {
+	text := fmt.Sprintf("process %d (%s)", k.PID, k.Name)
+	if len(k.Facts) > 0 {
+		text += ": " + strings.Join(k.Facts, ", ")
+	}
+	return text
+}
+
 // notesForPeople are the notes, and a few of those who had to be killed.
 func (s *supervisor) notesForPeople() []string {
 	notes := slices.Clone(s.notes)
 	for _, k := range s.killed[:min(len(s.killed), lastWordMost)] {
-		text := fmt.Sprintf("killed process %d (%s)", k.PID, k.Name)
-		if len(k.Facts) > 0 {
-			text += ": " + strings.Join(k.Facts, ", ")
-		}
-		notes = append(notes, text)
+		notes = append(notes, "killed "+k.String())
 	}
 	if total := max(s.killedTotal, len(s.killed)); total > lastWordMost {
 		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
@@ -147,23 +158,30 @@ func (s *supervisor) notesForPeople() []string {
 	return notes
 }
 
-// report writes the line, if one was asked for.
+// report writes the line, if one was asked for, and tells the journal.
 func (s *supervisor) report() {
-	if s.config.Report < 0 {
+	wanted, journaled := s.config.Report >= 0, journal.Exists()
+	if !wanted && !journaled {
 		return
 	}
-	r := s.config.report(s.group.id, s.backend, s.course.cause)
+	r := s.config.report(s.group.ident(), s.backend, s.course.cause)
 	if s.course.cause == signalled {
 		r.Signal = unix.SignalName(s.course.signal)
 	}
 	if s.exited {
 		r.setStatus(s.status)
 	}
-	cpu := cpuUsage(s.group.payload).Seconds()
+	cpu := s.group.members().CPU().Seconds()
 	r.CPUSeconds = &cpu
-	r.MemoryPeakBytes = memoryPeak(s.group)
+	r.MemoryPeakBytes = s.memoryPeak()
+	s.addLimits(r)
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
-	r.write(s.config.Report)
+	if journaled {
+		s.tellEnd(r)
+	}
+	if wanted {
+		r.write(s.config.Report)
+	}
 }
 
 func (c *config) report(id string, b Backend, why Cause) *Report {
@@ -201,18 +219,4 @@ func (r *Report) write(fd int) {
 	case <-written:
 	case <-time.After(reportBound):
 	}
-}
-
-// memoryPeak is nil where the kernel does not count it (no memory controller, before
-// Linux 5.19).
-func memoryPeak(g *group) *uint64 {
-	b, err := g.payload.Read("memory.peak")
-	if err != nil {
-		return nil
-	}
-	n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &n
 }

@@ -23,7 +23,7 @@ func terminalSends(sig unix.Signal) bool {
 }
 
 // forwarded lists everything that the launcher catches to pass on. Not caught are: KILL and
-// STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher; CHLD
+// STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher (see jobcontrol.go); CHLD
 // and URG, which the kernel and the Go runtime send; the signals of a fault in our
 // own code; and 32 and 33, which the C library keeps for itself.
 func forwarded() []os.Signal {
@@ -55,6 +55,10 @@ func notify(c chan os.Signal, sigs ...os.Signal) {
 // ending are the signals by which a client ends a server.
 var ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
+// early are those others that are likely to come in our first milliseconds: an alarm that the
+// client has set before it became us (alarm(2)), and what a client sends to a server it knows.
+var early = []os.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
+
 // onTerminal tells whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.
 func onTerminal() bool {
@@ -68,9 +72,15 @@ func onTerminal() bool {
 
 // reapAll waits for every child that has ended. found is called for each.
 func reapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
+	return waitAll(0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
+}
+
+// waitAll is reapAll, with options for what is not an end.
+func waitAll(options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
+	var used unix.Rusage
 	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WALL, nil)
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WALL|options, &used)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:
@@ -78,7 +88,7 @@ func reapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
 		case pid == 0:
 			return false
 		default:
-			found(pid, ws)
+			found(pid, ws, &used)
 		}
 	}
 }

@@ -58,10 +58,15 @@ func (r *Remover) Start() error {
 		return err
 	}
 	defer unix.Close(m.procs)
+	return startCopy(func() syscall.Errno { return forkRemover(m) })
+}
+
+// startCopy starts a copy of this process by a function that comes back in the caller alone.
+func startCopy(fork func() syscall.Errno) error {
 	syscall.ForkLock.Lock()
-	errno := forkRemover(m)
+	errno := fork()
 	syscall.ForkLock.Unlock()
-	runtime.KeepAlive(m)
+	runtime.KeepAlive(fork) // and what it needs
 	if errno != 0 {
 		return fmt.Errorf("fork: %w", errno)
 	}

@@ -123,6 +123,9 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 			continue
 		case err == nil:
 			err = &Error{Step: m.step, Path: c.Path, Errno: syscall.Errno(m.value)}
+		default:
+			_ = unix.Kill(child, unix.SIGKILL) // it may run, and nobody else would wait for it; not reaped, it is the one
+			err = fmt.Errorf("hear from the new process: %w", err)
 		}
 		reap(child)
 		return 0, err

@@ -103,6 +103,7 @@ func dial(s socket, uid int, deadline time.Time) (*Manager, error) {
 		_ = c.Close() // closed with the connection, if there is one
 		return nil, fmt.Errorf("%s: %w", s.path, err)
 	}
+	_ = c.SetDeadline(time.Time{}) // it is alive; what it is asked has a limit of its own
 	return m, nil
 }
 

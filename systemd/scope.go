@@ -17,7 +17,7 @@ type Scope struct {
 	Name        string // with ".scope"; never one that exists
 	Slice       string
 	Description string
-	PID         int // the process that is put into it
+	PIDs        []int // the processes that are put into it
 	// TimeoutStop is from KillSignal to SIGKILL when the scope is stopped; systemd's own
 	// default is 90 s.
 	TimeoutStop time.Duration
@@ -25,10 +25,13 @@ type Scope struct {
 	// Client is a unit of the same manager: the scope is stopped after it, and with it
 	// however it ends (BindsTo= and Before=). "" binds to nothing.
 	Client string
+	// Outlives leaves it at the order: the scope stays when the unit ends, and is stopped
+	// after it where both are.
+	Outlives bool
 }
 
-// waitBound is how long a scope bound to a unit may take: if that unit is being stopped
-// the two wait for each other.
+// waitBound is how long a scope bound to a unit may take before it is asked whether that
+// unit is being stopped: then the two wait for each other.
 const waitBound = 250 * time.Millisecond
 
 // ErrTransaction says that the scope can't be had together with what the manager is
@@ -61,18 +64,18 @@ func (m *Manager) start(ctx context.Context, s Scope, properties []dbus.Property
 	if err != nil {
 		return err
 	}
-	limit := ctx
-	if s.Client != "" {
-		bound, cancel := context.WithTimeout(ctx, waitBound)
-		defer cancel()
-		limit = bound
-	}
-	return m.await(ctx, limit, job)
+	return m.await(ctx, s.Client, job)
 }
 
 // await waits for the job's end: the reply alone comes before the process is in the
 // scope half of the time.
-func (m *Manager) await(ctx, limit context.Context, job godbus.ObjectPath) error {
+func (m *Manager) await(ctx context.Context, client string, job godbus.ObjectPath) error {
+	var bound <-chan time.Time
+	if client != "" {
+		ask := time.NewTicker(waitBound)
+		defer ask.Stop()
+		bound = ask.C
+	}
 	for {
 		select {
 		case sig, open := <-m.gone:
@@ -82,14 +85,28 @@ func (m *Manager) await(ctx, limit context.Context, job godbus.ObjectPath) error
 			if result, ours := removed(sig, job); ours {
 				return jobError(result)
 			}
-		case <-limit.Done():
-			_ = m.object.CallWithContext(ctx, manager+".CancelJob", 0, jobID(job)).Err // it may have ended just now
-			if ctx.Err() == nil {
-				return fmt.Errorf("%w: no end of its job in %v", ErrTransaction, waitBound)
+		case <-bound:
+			if !m.stopping(ctx, client) {
+				continue // the manager is slow, no more
 			}
+			err := m.object.CallWithContext(ctx, manager+".CancelJob", 0, jobID(job)).Err
+			if named(err, "org.freedesktop.systemd1.NoSuchJob") {
+				continue // it has just ended, and word of that is on its way
+			}
+			if ctx.Err() != nil {
+				return ctx.Err() // it answers nothing any more, and would not at the next try
+			}
+			return fmt.Errorf("%w: it waits for the stop of %s", ErrTransaction, client)
+		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
+}
+
+// stopping tells whether a unit is being stopped, or has gone.
+func (m *Manager) stopping(ctx context.Context, unit string) bool {
+	state, err := m.unitProperty(ctx, unit, "org.freedesktop.systemd1.Unit", "ActiveState")
+	return err != nil || state == "deactivating" || state == "inactive" || state == "failed"
 }
 
 // removed reads a JobRemoved(u id, o job, s unit, s result).
@@ -118,8 +135,12 @@ func jobID(job godbus.ObjectPath) uint32 {
 // essential are the properties without which a scope is no use; systemd has had them
 // for as long as it has had delegation (218).
 func (s Scope) essential() []dbus.Property {
+	var pids []uint32
+	for _, pid := range s.PIDs {
+		pids = append(pids, uint32(pid))
+	}
 	return []dbus.Property{
-		dbus.PropPids(uint32(s.PID)),
+		property("PIDs", pids),
 		dbus.PropSlice(s.Slice),
 		dbus.PropDescription(s.Description),
 		property("Delegate", true),
@@ -133,7 +154,10 @@ func (s Scope) properties() []dbus.Property {
 		property("KillSignal", int32(s.KillSignal)),
 	)
 	if s.Client != "" {
-		all = append(all, dbus.PropBindsTo(s.Client), dbus.PropBefore(s.Client))
+		all = append(all, dbus.PropBefore(s.Client))
+	}
+	if s.Client != "" && !s.Outlives {
+		all = append(all, dbus.PropBindsTo(s.Client))
 	}
 	return all
 }

@@ -5,10 +5,12 @@ package main
 import (
 	"flag"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/units"
 )
 
 const completionUsage = `Usage: mcpscope completion bash|zsh|fish
@@ -62,6 +64,73 @@ func runFlagNames() []string {
 	return names
 }
 
+// completed is a command as completion knows it, but for run, which has its own.
+type completed struct {
+	name, flags, words string
+	operands           string // "servers", "files" or ""
+}
+
+func completions() []completed {
+	words := map[string]string{
+		"help": strings.Join(commandNames(), " "), "completion": "bash zsh fish", "config": "show check",
+		"units": strings.ReplaceAll(unitNames(units.All(units.User, "")), ",", ""),
+	}
+	operands := map[string]string{"config": "files"}
+	for _, name := range []string{"inspect", "stop", "freeze", "thaw", "wait", "logs", "events", "set"} {
+		operands[name] = "servers"
+	}
+	var all []completed
+	for _, c := range commands() {
+		if !c.hidden && c.name != "run" {
+			all = append(all, completed{c.name, strings.Join(flagsIn(c.usage), " "), words[c.name], operands[c.name]})
+		}
+	}
+	return all
+}
+
+// flagsIn are those that a usage text has in its first line, or explains, a line for each.
+func flagsIn(usage string) []string {
+	flags := []string{"--help"}
+	first, rest, _ := strings.Cut(usage, "\n")
+	for line := range strings.Lines(rest) {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "-") {
+			explained, _, _ := strings.Cut(line, "  ")
+			first += " " + explained
+		}
+	}
+	for _, word := range strings.FieldsFunc(first, func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') }) {
+		long := strings.HasPrefix(word, "--") && len(word) > 3
+		if long || strings.HasPrefix(word, "-") && len(word) == 2 && word != "--" {
+			flags = append(flags, word)
+		}
+	}
+	slices.Sort(flags)
+	return slices.Compact(flags)
+}
+
+// harmless is a word that no shell takes for anything else: bash expands what it is to complete
+// from, and a server's name may be anything.
+func harmless(s string) bool {
+	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:+-") == "" && s[0] != '-'
+}
+
+// namesCommand prints the names and ids of the caller's servers, for completion.
+func namesCommand(_ []string, io stdio) int {
+	servers, err := (&filter{}).list()
+	defer closeAll(servers)
+	for _, s := range servers {
+		for _, word := range []string{s.Name, s.ID} {
+			if harmless(word) {
+				fmt.Fprintln(io.out, word)
+			}
+		}
+	}
+	if err != nil {
+		return exitFailure // nobody reads why
+	}
+	return exitOK
+}
+
 // choices are the flags with a fixed set of values.
 func choices() map[string]string {
 	var backends []string
@@ -69,7 +138,9 @@ func choices() map[string]string {
 		backends = append(backends, string(b))
 	}
 	return map[string]string{
-		"--backend": strings.Join(backends, " "), "--on-client-death": "stop ignore",
+		"--backend": strings.Join(backends, " "), "--on-client-death": "stop ignore", "--stderr": "inherit journal",
+		"--limits": "strict best-effort", "--memory-max": "512M 1G 10% infinity", "--memory-high": "512M 1G 10% infinity", "--swap-max": "0 512M infinity",
+		"--cpu-max": "0.5 1 2 infinity", "--cpu-weight": "10 100 1000", "--io-weight": "10 100 1000", "--pids-max": "100 1000 infinity",
 		"--eof-grace": "0 500ms 1.2s 5s infinity", "--term-grace": "0 500ms 1s 5s infinity",
 	}
 }
@@ -83,21 +154,33 @@ func bashCompletion() string {
 			fmt.Fprintf(&cases, "    %s) COMPREPLY=($(compgen -W %q -- \"$cur\")); return ;;\n", flag, values)
 		}
 	}
+	var others strings.Builder
+	for _, c := range completions() {
+		fmt.Fprintf(&others, "    %s) _mcpscope_words %q %q %s; return ;;\n", c.name, c.flags, c.words, c.operands)
+	}
 	return fmt.Sprintf(`# bash completion for mcpscope
+_mcpscope_words() { # flags words [servers|files]
+  case $cur in
+    -*) COMPREPLY=($(compgen -W "$1" -- "$cur")); return ;;
+  esac
+  COMPREPLY=($(compgen -W "$2" -- "$cur"))
+  case ${3-} in
+    servers) COMPREPLY+=($(compgen -W "$(mcpscope names 2>/dev/null)" -- "$cur")) ;;
+    files) COMPREPLY+=($(compgen -f -- "$cur")) ;;
+  esac
+}
 _mcpscope() {
   local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} i
   COMPREPLY=()
   if [ "$COMP_CWORD" -eq 1 ]; then COMPREPLY=($(compgen -W %q -- "$cur")); return; fi
   case ${COMP_WORDS[1]} in
-    help) COMPREPLY=($(compgen -W %q -- "$cur")); return ;;
-    completion) COMPREPLY=($(compgen -W "bash zsh fish" -- "$cur")); return ;;
-    run) ;;
+%s    run) ;;
     *) return ;;
   esac
   for ((i = 2; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) i=$((i + 1)); break ;;
-      -q|-v) ;;
+      -q|-v|--require|--replace|--strict-config|--oom-group|--oom-group=*) ;;
       -*) i=$((i + 1)) ;;
       *) break ;;
     esac
@@ -116,7 +199,7 @@ _mcpscope() {
   esac
 }
 complete -F _mcpscope mcpscope
-`, strings.Join(commandNames(), " "), strings.Join(commandNames(), " "), cases.String(), strings.Join(append(runFlagNames(), "--help"), " "))
+`, strings.Join(commandNames(), " "), others.String(), cases.String(), strings.Join(append(runFlagNames(), "--help"), " "))
 }
 
 func zshCompletion() string {
@@ -133,22 +216,25 @@ func zshCompletion() string {
 			fmt.Fprintf(&flags, "        '%s[]' \\\n", flag)
 		}
 	}
+	var others strings.Builder
+	for _, c := range completions() {
+		more := map[string]string{"servers": ` ${(f)"$(mcpscope names 2>/dev/null)"}`, "files": "; _files"}[c.operands]
+		fmt.Fprintf(&others, "    %s) compadd -- %s %s%s ;;\n", c.name, c.flags, c.words, more)
+	}
 	return fmt.Sprintf(`#compdef mcpscope
 _mcpscope() {
   local -a commands
   commands=(%s)
   if (( CURRENT == 2 )); then compadd -a commands; return; fi
   case $words[2] in
-    help) compadd -a commands ;;
-    completion) compadd bash zsh fish ;;
-    run)
+%s    run)
       shift words; (( CURRENT-- ))
       _arguments -S -A '-*' \
 %s        '(-)1:command:_command_names -e' '*::arguments:_normal' ;;
   esac
 }
 compdef _mcpscope mcpscope
-`, strings.Join(commandNames(), " "), flags.String())
+`, strings.Join(commandNames(), " "), others.String(), flags.String())
 }
 
 func fishCompletion() string {
@@ -159,8 +245,10 @@ func fishCompletion() string {
 			fmt.Fprintf(&b, "complete -c mcpscope -n __fish_use_subcommand -a %s -d %q\n", c.name, c.summary)
 		}
 	}
-	fmt.Fprintf(&b, "complete -c mcpscope -n '__fish_seen_subcommand_from help' -a %q\n", strings.Join(commandNames(), " "))
-	b.WriteString("complete -c mcpscope -n '__fish_seen_subcommand_from completion' -a 'bash zsh fish'\n")
+	for _, c := range completions() {
+		more := map[string]string{"servers": " (mcpscope names 2>/dev/null)", "files": "' -F -a '"}[c.operands]
+		fmt.Fprintf(&b, "complete -c mcpscope -n '__fish_seen_subcommand_from %s' -a '%s %s%s'\n", c.name, c.flags, c.words, more)
+	}
 	for _, flag := range runFlagNames() {
 		option := "-l " + strings.TrimLeft(flag, "-")
 		if len(flag) == 2 {

@@ -56,7 +56,7 @@ func overview() string {
 var version = ""
 
 func versionCommand(args []string, io stdio) int {
-	if stop, status := noOperands(args, "version", versionUsage, io); stop {
+	if done, status := parseFlags(newFlags("version"), args, versionUsage, io); done {
 		return status
 	}
 	fmt.Fprintf(io.out, "mcpscope %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)

@@ -13,6 +13,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	gw "github.com/mcpscope/mcpscope/gateway"
+	"github.com/mcpscope/mcpscope/scope"
 )
 
 // stdio is where a command reads and writes.
@@ -37,11 +40,35 @@ type command struct {
 func commands() []command {
 	return []command{
 		{name: "run", summary: "run a server in a group of its own", usage: runUsage, run: runCommand},
+		{name: "gateway", summary: "run a gateway, and each server that it starts in a group of its own", usage: gatewayUsage, run: gatewayCommand},
+		{name: "ls", summary: "list the servers that run", usage: lsUsage, run: lsCommand},
+		{name: "top", summary: "watch the servers that run", usage: topUsage, run: topCommand},
+		{name: "inspect", summary: "show all that is known of a server", usage: inspectUsage, run: inspectCommand},
+		{name: "stop", summary: "end servers", usage: stopUsage, run: stopCommand},
+		{name: "freeze", summary: "let servers rest", usage: freezeUsage, run: freezeCommand},
+		{name: "thaw", summary: "let frozen servers go on", usage: thawUsage, run: thawCommand},
+		{name: "set", summary: "limit what a server may use", usage: setUsage, run: setCommand},
+		{name: "wait", summary: "wait until servers have ended", usage: waitUsage, run: waitCommand},
+		{name: "events", summary: "print what has happened to servers", usage: eventsUsage, run: eventsCommand},
+		{name: "logs", summary: "print what a server has written to stderr, by way of the journal", usage: logsUsage, run: logsCommand},
+		{name: "metrics", summary: "print or serve figures as OpenMetrics", usage: metricsUsage, run: metricsCommand},
 		{name: "sweep", summary: "end orphans: servers whose supervisor is gone", usage: sweepUsage, run: sweepCommand},
+		{name: "status", summary: "list the servers of clients' configurations", usage: statusUsage, run: statusCommand},
+		{name: "wrap", summary: "put mcpscope in front of them", usage: wrapUsage, run: wrapCommand},
+		{name: "unwrap", summary: "take it away again", usage: unwrapUsage, run: unwrapCommand},
+		{name: "doctor", summary: "say what this host offers, and what would be better", usage: doctorUsage, run: doctorCommand},
+		{name: "config", summary: "show and check mcpscope.toml", usage: configUsage, run: configCommand},
+		{name: "units", summary: "print or install units of systemd", usage: unitsUsage, run: unitsCommand},
 		{name: "version", summary: "print the version", usage: versionUsage, run: versionCommand},
 		{name: "help", summary: "explain a command", usage: helpUsage, run: helpCommand},
 		{name: "completion", summary: "print a completion script for bash, zsh or fish", usage: completionUsage, run: completionCommand},
+		{name: "names", hidden: true, run: namesCommand},
 		{name: "supervise", hidden: true, run: superviseCommand},
+		{name: scope.HeraldCommand, hidden: true, run: heraldCommand},
+		{name: gw.ShimCommand, hidden: true, run: shimCommand},
+		{name: gw.WatchCommand, hidden: true, run: watchCommand},
+		{name: "probe", hidden: true, run: probeCommand},
+		{name: "escape", hidden: true, run: escapeCommand},
 	}
 }
 

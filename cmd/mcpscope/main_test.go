@@ -35,6 +35,9 @@ func TestAskedFor(t *testing.T) {
 		{[]string{"run", "-h"}, "--eof-grace D"},
 		{[]string{"help", "sweep"}, "Usage: mcpscope sweep"},
 		{[]string{"sweep", "--help"}, "Usage: mcpscope sweep"},
+		{[]string{"help", "status"}, "Usage: mcpscope status"},
+		{[]string{"wrap", "--help"}, "Usage: mcpscope wrap"},
+		{[]string{"unwrap", "-h"}, "Usage: mcpscope unwrap"},
 		{[]string{"help", "completion"}, "bash|zsh|fish"},
 		{[]string{"completion", "--help"}, "bash|zsh|fish"},
 		{[]string{"help", "help"}, "Usage: mcpscope help"},
@@ -61,6 +64,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"help", "nope"}, exitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
 		{[]string{"help", "supervise"}, exitUsage, "mcpscope: help: unknown command \"supervise\"\nmcpscope: hint: mcpscope help\n"},
 		{[]string{"sweep", "x"}, exitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
+		{[]string{"unwrap"}, exitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
+		{[]string{"wrap", "--nope"}, exitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
+		{[]string{"status", "nope"}, exitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
 		{[]string{"completion", "tcsh"}, exitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
 		{[]string{"run"}, exitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
 		{[]string{"run", "--nope", "x"}, exitOwnFailure, "mcpscope: run: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help run\n"},
@@ -68,7 +74,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"run", "--eof-grace", "soon", "x"}, exitOwnFailure,
 			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--backend", "magic", "x"}, exitOwnFailure,
-			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup\nmcpscope: hint: mcpscope help run\n"},
+			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup, tree\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "npx -y foo"}, exitNotFound,
 			"mcpscope: cannot run \"npx -y foo\": no such file or directory\nmcpscope: hint: a command and its arguments are separate words: mcpscope run -- npx -y foo\n"},
 		{[]string{"run", "--report", "fd:99", "true"}, exitOwnFailure,
@@ -101,14 +107,14 @@ func TestEnvironmentSetsFlags(t *testing.T) {
 func TestVariables(t *testing.T) {
 	var f runFlags
 	for _, flag := range runFlagNames() {
-		if variables[strings.TrimLeft(flag, "-")] == "" {
+		if flag != "--wrapped" && variables[strings.TrimLeft(flag, "-")] == "" {
 			t.Errorf("%s has no variable", flag)
 		}
 		if !strings.Contains(runUsage, flag+" ") {
 			t.Errorf("%s is not explained", flag)
 		}
 	}
-	if n := len(runFlagNames()); n != len(variables) {
+	if n := len(runFlagNames()); n != len(variables)+1 {
 		t.Errorf("%d flags, %d variables", n, len(variables))
 	}
 	f.set()
@@ -154,9 +160,16 @@ func TestBashCompletes(t *testing.T) {
 		"mcpscope run --name x --te":       "--term-grace",
 		"mcpscope completion z":            "zsh",
 		"mcpscope help sw":                 "sweep",
+		"mcpscope ls --dup":                "--duplicates",
+		"mcpscope sweep --older":           "--older-than",
+		"mcpscope events --f":              "--follow",
+		"mcpscope config sho":              "show",
+		"mcpscope stop --gr":               "--grace",
+		"mcpscope stop time-":              "time-server",
 	} {
 		words := strings.Fields(line)
 		script := say("completion", "bash").out + `
+mcpscope() { echo time-server; echo k3x9w2ab; }
 COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _mcpscope
 echo "${COMPREPLY[*]}"`
@@ -170,5 +183,13 @@ echo "${COMPREPLY[*]}"`
 func TestOneLine(t *testing.T) {
 	if got := oneLine("a\nb\x1b[31m\u0085ü"); got != "a?b?[31m?ü" {
 		t.Errorf("%q", got)
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	for word, want := range map[string]bool{"time": true, "k3x9w2ab": true, "a.b@c:d+e-f_1": true, "": false, "$(reboot)": false, "`a`": false, "a b": false, "-x": false, "ü": false, "a\nb": false} {
+		if harmless(word) != want {
+			t.Errorf("%q: %v", word, !want)
+		}
 	}
 }

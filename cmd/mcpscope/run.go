@@ -6,12 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/inherit"
 	"github.com/mcpscope/mcpscope/name"
 	"github.com/mcpscope/mcpscope/scope"
@@ -25,20 +23,46 @@ COMMAND's own.
 
   --name NAME              what to call the server (default: made from COMMAND)
   --backend NAME           where the group comes from: auto (default), systemd-user,
-                           systemd-system, delegated or cgroup
+                           systemd-system, delegated, cgroup or tree
+  --require                refuse tree, which auto takes where no cgroup can be had
+  --slice NAME             where systemd puts the scope (default mcp.slice)
   --eof-grace D            from the end of stdin to SIGTERM (default 1.2s)
   --term-grace D           from SIGTERM to SIGKILL (default 1s)
   --on-client-death stop|ignore
                            what to do when the client dies (default stop)
+  --replace                retire older servers of this name that the same client process
+                           has started, as soon as this one runs
+  --max-lifetime D         stop the server when it has run for D
+  --idle-timeout D         stop it when it has used no CPU and read all input for D
+  --memory-max SIZE        limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the
+                           machine's, infinity (default)
+  --memory-high SIZE       above that, let it wait and give memory back
+  --swap-max SIZE          limit its swap space
+  --cpu-max N              limit it to so many processors: 1.5, or 150%
+  --cpu-weight N, --io-weight N
+                           its share where others want the same: 1 to 10000 (default 100)
+  --pids-max N             limit its processes and threads
+  --oom-group              where that memory does not suffice the kernel kills all of it
+                           (default); one process with --oom-group=false
+  --set FILE=VALUE         any other file of its group, like memory.min=64M; several: again, or
+                           with semicolons
+  --limits strict|best-effort
+                           start nothing where the host can't give a limit (default), or
+                           go on with a note
+  --stderr inherit|journal where the server's stderr goes (default inherit, the client's own);
+                           mcpscope logs prints what the journal has
   --report PATH|fd:N       at the end, append one line of JSON: why it ended, what it
                            cost, who had to be killed
+  --strict-config          start nothing if anything in a configuration file is wrong
+  --wrapped LAYOUT         ignored: what 'mcpscope unwrap' is to know
   -q                       print nothing, not even why mcpscope itself failed
   -v                       print notes, e.g. who had to be killed, on stderr
 
-D is a duration like 1.2s or 500ms, 0, or infinity. Each flag can be set in the
+D is a duration like 1.2s or 500ms, 0, or infinity. Each flag but --wrapped can be set in the
 environment too (--eof-grace as MCPSCOPE_EOF_GRACE, -q as MCPSCOPE_QUIET=1, -v as
-MCPSCOPE_VERBOSE=1); these variables are not passed on. COMMAND finds the id of its
-group in MCPSCOPE_ID.
+MCPSCOPE_VERBOSE=1, --require as MCPSCOPE_REQUIRE=1); these variables are not passed on. What
+neither sets may be in mcpscope.toml: mcpscope help config. COMMAND finds the id of its group in
+MCPSCOPE_ID.
 
 The exit status is COMMAND's, or its signal; 125 if mcpscope itself failed, 126 if
 COMMAND can't be executed, 127 if there is none.
@@ -48,6 +72,7 @@ COMMAND can't be executed, 127 if there is none.
 type invocation struct {
 	flags   runFlags
 	server  *scope.Server
+	notes   []string // on the configuration
 	verbose bool
 	quiet   bool
 	io      stdio
@@ -68,6 +93,12 @@ func runCommand(args []string, io stdio) int {
 	if len(operands) == 0 {
 		return v.fail(exitOwnFailure, "run: no command given", "mcpscope run -- COMMAND [ARG…]")
 	}
+	if v.flags.name == "" {
+		v.flags.name = name.Derive(operands)
+	}
+	if status := v.configure(); status != exitOK {
+		return status
+	}
 	if status := v.prepare(operands, foreign); status != exitOK {
 		return status
 	}
@@ -82,20 +113,17 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	if err != nil {
 		return v.failCommand(operands, err)
 	}
-	if f.name == "" {
-		f.name = name.Derive(operands)
-	}
 	limit, err := inherit.NoFile()
 	if err != nil {
 		return v.failRun(err)
 	}
-	report, err := openReport(f.report)
+	report, err := v.openReport()
 	if err != nil {
 		return v.fail(exitOwnFailure, fmt.Sprintf("cannot open the report: %v", err), "--report takes a path or fd:N")
 	}
 	v.server = &scope.Server{
-		Name: f.name, Path: file, Argv: operands, Env: serverEnvironment(), Policy: f.policy,
-		Backend: f.backend, Report: report, Verbose: f.verbose, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
+		Name: f.name, Path: file, Argv: operands, Env: serverEnvironment(), Policy: f.policy, Limits: f.limits,
+		Backend: f.backend, Require: f.require, Replace: f.replace, Slice: f.slice, Notes: v.notes, Stderr: f.stderr, Report: report, Verbose: f.verbose, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
 	}
 	return exitOK
 }
@@ -111,7 +139,7 @@ func searchPath() string {
 func (v *invocation) finish(o scope.Outcome, err error) int {
 	if v.verbose {
 		for _, n := range o.Notes {
-			fmt.Fprintf(v.io.err, "mcpscope: note: %s\n", n)
+			fmt.Fprintf(v.io.err, "mcpscope: note: %s\n", oneLine(n))
 		}
 	}
 	var command *scope.CommandError
@@ -157,30 +185,7 @@ func reason(err error) error {
 }
 
 func (v *invocation) failRun(err error) int {
-	return v.fail(exitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.flags.name, err), hint(err))
-}
-
-// hint is what to do about an error, where we know.
-func hint(err error) string {
-	var unsupported *cgroup.UnsupportedError
-	var nowhere *scope.NoBackendError
-	switch {
-	case errors.As(err, &nowhere) && os.Getuid() != 0:
-		return "a user manager is what it takes: sudo loginctl enable-linger " + strconv.Itoa(os.Getuid())
-	case errors.As(err, &nowhere):
-		return "it takes systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
-	case errors.As(err, &unsupported):
-		return "it takes " + unsupported.MinVersion
-	case errors.Is(err, unix.EROFS):
-		return "mount /sys/fs/cgroup read-write (docker: --cgroupns=private with a writable cgroup, podman: --systemd=always)"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		return "the cgroup backend needs root; without --backend another one may work"
-	case errors.Is(err, unix.EMFILE):
-		return "raise the limit of open files (ulimit -n)"
-	case errors.Is(err, unix.EAGAIN):
-		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
-	}
-	return ""
+	return v.fail(exitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.flags.name, err), hint(v.flags.backend, err))
 }
 
 // fail prints one line, and one more if there is a hint.
@@ -188,7 +193,7 @@ func (v *invocation) fail(status int, text, hint string) int {
 	if v.quiet {
 		return status
 	}
-	text = "mcpscope: " + oneLine(text) + "\n"
+	text = "mcpscope: " + errorText(text) + "\n"
 	if hint != "" {
 		text += "mcpscope: hint: " + oneLine(hint) + "\n"
 	}
@@ -196,12 +201,7 @@ func (v *invocation) fail(status int, text, hint string) int {
 	return status
 }
 
-// oneLine keeps what came from outside from writing to the terminal as it likes.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return '?'
-		}
-		return r
-	}, s)
-}
+// errorText: joined errors are a line each.
+func errorText(s string) string { return oneLine(strings.ReplaceAll(s, "\n", ", ")) }
+
+func errorLine(err error) string { return errorText(err.Error()) }

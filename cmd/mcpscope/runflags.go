@@ -11,7 +11,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/name"
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -19,21 +22,36 @@ import (
 type runFlags struct {
 	name    string
 	backend scope.Backend
+	require bool
+	replace bool
+	slice   string
 	policy  scope.Policy
+	limits  resources.Limits
+	stderr  scope.Stderr
 	report  string
 	quiet   bool
 	verbose bool
+	strict  bool
+	given   *flag.FlagSet           // by flag or variable
+	from    map[string]config.Value // and by a file, by flag
 }
 
 // variables maps each flag to its environment variable.
 var variables = map[string]string{
-	"name": "MCPSCOPE_NAME", "backend": "MCPSCOPE_BACKEND", "eof-grace": "MCPSCOPE_EOF_GRACE",
+	"name": "MCPSCOPE_NAME", "backend": "MCPSCOPE_BACKEND", "require": "MCPSCOPE_REQUIRE", "slice": "MCPSCOPE_SLICE", "replace": "MCPSCOPE_REPLACE",
+	"max-lifetime": "MCPSCOPE_MAX_LIFETIME", "idle-timeout": "MCPSCOPE_IDLE_TIMEOUT",
+	"eof-grace":  "MCPSCOPE_EOF_GRACE",
 	"term-grace": "MCPSCOPE_TERM_GRACE", "on-client-death": "MCPSCOPE_ON_CLIENT_DEATH",
-	"report": "MCPSCOPE_REPORT", "q": "MCPSCOPE_QUIET", "v": "MCPSCOPE_VERBOSE",
+	"stderr": "MCPSCOPE_STDERR", "report": "MCPSCOPE_REPORT", "q": "MCPSCOPE_QUIET", "v": "MCPSCOPE_VERBOSE",
+	"strict-config": "MCPSCOPE_STRICT_CONFIG",
+	"memory-max":    "MCPSCOPE_MEMORY_MAX", "memory-high": "MCPSCOPE_MEMORY_HIGH", "swap-max": "MCPSCOPE_SWAP_MAX",
+	"cpu-max": "MCPSCOPE_CPU_MAX", "cpu-weight": "MCPSCOPE_CPU_WEIGHT", "io-weight": "MCPSCOPE_IO_WEIGHT", "pids-max": "MCPSCOPE_PIDS_MAX",
+	"oom-group": "MCPSCOPE_OOM_GROUP", "set": "MCPSCOPE_SET", "limits": "MCPSCOPE_LIMITS",
 }
 
 func (f *runFlags) set() *flag.FlagSet {
-	f.backend, f.policy = scope.Auto, scope.DefaultPolicy()
+	f.backend, f.slice, f.policy = scope.Auto, scope.DefaultSlice, scope.DefaultPolicy()
+	f.limits = resources.Default()
 	fs := flag.NewFlagSet("run", flag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
@@ -44,6 +62,20 @@ func (f *runFlags) set() *flag.FlagSet {
 	fs.Func("backend", "", func(s string) (err error) {
 		f.backend, err = scope.ParseBackend(s)
 		return err
+	})
+	fs.BoolVar(&f.require, "require", false, "")
+	fs.BoolVar(&f.replace, "replace", false, "")
+	fs.Func("max-lifetime", "", func(s string) (err error) {
+		f.policy.MaxLifetime, err = scope.ParseLimit(s)
+		return err
+	})
+	fs.Func("idle-timeout", "", func(s string) (err error) {
+		f.policy.IdleTimeout, err = scope.ParseLimit(s)
+		return err
+	})
+	fs.Func("slice", "", func(s string) error {
+		f.slice = s
+		return scope.CheckSlice(s)
 	})
 	fs.Func("eof-grace", "", func(s string) (err error) {
 		f.policy.EOFGrace, err = scope.ParseGrace(s)
@@ -57,15 +89,23 @@ func (f *runFlags) set() *flag.FlagSet {
 		f.policy.OnClientDeath, err = scope.ParseClientDeath(s)
 		return err
 	})
+	fs.Func("stderr", "", func(s string) (err error) {
+		f.stderr, err = scope.ParseStderr(s)
+		return err
+	})
+	limitFlags(fs, &f.limits)
 	fs.StringVar(&f.report, "report", "", "")
+	fs.String("wrapped", "", "") // for unwrap, which reads it in a client's configuration
 	fs.BoolVar(&f.quiet, "q", false, "")
 	fs.BoolVar(&f.verbose, "v", false, "")
+	fs.BoolVar(&f.strict, "strict-config", false, "")
 	return fs
 }
 
 // parse takes the environment first, so that a flag overrides its variable.
 func (f *runFlags) parse(args []string) (operands []string, help bool, err error) {
 	fs := f.set()
+	f.given = fs
 	if err := fromEnvironment(fs); err != nil {
 		return nil, false, err
 	}
@@ -123,14 +163,13 @@ func dashes(flag string) string {
 // without what was meant for us. MCPSCOPE_ID is added later: it would be that of a server
 // around this one.
 func serverEnvironment() []string {
-	env := os.Environ()
-	// os.Environ drops duplicates
-	if b, err := os.ReadFile("/proc/self/environ"); err == nil && len(b) > 0 {
-		env = strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+	env, err := proc.Environ()
+	if err != nil {
+		env = os.Environ() // without duplicates; and without /proc nothing works anyway
 	}
 	return slices.DeleteFunc(env, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
-		if key == "MCPSCOPE_ID" {
+		if key == "MCPSCOPE_ID" || key == config.Variable {
 			return true
 		}
 		for _, v := range variables {

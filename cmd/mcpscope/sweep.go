@@ -3,51 +3,86 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-const sweepUsage = `Usage: mcpscope sweep
+const sweepUsage = `Usage: mcpscope sweep [--all-users] [--dry-run] [--older-than D] [--unit UNIT] [--json]
 
 Ends orphans: groups of servers whose launcher and supervisor were both killed, so
 that nobody is left to end them. A server that is in use, or being started, is never
 touched. Prints what was ended, a line each. Every start of a server does the same.
+
+  --all-users     those of every user (root alone)
+  --dry-run       only say what would be ended
+  --older-than D  only servers that were started longer ago than D, e.g. 10m
+  --unit UNIT     only servers whose client was in that unit: for a unit's
+                  ExecStopPost=-mcpscope sweep --unit=%n
+  --json          a line of JSON for each
 `
 
+type sweepFlags struct {
+	scope.SweepFilter
+	dryRun, json bool
+}
+
+func (f *sweepFlags) flags() *flag.FlagSet {
+	fs := newFlags("sweep")
+	fs.BoolVar(&f.AllUsers, "all-users", false, "")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "")
+	fs.BoolVar(&f.json, "json", false, "")
+	fs.StringVar(&f.Unit, "unit", "", "")
+	fs.Func("older-than", "", func(s string) (err error) {
+		f.OlderThan, err = scope.ParseGrace(s)
+		return err
+	})
+	return fs
+}
+
 func sweepCommand(args []string, io stdio) int {
-	if stop, status := noOperands(args, "sweep", sweepUsage, io); stop {
+	var f sweepFlags
+	done, status := parseFlags(f.flags(), args, sweepUsage, io)
+	if done {
 		return status
 	}
-	swept, err := scope.Sweep()
+	if f.dryRun {
+		return f.rehearse(io)
+	}
+	swept, err := scope.Sweep(f.SweepFilter)
 	for _, s := range swept {
-		if s.Stuck != "" {
-			fmt.Fprintf(io.err, "mcpscope: cannot end all of %q (%s): %s\n", oneLine(s.Name), s.ID, oneLine(s.Stuck))
-			continue
-		}
-		fmt.Fprintf(io.out, "ended %s (%s)\n", oneLine(s.Name), s.ID)
+		f.tell(s, "ended", io)
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "mcpscope: cannot sweep: %s\n", oneLine(err.Error()))
-		if h := hint(err); h != "" {
+		status = cannot(io, "sweep", err)
+		if h := hint(scope.Auto, err); h != "" {
 			fmt.Fprintf(io.err, "mcpscope: hint: %s\n", h)
 		}
-		return exitFailure
+	}
+	return status
+}
+
+// rehearse says what a sweep would end.
+func (f *sweepFlags) rehearse(io stdio) int {
+	orphans, err := scope.Orphans(f.SweepFilter)
+	for _, s := range orphans {
+		f.tell(s, "would end", io)
+	}
+	if err != nil {
+		return cannot(io, "look for orphans", err)
 	}
 	return exitOK
 }
 
-// noOperands deals with the arguments of a command that takes none.
-func noOperands(args []string, command, usage string, io stdio) (stop bool, status int) {
+// tell says what became of an orphan.
+func (f *sweepFlags) tell(s scope.Swept, what string, io stdio) {
 	switch {
-	case len(args) == 0:
-		return false, exitOK
-	case isHelp(args[0]):
-		fmt.Fprint(io.out, usage)
-		return true, exitOK
+	case f.json:
+		_ = printJSON(io.out, s, "") // whoever reads has gone
+	case s.Stuck != "":
+		fmt.Fprintf(io.err, "mcpscope: cannot end all of %q (%s): %s\n", oneLine(s.Name), s.ID, oneLine(s.Stuck))
+	default:
+		fmt.Fprintf(io.out, "%s %s (%s)\n", what, oneLine(s.Name), s.ID)
 	}
-	fmt.Fprintf(io.err, "mcpscope: %s: unexpected argument %q\nmcpscope: hint: mcpscope help %s\n", command, args[0], command)
-	return true, exitUsage
 }
-
-func isHelp(arg string) bool { return arg == "-h" || arg == "-help" || arg == "--help" }

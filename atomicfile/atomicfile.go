@@ -1,0 +1,59 @@
+// Package atomicfile replaces files: at every moment, and after a crash of the machine, there is
+// the old file or the new one under the name, whole.
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// Write replaces the file, or makes it, with that mode whatever the umask is.
+func Write(path string, data []byte, mode os.FileMode) error {
+	return WriteAs(path, data, func(f *os.File) error { return f.Chmod(mode) }, func() error { return nil })
+}
+
+// WriteAs is Write for a file that is not like every other one. dress sees the new file while it
+// is empty and nobody else's; an error of last, which is called just before the new file gets the
+// name, leaves the old one.
+func WriteAs(path string, data []byte, dress func(*os.File) error, last func() error) error {
+	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(temp.Name()) // unless it has the name
+	if err = errors.Join(fill(temp, data, dress), temp.Close()); err != nil {
+		return err
+	}
+	if err = last(); err != nil {
+		return err
+	}
+	if err = os.Rename(temp.Name(), path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func fill(temp *os.File, data []byte, dress func(*os.File) error) error {
+	if err := dress(temp); err != nil {
+		return err
+	}
+	if _, err := temp.Write(data); err != nil {
+		return err
+	}
+	return temp.Sync()
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil && !errors.Is(err, unix.EINVAL) { // not every file system can
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,56 @@
+package atomicfile
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func TestWriteKeepsTheModeWhateverTheUmask(t *testing.T) {
+	old := unix.Umask(0o077)
+	defer unix.Umask(old)
+	path := filepath.Join(t.TempDir(), "file")
+	for _, content := range []string{"one", "two"} {
+		if err := Write(path, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(path)
+		st, statErr := os.Stat(path)
+		if err := errors.Join(err, statErr); err != nil || string(got) != content || st.Mode() != 0o644 {
+			t.Errorf("%q, %v: %v", got, st, err)
+		}
+	}
+}
+
+// Whatever fails, the old file stays and nothing is left beside it.
+func TestFailureLeavesTheOldFile(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	if err := Write(path, []byte("old"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	failure := errors.New("no")
+	fine, fails := func() error { return nil }, func() error { return failure }
+	for _, err := range []error{
+		WriteAs(path, []byte("new"), func(*os.File) error { return failure }, fine),
+		WriteAs(path, []byte("new"), func(*os.File) error { return nil }, fails),
+	} {
+		if !errors.Is(err, failure) {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, target := range []string{dir, filepath.Join(path, "below"), filepath.Join(dir, "none", "file")} {
+		if err := Write(target, nil, 0o644); err == nil {
+			t.Errorf("%s was written", target)
+		}
+	}
+	if got, err := os.ReadFile(path); string(got) != "old" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if all, err := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+}

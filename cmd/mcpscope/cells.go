@@ -1,0 +1,60 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+)
+
+// A terminal counts in cells: a CJK character or an emoji takes two, a combining mark none.
+
+// marksMost is how many characters a cell may have: marks stack up over other lines.
+const marksMost = 4
+
+func runeCells(r rune) int {
+	if r < 0x300 {
+		return 1 // nearly all there is
+	}
+	if unicode.In(r, unicode.Mn, unicode.Me) {
+		return 0
+	}
+	switch width.LookupRune(r).Kind() {
+	case width.EastAsianWide, width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
+
+// cells is how many the text takes.
+func cells(s string) int {
+	n := 0
+	for _, r := range s {
+		n += runeCells(r)
+	}
+	return n
+}
+
+// fit clips the text to n cells.
+func fit(s string, n int) string {
+	if cells(s) <= n && len(s) <= marksMost*n {
+		return s
+	}
+	if n < 1 {
+		return ""
+	}
+	used, runes := 0, 0
+	for i, r := range s {
+		w := runeCells(r)
+		if used+w > n-1 || runes >= marksMost*(n-1) { // the last cell is for the mark
+			return s[:i] + "…"
+		}
+		used, runes = used+w, runes+1
+	}
+	return s
+}
+
+// padded fills the text with blanks to n cells.
+func padded(s string, n int) string { return s + strings.Repeat(" ", max(n-cells(s), 0)) }

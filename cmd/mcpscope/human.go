@@ -1,0 +1,63 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// humanBytes is a size in at most five characters: 0B, 1023B, 1.5K, 320M, 2.0G.
+func humanBytes(n uint64) string {
+	if n < 1024 {
+		return fmt.Sprintf("%dB", n)
+	}
+	v := float64(n)
+	for _, unit := range "KMGTPE" {
+		v /= 1024
+		switch {
+		case v < 9.95:
+			return fmt.Sprintf("%.1f%c", v, unit)
+		case v < 1023.5 || unit == 'E':
+			return fmt.Sprintf("%.0f%c", v, unit)
+		}
+	}
+	return ""
+}
+
+func humanMemory(n *uint64) string {
+	if n == nil {
+		return "-"
+	}
+	return humanBytes(*n)
+}
+
+func humanSeconds(s float64) string { return humanDuration(time.Duration(s * float64(time.Second))) }
+
+// humanDuration has the two largest units: 1.2s, 42s, 3m10s, 5h2m, 12d3h.
+func humanDuration(d time.Duration) string {
+	switch s := int(d / time.Second); {
+	case d < 10*time.Second:
+		return fmt.Sprintf("%.1fs", d.Seconds())
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", s)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", s/60, s%60)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh%dm", s/3600, s/60%60)
+	default:
+		return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
+	}
+}
+
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// memoryText has the limit, if there is one.
+func memoryText(v view) string {
+	if most := v.limit("memory.max"); most != nil {
+		return humanMemory(v.Memory) + "/" + humanBytes(*most)
+	}
+	return humanMemory(v.Memory)
+}

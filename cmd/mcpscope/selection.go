@@ -1,0 +1,80 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// choose returns the servers that the arguments mean: each is an id or the beginning of
+// one, or a name, which several servers may have. Those of f that are not meant are
+// closed.
+func (f *filter) choose(args []string) ([]*scope.Listed, error) {
+	all, err := f.list()
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	meant := map[*scope.Listed]bool{}
+	for _, arg := range args {
+		found, err := find(all, arg)
+		if err != nil {
+			closeAll(all)
+			return nil, err
+		}
+		for _, s := range found {
+			meant[s] = true
+		}
+	}
+	return keep(all, func(s *scope.Listed) bool { return meant[s] }), nil
+}
+
+// find prefers an id to a name, and a name to the beginning of an id.
+func find(all []*scope.Listed, arg string) ([]*scope.Listed, error) {
+	var named, begun []*scope.Listed
+	for _, s := range all {
+		switch {
+		case s.ID == arg:
+			return []*scope.Listed{s}, nil
+		case s.Name == arg:
+			named = append(named, s)
+		case arg != "" && strings.HasPrefix(s.ID, arg):
+			begun = append(begun, s)
+		}
+	}
+	switch {
+	case len(named) > 0:
+		return named, nil
+	case len(begun) == 1:
+		return begun, nil
+	case len(begun) > 1:
+		return nil, &ambiguousError{arg, begun}
+	}
+	return nil, &unknownError{arg}
+}
+
+// ambiguousError is the beginning of several ids.
+type ambiguousError struct {
+	arg  string
+	them []*scope.Listed
+}
+
+func (e *ambiguousError) Error() string {
+	var parts []string
+	for _, s := range e.them {
+		parts = append(parts, s.ID+" ("+s.Name+")")
+	}
+	return fmt.Sprintf("%q is the beginning of several ids: %s", e.arg, strings.Join(parts, ", "))
+}
+
+// unknownError is what no server is called.
+type unknownError struct{ arg string }
+
+func (e *unknownError) Error() string {
+	if uid, found := scope.Owner(e.arg); found {
+		return fmt.Sprintf("%q is a server of user %d: that is for root, with --all-users", e.arg, uid)
+	}
+	return fmt.Sprintf("there is no server %q", e.arg)
+}

@@ -1,0 +1,88 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+const setUsage = `Usage: mcpscope set NAME|ID… FILE=VALUE… [--all-users]
+
+Limits servers that run: memory.max=1G, memory.high=80%, pids.max=100, cpu.max=150%,
+cpu.weight=50, io.weight=50, or another file of their group, until they end. Says what the
+kernel has set, a line for each. "infinity" takes a limit away. ID may be the beginning of one.
+
+  --all-users  servers of other users too (root alone)
+
+A limit below what a server has now makes the kernel take it away: of memory.max that ends the
+server. mcpscope run has the same limits as flags. The exit status is 0 if all are set.
+`
+
+func setCommand(args []string, io stdio) int {
+	var f filter
+	fs := newFlags("set")
+	fs.BoolVar(&f.allUsers, "all-users", false, "")
+	operands, done, status := parseArgs(fs, args, setUsage, io)
+	if done {
+		return status
+	}
+	servers, limits, err := splitLimits(operands)
+	switch {
+	case err != nil:
+		return mistake(io, "set", err.Error())
+	case len(servers) == 0:
+		return mistake(io, "set", "which server? Give a name or an id")
+	case len(limits) == 0:
+		return mistake(io, "set", "which limit? Give FILE=VALUE, like memory.max=1G")
+	}
+	chosen, err := f.choose(servers)
+	if err != nil {
+		return cannot(io, "set limits", err)
+	}
+	defer closeAll(chosen)
+	for _, s := range chosen {
+		for _, l := range limits {
+			if err := setOne(s, l, io); err != nil {
+				status = exitFailure
+			}
+		}
+	}
+	return status
+}
+
+func setOne(s *scope.Listed, l resources.Limit, io stdio) error {
+	changed, err := s.Limit(l)
+	if err != nil {
+		cannot(io, fmt.Sprintf("limit %s (%s)", oneLine(s.Name), s.ID), err)
+		var limit *scope.LimitError
+		if errors.As(err, &limit) && limit.Step != "" {
+			fmt.Fprintf(io.err, "mcpscope: hint: %s\n", oneLine(limit.Step))
+		}
+		return err
+	}
+	fmt.Fprintf(io.out, "%s (%s): %s\n", oneLine(s.Name), s.ID, oneLine(changed.String()))
+	return nil
+}
+
+// splitLimits tells limits from servers, whose names may have an = in them, but hardly one behind
+// the name of a file.
+func splitLimits(operands []string) (servers []string, limits []resources.Limit, err error) {
+	for _, arg := range operands {
+		file, _, is := strings.Cut(arg, "=")
+		if !is || !strings.Contains(file, ".") {
+			servers = append(servers, arg)
+			continue
+		}
+		l, err := resources.Parse(arg)
+		if err != nil {
+			return nil, nil, err
+		}
+		limits = append(limits, l)
+	}
+	return servers, limits, nil
+}

@@ -1,0 +1,105 @@
+//go:build linux
+
+package main
+
+import (
+	"flag"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+const stopUsage = `Usage: mcpscope stop NAME|ID… | --all | --client PID|NAME   [--grace D | --now] [--all-users]
+
+Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until nothing of
+them is left, and says what it did, a line each. ID may be the beginning of one.
+
+  --all              every server of the calling user
+  --client PID|NAME  every server that this client has started
+  --grace D          from SIGTERM to SIGKILL, instead of the server's own term grace
+  --now              the same as --grace 0
+  --all-users        servers of other users too (root alone)
+
+The exit status is 0 if all are gone.
+`
+
+type stopFlags struct {
+	filter
+	all, now bool
+	grace    time.Duration
+}
+
+func (f *stopFlags) flags() *flag.FlagSet {
+	f.grace = scope.AsConfigured
+	fs := newFlags("stop")
+	f.filter.set(fs)
+	fs.BoolVar(&f.all, "all", false, "")
+	fs.BoolVar(&f.now, "now", false, "")
+	fs.Func("grace", "", func(s string) (err error) {
+		f.grace, err = scope.ParseGrace(s)
+		return err
+	})
+	return fs
+}
+
+func stopCommand(args []string, io stdio) int {
+	var f stopFlags
+	operands, done, status := parseArgs(f.flags(), args, stopUsage, io)
+	if done {
+		return status
+	}
+	if f.now {
+		f.grace = 0
+	}
+	switch {
+	case len(operands) == 0 && !f.all && f.client == "":
+		return mistake(io, "stop", "which server? Give a name, an id, --all or --client")
+	case len(operands) > 0 && f.all:
+		return mistake(io, "stop", "--all means every server, so no other can be named")
+	}
+	servers, err := f.servers(operands)
+	if err != nil {
+		return cannot(io, "stop", err)
+	}
+	defer closeAll(servers)
+	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error { return s.Stop(f.grace) })
+}
+
+// servers are those that are named or, if none is, all that the filter lets through.
+func (f *filter) servers(operands []string) ([]*scope.Listed, error) {
+	if len(operands) == 0 {
+		all, err := f.list()
+		if len(all) > 0 {
+			err = nil // who can be seen is ended
+		}
+		return all, err
+	}
+	return f.choose(operands)
+}
+
+// onEach does one thing to many servers at a time, and says how it went.
+func onEach(servers []*scope.Listed, io stdio, verb, past string, do func(*scope.Listed) error) int {
+	var (
+		mu     sync.Mutex
+		wg     sync.WaitGroup
+		status = exitOK
+	)
+	for _, s := range servers {
+		wg.Go(func() {
+			err := do(s)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				status = cannot(io, fmt.Sprintf("%s %s (%s)", verb, oneLine(s.Name), s.ID), err)
+				return
+			}
+			if past != "" {
+				fmt.Fprintf(io.out, "%s %s (%s)\n", past, oneLine(s.Name), s.ID)
+			}
+		})
+	}
+	wg.Wait()
+	return status
+}

@@ -1,0 +1,196 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// topView is what top shows, and what its keys have made of it. It reads and draws nothing.
+type topView struct {
+	all     []reading // the oldest first
+	users   bool
+	order   rune // the key of an order
+	reverse bool
+	typing  bool // the filter
+	filter  string
+	cursor  string // of which server: see reading.who
+	at      int    // and in which row
+	top     int    // the first row on the screen
+	asked   string // which server is to be stopped, if that is confirmed
+	note    string // what came of the last key, or went wrong
+}
+
+// order is what can be sorted by.
+type order struct {
+	name    string
+	compare func(a, b reading) int
+}
+
+// orderOf is that of a key, each the largest first but names; nil for other keys. No map of them:
+// every start of every server would make it.
+func orderOf(key rune) *order {
+	switch key {
+	case 'c':
+		return &order{"CPU", func(a, b reading) int { return cmp.Or(cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.CPU, a.CPU)) }}
+	case 'm':
+		return &order{"memory", func(a, b reading) int { return cmp.Compare(orZero(b.Memory), orZero(a.Memory)) }}
+	case 'a':
+		return &order{"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }}
+	case 'n':
+		return &order{"name", func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }}
+	case 'p':
+		return &order{"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }}
+	}
+	return nil
+}
+
+func orZero(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// shown are those that the filter lets through, in order.
+func (v *topView) shown() []reading {
+	var rows []reading
+	want := strings.ToLower(v.filter)
+	for _, r := range v.all {
+		text := strings.ToLower(strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n"))
+		if strings.Contains(text, want) {
+			rows = append(rows, r)
+		}
+	}
+	by := orderOf(v.order)
+	slices.SortStableFunc(rows, func(a, b reading) int {
+		if v.reverse {
+			a, b = b, a
+		}
+		return cmp.Or(by.compare(a, b), strings.Compare(a.ID, b.ID))
+	})
+	return rows
+}
+
+// selected is where the cursor is in rows. Where its server has gone, it stays on its row.
+func (v *topView) selected(rows []reading) int {
+	if i := slices.IndexFunc(rows, func(r reading) bool { return r.who() == v.cursor }); i >= 0 {
+		v.at = i
+	}
+	return max(min(v.at, len(rows)-1), 0)
+}
+
+// move puts the cursor so many rows further down.
+func (v *topView) move(by int) {
+	if rows := v.shown(); len(rows) > 0 {
+		v.cursor = rows[min(max(v.selected(rows)+by, 0), len(rows)-1)].who()
+	}
+}
+
+// find is the server of that name for itself, or nil.
+func (v *topView) find(who string) *reading {
+	for i := range v.all {
+		if v.all[i].who() == who {
+			return &v.all[i]
+		}
+	}
+	return nil
+}
+
+// current is the server that the cursor is at, or nil.
+func (v *topView) current() *reading {
+	rows := v.shown()
+	if len(rows) == 0 {
+		return nil
+	}
+	return v.find(rows[v.selected(rows)].who())
+}
+
+// frame is what a terminal of that size shows. Of a very low one the last lines are left.
+func (v *topView) frame(width, height int) frame {
+	rows := v.shown()
+	at := v.selected(rows)
+	room := max(height-3, 0) // beside the summary, the heads, the last line
+	v.top = max(min(v.top, at, len(rows)-room), at-room+1, 0)
+	columns := columns()
+	if !v.users {
+		columns = without(columns, "UID")
+	}
+	all := table(columns, rows, width)
+	last := min(1+v.top+room, len(all))
+	f := frame{lines: append([]string{fit(v.summary(len(rows)), width), all[0]}, all[min(1+v.top, last):last]...), heads: 1, marked: -1, width: width}
+	if len(rows) > 0 {
+		f.marked = 2 + at - v.top
+	}
+	for len(f.lines) < height-1 {
+		f.lines = append(f.lines, "")
+	}
+	f.lines = append(f.lines, fit(v.lastLine(), width))
+	over := max(len(f.lines)-height, 0)
+	f.lines, f.heads, f.marked = f.lines[over:], f.heads-over, f.marked-over
+	if f.marked == len(f.lines)-1 {
+		f.marked = -1 // there is no room for a row
+	}
+	return f
+}
+
+// summary is about all servers, not only those that are shown.
+func (v *topView) summary(shown int) string {
+	var processes int
+	var cpu float64
+	var memory *uint64
+	for _, r := range v.all {
+		processes, cpu = processes+r.Processes, cpu+max(r.cpu, 0)
+		if r.Memory != nil {
+			sum := orZero(memory) + *r.Memory
+			memory = &sum
+		}
+	}
+	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, humanMemory(memory), orderOf(v.order).name)
+	if v.reverse {
+		text += " reversed"
+	}
+	if v.filter != "" {
+		text += fmt.Sprintf(", %d with %q", shown, v.filter)
+	}
+	return oneLine(text)
+}
+
+const topHelp = "q quit  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse  ↑↓ PgUp PgDn"
+
+func (v *topView) lastLine() string {
+	switch {
+	case v.typing:
+		return oneLine("/" + v.filter + "_")
+	case v.asked != "":
+		if r := v.find(v.asked); r != nil {
+			return oneLine(fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", fit(r.Name, 32), r.ID))
+		}
+	case v.note != "":
+		return oneLine(v.note)
+	}
+	return topHelp
+}
+
+// wish is what a key wants done to a server, beyond what is shown.
+type wish struct {
+	verb, past string
+	do         func(*scope.Listed) error
+	to         *reading
+}
+
+func stopIt(r *reading) *wish {
+	return &wish{"stop", "stopped", func(s *scope.Listed) error { return s.Stop(scope.AsConfigured) }, r}
+}
+
+func freezeIt(r *reading) *wish {
+	if r.State == scope.Frozen {
+		return &wish{"thaw", "thawed", (*scope.Listed).Thaw, r}
+	}
+	return &wish{"freeze", "frozen", (*scope.Listed).Freeze, r}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+// Package config reads mcpscope.toml: settings as text, by server, each with the line that
+// it comes from.
+//
+// Whatever is wrong with a file, what is sound of it counts and the rest is a [Problem]: a
+// mistake in a file must not keep a server from starting. A file of somebody else's, or one
+// that anyone may write, is not read at all. The package knows no setting: what there is,
+// and which text is a value of it, its caller says.
+package config
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Keys are the settings that there are.
+type Keys map[string]Key
+
+// A Key is one setting.
+type Key struct {
+	Bool  bool               // true or false; otherwise text
+	Check func(string) error // what is wrong with a text
+}
+
+// A Value is what a setting is to be.
+type Value struct {
+	Text    string
+	File    string
+	Line    int
+	Section string // the table, as a file has it
+	seq     int    // grows from file to file and from line to line
+}
+
+// A Problem is why something in a file does not count. Its text may hold anything that
+// the file does.
+type Problem struct {
+	File string
+	Line int // 0 for the file itself
+	Text string
+}
+
+func (p Problem) Error() string {
+	if p.Line == 0 {
+		return p.File + ": " + p.Text
+	}
+	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
+}
+
+// A Config is the content of all files.
+type Config struct {
+	Files    []string // that were read
+	Problems []Problem
+	sections map[string]map[string]Value // by pattern; that of [defaults] is ""
+	seq      int
+}
+
+// Read takes the files in turn, the last of which counts most. keys is asked only if there is
+// one: on most hosts there is none, and this is on the way of each start.
+func Read(places []Place, keys func() Keys) *Config {
+	c := &Config{}
+	var known Keys
+	for _, p := range places {
+		text, err := p.read()
+		if err != nil {
+			c.Problems = append(c.Problems, Problem{File: p.Path, Text: err.Error()})
+		}
+		if text == nil {
+			continue
+		}
+		if known == nil {
+			known = keys()
+		}
+		c.add(p.Path, text, known)
+	}
+	return c
+}
+
+// add reads one file. One that is no TOML counts for nothing: where its mistake begins
+// is not where its author's was.
+func (c *Config) add(file string, text []byte, keys Keys) {
+	c.Files = append(c.Files, file)
+	f := &reader{file: file, text: text, keys: keys, seq: c.seq, sections: map[string]map[string]Value{}}
+	if err := f.read(); err != nil {
+		c.Problems = append(c.Problems, *err)
+		return
+	}
+	c.Problems, c.seq = append(c.Problems, f.problems...), f.seq
+	if c.sections == nil {
+		c.sections = map[string]map[string]Value{}
+	}
+	for pattern, values := range f.sections {
+		if c.sections[pattern] == nil {
+			c.sections[pattern] = map[string]Value{}
+		}
+		maps.Copy(c.sections[pattern], values)
+	}
+}
+
+// For returns what a server's settings are to be: of the sections that mean it the most
+// exact one counts, of equally exact ones the later.
+func (c *Config) For(server string) map[string]Value {
+	type found struct {
+		pattern string
+		Value
+	}
+	best := map[string]found{}
+	for pattern, values := range c.sections {
+		if pattern != "" && !matches(pattern, server) {
+			continue
+		}
+		for key, v := range values {
+			b, some := best[key]
+			if d := exactness(pattern) - exactness(b.pattern); !some || d > 0 || d == 0 && v.seq > b.seq {
+				best[key] = found{pattern, v}
+			}
+		}
+	}
+	all := make(map[string]Value, len(best))
+	for key, b := range best {
+		all[key] = b.Value
+	}
+	return all
+}
+
+// matches: to a name a slash is nothing special.
+func matches(pattern, server string) bool {
+	flat := strings.NewReplacer("/", "\x00")
+	ok, _ := path.Match(flat.Replace(pattern), flat.Replace(server)) // it was checked
+	return ok
+}
+
+const wildcards = `*?[\`
+
+// exactness orders patterns: a name is more exact than anything with wildcards, which is more exact
+// the more else there is in it; [defaults] is the least.
+func exactness(pattern string) int {
+	switch {
+	case pattern == "":
+		return -1
+	case !strings.ContainsAny(pattern, wildcards):
+		return maxText
+	}
+	return len(pattern) - strings.Count(pattern, "*") - strings.Count(pattern, "?")
+}
+
+// names are sorted, for whoever guesses among them.
+func (k Keys) names() []string { return slices.Sorted(maps.Keys(k)) }

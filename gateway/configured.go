@@ -1,0 +1,86 @@
+package gateway
+
+import (
+	"path"
+	"strings"
+)
+
+// Configured is a server that some configuration of this user's has.
+type Configured struct {
+	Name string // or "", where the file has none
+	File string
+	// Argv is what the file says, with variables and "~" as they are there.
+	Argv []string
+}
+
+// configured finds the server that a command line is of.
+func (r Rules) configured(argv []string) *Configured {
+	for i := range r.Configured {
+		if c := &r.Configured[i]; c.is(argv) || c.is(withoutInterpreter(argv, len(c.Argv))) {
+			return c
+		}
+	}
+	return nil
+}
+
+// is compares the command by its base name: clients look for it in PATH. What a shell is to run has to be
+// the same word by word, since another line would be another program.
+func (c *Configured) is(argv []string) bool {
+	if len(argv) == 0 || len(argv) != len(c.Argv) || path.Base(argv[0]) != path.Base(c.Argv[0]) {
+		return false
+	}
+	exact := isShell(path.Base(argv[0]))
+	for i, arg := range c.Argv[1:] {
+		if arg != argv[i+1] && (exact || !matches(pattern(arg), argv[i+1])) {
+			return false
+		}
+	}
+	return true
+}
+
+// withoutInterpreter is what a script was started by: of a program that runs the kernel tells the
+// interpreter's command line.
+func withoutInterpreter(argv []string, length int) []string {
+	extra := len(argv) - length
+	if extra < 1 || extra > 2 || !isLauncher(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
+		return nil
+	}
+	return argv[extra:]
+}
+
+// pattern stands for an argument that the client expands; for any other it is one that matches nothing else.
+func pattern(arg string) string {
+	if rest, home := strings.CutPrefix(arg, "~/"); home {
+		arg = "*/" + rest
+	} else if !strings.Contains(arg, "$") && !strings.Contains(arg, "{") {
+		return ""
+	}
+	var out strings.Builder
+	for {
+		before, after, found := cutVariable(arg)
+		out.WriteString(before)
+		if !found {
+			return out.String()
+		}
+		out.WriteByte('*')
+		arg = after
+	}
+}
+
+// cutVariable cuts around the first $NAME, ${NAME}, ${env:NAME} or {env:NAME}.
+func cutVariable(s string) (before, after string, found bool) {
+	i := strings.IndexAny(s, "${")
+	if i < 0 {
+		return s, "", false
+	}
+	before, s = s[:i], strings.TrimPrefix(s[i:], "$")
+	if strings.HasPrefix(s, "{") {
+		_, after, _ = strings.Cut(s, "}") // without an end it goes to the end
+		return before, after, true
+	}
+	return before, strings.TrimLeftFunc(s, isNameLetter), true
+}
+
+func isNameLetter(r rune) bool {
+	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}

@@ -1,0 +1,70 @@
+package gateway
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestConfigured(t *testing.T) {
+	rules := Rules{Configured: []Configured{
+		{"time", "f", strings.Fields("uvx mcp-server-time --zone UTC")},
+		{"files", "f", strings.Fields("/opt/files ~/data ${HOME}/x {env:KEY} pre$A-post")},
+		{"shell", "f", []string{"bash", "-c", "exec my server"}},
+		{"any", "f", []string{"sh", "-c", "$SCRIPT"}},
+		{"empty", "f", nil},
+	}}
+	for line, want := range map[string]string{
+		"uvx mcp-server-time --zone UTC":                           "time",
+		"/usr/bin/uvx mcp-server-time --zone UTC":                  "time",
+		"/venv/bin/python /usr/bin/uvx mcp-server-time --zone UTC": "time",
+		"/usr/bin/env node uvx mcp-server-time --zone UTC":         "",
+		"grep uvx mcp-server-time --zone UTC":                      "",
+		"uvx mcp-server-time --zone":                               "",
+		"uvx mcp-server-time --zone UTC --more":                    "",
+		"uvy mcp-server-time --zone UTC":                           "",
+		"/opt/files /home/a/data /home/a/x secret pre1-post":       "files",
+		"/opt/files /home/a/other /home/a/x secret pre1-post":      "",
+		"/opt/files /home/a/data /home/a/x secret pre1":            "",
+		"sh -c $SCRIPT": "any",
+		"sh -c ls":      "",
+		"bash -c":       "",
+		"":              "",
+	} {
+		got := ""
+		if c := rules.configured(strings.Fields(line)); c != nil {
+			got = c.Name
+		}
+		if got != want {
+			t.Errorf("%q is %q, want %q", line, got, want)
+		}
+	}
+	shell := Caller{Stdio: true, Argv: []string{"/bin/bash", "-c", "exec my server"}, Path: "/bin/bash"}
+	for _, c := range []struct {
+		what  string
+		rules Rules
+		stdio bool
+		want  Verdict
+	}{
+		{"a shell that is configured, and no child", rules, true, Taken},
+		{"without pipes", rules, false, Left},
+		{"beside a match", Rules{Match: []string{"npx"}, Configured: rules.Configured}, true, Taken},
+		{"an exception", Rules{Except: []string{"bash"}, Configured: rules.Configured}, true, Left},
+	} {
+		shell.Stdio = c.stdio
+		if got, why := c.rules.Decide(shell); got != c.want {
+			t.Errorf("%s: %v (%s), want %v", c.what, got, why, c.want)
+		}
+	}
+}
+
+func FuzzPattern(f *testing.F) {
+	f.Add("~/a${B}c$D{e:f}{", "x/abc")
+	f.Fuzz(func(t *testing.T, arg, s string) {
+		if strings.ContainsAny(arg, "~${*?") {
+			return
+		}
+		if matches(pattern(arg), s) && s != "" {
+			t.Errorf("%q matches %q", arg, s)
+		}
+	})
+}

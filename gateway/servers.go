@@ -1,0 +1,19 @@
+//go:build linux
+
+package gateway
+
+import (
+	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// Servers is which children are servers, and how each is run. Whoever may start one has it: the
+// watcher, its standby, the shims.
+type Servers struct {
+	Rules   Rules
+	Policy  scope.Policy
+	Limits  resources.Limits
+	Backend scope.Backend
+	Slice   string
+	Replace bool
+}

@@ -1,0 +1,195 @@
+//go:build linux
+
+package gateway
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/notify"
+	"github.com/mcpscope/mcpscope/poll"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// executable is our own, whatever has become of its file.
+const executable = "/proc/self/exe"
+
+// watcher looks at what the gateway executes.
+type watcher struct {
+	*config
+	env      []string
+	listener *notify.Listener
+	over     chan struct{} // closed when no process is left that has the filter
+	ended    chan struct{} // closed when the gateway has ended
+	followed sync.WaitGroup
+}
+
+// Watch is the whole life of a watcher or its standby. memory is the descriptor of its
+// configuration, foreign are those above 2 that it was started with.
+func Watch(memory int, foreign []int) int {
+	c, err := readConfig(memory)
+	if err != nil {
+		return 125 // the stage sees EOF
+	}
+	w := &watcher{config: c, over: make(chan struct{}), ended: make(chan struct{})}
+	if w.env, err = proc.Environ(); err != nil {
+		return 125
+	}
+	w.letGo(foreign, memory)
+	// Caught, not ignored: that would be inherited by supervisors. Our end is that of all that
+	// has the filter.
+	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
+	switch {
+	case c.Lifeline >= 0:
+		if !w.standBy() {
+			return 0
+		}
+	case !w.settle():
+		return 125
+	case w.Listener < 0:
+		w.poll()
+		w.endLineage()
+		removeShims(w.Shims)
+		return 0
+	}
+	if err := w.watch(); err != nil {
+		return 125 // the standby goes on
+	}
+	return 0
+}
+
+// letGo closes everything that is the gateway's.
+func (w *watcher) letGo(foreign []int, memory int) {
+	ours := append(w.descriptors(), memory)
+	for _, fd := range foreign {
+		if !slices.Contains(ours, fd) {
+			_ = unix.Close(fd) // it was a copy
+		}
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(null)
+	for fd := range 3 {
+		_ = unix.Dup3(null, fd, 0) // without it the gateway's reader sees no end of it
+	}
+}
+
+// settle goes out of the gateway's way, and gets the listener.
+func (w *watcher) settle() bool {
+	backend, err := w.server("").Shelter()
+	if err != nil {
+		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
+		removeShims(w.Shims)
+		return false
+	}
+	_, _ = unix.Write(w.Control, []byte("ok "+string(backend))) // as above
+	if w.Listener, err = receive(w.Control); err != nil || w.Listener >= 0 {
+		removeShims(w.Shims) // nobody needs them
+	}
+	if err != nil {
+		return false // the stage is gone
+	}
+	w.Memory, err = notify.NewMemory()
+	return err == nil
+}
+
+// receive waits for the stage to go on; -1 is no listener.
+func receive(control int) (listener int, err error) {
+	oob := make([]byte, unix.CmsgSpace(4))
+	for {
+		n, size, _, _, err := unix.Recvmsg(control, make([]byte, 64), oob, unix.MSG_CMSG_CLOEXEC)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
+			return -1, err
+		case n == 0:
+			return -1, io.EOF
+		case size == 0:
+			return -1, nil
+		}
+		messages, err := unix.ParseSocketControlMessage(oob[:size])
+		if err != nil || len(messages) == 0 {
+			return -1, unix.EBADMSG
+		}
+		fds, err := unix.ParseUnixRights(&messages[0])
+		if err != nil || len(fds) == 0 {
+			return -1, unix.EBADMSG
+		}
+		return fds[0], nil
+	}
+}
+
+// ready has the stage execute the gateway.
+func (w *watcher) ready() {
+	if w.Control >= 0 {
+		_, _ = unix.Write(w.Control, []byte("ok")) // or the stage is gone
+		_ = unix.Close(w.Control)
+		w.Control = -1
+	}
+}
+
+// watch answers until nobody is left to ask.
+func (w *watcher) watch() error {
+	var left []*notify.Request
+	var err error
+	if w.listener, left, err = notify.Open(w.Listener, w.Memory); err != nil {
+		return err
+	}
+	if err := w.post(); err != nil {
+		return err
+	}
+	w.ready()
+	go w.awaitGateway()
+	go func() {
+		w.listener.Over()
+		close(w.over)
+	}()
+	failed := make(chan error, 1)
+	go func() {
+		for _, r := range left {
+			w.answer(r)
+		}
+		for {
+			r, err := w.listener.Receive()
+			if errors.Is(err, io.EOF) {
+				return // it is over
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+			w.answer(r)
+		}
+	}()
+	select {
+	case <-w.over:
+		w.awaitFollowers()
+		return nil
+	case err := <-failed:
+		return err
+	}
+}
+
+// answer lets go on at once whoever can't be a server.
+func (w *watcher) answer(r *notify.Request) {
+	o, err := originOf(r, w.PID)
+	if err != nil || o.pid == w.PID || !o.direct && !w.Rules.anywhere() || poll.Ended(w.Gateway) {
+		w.listener.Continue(r)
+		return
+	}
+	piped := conveyed(o.pid, 0) && conveyed(o.pid, 1)
+	if !piped && len(w.Rules.Match) == 0 && (w.Explain < 0 || !o.direct) {
+		w.listener.Continue(r)
+		return
+	}
+	go w.consider(r, o, piped)
+}

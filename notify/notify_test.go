@@ -1,0 +1,144 @@
+//go:build linux
+
+package notify
+
+import (
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"runtime"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A filter is for ever, so it is installed in a process of its own: this binary once more.
+const stageEnv = "NOTIFY_STAGE"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(stageEnv) == "" {
+		os.Exit(m.Run())
+	}
+	runtime.LockOSThread()
+	fd, err := Install(false)
+	if err == nil {
+		err = unix.Sendmsg(3, []byte("listener"), unix.UnixRights(fd), nil, 0)
+	}
+	if err == nil {
+		err = unix.Exec("/bin/sh", []string{"sh", "-c", "/bin/true; exit 7"}, nil)
+	}
+	os.Stderr.WriteString(err.Error())
+	os.Exit(1)
+}
+
+// stage starts a process with the filter, which waits to execute a shell.
+func stage(t *testing.T) (*exec.Cmd, int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours, theirs := fds[0], os.NewFile(uintptr(fds[1]), "theirs")
+	cmd := exec.Command("/proc/self/exe")
+	cmd.Env, cmd.ExtraFiles, cmd.Stderr = []string{stageEnv + "=1"}, []*os.File{theirs}, os.Stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()
+	})
+	theirs.Close()
+	oob := make([]byte, unix.CmsgSpace(4))
+	_, n, _, _, err := unix.Recvmsg(ours, make([]byte, 16), oob, unix.MSG_CMSG_CLOEXEC)
+	_ = unix.Close(ours)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil || len(messages) == 0 {
+		t.Fatalf("no listener: %v", err)
+	}
+	rights, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd, rights[0]
+}
+
+func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
+	t.Helper()
+	l, all, err := Open(fd, memory)
+	if err != nil || len(all) != left {
+		t.Fatalf("%d requests were left, want %d (%v)", len(all), left, err)
+	}
+	return l, all
+}
+
+// Whoever takes over finds what was received and not answered, and nothing else.
+func TestTakeOver(t *testing.T) {
+	cmd, fd := stage(t)
+	memory, err := NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, _ := open(t, fd, memory, 0)
+	r, err := first.Receive()
+	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE {
+		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
+	}
+	first.Continue(r)
+	r, err = first.Receive() // the shell's child, which waits from now on
+	if err != nil || int(r.TID) == cmd.Process.Pid {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	second, left := open(t, fd, memory, 1)
+	if left[0].TID != r.TID || !second.Valid(left[0]) {
+		t.Errorf("left: %+v, want %+v", left[0], r)
+	}
+	second.Continue(left[0])
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("the shell ended with %v", err)
+	}
+	if _, err := second.Receive(); err != io.EOF {
+		t.Errorf("with nobody left: %v", err)
+	}
+	third, _ := open(t, fd, memory, 0)
+	over := make(chan struct{})
+	go func() {
+		third.Over()
+		close(over)
+	}()
+	select {
+	case <-over:
+	case <-time.After(10 * time.Second):
+		t.Error("it is not over with nobody left")
+	}
+}
+
+// A caller that is killed while it waits leaves a request that nobody answers.
+func TestCallerKilled(t *testing.T) {
+	cmd, fd := stage(t)
+	memory, err := NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := open(t, fd, memory, 0)
+	r, err := l.Receive()
+	if err != nil || !l.Valid(r) {
+		t.Fatalf("%+v, %v", r, err)
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	if l.Valid(r) {
+		t.Error("it is valid without a caller")
+	}
+	open(t, fd, memory, 0)
+	l.Continue(r)
+	if _, err := l.Receive(); err != io.EOF {
+		t.Errorf("with nobody left: %v", err)
+	}
+}

@@ -1,0 +1,182 @@
+//go:build linux
+
+package scope
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/tree"
+)
+
+// State is where a server is on its way.
+type State string
+
+const (
+	Running  State = "running"
+	Ending   State = "ending" // why is in Cause
+	Frozen   State = "frozen"
+	Orphaned State = "orphan"
+)
+
+// Listed is a server as anyone of its user can see it. What is in it was written by
+// processes of that user, and may be anything.
+type Listed struct {
+	ID      string
+	Name    string
+	UID     int
+	Backend Backend
+	State   State
+	Cause   Cause // of a server that is ending
+	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
+	Group      string
+	Unit       string // the scope's, "" if systemd does not know of it
+	Client     clientFacts
+	Launcher   int // a pid; 0 if that process is gone
+	Supervisor int // as Launcher
+	Started    time.Time
+	Policy     string
+
+	group *controlGroup
+	tree  string // the name of its answering socket
+	notes string // of a tree
+	roots []int  // pidfds
+}
+
+// Key is the same for servers of one name and client process.
+func (s *Listed) Key() string {
+	return fmt.Sprintf("%d %d %d %s", s.UID, s.Client.PID, s.Client.Start, s.Name)
+}
+
+// Age is how long ago it was started; 0 where that is unknown.
+func (s *Listed) Age() time.Duration {
+	if s.Started.IsZero() {
+		return 0
+	}
+	return max(time.Since(s.Started), 0)
+}
+
+// Usage is what a server has now. What can't be told is nil.
+type Usage struct {
+	Processes int
+	CPU       time.Duration
+	Memory    *uint64 // bytes
+	PeakBytes *uint64
+	// Limits are what the files say that were set.
+	Limits map[string]string
+}
+
+// Usage reads the kernel's figures.
+func (s *Listed) Usage() (Usage, error) {
+	members, err := s.payload()
+	if err != nil {
+		return Usage{}, err
+	}
+	pids, err := members.Members()
+	u := Usage{Processes: len(pids), CPU: members.CPU()}
+	if s.group != nil {
+		u.Memory, u.PeakBytes = s.group.number("memory.current"), s.group.memoryPeak()
+		u.Limits = s.group.limitsNow()
+	}
+	return u, err
+}
+
+// Processes lists the members.
+func (s *Listed) Processes() ([]int, error) {
+	members, err := s.payload()
+	if err != nil {
+		return nil, err
+	}
+	return members.Members()
+}
+
+// Close gives descriptors back.
+func (s *Listed) Close() {
+	if s.group != nil {
+		s.group.close()
+	}
+	for _, fd := range s.roots {
+		_ = unix.Close(fd) // a pidfd has nothing to flush
+	}
+	s.roots = nil
+}
+
+// read fills in what the attributes say. An orphan is told by a shared lock, which only
+// an armed group is tried for: a start that would meet the attempt has its lock already.
+func (s *Listed) read(namespace uint64) error {
+	g := s.group
+	attr := func(name string) string {
+		value, _, _ := g.payload.Attr(name) // none, if it can't be read
+		return value
+	}
+	s.Name, s.Policy = attr(attrName), attr(attrPolicy)
+	s.Started, _ = time.Parse(time.RFC3339Nano, attr(attrStart)) // unknown, if it is none
+	s.Client = parseClient(attr(attrClient))
+	s.Client.Unit = attr(attrUnit)
+	s.Cause = Cause(attr(attrEnding))
+	if id, ok := parseIdentity(attr(attrLauncher)); ok && id.aliveIn(namespace) {
+		s.Launcher = id.PID
+	}
+	s.Supervisor = g.supervisorPID()
+	var st unix.Stat_t
+	if err := unix.Fstat(g.payload.FD(), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", g.payload, err)
+	}
+	s.UID = int(st.Uid)
+	switch {
+	case s.Launcher == 0 && s.Supervisor == 0 || g.payload.TryLock(unix.LOCK_SH) == nil:
+		s.State = Orphaned
+	case frozen(g.payload):
+		s.State = Frozen
+	case s.Cause != "":
+		s.State = Ending
+	default:
+		s.State = Running
+	}
+	return nil
+}
+
+// supervisorPID is 0 where the leaf is empty, or a member has removed it when it was.
+func (g *controlGroup) supervisorPID() int {
+	b, err := g.top.Read(supervisorName + "/cgroup.procs")
+	if err != nil {
+		return 0
+	}
+	pids, _ := proc.ParsePIDs(b) // as far as they can be read
+	for _, pid := range pids {
+		if pid > 0 { // as our pid namespace numbers it
+			return pid
+		}
+	}
+	return 0
+}
+
+// payload is what can be frozen, measured and ended.
+func (s *Listed) payload() (payload, error) {
+	if s.group != nil {
+		return s.group.payload, nil
+	}
+	t, err := s.treeBelow()
+	if err == nil {
+		s.roots = append(s.roots, t.Roots[0].PIDFD)
+	}
+	return t, err
+}
+
+// treeBelow is the tree of a supervisor, whose pidfd has to be closed.
+func (s *Listed) treeBelow() (*tree.Tree, error) {
+	t := ownTree(supervisors())
+	fd, err := unix.PidfdOpen(s.Supervisor, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open pidfd of the supervisor %d: %w", s.Supervisor, err)
+	}
+	if _, pid, err := ask(s.tree); err != nil || pid != s.Supervisor { // it is still the one
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+	}
+	t.Roots[0].PID, t.Roots[0].PIDFD = s.Supervisor, fd
+	return &t, nil
+}

@@ -1,0 +1,41 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/resources"
+)
+
+// What a member has written as the names of limits is no way to other files.
+func TestLimitsNow(t *testing.T) {
+	g := newGroup(t, testDirectory(t), "named")
+	defer g.close()
+	if all := g.limitsNow(); all != nil {
+		t.Errorf("without a limit: %v", all)
+	}
+	g.limited([]string{"cgroup.max.depth"})
+	g.limited([]string{"cgroup.max.depth", "cgroup.freeze"})
+	if err := g.payload.SetAttr(attrLimits, strings.Join(g.limitedFiles(), " ")+" ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	all := g.limitsNow()
+	if len(all) != 3 || all["cgroup.max.depth"] != "max" || all["cgroup.freeze"] != "0" || !strings.HasPrefix(all["cgroup.stat"], "nr_descendants 0, ") {
+		t.Errorf("%v", all)
+	}
+}
+
+// A file that its kernel has not, or that takes no such value, is no limit.
+func TestLimitThatDoesNotHold(t *testing.T) {
+	g := newGroup(t, testDirectory(t), "odd")
+	defer g.close()
+	for _, l := range []resources.Limit{{File: "cgroup.nope", Value: "1"}, {File: "cgroup.freeze", Value: "7"}, {File: "cgroup.events", Value: "1"}, {File: "nope.max", Value: "1"}} {
+		var limit *LimitError
+		if now, err := g.limit(l, Cgroup); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
+			t.Errorf("%s: %q, %v", l, now, err)
+		}
+	}
+}

@@ -1,0 +1,84 @@
+//go:build linux
+
+package scope
+
+import (
+	"time"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/resources"
+)
+
+// The seam between the backends and everything above them: a group is a cgroup
+// (controlGroup) or, where there is none, a process tree (launchedTree, ownedTree).
+
+// payload is what a ladder ends, and what it has cost.
+type payload interface {
+	freeze.Target
+	CPU() time.Duration
+}
+
+// group is what both processes know of a server's group.
+type group interface {
+	ident() string
+	members() payload
+}
+
+// launched is a group as its launcher sees it.
+type launched interface {
+	group
+	// placed is what the supervisor has to be told, and the descriptors that go with it.
+	placed() (placed, []int)
+	// cradle is where the supervisor is to be born; nil for anywhere.
+	cradle() *cgroup.Group
+	// started gets pidfds of the supervisor and of its guard, if it has one.
+	started(supervisor, guard int) error
+	supervisorStopped() bool
+	// wakeSupervisor continues it, whether it was stopped or frozen.
+	wakeSupervisor()
+	killSupervisor()
+	// endAll ends everyone whose supervisor is dead.
+	endAll() (freeze.Result, error)
+	remove() error
+}
+
+// owned is a group as its supervisor sees it.
+type owned interface {
+	group
+	// birthplace is where the main process is to be born; nil for anywhere.
+	birthplace() *cgroup.Group
+	// listen returns a socket on which others ask for facts, or -1.
+	listen() int
+	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
+	guard() int
+	// nested names the group that pid supervises, or whose removal it is; "" if it
+	// does neither.
+	nested(pid int) string
+	// endNested ends a nested group whose supervisor is dead.
+	endNested(name string)
+	// stopGrace is the term grace that whoever asks for a stop wants it to have.
+	stopGrace() (grace time.Duration, ok bool)
+	// note says to others what is to be known about the start.
+	note(notes []string)
+	// limit makes a limit hold, and says what the file has then.
+	limit(l resources.Limit, from Backend) (now string, err error)
+	// ending says to others why the server is being ended.
+	ending(why Cause)
+	// sweep ends the orphans beside it, until finish is called.
+	sweep() (finish func())
+	// elsewhere tells whether pid has left for another cgroup.
+	elsewhere(pid int) bool
+	// memoryMax is nil where the payload has no limit of its own.
+	memoryMax() *uint64
+	// memoryMet tells whether that limit was met.
+	memoryMet() bool
+	memoryPeak() *uint64
+	// oomKills is how many members the kernel has killed for lack of memory.
+	oomKills() uint64
+	// pidsRefused is how often members could not fork for a limit, and which that is.
+	pidsRefused() (times uint64, limit *uint64)
+	pressure() map[string]Pressure
+	// leave removes the group, with the calling process in it, at that one's end.
+	leave()
+}

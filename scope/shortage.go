@@ -1,0 +1,95 @@
+//go:build linux
+
+package scope
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// Consumer is a member with much memory.
+type Consumer struct {
+	PID   int    `json:"pid"`
+	Name  string `json:"name"`
+	Bytes uint64 `json:"bytes"` // resident, the most that was seen
+}
+
+func (c Consumer) String() string {
+	return fmt.Sprintf("%s[%d] %d", c.Name, c.PID, c.Bytes)
+}
+
+const (
+	consumersMost = 8    // told of
+	sampleMost    = 1024 // members looked at
+)
+
+// shortage watches a payload whose memory is limited. Who was big can't be asked when it has
+// been killed, so members are looked at each time the kernel says that the limit was met, and
+// once more when they are waited for: a zombie has its name yet, and wait4(2) tells the most that
+// it had.
+type shortage struct {
+	events int // memory.events
+	group  *cgroup.Group
+	seen   map[int]Consumer
+}
+
+// watchShortage returns nil where the payload's memory is not limited.
+func (g *controlGroup) watchShortage() *shortage {
+	fd, err := g.payload.OpenFile("memory.events")
+	if err != nil {
+		return nil
+	}
+	return &shortage{events: fd, group: g.payload, seen: map[int]Consumer{}}
+}
+
+// happened looks at the members; the file has to be read before it tells of another change.
+func (s *shortage) happened() {
+	var b [512]byte
+	_, _ = unix.Pread(s.events, b[:], 0) // what it says is looked at in the end
+	pids, _ := s.group.Members()         // a partial list is better than none
+	for _, pid := range pids[:min(len(pids), sampleMost)] {
+		if now, err := proc.Resident(pid); err == nil {
+			st, _ := proc.ReadStat(pid) // without a name, if it has just gone
+			s.add(Consumer{pid, st.Comm, now})
+		}
+	}
+}
+
+func (s *shortage) add(c Consumer) {
+	old := s.seen[c.PID]
+	c.Name, c.Bytes = cmp.Or(c.Name, old.Name), max(c.Bytes, old.Bytes)
+	if c.Bytes > 0 {
+		s.seen[c.PID] = c
+	}
+}
+
+// zombies are the names of our children that have ended and that nobody has waited for.
+func (s *shortage) zombies() map[int]string {
+	all := map[int]string{}
+	pids, _ := proc.Children(os.Getpid()) // none, if it can't be read
+	for _, pid := range pids {
+		if st, err := proc.ReadStat(pid); err == nil && st.State == 'Z' {
+			all[pid] = st.Comm
+		}
+	}
+	return all
+}
+
+// biggest are the biggest of who was seen.
+func (s *shortage) biggest() []Consumer {
+	var all []Consumer
+	for _, c := range s.seen {
+		all = append(all, c)
+	}
+	slices.SortFunc(all, func(a, b Consumer) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), a.PID-b.PID)
+	})
+	return all[:min(len(all), consumersMost)]
+}

@@ -1,0 +1,206 @@
+//go:build linux
+
+package scope
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/poll"
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/tree"
+)
+
+// Where no cgroup can be had a group is what descends from its supervisor, a child
+// subreaper. The supervisor in turn has a guard as its parent, a subreaper too: should a
+// member kill the supervisor, its members come home to the guard, which ends them.
+
+// treePlace gives groups that need nothing of the host but pidfds and /proc.
+type treePlace struct{}
+
+// newTreePlace makes sure that members can be found.
+func newTreePlace() (place, error) {
+	if _, err := proc.Children(os.Getpid()); err != nil {
+		return nil, fmt.Errorf("list our children: %w", err)
+	}
+	return treePlace{}, nil
+}
+
+func (treePlace) backend() Backend   { return Tree }
+func (treePlace) needsProcess() bool { return false }
+func (treePlace) group(facts *config, _ ...int) (launched, error) {
+	if len(facts.Limits.Files) > 0 && !facts.Limits.BestEffort {
+		return nil, errNoGroup
+	}
+	self, err := identify(os.Getpid())
+	if err != nil {
+		return nil, err
+	}
+	id, err := newID()
+	if err != nil {
+		return nil, err
+	}
+	return &launchedTree{id: id, self: self}, nil
+}
+
+// launchedTree is seen from beside: it has no root until the supervisor has said who it
+// and its guard are.
+type launchedTree struct {
+	id   string
+	self identity
+	tree tree.Tree // its roots: the supervisor, the guard
+}
+
+func (g *launchedTree) ident() string         { return g.id }
+func (g *launchedTree) members() payload      { return &g.tree }
+func (g *launchedTree) cradle() *cgroup.Group { return nil }
+func (g *launchedTree) placed() (placed, []int) {
+	return placed{ID: g.id, Launcher: g.self.String()}, nil
+}
+func (g *launchedTree) remove() error { return nil }
+
+func (g *launchedTree) started(supervisor, guard int) error {
+	var errs []error
+	for _, fd := range []int{supervisor, guard} {
+		r, err := tree.NewRoot(fd)
+		if !errors.Is(err, tree.ErrInit) { // otherwise the pidfd is known anyway
+			g.tree.Roots = append(g.tree.Roots, r)
+		}
+		errs = append(errs, err)
+	}
+	g.tree.Spare = supervisors()
+	return errors.Join(errs...)
+}
+
+func (g *launchedTree) supervisorStopped() bool {
+	if len(g.tree.Roots) == 0 {
+		return false // it is only starting
+	}
+	st, err := proc.ReadStat(g.tree.Roots[0].PID)
+	return err != nil || st.Stopped()
+}
+
+func (g *launchedTree) wakeSupervisor() { g.signal(unix.SIGCONT) }
+func (g *launchedTree) killSupervisor() { g.signal(unix.SIGKILL) }
+func (g *launchedTree) signal(sig unix.Signal) {
+	for _, r := range g.tree.Roots {
+		_ = unix.PidfdSendSignal(r.PIDFD, sig, nil, 0) // gone is as good
+	}
+}
+
+// endAll leaves it to the guard, which can see everyone. Where that was killed as well,
+// those who came home to init are lost.
+func (g *launchedTree) endAll() (freeze.Result, error) {
+	if len(g.tree.Roots) == 0 {
+		return freeze.Result{}, nil
+	}
+	_ = unix.PidfdSendSignal(g.tree.Roots[0].PIDFD, unix.SIGKILL, nil, 0) // the guard acts when it is gone
+	guard := g.tree.Roots[len(g.tree.Roots)-1].PIDFD
+	for deadline := time.Now().Add(guardWithin); time.Now().Before(deadline); {
+		g.wakeSupervisor() // a member may have stopped it, and do so again
+		fds, err := poll.Until(time.Now().Add(answerWithin), unix.PollFd{Fd: int32(guard), Events: unix.POLLIN})
+		if err == nil && fds[0].Revents != 0 {
+			break
+		}
+	}
+	g.tree.Spare = nil
+	return freeze.Stop{Target: &g.tree}.Run()
+}
+
+// ownedTree is seen from its root: nobody can leave it.
+type ownedTree struct {
+	id      string
+	tree    tree.Tree
+	guardFD int
+	grace   *time.Duration // of a stop that was asked for
+}
+
+// adoptTree is the supervisor's view of the tree below it.
+func adoptTree(at *placed) (*ownedTree, error) {
+	fd, err := unix.PidfdOpen(at.Guard, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open pidfd of our guard: %w", err)
+	}
+	// Not whoever our parent is: if our guard was killed that is init, and everyone would be
+	// below it. While it is our parent its pid can't be another's.
+	if os.Getppid() != at.Guard {
+		_ = unix.Close(fd) // of nobody we know
+		return nil, errors.New("our guard was killed")
+	}
+	return &ownedTree{id: at.ID, tree: ownTree(supervisors()), guardFD: fd}, nil
+}
+
+// ownTree is everyone below the calling process.
+func ownTree(spare func(proc.Stat) bool) tree.Tree {
+	return tree.Tree{Roots: []tree.Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: spare}
+}
+
+func (g *ownedTree) ident() string                  { return g.id }
+func (g *ownedTree) members() payload               { return &g.tree }
+func (g *ownedTree) birthplace() *cgroup.Group      { return nil }
+func (g *ownedTree) guard() int                     { return g.guardFD }
+func (g *ownedTree) memoryMax() *uint64             { return nil }
+func (g *ownedTree) memoryMet() bool                { return false }
+func (g *ownedTree) memoryPeak() *uint64            { return nil }
+func (g *ownedTree) pidsRefused() (uint64, *uint64) { return 0, nil }
+func (g *ownedTree) pressure() map[string]Pressure  { return nil }
+func (g *ownedTree) oomKills() uint64               { return 0 }
+func (g *ownedTree) leave()                         {}
+func (g *ownedTree) sweep() (finish func())         { return func() {} }
+func (g *ownedTree) ending(Cause)                   {} // its supervisor answers that
+func (g *ownedTree) note([]string)                  {} // and that
+func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
+	return "", errNoGroup
+}
+func (g *ownedTree) endNested(string) {} // its members come home to us
+
+func (g *ownedTree) stopGrace() (time.Duration, bool) {
+	if g.grace == nil {
+		return 0, false
+	}
+	return *g.grace, true
+}
+
+// nested: a supervisor that came home to us, the nearest subreaper. A member that
+// pretends to be one gains the patience that a real one needs.
+func (g *ownedTree) nested(pid int) string {
+	st, err := proc.ReadStat(pid)
+	if err != nil || g.tree.Spare == nil || !g.tree.Spare(st) {
+		return ""
+	}
+	return st.Comm
+}
+
+func (g *ownedTree) elsewhere(pid int) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	own, _, ownErr := proc.ReadCgroup(0)
+	return err == nil && ownErr == nil && where != own
+}
+
+// supervisors recognises the supervisor, or its guard, of another server.
+func supervisors() func(proc.Stat) bool {
+	const comm = "exe" // of /proc/self/exe, by which all are started
+	var exe unix.Stat_t
+	if unix.Stat("/proc/self/exe", &exe) != nil {
+		return nil // without /proc nobody is found anyway
+	}
+	return func(st proc.Stat) bool {
+		if st.Comm != comm { // the cheap question first
+			return false
+		}
+		var theirs unix.Stat_t
+		if unix.Stat(fmt.Sprintf("/proc/%d/exe", st.PID), &theirs) != nil || theirs.Dev != exe.Dev || theirs.Ino != exe.Ino {
+			return false
+		}
+		line, err := proc.Cmdline(st.PID, commandMost)
+		return err == nil && strings.HasPrefix(line, superviseLine)
+	}
+}

@@ -1,0 +1,179 @@
+// Package splice finds values in configuration files, and puts others in their place without
+// touching a byte beside them: comments, order, quoting, indentation and line ends are somebody's work.
+//
+// It keeps one invariant: every position in a [Node] was compared with the bytes there. What can't be told
+// for sure, or would mean something else after an edit, has a reason in Node.Fixed. It does no I/O, and
+// knows nothing of what the values are for.
+package splice
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+)
+
+// A Format is how a file is written.
+type Format string
+
+// The formats. JSON is with comments and trailing commas, for which client takes them is not ours to judge.
+const (
+	JSON Format = "JSON"
+	TOML Format = "TOML"
+	YAML Format = "YAML"
+)
+
+// A Kind is what a value is.
+type Kind int
+
+// The kinds of values.
+const (
+	Map Kind = iota + 1
+	List
+	Text
+	Other // a number, a truth, nothing, a date, an alias
+)
+
+// A Node is a value and where it is.
+type Node struct {
+	Kind    Kind
+	Text    string // what a Text says; what an Other is written like
+	Start   int
+	End     int // 0 for YAML's maps and lists, which end where something else begins
+	Lead    int // where the item of a list begins: at the dash of a YAML list, else at Start
+	Block   bool
+	Plain   bool // a YAML text without quotes
+	Members []Member
+	Items   []*Node
+	Fixed   string // why it can't be edited, or ""
+}
+
+// A Member is an entry of a map.
+type Member struct {
+	Name  string
+	Start int // of the key, and of the dots before it
+	Key   int // where the key's last part begins
+	Value *Node
+}
+
+// Get returns the first member of that name.
+func (n *Node) Get(name string) *Node {
+	if i := n.index(name); i >= 0 {
+		return n.Members[i].Value
+	}
+	return nil
+}
+
+func (n *Node) index(name string) int {
+	for i, m := range n.Members {
+		if m.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// Repeated are the keys that a map has more than once: clients differ in which they take.
+func (n *Node) Repeated() map[string]bool {
+	seen, repeated := map[string]bool{}, map[string]bool{}
+	for _, m := range n.Members {
+		if seen[m.Name] {
+			repeated[m.Name] = true
+		}
+		seen[m.Name] = true
+	}
+	return repeated
+}
+
+// A Document is a file that could be read.
+type Document struct {
+	Format Format
+	Data   []byte
+	Root   *Node
+}
+
+// A SyntaxError is where a file is malformed.
+type SyntaxError struct {
+	Line, Column int
+	Text         string
+}
+
+func (e *SyntaxError) Error() string {
+	if e.Line == 0 {
+		return e.Text
+	}
+	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Text)
+}
+
+// malformed leaves out what the parser says: it quotes the file, and that may be a secret.
+func malformed(f Format) *SyntaxError { return &SyntaxError{Text: "is not valid " + string(f)} }
+
+const bom = "\uFEFF"
+
+// Parse reads a file. The error is a [SyntaxError].
+func Parse(format Format, data []byte) (d *Document, err error) {
+	if err := readable(format, data); err != nil {
+		return nil, err
+	}
+	// A parser that panics has met a malformed file, whatever it thinks.
+	defer func() {
+		if r := recover(); r != nil {
+			d, err = nil, &SyntaxError{Text: "cannot be read"}
+		}
+	}()
+	skip := 0
+	if bytes.HasPrefix(data, []byte(bom)) {
+		skip = len(bom)
+	}
+	d = &Document{Format: format, Data: data}
+	switch {
+	case len(bytes.TrimSpace(data[skip:])) == 0:
+		d.Root = &Node{Kind: Map}
+	case format == JSON:
+		d.Root, err = parseJSON(data[skip:])
+	case format == TOML:
+		d.Root, err = parseTOML(data[skip:])
+	case format == YAML:
+		d.Root, err = parseYAML(data[skip:])
+	}
+	if err != nil {
+		return nil, err
+	}
+	if skip > 0 {
+		d.Root.move(func(offset int) int { return offset + skip })
+	}
+	return d, nil
+}
+
+// position counts from 1, columns in characters.
+func position(data []byte, offset int) (line, column int) {
+	before := data[:min(offset, len(data))]
+	line = 1 + bytes.Count(before, []byte{'\n'})
+	return line, 1 + utf8.RuneCount(bytes.TrimPrefix(before[bytes.LastIndexByte(before, '\n')+1:], []byte(bom)))
+}
+
+// move says anew where everything is.
+func (n *Node) move(to func(int) int) {
+	n.Start, n.Lead = to(n.Start), to(n.Lead)
+	if n.End > 0 {
+		n.End = to(n.End)
+	}
+	for i := range n.Members {
+		m := &n.Members[i]
+		m.Start, m.Key = to(m.Start), to(m.Key)
+		m.Value.move(to)
+	}
+	for _, item := range n.Items {
+		item.move(to)
+	}
+}
+
+// Raw is how a text is written.
+func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
+
+// Newline is how the file's lines end.
+func (d *Document) Newline() string {
+	if i := bytes.IndexByte(d.Data, '\n'); i > 0 && d.Data[i-1] == '\r' {
+		return "\r\n"
+	}
+	return "\n"
+}

@@ -1,0 +1,44 @@
+package splice
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tailscale/hujson"
+)
+
+func parseJSON(data []byte) (*Node, error) {
+	// A comment may be the last thing in a file, without the line end that the parser wants.
+	v, err := hujson.Parse(append(data[:len(data):len(data)], '\n'))
+	if err != nil {
+		e := malformed(JSON)
+		// The text is the only place where the package has the position.
+		_, _ = fmt.Sscanf(strings.TrimPrefix(err.Error(), "hujson: "), "line %d, column %d:", &e.Line, &e.Column)
+		return nil, e
+	}
+	return fromJSON(&v), nil
+}
+
+func fromJSON(v *hujson.Value) *Node {
+	n := &Node{Start: v.StartOffset, End: v.EndOffset, Lead: v.StartOffset}
+	switch value := v.Value.(type) {
+	case *hujson.Object:
+		n.Kind = Map
+		for i := range value.Members {
+			m := &value.Members[i]
+			name, _ := m.Name.Value.(hujson.Literal) // a key is always one
+			n.Members = append(n.Members, Member{Name: name.String(), Start: m.Name.StartOffset, Key: m.Name.StartOffset, Value: fromJSON(&m.Value)})
+		}
+	case *hujson.Array:
+		n.Kind = List
+		for i := range value.Elements {
+			n.Items = append(n.Items, fromJSON(&value.Elements[i]))
+		}
+	case hujson.Literal:
+		n.Kind, n.Text = Other, string(value)
+		if value.Kind() == '"' {
+			n.Kind, n.Text = Text, value.String()
+		}
+	}
+	return n
+}

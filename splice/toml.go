@@ -1,0 +1,127 @@
+package splice
+
+import (
+	"bytes"
+	"errors"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/pelletier/go-toml/v2/unstable"
+)
+
+// parseTOML has the file judged by the decoder first: the parser of single expressions does not
+// know what may be defined twice.
+func parseTOML(data []byte) (*Node, error) {
+	var all map[string]any
+	if err := toml.Unmarshal(data, &all); err != nil {
+		e := malformed(TOML)
+		if at := (*toml.DecodeError)(nil); errors.As(err, &at) {
+			e.Line, e.Column = at.Position()
+		}
+		return nil, e
+	}
+	t := tomlReader{data: data}
+	root := &Node{Kind: Map, Block: true}
+	t.parser.Reset(data)
+	for table := root; t.parser.NextExpression(); {
+		switch e := t.parser.Expression(); e.Kind {
+		case unstable.Table:
+			table = descend(root, t.keys(e))
+		case unstable.ArrayTable:
+			keys := t.keys(e)
+			last := keys[len(keys)-1]
+			parent := descend(root, keys[:len(keys)-1])
+			list := parent.Get(last.Name)
+			if list == nil {
+				list = &Node{Kind: List}
+				last.Value = list
+				parent.Members = append(parent.Members, last)
+			}
+			table = &Node{Kind: Map, Block: true}
+			list.Items = append(list.Items, table)
+		case unstable.KeyValue:
+			t.add(table, e)
+		}
+	}
+	if t.parser.Error() != nil {
+		return nil, malformed(TOML)
+	}
+	return root, nil
+}
+
+type tomlReader struct {
+	parser unstable.Parser
+	data   []byte
+}
+
+// keys are the parts of a key; Start of each is where the first one begins.
+func (t *tomlReader) keys(n *unstable.Node) (keys []Member) {
+	start := -1
+	for it := n.Key(); it.Next(); {
+		at := int(it.Node().Raw.Offset)
+		if start < 0 {
+			start = at
+		}
+		keys = append(keys, Member{Name: string(it.Node().Data), Start: start, Key: at})
+	}
+	return keys
+}
+
+// descend goes to the table of that name. Of an array of tables the last one is meant.
+func descend(n *Node, keys []Member) *Node {
+	for _, key := range keys {
+		next := n.Get(key.Name)
+		switch {
+		case next == nil:
+			next = &Node{Kind: Map, Block: true}
+			key.Value = next
+			n.Members = append(n.Members, key)
+		case next.Kind == List:
+			next = next.Items[len(next.Items)-1]
+		}
+		n = next
+	}
+	return n
+}
+
+func (t *tomlReader) add(table *Node, e *unstable.Node) {
+	keys := t.keys(e)
+	member := keys[len(keys)-1]
+	member.Value = t.value(e.Value(), t.valueStart(e), int(e.Raw.Offset+e.Raw.Length))
+	inner := descend(table, keys[:len(keys)-1])
+	inner.Members = append(inner.Members, member)
+}
+
+// valueStart is behind the last key, "=" and blanks: nodes of arrays do not say where they are.
+func (t *tomlReader) valueStart(e *unstable.Node) int {
+	var end int
+	for it := e.Key(); it.Next(); {
+		end = int(it.Node().Raw.Offset + it.Node().Raw.Length)
+	}
+	rest := bytes.TrimLeft(t.data[end:], " \t")
+	rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte("=")), " \t")
+	return len(t.data) - len(rest)
+}
+
+func (t *tomlReader) value(v *unstable.Node, start, end int) *Node {
+	n := &Node{Start: start, End: end, Lead: start}
+	switch v.Kind {
+	case unstable.String:
+		n.Kind, n.Text = Text, string(v.Data)
+	case unstable.InlineTable:
+		n.Kind = Map
+		for it := v.Children(); it.Next(); {
+			if it.Node().Kind == unstable.KeyValue {
+				t.add(n, it.Node())
+			}
+		}
+	case unstable.Array:
+		n.Kind = List
+		for it := v.Children(); it.Next(); {
+			item := it.Node()
+			n.Items = append(n.Items, t.value(item, int(item.Raw.Offset), int(item.Raw.Offset+item.Raw.Length)))
+		}
+	default:
+		n.Kind, n.Text = Other, string(v.Data)
+	}
+	return n
+}

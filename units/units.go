@@ -1,0 +1,77 @@
+// Package units has the unit files that mcpscope comes with, and puts them into a directory.
+//
+// A file that somebody has changed is neither replaced nor removed unless that is asked for:
+// each says in its last line what it was when it was written. There is no other state. The
+// package does not talk to systemd.
+package units
+
+import (
+	"embed"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+)
+
+//go:embed system user common gateway.conf
+var files embed.FS
+
+// Manager is whose units they are; its text is the name of systemd's directories.
+type Manager string
+
+const (
+	System Manager = "system"
+	User   Manager = "user"
+)
+
+// A File is a unit file.
+type File struct {
+	Name string // below the directory of units
+	Text string
+}
+
+// All are the units of a manager, by name.
+func All(m Manager, executable string) []File {
+	var all []File
+	for _, dir := range []string{string(m), "common"} {
+		entries, err := files.ReadDir(dir)
+		if err != nil {
+			panic(err) // they are embedded
+		}
+		for _, e := range entries {
+			all = append(all, File{e.Name(), text(path.Join(dir, e.Name()), executable)})
+		}
+	}
+	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// Gateway is a drop-in for the service of a gateway.
+func Gateway(unit, executable string) File {
+	return File{path.Join(unit+".d", "mcpscope.conf"), text("gateway.conf", executable)}
+}
+
+// placeholder is also what `make install` replaces.
+const placeholder = "@MCPSCOPE@"
+
+func text(file, executable string) string {
+	b, err := files.ReadFile(file)
+	if err != nil {
+		panic(err) // it is embedded
+	}
+	return strings.ReplaceAll(string(b), placeholder, executable)
+}
+
+// CheckService completes the name of a service, from which a path is made.
+func CheckService(name string) (string, error) {
+	full := strings.TrimSuffix(name, ".service") + ".service"
+	for _, r := range full {
+		if !strings.ContainsRune(`abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\@`, r) {
+			return "", fmt.Errorf("%q is no name of a service", name)
+		}
+	}
+	if len(full) > 255-len(".d") || full[0] == '.' {
+		return "", fmt.Errorf("%q is no name of a service", name)
+	}
+	return full, nil
+}
