@@ -2,13 +2,21 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin/mcpscope
-PACKAGES ?= ./...
+LONG := ./test/gateway/systemd ./test/fault ./test/soak
+# those first that take longest
+PACKAGES ?= ./test/e2e ./test/systemd $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
+FLAGS ?= -p=3
+# those first that take longest
+SUITES ?= bullseye trixie bullseye+init bookworm trixie+containers bookworm+hybrid forky
+TIMEOUT ?= 20m
+PREFIX ?= /usr/local
+CYCLES ?= 10000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 LDFLAGS := -s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-.PHONY: help build install demo test lint fuzz cross deps clean
+.PHONY: help build install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -16,19 +24,53 @@ help: ## print this
 build: ## build bin/mcpscope
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mcpscope
 
-install: build ## install it to $(DESTDIR)/usr/local/bin
-	install -D -m 755 $(BIN) $(DESTDIR)/usr/local/bin/mcpscope
+install: build ## install it, and its units, below $(DESTDIR)$(PREFIX)
+	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/mcpscope
+	@for manager in system user; do for unit in units/$$manager/* units/common/*; do \
+		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
+		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run
 
-test: deps ## all fast tests, with the race detector
+test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 	test/e2e/clients/setup
 	@rm -f .cache/tables
 	@status=0; MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails \
-		--format-hide-empty-pkg --hide-summary all --jsonfile .cache/test.json -- -race -count=1 -timeout 20m $(PACKAGES) || status=$$?; \
+		--format-hide-empty-pkg --hide-summary all --jsonfile .cache/test.json --raw-command -- \
+		$(GO) test -json -count=1 -timeout $(TIMEOUT) $(FLAGS) $(if $(RUN),-run $(RUN)) $(PACKAGES) || status=$$?; \
 	cat .cache/tables 2>/dev/null; \
 	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json; exit $$status
+
+test-full: test-vm ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
+	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
+	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
+	for run in 'Escape|Logout|Soak|Sweepers' 'Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
+		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
+	done; exit $$status
+
+test-robust: deps ## gateways as services, faults at every system call and bus message, load, and a tenth of test-soak: about 14 minutes; MCPSCOPE_FAULTS=all for all of the managers'
+	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='$(LONG)'
+
+test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"
+	@.ci/deps vm
+	@printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null || : # who needs one that failed fails
+	@status=0; $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary all \
+		--jsonfile .cache/vm/test.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
+	cat .cache/vm/stderr; \
+	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/vm/test.json; exit $$status
+
+test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once: CYCLES=10000 SEED=N
+	@rm -f .cache/soak
+	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
+		$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary all -- -count=1 -timeout 60m -p 1 \
+		-run 'TestSoak|TestMany|TestStopOfAHuge' ./test/soak ./test/systemd || status=$$?; \
+	cat .cache/soak 2>/dev/null; exit $$status
+
+bench: deps ## start, data path, kill and idle cost beside other tools and the kernel's floors: about 8 minutes; JSON=FILE
+	@.ci/deps-bench
+	@$(if $(JSON),: >'$(JSON)')
+	@MCPSCOPE_BENCH_JSON='$(abspath $(JSON))' $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
@@ -42,7 +84,7 @@ cross: ## what is not Linux says so in one line; other processors build
 	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscope
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./name ./proc ./cgroup; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./config ./name ./proc ./cgroup ./resources ./scope ./scrape ./wrapping ./cmd/mcpscope; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 deps: ## install what the tests need and the machine lacks (Debian)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // Statuses of mcpscope's own.
@@ -123,7 +124,7 @@ func TestUnusualCommandLinesWork(t *testing.T) {
 // exec "$@".
 func (w *world) spoiled(script string, args ...string) *exec.Cmd {
 	line := append([]string{"sh", "-c", script, "sh", binaries.mcpscope}, args...)
-	return w.command(line...)
+	return w.Command(line...)
 }
 
 // A server may be started with what a careless client leaves it.
@@ -138,8 +139,8 @@ func TestClosedDescriptorsAtStart(t *testing.T) {
 	}
 }
 
-// Where the surroundings allow no contained server there is none, and one line
-// says why. With few descriptors either is right, if it is done properly.
+// Where the surroundings allow no group of the kind that is required there is no server,
+// and one line says why. With few descriptors either is right, if it is done properly.
 func TestPoorSurroundings(t *testing.T) {
 	nobody := []string{"setpriv", "--reuid", "65533", "--regid", "65533", "--clear-groups"}
 	for _, c := range []struct {
@@ -154,22 +155,22 @@ func TestPoorSurroundings(t *testing.T) {
 			return w.spoiled(`ulimit -n 3; exec "$@"`, "run", "--", "true")
 		}},
 		{"no right to make groups", false, func(w *world) *exec.Cmd {
-			return w.command(append(nobody[:6:6], readable(w.t), "run", "--", "true")...)
+			return w.Command(append(nobody[:6:6], readable(w.T), "run", "--require", "--", "true")...)
 		}},
 		{"few processes for an ordinary user", false, func(w *world) *exec.Cmd {
-			return w.command(append(nobody[:6:6], "prlimit", "--nproc=20:20", readable(w.t), "run", "--", "true")...)
+			return w.Command(append(nobody[:6:6], "prlimit", "--nproc=20:20", readable(w.T), "run", "--require", "--", "true")...)
 		}},
 		{"no /proc", false, func(w *world) *exec.Cmd {
-			return w.viewed([]string{"--no-proc"}, binaries.mcpscope, "run", "--", "true")
+			return w.Viewed([]string{"--no-proc"}, binaries.mcpscope, "run", "--require", "--", "true")
 		}},
 		{"read-only cgroups", false, func(w *world) *exec.Cmd {
-			return w.viewed([]string{"--read-only", bed.Root(w.t)}, binaries.mcpscope, "run", "--", "true")
+			return w.Viewed([]string{"--read-only", bed.Root(w.T)}, binaries.mcpscope, "run", "--require", "--", "true")
 		}},
 		{"no more groups allowed", false, func(w *world) *exec.Cmd {
-			if err := os.WriteFile(filepath.Join(w.dir, "cgroup.max.descendants"), []byte("1"), 0); err != nil {
-				w.t.Fatal(err)
+			if err := os.WriteFile(filepath.Join(w.Dir, "cgroup.max.descendants"), []byte("1"), 0); err != nil {
+				w.T.Fatal(err)
 			}
-			return w.mcpscope("run", "--", "true")
+			return w.mcpscope("run", "--require", "--", "true")
 		}},
 	} {
 		t.Run(c.what, func(t *testing.T) {
@@ -218,22 +219,22 @@ func TestBinaryReplacedWhileItRuns(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			w, m := newWorld(t), newMembers(t)
+			w, m := newWorld(t), escape.NewMembers(t)
 			path := copyBinary(t, filepath.Join(t.TempDir(), "mcpscope"))
-			c := w.newClient(w.unique("client"), []string{"--group"},
-				[]string{path, "run", "--term-grace", "300ms", "--", binaries.zoo, "--register", m.address, "ignore-both"})
-			if err := m.untilReady(patience); err != nil {
+			c := w.NewClient(w.Unique("client"), []string{"--group"},
+				[]string{path, "run", "--term-grace", "300ms", "--", binaries.Zoo, "--register", m.Address, "ignore-both"})
+			if err := m.UntilReady(escape.Patience); err != nil {
 				t.Fatal(err)
 			}
 			if err := spoil(path); err != nil {
 				t.Fatal(err)
 			}
-			c.tell("signal %d", unix.SIGTERM)
-			if status := c.status(patience); status != "signal 9" {
-				t.Errorf("ended with %q; stderr: %s", status, contents(c.stderr))
+			c.Tell("signal %d", unix.SIGTERM)
+			if status := c.Status(escape.Patience); status != "signal 9" {
+				t.Errorf("ended with %q; stderr: %s", status, escape.Contents(c.Stderr))
 			}
-			if n := m.untilDead(patience); n > 0 {
-				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.survivors(), "\n\t"))
+			if n := m.UntilDead(escape.Patience); n > 0 {
+				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
 			}
 			w.clean()
 		})

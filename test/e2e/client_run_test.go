@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/demo/session"
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // A clientCell is one client over one server, started in one way.
@@ -32,6 +33,20 @@ var (
 
 // onNode is the same client and server with nothing in between.
 func (c clientCell) onNode() clientCell { return clientCell{c.client, c.server, "node"} }
+
+// someCells has each client, each server and each way, and each server in each way; all of
+// clientCells, if all is asked for.
+func someCells() (cells []clientCell) {
+	if escape.Full() {
+		return clientCells(launchWays...)
+	}
+	for s, server := range serverNames {
+		for w, way := range launchWays {
+			cells = append(cells, clientCell{clientNames[(s+2*w)%len(clientNames)], server, way})
+		}
+	}
+	return cells
+}
 
 // clientCells is every client × server, started in the ways.
 func clientCells(ways ...string) (cells []clientCell) {
@@ -133,7 +148,7 @@ func (b clientBed) start(t *testing.T, c clientCell, mark string, command []stri
 	}
 	defer stderr.Close()
 	w := newWorld(t)
-	group, err := os.Open(w.dir)
+	group, err := os.Open(w.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +157,7 @@ func (b clientBed) start(t *testing.T, c clientCell, mark string, command []stri
 	// leave the working directory.
 	client := append([]string{"env", "-C", b.node, filepath.Join(b.bin, c.client)}, flags...)
 	s, err := session.Start(session.Config{
-		Client: w.command(client...).Args,
+		Client: w.Command(client...).Args,
 		Server: command,
 		Stderr: stderr,
 		Attr: &unix.SysProcAttr{
@@ -210,30 +225,10 @@ func (r *clientRun) wantNothingLeft(t *testing.T, deadline time.Time) {
 	for _, p := range left {
 		t.Errorf("left: process %d, %v, in %s", p.PID, p, p.Cgroup)
 	}
-	if err := r.waitForRemoval(deadline); err != nil {
-		t.Error(err)
-	}
-	r.world.clean()
+	escape.WantNoServers(t, rootsSlice(r.world.Site), "*", time.Until(deadline))
 	if stderr := r.readStderr(t); bytes.Contains(stderr, []byte("mcpscope:")) {
 		t.Error("mcpscope wrote to the server's stderr")
 	}
-}
-
-// waitForRemoval returns when there is no group in the world, or at the deadline.
-func (r *clientRun) waitForRemoval(deadline time.Time) error {
-	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
-	if err != nil {
-		return os.NewSyscallError("inotify_init1", err)
-	}
-	defer unix.Close(fd)
-	slice := filepath.Join(r.world.dir, "mcp.slice", "0")
-	if _, err := unix.InotifyAddWatch(fd, slice, unix.IN_DELETE); err != nil {
-		return fmt.Errorf("watch %s: %w", slice, err)
-	}
-	for len(r.world.groups()) > 0 && pollFor(time.Until(deadline), unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}) {
-		_, _ = unix.Read(fd, make([]byte, 4096)) // that it happened is all that matters
-	}
-	return nil
 }
 
 // eachCell runs test for every cell as a subtest. More at a time than there are

@@ -4,25 +4,28 @@
 package e2e
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/mcpscope/mcpscope/demo/session"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 const (
 	// clientLadder is the EOF grace and the term grace together.
 	clientLadder = 2200 * time.Millisecond
 	// clientMargin is for starting, scheduling and exiting on a busy machine.
-	clientMargin = 1500 * time.Millisecond
+	clientMargin = escape.Patience
 )
 
 func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 	b := openClientBed(t)
 	var bare map[clientCell]session.Hello
 	t.Run("bare", func(t *testing.T) { bare = b.answersBare(t) })
-	eachCell(t, clientCells(launchWays...), func(t *testing.T, c clientCell) {
+	eachCell(t, someCells(), func(t *testing.T, c clientCell) {
 		want := bare[c.onNode()]
 		t.Run("closed", func(t *testing.T) {
 			closeAndWantNothingLeft(t, b.answersAs(t, c, want))
@@ -44,7 +47,12 @@ func (b clientBed) answersBare(t *testing.T) map[clientCell]session.Hello {
 	t.Helper()
 	answers := make(map[clientCell]session.Hello)
 	var mu sync.Mutex
-	eachCell(t, clientCells("node"), func(t *testing.T, c clientCell) {
+	var cells []clientCell
+	for _, c := range someCells() {
+		cells = append(cells, c.onNode())
+	}
+	slices.SortFunc(cells, func(a, b clientCell) int { return strings.Compare(a.String(), b.String()) })
+	eachCell(t, slices.Compact(cells), func(t *testing.T, c clientCell) {
 		run := b.bare(t, c)
 		hello := run.hello(t)
 		if hello.Tools == 0 || hello.Call != "ok" {

@@ -7,19 +7,21 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // A dead client has no use for answers: no EOF grace, no wait for unread input.
 func TestDeadClientEndsTheServerWithTheTermGraceOnly(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--eof-grace", long}, "--members", "2")
-	s.tell("write deaf 60000")
-	s.tell("write never read")
-	s.expect("wrote never read")
+	s.Tell("write deaf 60000")
+	s.Tell("write never read")
+	s.Expect("wrote never read")
 	start := time.Now()
-	s.own.signal(unix.SIGKILL)
-	within(t, "SIGTERM", s.told(3, patience).Sub(start), 0, 0)
-	s.dead(patience)
+	s.Own.Signal(unix.SIGKILL)
+	within(t, "SIGTERM", s.told(3, escape.Patience).Sub(start), 0, 0)
+	s.dead(escape.Patience)
 	within(t, "the end", time.Since(start), termGrace, termGrace)
 	s.wantAsked(3, unix.SIGTERM)
 }
@@ -41,14 +43,14 @@ func startSpawned(t *testing.T, flags ...string) (*server, *os.File) {
 		ourOut.Close()
 	})
 	w := newWorld(t)
-	s := &server{world: w, members: newMembers(t)}
+	s := &server{world: w, members: escape.NewMembers(t)}
 	line := append([]string{binaries.mcpscope, "run"}, flags...)
-	line = append(line, "--", binaries.probe, "--register", s.members.address)
-	s.client = w.newClient(w.unique("spawner"), []string{"--group", "--stdin", "3", "--stdout", "4"}, line, theirIn, theirOut)
+	line = append(line, "--", binaries.probe, "--register", s.members.Address)
+	s.Client = w.NewClient(w.Unique("spawner"), []string{"--group", "--stdin", "3", "--stdout", "4"}, line, theirIn, theirOut)
 	theirIn.Close()
 	theirOut.Close()
-	if err := s.members.untilReady(patience); err != nil {
-		t.Fatalf("%v; stderr: %s", err, contents(s.client.stderr))
+	if err := s.members.UntilReady(escape.Patience); err != nil {
+		t.Fatalf("%v; stderr: %s", err, escape.Contents(s.Stderr))
 	}
 	s.group, s.supervisor = w.find(s.members)
 	return s, ourIn
@@ -60,23 +62,23 @@ func TestDeadSpawnerEndsAnIdleServer(t *testing.T) {
 	t.Parallel()
 	s, stdin := startSpawned(t)
 	fmt.Fprintln(stdin, "burn 8000")
-	s.own.signal(unix.SIGKILL)
+	s.Own.Signal(unix.SIGKILL)
 	start := time.Now()
-	within(t, "SIGTERM", s.told(1, 3*patience).Sub(start), 18*time.Second, 20*time.Second)
-	s.dead(patience)
+	within(t, "SIGTERM", s.told(1, 3*escape.Patience).Sub(start), 18*time.Second, 20*time.Second)
+	s.dead(escape.Patience)
 }
 
 func TestClientDeathCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	s, stdin := startSpawned(t, "--on-client-death", "ignore", "--eof-grace", "300ms")
 	fmt.Fprintln(stdin, "stay")
-	s.own.signal(unix.SIGKILL)
-	if s.members.untilDead(12*time.Second) == 0 || len(s.signals()) > 0 {
+	s.Own.Signal(unix.SIGKILL)
+	if s.members.UntilDead(12*time.Second) == 0 || len(s.signals()) > 0 {
 		t.Errorf("the server got %v", s.signals())
 	}
 	stdin.Close()
-	s.told(1, patience)
-	s.dead(patience)
+	s.told(1, escape.Patience)
+	s.dead(escape.Patience)
 	s.wantAsked(1, unix.SIGTERM)
 }
 
@@ -84,9 +86,9 @@ func TestKilledLauncherLeavesTheWholeLadder(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, nil, "--members", "2")
 	start := time.Now()
-	s.client.server.signal(unix.SIGKILL)
-	within(t, "SIGTERM", s.told(3, patience).Sub(start), 0, 0)
-	s.dead(patience)
+	s.Server.Signal(unix.SIGKILL)
+	within(t, "SIGTERM", s.told(3, escape.Patience).Sub(start), 0, 0)
+	s.dead(escape.Patience)
 	within(t, "the end", time.Since(start), termGrace, termGrace)
 	s.wantAsked(3, unix.SIGTERM)
 }
@@ -96,10 +98,10 @@ func TestKilledLauncherDoesNotStartTheLadderAgain(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, nil, "--members", "2")
 	start := time.Now()
-	s.tell("signal %d", unix.SIGINT)
-	s.told(3, patience)
-	s.client.server.signal(unix.SIGKILL)
-	s.dead(patience)
+	s.Tell("signal %d", unix.SIGINT)
+	s.told(3, escape.Patience)
+	s.Server.Signal(unix.SIGKILL)
+	s.dead(escape.Patience)
 	within(t, "the end", time.Since(start), termGrace, termGrace)
 	s.wantAsked(3, unix.SIGINT)
 }
@@ -108,11 +110,11 @@ func TestKilledLauncherDoesNotStartTheLadderAgain(t *testing.T) {
 func TestKilledSupervisorMeansKilledServer(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--eof-grace", long, "--term-grace", long}, "--members", "2")
-	s.supervisor.signal(unix.SIGKILL)
-	s.dead(patience)
+	s.supervisor.Signal(unix.SIGKILL)
+	s.dead(escape.Patience)
 	s.wantAsked(0, 0)
-	if status := s.status(patience); status != "exit 125" {
+	if status := s.Status(escape.Patience); status != "exit 125" {
 		t.Errorf("ended with %q, want exit 125", status)
 	}
-	wantComplaint(t, contents(s.stderr))
+	wantComplaint(t, escape.Contents(s.Stderr))
 }

@@ -1,127 +1,107 @@
 package e2e
 
 import (
-	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A mode is one of the zoo's.
-type mode struct {
-	name string
-	// movesAway marks members that are in no group of mcpscope's any more.
-	movesAway bool
-	// killsParent marks the mode that kills the supervisor before any end.
-	killsParent bool
-	// keepsStopping marks the mode whose supervisor may need a sweep to be woken.
-	keepsStopping bool
-	weight        int // against slots
+// cgroup: root without systemd.
+var cgroup = escape.Backend{
+	Name:   "cgroup",
+	Site:   func(t *testing.T) *escape.Site { return newWorld(t).Site },
+	Groups: func(s *escape.Site, _ string) string { return rootsSlice(s) },
 }
 
-// slots bounds the cells at a time; with more of them two cores only fight.
-var slots = newSemaphore(12)
-
-// remarkable are the modes that are not like the others.
-var remarkable = map[string]mode{
-	"move-sibling":     {movesAway: true},
-	"move-grandparent": {movesAway: true},
-	"move-fresh":       {movesAway: true},
-	"move-root":        {movesAway: true},
-	"move-main":        {movesAway: true},
-	"stop-parent-loop": {keepsStopping: true},
-	"kill-parent":      {killsParent: true},
-	"fork-bomb":        {weight: 6},
-	"hop-storm":        {weight: 8},
-	"zombies-500":      {weight: 6},
-	"threads-500":      {weight: 4},
-	"children-2000":    {weight: 12},
+// delegated: the client's own group was delegated to it, and the servers' are below.
+var delegated = escape.Backend{
+	Name: "delegated",
+	Site: func(t *testing.T) *escape.Site {
+		s := newWorld(t).Site
+		s.Delegates = true
+		return s
+	},
+	Groups: func(_ *escape.Site, client string) string { return client },
+	Owns:   true,
+	Exempt: exemptDelegated,
 }
 
-// allModes asks the zoo, so that no mode is forgotten here.
-func allModes(t *testing.T) []mode {
-	t.Helper()
-	out, err := exec.Command(binaries.zoo, "--list").Output()
-	if err != nil {
-		t.Fatal(err)
+// exemptDelegated: a unit's end takes supervisors away with what they guard, so who has
+// left the unit is left. Two groups up from a payload is the unit still.
+func exemptDelegated(m escape.Mode, e escape.End) string {
+	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" {
+		return "moved out of the unit, which was killed as a whole"
 	}
-	var all []mode
-	for line := range strings.Lines(string(out)) {
-		name := strings.Fields(line)[0]
-		m := remarkable[name]
-		m.name, m.weight = name, max(m.weight, 1)
-		all = append(all, m)
-	}
-	return all
+	return ""
+}
+
+// tree: what descends from the supervisor is the group, wherever it moves.
+var tree = escape.Backend{
+	Name: "tree",
+	Site: func(t *testing.T) *escape.Site { return newWorld(t).Site },
+	Exempt: func(m escape.Mode, e escape.End) string {
+		if e.KillsGroup && strings.HasPrefix(m.Name, "move-") {
+			return "the guards were killed with the client's group, which it had left"
+		}
+		if m.Name == "trace-parent" && (e.KillsLauncher && !e.KillsGroup || e.KillsSupervisor) {
+			return "it holds the supervisor where nothing wakes it, and its death where nobody sees it"
+		}
+		return ""
+	},
 }
 
 // TestEscape holds the promise that nothing survives and nothing else dies, for
 // each way to stay alive and each way to end.
 func TestEscape(t *testing.T) {
 	t.Parallel()
-	fill(t, newTable("escape", binaries.mcpscope, allModes(t), ends))
+	fill := func(title string, modes []escape.Mode, ends []escape.End) {
+		table := escape.Table{Title: title, Program: binaries.mcpscope, Backend: cgroup, Modes: modes, Ends: ends}
+		table.Fill(t)
+	}
+	modes, ends := binaries.Modes(t), escape.Ends()
+	if escape.Full() {
+		fill("escape", modes, ends)
+		return
+	}
+	fill("escape, every mode", modes, escape.Named(t, ends, "kill"))
+	fill("escape, every end", escape.Named(t, modes, "setsid", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"), ends)
+}
+
+// TestEscapeDelegated holds it below the client's own group; some modes and the end that makes a
+// difference there, unless all is asked for.
+func TestEscapeDelegated(t *testing.T) {
+	t.Parallel()
+	modes, ends := binaries.Modes(t), escape.Ends()
+	if !escape.Full() {
+		modes = escape.Named(t, modes, append(slices.Clone(escape.Hardest), "move-sibling", "move-parent", "move-grandparent")...)
+		ends = escape.Named(t, ends, "cgroup")
+	}
+	table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: delegated, Modes: modes, Ends: ends}
+	table.Fill(t)
+}
+
+// TestEscapeTree holds it where no cgroup is to be had; some modes, unless all is asked for.
+func TestEscapeTree(t *testing.T) {
+	t.Parallel()
+	modes, ends := binaries.Modes(t), escape.Ends()
+	if !escape.Full() {
+		modes = escape.Named(t, modes, append(slices.Clone(escape.Hardest), "move-sibling")...)
+		ends = escape.Named(t, ends, "superv")
+	}
+	table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: tree, Modes: modes, Ends: ends}
+	table.Fill(t)
 }
 
 // TestEscapeWithoutCgroupKill holds it where the kernel has no cgroup.kill (before
 // 5.14): there the group is frozen, and each member killed.
 func TestEscapeWithoutCgroupKill(t *testing.T) {
 	t.Parallel()
-	if bare {
-		return
+	table := escape.Table{
+		Title: "escape without cgroup.kill", Program: binaries.withoutKill, Backend: cgroup,
+		Modes: escape.Named(t, binaries.Modes(t), escape.Hardest...),
+		Ends:  escape.Named(t, escape.Ends(), "stdin"),
 	}
-	var hardest []mode
-	for _, m := range allModes(t) {
-		switch m.name {
-		case "plain", "setsid", "hop", "hop-storm", "threads-500", "dead-leader", "children-2000", "ignore-both", "fork-on-term",
-			"fork-bomb", "pairs", "nested", "threaded", "frozen", "stop-parent", "new-pid":
-			hardest = append(hardest, m)
-		}
-	}
-	var some []end
-	for _, e := range ends {
-		switch e.name {
-		case "stdin", "TERM", "kill", "superv":
-			some = append(some, e)
-		}
-	}
-	fill(t, newTable("escape without cgroup.kill", binaries.withoutKill, hardest, some))
-}
-
-// fill runs every cell of a table and prints it.
-func fill(t *testing.T, table *table) {
-	t.Run("cells", func(t *testing.T) {
-		for _, m := range table.modes {
-			for _, e := range table.ends {
-				t.Run(m.name+"/"+e.name, func(t *testing.T) {
-					t.Parallel()
-					escape(t, table, m, e)
-				})
-			}
-		}
-	})
-	table.publish(t)
-}
-
-func escape(t *testing.T, table *table, m mode, e end) {
-	if e.killsGroup {
-		bed.Require(t, bed.CgroupKill)
-	}
-	if m.name == "new-user" {
-		bed.Require(t, bed.UserNamespaces)
-	}
-	defer slots.take(m.weight)()
-	if bare && e.killsSupervisor {
-		return // there is none
-	}
-	c := newCell(t, table.program, m, e)
-	c.up(e)
-	e.do(c)
-	if bare {
-		c.measure()
-	} else {
-		c.judge(e)
-		c.alone()
-	}
-	table.put(m.name, e.name, c.result)
+	table.Fill(t)
 }

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // The default graces, and what a busy machine may be early or late by: clocks
@@ -14,7 +16,7 @@ const (
 	eofGrace  = 1200 * time.Millisecond
 	termGrace = 1000 * time.Millisecond
 	early     = 20 * time.Millisecond
-	late      = 4 * time.Second
+	late      = 8 * time.Second
 )
 
 // long is a grace that no test waits for.
@@ -32,13 +34,13 @@ func within(t *testing.T, what string, d, least, most time.Duration) {
 func TestServerMayAnswerAfterTheEndOfStdin(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, nil, "--members", "0")
-	s.tell("write late 700")
-	s.tell("close")
-	s.expect("out answer")
-	if status := s.status(patience); status != "exit 0" {
+	s.Tell("write late 700")
+	s.Tell("close")
+	s.Expect("out answer")
+	if status := s.Status(escape.Patience); status != "exit 0" {
 		t.Errorf("ended with %q", status)
 	}
-	s.dead(patience)
+	s.dead(escape.Patience)
 	s.wantAsked(0, 0)
 }
 
@@ -47,12 +49,12 @@ func TestServerThatStaysIsAskedAfterTheEOFGrace(t *testing.T) {
 	s := startProbe(t, nil, "--members", "2")
 	s.stay()
 	start := time.Now()
-	s.tell("close")
-	within(t, "SIGTERM", s.told(3, patience).Sub(start), eofGrace, eofGrace)
-	s.dead(patience)
+	s.Tell("close")
+	within(t, "SIGTERM", s.told(3, escape.Patience).Sub(start), eofGrace, eofGrace)
+	s.dead(escape.Patience)
 	within(t, "the end", time.Since(start), eofGrace+termGrace, eofGrace+termGrace)
 	s.wantAsked(3, unix.SIGTERM)
-	if status := s.status(patience); status != "signal 9" {
+	if status := s.Status(escape.Patience); status != "signal 9" {
 		t.Errorf("ended with %q", status)
 	}
 }
@@ -60,10 +62,10 @@ func TestServerThatStaysIsAskedAfterTheEOFGrace(t *testing.T) {
 // stay makes a probe ignore the end of its stdin. It answers, so that the line
 // has been read.
 func (s *server) stay() {
-	s.t.Helper()
-	s.tell("write stay")
-	if !s.lives("stays") {
-		s.t.Fatal("the probe does not answer")
+	s.world.T.Helper()
+	s.Tell("write stay")
+	if !s.Lives("stays") {
+		s.world.T.Fatal("the probe does not answer")
 	}
 }
 
@@ -75,12 +77,12 @@ func TestUnreadInputDelaysTheEOFGrace(t *testing.T) {
 			t.Parallel()
 			s := startServer(newWorld(t), options, nil, binaries.probe)
 			for _, line := range []string{"deaf 2500", "late 200", "last request"} {
-				s.tell("write %s", line)
+				s.Tell("write %s", line)
 			}
-			s.tell("close")
-			s.expect("out last request")
-			s.expect("out answer")
-			s.dead(patience)
+			s.Tell("close")
+			s.Expect("out last request")
+			s.Expect("out answer")
+			s.dead(escape.Patience)
 			s.wantAsked(0, 0)
 		})
 	}
@@ -90,12 +92,12 @@ func TestUnreadInputDelaysTheEOFGrace(t *testing.T) {
 func TestUnreadInputDelaysTheEOFGraceForAWhile(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, nil)
-	s.tell("write deaf 60000")
-	s.tell("write never read")
+	s.Tell("write deaf 60000")
+	s.Tell("write never read")
 	start := time.Now()
-	s.tell("close")
-	within(t, "SIGTERM", s.told(1, 2*patience).Sub(start), 10*time.Second+eofGrace, 10*time.Second+eofGrace)
-	s.dead(patience)
+	s.Tell("close")
+	within(t, "SIGTERM", s.told(1, 2*escape.Patience).Sub(start), 10*time.Second+eofGrace, 10*time.Second+eofGrace)
+	s.dead(escape.Patience)
 }
 
 // Left-over processes are asked and ended; the main process's status stays, and
@@ -106,15 +108,15 @@ func TestLeftOverProcessesAreEndedAndTheStatusKept(t *testing.T) {
 			t.Parallel()
 			s := startProbe(t, []string{"--term-grace", "500ms"}, "--members", "2")
 			start := time.Now()
-			s.tell("write %s", command)
-			if status := s.status(patience); status != want {
+			s.Tell("write %s", command)
+			if status := s.Status(escape.Patience); status != want {
 				t.Errorf("ended with %q, want %q", status, want)
 			}
-			if left := s.members.running(); len(left) > 0 {
+			if left := s.members.Running(); len(left) > 0 {
 				t.Errorf("the launcher returned before they were dead: %q", left)
 			}
 			within(t, "the end", time.Since(start), 500*time.Millisecond, 500*time.Millisecond)
-			s.dead(patience)
+			s.dead(escape.Patience)
 			s.wantAsked(2, unix.SIGTERM)
 		})
 	}
@@ -125,9 +127,9 @@ func TestClosedStdoutEndsTheServer(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, nil, "--members", "2")
 	start := time.Now()
-	s.tell("close-stdout")
-	within(t, "SIGTERM", s.told(3, patience).Sub(start), eofGrace, eofGrace)
-	s.dead(patience)
+	s.Tell("close-stdout")
+	within(t, "SIGTERM", s.told(3, escape.Patience).Sub(start), eofGrace, eofGrace)
+	s.dead(escape.Patience)
 	s.wantAsked(3, unix.SIGTERM)
 }
 
@@ -139,15 +141,15 @@ func TestOnlyTheServerHoldsItsDescriptors(t *testing.T) {
 			t.Run(strings.Join(options, "")+"/"+fd, func(t *testing.T) {
 				t.Parallel()
 				s := startServer(newWorld(t), options, []string{"--term-grace", "300ms"}, binaries.probe)
-				s.tell("write close %s", fd)
-				if !s.members.wait(patience, func() bool { return len(s.members.said) > 0 }) {
+				s.Tell("write close %s", fd)
+				if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
 					t.Fatal("the probe has not closed it")
 				}
-				s.tell("write more")
-				s.expect(told)
+				s.Tell("write more")
+				s.Expect(told)
 				s.wantAsked(0, 0)
-				s.tell("signal %d", unix.SIGTERM)
-				s.dead(patience)
+				s.Tell("signal %d", unix.SIGTERM)
+				s.dead(escape.Patience)
 			})
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 func TestExitStatusIsTheMainProcesss(t *testing.T) {
@@ -37,7 +39,7 @@ func TestDeathBySignalIsPassedOn(t *testing.T) {
 		unix.SIGSEGV, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.Signal(34),
 	} {
 		// No core dumps of ours: the launcher must not leave one either.
-		o := w.run(w.command("sh", "-c", `ulimit -c 0; exec "$0" run -- sh -c "kill -$1 \$\$"`, binaries.mcpscope, fmt.Sprint(int(sig))))
+		o := w.run(w.Command("sh", "-c", `ulimit -c 0; exec "$0" run -- sh -c "kill -$1 \$\$"`, binaries.mcpscope, fmt.Sprint(int(sig))))
 		if !o.status.Signaled() || o.status.Signal() != sig || o.stderr != "" {
 			t.Errorf("death by %v became %v; stderr: %s", sig, o.status, o.stderr)
 		}
@@ -48,7 +50,7 @@ func TestDeathBySignalIsPassedOn(t *testing.T) {
 // asFirst makes mcpscope the first process of a pid namespace, with the world's
 // view of everything else and a /proc of its own.
 func (w *world) asFirst(options []string, args ...string) *exec.Cmd {
-	cmd := w.viewed(append(options, "--proc"), append([]string{binaries.mcpscope}, args...)...)
+	cmd := w.Viewed(append(options, "--proc"), append([]string{binaries.mcpscope}, args...)...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	return cmd
 }
@@ -77,20 +79,20 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	cmd := w.asFirst([]string{"--litter", "3"}, "run", "--", binaries.zoo, "plain")
+	cmd := w.asFirst([]string{"--litter", "3"}, "run", "--", binaries.Zoo, "plain")
 	cmd.ExtraFiles = []*os.File{theirs}
-	b := w.bystander("first process", w.dir, cmd)
+	b := w.Bystander("first process", w.Dir, cmd)
 	theirs.Close()
-	if !b.lives() {
+	if !b.Lives() {
 		t.Fatal("the server does not answer")
 	}
 	ours.Close() // the litter ends
 	first := cmd.Process.Pid
 	for pause := time.Millisecond; zombies(first) > 0; pause *= 2 { // no event tells of a reaped stranger
-		if pause > patience {
+		if pause > escape.Patience {
 			t.Fatalf("%d zombies are left to the first process", zombies(first))
 		}
-		pollFor(pause)
+		escape.PollFor(pause)
 	}
 	if err := unix.Kill(first, unix.SIGTERM); err != nil { // ours, and not reaped
 		t.Fatal(err)
@@ -105,8 +107,8 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 // zombies counts the children of pid that are dead and unreaped.
 func zombies(pid int) int {
 	n := 0
-	for child, parent := range parents() {
-		if state, err := statField(child, 3); parent == pid && err == nil && state == "Z" {
+	for child, parent := range escape.Parents() {
+		if state, err := escape.StatField(child, 3); parent == pid && err == nil && state == "Z" {
 			n++
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // A member of root's may take from the supervisor what it needs to end a group. The
@@ -12,16 +14,16 @@ import (
 func TestSupervisorWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	s := startServer(w, []string{"--group"}, []string{"--eof-grace", "100ms", "--term-grace", "100ms"}, binaries.zoo, "ignore-both")
+	s := startServer(w, []string{"--group"}, []string{"--eof-grace", "100ms", "--term-grace", "100ms"}, binaries.Zoo, "ignore-both")
 	none := unix.Rlimit{}
-	if err := unix.Prlimit(s.supervisor.pid, unix.RLIMIT_NOFILE, &none, nil); err != nil {
+	if err := unix.Prlimit(s.supervisor.PID, unix.RLIMIT_NOFILE, &none, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.tell("close")
-	if !s.client.server.ended(patience) {
+	s.Tell("close")
+	if !s.Server.Ended(escape.Patience) {
 		t.Fatal("the launcher did not return")
 	}
-	if left := s.members.running(); len(left) > 0 {
+	if left := s.members.Running(); len(left) > 0 {
 		t.Errorf("it returned before they were dead: %q", left)
 	}
 	w.clean()
@@ -41,9 +43,9 @@ func TestReportIntoAFullPipe(t *testing.T) {
 	}
 	defer reader.Close()
 	fillPipe(t, reader)
-	s := startServer(w, []string{"--group"}, []string{"--report", fifo}, binaries.zoo, "plain")
-	s.tell("close")
-	s.dead(patience)
+	s := startServer(w, []string{"--group"}, []string{"--report", fifo}, binaries.Zoo, "plain")
+	s.Tell("close")
+	s.dead(escape.Patience)
 	w.clean()
 }
 

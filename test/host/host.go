@@ -35,6 +35,9 @@ type Options struct {
 	// Build runs before the boot, on the machine itself, where there is a network
 	// and a build cache. What it puts into dir is in Shared inside.
 	Build func(dir string) error
+	// Writable are files of the machine that tests inside may write. They must be there
+	// when Build has run.
+	Writable []string
 	// Setups run inside, before the tests of Main.
 	Setups []bed.Setup
 }

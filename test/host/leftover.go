@@ -21,10 +21,18 @@ const hierarchy = "/sys/fs/cgroup"
 // settle is what processes get to be gone after the tests.
 const settle = 2 * time.Second
 
+// cgroup2 is where the groups are: on a hybrid host not where those of version 1 are.
+func cgroup2() string {
+	if _, err := os.Stat(hierarchy + "/unified/cgroup.procs"); err == nil {
+		return hierarchy + "/unified"
+	}
+	return hierarchy
+}
+
 // groups is the set of all groups of the host that we are in.
 func groups() (map[string]bool, error) {
 	all := make(map[string]bool)
-	err := filepath.WalkDir(hierarchy, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(cgroup2(), func(path string, d fs.DirEntry, err error) error {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil // removed while we walk
 		}
@@ -90,22 +98,24 @@ func awaitEnd(pid int, deadline time.Time) {
 }
 
 // awaitUnitGone waits for the manager, which is told of an empty group and then
-// forgets the unit.
+// forgets the unit, with all groups below it.
 func awaitUnitGone(dir string, deadline time.Time) {
-	file := transientFile(filepath.Base(dir))
-	if file == "" {
-		return
+	for unit := range strings.SplitSeq(strings.TrimPrefix(dir, cgroup2()+"/"), "/") {
+		file := transientFile(unit)
+		if file == "" {
+			continue
+		}
+		_ = awaitDir(filepath.Dir(file), max(time.Until(deadline), 0), func() bool { // if not, it is in the list
+			_, err := os.Stat(file)
+			return err != nil
+		})
 	}
-	_ = awaitDir(filepath.Dir(file), max(time.Until(deadline), 0), func() bool { // if not, it is in the list
-		_, err := os.Stat(file)
-		return err != nil
-	})
 }
 
 // ofTheSystem recognises the groups below a service that is not transient, other
 // than a user manager, and those of a user manager itself.
 func ofTheSystem(dir string) bool {
-	rel := strings.TrimPrefix(dir, hierarchy+"/")
+	rel := strings.TrimPrefix(dir, cgroup2()+"/")
 	for unit := range strings.SplitSeq(rel, "/") {
 		if strings.HasSuffix(unit, ".service") && !strings.HasPrefix(unit, "user@") && transientFile(unit) == "" {
 			return true
@@ -135,7 +145,7 @@ func describeGroup(dir string) []string {
 	if _, err := os.Stat(dir); err != nil {
 		return nil
 	}
-	rel := strings.TrimPrefix(dir, hierarchy+"/")
+	rel := strings.TrimPrefix(dir, cgroup2()+"/")
 	var lines []string
 	for _, pid := range processes(dir) {
 		lines = append(lines, fmt.Sprintf("pid %s (%s) in %s", pid, comm(pid), rel))

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +28,7 @@ func (o Options) plan() (bootPlan, error) {
 	if err != nil {
 		return bootPlan{}, err
 	}
-	p := bootPlan{ReadOnly: []string{module}, Users: o.Users, KillUserProcesses: o.KillUserProcesses}
+	p := bootPlan{ReadOnly: []string{module}, Writable: slices.Clone(o.Writable), Users: o.Users, KillUserProcesses: o.KillUserProcesses}
 	if dir := filepath.Dir(self); madeByGoTest(dir) {
 		p.Writable = append(p.Writable, dir)
 	} else {

@@ -106,6 +106,11 @@ func (t tree) fileSystems() error {
 			return err
 		}
 	}
+	// PID 1 would do so itself: with the kernel's default of 10 a busy journal loses what nobody
+	// waits to write. It is the network namespace's, and so the host's own.
+	if err := os.WriteFile(t.path("proc/sys/net/unix/max_dgram_qlen"), []byte("512"), 0); err != nil {
+		return err
+	}
 	// What can be set here is the machine's. The cgroup2 mount stays writable.
 	return errors.Join(t.readOnly("sys"), t.lock("proc/sys"), t.lock("proc/sysrq-trigger"))
 }

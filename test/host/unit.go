@@ -98,10 +98,24 @@ func (u *Unit) start(s Service) error {
 	line, err := r.ReadString('\n')
 	go u.follow(r)
 	if err == nil && strings.HasPrefix(line, "Running as unit") {
-		return nil
+		return u.awaitJob()
 	}
 	<-u.ended
 	return fmt.Errorf("%s%s", line, u.log.String())
+}
+
+// awaitJob waits until it is started: some versions of systemd-run say before that that it runs.
+func (u *Unit) awaitJob() error {
+	for pause := 1; ; pause *= 2 { // the bus has an event, and no tool that waits for it
+		job, err := u.Property("Job")
+		if err != nil || job == "" || job == "0" {
+			return err
+		}
+		if time.Duration(pause)*time.Millisecond > patience {
+			return fmt.Errorf("job %s has not ended", job)
+		}
+		_, _ = unix.Poll(nil, pause) // EINTR: asked earlier
+	}
 }
 
 // follow ends with systemd-run.
@@ -216,8 +230,8 @@ func (u *Unit) Await(limit time.Duration) (result string, err error) {
 // result reads what systemd-run said at the end: the unit may be gone by now.
 func (u *Unit) result() string {
 	for line := range strings.Lines(u.log.String()) {
-		if result, ok := strings.CutPrefix(line, "Finished with result: "); ok {
-			return strings.TrimSpace(result)
+		if result, ok := strings.CutPrefix(strings.TrimSpace(line), "Finished with result: "); ok { // indented since 262
+			return result
 		}
 	}
 	return "unknown: " + u.log.String()
@@ -231,9 +245,17 @@ func (u *Unit) clear() error {
 	}
 	if state != "inactive" && state != "failed" {
 		_, _ = u.Control("kill", "--signal=KILL") // between two starts it has no process
-		err = u.Stop()
+		if err = u.Stop(); err != nil && u.forgotten() {
+			err = nil // it has ended of the kill
+		}
 	}
 	_, late := u.Await(patience)
 	_, _ = u.Control("reset-failed") // only a failed unit can be
 	return errors.Join(err, late)
+}
+
+// forgotten tells whether the manager knows nothing of the unit any more.
+func (u *Unit) forgotten() bool {
+	state, err := u.Property("LoadState")
+	return err == nil && state == "not-found"
 }

@@ -4,29 +4,39 @@ package systemd
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
 const patience = 30 * time.Second
 
 var mcpscope = host.Shared + "/mcpscope"
 
-func TestMain(m *testing.M) { host.Main(m, host.Options{Users: true, Build: build}) }
+var programs = escape.ProgramsIn(host.Shared)
+
+func TestMain(m *testing.M) {
+	bed.Parallel(64) // the escape table bounds itself
+	o := host.Options{Users: true, Build: build}
+	if file := os.Getenv(escape.TableEnv); file != "" {
+		o.Writable = []string{file}
+	}
+	host.Main(m, o)
+}
 
 func build(dir string) error {
-	cmd := exec.Command("go", "build", "-o", dir+"/mcpscope", "../../cmd/mcpscope")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	cmd.Stderr = os.Stderr
-	return cmd.Run()
+	if err := escape.AppendTable(""); err != nil { // where the host finds it
+		return err
+	}
+	return escape.Build(dir, transparent.Commands(map[string][]string{
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "listener": escape.Go("./listener"),
+	}))
 }
 
 // both runs a test against the system manager, as root, and a user's.
@@ -52,39 +62,25 @@ func scopes(u host.User, name string) []string {
 }
 
 // process is a member, held by a pidfd.
-type process struct{ pid, fd int }
+type process struct{ *escape.Process }
 
-func (p process) alive() bool { return !ended(p.fd, 0) }
-
-func ended(fd int, limit time.Duration) bool {
-	fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
-	for deadline := time.Now().Add(limit); ; {
-		n, err := unix.Poll(fds, int(max(time.Until(deadline), 0).Milliseconds()))
-		if err != unix.EINTR {
-			return n > 0
-		}
-	}
-}
+func (p process) alive() bool { return !p.Ended(0) }
 
 // processes opens all that are in a directory of a scope.
 func processes(t *testing.T, dir string) []process {
 	t.Helper()
-	text, err := os.ReadFile(dir + "/cgroup.procs")
+	pids, err := escape.GroupPids(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []process
-	for _, field := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			t.Fatal(err)
-		}
-		fd, err := unix.PidfdOpen(pid, 0)
+	for _, pid := range pids {
+		p, err := escape.OpenProcess(pid)
 		if err != nil {
 			t.Fatalf("open %d of %s: %v", pid, dir, err)
 		}
-		t.Cleanup(func() { _ = unix.Close(fd) })
-		all = append(all, process{pid, fd})
+		t.Cleanup(p.Close)
+		all = append(all, process{p})
 	}
 	return all
 }
@@ -96,9 +92,8 @@ func dead(t *testing.T, what string, all []process) {
 		t.Errorf("%s: there was none, so this tests nothing", what)
 	}
 	for _, p := range all {
-		if !ended(p.fd, patience) {
-			status, _ := os.ReadFile("/proc/" + strconv.Itoa(p.pid) + "/status")
-			t.Errorf("%s: %d lives:\n%s", what, p.pid, status)
+		if !p.Ended(patience) {
+			t.Errorf("%s: %s lives", what, escape.Describe(p.PID))
 		}
 	}
 }
@@ -106,47 +101,39 @@ func dead(t *testing.T, what string, all []process) {
 // gone waits until systemd has removed a scope.
 func gone(t *testing.T, dir string) {
 	t.Helper()
-	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
+	if err := escape.AwaitRemoval(dir, patience); err != nil {
 		t.Fatal(err)
-	}
-	defer unix.Close(watch)
-	_, err = unix.InotifyAddWatch(watch, filepath.Dir(dir), unix.IN_DELETE)
-	if err == unix.ENOENT {
-		return // with its slice
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	for deadline := time.Now().Add(patience); ; {
-		if _, err := os.Stat(dir); err != nil {
-			return
-		}
-		if !ended(watch, time.Until(deadline)) {
-			t.Fatalf("%s is left", dir)
-		}
-		_, _ = unix.Read(watch, make([]byte, 4096))
 	}
 }
 
-// awaitFile waits until a file is there.
+// awaitFile waits until something is in a file.
 func awaitFile(t *testing.T, file string) {
 	t.Helper()
-	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err := escape.AwaitFile(file, patience); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantText waits for a file with this text.
+func wantText(t *testing.T, file, want string) {
+	t.Helper()
+	awaitFile(t, file)
+	if text, err := os.ReadFile(file); string(text) != want || err != nil {
+		t.Errorf("%s says %q, %v; want %q", file, text, err, want)
+	}
+}
+
+// sharedFile is a file that the user may write.
+func sharedFile(t *testing.T, u host.User) string {
+	t.Helper()
+	f, err := os.CreateTemp(host.Shared, "file.")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(watch)
-	if _, err := unix.InotifyAddWatch(watch, filepath.Dir(file), unix.IN_CREATE|unix.IN_CLOSE_WRITE); err != nil {
-		t.Fatalf("watch for %s: %v", file, err)
+	defer f.Close()
+	t.Cleanup(func() { _ = os.Remove(f.Name()) }) // with the host, at the latest
+	if err := f.Chown(u.UID, u.UID); err != nil {
+		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(patience); ; {
-		if st, err := os.Stat(file); err == nil && st.Size() > 0 {
-			return
-		}
-		if !ended(watch, time.Until(deadline)) {
-			t.Fatalf("%s does not come", file)
-		}
-		_, _ = unix.Read(watch, make([]byte, 4096))
-	}
+	return f.Name()
 }

@@ -8,34 +8,35 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// verdict is what `run` makes of a host: a backend that works, or what it says.
+// verdict is what `run` makes of a host: the backend that it takes, and what it says to
+// --require, which refuses tree; or what it says where it can't contain a server at all.
 type verdict struct{ backend, says string }
 
-// verdicts has every kind of host. "auto" may take what works and must say in one line
-// why nothing does; it never runs a server uncontained.
+// verdicts has every kind of host. What works is taken, and a server never runs
+// uncontained.
 var verdicts = map[string]verdict{
-	"read-only cgroupfs":                    {says: "read-only file system"},
-	"no cgroupfs":                           {says: "requires a cgroup2 mount"},
+	"read-only cgroupfs":                    {"tree", "read-only file system"},
+	"no cgroupfs":                           {"tree", "requires a cgroup2 mount"},
 	"own cgroupfs":                          {backend: "cgroup"},
-	"host's cgroupfs":                       {says: `which shows "/.." alone`},
-	"own subtree only":                      {says: "which shows"},
-	"cgroup v1":                             {says: "requires a cgroup2 mount"},
+	"host's cgroupfs":                       {"tree", `which shows "/.." alone`},
+	"own subtree only":                      {"tree", "which shows"},
+	"cgroup v1":                             {"tree", "requires a cgroup2 mount"},
 	"hybrid":                                {backend: "cgroup"},
-	"fake root":                             {says: "is not delegated to us"},
-	"unprivileged":                          {says: "is not delegated to us"},
+	"fake root":                             {"tree", "is not delegated to us"},
+	"unprivileged":                          {"tree", "is not delegated to us"},
 	"delegated":                             {backend: "delegated"},
-	"dead bus":                              {says: "connection refused"},
-	"foreign bus":                           {says: "is not a directory of ours"},
-	"hanging bus":                           {says: "i/o timeout"},
+	"dead bus":                              {"tree", "connection refused"},
+	"foreign bus":                           {"tree", "is not a directory of ours"},
+	"hanging bus":                           {"tree", "i/o timeout"},
 	"hanging system manager":                {backend: "cgroup"},
-	"hidepid":                               {says: "permission denied"},
+	"hidepid":                               {"tree", "permission denied"},
 	"no /proc":                              {says: "/proc/self/cgroup"},
 	"PID 1":                                 {backend: "cgroup"},
 	"no reaper":                             {backend: "cgroup"},
 	"no_new_privs":                          {backend: "cgroup"},
 	"read-only root":                        {backend: "cgroup"},
 	"8 files":                               {says: "too many open files"},
-	"20 processes":                          {says: "is not delegated to us"},
+	"20 processes":                          {says: "only 20 processes and threads are allowed"},
 	"clone3 ENOSYS":                         {backend: "cgroup"},
 	"clone3 EPERM":                          {backend: "cgroup"},
 	"pidfd_open ENOSYS":                     {says: "open pidfd: function not implemented"},
@@ -62,6 +63,13 @@ func TestPoorHosts(t *testing.T) {
 			if !known {
 				t.Fatal("nothing is expected of it")
 			}
+			if want.says != "" {
+				c := host.Poor(t, k, mcpscope, "run", "--require", "--", "true")
+				var said strings.Builder
+				c.Stderr = &said
+				_ = c.Run() // its status says it
+				refuses(t, c.ProcessState.ExitCode(), said.String(), want.says)
+			}
 			c := host.Poor(t, k, mcpscope, "run", "--report", "fd:1", "--", "true")
 			var out, said strings.Builder
 			c.Stdout, c.Stderr = &out, &said
@@ -70,12 +78,18 @@ func TestPoorHosts(t *testing.T) {
 				refuses(t, c.ProcessState.ExitCode(), said.String(), want.says)
 				return
 			}
-			var report struct{ ID, Backend string }
+			var report struct {
+				ID, Backend string
+				Notes       []string
+			}
 			if decodeErr := json.Unmarshal([]byte(out.String()), &report); err != nil || decodeErr != nil || said.Len() > 0 {
 				t.Fatalf("%v, %v; stdout: %s; stderr: %s", err, decodeErr, out.String(), said.String())
 			}
 			if report.Backend != want.backend {
 				t.Errorf("backend %s, want %s", report.Backend, want.backend)
+			}
+			if notes := strings.Join(report.Notes, "\n"); want.backend == "tree" && !strings.Contains(notes, want.says) {
+				t.Errorf("the report does not say why it is no better backend: %q", report.Notes)
 			}
 			for _, u := range []host.User{host.Root, host.Tester} {
 				gone(t, slice(u)+"/mcp-true-"+report.ID+".scope") // by systemd, a moment later

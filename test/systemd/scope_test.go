@@ -3,12 +3,14 @@ package systemd
 import (
 	"bufio"
 	"io"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -75,7 +77,7 @@ func TestRunIsInAScope(t *testing.T) {
 		_ = r.cmd.Wait()
 		for _, p := range payload {
 			if p.alive() {
-				t.Errorf("%d outlives the launcher", p.pid)
+				t.Errorf("%d outlives the launcher", p.PID)
 			}
 		}
 		dead(t, "supervisor", supervisor)
@@ -100,7 +102,8 @@ func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
 	both(t, func(t *testing.T, u host.User) {
 		script := `trap "echo asked" TERM; echo ready; while :; do sleep 1000 & wait $!; done`
-		r := start(t, u, h.Command(u, run("stopped", "sh", "-c", script)...), "stopped")
+		line := []string{mcpscope, "run", "--name", "stopped", "--term-grace", "3s", "--", "sh", "-c", script}
+		r := start(t, u, h.Command(u, line...), "stopped")
 		all := processes(t, r.scope+"/payload")
 		unit := r.scope[strings.LastIndexByte(r.scope, '/')+1:]
 		if out, err := h.Manage(u, "systemctl", "stop", unit).CombinedOutput(); err != nil {
@@ -120,12 +123,13 @@ func TestStopOfTheScope(t *testing.T) {
 // other's death.
 func killBoth(t *testing.T, launcher int, supervisor []process) {
 	t.Helper()
-	for _, how := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
-		for _, pid := range []int{launcher, supervisor[0].pid} { // our descendants, not waited for
-			if err := unix.Kill(pid, how); err != nil {
-				t.Fatal(err)
-			}
-		}
+	p, err := escape.OpenProcess(launcher) // our descendant, not waited for
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	if err := escape.KillGuards(p, supervisor[0].Process); err != nil {
+		t.Fatal(err)
 	}
 	dead(t, "supervisor", supervisor)
 }
@@ -139,7 +143,7 @@ func TestSweepOfAScope(t *testing.T) {
 		killBoth(t, r.cmd.Process.Pid, supervisor)
 		for _, p := range all {
 			if !p.alive() {
-				t.Errorf("%d is dead before the sweep", p.pid)
+				t.Errorf("%d is dead before the sweep", p.PID)
 			}
 		}
 		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil || !strings.Contains(string(out), "ended swept") {
@@ -147,5 +151,39 @@ func TestSweepOfAScope(t *testing.T) {
 		}
 		dead(t, "sweep", all)
 		gone(t, r.scope)
+	})
+}
+
+// systemd 252 forgets a scope that it fails to stop, and leaves its directories.
+func TestSweepRemovesAForgottenScope(t *testing.T) {
+	h := host.Current(t)
+	both(t, func(t *testing.T, u host.User) {
+		live := start(t, u, h.Command(u, run("live", "sh", "-c", server)...), "live")
+		dir := slice(u) + "/mcp-forgotten-0234abcd.scope"
+		for _, sub := range []string{"", "/supervisor", "/payload", "/payload/below"} {
+			if err := os.Mkdir(dir+sub, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Remove(dir + sub) }) // if the sweep has not
+			if err := os.Chown(dir+sub, u.UID, u.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for name, value := range map[string]string{"armed": "1", "name": "forgotten"} {
+			if err := unix.Setxattr(dir+"/payload", "user.mcpscope."+name, []byte(value), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// The live server's supervisor may just be sweeping too.
+		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil {
+			t.Errorf("sweep: %v: %s", err, out)
+		}
+		gone(t, dir)
+		if len(processes(t, live.scope+"/payload")) == 0 {
+			t.Error("a scope in use was swept")
+		}
+		_ = live.stdin.Close()
+		_ = live.cmd.Wait() // with the server's status
+		gone(t, live.scope)
 	})
 }

@@ -98,7 +98,7 @@ func TestOldServersGoAndNewOnesLive(t *testing.T) {
 		fresh := up(t, u, "restarts", old)
 		for _, p := range processes(t, fresh+"/payload") {
 			if !p.alive() {
-				t.Errorf("%d of the new server is dead", p.pid)
+				t.Errorf("%d of the new server is dead", p.PID)
 			}
 		}
 		all = processes(t, fresh+"/payload")
@@ -121,7 +121,7 @@ func TestUnitStopEndsAnOrphan(t *testing.T) {
 		killBoth(t, launcher, processes(t, scope+"/supervisor"))
 		for _, p := range all {
 			if !p.alive() {
-				t.Errorf("%d is dead before the unit is stopped", p.pid)
+				t.Errorf("%d is dead before the unit is stopped", p.PID)
 			}
 		}
 		if err := unit.Stop(); err != nil {

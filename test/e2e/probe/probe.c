@@ -1,10 +1,12 @@
 /*
- * probe [--register SOCK] [--members N] [--ends]
+ * probe [--register SOCK] [--members N] [--ends] [--continued]
  *
  * A server whose behaviour the test dictates by lines on its stdin, and that
  * tells the test, by "signal PID NUMBER" on SOCK, of every signal that one of
  * its processes gets. It survives all signals but SIGKILL unless started with
- * --ends; then asking signals end it. See zoo/zoo.c for SOCK.
+ * --ends; then asking signals end it. Of SIGCONT, which comes with every asking signal, it
+ * tells with --continued alone. See zoo/zoo.c for SOCK. On a terminal it tells its new size
+ * as well, by "size ROWS COLUMNS", and each member says "role PID child|session".
  *
  *	exit N		ends with that status
  *	die N		ends by that signal
@@ -16,24 +18,29 @@
  *
  * Every other line is echoed.
  */
-#include "../zoo/zoo.h"
+#include "../../escape/zoo/zoo.h"
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
 const char *mode_name = "probe";
 
 static bool ends;	  /* asking signals end us */
+static bool continued;	  /* we tell of SIGCONT */
 static bool stays;	  /* the end of stdin does not */
 static long late_ms = -1; /* the answer after it */
 
 static void tell(int sig)
 {
+	struct winsize size;
 	say("signal %d %d", getpid(), sig);
+	if (sig == SIGWINCH && ioctl(0, TIOCGWINSZ, &size) == 0)
+		say("size %d %d", size.ws_row, size.ws_col);
 	if (ends && (sig == SIGTERM || sig == SIGINT || sig == SIGHUP || sig == SIGQUIT))
 		_exit(0);
 }
@@ -44,6 +51,8 @@ static void tell_signals(void)
 	struct sigaction action = {.sa_handler = tell, .sa_flags = SA_RESTART};
 	for (size_t i = 0; i < sizeof all / sizeof *all; i++)
 		sigaction(all[i], &action, NULL);
+	if (continued)
+		sigaction(SIGCONT, &action, NULL);
 }
 
 static void wait_ms(long ms)
@@ -132,6 +141,8 @@ int main(int argc, char **argv)
 			members = atol(argv[++i]);
 		else if (strcmp(argv[i], "--ends") == 0)
 			ends = true;
+		else if (strcmp(argv[i], "--continued") == 0)
+			continued = true;
 		else
 			return 2;
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -142,6 +153,7 @@ int main(int argc, char **argv)
 		if (fork_member(i % 2 ? "session" : "child") == 0) {
 			if (i % 2)
 				setsid();
+			say("role %d %s", getpid(), i % 2 ? "session" : "child");
 			up();
 			park();
 		}

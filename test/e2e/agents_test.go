@@ -1,0 +1,274 @@
+// The promise of wrap, with agents as people have them: what they start from a wrapped configuration runs
+// in a group, and their file comes back as they wrote it.
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// An agent is a client with a configuration.
+type agent struct {
+	name    string // to `mcpscope wrap`
+	program string // below node_modules
+	config  string // below the home
+	add     []string
+	text    string   // of the configuration, where there is no command that adds a server
+	start   []string // what makes it start its servers
+	env     []string
+	wants   string // in what it prints, for one that ends by itself
+}
+
+// nowhere answers no request, so that a session begins, starts its servers and gets no further.
+const nowhere = "http://127.0.0.1:9/v1"
+
+var agents = []agent{
+	{
+		name: "claude-code", program: "@anthropic-ai/claude-code-linux-x64/claude", config: ".claude.json",
+		add:   []string{"mcp", "add", "--scope", "user", "a-server", "--env", "KEY=hunter2", "--", "SERVER", "a", "b c"},
+		start: []string{"mcp", "list"}, wants: "Connected",
+	},
+	{
+		name: "gemini", program: "@google/gemini-cli/bundle/gemini.js", config: ".gemini/settings.json",
+		add:   []string{"mcp", "add", "--scope", "user", "server", "SERVER", "a", "b c"},
+		start: []string{"mcp", "list"}, env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true"}, wants: "Connected",
+	},
+	{
+		name: "opencode", program: "opencode-linux-x64/bin/opencode", config: ".config/opencode/opencode.json",
+		text:  "{\n  // c\n  \"mcp\": {\"server\": {\"type\": \"local\", \"command\": [\"SERVER\", \"a\", \"b c\"], \"enabled\": true}},\n}\n",
+		start: []string{"mcp", "list"}, wants: "connected",
+	},
+	{
+		name: "codex", program: "@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex", config: ".codex/config.toml",
+		add: []string{"mcp", "add", "server", "--env", "KEY=hunter2", "--", "SERVER", "a", "b c"},
+		start: []string{"exec", "--skip-git-repo-check", "-c", `model_provider="none"`,
+			"-c", fmt.Sprintf("model_providers.none={name=%q,base_url=%q}", "none", nowhere), "hello"},
+	},
+	{
+		name: "copilot", program: "@github/copilot-linux-x64/copilot", config: ".copilot/mcp-config.json",
+		add:   []string{"mcp", "add", "server", "--", "SERVER", "a", "b c"},
+		start: []string{"-p", "hello"},
+		env:   []string{"COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=" + nowhere, "COPILOT_MODEL=x", "COPILOT_PROVIDER_API_KEY=x"},
+	},
+}
+
+// agentPatience is for a program of hundreds of megabytes that is read from a disk.
+const agentPatience = 2 * time.Minute
+
+func TestWrapUnderRealAgents(t *testing.T) { eachAgent(t, (*agentRun).check) }
+
+// What an agent starts that runs below mcpscope gateway, with the configuration that it has, is in a group
+// of its own, and ends with it.
+func TestGatewayIsRealAgent(t *testing.T) { eachAgent(t, (*agentRun).checkBelow) }
+
+func eachAgent(t *testing.T, check func(*agentRun)) {
+	if !escape.Full() {
+		t.Skip("make test-full: the agents take 1.4 GB")
+	}
+	b := openClientBed(t)
+	modules := filepath.Join(filepath.Dir(b.node), "agents", "node_modules")
+	bed.Require(t, bed.Feature{Name: "the agents, by test/e2e/clients/setup", Missing: func() error {
+		_, err := os.Stat(modules)
+		return err
+	}})
+	for _, a := range agents {
+		t.Run(a.name, func(t *testing.T) {
+			a.program = filepath.Join(modules, a.program)
+			if _, err := os.Stat(a.program); errors.Is(err, fs.ErrNotExist) {
+				t.Skip("npm has it for x86-64 alone")
+			}
+			check(newAgentRun(t, b, a))
+		})
+	}
+}
+
+// agentRun is an agent in a home and a world of its own.
+type agentRun struct {
+	*home
+	agent
+	world *world
+	fifo  *os.File // where the server says that it was started
+	below []string // what the agent is started by
+}
+
+func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
+	t.Helper()
+	r := &agentRun{home: newHome(t), agent: a, world: newWorld(t)}
+	fifo := r.path("fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	// For reading and writing, so that it never ends.
+	if r.fifo, err = os.OpenFile(fifo, os.O_RDWR|unix.O_NONBLOCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.fifo.Close() })
+	server := r.write("mcp-server", fmt.Sprintf("#!/bin/sh\necho \"<$MCPSCOPE_ID> $#: $*\" >'%s'\nexec node '%s'\n", fifo,
+		filepath.Join(b.node, "node_modules/@modelcontextprotocol/server-memory/dist/index.js")))
+	if err := os.Chmod(server, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i, word := range r.add {
+		if word == "SERVER" {
+			r.add = append([]string{}, r.add...)
+			r.add[i] = server
+		}
+	}
+	if r.text != "" {
+		r.write(r.config, strings.ReplaceAll(r.text, "SERVER", server))
+	}
+	return r
+}
+
+func (r *agentRun) check() {
+	r.t.Helper()
+	if len(r.add) > 0 {
+		r.toEnd(r.add...)
+	}
+	r.starts("") // and does to its files what it does at a first start
+	bare := r.contents()
+	out := r.wrap(0, r.name, "--yes")
+	if strings.Contains(out, "hunter2") || !strings.Contains(out, "wrapped 1 server") {
+		r.t.Errorf("%s", out)
+	}
+	wrapped := r.contents()
+	r.starts("in a group")
+	if now := r.contents(); !bytes.Equal(now, wrapped) {
+		r.t.Errorf("it has changed its file from\n%s\nto\n%s", wrapped, now)
+	}
+	r.run(0, "unwrap", r.name, "--yes")
+	if now := r.contents(); !bytes.Equal(now, bare) {
+		r.t.Errorf("its file was\n%s\nand came back as\n%s", bare, now)
+	}
+	r.starts("")
+}
+
+func (r *agentRun) checkBelow() {
+	r.t.Helper()
+	if len(r.add) > 0 {
+		r.toEnd(r.add...)
+	}
+	r.starts("") // and does to its files what it does at a first start
+	config, explain := r.contents(), r.path("explain")
+	r.below = []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", explain, "--"}
+	cmd := r.command(r.start...)
+	if err := escape.StartIn(r.world.Dir, cmd); err != nil {
+		r.t.Fatal(err)
+	}
+	r.wantSaid("") // as ever: the environment is the agent's
+	var members []*escape.Process
+	for _, dir := range escape.Servers(rootsSlice(r.world.Site), "*", "*") {
+		pids, err := escape.GroupPids(filepath.Join(dir, "payload"))
+		for _, pid := range pids {
+			if p, openErr := escape.OpenProcess(pid); openErr == nil { // otherwise it has ended since
+				defer p.Close()
+				members = append(members, p)
+			}
+		}
+		if err != nil {
+			r.t.Error(err)
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // killed
+	text, err := os.ReadFile(explain)
+	if len(members) == 0 || strings.Count(string(text), " taken as ") == 0 || err != nil {
+		r.t.Errorf("%d members; explained (%v):\n%s", len(members), err, text)
+	}
+	for _, p := range members {
+		if !p.Ended(clientLadder + clientMargin) {
+			r.t.Errorf("left: %s", escape.Describe(p.PID))
+		}
+	}
+	escape.WantNoServers(r.t, rootsSlice(r.world.Site), "*", clientLadder+clientMargin)
+	if now := r.contents(); r.wants != "" && !bytes.Equal(now, config) {
+		r.t.Errorf("its file was\n%s\nand is\n%s", config, now)
+	}
+}
+
+func (r *agentRun) contents() []byte {
+	r.t.Helper()
+	text, err := os.ReadFile(r.path(r.config))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return text
+}
+
+// program is the agent, in a network of its own, where there is nobody but itself.
+func (r *agentRun) command(args ...string) *exec.Cmd {
+	line := append([]string{"env", "-C", r.path("project"), "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh"}, slices.Concat(r.below, []string{r.program}, args)...)
+	cmd := r.world.Command(line...)
+	cmd.Env = append([]string{"HOME=" + r.dir, "PATH=" + os.Getenv("PATH"), "TERM=dumb"}, r.env...)
+	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
+	return cmd
+}
+
+func (r *agentRun) toEnd(args ...string) string {
+	r.t.Helper()
+	o, err := escape.FinishWithin(agentPatience, r.world.Dir, r.command(args...))
+	if err != nil || o.Status != 0 {
+		r.t.Fatalf("%q: %v, %v: %s%s", args, o.Status, err, o.Stdout, o.Stderr)
+	}
+	return o.Stdout + o.Stderr
+}
+
+// starts has the agent start its server, in a group or not, and nothing of a group is left of that.
+func (r *agentRun) starts(how string) {
+	r.t.Helper()
+	if r.wants != "" {
+		if said := r.toEnd(r.start...); !strings.Contains(said, r.wants) {
+			r.t.Errorf("it says %q", said)
+		}
+		r.wantSaid(how)
+	} else {
+		cmd := r.command(r.start...)
+		out := r.path("out")
+		file, err := os.Create(out)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		defer file.Close()
+		cmd.Stdout, cmd.Stderr = file, file
+		if err := escape.StartIn(r.world.Dir, cmd); err != nil {
+			r.t.Fatal(err)
+		}
+		r.wantSaid(how)
+		_ = cmd.Process.Kill() // a crash, which is what mcpscope is for
+		_ = cmd.Wait()         // killed
+		if r.t.Failed() {
+			text, _ := os.ReadFile(out)
+			r.t.Logf("it says %q", text)
+		}
+	}
+	escape.WantNoServers(r.t, rootsSlice(r.world.Site), "*", clientLadder+clientMargin)
+}
+
+// wantSaid reads what the server says when it is started: its group's id, and its arguments.
+func (r *agentRun) wantSaid(how string) {
+	r.t.Helper()
+	if err := r.fifo.SetReadDeadline(time.Now().Add(agentPatience)); err != nil {
+		r.t.Fatal(err)
+	}
+	said := make([]byte, 4096)
+	n, err := r.fifo.Read(said)
+	id, rest, _ := strings.Cut(strings.TrimPrefix(string(said[:n]), "<"), "> ")
+	if !strings.HasPrefix(rest, "2: a b c\n") || (id != "") != (how == "in a group") {
+		r.t.Errorf("the server was started as %q (%v), which should be %q", said[:n], err, how)
+	}
+}

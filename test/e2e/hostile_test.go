@@ -1,0 +1,91 @@
+package e2e
+
+import (
+	"encoding/json"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// hostile is what a server may write into the attributes of its own group.
+var hostile = []string{
+	"\x1b]0;owned\x07\x1b[2J\r\nmcpscope: all is well\t\u202e\u0085",
+	strings.Repeat("a\x00\xff\"\\{}", 500),
+	strings.Repeat("9", 3000), "-1", "{", "", "\n", "1 2 3 4 5 6 7 8", "/../../..",
+}
+
+// Whatever a server says of itself crashes no command, and gets to no terminal as it is.
+func TestHostileAttributes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
+	payload := filepath.Join(s.group, "payload")
+	tried := 0
+	for _, attr := range attributes(t, payload) {
+		for _, value := range hostile {
+			old := make([]byte, 4096)
+			n, err := unix.Getxattr(payload, attr, old)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.Setxattr(payload, attr, []byte(value), 0); err != nil {
+				t.Fatalf("set %s: %v", attr, err)
+			}
+			commands := []string{"ls", "ls --json", "ls --format {{.}}", "ls --duplicates", "inspect server", "metrics", "sweep --dry-run"}
+			if !escape.Full() { // in turn
+				commands = commands[tried%len(commands):][:1]
+			}
+			tried++
+			for _, command := range commands {
+				o := w.run(w.mcpscope(strings.Fields(command)...))
+				if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
+					t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
+				}
+				if strings.ContainsFunc(o.stdout+o.stderr, raw) {
+					t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
+				}
+				if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
+					t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
+				}
+			}
+			if err := unix.Setxattr(payload, attr, old[:n], 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if !s.Lives("still there?") {
+		t.Error("the server was hit")
+	}
+	s.Tell("close")
+	s.dead(escape.Patience)
+}
+
+// raw is what a terminal would act on.
+func raw(r rune) bool {
+	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
+}
+
+// attributes are all that mcpscope has set.
+func attributes(t *testing.T, dir string) []string {
+	t.Helper()
+	buf := make([]byte, 4096)
+	n, err := unix.Listxattr(dir, buf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for name := range strings.SplitSeq(string(buf[:n]), "\x00") {
+		if strings.HasPrefix(name, "user.mcpscope.") {
+			all = append(all, name)
+		}
+	}
+	if len(all) < 4 {
+		t.Fatalf("only %q: this tests nothing", all)
+	}
+	return all
+}

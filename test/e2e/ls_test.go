@@ -1,0 +1,125 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// listed is what the tests read of `ls --json` and `inspect --json`.
+type listed struct {
+	ID, Name, Backend, State, Policy string
+	Client                           struct{ PID int }
+	Launcher                         int `json:"launcher_pid"`
+	Supervisor                       int `json:"supervisor_pid"`
+	Processes                        int
+	Tree                             []struct{ PID, PPID, Depth int }
+}
+
+// list runs a command that prints servers as JSON; those that other tests have as trees,
+// which no world hides, are left out.
+func (w *world) list(clients []*server, args ...string) []listed {
+	w.T.Helper()
+	o := w.run(w.mcpscope(append(args, "--json")...))
+	var found struct{ Servers []listed }
+	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || o.status != 0 || o.stderr != "" {
+		w.T.Fatalf("%q: %v, %v; stderr: %s", args, o.status, err, o.stderr)
+	}
+	var ours []listed
+	for _, l := range found.Servers {
+		for _, s := range clients {
+			if l.Launcher == s.Server.PID || l.Supervisor == s.supervisor.PID {
+				ours = append(ours, l)
+			}
+		}
+	}
+	return ours
+}
+
+// views runs a test on the backends whose servers are found in different ways.
+func views(t *testing.T, test func(t *testing.T, w *world, start func(options []string, command ...string) *server)) {
+	t.Parallel()
+	for _, backend := range []string{"cgroup", "tree"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			test(t, w, func(options []string, command ...string) *server {
+				return startServer(w, []string{"--group"}, append([]string{"--backend", backend}, options...), command...)
+			})
+		})
+	}
+}
+
+func TestStopOfAnOrphan(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	orphan := startOrphan(t, w)
+	o := w.run(w.mcpscope("ls", "--orphans", "-q"))
+	id := strings.TrimSpace(o.stdout)
+	if o = w.run(w.mcpscope("stop", id)); o.status != 0 || o.stdout != fmt.Sprintf("stopped server (%s)\n", id) {
+		t.Errorf("%v, %q; stderr: %s", o.status, o.stdout, o.stderr)
+	}
+	if left := orphan.members.Running(); len(left) > 0 {
+		t.Errorf("stop returned before they were dead: %q", left)
+	}
+	w.clean()
+}
+
+// Groups that come and go faster than any server, so that each moment between two of them is met.
+func TestLsBesideVanishingGroups(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	stays := startServer(w, []string{"--group"}, named("stays"), binaries.Zoo, "plain")
+	over := make(chan struct{})
+	var churn sync.WaitGroup
+	defer churn.Wait()
+	defer close(over)
+	for i := range 4 {
+		churn.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-over:
+					return
+				default:
+				}
+				id := strings.ReplaceAll(fmt.Sprintf("%d%07d", i, n%100), "1", "z") // as ids are
+				top := filepath.Join(rootsSlice(w.Site), "mcp-churn-"+id)
+				payload, supervisor := filepath.Join(top, "payload"), filepath.Join(top, "supervisor")
+				if err := errors.Join(os.Mkdir(top, 0o700), os.Mkdir(supervisor, 0o700), os.Mkdir(payload, 0o700),
+					unix.Setxattr(payload, "user.mcpscope.armed", []byte("1"), 0), unix.Rmdir(payload), unix.Rmdir(supervisor), unix.Rmdir(top)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	for range 100 {
+		if got := w.list([]*server{stays}, "ls"); len(got) != 1 || got[0].State != "running" {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestLsFitsTheTerminal(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	startServer(w, []string{"--group"}, named(strings.Repeat("long", 20)), binaries.Zoo, "plain")
+	s := startTop(w, "sh", "-c", "read -r go; stty cols 60; exec \"$1\" ls", "sh", binaries.mcpscope)
+	s.Type("\n") // now that startTop has set its own size
+	s.Expect("longlong", "\n")
+	for _, line := range strings.Split(s.All(), "\r\n") {
+		if wide(line) > 60 {
+			t.Errorf("%d cells: %q", wide(line), line)
+		}
+	}
+	if o := w.run(w.mcpscope("ls", "--json")); !strings.Contains(o.stdout, strings.Repeat("long", 20)) {
+		t.Errorf("clipped in JSON: %s", o.stdout)
+	}
+}

@@ -1,0 +1,32 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/transparent"
+)
+
+// onEachBackend runs a test of what a server can tell on all backends that need no systemd;
+// on those that differ most, unless all is asked for.
+func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
+	t.Parallel()
+	for _, backend := range []escape.Backend{cgroup, delegated, tree} {
+		t.Run(backend.Name, func(t *testing.T) {
+			if backend.Name == delegated.Name && !escape.Full() {
+				return
+			}
+			t.Parallel()
+			test(t, transparent.Subject{
+				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/differences.md",
+			})
+		})
+	}
+}
+
+func TestTransparentState(t *testing.T)       { onEachBackend(t, transparent.State) }
+func TestTransparentSignals(t *testing.T)     { onEachBackend(t, transparent.Signals) }
+func TestTransparentBytes(t *testing.T)       { onEachBackend(t, transparent.Bytes) }
+func TestTransparentLastAnswers(t *testing.T) { onEachBackend(t, transparent.LastAnswers) }
+func TestTransparentHolders(t *testing.T)     { onEachBackend(t, transparent.Holders) }
+func TestTransparentEnds(t *testing.T)        { onEachBackend(t, transparent.Ends) }

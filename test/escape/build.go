@@ -1,0 +1,68 @@
+package escape
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Programs are what runs in a cell beside mcpscope itself.
+type Programs struct{ Zoo, Client, World string }
+
+// ProgramsIn are those that Build has put into dir.
+func ProgramsIn(dir string) Programs {
+	return Programs{Zoo: filepath.Join(dir, "zoo"), Client: filepath.Join(dir, "client"), World: filepath.Join(dir, "world")}
+}
+
+// Build puts the programs into dir, and more: commands are by the name of what they make,
+// as from Go and CC. The caller's directory is a package beside this one.
+func Build(dir string, more map[string][]string) error {
+	commands := map[string][]string{
+		"zoo":    CC("-pthread", "../escape/zoo/*.c"),
+		"client": CC("../escape/client/client.c"),
+		"world":  CC("../escape/client/world.c"),
+	}
+	for name, command := range more {
+		commands[name] = command
+	}
+	for name, command := range commands {
+		if err := provide(filepath.Join(dir, name), command); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// output stands for the file that a command makes.
+const output = ""
+
+// Go is a command that builds a package.
+func Go(args ...string) []string { return append([]string{"go", "build", "-o", output}, args...) }
+
+// CC is a command that compiles C files: statically, so that nothing a program does to
+// its surroundings can take its libraries away.
+func CC(args ...string) []string {
+	return append([]string{"cc", "-static", "-O1", "-Wall", "-Wextra", "-Werror", "-o", output}, args...)
+}
+
+// compile runs a command, with patterns expanded.
+func compile(path string, command []string) error {
+	var args []string
+	for _, arg := range command {
+		switch matches, err := filepath.Glob(arg); {
+		case arg == output:
+			args = append(args, path)
+		case err == nil && len(matches) > 0:
+			args = append(args, matches...)
+		default:
+			args = append(args, arg)
+		}
+	}
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build %s: %w\n%s", filepath.Base(path), err, out)
+	}
+	return nil
+}

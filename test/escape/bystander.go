@@ -1,0 +1,75 @@
+package escape
+
+import (
+	"bufio"
+	"os"
+	"os/exec"
+	"time"
+)
+
+// A Bystander echoes lines. It must live, unstopped, until its test ends it.
+type Bystander struct {
+	Name string
+	Cmd  *exec.Cmd
+	In   *os.File
+	Out  *os.File
+	rest *bufio.Reader
+}
+
+// Bystander starts cmd in the group and ends it with the test.
+func (s *Site) Bystander(name, group string, cmd *exec.Cmd) *Bystander {
+	s.T.Helper()
+	b := s.NewEcho(group, cmd)
+	b.Name = name
+	s.T.Cleanup(b.End)
+	return b
+}
+
+// Plain is a Bystander that is the zoo's simplest.
+func (s *Site) Plain(name, group string) *Bystander {
+	s.T.Helper()
+	return s.Bystander(name, group, s.Command(s.Programs.Zoo, "plain"))
+}
+
+// NewEcho is a Bystander that its test must end.
+func (s *Site) NewEcho(group string, cmd *exec.Cmd) *Bystander {
+	s.T.Helper()
+	b := &Bystander{Cmd: cmd}
+	theirIn, ourIn, err := os.Pipe()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	ourOut, theirOut, err := os.Pipe()
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	b.In, b.Out, b.rest = ourIn, ourOut, bufio.NewReader(ourOut)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
+	s.Start(group, cmd)
+	theirIn.Close()
+	theirOut.Close()
+	return b
+}
+
+func (b *Bystander) read() string {
+	_ = b.Out.SetReadDeadline(time.Now().Add(Patience)) // a pipe has deadlines
+	line, err := b.rest.ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return line
+}
+
+// Lives asks for an answer: a pid alone could be stopped or frozen.
+func (b *Bystander) Lives() bool {
+	_, err := b.In.WriteString("ping\n")
+	return err == nil && b.read() == "ping\n"
+}
+
+// End kills it. It may be called again.
+func (b *Bystander) End() {
+	b.In.Close()
+	_ = b.Cmd.Process.Kill() // it may have ended
+	_ = b.Cmd.Wait()         // killed
+	b.Out.Close()
+}

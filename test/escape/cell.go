@@ -1,0 +1,162 @@
+package escape
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// A Cell is one way to stay alive against one way to end it, with bystanders
+// that nothing may happen to.
+type Cell struct {
+	T      *testing.T
+	Site   *Site
+	Client *Client
+	Group  string // mcpscope's directory for the server; "" when it has none any more
+
+	backend    Backend
+	program    string
+	server     string // its name, which no other cell's has
+	mode       Mode
+	end        End
+	do         func()
+	own        string   // the client's group
+	slices     []string // where its servers' groups are; empty for a backend without
+	members    *Members
+	supervisor *Process
+	bystanders []*Bystander
+	twins      []*Client // other servers of the same name, by other clients
+	result     Result
+	deadline   time.Time // for all that must have happened after the end
+}
+
+// bare runs the table without mcpscope, to see what it shows then.
+var bare = os.Getenv("MCPSCOPE_E2E_BARE") != ""
+
+var cells atomic.Int32
+
+func newCell(t *testing.T, b Backend, program string, m Mode, e End) *Cell {
+	t.Helper()
+	c := &Cell{T: t, backend: b, program: program, mode: m, end: e, Site: b.Site(t), members: NewMembers(t)}
+	m.require(c.Site)
+	c.server = fmt.Sprintf("%s.%d", m.Name, cells.Add(1))
+	sibling, twin := c.Site.Group("sibling"), c.Site.Group("twin")
+	c.own = c.Site.Group("client")
+	c.bystanders = []*Bystander{c.Site.Root, c.Site.Plain("in the sibling group", sibling)}
+	if !e.KillsGroup {
+		c.bystanders = append(c.bystanders, c.Site.Plain("in the client's group", c.own))
+	}
+	if b.Groups != nil {
+		c.slices = slices.Compact([]string{b.Groups(c.Site, c.own), b.Groups(c.Site, twin)})
+	}
+	c.AddTwin(c.Site.NewClient(twin, []string{"--group"}, c.PlainServer()))
+	c.start(c.run(c.Site.Programs.Zoo, "--register", c.members.Address,
+		"--sibling", c.Site.Seen(sibling), "--scratch", c.Site.Seen(c.Site.Group("scratch")), m.Name))
+	return c
+}
+
+func (c *Cell) start(command []string) {
+	c.T.Helper()
+	if c.end.Begin != nil {
+		c.Client, c.do = c.end.Begin(c, command)
+		return
+	}
+	c.Client = c.Site.NewClient(c.own, []string{"--group"}, command)
+	c.do = func() { c.end.Do(c) }
+}
+
+// run is the command line that a client has in its configuration.
+func (c *Cell) run(command ...string) []string {
+	if bare {
+		return command
+	}
+	return append([]string{c.program, "run", "--backend", c.backend.Name, "--name", c.server,
+		"--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
+}
+
+// PlainServer is the command line of a server with the same name that echoes lines.
+func (c *Cell) PlainServer() []string { return c.run(c.Site.Programs.Zoo, "plain") }
+
+// AddTwin adds a client whose server, of the same name, must not be hurt.
+func (c *Cell) AddTwin(twin *Client) { c.twins = append(c.twins, twin) }
+
+// readyWithin is longer, since nothing is promised yet: a fork bomb takes its time on a slow
+// machine. It leaves the zoo enough of its life for the end.
+const readyWithin = 2 * Patience
+
+// up waits until all members have been born and nothing but the end is missing.
+func (c *Cell) up() {
+	c.T.Helper()
+	if err := c.members.UntilReady(readyWithin); err != nil {
+		c.T.Fatalf("%s: %v; client: %q; stderr: %s", c.mode.Name, err, c.Client.Lines(), Contents(c.Client.Stderr))
+	}
+	for _, twin := range c.twins {
+		if !twin.Lives("hello") {
+			c.T.Fatalf("the twin does not answer: %q; stderr: %s", twin.Lines(), Contents(twin.Stderr))
+		}
+	}
+	c.result.Members = c.members.Count()
+	if bare {
+		return
+	}
+	if !c.mode.KillsParent {
+		c.find()
+	}
+	if c.mode.KillsParent && c.end.KillsLauncher {
+		// Else both guards would be killed at a time, which makes an orphan: another
+		// promise, with tests of its own.
+		c.Client.Server.Ended(Patience)
+	}
+}
+
+// find finds the server's group, and its supervisor.
+func (c *Cell) find() {
+	c.T.Helper()
+	var err error
+	main, id := c.members.Main()
+	if len(c.slices) == 0 {
+		c.supervisor, err = ParentProcess(main)
+	} else {
+		c.Group, c.supervisor, err = FindServer(c.slices[0], id)
+	}
+	if err != nil {
+		c.T.Fatal(err)
+	}
+	c.T.Cleanup(c.supervisor.Close)
+	c.bornInside()
+}
+
+// FindServer finds a server's group in dir by the server's id, and its supervisor.
+func FindServer(dir, id string) (group string, supervisor *Process, err error) {
+	found := append(Servers(dir, "*", id), Servers(dir, "*", id+".scope")...)
+	if len(found) != 1 {
+		return "", nil, fmt.Errorf("%d groups with the id %q in %s", len(found), id, dir)
+	}
+	pids, err := GroupPids(filepath.Join(found[0], "supervisor"))
+	if err != nil || len(pids) != 1 {
+		return "", nil, fmt.Errorf("the supervisor's group has %v, %v", pids, err)
+	}
+	supervisor, err = OpenProcess(pids[0])
+	return found[0], supervisor, err
+}
+
+// bornInside: there was no moment at which a member could fork itself away.
+func (c *Cell) bornInside() {
+	c.T.Helper()
+	if c.Group == "" || strings.HasPrefix(c.mode.Name, "move-") {
+		return
+	}
+	payload := strings.TrimPrefix(c.Group, bed.Root(c.T)) + "/payload"
+	for who, path := range c.members.places() {
+		if path != payload && !strings.HasPrefix(path, payload+"/") {
+			c.T.Errorf("%s is in %s, not in %s", who, path, payload)
+		}
+	}
+}

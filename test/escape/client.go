@@ -1,0 +1,194 @@
+package escape
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Client is client/client.c at work: it starts one server and does as told.
+type Client struct {
+	board
+	t      *testing.T
+	in     *os.File
+	stop   func()   // ends it, whatever it does
+	Own    *Process // the client itself
+	Server *Process // what it started: the launcher
+	Stderr *os.File // of the server
+	lines  []string
+	ended  bool
+}
+
+// StartClient starts a client by start, in a session of its own, and returns when it has
+// started its server. cmd is a command line of CommandLine, with a place to run at.
+func StartClient(t *testing.T, cmd *exec.Cmd, start func() error) *Client {
+	t.Helper()
+	theirIn, ourIn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ourOut, theirOut, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stderr := memoryFile(t)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, stderr
+	if cmd.SysProcAttr == nil {
+		cmd.SysProcAttr = &unix.SysProcAttr{}
+	}
+	cmd.SysProcAttr.Setsid = true
+	err = start()
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		ourIn.Close()
+		ourOut.Close()
+		t.Fatal(err)
+	}
+	return Attach(t, ourIn, ourOut, stderr, func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	})
+}
+
+// Attach is StartClient for one that somebody else has started, and will stop: in and out
+// are the other ends of its stdin and stdout.
+func Attach(t *testing.T, in, out, stderr *os.File, stop func()) *Client {
+	t.Helper()
+	c := &Client{t: t, in: in, stop: stop, Stderr: stderr}
+	t.Cleanup(c.End)
+	go c.read(out)
+	c.hold()
+	return c
+}
+
+func memoryFile(t *testing.T) *os.File {
+	t.Helper()
+	file, err := OpenMemory("stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
+
+// OpenMemory is a file for output: a process that is left could hold a pipe open.
+func OpenMemory(name string) (*os.File, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
+	return os.NewFile(uintptr(fd), name), os.NewSyscallError("memfd_create", err)
+}
+
+// Contents reads a file that others write, without moving their offset.
+func Contents(file *os.File) string {
+	var text [8192]byte
+	n, _ := file.ReadAt(text[:], 0) // EOF is what ends it
+	return string(text[:n])
+}
+
+func (c *Client) read(out *os.File) {
+	defer out.Close()
+	scanner := bufio.NewScanner(out)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		c.update(func() {
+			c.lines = append(c.lines, scanner.Text())
+		})
+	}
+	c.update(func() { c.ended = true })
+}
+
+// hold opens the client and its server while nobody reaps them.
+func (c *Client) hold() {
+	c.t.Helper()
+	var own, server int
+	line := c.Expect("pids ")
+	if n, _ := fmt.Sscanf(line, "%d %d", &own, &server); n != 2 {
+		c.t.Fatalf("the client says %q; stderr: %s", c.Lines(), Contents(c.Stderr))
+	}
+	c.Own, c.Server = c.open(own), c.open(server)
+	// Only a process that is still there can be its parent.
+	if parent, err := ParentOf(server); parent != own || err != nil {
+		c.t.Fatalf("the client has ended: %q; stderr: %s", c.Lines(), Contents(c.Stderr))
+	}
+	c.Tell("held")
+}
+
+func (c *Client) open(pid int) *Process {
+	c.t.Helper()
+	p, err := OpenProcess(pid)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(p.Close)
+	return p
+}
+
+// Tell gives the client a command. It may be dead: the test finds out.
+func (c *Client) Tell(format string, args ...any) {
+	_, _ = fmt.Fprintf(c.in, format+"\n", args...)
+}
+
+// Find waits for a line with the prefix and returns the rest of it.
+func (c *Client) Find(prefix string, limit time.Duration) (rest string, found bool) {
+	c.wait(limit, func() bool {
+		i := slices.IndexFunc(c.lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
+		if i >= 0 {
+			rest, found = c.lines[i][len(prefix):], true
+		}
+		return found || c.ended
+	})
+	return rest, found
+}
+
+// Expect is Find for a line that must come.
+func (c *Client) Expect(prefix string) string {
+	c.t.Helper()
+	rest, found := c.Find(prefix, Patience)
+	if !found {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.t.Errorf("the client did not say %q, but %q; stderr: %s", prefix, c.lines, Contents(c.Stderr))
+	}
+	return rest
+}
+
+// Status is how the server ended: "exit N" or "signal N".
+func (c *Client) Status(limit time.Duration) string {
+	var text string
+	c.wait(limit, func() bool {
+		for _, line := range c.lines {
+			if strings.HasPrefix(line, "exit ") || strings.HasPrefix(line, "signal ") {
+				text = line
+			}
+		}
+		return text != "" || c.ended
+	})
+	return text
+}
+
+// Lives asks the server for an answer, by number so that no old one counts.
+func (c *Client) Lives(question string) bool {
+	c.Tell("write %s", question)
+	_, found := c.Find("out "+question, Patience)
+	return found
+}
+
+// Lines are all that it has said.
+func (c *Client) Lines() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.lines)
+}
+
+// End ends it; what it started may go on.
+func (c *Client) End() {
+	c.in.Close()
+	c.stop()
+}

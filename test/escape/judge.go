@@ -1,0 +1,189 @@
+package escape
+
+import (
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// left is the time until the deadline; what is over at the deadline still shows.
+func (c *Cell) left() time.Duration {
+	return max(time.Until(c.deadline), 100*time.Millisecond)
+}
+
+// judge fails the test for everything that is not as promised, after the end.
+func (c *Cell) judge() {
+	c.T.Helper()
+	c.deadline = time.Now().Add(Patience)
+	if c.exempt() {
+		c.deadline = time.Now().Add(2 * time.Second) // some are known to stay
+	}
+	mayNeedSweep := c.mode.KeepsStopping && c.end.KillsLauncher && !c.exempt()
+	if mayNeedSweep {
+		c.deadline = time.Now().Add(3 * time.Second) // some may
+	}
+	if !c.end.KillsLauncher && !c.exempt() { // there it may wait for who is left
+		c.judgeLauncher()
+	}
+	c.result.Left = c.members.UntilDead(c.left())
+	if c.result.Left > 0 && mayNeedSweep {
+		c.sweepStopped()
+	}
+	c.result.Members = c.members.Count()
+	if c.exempt() {
+		c.judgeExempt()
+	} else if c.result.Left > 0 {
+		c.T.Errorf("%d members left:\n\t%s", c.result.Left, strings.Join(c.members.Survivors(), "\n\t"))
+	}
+	c.judgeGuards()
+	if !c.end.KillsClient {
+		c.judgeClient()
+	}
+	c.judgeBystanders()
+	c.judgeGroups()
+}
+
+// exempt tells whether members are known to be left.
+func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
+
+// sweepStopped: a supervisor that is stopped again and again may miss the one moment
+// in which the kernel wakes it for its launcher's death. The next sweep ends it.
+func (c *Cell) sweepStopped() {
+	c.T.Helper()
+	c.result.Swept = true
+	c.sweep()
+	c.deadline = time.Now().Add(Patience)
+	c.result.Left = c.members.UntilDead(c.left())
+}
+
+func (c *Cell) sweep() {
+	c.T.Helper()
+	cmd := c.Site.Command(c.program, "sweep")
+	said := memoryFile(c.T)
+	cmd.Stderr = said
+	c.Site.Start(c.Site.Unique("sweeper"), cmd) // the client's group may have been killed as a whole
+	if err := cmd.Wait(); err != nil || Contents(said) != "" {
+		c.T.Errorf("sweep ended with %v; stderr: %s", err, Contents(said))
+	}
+}
+
+// judgeLauncher: it returns by itself, and not before the last member is dead.
+func (c *Cell) judgeLauncher() {
+	c.T.Helper()
+	if !c.Client.Server.Ended(c.left()) {
+		c.T.Errorf("the launcher did not return: %s", Describe(c.Client.Server.PID))
+		return
+	}
+	if early := c.members.Running(); len(early) > 0 {
+		c.T.Errorf("the launcher returned before %d members were dead: %.200q", len(early), early)
+	}
+}
+
+// judgeExempt: who moved away from the group while its supervisor was killed is
+// left, and nobody else.
+func (c *Cell) judgeExempt() {
+	c.T.Helper()
+	c.result.Exempt = true
+	if c.result.Left == 0 {
+		c.T.Error("nothing is left: better than documented, so this cell is no exemption any more")
+	}
+	c.members.Kill()
+	if n := c.members.UntilDead(Patience); n > 0 {
+		c.T.Errorf("%d members outlive SIGKILL:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
+	}
+	c.deadline = time.Now().Add(Patience) // for guards that waited for them
+}
+
+// judgeGuards: launcher and supervisor go when their work is done.
+func (c *Cell) judgeGuards() {
+	c.T.Helper()
+	if !c.Client.Server.Ended(c.left()) {
+		c.T.Errorf("the launcher lives: %s", Describe(c.Client.Server.PID))
+	}
+	if c.supervisor != nil && !c.supervisor.Ended(c.left()) {
+		c.T.Errorf("the supervisor lives: %s", Describe(c.supervisor.PID))
+	}
+}
+
+// judgeClient: it sees the end of the server's stdout and how the server ended,
+// and nothing on stderr, which clients take for a failure.
+func (c *Cell) judgeClient() {
+	c.T.Helper()
+	if _, seen := c.Client.Find("stdout-eof", c.left()); !seen {
+		c.T.Error("the client did not see the end of its server's stdout")
+	}
+	if c.Client.Status(c.left()) == "" {
+		c.T.Error("the client did not see its server end")
+	}
+	said := Contents(c.Client.Stderr)
+	broken := c.end.KillsSupervisor || c.mode.KillsParent || c.backend.hasty(c.mode, c.end)
+	if said != "" && !broken {
+		c.T.Errorf("stderr: %q", said)
+	}
+}
+
+func (c *Cell) judgeBystanders() {
+	c.T.Helper()
+	for _, b := range c.bystanders {
+		if !b.Lives() {
+			c.result.BystandersDead++
+			c.T.Errorf("the bystander %s does not answer: %s", b.Name, Describe(b.Cmd.Process.Pid))
+		}
+	}
+	for _, twin := range c.twins {
+		if !twin.Lives("still there?") {
+			c.result.BystandersDead++
+			c.T.Errorf("the other server of this name does not answer: %q; stderr: %s", twin.Lines(), Contents(twin.Stderr))
+			continue
+		}
+		twin.Tell("close")
+		if status := twin.Status(Patience); status != "exit 0" {
+			c.T.Errorf("the other server of this name ended with %q; stderr: %s", status, Contents(twin.Stderr))
+		}
+	}
+}
+
+// judgeGroups: by now the twins have ended too.
+func (c *Cell) judgeGroups() {
+	c.T.Helper()
+	if c.backend.Owns && c.end.KillsGroup {
+		// Nobody is left who could have removed it: who made the client's group does.
+		if err := bed.Destroy(c.own); err != nil {
+			c.T.Error(err)
+		}
+	}
+	if c.backend.hasty(c.mode, c.end) {
+		c.sweep() // whoever was in haste may have forgotten a group
+	}
+	for _, dir := range c.slices {
+		WantNoServers(c.T, dir, c.server, c.backend.Removal)
+	}
+}
+
+// alone: with all that the test knows of gone, the site is empty.
+func (c *Cell) alone() {
+	c.T.Helper()
+	for _, b := range c.bystanders[1:] {
+		b.End()
+	}
+	c.Client.End()
+	for _, twin := range c.twins {
+		twin.End()
+	}
+	c.Site.Root.End()
+	if err := bed.WaitEmpty(c.Site.Dir, time.Second); err != nil {
+		c.T.Errorf("unknown processes in the site: %s", Tree(c.Site.Dir))
+	}
+}
+
+// measure is judge for a run without mcpscope: it counts and asserts nothing.
+func (c *Cell) measure() {
+	c.result.Left = c.members.UntilDead(1500 * time.Millisecond)
+	c.result.Members = c.members.Count()
+	for _, b := range c.bystanders {
+		if !b.Lives() {
+			c.result.BystandersDead++
+		}
+	}
+}

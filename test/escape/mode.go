@@ -1,0 +1,108 @@
+package escape
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// A Mode is one of the zoo's.
+type Mode struct {
+	Name string
+	// MovesAway marks members that are in no group of mcpscope's any more.
+	MovesAway bool
+	// KillsParent marks the mode that kills the supervisor before any end.
+	KillsParent bool
+	// KeepsStopping marks the mode whose supervisor may need a sweep to be woken.
+	KeepsStopping bool
+	weight        int // against Slots
+}
+
+// remarkable are the modes that are not like the others.
+var remarkable = map[string]Mode{
+	"move-sibling":     {MovesAway: true},
+	"move-grandparent": {MovesAway: true},
+	"move-fresh":       {MovesAway: true},
+	"move-root":        {MovesAway: true},
+	"move-main":        {MovesAway: true},
+	"stop-parent-loop": {KeepsStopping: true},
+	"trace-parent":     {KeepsStopping: true},
+	"kill-parent":      {KillsParent: true},
+	"hop":              {weight: 3},
+	"fork-bomb":        {weight: 6},
+	"hop-storm":        {weight: 8},
+	"zombies-500":      {weight: 6},
+	"threads-500":      {weight: 4},
+	"children-2000":    {weight: 12},
+}
+
+// Modes asks the zoo, so that no mode is forgotten here.
+func (p Programs) Modes(t *testing.T) []Mode {
+	t.Helper()
+	out, err := exec.Command(p.Zoo, "--list").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []Mode
+	for line := range strings.Lines(string(out)) {
+		name := strings.Fields(line)[0]
+		m := remarkable[name]
+		m.Name, m.weight = bounded(name), max(m.weight, 1)
+		all = append(all, m)
+	}
+	return all
+}
+
+// MostEnv bounds the numbers in the modes' names, for a machine that emulates its processor: 2,000 children
+// take it half a minute.
+const MostEnv = "ESCAPE_MOST"
+
+// bounded is the name with the number that the zoo is to take.
+func bounded(name string) string {
+	kind, number, _ := strings.Cut(name, "-")
+	n, err := strconv.Atoi(number)
+	most, limited := os.LookupEnv(MostEnv)
+	if limit, _ := strconv.Atoi(most); err == nil && limited && n > limit {
+		return kind + "-" + most
+	}
+	return name
+}
+
+// Hardest are one of each kind, for tables that can't have all.
+var Hardest = strings.Fields("plain setsid hop hop-storm threads-500 dead-leader children-2000 ignore-both fork-on-term fork-bomb " +
+	"pairs nested threaded frozen stop-parent new-pid")
+
+// Named picks modes, in the order of the zoo.
+func Named[T interface{ name() string }](t *testing.T, all []T, names ...string) []T {
+	t.Helper()
+	missing := make(map[string]bool)
+	for _, name := range names {
+		missing[name] = true
+	}
+	var some []T
+	for _, one := range all {
+		if missing[one.name()] {
+			some = append(some, one)
+			delete(missing, one.name())
+		}
+	}
+	if len(missing) > 0 {
+		t.Fatalf("not found: %v", missing)
+	}
+	return some
+}
+
+func (m Mode) name() string { return m.Name }
+
+// require skips a cell that the host can't have. Who is not root needs a user namespace
+// for any other.
+func (m Mode) require(s *Site) {
+	s.T.Helper()
+	if m.Name == "new-user" || strings.HasPrefix(m.Name, "new-") && s.UID != 0 {
+		bed.Require(s.T, bed.UserNamespaces)
+	}
+}

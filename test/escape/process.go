@@ -1,0 +1,67 @@
+package escape
+
+import (
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Process is held by its pidfd, so that its pid can't come to mean another.
+type Process struct {
+	PID int
+	fd  int
+}
+
+// OpenProcess takes hold of a process that can't be reaped meanwhile.
+func OpenProcess(pid int) (*Process, error) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("pidfd_open", err)
+	}
+	return &Process{PID: pid, fd: fd}, nil
+}
+
+// ParentProcess takes hold of the parent of a process that lives.
+func ParentProcess(p *Process) (*Process, error) {
+	pid, err := ParentOf(p.PID)
+	if err != nil {
+		return nil, err
+	}
+	parent, err := OpenProcess(pid)
+	if err != nil {
+		return nil, err
+	}
+	if again, err := ParentOf(p.PID); again != pid || err != nil || p.Ended(0) {
+		parent.Close()
+		return nil, fmt.Errorf("%d was the parent of %d, and is not any more", pid, p.PID)
+	}
+	return parent, nil
+}
+
+// Close lets go of it.
+func (p *Process) Close() { unix.Close(p.fd) }
+
+// Ended waits until the process has exited, reaped or not.
+func (p *Process) Ended(limit time.Duration) bool {
+	return PollFor(limit, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
+}
+
+// Signal does nothing to a process that has ended.
+func (p *Process) Signal(sig syscall.Signal) {
+	_ = unix.PidfdSendSignal(p.fd, sig, nil, 0)
+}
+
+// PollFor waits until one of the descriptors has what is asked of it.
+func PollFor(limit time.Duration, fds ...unix.PollFd) bool {
+	deadline := time.Now().Add(limit)
+	for {
+		ts := unix.NsecToTimespec(int64(max(time.Until(deadline), 0)))
+		n, err := unix.Ppoll(fds, &ts, nil)
+		if err != unix.EINTR { // the Go runtime interrupts its own threads
+			return n > 0
+		}
+	}
+}

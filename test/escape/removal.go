@@ -1,0 +1,46 @@
+package escape
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// AwaitRemoval returns when a directory is not there any more.
+func AwaitRemoval(dir string, limit time.Duration) error {
+	return awaitChange(dir, unix.IN_DELETE, limit, func() bool {
+		_, err := os.Stat(dir)
+		return err != nil
+	})
+}
+
+// AwaitFile returns when something has been written to a file that need not exist yet.
+func AwaitFile(file string, limit time.Duration) error {
+	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {
+		st, err := os.Stat(file)
+		return err == nil && st.Size() > 0
+	})
+}
+
+// awaitChange looks at what is at path, now and after each change of its directory.
+func awaitChange(path string, changes uint32, limit time.Duration, done func() bool) error {
+	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		return os.NewSyscallError("inotify_init1", err)
+	}
+	defer unix.Close(watch)
+	deadline := time.Now().Add(limit)
+	if _, err := unix.InotifyAddWatch(watch, filepath.Dir(path), changes); err != nil && !done() {
+		return fmt.Errorf("watch for %s: %w", path, err)
+	}
+	for !done() {
+		if !PollFor(time.Until(deadline), unix.PollFd{Fd: int32(watch), Events: unix.POLLIN}) {
+			return fmt.Errorf("%s has not changed in %v", path, limit)
+		}
+		_, _ = unix.Read(watch, make([]byte, 4096)) // that it happened is all that matters
+	}
+	return nil
+}

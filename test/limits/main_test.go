@@ -1,0 +1,148 @@
+// Package limits tests what a server may use, on each backend. Limits hold where the kernel has
+// controllers in cgroup2, which takes a virtual machine (test/vm); elsewhere they have to be
+// refused, with the step that is missing.
+package limits
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+var mcpscope = host.Shared + "/mcpscope"
+
+// suite is the virtual machine's; elsewhere there is none.
+var suite = os.Getenv("VM_SUITE")
+
+func TestMain(m *testing.M) {
+	host.Main(m, host.Options{Users: true, Build: func(dir string) error {
+		return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope")})
+	}})
+}
+
+// A backend is one way to start a server, by one user.
+type backend struct {
+	name string
+	user host.User
+	// wrap is what the client runs below.
+	wrap []string
+	// controllers are those that its groups have as a release is shipped, in a machine that has them,
+	// or when prepare has run.
+	controllers string
+	prepare     func(*testing.T)
+}
+
+// hybrid machines have their controllers in cgroup v1.
+var hybrid = strings.HasSuffix(suite, "+hybrid")
+
+func (b backend) has(controller string) bool {
+	return suite != "" && !hybrid && strings.Contains(" "+b.controllers+" ", " "+controller+" ")
+}
+
+const all = "cpu io memory pids"
+
+// backends are those of this machine.
+func backends() []backend {
+	delegated := backend{name: "delegated", user: host.Root, wrap: []string{"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"}}
+	if strings.HasSuffix(suite, "+init") {
+		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot}, {name: "tree", user: host.Tester}}
+	}
+	users := "cpu memory pids"
+	if strings.HasPrefix(suite, "bullseye") {
+		users = "memory pids" // systemd 247
+	}
+	return []backend{
+		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user", user: host.Tester, controllers: users},
+		{name: "cgroup", user: host.Root}, delegated, {name: "tree", user: host.Tester},
+	}
+}
+
+// onEach runs a test on each backend that has the controllers. In a machine each of them has to
+// be had by one at least.
+func onEach(t *testing.T, test func(*testing.T, backend), controllers ...string) {
+	t.Helper()
+	for _, c := range controllers {
+		if suite == "" || hybrid {
+			bed.Require(t, bed.Controller(c))
+		}
+	}
+	ran := false
+	for _, b := range backends() {
+		enough := true
+		for _, c := range controllers {
+			enough = enough && b.has(c)
+		}
+		if enough {
+			ran = true
+			t.Run(b.name, func(t *testing.T) {
+				if b.prepare != nil {
+					b.prepare(t)
+				}
+				test(t, b)
+			})
+		}
+	}
+	if !ran {
+		t.Errorf("no backend has %q", controllers)
+	}
+}
+
+// enableAtRoot is what an administrator does where nobody else enables controllers.
+func enableAtRoot(t *testing.T) {
+	t.Helper()
+	root := "/sys/fs/cgroup/"
+	each := func(sign, dir string) {
+		for _, c := range strings.Fields(all) {
+			if err := bed.Write(dir+"cgroup.subtree_control", sign+c); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	each("+", root)
+	t.Cleanup(func() { // of the inner ones first: mcpscope has handed them down
+		awaitRemovals(t, root+"mcp.slice/0") // a gateway does not wait for its servers
+		each("-", root+"mcp.slice/0/")
+		each("-", root+"mcp.slice/")
+		each("-", root)
+	})
+}
+
+// awaitRemovals waits for the groups of servers that have ended.
+func awaitRemovals(t *testing.T, dir string) {
+	t.Helper()
+	for _, server := range escape.Servers(dir, "*", "*") {
+		if err := escape.AwaitRemoval(server, patience); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// withhold has systemd's mcp.slice hand nothing down: it does while there are scopes in it, and
+// for as long after as a group of the backend cgroup has made use of that.
+func withhold(t *testing.T) {
+	t.Helper()
+	if !journaled() {
+		return
+	}
+	backends()[0].succeed(t, "run", "--backend", "systemd-system", "--", "true") // or there might be no such slice
+	slice := "/sys/fs/cgroup/mcp.slice/"
+	awaitRemovals(t, slice) // systemd does that in its own time
+	awaitRemovals(t, slice+"0")
+	for _, c := range strings.Fields(all) {
+		_ = bed.Write(slice+"0/cgroup.subtree_control", "-"+c) // there may be none yet
+		if err := bed.Write(slice+"cgroup.subtree_control", "-"+c); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// command is one of mcpscope's, run by the backend's user.
+func (b backend) command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return host.Current(t).Command(b.user, append(append(append([]string{}, b.wrap...), mcpscope), args...)...)
+}

@@ -1,0 +1,94 @@
+package operate
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// crowd is how many servers run at a time, of three clients' groups.
+const crowd = 51
+
+// Churn: servers start and end at random, while operators list them, sweep, and stop some. Each
+// server ends by what its own client did, or a stop that named it, and no command fails.
+func Churn(t *testing.T, s Subject) {
+	g := newGround(t, s)
+	ended := make(chan struct{})
+	var operators sync.WaitGroup
+	for _, command := range []string{"sweep", "sweep", "ls", "ls --json", "inspect " + g.name, "metrics"} {
+		group := g.Unique("operator")
+		operators.Go(func() { g.again(command, group, ended) })
+	}
+	clients := []string{g.Group("a"), g.Group("b"), g.Group("c")}
+	t.Run("servers", func(t *testing.T) {
+		for i := range crowd {
+			lane := g.at(t, fmt.Sprintf("%s/%d", clients[i%len(clients)], i))
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				lane.T = t
+				lane.liveAndDie(2)
+			})
+		}
+	})
+	close(ended)
+	operators.Wait()
+}
+
+// at is a part of the ground, with a group of its own.
+func (g *ground) at(t *testing.T, dir string) *ground {
+	t.Helper()
+	site := *g.Site
+	site.T, site.Dir = t, g.Group(strings.TrimPrefix(dir, g.Dir+"/"))
+	site.View = g.Seen(site.Dir)
+	part := *g
+	part.Site = &site
+	return &part
+}
+
+// again runs a command until all servers have ended. That one of them may just have gone is no
+// failure, but for whoever names it.
+func (g *ground) again(command, group string, ended <-chan struct{}) {
+	for {
+		select {
+		case <-ended:
+			return
+		default:
+		}
+		o, err := escape.Finish(group, g.Command(append([]string{g.Program}, strings.Fields(command)...)...))
+		none := strings.Contains(o.Stderr, "there is no server")
+		if err != nil || !none && (o.Status != 0 || o.Stderr != "") {
+			g.T.Errorf("%s ended with %v, %v; stderr: %s", command, o.Status, err, o.Stderr)
+			return
+		}
+	}
+}
+
+// liveAndDie starts servers one after the other, and ends each in some way.
+func (g *ground) liveAndDie(times int) {
+	for range times {
+		s, status := g.start(nil, g.Probe), rand.IntN(256)
+		switch rand.IntN(3) {
+		case 0:
+			s.Tell("write exit %d", status)
+			s.wantStatus(fmt.Sprint("exit ", status))
+		case 1:
+			s.Tell("close")
+			s.wantStatus("exit 0")
+		case 2:
+			g.well("stop", "--now", s.id)
+			s.wantStatus("signal 9")
+		}
+		s.dead()
+	}
+}
+
+func (s *server) wantStatus(want string) {
+	s.ground.T.Helper()
+	if got := s.Status(escape.Patience); got != want {
+		s.ground.T.Errorf("%s ended with %q, want %q; signals: %v", s.id, got, want, s.members.Said())
+	}
+}

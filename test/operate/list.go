@@ -1,0 +1,130 @@
+package operate
+
+import (
+	"encoding/json"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// listed is what the tests read of `ls --json` and `inspect --json`.
+type listed struct {
+	ID, Name, Backend, State, Policy string
+	Client                           struct{ PID int }
+	Launcher                         int `json:"launcher_pid"`
+	Supervisor                       int `json:"supervisor_pid"`
+	Processes                        int
+	Tree                             []struct{ PID, PPID, Depth int }
+}
+
+// list runs a command that prints servers as JSON, and returns those of this ground.
+func (g *ground) list(args ...string) []listed {
+	g.T.Helper()
+	var found struct {
+		Version int
+		Servers []listed
+	}
+	if err := json.Unmarshal([]byte(g.well(append(args, "--json")...)), &found); err != nil || found.Version != 1 {
+		g.T.Fatalf("%q: version %d, %v", args, found.Version, err)
+	}
+	return slices.DeleteFunc(found.Servers, func(l listed) bool { return l.Name != g.name })
+}
+
+// ids are those that the command lists, sorted.
+func (g *ground) ids(args ...string) []string {
+	g.T.Helper()
+	var all []string
+	for _, l := range g.list(args...) {
+		all = append(all, l.ID)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// want fails the test unless the command lists these servers and no other of this ground.
+func (g *ground) want(servers []*server, args ...string) {
+	g.T.Helper()
+	var want []string
+	for _, s := range servers {
+		want = append(want, s.id)
+	}
+	slices.Sort(want)
+	if got := g.ids(args...); !slices.Equal(got, want) {
+		g.T.Errorf("%q lists %q, want %q", args, got, want)
+	}
+}
+
+// Listed: ls and inspect show what runs, and nothing else.
+func Listed(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		one, two := g.start(nil, g.Probe, "--members", "2"), g.plain()
+		got := g.list("ls", "--client", strconv.Itoa(one.Own.PID))
+		if len(got) != 1 {
+			t.Fatalf("%+v", got)
+		}
+		if l := got[0]; l.ID != one.id || l.State != "running" || l.Backend != s.Name || l.Client.PID != one.Own.PID ||
+			l.Launcher != one.Server.PID || l.Supervisor == 0 || l.Processes != 3 {
+			t.Errorf("%+v", l)
+		}
+		full := g.list("inspect", one.id[:7])
+		if len(full) != 1 || len(full[0].Tree) != 3 || full[0].Tree[0].PPID != full[0].Supervisor {
+			t.Errorf("inspect: %+v", full)
+		}
+		g.want([]*server{one, two}, "ls")
+		g.want([]*server{one, two}, "inspect", g.name)
+		g.want(nil, "ls", "--duplicates") // of two clients
+		g.want(nil, "ls", "--orphans")
+		if got := g.well("ls", "--format", "{{.ID}} {{.Name}} {{.Processes}}", "--client", strconv.Itoa(two.Own.PID)); got != two.id+" "+g.name+" 1\n" {
+			t.Errorf("ls --format says %q", got)
+		}
+		if got := g.well("ls", "-q", "--client", strconv.Itoa(two.Own.PID)); got != two.id+"\n" {
+			t.Errorf("ls -q says %q", got)
+		}
+		two.Tell("close")
+		two.Status(escape.Patience)
+		g.want([]*server{one}, "ls")
+	})
+}
+
+// Notes of the start can be read as long as the server runs.
+func Notes(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		m := escape.NewMembers(t)
+		server := &server{ground: g, members: m}
+		line := append([]string{"env", "MCPSCOPE_CONFIG=/nonexistent/mcpscope.toml"}, g.line(m, nil, g.Programs.Zoo, "plain")...)
+		server.Client = g.client(line)
+		server.ready()
+		if out := g.well("inspect", server.id); !strings.Contains(out, "/nonexistent/mcpscope.toml") {
+			t.Errorf("inspect has no note: %s", out)
+		}
+		if out := g.well("inspect", "--json", server.id); !strings.Contains(out, `"notes": [`) {
+			t.Errorf("inspect --json has no notes: %s", out)
+		}
+	})
+}
+
+// Unknown: a server that is not there is a failure of its own, and none at all a mistake.
+func Unknown(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		server := g.plain()
+		for _, command := range []string{"stop", "inspect", "freeze", "thaw", "wait"} {
+			g.wantFailure(1, `there is no server "nobody"`, command, "nobody")
+			g.wantFailure(2, "which server?", command)
+		}
+		server.lives()
+	})
+}
+
+// Completed: a shell may complete a server's name and id, and nothing that it would act upon.
+func Completed(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		server := g.plain()
+		words := strings.Fields(g.well("names"))
+		if !slices.Contains(words, server.id) || !slices.Contains(words, g.name) {
+			t.Errorf("%s (%s) is not in %q", g.name, server.id, words)
+		}
+	})
+}

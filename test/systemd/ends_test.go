@@ -1,0 +1,79 @@
+package systemd
+
+import (
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// ends are those of any host, and what a manager can do to a server or its client.
+func (y *yard) ends() []escape.End {
+	all := append(escape.Ends(),
+		escape.End{Name: "scope", Do: y.stopScope},
+		escape.End{Name: "unit-stop", KillsClient: true, Begin: y.inUnit((*clientUnit).stop)},
+		escape.End{Name: "unit-restart", KillsClient: true, Begin: y.inUnit((*clientUnit).restart)},
+		escape.End{Name: "unit-crash", KillsClient: true, Begin: y.inUnit((*clientUnit).crash)},
+		escape.End{Name: "reexec", Do: y.reexecute},
+	)
+	if y.user.UID != 0 {
+		all = append(all,
+			escape.End{Name: "logout", KillsClient: true, Begin: y.inSession(hangUp)},
+			escape.End{Name: "terminate", KillsClient: true, Begin: y.inSession(terminate)},
+		)
+	}
+	return all
+}
+
+// stopScope finds no scope in the mode that kills its supervisor.
+func (y *yard) stopScope(c *escape.Cell) {
+	c.T.Helper()
+	if c.Group != "" {
+		y.control(c.T, "stop", filepath.Base(c.Group))
+	}
+}
+
+// reexecute has the manager read again from what it has written down which scopes it has,
+// and then ends the server in the usual way.
+func (y *yard) reexecute(c *escape.Cell) {
+	c.T.Helper()
+	managers.RUnlock() // which every cell has
+	managers.Lock()
+	y.control(c.T, "daemon-reexec")
+	y.control(c.T, "is-active", "--quiet", "basic.target") // it answers again
+	managers.Unlock()
+	managers.RLock()
+	if c.Group != "" {
+		y.control(c.T, "is-active", "--quiet", filepath.Base(c.Group))
+	}
+	c.Client.Tell("close")
+}
+
+// inSession starts the client in a login session, to be ended by end.
+func (y *yard) inSession(end func(*escape.Cell, *host.Session)) func(*escape.Cell, []string) (*escape.Client, func()) {
+	return func(c *escape.Cell, command []string) (*escape.Client, func()) {
+		c.T.Helper()
+		s := y.host.Login(c.T, y.user)
+		cmd := s.Command(c.Site.ClientLine([]string{"--group"}, command)...)
+		return escape.StartClient(c.T, cmd, cmd.Start), func() { end(c, s) }
+	}
+}
+
+// hangUp is what the end of a terminal's session comes to: the leader ends, and the kernel
+// tells the rest.
+func hangUp(c *escape.Cell, s *host.Session) {
+	c.T.Helper()
+	if err := s.Logout(); err != nil {
+		c.T.Error(err)
+	}
+	c.Client.Own.Signal(unix.SIGHUP)
+}
+
+func terminate(c *escape.Cell, s *host.Session) {
+	c.T.Helper()
+	if err := s.Terminate(); err != nil {
+		c.T.Error(err)
+	}
+}

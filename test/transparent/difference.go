@@ -1,0 +1,124 @@
+package transparent
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// A difference is one that a server can see, and that the page has.
+type difference struct {
+	field string
+	row   string // of the page: the first cell
+	// explains tells whether it is this difference, and nothing more.
+	explains func(bare, contained []string) bool
+}
+
+// always are those that every server sees.
+var always = []difference{
+	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "exe" }},
+	{"process group", "process group", func(_, contained []string) bool { return contained[0] == "own" }},
+	{"env", "environment", func(bare, contained []string) bool {
+		last := len(contained) - 1
+		return slices.Equal(bare, contained[:last]) && strings.HasPrefix(contained[last], "MCPSCOPE_ID=")
+	}},
+}
+
+var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool {
+	return strings.HasSuffix(contained[0], "/payload")
+}}
+
+// What the Go runtime does to a program that it starts, before main.
+var (
+	opened = []difference{
+		{"fd/0", closedAtStart, nowIs("/dev/null")}, {"flags of fd 0", closedAtStart, nowIs(readWrite)},
+		{"fd/2", closedAtStart, nowIs("/dev/null")}, {"flags of fd 2", closedAtStart, nowIs(readWrite)},
+	}
+	unignored = difference{"SigIgn", "ignored signals", func(bare, contained []string) bool {
+		return slices.Equal(signals(contained[0]), kept) && len(signals(bare[0])) == 60
+	}}
+	unblocked = difference{"SigBlk", "blocked signals", func(bare, contained []string) bool {
+		all := signals(bare[0])
+		return len(all) == 60 && slices.Equal(signals(contained[0]), slices.DeleteFunc(all, func(n int) bool { return slices.Contains(lost, n) }))
+	}}
+	noAlarm = difference{"alarm pending", "alarm", func(bare, contained []string) bool { return bare[0] == "1" && contained[0] == "0" }}
+)
+
+const closedAtStart = "stdin, stdout or stderr closed at start"
+
+var readWrite = strconv.Itoa(unix.O_RDWR | largeFile)
+
+// largeFile is what fcntl(2) says of each file on 64 bits, where package unix has 0 for O_LARGEFILE.
+const largeFile = 0o100000
+
+// nowIs explains what there was not when bare.
+func nowIs(value string) func(bare, contained []string) bool {
+	return func(bare, contained []string) bool { return bare == nil && slices.Equal(contained, []string{value}) }
+}
+
+// kept stay ignored, and lost do not stay blocked. The page lists both.
+var (
+	kept = numbers(unix.SIGHUP, unix.SIGINT, unix.SIGCONT, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, 34)
+	lost = numbers(unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS, unix.SIGFPE,
+		unix.SIGSEGV, unix.SIGTERM, unix.SIGSTKFLT, unix.SIGCHLD, unix.SIGURG, unix.SIGPROF, unix.SIGSYS, 34)
+)
+
+func numbers(all ...unix.Signal) []int {
+	var ns []int
+	for _, sig := range all {
+		ns = append(ns, int(sig))
+	}
+	return ns
+}
+
+// signals are those of a mask of /proc/PID/status.
+func signals(mask string) []int {
+	bits, err := strconv.ParseUint(strings.TrimPrefix(mask, `\x09`), 16, 64)
+	var all []int
+	for n := 1; n <= 64 && err == nil; n++ {
+		if bits&(1<<(n-1)) != 0 && n != 32 && n != 33 { // the C library's own, which make ignores for its children
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// compare wants exactly these differences, and each of them on the page.
+func compare(t *testing.T, page string, bare, contained map[string][]string, want []difference) {
+	t.Helper()
+	if len(bare) < 100 {
+		t.Errorf("only %d fields: this compares nothing", len(bare))
+	}
+	explained := make(map[string]bool)
+	for _, d := range want {
+		explained[d.field] = true
+		if slices.Equal(bare[d.field], contained[d.field]) || !d.explains(bare[d.field], contained[d.field]) {
+			t.Errorf("%s: bare %q, contained %q; on the page as %q", d.field, bare[d.field], contained[d.field], d.row)
+		}
+		if !strings.Contains(page, "\n| "+d.row+" |") {
+			t.Errorf("the page on differences has no row %q", d.row)
+		}
+	}
+	for _, all := range []map[string][]string{bare, contained} {
+		for field := range all {
+			if !explained[field] && !slices.Equal(bare[field], contained[field]) {
+				explained[field] = true
+				t.Errorf("%s: bare %q, contained %q", field, bare[field], contained[field])
+			}
+		}
+	}
+}
+
+func readPage(t *testing.T, file string) string {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(fmt.Errorf("the page on differences: %w", err))
+	}
+	return string(text)
+}
