@@ -1,0 +1,60 @@
+package gateway
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// What a configuration has is a server, by its whole command line, and has the name that it has there: also
+// a shell script, which is none otherwise, and one that a tool starts. The same with another argument is not.
+func TestConfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	home := t.TempDir()
+	script := filepath.Join(home, "start")
+	one, two := escape.NewMembers(t), escape.NewMembers(t)
+	t.Cleanup(two.Kill)
+	config := map[string]any{"mcpServers": map[string]any{"my own": map[string]any{
+		"command": script, "args": []string{binaries.Zoo, "--register", one.Address, "setsid"},
+	}}}
+	text, err := json.Marshal(config)
+	if err == nil {
+		err = os.Mkdir(filepath.Join(home, ".cursor"), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(home, ".cursor", "mcp.json"), text, 0o600)
+	}
+	if err == nil {
+		err = os.WriteFile(script, []byte("#!/bin/sh\n\"$@\"\nexit\n"), 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := w.start([]string{"env", "HOME=" + home, binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--", binaries.like})
+	for name, m := range map[string]*escape.Members{"one": one, "two": two} {
+		g.Tell("server %s %s %s --register %s setsid", name, script, binaries.Zoo, m.Address)
+		g.Expect("server " + name)
+		if err := m.UntilReady(escape.Patience); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := &Server{Members: one, Name: "one"}
+	s.Main, _ = one.Main()
+	w.contained(s)
+	if out := w.run("ls", "--format", "{{.Name}}"); strings.Count(out, "my own\n") != 1 || strings.Contains(out, "zoo") {
+		t.Errorf("ls says %q", out)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	w.dead(s)
+	w.clean()
+	if len(two.Running()) == 0 {
+		t.Error("what is not configured is dead")
+	}
+}

@@ -1,0 +1,184 @@
+// Command like is a gateway as those in Python are: each server gets a session of its own, its
+// stdin and stdout are pipes, and it is talked to in lines. It does what its own stdin says,
+// and prints what came of it.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+type server struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+	out *bufio.Reader
+	raw *os.File // what out reads from
+}
+
+var servers = map[string]*server{}
+
+func main() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
+	fmt.Printf("up %d %d %d %s\n", os.Getpid(), os.Getppid(), sid, cgroup())
+	if os.Getenv("NOTIFY_SOCKET") != "" {
+		if err := tell("READY=1"); err != nil {
+			fmt.Println("not ready", err)
+		}
+	}
+	lines := make(chan string)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- in.Text()
+		}
+		close(lines)
+	}()
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGTERM {
+				drain()
+			}
+			fmt.Println("signal", sig)
+		case line, open := <-lines:
+			if !open {
+				lines = nil // a service has no stdin, and a test may have gone
+				continue
+			}
+			do(strings.Fields(line))
+		}
+	}
+}
+
+func do(words []string) {
+	switch words[0] {
+	case "server":
+		start(words[1], words[2:]...)
+	case "ask":
+		fmt.Println("answer", words[1], ask(words[1]))
+	case "close":
+		_ = servers[words[1]].in.Close()
+	case "cancel", "crash":
+		cancel(words[1], words[0] == "crash")
+	case "killpg":
+		killpg(words[1])
+	case "sweep":
+		sweep()
+	case "scan":
+		scan()
+	case "mainpid":
+		mainPID(words[1:])
+	case "tool": // what it leaves running is wanted
+		out, err := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
+		fmt.Println("tool", strings.TrimSpace(string(out)), err)
+	case "shell": // a tool's shell looks like a server, but for what it runs
+		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
+		pid, err := s.out.ReadString('\n')
+		fmt.Println("shell", strings.TrimSpace(pid), err, s.cmd.Wait())
+	case "hold": // a tool that has got a server's stdin and stdout
+		cmd := exec.Command("/bin/sleep", "1000")
+		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
+		err := cmd.Start()
+		fmt.Println("hold", cmd.Process.Pid, err)
+	case "times":
+		times(words[1], words[2:])
+	case "eat": // memory, until somebody kills us
+		for size := 1 << 20; ; size *= 2 {
+			_ = bytes.Repeat([]byte{1}, size)
+		}
+	case "exit":
+		status, _ := strconv.Atoi(words[1]) // a test's own
+		os.Exit(status)
+	}
+}
+
+func start(name string, argv ...string) *server {
+	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := s.cmd.StdinPipe()
+	if err == nil {
+		var out io.Reader
+		out, err = s.cmd.StdoutPipe()
+		s.in, s.out = in, bufio.NewReader(out)
+		s.raw, _ = out.(*os.File) // which it is
+	}
+	before := children()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		fmt.Println("failed", name, err)
+		return s
+	}
+	servers[name] = s
+	enter(name, before)
+	fmt.Println("server", name, s.cmd.Process.Pid)
+	return s
+}
+
+func ask(name string) string {
+	s := servers[name]
+	if _, err := io.WriteString(s.in, "ping\n"); err != nil {
+		return err.Error()
+	}
+	line, err := s.out.ReadString('\n')
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(line)
+}
+
+// drain uses its servers once more before it ends; one may be deaf.
+func drain() {
+	for name := range servers {
+		answer := make(chan string, 1)
+		go func() { answer <- ask(name) }()
+		select {
+		case text := <-answer:
+			fmt.Println("drained", name, text)
+		case <-time.After(time.Second):
+			fmt.Println("drained", name, "no answer")
+		}
+	}
+	os.Exit(0)
+}
+
+// times runs a command again and again.
+func times(count string, argv []string) {
+	n, _ := strconv.Atoi(count) // a test's own
+	var failed error
+	failures := 0
+	begin := time.Now()
+	for range n {
+		if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
+			failures, failed = failures+1, err
+		}
+	}
+	fmt.Println("times", time.Since(begin).Nanoseconds(), failures, failed)
+}
+
+// tell tells systemd something, as sd_notify(3) does.
+func tell(text string) error {
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer syscall.Close(fd)
+	return syscall.Sendto(fd, []byte(text), 0, &syscall.SockaddrUnix{Name: os.Getenv("NOTIFY_SOCKET")})
+}
+
+func cgroup() string {
+	text, _ := os.ReadFile("/proc/self/cgroup") // "" tells as well
+	_, path, _ := strings.Cut(string(text), "0::")
+	return strings.TrimSpace(path)
+}
