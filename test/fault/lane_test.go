@@ -1,0 +1,126 @@
+package fault
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// backend is where groups come from.
+type backend struct {
+	name string
+	lane func(*testing.T) *lane
+	tree bool
+	// groups is the directory of the groups of a site, nil where there are none.
+	groups func(*escape.Site) string
+	// managed: a manager removes them.
+	managed bool
+	// way is how mcpscope reaches the manager, with somebody in between; nil for as it likes.
+	way *way
+}
+
+// lane is where one run happens after the other, beside a server that is in use.
+type lane struct {
+	backend *backend
+	site    *escape.Site
+	client  string // the group of whoever starts servers
+	groups  string // the directory of their groups, or ""
+	// bystanders are somebody in the site's own group, another server, and a child of init, as
+	// the orphans of servers come to be.
+	bystanders []*escape.Bystander
+}
+
+// The backends that need no manager. Each lane has a world for itself, so that only its own
+// sweep can tidy up behind it.
+var (
+	cgroup = backend{
+		name: "cgroup", lane: newWorld,
+		groups: func(s *escape.Site) string { return filepath.Join(s.Dir, "mcp.slice", "0") },
+	}
+	tree = backend{name: "tree", lane: newWorld, tree: true}
+)
+
+func newWorld(t *testing.T) *lane {
+	t.Helper()
+	s := escape.NewWorld(t, programs).Site
+	return &lane{site: s, client: s.Group("client")}
+}
+
+func (b *backend) newLane(t *testing.T) *lane {
+	t.Helper()
+	l := b.lane(t)
+	l.backend = b
+	if b.groups != nil {
+		l.groups = b.groups(l.site)
+	}
+	l.bystanders = []*escape.Bystander{
+		l.site.Root,
+		l.site.Bystander("another server", l.client, l.site.Command(l.line("twin", "cat")...)),
+		l.site.Bystander("a child of init", l.client, l.site.Command("sh", "-c", "exec 3<&0; cat <&3 & exit 0")),
+	}
+	for _, one := range l.bystanders {
+		if !one.Lives() {
+			t.Fatalf("%s does not answer", one.Name)
+		}
+	}
+	return l
+}
+
+// line is mcpscope's command line for a server.
+func (l *lane) line(name string, command ...string) []string {
+	return append([]string{mcpscope, "run", "--backend", l.backend.name, "--name", name,
+		"--eof-grace", "50ms", "--term-grace", "100ms", "--"}, command...)
+}
+
+// reset takes away what would make one run differ from the one before.
+func (l *lane) reset() {
+	if l.groups == "" || l.backend.managed {
+		return
+	}
+	_ = unix.Rmdir(filepath.Join(l.groups, "leaving"))    // the first run has not made it yet
+	_ = unix.Removexattr(l.groups, "user.mcpscope.swept") // nor this
+}
+
+// armed tells whether a group was ever ready for a server.
+func armed(group string) bool {
+	_, err := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope.armed", make([]byte, 64))
+	return err == nil
+}
+
+// left are the groups of our servers.
+func (l *lane) left(name string) []string {
+	if l.groups == "" {
+		return nil
+	}
+	suffix := ""
+	if l.backend.managed {
+		suffix = ".scope"
+	}
+	return escape.Servers(l.groups, name, "*"+suffix)
+}
+
+// lanes are taken by one run at a time.
+type lanes chan *lane
+
+func (b *backend) lanes(t *testing.T, n int) lanes {
+	t.Helper()
+	all := make(lanes, n)
+	for range n {
+		all <- b.newLane(t)
+	}
+	return all
+}
+
+func memoryFile(t *testing.T) *os.File {
+	t.Helper()
+	f, err := escape.OpenMemory("said")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return f
+}

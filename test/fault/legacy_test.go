@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package fault
+
+// There are none.
+var (
+	legacyLeftOut []uint32
+	legacyCalls   map[uint32]call
+)

@@ -1,0 +1,97 @@
+package fault
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// managed is the backend of a user's manager, the system's for root.
+func managed(u host.User) backend {
+	b := backend{name: "systemd-system", managed: true, lane: func(t *testing.T) *lane { return newUnit(t, u) }}
+	slice := "/sys/fs/cgroup/mcp.slice"
+	if u.UID != 0 {
+		id := strconv.Itoa(u.UID)
+		b.name = "systemd-user"
+		slice = "/sys/fs/cgroup/user.slice/user-" + id + ".slice/user@" + id + ".service/mcp.slice"
+	}
+	b.groups = func(*escape.Site) string { return slice }
+	return b
+}
+
+// newUnit is a lane whose clients are in a unit of the manager, to which their scopes are
+// bound.
+func newUnit(t *testing.T, u host.User) *lane {
+	t.Helper()
+	h := host.Current(t)
+	group, err := h.Start(t, host.Service{User: u, Argv: []string{"sleep", "infinity"}}).Group()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &escape.Site{T: t, Programs: programs, UID: u.UID, Dir: group, View: group}
+	s.Command = func(args ...string) *exec.Cmd {
+		cmd := h.Command(u, args...)
+		if u.UID == 0 {
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
+		}
+		return cmd
+	}
+	s.Root = s.Bystander("in the unit", group, s.Command("cat"))
+	return &lane{site: s, client: group}
+}
+
+// ways are the sockets of a manager, the first that mcpscope tries first.
+func ways(u host.User) map[string]*way {
+	private, bus := "/run/systemd/private", "/run/dbus/system_bus_socket"
+	if u.UID != 0 {
+		private, bus = filepath.Join(u.RuntimeDir(), "systemd/private"), filepath.Join(u.RuntimeDir(), "bus")
+	}
+	return map[string]*way{"private": {u, private, ""}, "bus": {u, bus, private}}
+}
+
+// TestFaultsOfTheBus holds the promises at every message to or from a manager.
+func TestFaultsOfTheBus(t *testing.T) {
+	besideOthers(t)
+	bed.Require(t, pidfdHangUp)
+	if !escape.Full() {
+		return // a bus that is slow or silent takes its time
+	}
+	for _, u := range []host.User{host.Root, host.Tester} {
+		for name, y := range ways(u) {
+			b := managed(u)
+			b.way = y
+			t.Run(b.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				// one at a time: a manager tells everybody of everybody's units
+				b.everywhere(t, fmt.Sprintf("%s by the %s socket", b.name, name), 1, isMessage)
+			})
+		}
+	}
+}
+
+func isMessage(v visit) bool { return v.role == toManager || v.role == fromManager }
+
+func isCall(v visit) bool { return !isMessage(v) }
+
+// TestFaultsOfManagedServers holds the promises at every system call where groups are scopes.
+func TestFaultsOfManagedServers(t *testing.T) {
+	besideOthers(t)
+	bed.Require(t, pidfdHangUp)
+	if !escape.Full() {
+		return // what differs from the backend cgroup are the messages
+	}
+	for _, u := range []host.User{host.Root, host.Tester} {
+		b := managed(u)
+		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
+			b.everywhere(t, b.name, 3, isCall)
+		})
+	}
+}
