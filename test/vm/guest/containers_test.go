@@ -1,0 +1,147 @@
+package guest
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// In each kind of container mcpscope takes the best backend that there is, nothing
+// survives in it, and it can be the first process. All but the last of each engine's has
+// a read-only cgroupfs.
+func TestContainers(t *testing.T) {
+	if !strings.HasSuffix(suite, "+containers") {
+		return // there is no engine
+	}
+	startDocker(t)
+	root := rootFS(t)
+	for _, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			e.t = t
+			e.load(root)
+			for _, c := range e.containers {
+				t.Run(c.name, func(t *testing.T) {
+					e.t = t
+					nothingLeft(e.engine, c, e.name)
+					asFirst(e.engine, c)
+				})
+			}
+		})
+	}
+}
+
+// diagnosis is what doctor says, as far as it matters here.
+type diagnosis struct {
+	Backend  string
+	Host     struct{ Init struct{ Reaps bool } }
+	Selftest struct {
+		Passed bool
+		Cases  []struct {
+			Escape, End, Problem string
+			Passed               bool
+			Processes            int
+		}
+	}
+}
+
+// nothingLeft runs doctor in a container that has been started before, and looks into its
+// group from outside.
+func nothingLeft(e engine, c container, engine string) {
+	t := e.t
+	t.Helper()
+	id := e.well(slices.Concat([]string{"run", "--detach", "--network=none"}, c.flags, []string{image, "sleep", "100000"})...)
+	t.Cleanup(func() {
+		e.well("kill", id) // podman would ask sleep first, and wait
+		e.well("rm", "--force", id)
+	})
+	path, err := bed.ProcessPath(e.first(id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(bed.Root(t), path)
+	before := inside(t, dir)
+	var out, said bytes.Buffer
+	cmd := e.command("exec", id, "mcpscope", "doctor", "--json")
+	if c.whole {
+		cmd = e.command("exec", id, "mcpscope", "doctor", "--json", "--selftest")
+	}
+	cmd.Stdout, cmd.Stderr = &out, &said
+	ended := cmd.Run()
+	var d diagnosis
+	if err := json.Unmarshal(out.Bytes(), &d); err != nil || d.Backend != c.backend || d.Host.Init.Reaps != c.reaps {
+		t.Fatalf("doctor: %v, %v, want backend %s, init that reaps: %v; stdout: %s; stderr: %s", ended, err, c.backend, c.reaps, &out, &said)
+	}
+	left := afterwards(t, dir, before)
+	for _, what := range left {
+		t.Errorf("left: %s", what)
+	}
+	if c.whole {
+		d.selftested(t, fmt.Sprintf("%s, %s, backend %s", engine, c.name, d.Backend), len(left))
+	}
+}
+
+// selftested checks the selftest, and adds its table.
+func (d diagnosis) selftested(t *testing.T, what string, left int) {
+	t.Helper()
+	clean, members := 0, 0
+	for _, s := range d.Selftest.Cases {
+		members += s.Processes
+		if s.Passed {
+			clean++
+		} else {
+			t.Errorf("%s, %s: %s", s.Escape, s.End, s.Problem)
+		}
+	}
+	cells := len(d.Selftest.Cases)
+	if cells != 6*3 || !d.Selftest.Passed {
+		t.Errorf("%d of %d cells passed", clean, cells)
+	}
+	if err := escape.AppendTable(fmt.Sprintf("\nselftest, %s\n%d cells, %d with nothing left, 0 exempt; %d members registered, %d left\n",
+		what, cells, clean, members, left)); err != nil {
+		t.Error(err)
+	}
+}
+
+// afterwards is who is in a group that was not before. Supervisors may take a moment.
+func afterwards(t *testing.T, dir string, before []string) []string {
+	t.Helper()
+	for pause := time.Millisecond; ; pause *= 2 { // groups below come and go, and no event tells of all
+		left := slices.DeleteFunc(inside(t, dir), func(what string) bool { return slices.Contains(before, what) })
+		if len(left) == 0 || pause > escape.Patience {
+			return left
+		}
+		escape.PollFor(pause)
+	}
+}
+
+// inside describes the processes in a group and below, and the groups of servers.
+func inside(t *testing.T, dir string) []string {
+	t.Helper()
+	var found []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil // a group that has gone holds nobody
+		}
+		if strings.HasPrefix(d.Name(), "mcp-") {
+			found = append(found, path)
+		}
+		pids, _ := escape.GroupPids(path)
+		for _, pid := range pids {
+			found = append(found, fmt.Sprintf("process %d in %s", pid, path))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
+}

@@ -1,0 +1,171 @@
+package guest
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// A writer to a frozen file system sleeps uninterruptibly, and nobody can kill it. The
+// launcher returns nevertheless, and says who it is; all goes when the sleep ends.
+func TestUninterruptibleSleep(t *testing.T) {
+	h := host.Current(t)
+	d := mountDisk(t)
+	d.freeze()
+	var asleep []*sleeper
+	var tried []string
+	for _, c := range clients() {
+		for _, b := range c.backends {
+			if !slices.Contains(tried, b) {
+				tried = append(tried, b)
+				asleep = append(asleep, startSleeper(t, h, c, b, filepath.Join(d.dir, b)))
+			}
+		}
+	}
+	for _, s := range asleep {
+		s.end()
+	}
+	for _, s := range asleep {
+		s.returned()
+	}
+	d.thaw()
+	for _, s := range asleep {
+		s.gone()
+	}
+}
+
+// A sleeper is a server that sleeps until the file system is thawed.
+type sleeper struct {
+	t                *testing.T
+	backend          string
+	cmd              *exec.Cmd
+	stdin            io.Closer
+	stderr, report   *os.File
+	main, supervisor *escape.Process
+	group            string // of both; of tree there is none
+}
+
+func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *sleeper {
+	t.Helper()
+	s := &sleeper{t: t, backend: backend, stderr: memoryFile(t), report: memoryFile(t)}
+	// its pid without a "$", which systemd-run takes for its own from 262 on
+	s.cmd = c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cut -d' ' -f4 /proc/self/stat; : >"+file)
+	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{s.report}
+	stdin, err := s.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.stdin = stdin
+	out, err := s.cmd.StdoutPipe()
+	if err == nil {
+		err = s.cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { stdin.Close() })
+	line, _ := bufio.NewReader(out).ReadString('\n')
+	pid, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 is nobody's
+	if s.main, err = escape.OpenProcess(pid); err != nil {
+		t.Fatalf("%s: the server said %q; %v; stderr: %s", backend, line, err, escape.Contents(s.stderr))
+	}
+	t.Cleanup(s.main.Close)
+	if s.supervisor, err = escape.ParentProcess(s.main); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.supervisor.Close)
+	path, err := bed.ProcessPath(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if group, below := strings.CutSuffix(path, "/payload"); below {
+		s.group = filepath.Join(bed.Root(t), group)
+	}
+	return s
+}
+
+// end ends the server as clients do, when it sleeps.
+func (s *sleeper) end() {
+	s.t.Helper()
+	for pause := time.Millisecond; ; pause *= 2 { // no event tells of a sleep
+		state, err := escape.StatField(s.main.PID, 3)
+		if state == "D" {
+			break
+		}
+		if err != nil || pause > escape.Patience {
+			s.t.Fatalf("%s does not sleep: %s (%v)", s.backend, escape.Describe(s.main.PID), err)
+		}
+		escape.PollFor(pause)
+	}
+	s.stdin.Close()
+}
+
+// returned waits for the launcher, which has told who is left.
+func (s *sleeper) returned() {
+	s.t.Helper()
+	ended := make(chan error, 1)
+	go func() { ended <- s.cmd.Wait() }()
+	select {
+	case <-ended:
+	case <-time.After(escape.Patience):
+		s.t.Fatalf("%s: the launcher does not return; stderr: %s", s.backend, escape.Contents(s.stderr))
+	}
+	who := fmt.Sprintf("process %d (sh), sleeping uninterruptibly", s.main.PID)
+	if where, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", s.main.PID)); len(where) > 1 { // "0" says nothing: 5.10 does not tell
+		who += " in " + string(where)
+	}
+	said := escape.Contents(s.stderr)
+	if code := s.cmd.ProcessState.ExitCode(); code != 125 || strings.Count(said, who) != 1 {
+		s.t.Errorf("%s: %v, want status 125 and once %q; stderr: %s", s.backend, s.cmd.ProcessState, who, said)
+	}
+	var told struct {
+		Stuck  []string
+		Killed int `json:"killed_total"`
+	}
+	text := escape.Contents(s.report)
+	if err := json.Unmarshal([]byte(text), &told); err != nil || told.Killed != 1 || len(told.Stuck) != 1 || !strings.HasPrefix(told.Stuck[0], who) {
+		s.t.Errorf("%s: the report says %s (%v), want %q", s.backend, text, err, who)
+	}
+	if s.main.Ended(0) || s.supervisor.Ended(0) {
+		s.t.Errorf("%s: it ended, so it did not sleep, or its supervisor did not wait", s.backend)
+	}
+}
+
+// gone waits for the end of all that there was.
+func (s *sleeper) gone() {
+	s.t.Helper()
+	for _, p := range []*escape.Process{s.main, s.supervisor} {
+		if !p.Ended(escape.Patience) {
+			s.t.Errorf("%s is left: %s", s.backend, escape.Describe(p.PID))
+		}
+	}
+	if s.group == "" {
+		return
+	}
+	if err := escape.AwaitRemoval(s.group, escape.Patience); err != nil {
+		s.t.Errorf("%s: %v", s.backend, err)
+	}
+}
+
+func memoryFile(t *testing.T) *os.File {
+	t.Helper()
+	file, err := escape.OpenMemory("said")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { file.Close() })
+	return file
+}
