@@ -1,0 +1,143 @@
+//go:build linux
+
+package bench
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+const (
+	startRounds = 12
+	startBurst  = 5
+	idleRounds  = 20
+	// idleFor is longer than any state that the last start has left in the kernel:
+	// moving a process to another cgroup is cheap only shortly after the last move.
+	idleFor = 600 * time.Millisecond
+)
+
+// startSections times the way to the first byte, back to back and after a pause.
+func startSections(b *testing.B) []Section {
+	groups, err := bed.OwnGroup()
+	must(b, err)
+	b.Cleanup(func() { removeLeaving(b, groups) })
+	busy := Section{Title: "Start to first byte, back to back", Base: "bare"}
+	idle := Section{Title: "Start to first byte, after 0.6 s of idle", Base: "bare"}
+	all := busy.able(b, append(backends(), others(groups)...))
+	idle.Skipped = busy.Skipped
+	busy.addStarts(all, backToBack(b, all))
+	idle.addStarts(all, afterIdle(b, all))
+	return []Section{busy, idle}
+}
+
+// removeLeaving removes the leaf that supervisors of the backend delegated go to at their
+// end, and leave to the next one.
+func removeLeaving(b *testing.B, own string) {
+	leaving := filepath.Join(own, "leaving")
+	err := bed.WaitEmpty(leaving, patience)
+	if err == nil {
+		err = os.Remove(leaving)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		b.Errorf("remove %s: %v", leaving, err)
+	}
+}
+
+// able leaves out who can't be had here, with the reason.
+func (s *Section) able(b *testing.B, all []contender) []contender {
+	var able []contender
+	for _, c := range all {
+		_, err := c.once()
+		switch {
+		case err == nil:
+			able = append(able, c)
+		case c.ours:
+			b.Fatal(err)
+		default:
+			s.Skipped = append(s.Skipped, Skipped{c.name, strings.ReplaceAll(err.Error(), "\n", ", ")})
+		}
+	}
+	return able
+}
+
+// backToBack goes round the contenders. Each has a short burst at a time, for what comes
+// before a start makes it dear or cheap: the first of a burst, and the bare one after a
+// contender that may still be tidied up behind, are not counted.
+func backToBack(b *testing.B, all []contender) []pairs {
+	got := make([]pairs, len(all))
+	for range rounds(startRounds) {
+		for i, c := range all {
+			took(b, c)
+			for range startBurst {
+				took(b, c.bare())
+				base := took(b, c.bare())
+				got[i].add(base, took(b, c))
+			}
+		}
+	}
+	return got
+}
+
+func afterIdle(b *testing.B, all []contender) []pairs {
+	got := make([]pairs, len(all))
+	for range rounds(idleRounds) {
+		base := tookAfterIdle(b, bare)
+		for i, c := range all {
+			got[i].add(base, tookAfterIdle(b, c))
+		}
+	}
+	return got
+}
+
+func took(b *testing.B, c contender) time.Duration {
+	b.Helper()
+	d, err := c.once()
+	must(b, err)
+	return d
+}
+
+// tookAfterIdle sleeps, not to wait for anything: the pause is what is measured.
+func tookAfterIdle(b *testing.B, c contender) time.Duration {
+	b.Helper()
+	time.Sleep(idleFor)
+	return took(b, c)
+}
+
+// rounds is n, or a few where the benchmark itself is tried out: go test -short.
+func rounds(n int) int {
+	if testing.Short() {
+		return min(n, 2)
+	}
+	return n
+}
+
+// addStarts makes the rows, and compares with the aims: 4 ms in the cgroup backend, and in
+// those of systemd what systemd-run --scope takes in the same run.
+func (s *Section) addStarts(all []contender, got []pairs) {
+	for i, c := range all {
+		s.Rows = append(s.Rows, got[i].row(c.name, "ms", time.Millisecond))
+	}
+	if r := s.find("run --backend cgroup"); r != nil {
+		r.aim("≤ 4 ms more", r.Difference.P50 <= 4)
+	}
+	for ours, theirs := range map[string]string{"run --backend systemd-system": scopeBySystem, "run --backend systemd-user": scopeByUser} {
+		r, other := s.find(ours), s.find(theirs)
+		if r != nil && other != nil {
+			r.aim("≤ "+theirs, r.Difference.P50 <= other.Difference.P50)
+		}
+	}
+}
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
+	}
+}
