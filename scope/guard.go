@@ -16,9 +16,6 @@ import (
 // standGuard is the life of a supervisor that turns out to be in no cgroup: it starts
 // another as its child, and sees to what that may leave.
 func (s *supervisor) standGuard(at message, foreign []int) int {
-	// caught, not ignored, as in arm; TERM asks a nested supervisor to stop
-	s.signals = newSignals()
-	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	if err := s.startGuarded(at); err != nil {
 		s.failed(err)
 		return 125

@@ -48,7 +48,10 @@ func Supervise(memory int, foreign []int) int {
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: newEnd(c.Control), launcher: true}
+	s := &supervisor{config: c, control: newEnd(c.Control), launcher: true, signals: newSignals()}
+	// Caught, not ignored: that would be inherited by the payload. WINCH is systemd's, as KillSignal=,
+	// and may come as soon as there is a scope.
+	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGWINCH, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	for _, fd := range c.inherited() {
 		unix.CloseOnExec(fd)
 	}
@@ -108,7 +111,6 @@ func (s *supervisor) found() bool { return s.config.Main >= 0 }
 // run lasts until the payload is gone, or can't be made to go.
 func (s *supervisor) run() {
 	go s.loop.run()
-	go notify(s.signals, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGWINCH) // see arm; nobody waits for these
 	s.reap()
 	s.swept = s.group.sweep()
 	if s.config.Replace {

@@ -68,10 +68,6 @@ func (s *supervisor) arm(at message) error {
 	if err = becomeSubreaper(); err != nil {
 		return err
 	}
-	// Caught, not ignored: that would be inherited by the payload. Only these are
-	// sent to a supervisor in good faith, WINCH by systemd as KillSignal=.
-	s.signals = newSignals()
-	notify(s.signals, unix.SIGCHLD, unix.SIGTERM)
 	if s.group, err = s.adopt(at); err != nil {
 		return err
 	}

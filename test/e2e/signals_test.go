@@ -55,6 +55,24 @@ func TestSignalAtOnceReachesTheServer(t *testing.T) {
 	w.clean()
 }
 
+// systemd may stop a scope, which it does by a SIGWINCH to the supervisor, as soon as the server runs.
+func TestStopAtOnceIsHeard(t *testing.T) {
+	t.Parallel()
+	const server = `trap "exit 7" TERM; kill -WINCH $PPID; sleep 20 & wait; exit 1`
+	w := newWorld(t)
+	var running sync.WaitGroup
+	for range 32 {
+		running.Go(func() {
+			o, err := w.tryRun(w.Command(binaries.mcpscope, "run", "--", "sh", "-c", server))
+			if err != nil || o.status.ExitStatus() != 7 {
+				t.Errorf("%v, %v; stderr: %s", o.status, err, o.stderr)
+			}
+		})
+	}
+	running.Wait()
+	w.clean()
+}
+
 func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", long}, "--members", "2")
