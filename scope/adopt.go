@@ -78,8 +78,7 @@ func (t *Taken) Guide() error {
 		return err
 	}
 	t.theirs.close()
-	t.theirs.fd = -1
-	if !awaitEnd(t.l.control.fd, unix.POLLIN, guideWithin) {
+	if !awaitEnd(t.l.control.in, unix.POLLIN, guideWithin) {
 		return fmt.Errorf("%w: it says nothing", errSpawn)
 	}
 	m, err := t.l.control.receive(unix.MSG_DONTWAIT)
@@ -116,7 +115,7 @@ func (t *Taken) Backend() Backend { return t.l.backend }
 func (t *Taken) Notes() []string  { return t.l.notes }
 
 // FD hangs up when the supervisor has gone; then call Over.
-func (t *Taken) FD() int { return t.l.control.fd }
+func (t *Taken) FD() int { return t.l.control.in }
 
 // Wake continues a supervisor that was stopped, which can't notice that the client is gone.
 func (t *Taken) Wake() { t.l.group.wakeSupervisor() }
@@ -182,12 +181,8 @@ func (t *Taken) putBack() {
 
 func (t *Taken) close() {
 	t.letGo()
-	if t.theirs.fd > 0 {
-		t.theirs.close()
-	}
-	if t.guided {
-		t.l.control.close()
-	}
+	t.theirs.close()
+	t.l.control.close()
 	if g := t.group(); g != nil {
 		g.close()
 		_ = g.parent.Close() // a directory

@@ -38,7 +38,7 @@ type config struct {
 	Place  *placed
 	Client clientFacts
 	// Descriptors, numbered alike in launcher and supervisor.
-	Control                           int
+	ControlIn, ControlOut             int
 	Stdin, Input, Stdout, ClientPidfd int
 	Launcher                          int // a pidfd
 	Report                            int
@@ -87,7 +87,7 @@ func (c *config) fields(w *wire) {
 
 // descriptors are those that the supervisor gets in spite of close-on-exec.
 func (c *config) descriptors() []*int {
-	return []*int{&c.Control, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Main, &c.Held}
+	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Main, &c.Held}
 }
 
 // clientFacts says who started the server.

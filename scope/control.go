@@ -108,21 +108,28 @@ const (
 	sayEnded   verb = "ended"   // nothing is left but the supervisor
 )
 
-// control is one end of the socket.
+// control is one end of two sockets, one for each direction: to send to a peer that is just closing its
+// end purges what that has sent before (unix_dgram_sendmsg until Linux 6.2 and 5.15.86; 5.10 still does).
 type control struct {
-	fd  int
-	buf []byte
+	in, out int
+	buf     []byte
 }
 
 func newControl() (ours, theirs control, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return ours, theirs, fmt.Errorf("create control socket: %w", err)
+	ours, theirs = newEnd(0, 0), newEnd(0, 0)
+	for _, way := range [][2]*int{{&ours.out, &theirs.in}, {&theirs.out, &ours.in}} {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			ours.close()
+			theirs.close()
+			return ours, theirs, fmt.Errorf("create control socket: %w", err)
+		}
+		*way[0], *way[1] = fds[0], fds[1]
 	}
-	return newEnd(fds[0]), newEnd(fds[1]), nil
+	return ours, theirs, nil
 }
 
-func newEnd(fd int) control { return control{fd, make([]byte, maxMessage)} }
+func newEnd(in, out int) control { return control{in, out, make([]byte, maxMessage)} }
 
 // sendTries: a word that is lost for want of memory at one moment would be taken for a death.
 const sendTries = 16
@@ -136,7 +143,7 @@ func (c control) send(m message, fds ...int) error {
 		rights = unix.UnixRights(fds...)
 	}
 	for range sendTries {
-		err = unix.Sendmsg(c.fd, said, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
+		err = unix.Sendmsg(c.out, said, rights, nil, unix.MSG_NOSIGNAL|unix.MSG_DONTWAIT)
 		if !errors.Is(err, unix.EINTR) && !errors.Is(err, unix.ENOMEM) && !errors.Is(err, unix.ENOBUFS) {
 			break
 		}
@@ -154,16 +161,13 @@ var errClosed = errors.New("the other side has gone")
 func (c control) receive(flags int) (message, error) {
 	var m message
 	oob := make([]byte, unix.CmsgSpace(4*4))
-	n, oobn, err := recvmsg(c.fd, c.buf, oob, flags)
+	n, oobn, err := recvmsg(c.in, c.buf, oob, flags)
 	if err == nil && n == 0 {
 		// The kernel looks for a message and then for the end; what comes with the end,
 		// between the two, shows to the second look alone.
-		n, oobn, err = recvmsg(c.fd, c.buf, oob, flags)
+		n, oobn, err = recvmsg(c.in, c.buf, oob, flags)
 	}
 	switch {
-	case errors.Is(err, unix.ECONNRESET):
-		// the other side has gone without reading all, but what it said is still here
-		return c.receive(flags)
 	case err == nil && n == 0:
 		return m, errClosed
 	case err != nil:
@@ -208,4 +212,12 @@ func (c control) pending() (all []message, closed bool) {
 	}
 }
 
-func (c control) close() { _ = unix.Close(c.fd) }
+// close may be called again, and for one that was never opened: 0 is the client's.
+func (c *control) close() {
+	for _, fd := range []*int{&c.in, &c.out} {
+		if *fd > 0 {
+			_ = unix.Close(*fd)
+			*fd = 0
+		}
+	}
+}

@@ -22,7 +22,7 @@ func (s *supervisor) standGuard(at message, foreign []int) int {
 	}
 	s.letGo(foreign)
 	for _, fd := range s.config.inherited() {
-		if fd != s.config.Control { // which says to the launcher that nobody is left, when it is closed
+		if fd != s.config.ControlOut { // which says to the launcher that nobody is left, when it is closed
 			_ = unix.Close(fd) // the supervisor has it
 		}
 	}

@@ -79,7 +79,7 @@ func (l *launcher) hear() (done bool, err error) {
 	if closed {
 		return true, l.bereaved()
 	}
-	l.loop.again(l.control.fd, tokenControl)
+	l.loop.again(l.control.in, tokenControl)
 	return false, nil
 }
 

@@ -185,7 +185,7 @@ func (l *launcher) connect() (theirs control, err error) {
 		return theirs, err
 	}
 	c := l.config
-	c.Control = theirs.fd
+	c.ControlIn, c.ControlOut = theirs.in, theirs.out
 	c.Stdin, c.Input, c.Stdout = l.client.stdin.FD(), l.client.input.FD(), l.client.stdout.FD()
 	if l.child == nil { // otherwise the supervisor outlives us
 		if c.Launcher, err = unix.PidfdOpen(unix.Getpid(), 0); err != nil {

@@ -41,7 +41,7 @@ func (l *launcher) abandon() {
 // awaitRemoval waits until the supervisor has gone, and with it who removes the group:
 // both hold the other end of the control socket.
 func (l *launcher) awaitRemoval() {
-	gone := awaitEnd(l.control.fd, 0, supervisorGoneWithin) // POLLHUP needs no asking
+	gone := awaitEnd(l.control.in, 0, supervisorGoneWithin) // POLLHUP needs no asking
 	if l.subreaper {
 		reapAll(func(int, unix.WaitStatus) {}) // nobody else does
 	}

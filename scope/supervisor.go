@@ -48,7 +48,7 @@ func Supervise(memory int, foreign []int) int {
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: newEnd(c.Control), launcher: true, signals: newSignals()}
+	s := &supervisor{config: c, control: newEnd(c.ControlIn, c.ControlOut), launcher: true, signals: newSignals()}
 	// Caught, not ignored: that would be inherited by the payload. WINCH is systemd's, as KillSignal=,
 	// and may come as soon as there is a scope.
 	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGWINCH, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
@@ -188,7 +188,7 @@ func (s *supervisor) hear() {
 		s.alone()
 		return
 	}
-	s.loop.again(s.control.fd, tokenControl)
+	s.loop.again(s.control.in, tokenControl)
 }
 
 // mainEnded: a main process that is not our child has ended. Nobody tells us how.

@@ -93,7 +93,7 @@ func (s *supervisor) arm(at message) error {
 	if err = s.client.watch(s.loop); err != nil {
 		return err
 	}
-	if err = s.loop.add(c.Control, tokenControl); err != nil {
+	if err = s.loop.add(c.ControlIn, tokenControl); err != nil {
 		return err
 	}
 	if err = s.loop.add(c.Launcher, tokenPeer); err != nil {
@@ -109,7 +109,7 @@ func (s *supervisor) arm(at message) error {
 	if err = s.loop.add(s.asked, tokenAsked); err != nil {
 		return err
 	}
-	if err = continuedBy(c.Control); err != nil {
+	if err = continuedBy(c.ControlIn); err != nil {
 		return err
 	}
 	s.course, err = newCourse(c.Policy, s.group.members(), s.client)

@@ -49,7 +49,7 @@ func (l *launcher) listen() error {
 	l.answer, l.due = stoppedTimer(), stoppedTimer()
 	l.chld = newSignals()
 	notify(l.chld, unix.SIGCHLD)
-	if err := l.loop.add(l.control.fd, tokenControl); err != nil {
+	if err := l.loop.add(l.control.in, tokenControl); err != nil {
 		return err
 	}
 	go l.loop.run()
