@@ -42,6 +42,9 @@ const answerPrefix = "@mcpscope/"
 
 func answerName(uid int, id string) string { return answerPrefix + strconv.Itoa(uid) + "/" + id }
 
+// askedMost is how many may ask while the supervisor is stopped; for the next it would not be there.
+const askedMost = 1024
+
 // listen makes the socket; -1 where the name is taken, by someone in another pid
 // namespace: such a supervisor can't be found, and does all else.
 func (g *ownedTree) listen() int {
@@ -51,7 +54,7 @@ func (g *ownedTree) listen() int {
 	}
 	err = unix.Bind(fd, &unix.SockaddrUnix{Name: answerName(os.Getuid(), g.id)})
 	if err == nil {
-		err = unix.Listen(fd, 16)
+		err = unix.Listen(fd, askedMost)
 	}
 	if err != nil {
 		_ = unix.Close(fd) // nobody has it
@@ -137,7 +140,8 @@ func askFor(name, request string) (f facts, pid int, err error) {
 			return f, 0, fmt.Errorf("set timeout: %w", err)
 		}
 	}
-	if err := unix.Connect(fd, &unix.SockaddrUnix{Name: name}); err != nil {
+	// With a timeout none of the three is restarted after a signal (signal(7)), such as the runtime's own.
+	if err := uninterrupted(func() error { return unix.Connect(fd, &unix.SockaddrUnix{Name: name}) }); err != nil {
 		return f, 0, fmt.Errorf("connect to %s: %w", name, err)
 	}
 	who, err := unix.GetsockoptUcred(fd, unix.SOL_SOCKET, unix.SO_PEERCRED)
@@ -145,12 +149,17 @@ func askFor(name, request string) (f facts, pid int, err error) {
 		return f, 0, fmt.Errorf("%s is somebody else's: %w", name, unix.EACCES)
 	}
 	if request != "" {
-		if _, err := unix.Write(fd, []byte(request)); err != nil && err != unix.EPIPE {
+		err := uninterrupted(func() error { _, err := unix.Write(fd, []byte(request)); return err })
+		if err == unix.ECONNREFUSED {
+			err = unix.ECONNRESET // it has answered, and closed: see control
+		}
+		if err != nil && err != unix.EPIPE {
 			return f, int(who.Pid), fmt.Errorf("ask %s: %w", name, err)
 		}
 	}
 	buf := make([]byte, maxMessage)
-	n, err := unix.Read(fd, buf)
+	var n int
+	err = uninterrupted(func() error { n, err = unix.Read(fd, buf); return err })
 	if errors.Is(err, unix.EAGAIN) {
 		return f, int(who.Pid), errSilent
 	}
@@ -161,6 +170,14 @@ func askFor(name, request string) (f facts, pid int, err error) {
 		return f, int(who.Pid), fmt.Errorf("hear %s: %w", name, err)
 	}
 	return f, int(who.Pid), nil
+}
+
+func uninterrupted(call func() error) error {
+	for {
+		if err := call(); err != unix.EINTR {
+			return err
+		}
+	}
 }
 
 // answering lists the names of a user's supervisors in our network namespace, of all for

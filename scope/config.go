@@ -130,6 +130,16 @@ func superviseArgs(memory int, server string) []string {
 	return append(strings.Fields(superviseLine), strconv.Itoa(memory), server)
 }
 
+// nameBySupervisor is the server's name on its supervisor's command line, "" if there is none.
+func nameBySupervisor(pid int) string {
+	line, err := proc.Cmdline(pid, commandMost)
+	arguments, supervises := strings.CutPrefix(line, superviseLine)
+	if _, server, named := strings.Cut(arguments, " "); err == nil && supervises && named {
+		return server
+	}
+	return ""
+}
+
 // writeConfig returns a descriptor of the memory file.
 func writeConfig(c *config) (int, error) {
 	return memfile.Write(encode(c))

@@ -134,6 +134,9 @@ func listTrees(uid int) []*Listed {
 		if err != nil && !errors.Is(err, errSilent) {
 			continue // it has just gone, or is somebody else's
 		}
+		if err != nil {
+			f.Name = nameBySupervisor(pid)
+		}
 		s := &Listed{
 			ID: name[strings.LastIndexByte(name, '/')+1:], Name: f.Name, Backend: Tree, State: Running, Cause: f.Ending,
 			Client: f.Client, Supervisor: pid, Started: f.Started, tree: name, notes: f.Notes,

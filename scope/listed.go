@@ -3,6 +3,7 @@
 package scope
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -173,7 +174,7 @@ func (s *Listed) treeBelow() (*tree.Tree, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pidfd of the supervisor %d: %w", s.Supervisor, err)
 	}
-	if _, pid, err := ask(s.tree); err != nil || pid != s.Supervisor { // it is still the one
+	if _, pid, err := ask(s.tree); err != nil && !errors.Is(err, errSilent) || pid != s.Supervisor { // it is still the one
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
 	}

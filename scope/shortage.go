@@ -18,7 +18,7 @@ import (
 type Consumer struct {
 	PID   int    `json:"pid"`
 	Name  string `json:"name"`
-	Bytes uint64 `json:"bytes"` // resident, the most that was seen
+	Bytes uint64 `json:"bytes"` // resident, the most that was seen of it, or of a child that it has waited for (wait4(2))
 }
 
 func (c Consumer) String() string {
@@ -71,15 +71,23 @@ func (s *shortage) add(c Consumer) {
 }
 
 // zombies are the names of our children that have ended and that nobody has waited for.
-func (s *shortage) zombies() map[int]string {
+func zombies() (map[int]string, error) {
 	all := map[int]string{}
-	pids, _ := proc.Children(os.Getpid()) // none, if it can't be read
+	pids, err := proc.Children(os.Getpid())
 	for _, pid := range pids {
 		if st, err := proc.ReadStat(pid); err == nil && st.State == 'Z' {
 			all[pid] = st.Comm
 		}
 	}
-	return all
+	return all, err
+}
+
+// ownPeak is the most memory that we have had, in KiB. The main process was a copy of us before it
+// executed anything, and wait4(2) counts that as its own.
+func ownPeak() int64 {
+	var used unix.Rusage
+	_ = unix.Getrusage(unix.RUSAGE_SELF, &used) // it can't fail
+	return used.Maxrss
 }
 
 // biggest are the biggest of who was seen.

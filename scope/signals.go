@@ -72,15 +72,15 @@ func onTerminal() bool {
 
 // reapAll waits for every child that has ended. found is called for each.
 func reapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
-	return waitAll(0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
+	return waitAll(-1, 0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
 }
 
-// waitAll is reapAll, with options for what is not an end.
-func waitAll(options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
+// waitAll is reapAll for one child, or with -1 for all, with options for what is not an end.
+func waitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
 	var used unix.Rusage
 	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WALL|options, &used)
+		pid, err := unix.Wait4(child, &ws, unix.WNOHANG|unix.WALL|options, &used)
 		switch {
 		case err == unix.EINTR:
 		case err != nil:

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/poll"
+	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/spawn"
 )
 
@@ -260,23 +261,39 @@ func (s *supervisor) stopNow() {
 	s.course.end(stopRequested)
 }
 
-// reap waits for the main process and for whatever came home.
+// reap waits for the main process and for whatever came home. Where it matters who had how much
+// memory it waits only for those whose names it has; who has ended since sends another SIGCHLD.
 func (s *supervisor) reap() {
-	var names map[int]string
-	if s.short != nil {
-		names = s.short.zombies()
+	if s.short == nil {
+		waitAll(-1, unix.WUNTRACED, s.waited)
+		return
 	}
-	waitAll(unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
-		if s.short != nil && ws.Signaled() && ws.Signal() == unix.SIGKILL {
-			s.short.add(Consumer{pid, names[pid], uint64(used.Maxrss) << 10})
-		}
-		switch {
-		case pid != s.main || s.exited:
-		case ws.Stopped():
-			s.tellStop(ws.StopSignal())
-		default:
-			s.exited, s.status = true, ws
-			s.course.end(s.exitCause(ws))
-		}
-	})
+	names, err := zombies()
+	if err != nil {
+		waitAll(-1, unix.WUNTRACED, s.waited)
+		return
+	}
+	if st, err := proc.ReadStat(s.main); err == nil && !s.exited {
+		names[s.main] = st.Comm // it may have been stopped
+	}
+	for pid, name := range names {
+		waitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
+			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
+				s.short.add(Consumer{pid, name, uint64(used.Maxrss) << 10})
+			}
+			s.waited(pid, ws, used)
+		})
+	}
+}
+
+// waited: a child has ended, or the main process was stopped.
+func (s *supervisor) waited(pid int, ws unix.WaitStatus, _ *unix.Rusage) {
+	switch {
+	case pid != s.main || s.exited:
+	case ws.Stopped():
+		s.tellStop(ws.StopSignal())
+	default:
+		s.exited, s.status = true, ws
+		s.course.end(s.exitCause(ws))
+	}
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // listed is what the tests read of `ls --json` and `inspect --json`.
@@ -122,4 +124,21 @@ func TestLsFitsTheTerminal(t *testing.T) {
 	if o := w.run(w.mcpscope("ls", "--json")); !strings.Contains(o.stdout, strings.Repeat("long", 20)) {
 		t.Errorf("clipped in JSON: %s", o.stdout)
 	}
+}
+
+// A member may stop the supervisor of a tree, which then tells nobody what it has.
+func TestStoppedTreeIsListed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s := startServer(w, []string{"--group"}, []string{"--backend", "tree"}, binaries.Zoo, "plain")
+	s.supervisor.Signal(unix.SIGSTOP)
+	for _, args := range [][]string{{"ls"}, {"inspect", "server"}} {
+		found := w.list([]*server{s}, args...)
+		if len(found) != 1 || found[0].Name != "server" || found[0].Backend != "tree" || found[0].Processes == 0 {
+			t.Errorf("%q: %+v", args, found)
+		}
+	}
+	s.supervisor.Signal(unix.SIGCONT)
+	s.Tell("close")
+	s.dead(escape.Patience)
 }
