@@ -24,6 +24,8 @@ type Cell struct {
 	Programs        escape.Programs
 	// Run runs a command of mcpscope where the gateway is.
 	Run func(args ...string)
+	// Forgets: who made the groups may forget them when nobody is left; a sweep removes them.
+	Forgets bool
 
 	one, two *Server
 	tool     *escape.Process
@@ -126,6 +128,9 @@ func (c *Cell) gone(s *Server) int {
 	}
 	if !s.Supervisor.Ended(escape.Patience) {
 		c.T.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
+	}
+	if c.Forgets {
+		c.Run("sweep")
 	}
 	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
 		c.T.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
