@@ -19,6 +19,12 @@ func ReadStat(pid int) (Stat, error) {
 	return ParseStat(b)
 }
 
+// Comm is the name of a process, which it chooses itself: at most 15 bytes of any kind.
+func Comm(pid int) (string, error) {
+	b, err := readPID(pid, "comm")
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
 // ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
 	b, err := readPID(pid, "status")

@@ -111,7 +111,6 @@ const (
 	tokenControl
 	tokenMain
 	tokenGuard
-	tokenAsked
 	tokenSentinel
 	tokenShortage
 	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's

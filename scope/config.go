@@ -4,6 +4,7 @@ package scope
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
@@ -130,14 +131,12 @@ func superviseArgs(memory int, server string) []string {
 	return append(strings.Fields(superviseLine), strconv.Itoa(memory), server)
 }
 
-// nameBySupervisor is the server's name on its supervisor's command line, "" if there is none.
-func nameBySupervisor(pid int) string {
-	line, err := proc.Cmdline(pid, commandMost)
-	arguments, supervises := strings.CutPrefix(line, superviseLine)
-	if _, server, named := strings.Cut(arguments, " "); err == nil && supervises && named {
-		return server
-	}
-	return ""
+// commOfGuards is the name, in /proc/PID/comm, of the processes that guard servers.
+const commOfGuards = "mcpscope"
+
+// nameProcess gives this process that name, instead of the one of /proc/self/exe.
+func nameProcess() {
+	_ = os.WriteFile("/proc/self/comm", []byte(commOfGuards), 0) // for people, and to find trees by
 }
 
 // writeConfig returns a descriptor of the memory file.

@@ -53,13 +53,15 @@ const attrSwept = "user.mcpscope.swept"
 type controlGroup struct {
 	id         string
 	dir        string
-	patient    bool // see outlives
 	managed    bool // a scope: systemd removes it when it is empty
 	parent     *cgroup.Group
 	top        *cgroup.Group
 	supervisor *cgroup.Group
 	payload    *cgroup.Group
 }
+
+// groupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
+const groupMode = 0o700
 
 // makeTries is how often a new directory is tried when the last one was taken or
 // met a sweeper's probe.
@@ -87,7 +89,7 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 		return nil, err
 	}
 	g := &controlGroup{id: id, dir: directoryName(facts.Name, id), parent: parent}
-	if g.top, err = parent.Mkdir(g.dir, 0o700); err != nil {
+	if g.top, err = parent.Mkdir(g.dir, groupMode); err != nil {
 		return nil, err
 	}
 	if err = g.arm(facts); err != nil {
@@ -100,10 +102,10 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 
 func (g *controlGroup) arm(facts *config) error {
 	var err error
-	if g.supervisor, err = g.top.Mkdir(supervisorName, 0o700); err != nil {
+	if g.supervisor, err = g.top.Mkdir(supervisorName, groupMode); err != nil {
 		return err
 	}
-	if g.payload, err = g.top.Mkdir(payloadName, 0o700); err != nil {
+	if g.payload, err = g.top.Mkdir(payloadName, groupMode); err != nil {
 		return err
 	}
 	if frozen(g.payload) { // whoever is started in it would not run, nor would we come back

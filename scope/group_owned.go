@@ -17,7 +17,6 @@ import (
 
 func (g *controlGroup) birthplace() *cgroup.Group { return g.payload }
 func (g *controlGroup) guard() int                { return -1 }
-func (g *controlGroup) listen() int               { return -1 } // its attributes say it all
 
 // nested returns the directory of the group that pid supervises or, when it is about to
 // be removed, leavingName; "" if it is no supervisor beside us.

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/tree"
 )
 
 // Lineage is the id of a process and of all that it starts, where those are in no group of
@@ -33,8 +32,9 @@ func (l Lineage) Begin() error {
 	return markOf(string(l)).Put(os.Getpid(), self)
 }
 
-// End asks all that are left to end, and kills who has not after the grace.
+// End sends SIGTERM to every process that is left, and SIGKILL after the grace period. Processes of another
+// user, and members of a server's group, are left alone.
 func (l Lineage) End(grace time.Duration) error {
-	_, err := freeze.Stop{Target: &tree.Tree{Mark: markOf(string(l))}, Ask: unix.SIGTERM, Grace: grace}.Run()
+	_, err := freeze.Stop{Target: markedTree(string(l)), Ask: unix.SIGTERM, Grace: grace}.Run()
 	return err
 }

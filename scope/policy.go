@@ -103,6 +103,7 @@ const (
 	repeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
 	killDue              = time.Second            // between questions to a supervisor that kills
 	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
+	doubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
 	wakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
 	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
 	newbornAge           = 10 * time.Second       // before an unarmed group may be removed

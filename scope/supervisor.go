@@ -26,7 +26,6 @@ type supervisor struct {
 	loop    *poller
 	course  *course
 	signals chan os.Signal
-	asked   int // see owned.listen
 
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
@@ -45,6 +44,7 @@ type supervisor struct {
 // configuration, foreign are those above 2 that it was started with. It returns the
 // exit status, which nobody reads.
 func Supervise(memory int, foreign []int) int {
+	nameProcess()
 	c, err := readConfig(memory)
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
@@ -156,8 +156,6 @@ func (s *supervisor) happened(t token) {
 		s.alone()
 	case tokenGuard:
 		s.unguarded()
-	case tokenAsked:
-		s.answerAll()
 	case tokenShortage:
 		s.short.happened()
 		s.loop.changesAgain(s.short.events, tokenShortage)

@@ -105,10 +105,6 @@ func (s *supervisor) arm(at message) error {
 	if err = s.loop.add(c.Main, tokenMain); err != nil {
 		return err
 	}
-	s.asked = s.group.listen()
-	if err = s.loop.add(s.asked, tokenAsked); err != nil {
-		return err
-	}
 	if err = continuedBy(c.ControlIn); err != nil {
 		return err
 	}
@@ -124,7 +120,7 @@ func (s *supervisor) arm(at message) error {
 
 func (s *supervisor) adopt(at message) (owned, error) {
 	if at.Place.Backend == Tree {
-		return adoptTree(at.Place)
+		return adoptTree(at.Place, s.config)
 	}
 	return adoptGroup(at.fds[0], at.Place)
 }
@@ -139,7 +135,7 @@ func (s *supervisor) startMain(env []string) error {
 	s.connectStderr()
 	cmd := spawn.Cmd{
 		Path: s.config.Path, Argv: s.config.Argv, Env: append(env, "MCPSCOPE_ID="+s.group.ident()), Group: s.group.birthplace(),
-		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Shell: true,
+		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: markOf(s.group.ident()).Limit(), Shell: true,
 	}
 	var err error
 	s.main, err = cmd.Start()

@@ -33,8 +33,8 @@ type Cmd struct {
 	// Detach starts the process by way of another one that exits at once, so that
 	// it is in nobody's tree but that of the caller's reaper.
 	Detach bool
-	// NoFile, if not nil, is set as its RLIMIT_NOFILE.
-	NoFile *unix.Rlimit
+	// NoFile and Locks, if not nil, are set as its RLIMIT_NOFILE and RLIMIT_LOCKS.
+	NoFile, Locks *unix.Rlimit
 	// Keep are descriptors that stay open across the exec in spite of
 	// close-on-exec.
 	Keep []int
@@ -59,7 +59,7 @@ const (
 
 var stepNames = map[Step]string{
 	stepFork: "fork", stepJoin: "join cgroup", stepProcessGroup: "set process group",
-	stepLimits: "restore RLIMIT_NOFILE", stepKeep: "pass descriptor", StepExec: "execute",
+	stepLimits: "set resource limits", stepKeep: "pass descriptor", StepExec: "execute",
 }
 
 // Error is a failure in the new process before it ran.
@@ -142,7 +142,7 @@ func reap(pid int) {
 }
 
 func (c *Cmd) prepare() (*args, error) {
-	a := &args{pgid: c.Pgid, detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, keep: c.Keep}
+	a := &args{pgid: c.Pgid, detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, locks: c.Locks, keep: c.Keep}
 	var err error
 	if a.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, fmt.Errorf("execute %q: %w", c.Path, err)
