@@ -142,7 +142,7 @@ func (s *Listed) requestStop(grace time.Duration) error {
 	if _, _, err := supervisor.Await(time.Now().Add(bornWithin), -1, born); err != nil {
 		return fmt.Errorf("ask the supervisor: %w", err)
 	}
-	reached, err := freeze.Signal(supervisor, unix.SIGTERM, unix.SIGCONT)
+	reached, err := freeze.Signal(supervisor, stopSignal, unix.SIGCONT)
 	if err == nil && len(reached) == 0 && populated(supervisor) {
 		err = unix.EPERM
 	}
@@ -166,7 +166,7 @@ func (s *Listed) requestTreeStop(grace time.Duration) error {
 			return fmt.Errorf("ask the supervisor %d: %w", t.pid, err)
 		}
 	}
-	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+	for _, sig := range []unix.Signal{stopSignal, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(t.pidfd, sig, nil, 0); err != nil {
 			return ignoreGone(fmt.Errorf("ask the supervisor %d: %w", t.pid, err))
 		}

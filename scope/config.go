@@ -33,6 +33,8 @@ type config struct {
 	// Pgid is the process group that the main process joins; 0 for one of its own.
 	Pgid   int
 	NoFile *unix.Rlimit
+	// Mask are the signals that the main process has blocked: spawn.Cmd.
+	Mask uint64
 	// Replace: older servers of this name and client process are to go.
 	Replace bool
 	// Place is where the group is, for a supervisor that is told by its guard.
@@ -47,6 +49,11 @@ type config struct {
 	// Held is its stdin where that can be watched only by holding it.
 	Main, Held int
 	StdinFile  stdio.File
+	StdoutFile stdio.File
+	// Where is the launcher's cgroup.
+	Where string
+	// Conveyed: stdin is a pipe or socket, so it has another end.
+	Conveyed bool
 }
 
 func (c *config) fields(w *wire) {
@@ -72,6 +79,7 @@ func (c *config) fields(w *wire) {
 		number(w, &c.NoFile.Cur)
 		number(w, &c.NoFile.Max)
 	}
+	number(w, &c.Mask)
 	if optional(w, &c.Place) {
 		c.Place.fields(w)
 	}
@@ -84,6 +92,10 @@ func (c *config) fields(w *wire) {
 	}
 	number(w, &c.StdinFile.Dev)
 	number(w, &c.StdinFile.Ino)
+	number(w, &c.StdoutFile.Dev)
+	number(w, &c.StdoutFile.Ino)
+	text(w, &c.Where)
+	flag(w, &c.Conveyed)
 }
 
 // descriptors are those that the supervisor gets in spite of close-on-exec.

@@ -3,6 +3,7 @@
 package scope
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -25,7 +26,7 @@ const (
 	scopeSuffix    = ".scope"
 	supervisorName = "supervisor"
 	payloadName    = "payload"
-	leavingName    = "leaving" // a leaf for processes that remove a group: see spawn.Remover
+	leavingName    = "leaving" // a leaf for processes that remove a group (spawn.Remover), and for the watchers of gateways
 )
 
 // Attributes of a payload's directory. armed is set last: a payload with it and
@@ -54,6 +55,7 @@ type controlGroup struct {
 	id         string
 	dir        string
 	managed    bool // a scope: systemd removes it when it is empty
+	owned      bool // the calling process is its supervisor
 	parent     *cgroup.Group
 	top        *cgroup.Group
 	supervisor *cgroup.Group
@@ -75,7 +77,7 @@ func makeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 		if g, err = tryMakeGroup(parent, facts); err == nil {
 			return g, nil
 		}
-		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT)
+		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 		if !again {
 			break
 		}
@@ -93,7 +95,7 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 		return nil, err
 	}
 	if err = g.arm(facts); err != nil {
-		_ = parent.Remove(g.dir) // empty; a sweeper removes what can't be removed now
+		_ = g.removeLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
 		g.close()
 		return nil, err
 	}
@@ -114,7 +116,16 @@ func (g *controlGroup) arm(facts *config) error {
 	if err = g.payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	return g.describe(facts)
+	if err = g.describe(facts); err != nil {
+		return err
+	}
+	// lock and attributes succeed on a directory that a sweep has removed meanwhile, for it was old; this
+	// does not
+	kind, err := g.payload.Read("cgroup.type")
+	if err == nil && bytes.HasPrefix(kind, []byte("domain invalid")) {
+		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w", g.payload, unix.EOPNOTSUPP)
+	}
+	return err
 }
 
 // describe writes the attributes, the one that counts last.
@@ -138,7 +149,7 @@ func (g *controlGroup) describe(facts *config) error {
 // adoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
 func adoptGroup(payload int, at *placed) (*controlGroup, error) {
-	g := &controlGroup{id: at.ID, dir: at.Dir, managed: at.Managed}
+	g := &controlGroup{id: at.ID, dir: at.Dir, managed: at.Managed, owned: true}
 	var err error
 	if g.payload, err = cgroup.FromFD(payload, path.Join(g.dir, payloadName)); err != nil {
 		return nil, err
@@ -161,11 +172,32 @@ func (g *controlGroup) remove() error {
 	if g.managed {
 		return nil // systemd does, as soon as nobody is in it
 	}
+	if g.removeLeaves() == nil {
+		return nil // as a rule nothing has been made in it
+	}
 	if err := g.top.Remove(payloadName); err != nil {
 		return err
 	}
-	return g.parent.Remove(g.dir)
+	err := g.parent.Remove(g.dir)
+	if errors.Is(err, unix.EBUSY) { // a process can be dead and its cgroup not know it yet
+		_, _, _ = g.top.Await(time.Now().Add(busyWithin), -1, isEmpty)
+		err = g.parent.Remove(g.dir)
+	}
+	return err
 }
+
+// removeLeaves removes a group in which nothing has been made.
+func (g *controlGroup) removeLeaves() error {
+	for _, name := range []string{payloadName, supervisorName} {
+		if err := g.top.RemoveLeaf(name); err != nil {
+			return err
+		}
+	}
+	return g.parent.RemoveLeaf(g.dir)
+}
+
+// busyWithin is far longer than a process takes from its death to the end of its exit.
+const busyWithin = 20 * time.Millisecond
 
 func (g *controlGroup) close() {
 	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {

@@ -207,3 +207,49 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A launcher that was stopped between its directory and the lock may find both gone; lock and
+// attributes succeed all the same.
+func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
+	parent := testDirectory(t)
+	over := make(chan struct{})
+	removed := make(chan int)
+	go func() { // what removeNewborn does, to groups of any age
+		n := 0
+		for {
+			select {
+			case <-over:
+				removed <- n
+				return
+			default:
+			}
+			dirs, _ := parent.Children()
+			for _, dir := range dirs {
+				g := &controlGroup{dir: dir, parent: parent}
+				var err error
+				if g.top, err = parent.Child(dir); err == nil {
+					g.payload, err = g.top.Child(payloadName)
+				}
+				if err == nil && g.payload.TryLock(unix.LOCK_EX) == nil && g.removeLeaves() == nil {
+					n++
+				}
+				g.close()
+			}
+		}
+	}()
+	for range 300 {
+		g, err := makeGroup(parent, &config{Name: "x", Policy: DefaultPolicy()})
+		if err != nil {
+			continue // 16 were removed one after the other
+		}
+		if _, err := g.payload.Read("cgroup.procs"); err != nil {
+			t.Fatalf("a group that is not there: %v", err)
+		}
+		_ = g.remove()
+		g.close()
+	}
+	close(over)
+	if n := <-removed; n == 0 {
+		t.Error("no group was removed: this tests nothing")
+	}
+}

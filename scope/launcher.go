@@ -28,6 +28,9 @@ type Server struct {
 	Backend Backend
 	// Require refuses the backend tree, which is weaker than all others.
 	Require bool
+	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
+	// host has does not work.
+	Weaker func(error)
 	// Replace retires older servers of this name and client process.
 	Replace bool
 	// Slice is where systemd is to put the scope.
@@ -105,6 +108,9 @@ func (s *Server) Run() (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := keepTracersOff(); err != nil {
+		return Outcome{}, err
+	}
 	if err := l.start(); err != nil {
 		l.abandon()
 		return Outcome{}, err
@@ -116,7 +122,7 @@ func (s *Server) Run() (Outcome, error) {
 func (s *Server) prepare() (*launcher, error) {
 	l := &launcher{server: s, terminal: onTerminal(), pidfd: -1}
 	var err error
-	if l.client, err = watchClient(); err != nil {
+	if l.client, err = watchClient(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
 	if l.loop, err = newPoller(); err != nil {
@@ -192,7 +198,8 @@ func (l *launcher) connect() (theirs control, err error) {
 			return theirs, fmt.Errorf("open pidfd: %w", err)
 		}
 	}
-	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
+	c.ClientPidfd, c.StdinFile, c.StdoutFile = l.client.pidfd, l.client.file, l.client.answers
+	c.Conveyed, c.Where = l.client.conveyed, l.client.where
 	if l.terminal {
 		c.Pgid = unix.Getpgrp()
 	}
@@ -207,6 +214,8 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 			return err
 		}
 	}
+	l.config.Mask = spawn.Mask()
+	blocked := l.config.Mask | 1<<(stopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := writeConfig(l.config)
 	if err != nil {
 		return err
@@ -216,7 +225,7 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 		Path: l.server.Executable,
 		Argv: superviseArgs(memory, l.server.Name),
 		Env:  l.server.Env, Group: group, Detach: true,
-		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile,
+		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
 	if l.supervisor, err = cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", errSpawn, err)

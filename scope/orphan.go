@@ -130,7 +130,7 @@ func (g *controlGroup) removeNewborn() error {
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
 		return err
 	}
-	return g.removeEmpty()
+	return ignoreBusy(g.removeLeaves())
 }
 
 // holdsNothingElse: cgroups of other programs may have names like ours (mcp-web-database). Ours have
@@ -140,16 +140,6 @@ func (g *controlGroup) holdsNothingElse(mode uint32) (bool, error) {
 	names, err := g.top.Children()
 	others := slices.ContainsFunc(names, func(name string) bool { return name != supervisorName && name != payloadName })
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == groupMode), err
-}
-
-// removeEmpty removes the group if it holds no more than its leaves, and nobody is in those.
-func (g *controlGroup) removeEmpty() error {
-	for _, name := range []string{payloadName, supervisorName} {
-		if err := g.top.RemoveLeaf(name); err != nil {
-			return ignoreBusy(err)
-		}
-	}
-	return ignoreBusy(g.parent.RemoveLeaf(g.dir))
 }
 
 // ignoreBusy: it has a member after all, or somebody has made a directory in it.

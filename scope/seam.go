@@ -53,8 +53,8 @@ type owned interface {
 	birthplace() *cgroup.Group
 	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	guard() int
-	// nested names the group that pid supervises, or whose removal it is; "" if it
-	// does neither.
+	// nested names the group that pid supervises, leavingName for a process that removes one; ""
+	// if it does neither.
 	nested(pid int) string
 	// endNested ends a nested group whose supervisor is dead.
 	endNested(name string)

@@ -52,6 +52,11 @@ func notify(c chan os.Signal, sigs ...os.Signal) {
 	}
 }
 
+// stopSignal is sent to a supervisor to have it end its server: by systemd, as the scope's KillSignal=, and
+// by us. Its default action is none, and the Go runtime leaves it blocked where it was: sent to a
+// supervisor that is just starting, SIGTERM would end it.
+const stopSignal = unix.SIGWINCH
+
 // ending are the signals by which a client ends a server.
 var ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 

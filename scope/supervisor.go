@@ -50,9 +50,8 @@ func Supervise(memory int, foreign []int) int {
 		return 125 // the launcher sees EOF on the control socket
 	}
 	s := &supervisor{config: c, control: newEnd(c.ControlIn, c.ControlOut), launcher: true, signals: newSignals()}
-	// Caught, not ignored: that would be inherited by the payload. WINCH is systemd's, as KillSignal=,
-	// and may come as soon as there is a scope.
-	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGWINCH, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	// Caught, not ignored: that would be inherited by the payload.
+	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, stopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	for _, fd := range c.inherited() {
 		unix.CloseOnExec(fd)
 	}
@@ -131,6 +130,7 @@ func (s *supervisor) run() {
 			s.course.elapsed()
 		case end := <-s.course.ladder:
 			s.course.climbed(end)
+			s.tookDown(end.seen)
 		}
 		if !told && s.course.phase >= stopping {
 			told = true

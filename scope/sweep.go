@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -89,12 +90,29 @@ func Orphans(f SweepFilter) ([]Swept, error) {
 
 // sweep is what every supervisor does when its own payload runs. finish is for when that
 // is gone: it kills the orphans that are being ended, which nobody would end any more.
-func (g *controlGroup) sweep() (finish func()) {
+func (g *controlGroup) sweep() (finish func()) { return beginSweep(g.parent, g.dir) }
+
+// sweep looks after the groups of the backend cgroup: whatever keeps a server from having one can have been
+// left by another server.
+func (g *ownedTree) sweep() (finish func()) {
+	here, err := ownCgroup()
+	if err != nil {
+		return func() {}
+	}
+	defer here.root.Close()
+	parent, err := here.root.Child(path.Join(sliceName, strconv.Itoa(os.Getuid())))
+	if err != nil {
+		return func() {} // no such server has run
+	}
+	return beginSweep(parent, "")
+}
+
+func beginSweep(parent *cgroup.Group, except string) (finish func()) {
 	hurry, err := freeze.NewFlag()
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		g.sweepOnce(hurry, over)
+		sweepOnce(parent, except, hurry, over)
 	}()
 	return func() {
 		close(over)
@@ -111,14 +129,14 @@ func (g *controlGroup) sweep() (finish func()) {
 // sweepOnce: of many servers that start together one that sweeps is enough. The others see its mark, and
 // look again when that is old. But the server itself can write the mark, so it puts a sweep off and
 // prevents none.
-func (g *controlGroup) sweepOnce(hurry *freeze.Flag, over <-chan struct{}) {
-	dirs, _ := g.parent.Children() // few, if they can't be listed
+func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-chan struct{}) {
+	dirs, _ := parent.Children() // few, if they can't be listed
 	for anyway := time.Now().Add(sweepAnyway + spread(len(dirs))); ; {
-		wait := min(sweepEvery-sinceSweep(g.parent), time.Until(anyway))
+		wait := min(sweepEvery-sinceSweep(parent), time.Until(anyway))
 		if wait <= 0 || len(dirs) <= sweepFew {
 			// a mark is no lock, which a stopped sweeper would keep
-			_ = g.parent.SetAttr(attrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
-			_ = newSweeper(SweepFilter{}, hurry).sweep(g.parent, g.dir)                   // what failed is tried by the next one
+			_ = parent.SetAttr(attrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
+			_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except)                  // what failed is tried by the next one
 			return
 		}
 		select {

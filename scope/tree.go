@@ -159,7 +159,6 @@ func (g *ownedTree) pidsRefused() (uint64, *uint64) { return 0, nil }
 func (g *ownedTree) pressure() map[string]Pressure  { return nil }
 func (g *ownedTree) oomKills() uint64               { return 0 }
 func (g *ownedTree) leave()                         {}
-func (g *ownedTree) sweep() (finish func())         { return func() {} }
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/freeze"
 )
 
 func isEmpty(s cgroup.State) bool { return !s.Populated }
@@ -77,7 +76,7 @@ func (l *launcher) timer() <-chan time.Time {
 	return l.alone.timer.C
 }
 
-func (l *launcher) ladder() <-chan freeze.Result {
+func (l *launcher) ladder() <-chan climbed {
 	if l.alone == nil {
 		return nil
 	}
@@ -101,7 +100,7 @@ func (l *launcher) happened(t token) (done bool, err error) {
 		l.tell(l.alone, t)
 	case t == tokenGuard:
 		l.say(message{Type: sayLook})
-	case t != tokenClient || l.server.Policy.OnClientDeath == StopOnClientDeath:
+	case t != tokenClient || l.server.Policy.OnClientDeath != IgnoreClientDeath:
 		l.say(message{Type: sayLook})
 	}
 	return false, nil

@@ -37,6 +37,7 @@ type args struct {
 	pgid      int
 	nofile    *unix.Rlimit
 	locks     *unix.Rlimit
+	mask      *uint64
 	detach    bool
 }
 
@@ -130,6 +131,12 @@ func refused(errno uintptr) bool {
 func become(a *args, joined bool) {
 	if !a.detach {
 		afterForkInChild() // the process in between has done it otherwise
+	}
+	if a.mask != nil {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(a.mask)), 0, unsafe.Sizeof(*a.mask), 0, 0)
+		if e != 0 {
+			fail(a, stepMask, e)
+		}
 	}
 	if a.procs >= 0 && !joined {
 		zero := [1]byte{'0'}

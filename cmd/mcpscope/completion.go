@@ -138,7 +138,7 @@ func choices() map[string]string {
 		backends = append(backends, string(b))
 	}
 	return map[string]string{
-		"--backend": strings.Join(backends, " "), "--on-client-death": "stop ignore", "--stderr": "inherit journal",
+		"--backend": strings.Join(backends, " "), "--on-client-death": "auto stop ignore", "--stderr": "inherit journal",
 		"--limits": "strict best-effort", "--memory-max": "512M 1G 10% infinity", "--memory-high": "512M 1G 10% infinity", "--swap-max": "0 512M infinity",
 		"--cpu-max": "0.5 1 2 infinity", "--cpu-weight": "10 100 1000", "--io-weight": "10 100 1000", "--pids-max": "100 1000 infinity",
 		"--eof-grace": "0 500ms 1.2s 5s infinity", "--term-grace": "0 500ms 1s 5s infinity",

@@ -4,11 +4,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/appendfile"
 )
 
 // openDescriptors lists those above 2 that are open and would be passed on: right at
@@ -39,19 +40,6 @@ func openDescriptors() []int {
 	}
 }
 
-// openReportFile does not wait for the reader of a FIFO: without one it is ENXIO.
-func openReportFile(where string) (int, error) {
-	flags := unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
-	fd, err := unix.Open(where, flags, 0o600)
-	if err == nil {
-		err = unix.SetNonblock(fd, false) // the write itself is bounded otherwise
-	}
-	if err != nil {
-		return -1, &os.PathError{Op: "open", Path: where, Err: err}
-	}
-	return fd, nil
-}
-
 // openReport opens what --report names. The descriptor is not passed on to the
 // server.
 func openReport(where string) (int, error) {
@@ -60,7 +48,7 @@ func openReport(where string) (int, error) {
 	}
 	number, isFD := strings.CutPrefix(where, "fd:")
 	if !isFD {
-		return openReportFile(where)
+		return appendfile.Open(where)
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 0 {

@@ -28,8 +28,10 @@ COMMAND's own.
   --slice NAME             where systemd puts the scope (default mcp.slice)
   --eof-grace D            from the end of stdin to SIGTERM (default 1.2s)
   --term-grace D           from SIGTERM to SIGKILL (default 1s)
-  --on-client-death stop|ignore
-                           what to do when the client dies (default stop)
+  --on-client-death auto|stop|ignore
+                           what to do when the client dies: stop the server if stdin is a
+                           pipe or socket that nobody else holds open (auto, the default),
+                           whatever stdin is (stop), or nothing
   --replace                retire older servers of this name that the same client process
                            has started, as soon as this one runs
   --max-lifetime D         stop the server when it has run for D
@@ -124,8 +126,13 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	v.server = &scope.Server{
 		Name: f.name, Path: file, Argv: operands, Env: serverEnvironment(), Policy: f.policy, Limits: f.limits,
 		Backend: f.backend, Require: f.require, Replace: f.replace, Slice: f.slice, Notes: v.notes, Stderr: f.stderr, Report: report, Verbose: f.verbose, Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
+		Weaker: v.tellWeaker,
 	}
 	return exitOK
+}
+
+func (v *invocation) tellWeaker(err error) {
+	v.fail(exitOK, fmt.Sprintf("%q runs with the weaker backend tree: %v", v.flags.name, err), "mcpscope doctor; --require starts nothing instead")
 }
 
 func searchPath() string {
@@ -149,11 +156,8 @@ func (v *invocation) finish(o scope.Outcome, err error) int {
 	case err != nil:
 		return v.failRun(err)
 	case len(o.Stuck) > 0:
-		status := v.fail(exitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
-			"it ends when that sleep does; the supervisor waits for it")
-		if !o.Known {
-			return status
-		}
+		return v.fail(exitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
+			"the supervisor waits for it, and removes the group then")
 	case !o.Known:
 		return v.fail(exitOwnFailure, fmt.Sprintf("cannot tell how %q ended", v.server.Name), "")
 	}

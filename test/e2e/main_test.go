@@ -16,9 +16,9 @@ import (
 // binaries are what the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, withoutKill, probe string
-	configured, systemConfig     string // with a system's configuration file of the test's own
-	transparent                  transparent.Programs
+	mcpscope, withoutKill, probe, forger string
+	configured, systemConfig             string // with a system's configuration file of the test's own
+	transparent                          transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -37,9 +37,9 @@ func build() (func(), error) {
 	binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill")
 	binaries.configured, binaries.systemConfig = filepath.Join(dir, "configured"), filepath.Join(dir, "system.toml")
 	binaries.transparent = transparent.ProgramsIn(dir)
-	binaries.probe = binaries.transparent.Probe
+	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "forger": escape.Go("./forger"),
 		"without-kill": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden",
 			"../../cmd/mcpscope"),
 		"configured": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/config.system="+binaries.systemConfig, "../../cmd/mcpscope"),

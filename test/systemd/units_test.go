@@ -334,7 +334,7 @@ func TestServerTemplate(t *testing.T) {
 		all := l.up()
 		buf := make([]byte, 256)
 		n, err := unix.Getxattr(l.payload(), "user.mcpscope.policy", buf)
-		if want := "term-grace=300ms on-client-death=stop max-lifetime=9h0m0s"; err != nil || !strings.HasSuffix(string(buf[:n]), want) {
+		if want := "term-grace=300ms on-client-death=auto max-lifetime=9h0m0s"; err != nil || !strings.HasSuffix(string(buf[:n]), want) {
 			t.Errorf("its policy is %q, %v; want %s", buf[:n], err, want)
 		}
 
