@@ -28,7 +28,9 @@ func (l *launcher) settle() error {
 			return err // no other place would help
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p.backend(), err))
-		broken = append(broken, errs[len(errs)-1])
+		if _, ours := p.(directory); ours { // a manager can be busy, or not be meant for us
+			broken = append(broken, errs[len(errs)-1])
+		}
 	}
 	return noPlace(errs)
 }

@@ -48,7 +48,7 @@ limits           strict     default
 max-lifetime     infinity   default
 memory-high      infinity   default
 memory-max       infinity   default
-on-client-death  stop       default
+on-client-death  auto       default
 oom-group        true       default
 pids-max         infinity   default
 quiet            false      default

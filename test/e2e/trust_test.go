@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -58,7 +59,7 @@ func (w *world) forge(dir, name string) string {
 // Ids are no secret: they are names of directories.
 func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"sweep --all-users", "stop --all --client x --all-users", "stop --all-users --now forged"} {
+	for _, command := range []string{"sweep --all-users", "stop --all-users --now forged"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -132,7 +133,7 @@ func TestForgedTree(t *testing.T) {
 	}
 }
 
-// Names that another user has taken, and groups that another user has made, hold nobody up for long.
+// Names that another user has taken hold nobody up for long.
 func TestSquattedNames(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -149,7 +150,7 @@ func TestSquattedNames(t *testing.T) {
 	if line, err := bufio.NewReader(said).ReadString('\n'); err != nil {
 		t.Fatalf("the forger said %q: %v", line, err)
 	}
-	for _, command := range []string{"ls --all-users", "sweep --all-users", "metrics --all-users", "stop --all --all-users"} {
+	for _, command := range []string{"ls --all-users", "sweep --all-users", "metrics --all-users", "stop --all-users nobody"} {
 		o, err := escape.FinishWithin(5*time.Second, w.Dir, w.mcpscope(strings.Fields(command)...)) // it was 12 s
 		if err != nil {
 			t.Errorf("%s: %v; stderr: %s", command, err, o.Stderr)
@@ -520,8 +521,9 @@ func TestStopMeetsAStart(t *testing.T) {
 	if escape.Full() {
 		rounds = 200
 	}
-	for range rounds {
-		cmd := w.mcpscope("run", "--term-grace", "300ms", "--", "sleep", "1000")
+	for i := range rounds {
+		name := fmt.Sprintf("met%d.%d", os.Getpid(), i) // not --all: trees are seen in every world
+		cmd := w.mcpscope("run", "--name", name, "--term-grace", "300ms", "--", "sleep", "1000")
 		said, err := escape.OpenMemory("stderr")
 		if err != nil {
 			t.Fatal(err)
@@ -534,7 +536,7 @@ func TestStopMeetsAStart(t *testing.T) {
 			close(ended)
 		}()
 		for stopped := false; !stopped; {
-			w.run(w.mcpscope("stop", "--all"))
+			w.run(w.mcpscope("stop", name))
 			select {
 			case <-ended:
 				stopped = true
@@ -626,11 +628,9 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Start(w.Unique("client"), cmd)
-	// the time that it takes is that of another server's end, which ignores what it is asked
-	clock := startServer(w, []string{"--group"}, graces[1:5], binaries.Zoo, "ignore-both")
 	in.Close()
-	clock.Tell("close")
-	clock.dead2(escape.Patience)
+	late := time.NewTimer(time.Second) // which is what this client is: longer than both graces together
+	<-late.C
 	text := make([]byte, size+1)
 	n, _ := readFull(out, text)
 	if err := cmd.Wait(); err != nil || n != size {
@@ -646,14 +646,6 @@ func readFull(out interface{ Read([]byte) (int, error) }, text []byte) (n int, e
 		n += m
 	}
 	return n, err
-}
-
-// dead2 is dead while other servers run.
-func (s *server) dead2(limit time.Duration) {
-	s.world.T.Helper()
-	if n := s.members.UntilDead(limit); n > 0 {
-		s.world.T.Fatalf("%d members left", n)
-	}
 }
 
 // spawned starts a server on these descriptors; its client has nothing but its own life.
@@ -731,10 +723,39 @@ func TestClientDiesWhoseServerHasClosedStdin(t *testing.T) {
 	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
 		t.Fatal("it has not closed its stdin")
 	}
+	awaitRelease(t, fmt.Sprintf("pipe:[%d]", inode(t, write)), os.Getpid(), s.Own.PID)
 	start := time.Now()
 	s.Own.Signal(unix.SIGKILL)
 	within(t, "SIGTERM", s.told(1, escape.Patience).Sub(start), 0, 0)
 	s.dead(escape.Patience)
+}
+
+func inode(t *testing.T, file *os.File) uint64 {
+	t.Helper()
+	var st unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		t.Fatal(err)
+	}
+	return st.Ino
+}
+
+// awaitRelease waits until nobody but these has a pipe: what the tests start has copies of it between
+// fork and exec, of which nothing tells.
+func awaitRelease(t *testing.T, pipe string, but ...int) {
+	t.Helper()
+	var others []int
+	for deadline := time.Now().Add(escape.Patience); time.Now().Before(deadline); {
+		others = nil
+		for pid := range escape.Parents() {
+			if files, _ := escape.OpenFiles(pid); slices.Contains(files, pipe) && !slices.Contains(but, pid) {
+				others = append(others, pid)
+			}
+		}
+		if len(others) == 0 {
+			return
+		}
+	}
+	t.Fatalf("%v have %s, too", others, pipe)
 }
 
 // With a file as stdin nothing tells of a client but its death.

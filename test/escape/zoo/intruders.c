@@ -1,5 +1,6 @@
 /* Ways to stay alive that forge what others believe. Each needs a test of its own. */
 #include "zoo.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -30,6 +31,38 @@ static void signal_held(int pidfd, int sig)
 	syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
 }
 
+static bool is_stopped(const char *task)
+{
+	char path[420], stat[512] = "";
+	snprintf(path, sizeof path, "%s/stat", task);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return true; /* it has ended */
+	size_t n = fread(stat, 1, sizeof stat - 1, f);
+	stat[n] = 0;
+	fclose(f);
+	const char *end = strrchr(stat, ')');
+	return end && end[1] && (end[2] == 'T' || end[2] == 'Z');
+}
+
+/* Until each thread has got the signal one may run; nobody but the parent gets word of a stop. */
+static void await_stop(pid_t pid)
+{
+	char dir[64], task[400];
+	snprintf(dir, sizeof dir, "/proc/%d/task", pid);
+	for (bool all = false; !all;) {
+		DIR *tasks = opendir(dir);
+		all = true;
+		for (struct dirent *e; tasks && (e = readdir(tasks));) {
+			snprintf(task, sizeof task, "%s/%s", dir, e->d_name);
+			if (e->d_name[0] != '.' && !is_stopped(task))
+				all = false;
+		}
+		if (tasks)
+			closedir(tasks);
+	}
+}
+
 /* The launcher is stopped first, so that it does not act on the other's death. */
 static void kill_guards(void)
 {
@@ -38,6 +71,7 @@ static void kill_guards(void)
 		die("read the launcher's attribute");
 	int pidfd = hold(atoi(launcher));
 	signal_held(pidfd, SIGSTOP);
+	await_stop(atoi(launcher));
 	signal_held(parent_pidfd, SIGKILL);
 	signal_held(pidfd, SIGKILL);
 	close(pidfd);
