@@ -3,13 +3,13 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"slices"
 	"sort"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/units"
 )
 
@@ -22,28 +22,28 @@ Prints a completion script. For this shell alone:
   fish:  mcpscope completion fish | source
 `
 
-func completionCommand(args []string, io stdio) int {
+func completionCommand(args []string, io cli.Stdio) int {
 	if len(args) == 1 {
 		switch args[0] {
 		case "bash":
-			fmt.Fprint(io.out, bashCompletion())
-			return exitOK
+			fmt.Fprint(io.Out, bashCompletion())
+			return cli.ExitOK
 		case "zsh":
-			fmt.Fprint(io.out, zshCompletion())
-			return exitOK
+			fmt.Fprint(io.Out, zshCompletion())
+			return cli.ExitOK
 		case "fish":
-			fmt.Fprint(io.out, fishCompletion())
-			return exitOK
+			fmt.Fprint(io.Out, fishCompletion())
+			return cli.ExitOK
 		}
-		if isHelp(args[0]) {
-			fmt.Fprint(io.out, completionUsage)
-			return exitOK
+		if cli.IsHelp(args[0]) {
+			fmt.Fprint(io.Out, completionUsage)
+			return cli.ExitOK
 		}
-		fmt.Fprintf(io.err, "mcpscope: completion: no script for %q\nmcpscope: hint: mcpscope completion bash|zsh|fish\n", args[0])
-		return exitUsage
+		fmt.Fprintf(io.Err, "mcpscope: completion: no script for %q\nmcpscope: hint: mcpscope completion bash|zsh|fish\n", args[0])
+		return cli.ExitUsage
 	}
-	fmt.Fprint(io.err, "mcpscope: completion: which shell?\nmcpscope: hint: mcpscope completion bash|zsh|fish\n")
-	return exitUsage
+	fmt.Fprint(io.Err, "mcpscope: completion: which shell?\nmcpscope: hint: mcpscope completion bash|zsh|fish\n")
+	return cli.ExitUsage
 }
 
 func commandNames() []string {
@@ -57,9 +57,10 @@ func commandNames() []string {
 }
 
 func runFlagNames() []string {
-	var f runFlags
 	var names []string
-	f.set().VisitAll(func(fl *flag.Flag) { names = append(names, dashes(fl.Name)) })
+	for _, r := range settings.Rows(settings.Run) {
+		names = append(names, settings.Dashes(r.Name))
+	}
 	sort.Strings(names)
 	return names
 }
@@ -115,34 +116,29 @@ func harmless(s string) bool {
 }
 
 // namesCommand prints the names and ids of the caller's servers, for completion.
-func namesCommand(_ []string, io stdio) int {
+func namesCommand(_ []string, io cli.Stdio) int {
 	servers, err := (&filter{}).list()
 	defer closeAll(servers)
 	for _, s := range servers {
 		for _, word := range []string{s.Name, s.ID} {
 			if harmless(word) {
-				fmt.Fprintln(io.out, word)
+				fmt.Fprintln(io.Out, word)
 			}
 		}
 	}
 	if err != nil {
-		return exitFailure // nobody reads why
+		return cli.ExitFailure // nobody reads why
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // choices are the flags with a fixed set of values.
 func choices() map[string]string {
-	var backends []string
-	for _, b := range scope.Backends {
-		backends = append(backends, string(b))
+	all := map[string]string{}
+	for _, r := range settings.Rows(settings.Run) {
+		all[settings.Dashes(r.Name)] = strings.Join(r.Values, " ")
 	}
-	return map[string]string{
-		"--backend": strings.Join(backends, " "), "--on-client-death": "stop ignore", "--stderr": "inherit journal",
-		"--limits": "strict best-effort", "--memory-max": "512M 1G 10% infinity", "--memory-high": "512M 1G 10% infinity", "--swap-max": "0 512M infinity",
-		"--cpu-max": "0.5 1 2 infinity", "--cpu-weight": "10 100 1000", "--io-weight": "10 100 1000", "--pids-max": "100 1000 infinity",
-		"--eof-grace": "0 500ms 1.2s 5s infinity", "--term-grace": "0 500ms 1s 5s infinity",
-	}
+	return all
 }
 
 // bashCompletion leaves everything from the server's command on to bash's own
@@ -180,7 +176,7 @@ _mcpscope() {
   for ((i = 2; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
       --) i=$((i + 1)); break ;;
-      -q|-v|--require|--replace|--strict-config|--oom-group|--oom-group=*) ;;
+      -q|-v|--quiet|--verbose|--require|--replace|--strict-config|--oom-group|--oom-group=*) ;;
       -*) i=$((i + 1)) ;;
       *) break ;;
     esac

@@ -3,12 +3,16 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"text/tabwriter"
 
 	"github.com/mcpscope/mcpscope/config"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 const configUsage = `Usage: mcpscope config show NAME [--json]
@@ -37,7 +41,7 @@ wrong with these files, or with FILE; its exit status is 1 if anything is.
 // configVersion is that of the JSON, in which fields are only ever added.
 const configVersion = 1
 
-func configCommand(args []string, io stdio) int {
+func configCommand(args []string, io cli.Stdio) int {
 	var asJSON bool
 	fs := newFlags("config")
 	fs.BoolVar(&asJSON, "json", false, "")
@@ -48,13 +52,13 @@ func configCommand(args []string, io stdio) int {
 	case len(operands) == 2 && operands[0] == "show":
 		return configShow(operands[1], asJSON, io)
 	case len(operands) == 1 && operands[0] == "show":
-		return mistake(io, "config", "show: which server? Give a name")
+		return io.Mistake("config", "show: which server? Give a name")
 	case len(operands) > 0 && operands[0] == "check" && !asJSON:
 		return configCheck(operands[1:], io)
 	case len(operands) == 0:
-		return mistake(io, "config", "show or check?")
+		return io.Mistake("config", "show or check?")
 	}
-	return mistake(io, "config", fmt.Sprintf("unexpected arguments %q", operands))
+	return io.Mistake("config", fmt.Sprintf("unexpected arguments %q", operands))
 }
 
 // setting is an effective one, and where it comes from.
@@ -85,14 +89,13 @@ type configProblem struct {
 	Text string `json:"text"`
 }
 
-func configShow(server string, asJSON bool, io stdio) int {
-	var f runFlags
-	fs := f.set()
-	if err := fromEnvironment(fs); err != nil {
-		return cannot(io, "show the configuration", err)
+func configShow(server string, asJSON bool, io cli.Stdio) int {
+	v := settings.Defaults()
+	if err := v.FromEnvironment(settings.Run); err != nil {
+		return io.Cannot("show the configuration", err)
 	}
-	c := readConfig()
-	all := effective(fs, c.For(server))
+	c := settings.ReadFiles()
+	all := effective(v, c.For(server))
 	if asJSON {
 		problems := []configProblem{}
 		for _, p := range c.Problems {
@@ -106,56 +109,56 @@ func configShow(server string, asJSON bool, io stdio) int {
 			Problems []configProblem `json:"problems"`
 		}{configVersion, server, append([]string{}, c.Files...), all, problems})
 	}
-	w := tabwriter.NewWriter(io.out, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tVALUE\tFROM")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, oneLine(firstOf(s.Value, "-")), oneLine(s.origin()))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, cli.OneLine(firstOf(s.Value, "-")), cli.OneLine(s.origin()))
 	}
 	if err := w.Flush(); err != nil {
-		return cannot(io, "print", err)
+		return io.Cannot("print", err)
 	}
 	for _, p := range c.Problems {
-		fmt.Fprintf(io.err, "mcpscope: note: %s\n", errorLine(p))
+		fmt.Fprintf(io.Err, "mcpscope: note: %s\n", cli.ErrorLine(p))
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
-func showJSON(io stdio, what any) int {
-	if err := printJSON(io.out, what, "  "); err != nil {
-		return cannot(io, "print", err)
+func showJSON(io cli.Stdio, what any) int {
+	if err := cli.PrintJSON(io.Out, what, "  "); err != nil {
+		return io.Cannot("print", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
-// effective are all settings, by key. The variables are in fs already.
-func effective(fs *flag.FlagSet, settings map[string]config.Value) []setting {
-	set := map[string]bool{}
-	fs.Visit(func(fl *flag.Flag) { set[fl.Name] = true })
-	flags := map[string]string{}
-	for flag, key := range settingKeys() {
-		flags[key] = flag
-	}
+// effective are all settings, by key. The variables are in v already.
+func effective(v *settings.Values, of map[string]config.Value) []setting {
 	var all []setting
-	for _, key := range sortedKeys(flags) {
-		flag := flags[key]
-		s := setting{Key: key, Value: firstOf(defaultText(flag), fs.Lookup(flag).DefValue), From: "default"}
-		v, some := settings[key]
+	for _, r := range settings.Rows(settings.Run) {
+		if r.Where&settings.File == 0 {
+			continue
+		}
+		s := setting{Key: r.Name, Value: r.Default, From: "default"}
+		if r.Switch() {
+			s.Value = firstOf(r.Default, "false")
+		}
+		given, some := of[r.Name]
 		switch {
-		case set[flag]:
-			s.From, s.Name, s.Value = "variable", variables[flag], os.Getenv(variables[flag])
-			if fl := fs.Lookup(flag); isBool(fl) {
-				s.Value = fl.Value.String() // not 1
+		case v.Given(r.Name):
+			s.From, s.Name, s.Value = "variable", r.Variable(), os.Getenv(r.Variable())
+			if on, err := strconv.ParseBool(s.Value); r.Switch() && err == nil {
+				s.Value = strconv.FormatBool(on) // not 1
 			}
 		case some:
-			s.From, s.Value, s.File, s.Line, s.Section = "file", v.Text, v.File, v.Line, v.Section
+			s.From, s.Value, s.File, s.Line, s.Section = "file", given.Text, given.File, given.Line, given.Section
 		}
 		all = append(all, s)
 	}
+	slices.SortFunc(all, func(a, b setting) int { return strings.Compare(a.Key, b.Key) })
 	return all
 }
 
 // configCheck prints what there is to correct as editors read it.
-func configCheck(files []string, io stdio) int {
+func configCheck(files []string, io cli.Stdio) int {
 	places := config.Places(os.Getenv)
 	if len(files) > 0 {
 		places = nil
@@ -163,12 +166,12 @@ func configCheck(files []string, io stdio) int {
 	for _, f := range files {
 		places = append(places, config.Place{Path: f, Asked: true, Trusted: true})
 	}
-	c := config.Read(places, configKeys)
+	c := config.Read(places, settings.Keys)
 	for _, p := range c.Problems {
-		fmt.Fprintln(io.out, errorLine(p))
+		fmt.Fprintln(io.Out, cli.ErrorLine(p))
 	}
 	if len(c.Problems) > 0 {
-		return exitFailure
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }

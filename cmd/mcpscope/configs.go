@@ -12,6 +12,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/clients"
 	"github.com/mcpscope/mcpscope/configfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/splice"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
@@ -102,10 +104,8 @@ func (c *configured) parse() {
 
 // runOperands is what run would take for the server's command.
 func runOperands(args []string) ([]string, error) {
-	var f runFlags
-	fs := f.set()
-	err := fs.Parse(args)
-	return fs.Args(), err
+	operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
+	return operands, err
 }
 
 func isThere(path string) bool {
@@ -124,9 +124,9 @@ func (c *configured) title() string {
 // where is the file's name, and what it stands for.
 func (c *configured) where() string {
 	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
-		return oneLine(c.Path + " -> " + c.file.Target)
+		return cli.OneLine(c.Path + " -> " + c.file.Target)
 	}
-	return oneLine(c.Path)
+	return cli.OneLine(c.Path)
 }
 
 // withoutArguments is a command without its arguments, which may hold a key. A whole line may too.
@@ -141,7 +141,7 @@ func withoutArguments(argv []string) string {
 	if strings.Contains(word, "=") {
 		word = "…"
 	}
-	return oneLine(fit(word, 80))
+	return cli.OneLine(fit(word, 80))
 }
 
 func counted(n int, what string) string {

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -55,25 +56,25 @@ func (f *doctorFlags) set() *flag.FlagSet {
 	return fs
 }
 
-func doctorCommand(args []string, io stdio) int {
+func doctorCommand(args []string, io cli.Stdio) int {
 	var f doctorFlags
 	fs := f.set()
 	err := fs.Parse(args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(io.out, doctorUsage)
-		return exitOK
+		fmt.Fprint(io.Out, doctorUsage)
+		return cli.ExitOK
 	case err == nil && fs.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
 	}
 	if err != nil {
-		fmt.Fprintf(io.err, "mcpscope: doctor: %v\nmcpscope: hint: mcpscope help doctor\n", clearer(err))
-		return exitOwnFailure
+		fmt.Fprintf(io.Err, "mcpscope: doctor: %v\nmcpscope: hint: mcpscope help doctor\n", clearer(err))
+		return cli.ExitOwnFailure
 	}
-	status, err := f.examine(io.out)
+	status, err := f.examine(io.Out)
 	if err != nil {
-		fmt.Fprintf(io.err, "mcpscope: cannot examine this host: %s\n", oneLine(err.Error()))
-		return exitOwnFailure
+		fmt.Fprintf(io.Err, "mcpscope: cannot examine this host: %s\n", cli.OneLine(err.Error()))
+		return cli.ExitOwnFailure
 	}
 	return status
 }
@@ -128,9 +129,9 @@ func diagnose(exe string) *diagnosis {
 
 func (d *diagnosis) status() int {
 	if d.Group && (d.Selftest == nil || d.Selftest.Passed) {
-		return exitOK
+		return cli.ExitOK
 	}
-	return exitFailure
+	return cli.ExitFailure
 }
 
 // ownExecutable is how we start ourselves: by the file that we run from even if it has
@@ -140,7 +141,7 @@ func ownExecutable() (string, error) {
 	if _, err := os.Stat(link); err == nil {
 		return link, nil
 	}
-	return scope.Lookup(os.Args[0], searchPath())
+	return scope.Lookup(os.Args[0], cli.SearchPath())
 }
 
 // paper is where doctor writes, and remembers the first error.

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -26,13 +27,13 @@ func TestDoctorMistakes(t *testing.T) {
 		{[]string{"x"}, "unexpected argument \"x\""},
 	} {
 		s := say(append([]string{"doctor"}, c.args...)...)
-		if s.status != exitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
+		if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
 			!strings.HasSuffix(s.err, "mcpscope: hint: mcpscope help doctor\n") || strings.Count(s.err, "\n") != 2 {
 			t.Errorf("%q: %+v", c.args, s)
 		}
 	}
 	for _, args := range [][]string{{"help", "doctor"}, {"doctor", "--help"}, {"doctor", "-h"}} {
-		if s := say(args...); s.status != exitOK || s.err != "" || !strings.Contains(s.out, "--selftest") {
+		if s := say(args...); s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, "--selftest") {
 			t.Errorf("%q: %+v", args, s)
 		}
 	}
@@ -186,11 +187,11 @@ func TestStatusOfDoctor(t *testing.T) {
 		d    diagnosis
 		want int
 	}{
-		{diagnosis{Backend: "x", Group: true}, exitOK},
-		{diagnosis{Backend: "x"}, exitFailure},
-		{diagnosis{}, exitFailure},
-		{diagnosis{Group: true, Selftest: &testResult{Passed: true}}, exitOK},
-		{diagnosis{Group: true, Selftest: &testResult{}}, exitFailure},
+		{diagnosis{Backend: "x", Group: true}, cli.ExitOK},
+		{diagnosis{Backend: "x"}, cli.ExitFailure},
+		{diagnosis{}, cli.ExitFailure},
+		{diagnosis{Group: true, Selftest: &testResult{Passed: true}}, cli.ExitOK},
+		{diagnosis{Group: true, Selftest: &testResult{}}, cli.ExitFailure},
 	} {
 		if got := c.d.status(); got != c.want {
 			t.Errorf("%+v: %d", c.d, got)
@@ -245,7 +246,7 @@ func TestColours(t *testing.T) {
 // The parts of the selftest are started by it alone.
 func TestEscapeByHand(t *testing.T) {
 	for _, args := range [][]string{{"escape"}, {"escape", "nonsense"}, {"escape", "setsid", "x"}, {"escape", "ignore-term"}} {
-		if s := say(args...); s.status != exitUsage || s.out != "" {
+		if s := say(args...); s.status != cli.ExitUsage || s.out != "" {
 			t.Errorf("%q: %+v", args, s)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -31,14 +32,16 @@ func (d *diagnosis) advise() []advice {
 	return all
 }
 
+const backendVariable = "MCPSCOPE_BACKEND"
+
 func (d *diagnosis) adviseVariable() *advice {
-	set := os.Getenv(variables["backend"])
+	set := os.Getenv(backendVariable)
 	if set == "" || set == string(scope.Auto) || set == string(d.Backend) {
 		return nil
 	}
 	return &advice{
-		Reasons: []string{fmt.Sprintf("%s=%s is set: with that in its environment run tries no other backend", variables["backend"], set)},
-		Command: "unset " + variables["backend"],
+		Reasons: []string{fmt.Sprintf("%s=%s is set: with that in its environment run tries no other backend", backendVariable, set)},
+		Command: "unset " + backendVariable,
 	}
 }
 
@@ -91,7 +94,7 @@ func (d *diagnosis) adviseLingering() *advice {
 	}
 	return &advice{
 		Reasons: []string{"your user manager, and every server with it, ends at your last logout"},
-		Command: enableLinger(),
+		Command: cli.EnableLinger(),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -41,7 +42,7 @@ func (p *paper) colour(code, text string) string {
 }
 
 // line is one fact. What comes from outside can't act on the terminal.
-func (p *paper) line(what, text string) { p.printf("  %-15s %s\n", what, oneLine(text)) }
+func (p *paper) line(what, text string) { p.printf("  %-15s %s\n", what, cli.OneLine(text)) }
 
 // meanings of the backends, for people.
 var meanings = map[scope.Backend]string{
@@ -166,13 +167,13 @@ func (d *diagnosis) unitText(u *scope.Unit) string {
 func (a advice) print(p *paper) {
 	p.printf("\n")
 	for _, reason := range a.Reasons {
-		p.printf("%s\n", oneLine(reason))
+		p.printf("%s\n", cli.OneLine(reason))
 	}
 	if a.Command != "" {
-		p.printf("  → %s\n", oneLine(a.Command))
+		p.printf("  → %s\n", cli.OneLine(a.Command))
 	}
 	for line := range strings.Lines(a.DropIn) {
-		p.printf("      %s\n", oneLine(strings.TrimSuffix(line, "\n")))
+		p.printf("      %s\n", cli.OneLine(strings.TrimSuffix(line, "\n")))
 	}
 }
 

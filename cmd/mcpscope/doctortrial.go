@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -49,7 +51,7 @@ func tryBackend(exe string, b scope.Backend) trial {
 	t.read(out)
 	switch {
 	case err != nil && t.Reason == "": // run was not started, or said nothing in time
-		t.Reason, t.Remedy = err.Error(), hint(b, err)
+		t.Reason, t.Remedy = err.Error(), cli.Hint(b, err)
 	case !t.Works && t.Reason == "":
 		t.Reason = "run said nothing"
 	}
@@ -71,7 +73,7 @@ func (t *trial) run(exe string, flags ...string) ([]byte, error) {
 	}
 	defer ours.Close()
 	argv := append(trialRun(t.Backend, t.name, "--report", "fd:1"), append(flags, "--", exe, "probe")...)
-	launcher, err := os.StartProcess(exe, argv, &os.ProcAttr{Env: serverEnvironment(), Files: []*os.File{null, theirs, theirs}})
+	launcher, err := os.StartProcess(exe, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: []*os.File{null, theirs, theirs}})
 	_ = theirs.Close() // the read ends when all of theirs have
 	if err != nil {
 		return nil, err
@@ -126,13 +128,13 @@ func (t *trial) readLine(line []byte) {
 }
 
 // probeCommand is the server that doctor runs.
-func probeCommand(_ []string, io stdio) int {
+func probeCommand(_ []string, io cli.Stdio) int {
 	var f found
 	f.Cgroup, f.Controllers = scope.OwnGroup()
-	if err := json.NewEncoder(io.out).Encode(f); err != nil {
-		return exitFailure
+	if err := json.NewEncoder(io.Out).Encode(f); err != nil {
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // trialRun is the command line of a run, with flags against what a configuration file may say: a quiet

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -71,7 +72,7 @@ func (f *eventsFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func eventsCommand(args []string, io stdio) int {
+func eventsCommand(args []string, io cli.Stdio) int {
 	var f eventsFlags
 	operands, done, status := parseArgs(f.flags(), args, eventsUsage, io)
 	if done {
@@ -99,7 +100,7 @@ func eventsCommand(args []string, io stdio) int {
 	if err != nil {
 		return cannotRead(io, err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // read gives each event to the function.
@@ -126,10 +127,10 @@ func (v eventView) means(arg string) bool {
 	return arg != "" && (v.Name == arg || strings.HasPrefix(v.ID, arg))
 }
 
-func (f *eventsFlags) print(v eventView, io stdio) {
+func (f *eventsFlags) print(v eventView, io cli.Stdio) {
 	if f.json {
-		_ = printJSON(io.out, v, "") // whoever reads has gone
+		_ = cli.PrintJSON(io.Out, v, "") // whoever reads has gone
 		return
 	}
-	fmt.Fprintln(io.out, v.line(f.allUsers))
+	fmt.Fprintln(io.Out, v.line(f.allUsers))
 }

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // one is an entry as journalctl prints it.
@@ -100,7 +102,7 @@ func FuzzEvent(f *testing.F) {
 			if text, err := json.Marshal(v); err != nil || strings.ContainsAny(string(text), "\n\x1b") {
 				t.Errorf("%q: %q, %v", line, text, err)
 			}
-			if text := v.line(true); text != oneLine(text) {
+			if text := v.line(true); text != cli.OneLine(text) {
 				t.Errorf("%q: %q", line, text)
 			}
 			return nil

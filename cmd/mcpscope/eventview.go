@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -104,7 +105,7 @@ func (v eventView) line(users bool) string {
 		who = fmt.Sprintf("%-6d", v.UID)
 	}
 	text := fmt.Sprintf("%s  %s%-8s  %-16s  %-13s  %s", v.Time.Local().Format(time.DateTime), who, v.ID, fit(v.Name, 32), v.Event, v.detail())
-	return oneLine(strings.TrimRight(text, " "))
+	return cli.OneLine(strings.TrimRight(text, " "))
 }
 
 // detail is what belongs to the kind of event.

@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/mcpscope/mcpscope/scope"
+import (
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
 
 const freezeUsage = `Usage: mcpscope freeze NAME|ID… [--all-users]
 
@@ -20,20 +23,20 @@ const waitUsage = `Usage: mcpscope wait NAME|ID… [--all-users]
 Waits until servers have ended and nothing is left of them.
 `
 
-func freezeCommand(args []string, io stdio) int {
+func freezeCommand(args []string, io cli.Stdio) int {
 	return named(args, io, "freeze", freezeUsage, "frozen", (*scope.Listed).Freeze)
 }
 
-func thawCommand(args []string, io stdio) int {
+func thawCommand(args []string, io cli.Stdio) int {
 	return named(args, io, "thaw", thawUsage, "thawed", (*scope.Listed).Thaw)
 }
 
-func waitCommand(args []string, io stdio) int {
+func waitCommand(args []string, io cli.Stdio) int {
 	return named(args, io, "wait", waitUsage, "", (*scope.Listed).WaitForEver)
 }
 
 // named is a command that does one thing to the servers that are named.
-func named(args []string, io stdio, command, usage, past string, do func(*scope.Listed) error) int {
+func named(args []string, io cli.Stdio, command, usage, past string, do func(*scope.Listed) error) int {
 	var f filter
 	fs := newFlags(command)
 	fs.BoolVar(&f.allUsers, "all-users", false, "")
@@ -42,11 +45,11 @@ func named(args []string, io stdio, command, usage, past string, do func(*scope.
 		return status
 	}
 	if len(operands) == 0 {
-		return mistake(io, command, "which server? Give a name or an id")
+		return io.Mistake(command, "which server? Give a name or an id")
 	}
 	servers, err := f.choose(operands)
 	if err != nil {
-		return cannot(io, command, err)
+		return io.Cannot(command, err)
 	}
 	defer closeAll(servers)
 	return onEach(servers, io, command, past, do)

@@ -12,145 +12,125 @@ import (
 
 	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/inherit"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/name"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/scope"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
 
-const gatewayUsage = `Usage: mcpscope gateway [flags] [--] COMMAND [ARG…]
-
-Becomes COMMAND, a gateway: the same process, with the same pid, parent and unit. Each MCP
-server that it starts is put into a group of its own before it runs, and ended as with
-mcpscope run: with all that it started, also when the gateway is killed. What else the gateway
-starts is left alone. docs/gateway.md says which child is a server.
-
-  --config CLIENT|FILE     servers are also those that this configuration has, wherever below
-                           the gateway they are started; may be given more than once. Without
-                           it those of all clients found here (mcpscope status lists them)
-  --match GLOB             servers are what matches: by the command's base name or its whole
-                           line; may be given more than once
-  --except GLOB            what matches is no server
-  --explain PATH|fd:N      append a line for each child that could be a server: why it was
-                           taken, or left
-  --contain-gateway        end with the gateway what else it has started, too
-  --no-new-privs auto|never
-                           without root, set no_new_privs (default auto), under which sudo
-                           does not work below the gateway; never: contain nothing then
-  --shims                  where programs can't be looked at before they run, have those of
-                           PATH that run servers go through files of the same names
-  --require                start nothing where servers can't be contained
-  --backend, --slice, --eof-grace, --term-grace, --replace, --max-lifetime, --idle-timeout
-                           as with mcpscope run, for each server
-  --memory-max, --memory-high, --swap-max, --cpu-max, --cpu-weight, --io-weight, --pids-max,
-  --oom-group, --set, --limits
-                           as with mcpscope run, for each server by itself
-  -q                       print nothing, not even why servers are not contained
-  -v                       print notes on stderr
-
-The exit status is COMMAND's; 125 if mcpscope itself failed, 126 if COMMAND can't be executed,
-127 if there is none.
-`
-
-func gatewayCommand(args []string, io stdio) int {
-	v := &invocation{io: io}
-	var f gatewayFlags
-	operands, help, err := f.parse(args)
+func gatewayCommand(args []string, io cli.Stdio) int {
+	g := &gatewayRun{Printer: cli.Printer{Stdio: io}, Values: settings.Defaults()}
+	operands, help, err := g.Parse(settings.Gateway, args)
 	if help {
-		fmt.Fprint(io.out, gatewayUsage)
-		return exitOK
+		fmt.Fprint(io.Out, settings.Help(settings.Gateway))
+		return cli.ExitOK
 	}
-	v.quiet, v.verbose = f.quiet, f.verbose
+	g.Printer.Quiet, g.Printer.Verbose = g.Values.Quiet, g.Values.Verbose
+	if err == nil {
+		err = g.Check(settings.Gateway)
+	}
 	if err != nil {
-		return v.fail(exitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
+		return g.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")
 	}
 	if len(operands) == 0 {
-		return v.fail(exitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
+		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
-	return v.becomeGateway(&f, operands)
+	return g.become(operands)
 }
 
-// becomeGateway returns only if it can't.
-func (v *invocation) becomeGateway(f *gatewayFlags, operands []string) int {
-	file, err := scope.Lookup(operands[0], searchPath())
+// gatewayRun is one `gateway`, before anything is done.
+type gatewayRun struct {
+	cli.Printer
+	*settings.Values
+}
+
+// become returns only if it can't.
+func (v *gatewayRun) become(operands []string) int {
+	file, err := scope.Lookup(operands[0], cli.SearchPath())
 	if err != nil {
-		return v.failCommand(operands, err)
+		return v.FailCommand(operands, err)
 	}
 	limit, err := inherit.NoFile()
 	if err != nil {
-		return v.failGateway(operands, err)
+		return v.fail(operands, err)
 	}
-	if err := v.knowServers(f); err != nil {
-		return v.fail(exitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope status lists what is found")
+	servers := gw.Servers{
+		Rules:  gw.Rules{Match: v.Match, Except: v.Except},
+		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace,
 	}
-	explain, err := openReport(f.explain)
+	if servers.Rules.Configured, err = v.configured(); err != nil {
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope status lists what is found")
+	}
+	explain, err := cli.OpenReport(v.Explain)
 	if err != nil {
-		return v.fail(exitOwnFailure, fmt.Sprintf("cannot explain: %v", err), "--explain takes a path or fd:N")
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot explain: %v", err), "--explain takes a path or fd:N")
 	}
-	if why, hint := f.tryLimits(); why != "" {
-		return v.fail(exitOwnFailure, fmt.Sprintf("cannot limit the servers of %q: %s", operands[0], why), hint)
+	if why, hint := tryLimits(v.Values); why != "" {
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot limit the servers of %q: %s", operands[0], why), hint)
 	}
 	env, err := proc.Environ()
 	if err != nil {
 		env = os.Environ() // without duplicates; and without /proc nothing works anyway
 	}
 	g := gw.Gateway{
-		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit,
-		Servers: gw.Servers{Rules: f.rules, Policy: f.policy, Limits: f.limits, Backend: f.backend, Slice: f.slice, Replace: f.replace},
-		Contain: f.contain, Shims: f.shims, Require: f.require,
-		KeepPrivileges: f.keepPrivileges, Explain: explain, Executable: "/proc/self/exe", Note: v.gatewayNote,
+		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Servers: servers,
+		Contain: v.Contain, Shims: v.Shims, Require: v.Require,
+		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Note: v.note,
 	}
 	err = g.Exec()
 	var errno unix.Errno
 	if errors.Is(err, gw.ErrExec) && errors.As(err, &errno) {
-		return v.failCommand(operands, &scope.CommandError{Command: file, Errno: errno})
+		return v.FailCommand(operands, &scope.CommandError{Command: file, Errno: errno})
 	}
-	return v.failGateway(operands, err)
+	return v.fail(operands, err)
 }
 
-// knowServers reads what servers there are. A file that nobody has named may be anything.
-func (v *invocation) knowServers(f *gatewayFlags) error {
-	if len(f.rules.Match) > 0 && len(f.configs) == 0 {
-		return nil
+// configured reads what servers there are. A file that nobody has named may be anything.
+func (v *gatewayRun) configured() ([]gw.Configured, error) {
+	if len(v.Match) > 0 && len(v.Configs) == 0 {
+		return nil, nil
 	}
-	all, err := configurations(f.configs)
+	all, err := configurations(v.Configs)
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var servers []gw.Configured
 	for _, c := range all {
-		if c.err != nil && len(f.configs) > 0 {
-			return fmt.Errorf("%s: %w", c.where(), c.err)
+		if c.err != nil && len(v.Configs) > 0 {
+			return nil, fmt.Errorf("%s: %w", c.where(), c.err)
 		}
 		for _, s := range c.servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				f.rules.Configured = append(f.rules.Configured, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv})
+				servers = append(servers, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv})
 			}
 		}
 	}
-	return nil
+	return servers, nil
 }
 
-// gatewayNote is no output of a protocol: what a gateway has on stderr is a log.
-func (v *invocation) gatewayNote(text string) {
-	if !v.quiet {
-		fmt.Fprintf(v.io.err, "mcpscope: note: %s\n", errorText(text))
+// note is no output of a protocol: what a gateway has on stderr is a log.
+func (v *gatewayRun) note(text string) {
+	if !v.Printer.Quiet {
+		fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 	}
 }
 
-func (v *invocation) failGateway(operands []string, err error) int {
-	return v.fail(exitOwnFailure, fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err), "")
+func (v *gatewayRun) fail(operands []string, err error) int {
+	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err), "")
 }
 
 // watchCommand is the process beside a gateway; mcpscope gateway starts it.
-func watchCommand(args []string, io stdio) int {
-	foreign := openDescriptors()
+func watchCommand(args []string, io cli.Stdio) int {
+	foreign := cli.OpenDescriptors()
 	if len(args) != 2 {
-		fmt.Fprint(io.err, "mcpscope: watch is started by mcpscope gateway alone\n")
-		return exitUsage
+		fmt.Fprint(io.Err, "mcpscope: watch is started by mcpscope gateway alone\n")
+		return cli.ExitUsage
 	}
 	memory, err := strconv.Atoi(args[0])
 	if err != nil {
-		return exitUsage
+		return cli.ExitUsage
 	}
 	_, _ = inherit.NoFile() // it raises our own limit; the gateway has its own
 	return gw.Watch(memory, foreign)

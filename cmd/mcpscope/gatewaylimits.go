@@ -2,19 +2,23 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
 
 // tryLimits says why servers can't be limited, "" if they can. It has a server of that kind run:
 // once a gateway has started one, nothing but the server itself could be refused.
-func (f *gatewayFlags) tryLimits() (why, hint string) {
-	if len(f.limits.Files) == 0 || f.limits.BestEffort {
+func tryLimits(v *settings.Values) (why, hint string) {
+	if len(v.Limits.Files) == 0 || v.Limits.BestEffort {
 		return "", ""
 	}
-	flags := []string{"--slice", f.slice, "--limits=" + limitsStrict, fmt.Sprintf("--oom-group=%v", f.limits.OOMGroup)}
-	for _, l := range f.limits.Files {
+	flags := []string{"--slice", v.Slice, "--limits=" + settings.LimitsStrict, fmt.Sprintf("--oom-group=%v", v.Limits.OOMGroup)}
+	for _, l := range v.Limits.Files {
 		flags = append(flags, "--set", l.String())
 	}
-	t := trial{Backend: f.backend, name: "limits"}
+	t := trial{Backend: v.Backend, name: "limits"}
 	out, err := t.run("/proc/self/exe", flags...)
 	t.read(out)
 	if t.Reason == "" && err != nil {

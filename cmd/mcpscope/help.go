@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"runtime/debug"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 const helpUsage = `Usage: mcpscope help [COMMAND]
@@ -19,23 +21,23 @@ const versionUsage = `Usage: mcpscope version
 Prints the version, and what it was built with.
 `
 
-func helpCommand(args []string, io stdio) int {
+func helpCommand(args []string, io cli.Stdio) int {
 	if len(args) == 0 {
-		fmt.Fprint(io.out, overview())
-		return exitOK
+		fmt.Fprint(io.Out, overview())
+		return cli.ExitOK
 	}
 	for _, c := range commands() {
 		if c.name == args[0] && !c.hidden {
-			fmt.Fprint(io.out, c.usage)
-			return exitOK
+			fmt.Fprint(io.Out, c.usage)
+			return cli.ExitOK
 		}
 	}
-	if isHelp(args[0]) {
-		fmt.Fprint(io.out, helpUsage)
-		return exitOK
+	if cli.IsHelp(args[0]) {
+		fmt.Fprint(io.Out, helpUsage)
+		return cli.ExitOK
 	}
-	fmt.Fprintf(io.err, "mcpscope: help: unknown command %q\nmcpscope: hint: mcpscope help\n", args[0])
-	return exitUsage
+	fmt.Fprintf(io.Err, "mcpscope: help: unknown command %q\nmcpscope: hint: mcpscope help\n", args[0])
+	return cli.ExitUsage
 }
 
 func overview() string {
@@ -55,12 +57,12 @@ func overview() string {
 // version is set by the linker for a release (-X main.version=…).
 var version = ""
 
-func versionCommand(args []string, io stdio) int {
+func versionCommand(args []string, io cli.Stdio) int {
 	if done, status := parseFlags(newFlags("version"), args, versionUsage, io); done {
 		return status
 	}
-	fmt.Fprintf(io.out, "mcpscope %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-	return exitOK
+	fmt.Fprintf(io.Out, "mcpscope %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return cli.ExitOK
 }
 
 func versionString() string {

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -32,7 +33,7 @@ type inspection struct {
 	Notes     []string          `json:"notes,omitempty"`
 }
 
-func inspectCommand(args []string, io stdio) int {
+func inspectCommand(args []string, io cli.Stdio) int {
 	var f filter
 	var asJSON bool
 	fs := newFlags("inspect")
@@ -43,11 +44,11 @@ func inspectCommand(args []string, io stdio) int {
 		return status
 	}
 	if len(operands) == 0 {
-		return mistake(io, "inspect", "which server? Give a name or an id")
+		return io.Mistake("inspect", "which server? Give a name or an id")
 	}
 	servers, err := f.choose(operands)
 	if err != nil {
-		return cannot(io, "inspect", err)
+		return io.Cannot("inspect", err)
 	}
 	defer closeAll(servers)
 	all := []inspection{}
@@ -57,34 +58,34 @@ func inspectCommand(args []string, io stdio) int {
 			continue
 		}
 		if err != nil {
-			return cannot(io, fmt.Sprintf("inspect %s (%s)", oneLine(s.Name), s.ID), err)
+			return io.Cannot(fmt.Sprintf("inspect %s (%s)", cli.OneLine(s.Name), s.ID), err)
 		}
 		all = append(all, found)
 	}
 	if len(all) == 0 {
-		return cannot(io, "inspect", &unknownError{operands[0]}) // any more
+		return io.Cannot("inspect", &unknownError{operands[0]}) // any more
 	}
 	if asJSON {
 		return writeInspections(io, all)
 	}
 	for i, found := range all {
 		if i > 0 {
-			fmt.Fprintln(io.out)
+			fmt.Fprintln(io.Out)
 		}
-		found.write(io.out)
+		found.write(io.Out)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
-func writeInspections(io stdio, all []inspection) int {
-	err := printJSON(io.out, struct {
+func writeInspections(io cli.Stdio, all []inspection) int {
+	err := cli.PrintJSON(io.Out, struct {
 		Version int          `json:"version"`
 		Servers []inspection `json:"servers"`
 	}{viewVersion, all}, "  ")
 	if err != nil {
-		return cannot(io, "inspect", err)
+		return io.Cannot("inspect", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func inspect(s *scope.Listed) (inspection, error) {
@@ -103,7 +104,7 @@ func inspect(s *scope.Listed) (inspection, error) {
 func (i *inspection) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(what, format string, args ...any) {
-		fmt.Fprintf(w, "%s\t%s\n", what, oneLine(fmt.Sprintf(format, args...)))
+		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
 	}
 	line("name", "%s (%s)", i.Name, i.ID)
 	line("state", "%s%s", i.State, spaced(string(i.Cause)))
@@ -155,7 +156,7 @@ func (i *inspection) write(out io.Writer) {
 	}
 	_ = w.Flush() // whoever reads has gone
 	for _, m := range i.Tree {
-		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, oneLine(m.Command))
+		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
 	}
 }
 

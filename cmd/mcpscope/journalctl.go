@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/journal"
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/scope"
@@ -83,7 +84,7 @@ var errEnough = errors.New("enough")
 // entry to the function, until that returns an error or there are no more. The tool dies
 // with us, however we end.
 func readJournal(args []string, each func(entry) error) error {
-	tool, err := scope.Lookup("journalctl", searchPath())
+	tool, err := scope.Lookup("journalctl", cli.SearchPath())
 	if err != nil || !journal.Exists() {
 		return journal.ErrNone
 	}
@@ -183,19 +184,19 @@ func readEntries(from io.Reader, each func(entry) error) error {
 // It is for commands that may have nothing to write for a long time.
 func endWithReader() {
 	if _, err := poll.Until(noDeadline, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
-		_ = endBySignal(unix.SIGPIPE)
+		_ = cli.EndBySignal(unix.SIGPIPE)
 	}
 }
 
 // cannotRead says that the journal could not be read, and what would help.
-func cannotRead(io stdio, err error) int {
-	status := cannot(io, "read the journal", err)
+func cannotRead(io cli.Stdio, err error) int {
+	status := io.Cannot("read the journal", err)
 	var failed *journalctlError
 	switch {
 	case errors.Is(err, journal.ErrNone):
-		fmt.Fprint(io.err, "mcpscope: hint: it takes systemd-journald and journalctl; without: mcpscope run --report FILE\n")
+		fmt.Fprint(io.Err, "mcpscope: hint: it takes systemd-journald and journalctl; without: mcpscope run --report FILE\n")
 	case errors.As(err, &failed) && failed.denied():
-		fmt.Fprint(io.err, "mcpscope: hint: keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal\n")
+		fmt.Fprint(io.Err, "mcpscope: hint: keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal\n")
 	}
 	return status
 }

@@ -15,16 +15,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scrape"
 )
 
 const openMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
 // serve answers scrapers until SIGTERM.
-func (f *metricsFlags) serve(io stdio) int {
+func (f *metricsFlags) serve(io cli.Stdio) int {
 	listener, err := openListener(f.listen)
 	if err != nil {
-		return cannot(io, "listen", err)
+		return io.Cannot("listen", err)
 	}
 	var once sync.Once
 	stop := func() { once.Do(func() { _ = listener.Close() }) } // which ends Serve
@@ -35,12 +36,12 @@ func (f *metricsFlags) serve(io stdio) int {
 		stop()
 	}()
 	defer stop()
-	fmt.Fprintf(io.out, "listening on http://%s/metrics\n", listener.Addr())
+	fmt.Fprintf(io.Out, "listening on http://%s/metrics\n", listener.Addr())
 	s := scrape.Server{Path: "/metrics", ContentType: openMetrics, Body: f.text}
 	if err := s.Serve(listener); err != nil {
-		return cannot(io, "serve metrics", err)
+		return io.Cannot("serve metrics", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // text is what the servers' figures are now.
@@ -48,7 +49,7 @@ func (f *metricsFlags) text() ([]byte, error) {
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil {
-		return nil, errors.New(errorLine(err))
+		return nil, errors.New(cli.ErrorLine(err))
 	}
 	var text bytes.Buffer
 	var views []view

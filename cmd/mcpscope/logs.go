@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -50,41 +51,41 @@ func (f *logsFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func logsCommand(args []string, io stdio) int {
+func logsCommand(args []string, io cli.Stdio) int {
 	var f logsFlags
 	operands, done, status := parseArgs(f.flags(), args, logsUsage, io)
 	if done {
 		return status
 	}
 	if len(operands) != 1 {
-		return mistake(io, "logs", "which server? Give one name or id")
+		return io.Mistake("logs", "which server? Give one name or id")
 	}
 	s, err := f.find(operands[0])
 	if errors.As(err, new(*unknownError)) {
-		return cannot(io, "print logs", err)
+		return io.Cannot("print logs", err)
 	}
 	if err != nil {
 		return cannotRead(io, err)
 	}
 	if s.Stderr == string(scope.StderrInherit) {
-		status := cannot(io, "print logs", fmt.Errorf("the stderr of %s (%s) is its client's", s.Name, s.ID))
-		fmt.Fprint(io.err, "mcpscope: hint: start it with mcpscope run --stderr journal, or MCPSCOPE_STDERR=journal in its environment\n")
+		status := io.Cannot("print logs", fmt.Errorf("the stderr of %s (%s) is its client's", s.Name, s.ID))
+		fmt.Fprint(io.Err, "mcpscope: hint: start it with mcpscope run --stderr journal, or MCPSCOPE_STDERR=journal in its environment\n")
 		return status
 	}
 	if f.follow {
 		go endWithReader()
 	}
-	show := shown(io.out)
+	show := shown(io.Out)
 	err = readJournal(f.line(s), func(e entry) error {
 		for _, text := range e["MESSAGE"] {
-			fmt.Fprintln(io.out, show(text))
+			fmt.Fprintln(io.Out, show(text))
 		}
 		return nil
 	})
 	if err != nil {
 		return cannotRead(io, err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // line is journalctl's. Only what came by a stream counts: an entry says of itself what it
@@ -147,7 +148,7 @@ func shown(out io.Writer) func(string) string {
 	return func(s string) string {
 		var parts []string
 		for part := range strings.SplitSeq(strings.ToValidUTF8(s, "\ufffd"), "\t") { // a tab is harmless
-			parts = append(parts, oneLine(part))
+			parts = append(parts, cli.OneLine(part))
 		}
 		return strings.Join(parts, "\t")
 	}

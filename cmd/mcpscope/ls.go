@@ -12,6 +12,7 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -60,7 +61,7 @@ func (f *lsFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func lsCommand(args []string, io stdio) int {
+func lsCommand(args []string, io cli.Stdio) int {
 	var f lsFlags
 	done, status := parseFlags(f.flags(), args, lsUsage, io)
 	if done {
@@ -69,18 +70,18 @@ func lsCommand(args []string, io stdio) int {
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil && len(servers) == 0 {
-		return cannot(io, "list servers", err)
+		return io.Cannot("list servers", err)
 	}
 	views := lookAtAll(servers)
-	out := bufio.NewWriter(io.out) // a thousand servers are not a thousand writes
+	out := bufio.NewWriter(io.Out) // a thousand servers are not a thousand writes
 	defer out.Flush()
-	if err := f.write(out, views, widthOf(io.out)); err != nil {
-		return cannot(io, "list servers", err)
+	if err := f.write(out, views, widthOf(io.Out)); err != nil {
+		return io.Cannot("list servers", err)
 	}
 	if err != nil {
-		return cannot(io, "list all servers", err)
+		return io.Cannot("list all servers", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func (f *lsFlags) write(out io.Writer, views []view, width int) error {
@@ -97,7 +98,7 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 			if err := f.format.Execute(&line, v); err != nil {
 				return err
 			}
-			fmt.Fprintln(out, oneLine(line.String()))
+			fmt.Fprintln(out, cli.OneLine(line.String()))
 		}
 	default:
 		writeTable(out, views, f.allUsers, width)
@@ -153,7 +154,7 @@ func lookAtAll(servers []*scope.Listed) []view {
 }
 
 func writeJSON(out io.Writer, views []view) error {
-	return printJSON(out, struct {
+	return cli.PrintJSON(out, struct {
 		Version int    `json:"version"`
 		Servers []view `json:"servers"`
 	}{viewVersion, views}, "  ")

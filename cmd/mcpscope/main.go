@@ -11,20 +11,16 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
 
 	gw "github.com/mcpscope/mcpscope/gateway"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// stdio is where a command reads and writes.
-type stdio struct {
-	out, err io.Writer
-}
-
 func main() {
-	os.Exit(run(os.Args[1:], stdio{out: os.Stdout, err: os.Stderr}))
+	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
 }
 
 // command is one subcommand.
@@ -33,14 +29,14 @@ type command struct {
 	summary string
 	usage   string // everything that `help NAME` prints
 	hidden  bool
-	run     func(args []string, io stdio) int
+	run     func(args []string, io cli.Stdio) int
 }
 
 // commands is a function, because help and completion refer back to it.
 func commands() []command {
 	return []command{
-		{name: "run", summary: "run a server in a group of its own", usage: runUsage, run: runCommand},
-		{name: "gateway", summary: "run a gateway, and each server that it starts in a group of its own", usage: gatewayUsage, run: gatewayCommand},
+		{name: "run", summary: "run a server in a group of its own", usage: settings.Help(settings.Run), run: runCommand},
+		{name: "gateway", summary: "run a gateway, and each server that it starts in a group of its own", usage: settings.Help(settings.Gateway), run: gatewayCommand},
 		{name: "ls", summary: "list the servers that run", usage: lsUsage, run: lsCommand},
 		{name: "top", summary: "watch the servers that run", usage: topUsage, run: topCommand},
 		{name: "inspect", summary: "show all that is known of a server", usage: inspectUsage, run: inspectCommand},
@@ -72,10 +68,10 @@ func commands() []command {
 	}
 }
 
-func run(args []string, io stdio) int {
+func run(args []string, io cli.Stdio) int {
 	if len(args) == 0 {
-		fmt.Fprint(io.err, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n")
-		return exitUsage
+		fmt.Fprint(io.Err, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n")
+		return cli.ExitUsage
 	}
 	switch args[0] {
 	case "-h", "-help", "--help":
@@ -88,8 +84,8 @@ func run(args []string, io stdio) int {
 			return c.run(args[1:], io)
 		}
 	}
-	fmt.Fprintf(io.err, "mcpscope: unknown command %q\nmcpscope: hint: %s\n", args[0], unknownHint(args[0]))
-	return exitUsage
+	fmt.Fprintf(io.Err, "mcpscope: unknown command %q\nmcpscope: hint: %s\n", args[0], unknownHint(args[0]))
+	return cli.ExitUsage
 }
 
 // unknownHint guesses that who leaves out "run" meant it.

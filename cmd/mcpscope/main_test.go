@@ -4,10 +4,11 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 type said struct {
@@ -17,7 +18,7 @@ type said struct {
 
 func say(args ...string) said {
 	var out, err bytes.Buffer
-	status := run(args, stdio{out: &out, err: &err})
+	status := run(args, cli.Stdio{Out: &out, Err: &err})
 	return said{status, out.String(), err.String()}
 }
 
@@ -58,78 +59,32 @@ func TestMistakes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, exitUsage, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"rum"}, exitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
-		{[]string{"npx"}, exitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
-		{[]string{"help", "nope"}, exitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"help", "supervise"}, exitUsage, "mcpscope: help: unknown command \"supervise\"\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"sweep", "x"}, exitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
-		{[]string{"unwrap"}, exitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
-		{[]string{"wrap", "--nope"}, exitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
-		{[]string{"status", "nope"}, exitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
-		{[]string{"completion", "tcsh"}, exitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
-		{[]string{"run"}, exitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
-		{[]string{"run", "--nope", "x"}, exitOwnFailure, "mcpscope: run: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "--eof-grace"}, exitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "--eof-grace", "soon", "x"}, exitOwnFailure,
+		{nil, cli.ExitUsage, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
+		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
+		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"help", "supervise"}, cli.ExitUsage, "mcpscope: help: unknown command \"supervise\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"sweep", "x"}, cli.ExitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
+		{[]string{"unwrap"}, cli.ExitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
+		{[]string{"wrap", "--nope"}, cli.ExitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
+		{[]string{"status", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
+		{[]string{"completion", "tcsh"}, cli.ExitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
+		{[]string{"run"}, cli.ExitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
+		{[]string{"run", "--nope", "x"}, cli.ExitOwnFailure, "mcpscope: run: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help run\n"},
+		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
+		{[]string{"run", "--eof-grace", "soon", "x"}, cli.ExitOwnFailure,
 			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "--backend", "magic", "x"}, exitOwnFailure,
+		{[]string{"run", "--backend", "magic", "x"}, cli.ExitOwnFailure,
 			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup, tree\nmcpscope: hint: mcpscope help run\n"},
-		{[]string{"run", "npx -y foo"}, exitNotFound,
+		{[]string{"run", "npx -y foo"}, cli.ExitNotFound,
 			"mcpscope: cannot run \"npx -y foo\": no such file or directory\nmcpscope: hint: a command and its arguments are separate words: mcpscope run -- npx -y foo\n"},
-		{[]string{"run", "--report", "fd:99", "true"}, exitOwnFailure,
+		{[]string{"run", "--report", "fd:99", "true"}, cli.ExitOwnFailure,
 			"mcpscope: cannot open the report: descriptor 99: bad file descriptor\nmcpscope: hint: --report takes a path or fd:N\n"},
-		{[]string{"run", "-q", "nosuch"}, exitNotFound, ""},
+		{[]string{"run", "-q", "nosuch"}, cli.ExitNotFound, ""},
 	} {
 		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {
 			t.Errorf("%q: status %d\n%s\nwant status %d\n%s", c.args, s.status, s.err+s.out, c.status, c.want)
 		}
-	}
-}
-
-func TestEnvironmentSetsFlags(t *testing.T) {
-	t.Setenv("MCPSCOPE_TERM_GRACE", "7s")
-	t.Setenv("MCPSCOPE_VERBOSE", "1")
-	t.Setenv("MCPSCOPE_NAME", "")
-	var f runFlags
-	operands, _, err := f.parse([]string{"--term-grace", "3s", "cmd", "-v"})
-	if err != nil || len(operands) != 2 || f.policy.TermGrace.Seconds() != 3 || !f.verbose || f.quiet || f.name != "" {
-		t.Errorf("%+v, %q, %v", f, operands, err)
-	}
-	t.Setenv("MCPSCOPE_EOF_GRACE", "x")
-	if _, _, err := f.parse([]string{"cmd"}); err == nil || !strings.HasPrefix(err.Error(), "MCPSCOPE_EOF_GRACE: ") {
-		t.Errorf("a bad variable: %v", err)
-	}
-}
-
-// Every flag has its variable, and every variable is taken out of the server's
-// environment.
-func TestVariables(t *testing.T) {
-	var f runFlags
-	for _, flag := range runFlagNames() {
-		if flag != "--wrapped" && variables[strings.TrimLeft(flag, "-")] == "" {
-			t.Errorf("%s has no variable", flag)
-		}
-		if !strings.Contains(runUsage, flag+" ") {
-			t.Errorf("%s is not explained", flag)
-		}
-	}
-	if n := len(runFlagNames()); n != len(variables)+1 {
-		t.Errorf("%d flags, %d variables", n, len(variables))
-	}
-	f.set()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPrintEnvironment$")
-	cmd.Env = []string{"PRINT_ENVIRONMENT=1", "B=1", "MCPSCOPE_NAME=x", "MCPSCOPE_ID=y", "MCPSCOPE_OTHER=z", "nonsense", "A="}
-	out, err := cmd.Output()
-	if err != nil || !strings.HasPrefix(string(out), "PRINT_ENVIRONMENT=1|B=1|MCPSCOPE_OTHER=z|nonsense|A=\n") {
-		t.Errorf("%q (%v)", out, err)
-	}
-}
-
-// TestPrintEnvironment is a part of TestVariables that needs a process of its own.
-func TestPrintEnvironment(t *testing.T) {
-	if os.Getenv("PRINT_ENVIRONMENT") != "" {
-		os.Stdout.WriteString(strings.Join(serverEnvironment(), "|") + "\n")
 	}
 }
 
@@ -177,12 +132,6 @@ echo "${COMPREPLY[*]}"`
 		if got := strings.TrimSpace(string(out)); err != nil || got != want {
 			t.Errorf("%q completes to %q (%v), want %q", line, got, err, want)
 		}
-	}
-}
-
-func TestOneLine(t *testing.T) {
-	if got := oneLine("a\nb\x1b[31m\u0085ü"); got != "a?b?[31m?ü" {
-		t.Errorf("%q", got)
 	}
 }
 

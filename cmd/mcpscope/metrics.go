@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/atomicfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -47,7 +48,7 @@ func (f *metricsFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func metricsCommand(args []string, io stdio) int {
+func metricsCommand(args []string, io cli.Stdio) int {
 	var f metricsFlags
 	done, status := parseFlags(f.flags(), args, metricsUsage, io)
 	if done {
@@ -55,22 +56,22 @@ func metricsCommand(args []string, io stdio) int {
 	}
 	if f.listen != "" {
 		if f.textfile != "" {
-			return mistake(io, "metrics", "--textfile and --listen exclude each other")
+			return io.Mistake("metrics", "--textfile and --listen exclude each other")
 		}
 		return f.serve(io)
 	}
 	text, err := f.text()
 	if err != nil {
-		return cannot(io, "list servers", err)
+		return io.Cannot("list servers", err)
 	}
 	if f.textfile == "" {
-		_, _ = io.out.Write(text) // whoever reads has gone
-		return exitOK
+		_, _ = io.Out.Write(text) // whoever reads has gone
+		return cli.ExitOK
 	}
 	if err := atomicfile.Write(f.textfile, text, 0o644); err != nil {
-		return cannot(io, "write metrics", err)
+		return io.Cannot("write metrics", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // metric is one family of figures.
@@ -172,5 +173,5 @@ func header(out *bytes.Buffer, m metric) {
 
 // label quotes a value, which may be any bytes; OpenMetrics is UTF-8.
 func label(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(oneLine(strings.ToValidUTF8(s, "\uFFFD"))) + `"`
+	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(cli.OneLine(strings.ToValidUTF8(s, "\uFFFD"))) + `"`
 }

@@ -14,13 +14,14 @@ import (
 
 	"github.com/mcpscope/mcpscope/clients"
 	"github.com/mcpscope/mcpscope/configfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
 
 // rewriting is what wrap and unwrap have in common: plan, show, ask, write.
 type rewriting struct {
 	flags changeFlags
-	io    stdio
+	io    cli.Stdio
 	verb  string
 	edit  func(*configured) (*wrapping.Change, error)
 	after func(*wrapping.Server) string // what will stand before the server's own command
@@ -35,31 +36,31 @@ type planned struct {
 func (r *rewriting) run(operands []string) int {
 	all, err := configurations(operands)
 	if err != nil {
-		return cannot(r.io, r.verb, err)
+		return r.io.Cannot(r.verb, err)
 	}
 	status := complain(r.io, all)
 	if missing := r.unknown(all); missing != "" {
-		return cannot(r.io, r.verb, fmt.Errorf("there is no server %q", missing))
+		return r.io.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
 	}
 	plan, err := r.plan(all)
 	if err != nil {
-		return cannot(r.io, r.verb, err)
+		return r.io.Cannot(r.verb, err)
 	}
 	switch {
 	case len(plan) == 0:
-		fmt.Fprintf(r.io.out, "nothing to %s\n", r.verb)
+		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
 		return status
 	case r.flags.dryRun:
 		return status
 	}
 	if err := r.confirm(plan); err != nil {
-		status := cannot(r.io, r.verb, err)
-		fmt.Fprint(r.io.err, "mcpscope: hint: --yes\n")
+		status := r.io.Cannot(r.verb, err)
+		fmt.Fprint(r.io.Err, "mcpscope: hint: --yes\n")
 		return status
 	}
 	for _, p := range plan {
 		if err := r.write(p); err != nil {
-			status = cannot(r.io, "change "+p.where(), err)
+			status = r.io.Cannot("change "+p.where(), err)
 		}
 	}
 	return status
@@ -101,14 +102,14 @@ func (r *rewriting) show(c *configured, change *wrapping.Change) {
 	if !slices.ContainsFunc(change.Servers, func(s wrapping.Server) bool { return r.flags.wants(s.Name) }) {
 		return
 	}
-	out := r.io.out
+	out := r.io.Out
 	fmt.Fprintf(out, "%s (%s)\n", c.where(), c.title())
 	for i := range change.Servers {
 		s := &change.Servers[i]
 		if !r.flags.wants(s.Name) {
 			continue
 		}
-		name := oneLine(fit(s.Name, 64))
+		name := cli.OneLine(fit(s.Name, 64))
 		if !change.Changed[i] {
 			fmt.Fprintf(out, "  %s: %s\n", name, stateText(*s))
 			continue
@@ -126,10 +127,10 @@ func (r *rewriting) show(c *configured, change *wrapping.Change) {
 // warn says what is to be known before.
 func (r *rewriting) warn(c *configured) {
 	if configfile.Tracked(c.Path) || configfile.Tracked(c.file.Target) {
-		fmt.Fprint(r.io.out, "  warning: git keeps this file: its servers start for nobody who has no mcpscope in the same place\n")
+		fmt.Fprint(r.io.Out, "  warning: git keeps this file: its servers start for nobody who has no mcpscope in the same place\n")
 	}
 	if client := clients.Named(c.Client); client != nil && client.Note != "" && r.verb == "wrap" {
-		fmt.Fprintf(r.io.out, "  warning: %s\n", client.Note)
+		fmt.Fprintf(r.io.Out, "  warning: %s\n", client.Note)
 	}
 }
 
@@ -140,7 +141,7 @@ func commandLine(words []string) string {
 		if strings.ContainsAny(w, " \t'\"") || w == "" {
 			w = fmt.Sprintf("%q", w)
 		}
-		line = append(line, oneLine(w))
+		line = append(line, cli.OneLine(w))
 	}
 	return strings.Join(line, " ")
 }
@@ -156,7 +157,7 @@ func (r *rewriting) confirm(plan []planned) error {
 			return errUnconfirmed
 		}
 	}
-	fmt.Fprintf(r.io.out, "Change %s? [y/N] ", counted(len(plan), "file"))
+	fmt.Fprintf(r.io.Out, "Change %s? [y/N] ", counted(len(plan), "file"))
 	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is one
 	switch strings.ToLower(strings.TrimSpace(answer)) {
 	case "y", "yes":
@@ -176,10 +177,10 @@ func (r *rewriting) write(p planned) error {
 			count++
 		}
 	}
-	fmt.Fprintf(r.io.out, "%sped %s in %s", r.verb, counted(count, "server"), p.where())
+	fmt.Fprintf(r.io.Out, "%sped %s in %s", r.verb, counted(count, "server"), p.where())
 	if isThere(backup) {
-		fmt.Fprintf(r.io.out, "; it was as in %s", oneLine(backup))
+		fmt.Fprintf(r.io.Out, "; it was as in %s", cli.OneLine(backup))
 	}
-	fmt.Fprintln(r.io.out)
+	fmt.Fprintln(r.io.Out)
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -161,7 +162,7 @@ func (b *bystander) end() {
 func (c testCase) print(p *paper) {
 	verdict := p.colour(green, "ended")
 	if !c.Passed {
-		verdict = p.colour(red, "FAIL: ") + oneLine(c.Problem)
+		verdict = p.colour(red, "FAIL: ") + cli.OneLine(c.Problem)
 	}
 	p.printf("  %-15s %-15s %5.2f s  %s\n", c.Escape, c.End, c.Seconds, verdict)
 }

@@ -10,6 +10,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // stormChains is how many processes of the storm run at any time: each starts another
@@ -18,18 +20,18 @@ const stormChains = 8
 
 // escapeCommand is the server of the selftest, and each process that it starts: a user's
 // machine has no compiler for a better one.
-func escapeCommand(args []string, io stdio) int {
+func escapeCommand(args []string, io cli.Stdio) int {
 	play := role(firstArg(args))
 	// by hand there is no leash, and e.g. the parent is a shell that nobody would continue
 	if play == nil || args[0] != "bystander" && released(0) {
-		fmt.Fprint(io.err, "mcpscope: escape is started by mcpscope doctor --selftest alone\n")
-		return exitUsage
+		fmt.Fprint(io.Err, "mcpscope: escape is started by mcpscope doctor --selftest alone\n")
+		return cli.ExitUsage
 	}
 	if err := play(); err != nil {
-		fmt.Fprintf(io.err, "mcpscope: cannot escape by %s: %s\n", args[0], oneLine(err.Error()))
-		return exitFailure
+		fmt.Fprintf(io.Err, "mcpscope: cannot escape by %s: %s\n", args[0], cli.OneLine(err.Error()))
+		return cli.ExitFailure
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 func firstArg(args []string) string {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -53,7 +54,7 @@ func startSubject(exe string, b scope.Backend, escape string) (*subject, error) 
 	theirs, err := s.plumb()
 	if err == nil {
 		argv := trialRun(b, "selftest", "--eof-grace", testGrace, "--term-grace", testGrace, "--", exe, "escape", escape)
-		s.launcher, err = os.StartProcess(exe, argv, &os.ProcAttr{Env: serverEnvironment(), Files: theirs[:]})
+		s.launcher, err = os.StartProcess(exe, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: theirs[:]})
 	}
 	for _, f := range theirs {
 		_ = f.Close() // the launcher has its own; closing what was never opened does nothing

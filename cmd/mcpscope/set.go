@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -23,7 +24,7 @@ A limit below what a server has now makes the kernel take it away: of memory.max
 server. mcpscope run has the same limits as flags. The exit status is 0 if all are set.
 `
 
-func setCommand(args []string, io stdio) int {
+func setCommand(args []string, io cli.Stdio) int {
 	var f filter
 	fs := newFlags("set")
 	fs.BoolVar(&f.allUsers, "all-users", false, "")
@@ -34,38 +35,38 @@ func setCommand(args []string, io stdio) int {
 	servers, limits, err := splitLimits(operands)
 	switch {
 	case err != nil:
-		return mistake(io, "set", err.Error())
+		return io.Mistake("set", err.Error())
 	case len(servers) == 0:
-		return mistake(io, "set", "which server? Give a name or an id")
+		return io.Mistake("set", "which server? Give a name or an id")
 	case len(limits) == 0:
-		return mistake(io, "set", "which limit? Give FILE=VALUE, like memory.max=1G")
+		return io.Mistake("set", "which limit? Give FILE=VALUE, like memory.max=1G")
 	}
 	chosen, err := f.choose(servers)
 	if err != nil {
-		return cannot(io, "set limits", err)
+		return io.Cannot("set limits", err)
 	}
 	defer closeAll(chosen)
 	for _, s := range chosen {
 		for _, l := range limits {
 			if err := setOne(s, l, io); err != nil {
-				status = exitFailure
+				status = cli.ExitFailure
 			}
 		}
 	}
 	return status
 }
 
-func setOne(s *scope.Listed, l resources.Limit, io stdio) error {
+func setOne(s *scope.Listed, l resources.Limit, io cli.Stdio) error {
 	changed, err := s.Limit(l)
 	if err != nil {
-		cannot(io, fmt.Sprintf("limit %s (%s)", oneLine(s.Name), s.ID), err)
+		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
 		var limit *scope.LimitError
 		if errors.As(err, &limit) && limit.Step != "" {
-			fmt.Fprintf(io.err, "mcpscope: hint: %s\n", oneLine(limit.Step))
+			fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", cli.OneLine(limit.Step))
 		}
 		return err
 	}
-	fmt.Fprintf(io.out, "%s (%s): %s\n", oneLine(s.Name), s.ID, oneLine(changed.String()))
+	fmt.Fprintf(io.Out, "%s (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(changed.String()))
 	return nil
 }
 

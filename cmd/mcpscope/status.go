@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
 
@@ -22,7 +23,7 @@ those above it, up to the top of its repository. docs/clients.md has the clients
 
 type statusFlags struct{ json bool }
 
-func statusCommand(args []string, io stdio) int {
+func statusCommand(args []string, io cli.Stdio) int {
 	var f statusFlags
 	fs := newFlags("status")
 	fs.BoolVar(&f.json, "json", false, "")
@@ -32,25 +33,25 @@ func statusCommand(args []string, io stdio) int {
 	}
 	all, err := configurations(operands)
 	if err != nil {
-		return cannot(io, "find configurations", err)
+		return io.Cannot("find configurations", err)
 	}
 	if f.json {
-		err = printJSON(io.out, statusView(all), "  ")
+		err = cli.PrintJSON(io.Out, statusView(all), "  ")
 	} else {
-		writeStatus(io.out, all)
+		writeStatus(io.Out, all)
 	}
 	if err != nil {
-		return cannot(io, "print", err)
+		return io.Cannot("print", err)
 	}
 	return complain(io, all)
 }
 
 // complain says which files could not be read.
-func complain(io stdio, all []*configured) int {
-	status := exitOK
+func complain(io cli.Stdio, all []*configured) int {
+	status := cli.ExitOK
 	for _, c := range all {
 		if c.err != nil {
-			status = cannot(io, "read "+c.where(), c.err)
+			status = io.Cannot("read "+c.where(), c.err)
 		}
 	}
 	return status
@@ -61,7 +62,7 @@ func writeStatus(out io.Writer, all []*configured) {
 	head := "CLIENT\tSERVER\tSTATE\tCOMMAND\tARGS\tFILE\n"
 	for _, c := range all {
 		for _, s := range c.servers {
-			fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, dashed(c.Client), oneLine(fit(s.Name, 32)), stateText(s), withoutArguments(s.Own()), arguments(s), c.where())
+			fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, dashed(c.Client), cli.OneLine(fit(s.Name, 32)), stateText(s), withoutArguments(s.Own()), arguments(s), c.where())
 			head = ""
 		}
 	}
@@ -80,7 +81,7 @@ func arguments(s wrapping.Server) string { return strconv.Itoa(max(0, len(s.Own(
 func stateText(s wrapping.Server) string {
 	text := string(s.State)
 	if s.Reason != "" {
-		text += ": " + oneLine(fit(s.Reason, 160))
+		text += ": " + cli.OneLine(fit(s.Reason, 160))
 	}
 	if s.Disabled {
 		text += " (disabled)"

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -44,7 +45,7 @@ func (f *stopFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func stopCommand(args []string, io stdio) int {
+func stopCommand(args []string, io cli.Stdio) int {
 	var f stopFlags
 	operands, done, status := parseArgs(f.flags(), args, stopUsage, io)
 	if done {
@@ -55,13 +56,13 @@ func stopCommand(args []string, io stdio) int {
 	}
 	switch {
 	case len(operands) == 0 && !f.all && f.client == "":
-		return mistake(io, "stop", "which server? Give a name, an id, --all or --client")
+		return io.Mistake("stop", "which server? Give a name, an id, --all or --client")
 	case len(operands) > 0 && f.all:
-		return mistake(io, "stop", "--all means every server, so no other can be named")
+		return io.Mistake("stop", "--all means every server, so no other can be named")
 	}
 	servers, err := f.servers(operands)
 	if err != nil {
-		return cannot(io, "stop", err)
+		return io.Cannot("stop", err)
 	}
 	defer closeAll(servers)
 	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error { return s.Stop(f.grace) })
@@ -80,11 +81,11 @@ func (f *filter) servers(operands []string) ([]*scope.Listed, error) {
 }
 
 // onEach does one thing to many servers at a time, and says how it went.
-func onEach(servers []*scope.Listed, io stdio, verb, past string, do func(*scope.Listed) error) int {
+func onEach(servers []*scope.Listed, io cli.Stdio, verb, past string, do func(*scope.Listed) error) int {
 	var (
 		mu     sync.Mutex
 		wg     sync.WaitGroup
-		status = exitOK
+		status = cli.ExitOK
 	)
 	for _, s := range servers {
 		wg.Go(func() {
@@ -92,11 +93,11 @@ func onEach(servers []*scope.Listed, io stdio, verb, past string, do func(*scope
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				status = cannot(io, fmt.Sprintf("%s %s (%s)", verb, oneLine(s.Name), s.ID), err)
+				status = io.Cannot(fmt.Sprintf("%s %s (%s)", verb, cli.OneLine(s.Name), s.ID), err)
 				return
 			}
 			if past != "" {
-				fmt.Fprintf(io.out, "%s %s (%s)\n", past, oneLine(s.Name), s.ID)
+				fmt.Fprintf(io.Out, "%s %s (%s)\n", past, cli.OneLine(s.Name), s.ID)
 			}
 		})
 	}

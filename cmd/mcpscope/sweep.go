@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -41,7 +42,7 @@ func (f *sweepFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func sweepCommand(args []string, io stdio) int {
+func sweepCommand(args []string, io cli.Stdio) int {
 	var f sweepFlags
 	done, status := parseFlags(f.flags(), args, sweepUsage, io)
 	if done {
@@ -55,34 +56,34 @@ func sweepCommand(args []string, io stdio) int {
 		f.tell(s, "ended", io)
 	}
 	if err != nil {
-		status = cannot(io, "sweep", err)
-		if h := hint(scope.Auto, err); h != "" {
-			fmt.Fprintf(io.err, "mcpscope: hint: %s\n", h)
+		status = io.Cannot("sweep", err)
+		if h := cli.Hint(scope.Auto, err); h != "" {
+			fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", h)
 		}
 	}
 	return status
 }
 
 // rehearse says what a sweep would end.
-func (f *sweepFlags) rehearse(io stdio) int {
+func (f *sweepFlags) rehearse(io cli.Stdio) int {
 	orphans, err := scope.Orphans(f.SweepFilter)
 	for _, s := range orphans {
 		f.tell(s, "would end", io)
 	}
 	if err != nil {
-		return cannot(io, "look for orphans", err)
+		return io.Cannot("look for orphans", err)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // tell says what became of an orphan.
-func (f *sweepFlags) tell(s scope.Swept, what string, io stdio) {
+func (f *sweepFlags) tell(s scope.Swept, what string, io cli.Stdio) {
 	switch {
 	case f.json:
-		_ = printJSON(io.out, s, "") // whoever reads has gone
+		_ = cli.PrintJSON(io.Out, s, "") // whoever reads has gone
 	case s.Stuck != "":
-		fmt.Fprintf(io.err, "mcpscope: cannot end all of %q (%s): %s\n", oneLine(s.Name), s.ID, oneLine(s.Stuck))
+		fmt.Fprintf(io.Err, "mcpscope: cannot end all of %q (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(s.Stuck))
 	default:
-		fmt.Fprintf(io.out, "%s %s (%s)\n", what, oneLine(s.Name), s.ID)
+		fmt.Fprintf(io.Out, "%s %s (%s)\n", what, cli.OneLine(s.Name), s.ID)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // gap is between two columns.
@@ -34,7 +36,7 @@ func table(columns []column, rows []reading, width int) []string {
 	}
 	for i, r := range rows {
 		for _, c := range columns {
-			lines[i+1] = append(lines[i+1], oneLine(c.text(r)))
+			lines[i+1] = append(lines[i+1], cli.OneLine(c.text(r)))
 		}
 	}
 	widths := make([]int, len(columns))

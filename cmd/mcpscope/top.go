@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -62,7 +63,7 @@ func (f *topFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func topCommand(args []string, io stdio) int {
+func topCommand(args []string, io cli.Stdio) int {
 	var f topFlags
 	done, status := parseFlags(f.flags(), args, topUsage, io)
 	if done {
@@ -70,23 +71,23 @@ func topCommand(args []string, io stdio) int {
 	}
 	s, err := newScreen()
 	if err != nil {
-		status := cannot(io, "show servers", err)
-		fmt.Fprint(io.err, "mcpscope: hint: mcpscope ls\n")
+		status := io.Cannot("show servers", err)
+		fmt.Fprint(io.Err, "mcpscope: hint: mcpscope ls\n")
 		return status
 	}
 	all, err := f.read(nil)
 	if err != nil && len(all) == 0 {
-		return cannot(io, "list servers", err)
+		return io.Cannot("list servers", err)
 	}
 	t := &top{topFlags: f, screen: s, view: topView{all: all, users: f.allUsers, order: 'c'}}
 	sig, err := t.run()
 	if err != nil {
-		return cannot(io, "show servers", err)
+		return io.Cannot("show servers", err)
 	}
 	if sig != 0 {
-		return endBySignal(sig)
+		return cli.EndBySignal(sig)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // top is a view on a screen. All of it belongs to run; others send it what they have.
@@ -196,7 +197,7 @@ func (t *top) resume() bool {
 // take shows what was read. If nothing could be, the old is better than nothing.
 func (t *top) take(r sighting) {
 	if r.err != nil {
-		t.view.note = "cannot list all servers: " + errorLine(r.err)
+		t.view.note = "cannot list all servers: " + cli.ErrorLine(r.err)
 	}
 	if r.err == nil || len(r.all) > 0 {
 		closeReadings(t.view.all)
@@ -240,7 +241,7 @@ func (t *top) pressed(key rune, height int) (quit bool) {
 	t.apart(func() {
 		defer s.Close()
 		if err := w.do(s); err != nil {
-			t.outcomes <- fmt.Sprintf("cannot %s %s: %s", w.verb, what, errorLine(err))
+			t.outcomes <- fmt.Sprintf("cannot %s %s: %s", w.verb, what, cli.ErrorLine(err))
 			return
 		}
 		t.outcomes <- w.past + " " + what

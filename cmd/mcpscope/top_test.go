@@ -5,6 +5,8 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 func TestCells(t *testing.T) {
@@ -25,7 +27,7 @@ func TestCells(t *testing.T) {
 			t.Errorf("%q in %d cells: %q, want %q", c.text, c.n, got, c.want)
 		}
 	}
-	if got := oneLine("a\x1b[2J\u202eb\u200bc\xff\n日"); got != "a?[2J?b?c\ufffd?日" {
+	if got := cli.OneLine("a\x1b[2J\u202eb\u200bc\xff\n日"); got != "a?[2J?b?c\ufffd?日" {
 		t.Errorf("%q", got)
 	}
 }

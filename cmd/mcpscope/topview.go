@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -158,7 +159,7 @@ func (v *topView) summary(shown int) string {
 	if v.filter != "" {
 		text += fmt.Sprintf(", %d with %q", shown, v.filter)
 	}
-	return oneLine(text)
+	return cli.OneLine(text)
 }
 
 const topHelp = "q quit  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse  ↑↓ PgUp PgDn"
@@ -166,13 +167,13 @@ const topHelp = "q quit  s stop  f freeze/thaw  / filter  sort: c m a n p  r rev
 func (v *topView) lastLine() string {
 	switch {
 	case v.typing:
-		return oneLine("/" + v.filter + "_")
+		return cli.OneLine("/" + v.filter + "_")
 	case v.asked != "":
 		if r := v.find(v.asked); r != nil {
-			return oneLine(fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", fit(r.Name, 32), r.ID))
+			return cli.OneLine(fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", fit(r.Name, 32), r.ID))
 		}
 	case v.note != "":
-		return oneLine(v.note)
+		return cli.OneLine(v.note)
 	}
 	return topHelp
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/config"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/units"
 )
 
@@ -48,7 +49,7 @@ func (f *unitsFlags) flags() *flag.FlagSet {
 	return fs
 }
 
-func unitsCommand(args []string, io stdio) int {
+func unitsCommand(args []string, io cli.Stdio) int {
 	var f unitsFlags
 	operands, done, status := parseArgs(f.flags(), args, unitsUsage, io)
 	if done {
@@ -56,11 +57,11 @@ func unitsCommand(args []string, io stdio) int {
 	}
 	files, err := f.choose(operands)
 	if err != nil {
-		return mistake(io, "units", err.Error())
+		return io.Mistake("units", err.Error())
 	}
 	dir, err := f.dir()
 	if err != nil {
-		return cannot(io, "find the units", err)
+		return io.Cannot("find the units", err)
 	}
 	switch {
 	case f.install:
@@ -70,11 +71,11 @@ func unitsCommand(args []string, io stdio) int {
 	}
 	for i, file := range files {
 		if i > 0 {
-			fmt.Fprintln(io.out)
+			fmt.Fprintln(io.Out)
 		}
-		fmt.Fprintf(io.out, "# %s\n%s", oneLine(filepath.Join(dir, file.Name)), file.Text)
+		fmt.Fprintf(io.Out, "# %s\n%s", cli.OneLine(filepath.Join(dir, file.Name)), file.Text)
 	}
-	return exitOK
+	return cli.ExitOK
 }
 
 // choose returns the files that are meant. The gateway's is never among all: it is for a
@@ -155,23 +156,23 @@ func (f *unitsFlags) dir() (string, error) {
 
 // each does one thing to all files, and says how it went. What it changed the manager has to be
 // told.
-func (f *unitsFlags) each(files []units.File, dir string, io stdio, verb string, do func(units.File, string, bool) (units.Result, error)) int {
-	status, news := exitOK, false
+func (f *unitsFlags) each(files []units.File, dir string, io cli.Stdio, verb string, do func(units.File, string, bool) (units.Result, error)) int {
+	status, news := cli.ExitOK, false
 	for _, file := range files {
 		path := filepath.Join(dir, file.Name)
 		result, err := do(file, dir, f.force)
 		switch {
 		case errors.Is(err, units.ErrChanged):
-			status = cannot(io, verb+" "+path, errors.New("it was changed, or is not ours; --force does it nevertheless"))
+			status = io.Cannot(verb+" "+path, errors.New("it was changed, or is not ours; --force does it nevertheless"))
 		case err != nil:
-			status = cannot(io, verb+" "+path, err)
+			status = io.Cannot(verb+" "+path, err)
 		default:
-			fmt.Fprintf(io.out, "%s %s\n", result, oneLine(path))
+			fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(path))
 			news = news || result != units.Unchanged && result != units.Absent
 		}
 	}
 	if news {
-		fmt.Fprintf(io.out, "now: %s\n", f.next(files))
+		fmt.Fprintf(io.Out, "now: %s\n", f.next(files))
 	}
 	return status
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 // In a home of the test's own: the user's units.
@@ -30,15 +32,15 @@ func TestUnitsAreInstalledOnceAndNotOverChanges(t *testing.T) {
 		out    string // each line begins with a word of it, in turn
 		err    string
 	}{
-		{"--install", nil, exitOK, "installed installed installed installed " + now + " && systemctl --user enable --now mcpscope-sweep.timer", ""},
-		{"--install", nil, exitOK, "unchanged unchanged unchanged unchanged", ""},
-		{"mcp.slice --install", change, exitFailure, "", "mcpscope: cannot install " + slice + changed},
-		{"--install", nil, exitFailure, "unchanged unchanged unchanged", "mcpscope: cannot install " + slice + changed},
-		{"gateway --unit g --install mcp.slice --force", nil, exitOK, "installed replaced " + now, ""},
-		{"--remove", change, exitFailure, "removed removed removed now: systemctl --user stop mcpscope-sweep.timer; systemctl --user daemon-reload",
+		{"--install", nil, cli.ExitOK, "installed installed installed installed " + now + " && systemctl --user enable --now mcpscope-sweep.timer", ""},
+		{"--install", nil, cli.ExitOK, "unchanged unchanged unchanged unchanged", ""},
+		{"mcp.slice --install", change, cli.ExitFailure, "", "mcpscope: cannot install " + slice + changed},
+		{"--install", nil, cli.ExitFailure, "unchanged unchanged unchanged", "mcpscope: cannot install " + slice + changed},
+		{"gateway --unit g --install mcp.slice --force", nil, cli.ExitOK, "installed replaced " + now, ""},
+		{"--remove", change, cli.ExitFailure, "removed removed removed now: systemctl --user stop mcpscope-sweep.timer; systemctl --user daemon-reload",
 			"mcpscope: cannot remove " + slice + changed},
-		{"--remove --force", nil, exitOK, "absent removed absent absent now: systemctl --user stop", ""},
-		{"--remove gateway --unit g.service", nil, exitOK, "removed " + now, ""},
+		{"--remove --force", nil, cli.ExitOK, "absent removed absent absent now: systemctl --user stop", ""},
+		{"--remove gateway --unit g.service", nil, cli.ExitOK, "removed " + now, ""},
 	} {
 		if c.before != nil {
 			c.before()
@@ -65,7 +67,7 @@ func TestUnitsAreWhatWasNamed(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
 	s := say("units", "--system", "mcp.slice", "gateway", "--unit", "x")
 	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/x.service.d/mcpscope.conf\n", "ExecStopPost=-" + installedPath() + " sweep --unit=%n\n"} {
-		if s.status != exitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
+		if s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
 			t.Errorf("no %q in %+v", want, s)
 		}
 	}
@@ -78,7 +80,7 @@ func TestUnitsAreWhatWasNamed(t *testing.T) {
 		"mcp.slic":            `there is no unit "mcp.slic"; there are mcp-server@.service, mcp.slice, mcpscope-sweep.service, mcpscope-sweep.timer, gateway`,
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
-		if s.status != exitUsage || s.out != "" || s.err != "mcpscope: units: "+want+"\nmcpscope: hint: mcpscope help units\n" {
+		if s.status != cli.ExitUsage || s.out != "" || s.err != "mcpscope: units: "+want+"\nmcpscope: hint: mcpscope help units\n" {
 			t.Errorf("%s: %+v", args, s)
 		}
 	}

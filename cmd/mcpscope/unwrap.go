@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/mcpscope/mcpscope/wrapping"
+import (
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/wrapping"
+)
 
 const unwrapUsage = `Usage: mcpscope unwrap CLIENT|FILE… | --all  [--server NAME…] [--dry-run] [--yes]
 
@@ -16,7 +19,7 @@ then is removed; else the old content is kept as FILE.mcpscope-backup.
   --yes          do not ask
 `
 
-func unwrapCommand(args []string, io stdio) int {
+func unwrapCommand(args []string, io cli.Stdio) int {
 	var f changeFlags
 	fs := newFlags("unwrap")
 	f.set(fs)
@@ -26,9 +29,9 @@ func unwrapCommand(args []string, io stdio) int {
 	case done:
 		return status
 	case f.all && len(operands) > 0:
-		return mistake(io, "unwrap", "either --all or clients and files")
+		return io.Mistake("unwrap", "either --all or clients and files")
 	case !f.all && len(operands) == 0:
-		return mistake(io, "unwrap", "which client or file? --all is every one")
+		return io.Mistake("unwrap", "which client or file? --all is every one")
 	}
 	r := rewriting{flags: f, io: io, verb: "unwrap"}
 	r.edit = func(c *configured) (*wrapping.Change, error) { return c.reader.Unwrap(c.document, f.wants) }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -103,7 +104,7 @@ func TestFindServers(t *testing.T) {
 
 func TestFlagsStandAnywhere(t *testing.T) {
 	var f stopFlags
-	operands, done, _ := parseArgs(f.flags(), []string{"a", "--now", "b", "--", "--all"}, stopUsage, stdio{})
+	operands, done, _ := parseArgs(f.flags(), []string{"a", "--now", "b", "--", "--all"}, stopUsage, cli.Stdio{})
 	if done || strings.Join(operands, " ") != "a b --all" || !f.now || f.all {
 		t.Errorf("%q, %+v", operands, f)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
 
@@ -46,7 +47,7 @@ func (f *changeFlags) wants(server string) bool {
 	return len(f.servers) == 0 || slices.Contains(f.servers, server)
 }
 
-func wrapCommand(args []string, io stdio) int {
+func wrapCommand(args []string, io cli.Stdio) int {
 	var f changeFlags
 	fs := newFlags("wrap")
 	f.set(fs)
@@ -57,8 +58,8 @@ func wrapCommand(args []string, io stdio) int {
 	}
 	program, err := installed(f.program)
 	if err != nil {
-		status := cannot(io, "wrap", err)
-		fmt.Fprint(io.err, "mcpscope: hint: make install, or name the program that is to stay: --program /usr/local/bin/mcpscope\n")
+		status := io.Cannot("wrap", err)
+		fmt.Fprint(io.Err, "mcpscope: hint: make install, or name the program that is to stay: --program /usr/local/bin/mcpscope\n")
 		return status
 	}
 	r := rewriting{flags: f, io: io, verb: "wrap"}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package cli
 
 import (
 	"os"
@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endBySignal ends this process as the server was ended, so that the client sees the
+// EndBySignal ends this process as the server was ended, so that the client sees the
 // same wait status. PID 1 of a container is not killed by its own signals, and gets
 // the exit status that a shell would give.
-func endBySignal(sig unix.Signal) int {
-	status := exitSignalBase + int(sig)
+func EndBySignal(sig unix.Signal) int {
+	status := ExitSignalBase + int(sig)
 	if os.Getpid() == 1 {
 		return status
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package cli
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// hint is what to do about an error of a backend, or of auto, where we know. What run
+// Hint is what to do about an error of a backend, or of auto, where we know. What run
 // says is what doctor says: doctor reads it from run.
-func hint(b scope.Backend, err error) string {
+func Hint(b scope.Backend, err error) string {
 	var unsupported *cgroup.UnsupportedError
 	var nowhere *scope.NoBackendError
 	var limit *scope.LimitError
@@ -25,7 +25,7 @@ func hint(b scope.Backend, err error) string {
 	case errors.As(err, &limit):
 		return limit.Step
 	case errors.As(err, &nowhere) && os.Getuid() != 0:
-		return "a user manager is what it takes: " + enableLinger()
+		return "a user manager is what it takes: " + EnableLinger()
 	case errors.As(err, &nowhere):
 		return "it takes systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case errors.As(err, &unsupported):
@@ -45,7 +45,7 @@ func hint(b scope.Backend, err error) string {
 	return ""
 }
 
-func enableLinger() string { return "sudo loginctl enable-linger " + strconv.Itoa(os.Getuid()) }
+func EnableLinger() string { return "sudo loginctl enable-linger " + strconv.Itoa(os.Getuid()) }
 
 // kernelHint: what a filter refuses looks like a lack of rights.
 func kernelHint(_ scope.Backend, err error) string {
@@ -100,7 +100,7 @@ func userManagerHint(err error) string {
 	case errors.Is(err, errors.ErrUnsupported):
 		return bootHint
 	case errors.Is(err, fs.ErrNotExist):
-		return enableLinger()
+		return EnableLinger()
 	case errors.Is(err, unix.EPERM):
 		return fmt.Sprintf("it must belong to uid %d: sudo systemctl restart user-runtime-dir@%d.service user@%d.service", uid, uid, uid)
 	case unanswered(err):

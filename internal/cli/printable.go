@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package cli
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 // and those that turn the direction of writing.
 func acts(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// oneLine keeps what came from outside from writing to the terminal as it likes.
-func oneLine(s string) string {
+// OneLine keeps what came from outside from writing to the terminal as it likes.
+func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {
 			return r
@@ -25,9 +25,9 @@ func oneLine(s string) string {
 	}, s)
 }
 
-// printJSON writes v, with indentation if that is asked for. Package json escapes no more than
+// PrintJSON writes v, with indentation if that is asked for. Package json escapes no more than
 // it must; JSON has its strings alone for what we escape beside that.
-func printJSON(out io.Writer, v any, indent string) error {
+func PrintJSON(out io.Writer, v any, indent string) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)

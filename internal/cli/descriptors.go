@@ -1,6 +1,6 @@
 //go:build linux
 
-package main
+package cli
 
 import (
 	"fmt"
@@ -11,9 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openDescriptors lists those above 2 that are open and would be passed on: right at
+// OpenDescriptors lists those above 2 that are open and would be passed on: right at
 // the start, so that they are the client's.
-func openDescriptors() []int {
+func OpenDescriptors() []int {
 	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil // without /proc nothing works, which is said later
@@ -52,9 +52,9 @@ func openReportFile(where string) (int, error) {
 	return fd, nil
 }
 
-// openReport opens what --report names. The descriptor is not passed on to the
+// OpenReport opens what --report names. The descriptor is not passed on to the
 // server.
-func openReport(where string) (int, error) {
+func OpenReport(where string) (int, error) {
 	if where == "" {
 		return -1, nil
 	}
