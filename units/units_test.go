@@ -130,7 +130,7 @@ func TestCheckService(t *testing.T) {
 // make install has its own way to put the executable in, for it may install for another machine.
 func TestMakeInstallsTheSame(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "install", "BIN="+dir+"/mcpscope", "DESTDIR="+dir+"/dest", "PREFIX=/usr")
+	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "install", "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -4,7 +4,10 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -24,30 +27,9 @@ func say(args ...string) said {
 
 // What was asked for is on stdout, with status 0, and nothing on stderr.
 func TestAskedFor(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"help"}, "Usage: mcpscope COMMAND"},
-		{[]string{"--help"}, "Usage: mcpscope COMMAND"},
-		{[]string{"-h"}, "Usage: mcpscope COMMAND"},
-		{[]string{"help", "run"}, "--eof-grace D"},
-		{[]string{"run", "--help"}, "--eof-grace D"},
-		{[]string{"run", "-h"}, "--eof-grace D"},
-		{[]string{"help", "sweep"}, "Usage: mcpscope sweep"},
-		{[]string{"sweep", "--help"}, "Usage: mcpscope sweep"},
-		{[]string{"help", "status"}, "Usage: mcpscope status"},
-		{[]string{"wrap", "--help"}, "Usage: mcpscope wrap"},
-		{[]string{"unwrap", "-h"}, "Usage: mcpscope unwrap"},
-		{[]string{"help", "completion"}, "bash|zsh|fish"},
-		{[]string{"completion", "--help"}, "bash|zsh|fish"},
-		{[]string{"help", "help"}, "Usage: mcpscope help"},
-		{[]string{"version"}, "mcpscope "},
-		{[]string{"--version"}, "mcpscope "},
-		{[]string{"version", "--help"}, "Usage: mcpscope version"},
-	} {
-		if s := say(c.args...); s.status != 0 || s.err != "" || !strings.Contains(s.out, c.want) {
-			t.Errorf("%q: %+v", c.args, s)
+	for _, args := range [][]string{{"run", "--help"}, {"run", "-h"}, {"help", "run"}} {
+		if s := say(args...); s.status != 0 || s.err != "" || !strings.Contains(s.out, "--eof-grace D") {
+			t.Errorf("%q: %+v", args, s)
 		}
 	}
 }
@@ -59,16 +41,6 @@ func TestMistakes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, cli.ExitUsage, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
-		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
-		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"help", "supervise"}, cli.ExitUsage, "mcpscope: help: unknown command \"supervise\"\nmcpscope: hint: mcpscope help\n"},
-		{[]string{"sweep", "x"}, cli.ExitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
-		{[]string{"unwrap"}, cli.ExitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
-		{[]string{"wrap", "--nope"}, cli.ExitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
-		{[]string{"status", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
-		{[]string{"completion", "tcsh"}, cli.ExitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
 		{[]string{"run"}, cli.ExitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
 		{[]string{"run", "--nope", "x"}, cli.ExitOwnFailure, "mcpscope: run: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
@@ -88,57 +60,60 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-func TestCompletionScriptsAreSound(t *testing.T) {
-	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}} {
-		script := say("completion", shell)
-		if script.status != 0 || !strings.Contains(script.out, "eof-grace") || !strings.Contains(script.out, "sweep") {
-			t.Errorf("%s: %+v", shell, script)
-		}
-		if _, err := exec.LookPath(check[0]); err != nil {
-			t.Logf("%s is not here to check its script", shell)
-			continue
-		}
-		cmd := exec.Command(check[0], check[1:]...)
-		cmd.Stdin = strings.NewReader(script.out)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", shell, err, out)
-		}
+// Without mcpscopectl a command says what is missing and where it was looked for, and what there is
+// without it.
+func TestAlone(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "bin")
+	program := filepath.Join(dir, "mcpscope")
+	if out, err := exec.Command("go", "build", "-o", program, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
 	}
-}
-
-// In bash, the words after the server's command are bash's to complete.
-func TestBashCompletes(t *testing.T) {
-	for line, want := range map[string]string{
-		"mcpscope r":                       "run",
-		"mcpscope run --eof":               "--eof-grace",
-		"mcpscope run --on-client-death s": "stop",
-		"mcpscope run --name x --te":       "--term-grace",
-		"mcpscope completion z":            "zsh",
-		"mcpscope help sw":                 "sweep",
-		"mcpscope ls --dup":                "--duplicates",
-		"mcpscope sweep --older":           "--older-than",
-		"mcpscope events --f":              "--follow",
-		"mcpscope config sho":              "show",
-		"mcpscope stop --gr":               "--grace",
-		"mcpscope stop time-":              "time-server",
+	missing := "mcpscopectl is not installed: there is no " + dir + "/mcpscopectl, and no " + filepath.Dir(dir) + "/libexec/mcpscope/mcpscopectl\n"
+	for _, c := range []struct {
+		args     []string
+		status   int
+		out, err string
+	}{
+		{nil, cli.ExitUsage, "", "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"ls"}, cli.ExitFailure, "", "mcpscope: cannot ls: " + missing},
+		{[]string{"npx", "-y", "x"}, cli.ExitFailure, "", "mcpscope: cannot npx: " + missing},
+		{[]string{"help", "ls"}, cli.ExitFailure, "", "mcpscope: cannot help: " + missing},
+		{[]string{"help"}, cli.ExitOK, missing, ""},
+		{[]string{"--help"}, cli.ExitOK, "Usage: mcpscope COMMAND", ""},
+		{[]string{"version"}, cli.ExitOK, "mcpscope ", ""},
+		{[]string{"help", "run"}, cli.ExitOK, "Usage: mcpscope run", ""},
 	} {
-		words := strings.Fields(line)
-		script := say("completion", "bash").out + `
-mcpscope() { echo time-server; echo k3x9w2ab; }
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_mcpscope
-echo "${COMPREPLY[*]}"`
-		out, err := exec.Command("bash", append([]string{"-c", script, "bash"}, words...)...).Output()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("%q completes to %q (%v), want %q", line, got, err, want)
+		s := start(t, program, c.args...)
+		if s.status != c.status || !strings.Contains(s.out, c.out) || !strings.HasPrefix(s.err, c.err) || (c.out == "") != (s.out == "") || (c.err == "") != (s.err == "") {
+			t.Errorf("%q: %+v", c.args, s)
 		}
+	}
+	decoy := filepath.Join(t.TempDir(), "mcpscopectl")
+	for _, file := range []string{decoy, filepath.Join(dir, "mcpscopectl")} {
+		if err := os.WriteFile(file, []byte("#!/bin/sh\necho it is $0\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Setenv("PATH", filepath.Dir(decoy)+":"+os.Getenv("PATH"))
+		s := start(t, program, "ls")
+		if file == decoy && s.status != cli.ExitFailure || file != decoy && s.out != "it is "+file+"\n" {
+			t.Errorf("with %s: %+v", file, s)
+		}
+	}
+	if err := os.Chmod(filepath.Join(dir, "mcpscopectl"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := start(t, program, "ls"); s.status != cli.ExitFailure || s.err != "mcpscope: cannot ls: execute "+dir+"/mcpscopectl: permission denied\n" {
+		t.Errorf("%+v", s)
 	}
 }
 
-func TestHarmless(t *testing.T) {
-	for word, want := range map[string]bool{"time": true, "k3x9w2ab": true, "a.b@c:d+e-f_1": true, "": false, "$(reboot)": false, "`a`": false, "a b": false, "-x": false, "ü": false, "a\nb": false} {
-		if harmless(word) != want {
-			t.Errorf("%q: %v", word, !want)
-		}
+func start(t *testing.T, program string, args ...string) said {
+	t.Helper()
+	var out, err bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &out, &err
+	if e := cmd.Run(); e != nil && !errors.As(e, new(*exec.ExitError)) {
+		t.Fatal(e)
 	}
+	return said{cmd.ProcessState.ExitCode(), out.String(), err.String()}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/inherit"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/name"
@@ -57,7 +56,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
-	limit, err := inherit.NoFile()
+	limit, err := cli.NoFile()
 	if err != nil {
 		return v.failRun(err)
 	}

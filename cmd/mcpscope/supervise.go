@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/mcpscope/mcpscope/inherit"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -23,6 +22,6 @@ func superviseCommand(args []string, io cli.Stdio) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
-	_, _ = inherit.NoFile() // it raises our own limit; the server's is in the configuration
+	_, _ = cli.NoFile() // it raises our own limit; the server's is in the configuration
 	return scope.Supervise(memory, foreign)
 }

@@ -201,12 +201,14 @@ func readable(t *testing.T) string {
 	return copyBinary(t, filepath.Join(dir, "mcpscope"))
 }
 
-// copyBinary leaves the writing to another process: a descriptor of ours could be
+// copyBinary copies both programs. It leaves the writing to another process: a descriptor of ours could be
 // in a child that is just being forked, and the copy be busy (ETXTBSY).
 func copyBinary(t *testing.T, path string) string {
 	t.Helper()
-	if out, err := exec.Command("cp", binaries.mcpscope, path).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
+	for _, copied := range [][2]string{{binaries.mcpscope, path}, {binaries.mcpscope + "ctl", filepath.Join(filepath.Dir(path), "mcpscopectl")}} {
+		if out, err := exec.Command("cp", copied[0], copied[1]).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v: %s", err, out)
+		}
 	}
 	return path
 }

@@ -98,7 +98,7 @@ func startRole(role string, session bool) error {
 }
 
 func forkRole(role string, session bool) (pid int, err error) {
-	exe, err := ownExecutable()
+	exe, err := cli.Own()
 	if err != nil {
 		return 0, err
 	}

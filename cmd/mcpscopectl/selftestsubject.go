@@ -49,12 +49,12 @@ const (
 	leashFD = 4
 )
 
-func startSubject(exe string, b scope.Backend, escape string) (*subject, error) {
+func startSubject(by programs, b scope.Backend, escape string) (*subject, error) {
 	s := &subject{saidAll: make(chan error, 1), returned: make(chan struct{})}
 	theirs, err := s.plumb()
 	if err == nil {
-		argv := trialRun(b, "selftest", "--eof-grace", testGrace, "--term-grace", testGrace, "--", exe, "escape", escape)
-		s.launcher, err = os.StartProcess(exe, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: theirs[:]})
+		argv := trialRun(b, "selftest", "--eof-grace", testGrace, "--term-grace", testGrace, "--", by.server, "escape", escape)
+		s.launcher, err = os.StartProcess(by.runner, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: theirs[:]})
 	}
 	for _, f := range theirs {
 		_ = f.Close() // the launcher has its own; closing what was never opened does nothing

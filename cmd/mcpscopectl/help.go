@@ -4,8 +4,6 @@ package main
 
 import (
 	"fmt"
-	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -54,23 +52,19 @@ func overview() string {
 	return b.String()
 }
 
-// version is set by the linker for a release (-X main.version=…).
-var version = ""
-
 func versionCommand(args []string, io cli.Stdio) int {
 	if done, status := parseFlags(newFlags("version"), args, versionUsage, io); done {
 		return status
 	}
-	fmt.Fprintf(io.Out, "mcpscope %s (%s, %s/%s)\n", versionString(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	runner, err := runnerVersion()
+	if err != nil {
+		fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
+		return io.Cannot("tell the version of mcpscope", err)
+	}
+	fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", runner, cli.Built())
+	if runner != ownVersion() {
+		fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
+		fmt.Fprint(io.Err, "mcpscope: note: the two programs are of different versions; install both of one\n")
+	}
 	return cli.ExitOK
-}
-
-func versionString() string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" && info.Main.Version != "(devel)" {
-		return info.Main.Version
-	}
-	return "devel"
 }

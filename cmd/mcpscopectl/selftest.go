@@ -54,14 +54,14 @@ const enough = 15 * time.Second
 
 // selftest tries each attempt against each end, one at a time, and tells each as it
 // ends.
-func selftest(exe string, b scope.Backend, tell func(testCase)) *testResult {
+func selftest(by programs, b scope.Backend, tell func(testCase)) *testResult {
 	began := time.Now()
 	r := &testResult{Backend: b, Passed: true}
 	for _, c := range testCases() {
 		if !r.Passed && time.Since(began) > enough {
 			break
 		}
-		if err := c.try(exe, b); err != nil {
+		if err := c.try(by, b); err != nil {
 			c.Problem = err.Error()
 		}
 		c.Passed = c.Problem == ""
@@ -84,13 +84,13 @@ func testCases() []testCase {
 }
 
 // try starts a bystander too, which nobody may touch.
-func (c *testCase) try(exe string, b scope.Backend) error {
-	beside, err := startBystander(exe)
+func (c *testCase) try(by programs, b scope.Backend) error {
+	beside, err := startBystander(by.server)
 	if err != nil {
 		return err
 	}
 	defer beside.end()
-	s, err := startSubject(exe, b, c.Escape)
+	s, err := startSubject(by, b, c.Escape)
 	if err != nil {
 		return err
 	}

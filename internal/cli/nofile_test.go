@@ -1,6 +1,6 @@
 //go:build linux
 
-package inherit
+package cli
 
 import (
 	"fmt"

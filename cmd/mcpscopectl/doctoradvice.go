@@ -24,12 +24,19 @@ func (d *diagnosis) advise() []advice {
 		return nil // the remedies come first
 	}
 	var all []advice
-	for _, a := range []*advice{d.adviseVariable(), d.adviseUnit(), d.adviseLingering(), d.adviseInit()} {
+	for _, a := range []*advice{d.adviseVersions(), d.adviseVariable(), d.adviseUnit(), d.adviseLingering(), d.adviseInit()} {
 		if a != nil {
 			all = append(all, *a)
 		}
 	}
 	return all
+}
+
+func (d *diagnosis) adviseVersions() *advice {
+	if d.Runner == "" || d.Runner == d.Mcpscope {
+		return nil
+	}
+	return &advice{Reasons: []string{fmt.Sprintf("mcpscope is version %s, and mcpscopectl beside it %s: install both of one version", d.Runner, d.Mcpscope)}}
 }
 
 const backendVariable = "MCPSCOPE_BACKEND"
@@ -75,9 +82,9 @@ func (d *diagnosis) managed() bool {
 	return d.Backend == scope.SystemdUser || d.Backend == scope.SystemdSystem
 }
 
-// installedPath is ours as a unit would have to name it.
+// installedPath is the runner as a unit would have to name it.
 func installedPath() string {
-	exe, err := os.Executable()
+	exe, err := cli.FindRunner()
 	if err != nil {
 		return "/usr/local/bin/mcpscope"
 	}

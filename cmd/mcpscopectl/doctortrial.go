@@ -43,10 +43,10 @@ const trialWithin = 10 * time.Second
 // group in this process, and leave it at that, would be quicker and prove less: what
 // may fail is also the fork into it, the lock, the handing over, the removal. What goes
 // wrong is said by run itself, and what is left when we are killed halfway, run ends.
-func tryBackend(exe string, b scope.Backend) trial {
+func tryBackend(by programs, b scope.Backend) trial {
 	t := trial{Backend: b, name: "doctor"}
 	began := time.Now()
-	out, err := t.run(exe)
+	out, err := t.run(by)
 	t.Milliseconds = time.Since(began).Milliseconds()
 	t.read(out)
 	switch {
@@ -61,7 +61,7 @@ func tryBackend(exe string, b scope.Backend) trial {
 
 // run returns all that was written: the probe's line and the report of success, or
 // run's own lines of failure. One pipe for all of it, because descriptors may be scarce.
-func (t *trial) run(exe string, flags ...string) ([]byte, error) {
+func (t *trial) run(by programs, flags ...string) ([]byte, error) {
 	null, err := os.Open(os.DevNull)
 	if err != nil {
 		return nil, err
@@ -72,8 +72,8 @@ func (t *trial) run(exe string, flags ...string) ([]byte, error) {
 		return nil, err
 	}
 	defer ours.Close()
-	argv := append(trialRun(t.Backend, t.name, "--report", "fd:1"), append(flags, "--", exe, "probe")...)
-	launcher, err := os.StartProcess(exe, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: []*os.File{null, theirs, theirs}})
+	argv := append(trialRun(t.Backend, t.name, "--report", "fd:1"), append(flags, "--", by.server, "probe")...)
+	launcher, err := os.StartProcess(by.runner, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: []*os.File{null, theirs, theirs}})
 	_ = theirs.Close() // the read ends when all of theirs have
 	if err != nil {
 		return nil, err

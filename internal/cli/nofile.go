@@ -1,8 +1,6 @@
 //go:build linux
 
-// Package inherit finds out what the client gave this process and the Go runtime
-// has changed since, so that it can be passed on unchanged.
-package inherit
+package cli
 
 import (
 	"fmt"

@@ -35,6 +35,7 @@ or if a process escaped, and 125 for a mistake or if doctor itself failed.
 type diagnosis struct {
 	Version  int           `json:"version"`
 	Mcpscope string        `json:"mcpscope"`
+	Runner   string        `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
 	UID      int           `json:"uid"`
 	Backend  scope.Backend `json:"backend"` // that run takes, "" if there is none
 	Group    bool          `json:"group"`   // it is a control group of the server's own
@@ -82,11 +83,11 @@ func doctorCommand(args []string, io cli.Stdio) int {
 // examine prints in the order in which things are found out: the selftest takes
 // seconds.
 func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
-	exe, err := ownExecutable()
+	by, err := findPrograms()
 	if err != nil {
 		return 0, err
 	}
-	d := diagnose(exe)
+	d := diagnose(by)
 	p := newPaper(to)
 	if !f.json {
 		d.print(p)
@@ -95,7 +96,7 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 		if !f.json {
 			p.printf("\nselftest on %s\n", d.Backend)
 		}
-		d.Selftest = selftest(exe, d.Backend, func(c testCase) {
+		d.Selftest = selftest(by, d.Backend, func(c testCase) {
 			if !f.json {
 				c.print(p)
 			}
@@ -111,12 +112,13 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 }
 
 // diagnose tries the backends while managers that may not answer are being asked.
-func diagnose(exe string) *diagnosis {
-	d := &diagnosis{Version: 1, Mcpscope: versionString(), UID: os.Getuid()}
+func diagnose(by programs) *diagnosis {
+	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
 	surveyed := make(chan scope.Host, 1)
 	go func() { surveyed <- scope.Survey() }()
+	d.Runner, _ = runnerVersion() // why it can't be run, the trials say
 	for _, b := range scope.Candidates() {
-		t := tryBackend(exe, b)
+		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {
 			d.Backend, d.Group = b, t.Group
 		}
@@ -132,16 +134,6 @@ func (d *diagnosis) status() int {
 		return cli.ExitOK
 	}
 	return cli.ExitFailure
-}
-
-// ownExecutable is how we start ourselves: by the file that we run from even if it has
-// been replaced, or, without /proc, as we were called.
-func ownExecutable() (string, error) {
-	const link = "/proc/self/exe"
-	if _, err := os.Stat(link); err == nil {
-		return link, nil
-	}
-	return scope.Lookup(os.Args[0], cli.SearchPath())
 }
 
 // paper is where doctor writes, and remembers the first error.

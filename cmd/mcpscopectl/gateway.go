@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	gw "github.com/mcpscope/mcpscope/gateway"
-	"github.com/mcpscope/mcpscope/inherit"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/name"
@@ -52,7 +51,7 @@ func (v *gatewayRun) become(operands []string) int {
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
-	limit, err := inherit.NoFile()
+	limit, err := cli.NoFile()
 	if err != nil {
 		return v.fail(operands, err)
 	}
@@ -62,6 +61,10 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	if servers.Rules.Configured, err = v.configured(); err != nil {
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope status lists what is found")
+	}
+	runner, err := cli.OpenRunner()
+	if err != nil {
+		return v.fail(operands, err)
 	}
 	explain, err := cli.OpenReport(v.Explain)
 	if err != nil {
@@ -77,7 +80,7 @@ func (v *gatewayRun) become(operands []string) int {
 	g := gw.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Servers: servers,
 		Contain: v.Contain, Shims: v.Shims, Require: v.Require,
-		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Note: v.note,
+		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
 	}
 	err = g.Exec()
 	var errno unix.Errno
@@ -132,6 +135,6 @@ func watchCommand(args []string, io cli.Stdio) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
-	_, _ = inherit.NoFile() // it raises our own limit; the gateway has its own
+	_, _ = cli.NoFile() // it raises our own limit; the gateway has its own
 	return gw.Watch(memory, foreign)
 }

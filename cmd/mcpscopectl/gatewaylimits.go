@@ -18,8 +18,12 @@ func tryLimits(v *settings.Values) (why, hint string) {
 	for _, l := range v.Limits.Files {
 		flags = append(flags, "--set", l.String())
 	}
+	by, err := findPrograms()
+	if err != nil {
+		return err.Error(), ""
+	}
 	t := trial{Backend: v.Backend, name: "limits"}
-	out, err := t.run("/proc/self/exe", flags...)
+	out, err := t.run(by, flags...)
 	t.read(out)
 	if t.Reason == "" && err != nil {
 		t.Reason = err.Error()

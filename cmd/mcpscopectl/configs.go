@@ -151,12 +151,13 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// installed is the program that clients are to start.
+// installed is the program that clients are to start: the runner beside this program, unless
+// another one is given.
 func installed(given string) (string, error) {
 	path := given
 	if path == "" {
 		var err error
-		if path, err = os.Executable(); err != nil {
+		if path, err = cli.FindRunner(); err != nil {
 			return "", err
 		}
 		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
