@@ -16,13 +16,16 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-.PHONY: help build install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
 build: ## build bin/mcpscope and bin/mcpscopectl
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+
+man: ## write man pages to .cache/man
+	@mkdir -p .cache/man && $(GO) run ./cmd/mcpscopectl man .cache/man
 
 install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
 	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done

@@ -10,15 +10,24 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-const configUsage = `Usage: mcpscope config show NAME [--json]
-       mcpscope config check [FILE…]
+// configVersion is that of the JSON, in which fields are only ever added.
+const configVersion = 1
 
-Settings of run may be in mcpscope.toml, so that clients need no flags:
+func configCommand(io cli.Stdio) *cobra.Command {
+	var asJSON bool
+	c := command(spec{
+		use: "config show NAME | config check [FILE…]", short: "show and check mcpscope.toml", operands: configOperands,
+		examples: `  mcpscope config show git
+  mcpscope config check
+`,
+		long: `Settings of run may be in mcpscope.toml, so that clients need no flags:
 
   [defaults]
   require = true
@@ -26,7 +35,7 @@ Settings of run may be in mcpscope.toml, so that clients need no flags:
   [server."git*"]
   term-grace = "5s"
 
-Keys are run's flags without their dashes; quiet and verbose are -q and -v. Read are
+Keys are run's flags without their dashes. Read are
 
   /etc/mcpscope/mcpscope.toml
   $XDG_CONFIG_HOME/mcpscope/mcpscope.toml, or ~/.config/mcpscope/mcpscope.toml
@@ -34,21 +43,16 @@ Keys are run's flags without their dashes; quiet and verbose are -q and -v. Read
 
 of which a later one counts more; variables count more than files, and flags most.
 
-show prints what a server of that name would get, flags aside, and from where. check says what is
-wrong with these files, or with FILE; its exit status is 1 if anything is.
-`
+show prints what a server of that name would get, flags aside, and from where. check
+says what is wrong with these files, or with FILE; its exit status is 1 if anything
+is.`,
+	}, func(operands []string) int { return configRun(operands, asJSON, io) })
+	c.Flags().BoolVar(&asJSON, "json", false, "show: one object")
+	return c
+}
 
-// configVersion is that of the JSON, in which fields are only ever added.
-const configVersion = 1
-
-func configCommand(args []string, io cli.Stdio) int {
-	var asJSON bool
-	fs := newFlags("config")
-	fs.BoolVar(&asJSON, "json", false, "")
-	operands, done, status := parseArgs(fs, args, configUsage, io)
+func configRun(operands []string, asJSON bool, io cli.Stdio) int {
 	switch {
-	case done:
-		return status
 	case len(operands) == 2 && operands[0] == "show":
 		return configShow(operands[1], asJSON, io)
 	case len(operands) == 1 && operands[0] == "show":

@@ -4,31 +4,15 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const doctorUsage = `Usage: mcpscope doctor [--selftest] [--json]
-
-Says what this host offers: which backend run takes, why each better one is not
-available, and the command or drop-in that would make it so. It runs a short server in
-each to find out, and leaves nothing behind. Run it as the user, and in the unit or
-container, of the client.
-
-  --selftest   also try to escape: processes that leave their session, ignore
-               SIGTERM, fork all the time … are started under run, ended in three
-               ways, and must all be gone, within some 15 seconds
-  --json       one object, as in docs/doctor.md
-
-The exit status is 0 if a server gets a control group of its own, 1 if it does not
-or if a process escaped, and 125 for a mistake or if doctor itself failed.
-`
 
 // diagnosis is all that doctor finds. Its JSON has a version, and fields are only
 // ever added.
@@ -48,30 +32,27 @@ type diagnosis struct {
 
 type doctorFlags struct{ json, selftest bool }
 
-func (f *doctorFlags) set() *flag.FlagSet {
-	fs := flag.NewFlagSet("doctor", flag.ContinueOnError)
-	fs.SetOutput(io.Discard)
-	fs.Usage = func() {}
-	fs.BoolVar(&f.json, "json", false, "")
-	fs.BoolVar(&f.selftest, "selftest", false, "")
-	return fs
+func doctorCommand(io cli.Stdio) *cobra.Command {
+	var f doctorFlags
+	c := command(spec{
+		use: "doctor [flags]", short: "say what this host offers, and what would be better", mistake: cli.ExitOwnFailure,
+		examples: `  mcpscope doctor
+  mcpscope doctor --selftest
+`,
+		long: `Says what this host offers: which backend run takes, why each better one is not
+available, and the command or drop-in that would make it so. It runs a short server
+in each to find out, and leaves nothing behind. Run it as the user, and in the unit
+or container, of the client.
+
+The exit status is 0 if a server gets a control group of its own, 1 if it does not
+or if a process escaped, and 125 for a mistake or if doctor itself failed.`,
+	}, func([]string) int { return f.run(io) })
+	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
+	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/doctor.md")
+	return c
 }
 
-func doctorCommand(args []string, io cli.Stdio) int {
-	var f doctorFlags
-	fs := f.set()
-	err := fs.Parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		fmt.Fprint(io.Out, doctorUsage)
-		return cli.ExitOK
-	case err == nil && fs.NArg() > 0:
-		err = fmt.Errorf("unexpected argument %q", fs.Arg(0))
-	}
-	if err != nil {
-		fmt.Fprintf(io.Err, "mcpscope: doctor: %v\nmcpscope: hint: mcpscope help doctor\n", clearer(err))
-		return cli.ExitOwnFailure
-	}
+func (f *doctorFlags) run(io cli.Stdio) int {
 	status, err := f.examine(io.Out)
 	if err != nil {
 		fmt.Fprintf(io.Err, "mcpscope: cannot examine this host: %s\n", cli.OneLine(err.Error()))

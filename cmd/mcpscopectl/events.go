@@ -3,7 +3,6 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"slices"
@@ -11,24 +10,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const eventsUsage = `Usage: mcpscope events [-f] [--since TIME] [--json] [--all-users] [NAME|ID…]
-
-Prints what has happened to servers, the oldest first, as systemd's journal has it: started,
-ended, killed, out-of-memory, pids-refused, frozen, thawed, swept, note. ID may be the beginning of one.
-
-  -f, --follow   go on with what happens from now on, after the last ten
-  --since TIME   from then on: a duration (2h), or what journalctl takes ("2026-11-20 8:00",
-                 today)
-  --json         a line of JSON for each
-  --all-users    those of other users too (root alone)
-
-Entries are written where there is a journal, and nobody waits for it: one that is full or
-hangs loses them. mcpscope run --report writes the same of every end.
-`
 
 var noDeadline time.Time
 
@@ -39,17 +26,16 @@ type journalFlags struct {
 	allUsers bool
 }
 
-func (f *journalFlags) set(fs *flag.FlagSet) {
-	fs.BoolVar(&f.follow, "follow", false, "")
-	fs.BoolVar(&f.follow, "f", false, "")
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	fs.Func("since", "", func(s string) error {
+func (f *journalFlags) set(fs *pflag.FlagSet, after string) {
+	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens from now on, "+after)
+	fs.Func("since", "from then on: a duration (2h), or what journalctl takes (\"2026-11-20 8:00\", today): `TIME`", func(s string) error {
 		f.since = s
 		if d, err := time.ParseDuration(s); err == nil {
 			f.since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
 		}
 		return nil
 	})
+	allUsers(fs, &f.allUsers)
 }
 
 // matches: what the journal says of the writer's uid nobody can forge.
@@ -65,19 +51,26 @@ type eventsFlags struct {
 	json bool
 }
 
-func (f *eventsFlags) flags() *flag.FlagSet {
-	fs := newFlags("events")
-	f.journalFlags.set(fs)
-	fs.BoolVar(&f.json, "json", false, "")
-	return fs
+func eventsCommand(io cli.Stdio) *cobra.Command {
+	var f eventsFlags
+	c := command(spec{
+		use: "events [NAME|ID…] [flags]", short: "print what has happened to servers", operands: servers,
+		examples: `  mcpscope events --since 2h
+  mcpscope events -f git
+`,
+		long: `Prints what has happened to servers, the oldest first, as systemd's journal has it:
+started, ended, killed, out-of-memory, pids-refused, frozen, thawed, swept, note. ID
+may be the beginning of one.
+
+Entries are written where there is a journal, and nobody waits for it: one that is
+full or hangs loses them. mcpscope run --report writes the same of every end.`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	f.journalFlags.set(c.Flags(), "after the last ten")
+	c.Flags().BoolVar(&f.json, "json", false, "a line of JSON for each")
+	return c
 }
 
-func eventsCommand(args []string, io cli.Stdio) int {
-	var f eventsFlags
-	operands, done, status := parseArgs(f.flags(), args, eventsUsage, io)
-	if done {
-		return status
-	}
+func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	var line []string
 	switch {
 	case f.follow && f.since == "":

@@ -3,54 +3,52 @@
 package main
 
 import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-const freezeUsage = `Usage: mcpscope freeze NAME|ID… [--all-users]
-
-Freezes servers: none of their processes runs until mcpscope thaw. A client waits for
-them meanwhile. Whatever ends a server ends a frozen one as well.
-`
-
-const thawUsage = `Usage: mcpscope thaw NAME|ID… [--all-users]
-
-Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.
-`
-
-const waitUsage = `Usage: mcpscope wait NAME|ID… [--all-users]
-
-Waits until servers have ended and nothing is left of them.
-`
-
-func freezeCommand(args []string, io cli.Stdio) int {
-	return named(args, io, "freeze", freezeUsage, "frozen", (*scope.Listed).Freeze)
+func freezeCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "freeze NAME|ID… [flags]", short: "let servers rest", examples: "  mcpscope freeze browser\n",
+		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client waits
+for them meanwhile. Whatever ends a server ends a frozen one as well.`,
+	}, "frozen", (*scope.Listed).Freeze)
 }
 
-func thawCommand(args []string, io cli.Stdio) int {
-	return named(args, io, "thaw", thawUsage, "thawed", (*scope.Listed).Thaw)
+func thawCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "thaw NAME|ID… [flags]", short: "let frozen servers go on", examples: "  mcpscope thaw browser\n",
+		long: "Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.",
+	}, "thawed", (*scope.Listed).Thaw)
 }
 
-func waitCommand(args []string, io cli.Stdio) int {
-	return named(args, io, "wait", waitUsage, "", (*scope.Listed).WaitForEver)
+func waitCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "wait NAME|ID… [flags]", short: "wait until servers have ended", examples: "  mcpscope wait index && notify-send done\n",
+		long: "Waits until servers have ended and nothing is left of them.",
+	}, "", (*scope.Listed).WaitForEver)
 }
 
 // named is a command that does one thing to the servers that are named.
-func named(args []string, io cli.Stdio, command, usage, past string, do func(*scope.Listed) error) int {
+func named(io cli.Stdio, s spec, past string, do func(*scope.Listed) error) *cobra.Command {
 	var f filter
-	fs := newFlags(command)
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	operands, done, status := parseArgs(fs, args, usage, io)
-	if done {
-		return status
-	}
-	if len(operands) == 0 {
-		return io.Mistake(command, "which server? Give a name or an id")
-	}
-	servers, err := f.choose(operands)
-	if err != nil {
-		return io.Cannot(command, err)
-	}
-	defer closeAll(servers)
-	return onEach(servers, io, command, past, do)
+	s.operands = servers
+	verb, _, _ := strings.Cut(s.use, " ")
+	c := command(s, func(operands []string) int {
+		if len(operands) == 0 {
+			return io.Mistake(verb, "which server? Give a name or an id")
+		}
+		servers, err := f.choose(operands)
+		if err != nil {
+			return io.Cannot(verb, err)
+		}
+		defer closeAll(servers)
+		return onEach(servers, io, verb, past, do)
+	})
+	allUsers(c.Flags(), &f.allUsers)
+	return c
 }

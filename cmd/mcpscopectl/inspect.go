@@ -11,16 +11,11 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const inspectUsage = `Usage: mcpscope inspect NAME|ID… [--json] [--all-users]
-
-Shows all that is known of servers: client and its ancestry, unit, backend, policy, process
-tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr are, and age. What
-the kernel does not count here is left out.
-`
 
 // inspection is a server in full. Fields are only ever added.
 type inspection struct {
@@ -33,16 +28,24 @@ type inspection struct {
 	Notes     []string          `json:"notes,omitempty"`
 }
 
-func inspectCommand(args []string, io cli.Stdio) int {
+func inspectCommand(io cli.Stdio) *cobra.Command {
 	var f filter
 	var asJSON bool
-	fs := newFlags("inspect")
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	fs.BoolVar(&asJSON, "json", false, "")
-	operands, done, status := parseArgs(fs, args, inspectUsage, io)
-	if done {
-		return status
-	}
+	c := command(spec{
+		use: "inspect NAME|ID… [flags]", short: "show all that is known of a server", operands: servers,
+		examples: `  mcpscope inspect git
+  mcpscope inspect k3x9 --json
+`,
+		long: `Shows all that is known of servers: client and its ancestry, unit, backend, policy,
+process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr are,
+and age. What the kernel does not count here is left out.`,
+	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
+	allUsers(c.Flags(), &f.allUsers)
+	c.Flags().BoolVar(&asJSON, "json", false, "one object, as in docs/operators.md")
+	return c
+}
+
+func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return io.Mistake("inspect", "which server? Give a name or an id")
 	}

@@ -5,7 +5,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,49 +13,43 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const logsUsage = `Usage: mcpscope logs [-f] [-n N] [--since TIME] [--all-users] NAME|ID
-
-Prints what a server has written to stderr, if it was started with mcpscope run --stderr
-journal. It may have ended: a name means the newest server of that name, and ID may be the
-beginning of one.
-
-  -f, --follow  go on with what it writes from now on, after the last ten lines
-  -n N          the last N lines only
-  --since TIME  from then on, as for mcpscope events
-  --all-users   servers of other users too (root alone)
-
-On a terminal control characters are shown as "?". The journal drops empty lines and
-cuts those of more than 48 KiB (journald.conf, LineMax=).
-`
 
 type logsFlags struct {
 	journalFlags
 	lines string
 }
 
-func (f *logsFlags) flags() *flag.FlagSet {
-	fs := newFlags("logs")
-	f.journalFlags.set(fs)
-	fs.Func("n", "", func(s string) error {
+func logsCommand(io cli.Stdio) *cobra.Command {
+	var f logsFlags
+	c := command(spec{
+		use: "logs NAME|ID [flags]", short: "print what a server has written to stderr, by way of the journal", operands: servers,
+		examples: `  mcpscope logs git -n 50
+  mcpscope logs -f git
+`,
+		long: `Prints what a server has written to stderr, if it was started with mcpscope run
+--stderr journal. It may have ended: a name means the newest server of that name, and
+ID may be the beginning of one.
+
+On a terminal control characters are shown as "?". The journal drops empty lines and
+cuts those of more than 48 KiB (journald.conf, LineMax=).`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	f.journalFlags.set(c.Flags(), "after the last ten lines")
+	c.Flags().FuncP("lines", "n", "the last `N` lines only", func(s string) error {
 		if _, err := strconv.ParseUint(s, 10, 31); err != nil {
 			return fmt.Errorf("%q is no number of lines", s)
 		}
 		f.lines = s
 		return nil
 	})
-	return fs
+	return c
 }
 
-func logsCommand(args []string, io cli.Stdio) int {
-	var f logsFlags
-	operands, done, status := parseArgs(f.flags(), args, logsUsage, io)
-	if done {
-		return status
-	}
+func (f *logsFlags) run(operands []string, io cli.Stdio) int {
 	if len(operands) != 1 {
 		return io.Mistake("logs", "which server? Give one name or id")
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"bufio"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -12,23 +11,12 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const lsUsage = `Usage: mcpscope ls [--all-users] [--client PID|NAME] [--orphans] [--duplicates] [--json | --format TEMPLATE | -q]
-
-Lists the servers that run, the oldest first.
-
-  --all-users        those of every user (root alone)
-  --client PID|NAME  only those that this client has started
-  --orphans          only those whose launcher and supervisor are gone
-  --duplicates       only those of which a client has several of one name
-  --json             one object, as in docs/operators.md
-  --format TEMPLATE  a Go template for each server, like '{{.ID}} {{.Name}} {{.Memory}}';
-                     docs/operators.md has the fields
-  -q                 only the ids, a line each
-`
 
 // filter says which servers are meant.
 type filter struct {
@@ -36,9 +24,16 @@ type filter struct {
 	client                        string
 }
 
-func (f *filter) set(fs *flag.FlagSet) {
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	fs.StringVar(&f.client, "client", "", "")
+// set adds the flags to a command.
+func (f *filter) set(c *cobra.Command) {
+	allUsers(c.Flags(), &f.allUsers)
+	c.Flags().StringVar(&f.client, "client", "", "only those that this client has started: `PID|NAME`")
+	_ = c.RegisterFlagCompletionFunc("client", clientNames) // it has that flag
+}
+
+// allUsers is the same flag of many commands.
+func allUsers(fs *pflag.FlagSet, to *bool) {
+	fs.BoolVar(to, "all-users", false, "those of every user (root alone)")
 }
 
 type lsFlags struct {
@@ -47,26 +42,30 @@ type lsFlags struct {
 	format      *template.Template
 }
 
-func (f *lsFlags) flags() *flag.FlagSet {
-	fs := newFlags("ls")
-	f.filter.set(fs)
-	fs.BoolVar(&f.orphans, "orphans", false, "")
-	fs.BoolVar(&f.duplicates, "duplicates", false, "")
-	fs.BoolVar(&f.json, "json", false, "")
-	fs.BoolVar(&f.quiet, "q", false, "")
-	fs.Func("format", "", func(s string) (err error) {
+func lsCommand(io cli.Stdio) *cobra.Command {
+	var f lsFlags
+	c := command(spec{
+		use: "ls [flags]", short: "list the servers that run",
+		examples: `  mcpscope ls
+  mcpscope ls --client claude --json
+  mcpscope ls --format '{{.ID}} {{.Name}} {{.Memory}}'
+`,
+		long: "Lists the servers that run, the oldest first.",
+	}, func(operands []string) int { return f.run(io) })
+	fs := c.Flags()
+	f.filter.set(c)
+	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
+	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
+	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'; docs/operators.md has the fields", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
 		return err
 	})
-	return fs
+	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only the ids, a line each")
+	return c
 }
 
-func lsCommand(args []string, io cli.Stdio) int {
-	var f lsFlags
-	done, status := parseFlags(f.flags(), args, lsUsage, io)
-	if done {
-		return status
-	}
+func (f *lsFlags) run(io cli.Stdio) int {
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil && len(servers) == 0 {

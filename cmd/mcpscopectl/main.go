@@ -5,86 +5,99 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 func main() {
 	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
 }
 
-// command is one subcommand.
-type command struct {
-	name    string
-	summary string
-	usage   string // everything that `help NAME` prints
-	hidden  bool
-	run     func(args []string, io cli.Stdio) int
-}
-
-// commands is a function, because help and completion refer back to it.
-func commands() []command {
-	return []command{
-		{name: "run", summary: "run a server in a group of its own", usage: settings.Help(settings.Run), run: runRunner},
-		{name: "gateway", summary: "run a gateway, and each server that it starts in a group of its own", usage: settings.Help(settings.Gateway), run: gatewayCommand},
-		{name: "ls", summary: "list the servers that run", usage: lsUsage, run: lsCommand},
-		{name: "top", summary: "watch the servers that run", usage: topUsage, run: topCommand},
-		{name: "inspect", summary: "show all that is known of a server", usage: inspectUsage, run: inspectCommand},
-		{name: "stop", summary: "end servers", usage: stopUsage, run: stopCommand},
-		{name: "freeze", summary: "let servers rest", usage: freezeUsage, run: freezeCommand},
-		{name: "thaw", summary: "let frozen servers go on", usage: thawUsage, run: thawCommand},
-		{name: "set", summary: "limit what a server may use", usage: setUsage, run: setCommand},
-		{name: "wait", summary: "wait until servers have ended", usage: waitUsage, run: waitCommand},
-		{name: "events", summary: "print what has happened to servers", usage: eventsUsage, run: eventsCommand},
-		{name: "logs", summary: "print what a server has written to stderr, by way of the journal", usage: logsUsage, run: logsCommand},
-		{name: "metrics", summary: "print or serve figures as OpenMetrics", usage: metricsUsage, run: metricsCommand},
-		{name: "sweep", summary: "end orphans: servers whose supervisor is gone", usage: sweepUsage, run: sweepCommand},
-		{name: "status", summary: "list the servers of clients' configurations", usage: statusUsage, run: statusCommand},
-		{name: "wrap", summary: "put mcpscope in front of them", usage: wrapUsage, run: wrapCommand},
-		{name: "unwrap", summary: "take it away again", usage: unwrapUsage, run: unwrapCommand},
-		{name: "doctor", summary: "say what this host offers, and what would be better", usage: doctorUsage, run: doctorCommand},
-		{name: "config", summary: "show and check mcpscope.toml", usage: configUsage, run: configCommand},
-		{name: "units", summary: "print or install units of systemd", usage: unitsUsage, run: unitsCommand},
-		{name: "version", summary: "print the version", usage: versionUsage, run: versionCommand},
-		{name: "help", summary: "explain a command", usage: helpUsage, run: helpCommand},
-		{name: "completion", summary: "print a completion script for bash, zsh or fish", usage: completionUsage, run: completionCommand},
-		{name: "names", hidden: true, run: namesCommand},
-		{name: gw.ShimCommand, hidden: true, run: shimCommand},
-		{name: gw.WatchCommand, hidden: true, run: watchCommand},
-		{name: "probe", hidden: true, run: probeCommand},
-		{name: "escape", hidden: true, run: escapeCommand},
+// early are the commands that become, or stand beside, another program: they read their own command
+// lines, as the runner does.
+func early(name string) func(args []string, io cli.Stdio) int {
+	switch name {
+	case "run":
+		return runRunner
+	case "gateway":
+		return gatewayCommand
+	case gw.WatchCommand:
+		return watchCommand
+	case gw.ShimCommand:
+		return shimCommand
+	case "probe":
+		return probeCommand
+	case "escape":
+		return escapeCommand
+	case commandAt:
+		return commandAtCommand
 	}
+	return nil
 }
 
 func run(args []string, io cli.Stdio) int {
-	if len(args) == 0 {
-		fmt.Fprint(io.Err, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n")
+	switch {
+	case len(args) == 0:
+		fmt.Fprint(io.Err, "mcpscope: no command given\n")
+		io.Hint("mcpscope help")
+		return cli.ExitUsage
+	case args[0] == "-version" || args[0] == "--version":
+		args = []string{"version"}
+	case cli.IsHelp(args[0]):
+		args = []string{"help"}
+	}
+	if command := early(args[0]); command != nil {
+		return command(args[1:], io)
+	}
+	root := newRoot(io)
+	if !known(root, args[0]) {
+		fmt.Fprintf(io.Err, "mcpscope: unknown command %q\n", args[0])
+		io.Hint(unknownHint(root, args[0]))
 		return cli.ExitUsage
 	}
-	switch args[0] {
-	case "-h", "-help", "--help":
-		return helpCommand(nil, io)
-	case "-version", "--version":
-		return versionCommand(nil, io)
+	root.SetArgs(args)
+	c, err := root.ExecuteC()
+	var ended status
+	switch {
+	case errors.As(err, &ended):
+		return int(ended)
+	case err != nil:
+		return wrong(c, err, io)
 	}
-	for _, c := range commands() {
-		if c.name == args[0] {
-			return c.run(args[1:], io)
-		}
-	}
-	fmt.Fprintf(io.Err, "mcpscope: unknown command %q\nmcpscope: hint: %s\n", args[0], unknownHint(args[0]))
-	return cli.ExitUsage
+	return cli.ExitOK
 }
 
-// unknownHint guesses that who leaves out "run" meant it.
-func unknownHint(word string) string {
-	for _, c := range commands() {
-		if !c.hidden && near(word, c.name) {
-			return "mcpscope " + c.name
+// known tells whether there is a command of that name. Those of completion begin with underscores.
+func known(root *cobra.Command, name string) bool {
+	c, _, err := root.Find([]string{name})
+	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
+}
+
+// meant are names that people try.
+var meant = map[string]string{
+	"list": "ls", "ps": "ls", "stats": "top", "rm": "stop", "remove": "stop", "kill": "stop --now", "end": "stop", "start": "run", "exec": "run",
+	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "show": "inspect",
+	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "prometheus": "metrics",
+}
+
+// unknownHint guesses what was meant; the name of a program means to run it.
+func unknownHint(root *cobra.Command, word string) string {
+	if word == "restart" {
+		return "mcpscope stop: a client that wants a server again starts it again"
+	}
+	if command := meant[word]; command != "" {
+		return "mcpscope " + command
+	}
+	for _, c := range root.Commands() {
+		if !c.Hidden && near(word, c.Name()) {
+			return "mcpscope " + c.Name()
 		}
 	}
 	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)

@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
@@ -96,7 +99,7 @@ func TestMistakes(t *testing.T) {
 func TestCompletionScriptsAreSound(t *testing.T) {
 	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}} {
 		script := say("completion", shell)
-		if script.status != 0 || !strings.Contains(script.out, "eof-grace") || !strings.Contains(script.out, "sweep") {
+		if script.status != 0 || !strings.Contains(script.out, "__complete") || !strings.Contains(script.out, "__command") {
 			t.Errorf("%s: %+v", shell, script)
 		}
 		if _, err := exec.LookPath(check[0]); err != nil {
@@ -111,31 +114,113 @@ func TestCompletionScriptsAreSound(t *testing.T) {
 	}
 }
 
-// In bash, the words after the server's command are bash's to complete.
-func TestBashCompletes(t *testing.T) {
+// What is completed; test/shells has what the shells make of it.
+func TestCompletes(t *testing.T) {
 	for line, want := range map[string]string{
-		"mcpscope r":                       "run",
-		"mcpscope run --eof":               "--eof-grace",
-		"mcpscope run --on-client-death s": "stop",
-		"mcpscope run --name x --te":       "--term-grace",
-		"mcpscope completion z":            "zsh",
-		"mcpscope help sw":                 "sweep",
-		"mcpscope ls --dup":                "--duplicates",
-		"mcpscope sweep --older":           "--older-than",
-		"mcpscope events --f":              "--follow",
-		"mcpscope config sho":              "show",
-		"mcpscope stop --gr":               "--grace",
-		"mcpscope stop time-":              "time-server",
+		"r":                       "run",
+		"run --eof":               "--eof-grace",
+		"run --on-client-death s": "stop",
+		"run --name x --te":       "--term-grace",
+		"run --memory-max 1":      "1G 10%",
+		"gateway --no-new":        "--no-new-privs",
+		"completion z":            "zsh",
+		"help sw":                 "sweep",
+		"ls --dup":                "--duplicates",
+		"sweep --older":           "--older-than",
+		"events --f":              "--follow",
+		"config sho":              "show",
+		"stop --gr":               "--grace",
+		"doctor --s":              "--selftest",
+		"wrap claude-c":           "claude-code",
+		"units mcp.":              "mcp.slice",
 	} {
-		words := strings.Fields(line)
-		script := say("completion", "bash").out + `
-mcpscope() { echo time-server; echo k3x9w2ab; }
-COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
-_mcpscope
-echo "${COMPREPLY[*]}"`
-		out, err := exec.Command("bash", append([]string{"-c", script, "bash"}, words...)...).Output()
-		if got := strings.TrimSpace(string(out)); err != nil || got != want {
-			t.Errorf("%q completes to %q (%v), want %q", line, got, err, want)
+		s := say(append([]string{"__complete"}, strings.Fields(line)...)...)
+		var got []string
+		typed := strings.Fields(line)
+		for _, l := range strings.Split(s.out, "\n") {
+			word, _, _ := strings.Cut(l, "\t")
+			if strings.HasPrefix(word, typed[len(typed)-1]) { // as shells do
+				got = append(got, word)
+			}
+		}
+		if s.status != 0 || strings.Join(got, " ") != want {
+			t.Errorf("%q completes to %q, want %q: %+v", line, got, want, s)
+		}
+	}
+}
+
+// Scripts ask where the command of a server is.
+func TestCommandAt(t *testing.T) {
+	for line, want := range map[string]string{
+		"run -- git sta": "3", "run git ": "2", "run --name x -q git": "5", "run --name=x git": "3", "run --name x": "", "run --na": "", "run --": "", "run": "",
+		"ls x": "", "gateway --match g -- a b": "5", "run -v ": "3",
+	} {
+		s := say(append([]string{"__command"}, strings.Split(line, " ")...)...)
+		if strings.TrimSpace(s.out) != want || s.err != "" {
+			t.Errorf("%q: %+v, want %q", line, s, want)
+		}
+	}
+}
+
+// Every command is explained with examples first, and no line is wider than a terminal.
+func TestHelps(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	for _, c := range append(root.Commands(), root) {
+		help := helpOf(c)
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > cli.Width {
+				t.Errorf("%s: %d columns: %s", c.Name(), n, line)
+			}
+		}
+		if !c.Hidden && c.Name() != "version" && !strings.HasPrefix(strings.Split(help, "\n")[2], "  ") {
+			t.Errorf("%s: no example first:\n%s", c.Name(), help)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s is not explained", c.Name(), f.Name)
+			}
+		})
+	}
+}
+
+// Names that people try lead to a command that there is.
+func TestMeant(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	for _, word := range []string{"list", "rm", "kill", "ps", "stats", "restart"} {
+		if hint := unknownHint(root, word); strings.Contains(hint, "run --") {
+			t.Errorf("%s: %s", word, hint)
+		}
+	}
+	for word, command := range meant {
+		name, _, _ := strings.Cut(command, " ")
+		if !known(root, name) || known(root, word) {
+			t.Errorf("%s: %s", word, command)
+		}
+	}
+}
+
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	if s := say("man", dir); s.status != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for _, c := range newRoot(cli.Stdio{}).Commands() {
+		page := filepath.Join(dir, "mcpscope-"+c.Name()+".1")
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		if _, err := os.Stat(page); err != nil {
+			t.Error(err)
+			continue
+		}
+		cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
+		if _, err := exec.LookPath("man"); err != nil {
+			t.Skip("no man here to read the pages")
+		}
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		if out, err := cmd.Output(); err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
+			t.Errorf("%s: %v: %s", page, err, complaints.String())
 		}
 	}
 }

@@ -4,32 +4,15 @@ package main
 
 import (
 	"bytes"
-	"flag"
 	"fmt"
 	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const metricsUsage = `Usage: mcpscope metrics [--all-users] [--textfile PATH | --listen ADDR]
-
-Prints figures of the servers that run as OpenMetrics text.
-
-  --all-users      servers of other users too (root alone)
-  --textfile PATH  replace that file, atomically, instead of printing: for node_exporter's
-                   textfile collector
-  --listen ADDR    answer GET /metrics until SIGTERM. ADDR is a port of 127.0.0.1 (9500),
-                   address:port where others are to be let in, or fd:N for a socket
-                   that systemd passes on (Accept=no: fd:3)
-
-For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of root:
-
-  scrape_configs:
-    - job_name: mcpscope
-      static_configs: [{targets: ["127.0.0.1:9500"]}]
-`
 
 type metricsFlags struct {
 	filter
@@ -37,23 +20,33 @@ type metricsFlags struct {
 	listen   string
 }
 
-func (f *metricsFlags) flags() *flag.FlagSet {
-	fs := newFlags("metrics")
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	fs.StringVar(&f.textfile, "textfile", "", "")
-	fs.Func("listen", "", func(s string) (err error) {
+func metricsCommand(io cli.Stdio) *cobra.Command {
+	var f metricsFlags
+	c := command(spec{
+		use: "metrics [flags]", short: "print or serve figures as OpenMetrics",
+		examples: `  mcpscope metrics
+  mcpscope metrics --all-users --listen 9500
+  mcpscope metrics --textfile /var/lib/node_exporter/mcpscope.prom
+`,
+		long: `Prints figures of the servers that run as OpenMetrics text.
+
+For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of root:
+
+  scrape_configs:
+    - job_name: mcpscope
+      static_configs: [{targets: ["127.0.0.1:9500"]}]`,
+	}, func(operands []string) int { return f.run(io) })
+	fs := c.Flags()
+	allUsers(fs, &f.allUsers)
+	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing: for node_exporter's textfile collector: `PATH`")
+	fs.Func("listen", "answer GET /metrics until SIGTERM. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", func(s string) (err error) {
 		f.listen, err = listenAddress(s)
 		return err
 	})
-	return fs
+	return c
 }
 
-func metricsCommand(args []string, io cli.Stdio) int {
-	var f metricsFlags
-	done, status := parseFlags(f.flags(), args, metricsUsage, io)
-	if done {
-		return status
-	}
+func (f *metricsFlags) run(io cli.Stdio) int {
 	if f.listen != "" {
 		if f.textfile != "" {
 			return io.Mistake("metrics", "--textfile and --listen exclude each other")

@@ -7,31 +7,35 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-const setUsage = `Usage: mcpscope set NAME|ID… FILE=VALUE… [--all-users]
-
-Limits servers that run: memory.max=1G, memory.high=80%, pids.max=100, cpu.max=150%,
-cpu.weight=50, io.weight=50, or another file of their group, until they end. Says what the
-kernel has set, a line for each. "infinity" takes a limit away. ID may be the beginning of one.
-
-  --all-users  servers of other users too (root alone)
-
-A limit below what a server has now makes the kernel take it away: of memory.max that ends the
-server. mcpscope run has the same limits as flags. The exit status is 0 if all are set.
-`
-
-func setCommand(args []string, io cli.Stdio) int {
+func setCommand(io cli.Stdio) *cobra.Command {
 	var f filter
-	fs := newFlags("set")
-	fs.BoolVar(&f.allUsers, "all-users", false, "")
-	operands, done, status := parseArgs(fs, args, setUsage, io)
-	if done {
-		return status
-	}
+	c := command(spec{
+		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit what a server may use", operands: servers,
+		examples: `  mcpscope set browser memory.max=1G pids.max=200
+  mcpscope set git cpu.max=150%
+  mcpscope set git memory.max=infinity
+`,
+		long: `Limits servers that run: memory.max=1G, memory.high=80%, pids.max=100,
+cpu.max=150%, cpu.weight=50, io.weight=50, or another file of their group, until they
+end. Says what the kernel has set, a line for each. "infinity" takes a limit away. ID
+may be the beginning of one.
+
+A limit below what a server has now makes the kernel take it away: of memory.max
+that ends the server. mcpscope run has the same limits as flags. The exit status is 0
+if all are set.`,
+	}, func(operands []string) int { return setLimits(&f, operands, io) })
+	allUsers(c.Flags(), &f.allUsers)
+	return c
+}
+
+func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 	servers, limits, err := splitLimits(operands)
 	switch {
 	case err != nil:

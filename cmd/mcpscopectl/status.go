@@ -8,29 +8,31 @@ import (
 	"strconv"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
 
-const statusUsage = `Usage: mcpscope status [--json] [CLIENT|FILE…]
-
-Lists the servers in the configurations of MCP clients that are found here: whether they are
-wrapped, and why not. Looks in the home directory, in the directory that one works in and in
-those above it, up to the top of its repository. docs/clients.md has the clients.
-
-  --json  one object, as in docs/operators.md
-`
-
 type statusFlags struct{ json bool }
 
-func statusCommand(args []string, io cli.Stdio) int {
+func statusCommand(io cli.Stdio) *cobra.Command {
 	var f statusFlags
-	fs := newFlags("status")
-	fs.BoolVar(&f.json, "json", false, "")
-	operands, done, status := parseArgs(fs, args, statusUsage, io)
-	if done {
-		return status
-	}
+	c := command(spec{
+		use: "status [CLIENT|FILE…] [flags]", short: "list the servers of clients' configurations", operands: clientsAndFiles,
+		examples: `  mcpscope status
+  mcpscope status claude-code --json
+`,
+		long: `Lists the servers in the configurations of MCP clients that are found here: whether
+they are wrapped, and why not. Looks in the home directory, in the directory that one
+works in and in those above it, up to the top of its repository. docs/clients.md has
+the clients.`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	return c
+}
+
+func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 	all, err := configurations(operands)
 	if err != nil {
 		return io.Cannot("find configurations", err)

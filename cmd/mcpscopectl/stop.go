@@ -3,28 +3,15 @@
 package main
 
 import (
-	"flag"
 	"fmt"
 	"sync"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const stopUsage = `Usage: mcpscope stop NAME|ID… | --all | --client PID|NAME   [--grace D | --now] [--all-users]
-
-Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until nothing of
-them is left, and says what it did, a line each. ID may be the beginning of one.
-
-  --all              every server of the calling user
-  --client PID|NAME  every server that this client has started
-  --grace D          from SIGTERM to SIGKILL, instead of the server's own term grace
-  --now              the same as --grace 0
-  --all-users        servers of other users too (root alone)
-
-The exit status is 0 if all are gone.
-`
 
 type stopFlags struct {
 	filter
@@ -32,25 +19,33 @@ type stopFlags struct {
 	grace    time.Duration
 }
 
-func (f *stopFlags) flags() *flag.FlagSet {
+func stopCommand(io cli.Stdio) *cobra.Command {
+	var f stopFlags
+	c := command(spec{
+		use: "stop NAME|ID… | --all | --client PID|NAME", short: "end servers", operands: servers,
+		examples: `  mcpscope stop git
+  mcpscope stop --client hermes --grace 5s
+`,
+		long: `Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until
+nothing of them is left, and says what it did, a line each. ID may be the beginning
+of one.
+
+The exit status is 0 if all are gone.`,
+	}, func(operands []string) int { return f.run(operands, io) })
 	f.grace = scope.AsConfigured
-	fs := newFlags("stop")
-	f.filter.set(fs)
-	fs.BoolVar(&f.all, "all", false, "")
-	fs.BoolVar(&f.now, "now", false, "")
-	fs.Func("grace", "", func(s string) (err error) {
+	fs := c.Flags()
+	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
+	f.filter.set(c)
+	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace: `D`", func(s string) (err error) {
 		f.grace, err = scope.ParseGrace(s)
 		return err
 	})
-	return fs
+	fs.BoolVar(&f.now, "now", false, "the same as --grace 0")
+	completes(c, "grace", "0", "500ms", "1s", "5s")
+	return c
 }
 
-func stopCommand(args []string, io cli.Stdio) int {
-	var f stopFlags
-	operands, done, status := parseArgs(f.flags(), args, stopUsage, io)
-	if done {
-		return status
-	}
+func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 	if f.now {
 		f.grace = 0
 	}

@@ -3,51 +3,44 @@
 package main
 
 import (
-	"flag"
 	"fmt"
+
+	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-const sweepUsage = `Usage: mcpscope sweep [--all-users] [--dry-run] [--older-than D] [--unit UNIT] [--json]
-
-Ends orphans: groups of servers whose launcher and supervisor were both killed, so
-that nobody is left to end them. A server that is in use, or being started, is never
-touched. Prints what was ended, a line each. Every start of a server does the same.
-
-  --all-users     those of every user (root alone)
-  --dry-run       only say what would be ended
-  --older-than D  only servers that were started longer ago than D, e.g. 10m
-  --unit UNIT     only servers whose client was in that unit: for a unit's
-                  ExecStopPost=-mcpscope sweep --unit=%n
-  --json          a line of JSON for each
-`
 
 type sweepFlags struct {
 	scope.SweepFilter
 	dryRun, json bool
 }
 
-func (f *sweepFlags) flags() *flag.FlagSet {
-	fs := newFlags("sweep")
-	fs.BoolVar(&f.AllUsers, "all-users", false, "")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "")
-	fs.BoolVar(&f.json, "json", false, "")
-	fs.StringVar(&f.Unit, "unit", "", "")
-	fs.Func("older-than", "", func(s string) (err error) {
+func sweepCommand(io cli.Stdio) *cobra.Command {
+	var f sweepFlags
+	c := command(spec{
+		use: "sweep [flags]", short: "end orphans: servers whose supervisor is gone",
+		examples: `  mcpscope sweep --dry-run
+  mcpscope sweep --all-users --older-than 10m
+`,
+		long: `Ends orphans: groups of servers whose launcher and supervisor were both killed,
+so that nobody is left to end them. A server that is in use, or being started, is
+never touched. Prints what was ended, a line each. Every start of a server does the
+same.`,
+	}, func(operands []string) int { return f.run(io) })
+	fs := c.Flags()
+	allUsers(fs, &f.AllUsers)
+	fs.BoolVar(&f.dryRun, "dry-run", false, "only say what would be ended")
+	fs.Func("older-than", "only servers that were started longer ago than `D`, e.g. 10m", func(s string) (err error) {
 		f.OlderThan, err = scope.ParseGrace(s)
 		return err
 	})
-	return fs
+	fs.StringVar(&f.Unit, "unit", "", "only servers whose client was in that `UNIT`: for a unit's ExecStopPost=-mcpscope sweep --unit=%n")
+	fs.BoolVar(&f.json, "json", false, "a line of JSON for each")
+	return c
 }
 
-func sweepCommand(args []string, io cli.Stdio) int {
-	var f sweepFlags
-	done, status := parseFlags(f.flags(), args, sweepUsage, io)
-	if done {
-		return status
-	}
+func (f *sweepFlags) run(io cli.Stdio) (status int) {
 	if f.dryRun {
 		return f.rehearse(io)
 	}

@@ -4,7 +4,6 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
@@ -12,30 +11,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-const topUsage = `Usage: mcpscope top [--all-users] [--client PID|NAME] [--interval D]
-
-Shows the servers that run on a terminal, again and again.
-
-  --all-users        those of every user (root alone)
-  --client PID|NAME  only those that this client has started
-  --interval D       from one look to the next, at least 100ms (default 2s, or longer where
-                     that would use more than 1 % of a processor, 10s at most)
+const topLong = `Shows the servers that run on a terminal, again and again.
 
 Keys:
-  up, down, k, j, PgUp, PgDn, Home, End   choose a server
-  c m a n p          sort by CPU, memory, age, name, number of processes; r reverses
-  /                  show only those with a text in id, name, client, state or backend;
-                     Escape shows all again
+  up, down, k, j, PgUp, PgDn, Home, End
+                     choose a server
+  c m a n p          sort by CPU, memory, age, name, number of processes; r
+                     reverses
+  /                  show only those with a text in id, name, client, state or
+                     backend; Escape shows all again
   f                  freeze the chosen server, or thaw it
   s, then y          stop it, as mcpscope stop does
   q, ^C              end
 
-CPU% is of one processor, since the look before.
-`
+CPU% is of one processor, since the look before.`
 
 type topFlags struct {
 	filter
@@ -51,24 +46,26 @@ const (
 	costFactor = 120
 )
 
-func (f *topFlags) flags() *flag.FlagSet {
-	fs := newFlags("top")
-	f.filter.set(fs)
-	fs.Func("interval", "", func(s string) (err error) {
+func topCommand(io cli.Stdio) *cobra.Command {
+	var f topFlags
+	c := command(spec{
+		use: "top [flags]", short: "watch the servers that run",
+		examples: `  mcpscope top
+  sudo mcpscope top --all-users
+`,
+		long: topLong,
+	}, func(operands []string) int { return f.run(io) })
+	f.filter.set(c)
+	c.Flags().Func("interval", "from one look to the next, at least 100ms (default 2s, or longer where that would use more than 1 % of a processor, 10s at most): `D`", func(s string) (err error) {
 		if f.interval, err = time.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
 			err = errors.New("it is less than 100ms")
 		}
 		return err
 	})
-	return fs
+	return c
 }
 
-func topCommand(args []string, io cli.Stdio) int {
-	var f topFlags
-	done, status := parseFlags(f.flags(), args, topUsage, io)
-	if done {
-		return status
-	}
+func (f *topFlags) run(io cli.Stdio) int {
 	s, err := newScreen()
 	if err != nil {
 		status := io.Cannot("show servers", err)
@@ -79,7 +76,7 @@ func topCommand(args []string, io cli.Stdio) int {
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{topFlags: f, screen: s, view: topView{all: all, users: f.allUsers, order: 'c'}}
+	t := &top{topFlags: *f, screen: s, view: topView{all: all, users: f.allUsers, order: 'c'}}
 	sig, err := t.run()
 	if err != nil {
 		return io.Cannot("show servers", err)

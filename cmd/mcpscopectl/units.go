@@ -4,57 +4,52 @@ package main
 
 import (
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/units"
 )
-
-const unitsUsage = `Usage: mcpscope units [--user | --system] [--install | --remove] [--force] [NAME…]
-       mcpscope units gateway --unit UNIT [--user | --system] [--install | --remove] [--force]
-
-Prints units of systemd, with the path of this mcpscope in them; all, or those that are named:
-
-  mcpscope-sweep.service, .timer   end orphans, every five minutes
-  mcp.slice                        where servers are, with limits for all of them to fill in
-  mcp-server@.service              for a server that systemd itself runs
-  gateway                          a drop-in for the service of a gateway, UNIT, whose servers mcpscope runs
-
-  --system     for the system manager (default for root), in /etc/systemd/system
-  --user       for your own manager (default for others), in ~/.config/systemd/user
-  --install    write them there, but none over a file that was changed since
-  --remove     remove them there, but none that was changed since
-  --force      also those that were changed
-`
 
 type unitsFlags struct {
 	system, user, install, remove, force bool
 	unit                                 string
 }
 
-func (f *unitsFlags) flags() *flag.FlagSet {
-	fs := newFlags("units")
-	fs.BoolVar(&f.system, "system", false, "")
-	fs.BoolVar(&f.user, "user", false, "")
-	fs.BoolVar(&f.install, "install", false, "")
-	fs.BoolVar(&f.remove, "remove", false, "")
-	fs.BoolVar(&f.force, "force", false, "")
-	fs.StringVar(&f.unit, "unit", "", "")
-	return fs
+func unitsCommand(io cli.Stdio) *cobra.Command {
+	var f unitsFlags
+	c := command(spec{
+		use: "units [NAME…] [flags]", short: "print or install units of systemd", operands: unitOperands,
+		examples: `  mcpscope units --install
+  mcpscope units gateway --unit hermes-gateway.service --install
+`,
+		long: `Prints units of systemd, with the path of this mcpscope in them; all, or those that
+are named:
+
+  mcpscope-sweep.service, .timer   end orphans, every five minutes
+  mcp.slice                        where servers are, with limits for all of
+                                   them to fill in
+  mcp-server@.service              for a server that systemd itself runs
+  gateway                          a drop-in for the service of a gateway, UNIT,
+                                   whose servers mcpscope runs`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	fs := c.Flags()
+	fs.BoolVar(&f.system, "system", false, "for the system manager (default for root), in /etc/systemd/system")
+	fs.BoolVar(&f.user, "user", false, "for your own manager (default for others), in ~/.config/systemd/user")
+	fs.BoolVar(&f.install, "install", false, "write them there, but none over a file that was changed since")
+	fs.BoolVar(&f.remove, "remove", false, "remove them there, but none that was changed since")
+	fs.BoolVar(&f.force, "force", false, "also those that were changed")
+	fs.StringVar(&f.unit, "unit", "", "the service of the gateway: `UNIT`")
+	return c
 }
 
-func unitsCommand(args []string, io cli.Stdio) int {
-	var f unitsFlags
-	operands, done, status := parseArgs(f.flags(), args, unitsUsage, io)
-	if done {
-		return status
-	}
+func (f *unitsFlags) run(operands []string, io cli.Stdio) int {
 	files, err := f.choose(operands)
 	if err != nil {
 		return io.Mistake("units", err.Error())

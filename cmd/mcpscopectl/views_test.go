@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -103,10 +105,15 @@ func TestFindServers(t *testing.T) {
 }
 
 func TestFlagsStandAnywhere(t *testing.T) {
-	var f stopFlags
-	operands, done, _ := parseArgs(f.flags(), []string{"a", "--now", "b", "--", "--all"}, stopUsage, cli.Stdio{})
-	if done || strings.Join(operands, " ") != "a b --all" || !f.now || f.all {
-		t.Errorf("%q, %+v", operands, f)
+	c := stopCommand(cli.Stdio{})
+	var operands []string
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		operands = args
+		return nil
+	}
+	c.SetArgs([]string{"a", "--now", "b", "--", "--all"})
+	if err := c.Execute(); err != nil || strings.Join(operands, " ") != "a b --all" || !c.Flags().Changed("now") || c.Flags().Changed("all") {
+		t.Errorf("%q, %v", operands, err)
 	}
 }
 

@@ -67,6 +67,8 @@ var foreign = map[string][]library{
 		{"github.com/goccy/go-yaml", "YAML, with the place of each value"},
 	},
 	tool: {
+		{"github.com/spf13/cobra", "commands, completions and man pages"},
+		{"github.com/spf13/pflag", "cobra's flags"},
 		{"golang.org/x/text/width", "how many cells of a terminal a character takes"},
 	},
 }
