@@ -74,7 +74,7 @@ func completionScript(root *cobra.Command, shell string) (string, error) {
 		// the function of that name is ours, and calls cobra's
 		text := strings.Replace(script.String(), "_mcpscope()", "__mcpscope_cobra()", 1)
 		text, _, _ = strings.Cut(text, "# don't run the completion function when being source-ed")
-		return strings.Replace(text, "compdef _mcpscope mcpscope\n", "", 1) + zshMore, err
+		return strings.Replace(text, "#compdef mcpscope\ncompdef _mcpscope mcpscope\n", "#compdef mcpscope mcpscopectl\n", 1) + zshMore, err
 	case "fish":
 		err := root.GenFishCompletion(&script, true)
 		return script.String() + fishMore, err

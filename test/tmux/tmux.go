@@ -1,0 +1,101 @@
+// Package tmux shows programs on a real terminal emulator, types at them, and reads the screen.
+package tmux
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// A Screen is one terminal, of a tmux server of its own.
+type Screen struct {
+	t      testing.TB
+	socket string
+}
+
+// Start runs a command on a screen of that size, with what env has and in a group of the sandbox
+// where everything on the screen is ended with the test.
+func Start(t testing.TB, group string, width, height int, env []string, command ...string) *Screen {
+	t.Helper()
+	if _, err := exec.LookPath("tmux"); err != nil {
+		t.Skip("tmux is not installed: .ci/deps does it")
+	}
+	s := &Screen{t: t, socket: filepath.Join(t.TempDir(), "tmux")}
+	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
+	args := slices.Concat([]string{"-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--"}, command)
+	cmd := exec.Command("tmux", args...)
+	cmd.Env = env
+	err := escape.StartIn(group, cmd)
+	if err == nil {
+		err = cmd.Wait()
+	}
+	if err != nil {
+		t.Fatalf("start tmux: %v", err)
+	}
+	s.tmux(slices.Concat([]string{"set-option", "-g", "status", "off", ";", "set-option", "-g", "escape-time", "0", ";",
+		"set-option", "-g", "remain-on-exit", "on", ";", "resize-window"}, size)...)
+	return s
+}
+
+func (s *Screen) tmux(args ...string) string {
+	out, _ := exec.Command("tmux", append([]string{"-S", s.socket}, args...)...).Output() // an empty screen fails what asked for it
+	return string(out)
+}
+
+// Type types text as it is.
+func (s *Screen) Type(text string) { s.tmux("send-keys", "-l", "--", text) }
+
+// Press presses keys by tmux's names: Enter, Tab, Down, PPage, C-c.
+func (s *Screen) Press(keys ...string) { s.tmux(append([]string{"send-keys", "--"}, keys...)...) }
+
+// Click clicks the left button on a cell, counted from 0, as xterm's SGR mode sends it.
+func (s *Screen) Click(column, line int) {
+	s.Type(fmt.Sprintf("\x1b[<0;%d;%dM", column+1, line+1))
+	s.Type(fmt.Sprintf("\x1b[<0;%d;%dm", column+1, line+1))
+}
+
+// Resize makes the terminal another size.
+func (s *Screen) Resize(width, height int) {
+	s.tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
+}
+
+// Lines are what the screen shows, without blanks at their ends.
+func (s *Screen) Lines() []string {
+	return strings.Split(strings.TrimSuffix(s.tmux("capture-pane", "-p"), "\n"), "\n")
+}
+
+// Until waits for a screen that is as wanted, and returns its lines.
+func (s *Screen) Until(what string, wanted func(lines []string) bool) []string {
+	s.t.Helper()
+	for deadline := time.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
+		lines := s.Lines()
+		if wanted(lines) {
+			return lines
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("no %s, but\n%s", what, strings.Join(lines, "\n"))
+		}
+	}
+}
+
+// Shows waits for a screen with these texts, in this order.
+func (s *Screen) Shows(texts ...string) []string {
+	s.t.Helper()
+	return s.Until(fmt.Sprintf("%q", texts), func(lines []string) bool {
+		rest := strings.Join(lines, "\n")
+		for _, text := range texts {
+			at := strings.Index(rest, text)
+			if at < 0 {
+				return false
+			}
+			rest = rest[at+len(text):]
+		}
+		return true
+	})
+}
