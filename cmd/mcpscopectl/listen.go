@@ -3,23 +3,36 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scrape"
 )
 
-const openMetrics = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+// Bounds of a connection, and of all of them, whatever a peer sends or leaves out.
+const (
+	requestWithin = 10 * time.Second
+	answerIn      = 30 * time.Second
+	idleMost      = 2 * time.Minute // Prometheus keeps a connection from scrape to scrape
+	headMost      = 16 << 10
+	connections   = 32
+	endWithinStop = 5 * time.Second // for answers under way, after SIGTERM
+)
 
 // serve answers scrapers until SIGTERM.
 func (f *metricsFlags) serve(io cli.Stdio) int {
@@ -27,40 +40,63 @@ func (f *metricsFlags) serve(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("listen", err)
 	}
-	var once sync.Once
-	stop := func() { once.Do(func() { _ = listener.Close() }) } // which ends Serve
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, unix.SIGTERM)
-	go func() {
-		<-terminated
-		stop()
-	}()
+	server := metricsServer(f.views)
+	terminated, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		<-terminated.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), endWithinStop)
+		defer cancel()
+		_ = server.Shutdown(ctx) // who does not take an answer in gets none
+	}()
 	fmt.Fprintf(io.Out, "listening on http://%s/metrics\n", listener.Addr())
-	s := scrape.Server{Path: "/metrics", ContentType: openMetrics, Body: f.text}
-	if err := s.Serve(listener); err != nil {
+	if err := server.Serve(newBounded(listener)); !errors.Is(err, http.ErrServerClosed) {
 		return io.Cannot("serve metrics", err)
 	}
+	<-ended
 	return cli.ExitOK
 }
 
-// text is what the servers' figures are now.
-func (f *metricsFlags) text() ([]byte, error) {
-	servers, err := f.list()
-	defer closeAll(servers)
+// metricsServer answers in the format that is asked for.
+func metricsServer(views func() ([]view, error)) *http.Server {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(views), promhttp.HandlerOpts{
+		EnableOpenMetrics: true, MaxRequestsInFlight: connections, ErrorHandling: promhttp.HTTPErrorOnError,
+	}))
+	return &http.Server{
+		Handler: mux, ReadHeaderTimeout: requestWithin, ReadTimeout: requestWithin, WriteTimeout: answerIn, IdleTimeout: idleMost, MaxHeaderBytes: headMost,
+		ErrorLog: log.New(io.Discard, "", 0), // what peers do wrong is theirs
+	}
+}
+
+// bounded is a listener that has so many connections at a time; the kernel keeps others waiting.
+type bounded struct {
+	net.Listener
+	slots chan struct{}
+}
+
+func newBounded(l net.Listener) *bounded { return &bounded{l, make(chan struct{}, connections)} }
+
+func (b *bounded) Accept() (net.Conn, error) {
+	b.slots <- struct{}{}
+	conn, err := b.Listener.Accept()
 	if err != nil {
-		return nil, errors.New(cli.ErrorLine(err))
+		<-b.slots
+		return nil, err
 	}
-	var text bytes.Buffer
-	var views []view
-	for _, s := range servers {
-		if v, err := look(s); err == nil { // otherwise it has ended meanwhile
-			v.short = s.Shortages()
-			views = append(views, v)
-		}
-	}
-	writeMetrics(&text, views)
-	return text.Bytes(), nil
+	return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { <-b.slots })}, nil
+}
+
+type boundedConn struct {
+	net.Conn
+	release func()
+}
+
+func (c *boundedConn) Close() error {
+	defer c.release()
+	return c.Conn.Close()
 }
 
 // openListener takes what --listen takes.

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/atomicfile"
@@ -23,12 +25,12 @@ type metricsFlags struct {
 func metricsCommand(io cli.Stdio) *cobra.Command {
 	var f metricsFlags
 	c := command(spec{
-		use: "metrics [flags]", short: "print or serve figures as OpenMetrics",
+		use: "metrics [flags]", short: "print or serve figures for Prometheus",
 		examples: `  mcpscope metrics
   mcpscope metrics --all-users --listen 9500
   mcpscope metrics --textfile /var/lib/node_exporter/mcpscope.prom
 `,
-		long: `Prints figures of the servers that run as OpenMetrics text.
+		long: `Prints figures of the servers that run, as OpenMetrics text.
 
 For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of root:
 
@@ -38,8 +40,8 @@ For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of 
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	allUsers(fs, &f.allUsers)
-	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing: for node_exporter's textfile collector: `PATH`")
-	fs.Func("listen", "answer GET /metrics until SIGTERM. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", func(s string) (err error) {
+	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing, in the text format of Prometheus: for node_exporter's textfile collector: `PATH`")
+	fs.Func("listen", "answer GET /metrics until SIGTERM, in the format that is asked for. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", func(s string) (err error) {
 		f.listen, err = listenAddress(s)
 		return err
 	})
@@ -47,13 +49,17 @@ For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of 
 }
 
 func (f *metricsFlags) run(io cli.Stdio) int {
-	if f.listen != "" {
-		if f.textfile != "" {
-			return io.Mistake("metrics", "--textfile and --listen exclude each other")
-		}
+	switch {
+	case f.listen != "" && f.textfile != "":
+		return io.Mistake("metrics", "--textfile and --listen exclude each other")
+	case f.listen != "":
 		return f.serve(io)
 	}
-	text, err := f.text()
+	format := expfmt.NewFormat(expfmt.TypeOpenMetrics)
+	if f.textfile != "" {
+		format = expfmt.NewFormat(expfmt.TypeTextPlain)
+	}
+	text, err := metricsText(f.views, format)
 	if err != nil {
 		return io.Cannot("list servers", err)
 	}
@@ -67,23 +73,128 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// metric is one family of figures.
-type metric struct {
-	name, kind, unit, help string
-	value                  func(view) (float64, bool)
+// views are what the servers' figures are now.
+func (f *filter) views() ([]view, error) {
+	servers, err := f.list()
+	defer closeAll(servers)
+	if err != nil {
+		return nil, err
+	}
+	return lookAtAll(servers), nil
 }
 
-var families = []metric{
-	{"mcpscope_server_processes", "gauge", "", "Processes of the server.", func(v view) (float64, bool) { return float64(v.Processes), true }},
-	{"mcpscope_server_cpu_seconds", "counter", "seconds", "CPU that the server has used.", func(v view) (float64, bool) { return v.CPU, true }},
-	{"mcpscope_server_memory_bytes", "gauge", "bytes", "Memory of the server now.", func(v view) (float64, bool) { return number(v.Memory) }},
-	{"mcpscope_server_memory_peak_bytes", "gauge", "bytes", "Most memory that the server has had.", func(v view) (float64, bool) { return number(v.Peak) }},
-	{"mcpscope_server_memory_limit_bytes", "gauge", "bytes", "Most memory that the server may have.", func(v view) (float64, bool) { return number(v.limit("memory.max")) }},
-	{"mcpscope_server_processes_limit", "gauge", "", "Most processes and threads that the server may have.", func(v view) (float64, bool) { return number(v.limit("pids.max")) }},
-	{"mcpscope_server_cpu_limit_processors", "gauge", "processors", "Most processors that the server may use.", cpuLimit},
-	{"mcpscope_server_oom_kills", "counter", "", "Processes of the server that the kernel killed for lack of memory.", func(v view) (float64, bool) { return float64(v.short.OOMKills), true }},
-	{"mcpscope_server_forks_refused", "counter", "", "How often a process of the server could not fork for a limit.", func(v view) (float64, bool) { return float64(v.short.PIDsRefused), true }},
-	{"mcpscope_server_start_time_seconds", "gauge", "seconds", "When the server was started, since the epoch.", startTime},
+// metricsText is what a scraper would get.
+func metricsText(views func() ([]view, error), format expfmt.Format) ([]byte, error) {
+	families, err := registry(views).Gather()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	enc := expfmt.NewEncoder(&text, format)
+	for _, family := range families {
+		if err := enc.Encode(family); err != nil {
+			return nil, err
+		}
+	}
+	if closer, ok := enc.(expfmt.Closer); ok {
+		err = closer.Close() // "# EOF"
+	}
+	return text.Bytes(), err
+}
+
+// registry has the servers alone: figures of this process are of no interest to anyone.
+func registry(views func() ([]view, error)) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{views})
+	return r
+}
+
+// metric is one figure of each server.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(view) (float64, bool)
+}
+
+var labels = []string{"id", "name", "client", "backend"}
+
+func describe(name, unit, help string, more ...string) *prometheus.Desc {
+	return prometheus.V2.NewDesc("mcpscope_"+name, help, prometheus.UnconstrainedLabels(append(labels[:len(labels):len(labels)], more...)), nil, prometheus.WithUnit(unit))
+}
+
+func gauge(name, unit, help string, value func(view) (float64, bool)) metric {
+	return metric{describe(name, unit, help), prometheus.GaugeValue, value}
+}
+
+func counter(name, unit, help string, value func(view) (float64, bool)) metric {
+	return metric{describe(name+"_total", unit, help), prometheus.CounterValue, value}
+}
+
+var (
+	families = []metric{
+		gauge("server_processes", "", "Processes of the server.", func(v view) (float64, bool) { return float64(v.Processes), true }),
+		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v view) (float64, bool) { return v.CPU, true }),
+		gauge("server_memory_bytes", "bytes", "Memory of the server now.", func(v view) (float64, bool) { return number(v.Memory) }),
+		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v view) (float64, bool) { return number(v.Peak) }),
+		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v view) (float64, bool) { return number(v.limit("memory.max")) }),
+		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v view) (float64, bool) { return number(v.limit("pids.max")) }),
+		gauge("server_cpu_limit_processors", "processors", "Most processors that the server may use.", cpuLimit),
+		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v view) (float64, bool) { return float64(v.short.OOMKills), true }),
+		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v view) (float64, bool) { return float64(v.short.PIDsRefused), true }),
+		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
+	}
+	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
+	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+)
+
+// collector reads the figures anew for each scrape.
+type collector struct{ views func() ([]view, error) }
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range families {
+		to <- m.desc
+	}
+	to <- pressure
+	to <- byState
+}
+
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	views, err := c.views()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(byState, err)
+		return
+	}
+	states := map[scope.State]int{scope.Running: 0, scope.Ending: 0, scope.Frozen: 0, scope.Orphaned: 0}
+	seen := map[[4]string]bool{}
+	for _, v := range views {
+		states[v.State]++
+		of := [4]string{v.ID, label(v.Name), label(v.Client.Name), string(v.Backend)}
+		if seen[of] {
+			continue // a user can write another one's id; the library would refuse all figures for it
+		}
+		seen[of] = true
+		collect(to, v, of[:])
+	}
+	for state, n := range states {
+		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+func collect(to chan<- prometheus.Metric, v view, of []string) {
+	for _, m := range families {
+		if value, ok := m.value(v); ok {
+			to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, of...)
+		}
+	}
+	for what, p := range v.short.Pressure {
+		send := func(kind string, seconds float64) {
+			to <- prometheus.MustNewConstMetric(pressure, prometheus.CounterValue, seconds, append(of[:len(of):len(of)], what, kind)...)
+		}
+		send("some", p.Some)
+		if p.Full != nil {
+			send("full", *p.Full)
+		}
+	}
 }
 
 func number(n *uint64) (float64, bool) {
@@ -107,64 +218,5 @@ func cpuLimit(v view) (float64, bool) {
 	return quota / period, n == 2 && period > 0
 }
 
-// writeMetrics writes OpenMetrics text (prometheus.io/docs/specs/om). It is written by
-// hand: the library would cost every start 1.1 ms.
-func writeMetrics(out *bytes.Buffer, views []view) {
-	for _, m := range families {
-		header(out, m)
-		suffix := ""
-		if m.kind == "counter" {
-			suffix = "_total"
-		}
-		for _, v := range views {
-			if value, ok := m.value(v); ok {
-				fmt.Fprintf(out, "%s%s{%s} %g\n", m.name, suffix, labels(v), value)
-			}
-		}
-	}
-	writePressure(out, views)
-	states := map[scope.State]int{scope.Running: 0, scope.Ending: 0, scope.Frozen: 0, scope.Orphaned: 0}
-	for _, v := range views {
-		states[v.State]++
-	}
-	header(out, metric{name: "mcpscope_servers", kind: "gauge", help: "Servers, by state."})
-	for _, state := range []scope.State{scope.Running, scope.Ending, scope.Frozen, scope.Orphaned} {
-		fmt.Fprintf(out, "mcpscope_servers{state=%s} %d\n", label(string(state)), states[state])
-	}
-	out.WriteString("# EOF\n")
-}
-
-// writePressure has a line for each resource, of the time in which some members had to wait for
-// it, and of that in which all had.
-func writePressure(out *bytes.Buffer, views []view) {
-	header(out, metric{name: "mcpscope_server_pressure_seconds", kind: "counter", unit: "seconds", help: "Time in which members of the server had to wait for a resource."})
-	for _, v := range views {
-		for _, what := range sortedKeys(v.short.Pressure) {
-			line := func(kind string, seconds float64) {
-				fmt.Fprintf(out, "mcpscope_server_pressure_seconds_total{%s,resource=%s,kind=%s} %g\n", labels(v), label(what), label(kind), seconds)
-			}
-			p := v.short.Pressure[what]
-			line("some", p.Some)
-			if p.Full != nil {
-				line("full", *p.Full)
-			}
-		}
-	}
-}
-
-func labels(v view) string {
-	return fmt.Sprintf("id=%s,name=%s,client=%s,backend=%s", label(v.ID), label(v.Name), label(v.Client.Name), label(string(v.Backend)))
-}
-
-func header(out *bytes.Buffer, m metric) {
-	fmt.Fprintf(out, "# TYPE %s %s\n", m.name, m.kind)
-	if m.unit != "" {
-		fmt.Fprintf(out, "# UNIT %s %s\n", m.name, m.unit)
-	}
-	fmt.Fprintf(out, "# HELP %s %s\n", m.name, m.help)
-}
-
-// label quotes a value, which may be any bytes; OpenMetrics is UTF-8.
-func label(s string) string {
-	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(cli.OneLine(strings.ToValidUTF8(s, "\uFFFD"))) + `"`
-}
+// label is a name as a label's value, which has to be UTF-8.
+func label(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }

@@ -35,7 +35,7 @@ type view struct {
 	Peak       *uint64       `json:"memory_peak_bytes,omitempty"`
 	// Limits are what the files say that were set.
 	Limits map[string]string `json:"limits,omitempty"`
-	short  scope.Shortages   // filled in where it is wanted
+	short  scope.Shortages
 }
 
 type processView struct {
@@ -64,6 +64,7 @@ func look(s *scope.Listed) (view, error) {
 		Age: s.Age().Seconds(), Policy: s.Policy,
 		Processes: usage.Processes, CPU: usage.CPU.Seconds(), Memory: usage.Memory, Peak: usage.PeakBytes, Limits: usage.Limits,
 	}
+	v.short = s.Shortages()
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
 	}

@@ -4,11 +4,17 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
@@ -47,25 +53,117 @@ p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  -       ` + "\ufffd" + `[12
 }
 
 func TestMetrics(t *testing.T) {
-	var out bytes.Buffer
-	writeMetrics(&out, someViews())
+	some := func() ([]view, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
+	text := func(format expfmt.Format) string {
+		b, err := metricsText(some, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	open := text(expfmt.NewFormat(expfmt.TypeOpenMetrics))
 	for _, want := range []string{
 		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
-		`mcpscope_server_cpu_seconds_total{id="k3x9w2ab",name="time",client="hermes",backend="systemd-user"} 1.25` + "\n",
-		`mcpscope_server_memory_bytes{id="k3x9w2ab",name="time",client="hermes",backend="systemd-user"} 5.24288e+07` + "\n",
-		`mcpscope_server_start_time_seconds{id="k3x9w2ab",name="time",client="hermes",backend="systemd-user"} 1.7951616005e+09` + "\n",
-		`name="evil?[31m?\"\\",client="` + "\ufffd" + `"`,
-		`mcpscope_servers{state="orphan"} 1` + "\n",
+		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.25` + "\n",
+		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 5.24288e+07` + "\n",
+		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
+		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
+		`mcpscope_servers{state="orphan"} 1.0` + "\n",
 	} {
-		if !strings.Contains(out.String(), want) {
-			t.Errorf("%q is not in\n%s", want, out.String())
+		if !strings.Contains(open, want) {
+			t.Errorf("%q is not in\n%s", want, open)
 		}
 	}
-	if n := strings.Count(out.String(), "mcpscope_server_memory_bytes{"); n != 1 {
+	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 1 {
 		t.Errorf("%d figures of memory, want 1: what is not counted is left out", n)
 	}
-	if !strings.HasSuffix(out.String(), "\n# EOF\n") {
+	if !strings.HasSuffix(open, "\n# EOF\n") {
 		t.Error("it does not end with # EOF")
+	}
+	plain := text(expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, want := range []string{
+		"# HELP mcpscope_server_cpu_seconds_total CPU that the server has used.\n# TYPE mcpscope_server_cpu_seconds_total counter\n",
+		"# TYPE mcpscope_server_memory_bytes gauge\n",
+	} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("%q is not in\n%s", want, plain)
+		}
+	}
+}
+
+// Whatever peers do, they and others get an answer or an end within bounds.
+func TestMetricsServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := false
+	server := metricsServer(func() ([]view, error) {
+		if failing {
+			return nil, errors.New("no servers today")
+		}
+		return someViews(), nil
+	})
+	done := make(chan error)
+	go func() { done <- server.Serve(newBounded(listener)) }()
+	defer func() {
+		_ = server.Close()
+		<-done
+	}()
+	var silent []net.Conn
+	for range connections - 1 {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(method, path, accept string) (int, string, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+listener.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", accept)
+		a, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, _ := io.ReadAll(a.Body) // what came of it is looked at
+		return a.StatusCode, a.Header.Get("Content-Type"), string(text)
+	}
+	for _, c := range []struct {
+		method, path, accept string
+		status               int
+		kind, text           string
+	}{
+		{"GET", "/metrics", "application/openmetrics-text;version=1.0.0", 200, "application/openmetrics-text; version=1.0.0", "# EOF\n"},
+		{"GET", "/metrics", "", 200, "text/plain; version=0.0.4", "mcpscope_servers"},
+		{"HEAD", "/metrics", "", 200, "text/plain", ""},
+		{"POST", "/metrics", "", 405, "text/plain", ""},
+		{"GET", "/", "", 404, "text/plain", ""},
+	} {
+		status, kind, text := get(c.method, c.path, c.accept)
+		if status != c.status || !strings.HasPrefix(kind, c.kind) || !strings.Contains(text, c.text) {
+			t.Errorf("%+v: %d, %s: %s", c, status, kind, text)
+		}
+	}
+	failing = true
+	if status, _, text := get("GET", "/metrics", ""); status != 500 || !strings.Contains(text, "no servers today") {
+		t.Errorf("%d: %s", status, text)
+	}
+	bad := silent[0]
+	if _, err := bad.Write([]byte("GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 64<<10))); err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+		t.Error(err)
+	}
+	if err := bad.SetReadDeadline(time.Now().Add(requestWithin)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := io.ReadAll(bad); !strings.HasPrefix(string(answer), "HTTP/1.1 431") && len(answer) > 0 {
+		t.Errorf("a head without end: %q", answer)
 	}
 }
 
