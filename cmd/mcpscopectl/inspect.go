@@ -92,11 +92,11 @@ func writeInspections(io cli.Stdio, all []inspection) int {
 }
 
 func inspect(s *scope.Listed) (inspection, error) {
-	v, err := look(s)
+	v, err := lookAt(s, true)
 	if err != nil {
 		return inspection{}, err
 	}
-	found := inspection{view: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
+	found := inspection{view: v, Shortages: v.short, Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
 	found.Tree, err = s.Tree()
 	for _, p := range scope.Ancestry(s.Client.PID) {
 		found.Ancestry = append(found.Ancestry, processView{p.PID, p.Name})

@@ -7,9 +7,11 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
+	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	gw "github.com/mcpscope/mcpscope/gateway"
@@ -17,6 +19,7 @@ import (
 )
 
 func main() {
+	logrus.SetOutput(io.Discard) // containerd/cgroups logs what it can't parse
 	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
 }
 

@@ -80,7 +80,13 @@ func (f *filter) views() ([]view, error) {
 	if err != nil {
 		return nil, err
 	}
-	return lookAtAll(servers), nil
+	var views []view
+	for _, s := range servers {
+		if v, err := lookAt(s, true); err == nil { // otherwise it has ended meanwhile
+			views = append(views, v)
+		}
+	}
+	return views, nil
 }
 
 // metricsText is what a scraper would get.

@@ -61,7 +61,7 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 }
 
 func setOne(s *scope.Listed, l resources.Limit, io cli.Stdio) error {
-	changed, err := s.Limit(l)
+	changed, err := s.LimitBy(l, update(s))
 	if err != nil {
 		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
 		var limit *scope.LimitError

@@ -35,7 +35,7 @@ type view struct {
 	Peak       *uint64       `json:"memory_peak_bytes,omitempty"`
 	// Limits are what the files say that were set.
 	Limits map[string]string `json:"limits,omitempty"`
-	short  scope.Shortages
+	short  scope.Shortages   // see lookAt
 }
 
 type processView struct {
@@ -53,8 +53,11 @@ func (v *view) limit(file string) *uint64 {
 }
 
 // look measures a server. One that has ended since it was listed gives an error.
-func look(s *scope.Listed) (view, error) {
-	usage, err := s.Usage()
+func look(s *scope.Listed) (view, error) { return lookAt(s, false) }
+
+// lookAt is look with what the server lacked, if short.
+func lookAt(s *scope.Listed, short bool) (view, error) {
+	f, err := measure(s, short)
 	if err != nil {
 		return view{}, err
 	}
@@ -62,9 +65,8 @@ func look(s *scope.Listed) (view, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
 		Client: processView{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
 		Age: s.Age().Seconds(), Policy: s.Policy,
-		Processes: usage.Processes, CPU: usage.CPU.Seconds(), Memory: usage.Memory, Peak: usage.PeakBytes, Limits: usage.Limits,
+		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, Limits: f.Limits, short: f.Shortages,
 	}
-	v.short = s.Shortages()
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
 	}
