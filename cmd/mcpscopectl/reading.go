@@ -17,6 +17,8 @@ type reading struct {
 	// cpu is the part of one processor that it has used since the reading before; negative in the
 	// first one.
 	cpu float64
+	// tree are its processes, if they were asked for.
+	tree []scope.Member
 }
 
 // who is the same for a server in all readings. An id alone is what a process of its user may
@@ -30,8 +32,9 @@ func (r *reading) share() string {
 	return fmt.Sprintf("%.1f", 100*r.cpu)
 }
 
-// read looks at all servers that the filter lets through, and compares with the reading before.
-func (f *filter) read(before []reading) ([]reading, error) {
+// read looks at all servers that the filter lets through, and compares with the reading before. Of
+// one it also lists the processes.
+func (f *filter) read(before []reading, details string) ([]reading, error) {
 	was := map[string]*reading{}
 	for i := range before {
 		was[before[i].who()] = &before[i]
@@ -47,6 +50,9 @@ func (f *filter) read(before []reading) ([]reading, error) {
 		r := reading{view: v, server: s, at: time.Now(), cpu: -1}
 		if old := was[r.who()]; old != nil {
 			r.cpu = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
+		}
+		if r.who() == details {
+			r.tree, _ = s.Tree() // none, if it has just ended
 		}
 		all = append(all, r)
 	}

@@ -5,8 +5,10 @@ package main
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
 )
 
 func TestCells(t *testing.T) {
@@ -56,34 +58,9 @@ func TestTableFits(t *testing.T) {
 	}
 }
 
-func TestKeys(t *testing.T) {
-	for sent, want := range map[string][]rune{
-		"q": {'q'}, "\x1b[A\x1bOBj": {keyUp, keyDown, 'j'}, "\x1b[5~\x1b[6~": {keyPageUp, keyPageDown}, "\x1b[1;5A": {keyOther}, "日": {'日'},
-		"\r\b": {keyEnter, keyBackspace}, "\xff\xff": {keyOther, keyOther}, "\ue000": {keyOther}, "\x1bq": {keyEscape, 'q'}, "\x1b\x1b[A": {keyEscape, keyUp},
-	} {
-		var got []rune
-		for rest := []byte(sent); len(rest) > 0; {
-			var key rune
-			var more bool
-			if key, rest, more = nextKey(rest); more {
-				t.Errorf("%q: more?", sent)
-			}
-			got = append(got, key)
-		}
-		if string(got) != string(want) {
-			t.Errorf("%q: %x, want %x", sent, got, want)
-		}
-	}
-	for _, part := range []string{"\x1b", "\x1b[", "\x1b[1;", "\xe6\x97"} {
-		if _, _, more := nextKey([]byte(part)); !more {
-			t.Errorf("%q is taken for whole", part)
-		}
-	}
-}
-
 // The cursor follows its server, and a question is about the one that it named.
 func TestTopViewFollowsServers(t *testing.T) {
-	v := topView{order: 'n'}
+	v := topView{order: 'n', past: map[string][]usageSample{}}
 	for _, name := range []string{"a", "b", "c"} {
 		v.all = append(v.all, reading{view: view{ID: name, Name: name}})
 	}
@@ -109,6 +86,88 @@ func TestTopViewFollowsServers(t *testing.T) {
 	for height := 1; height < 8; height++ {
 		if f := v.frame(30, height); len(f.lines) != height {
 			t.Errorf("%d lines of %d", len(f.lines), height)
+		}
+	}
+}
+
+func TestGraph(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		width  int
+		rows   int
+		want   string
+	}{
+		{[]float64{0, 1, 2, 4, 8}, 7, 1, "   ▁▂▄█"},
+		{[]float64{0, 0.01, 4, 8}, 4, 2, "   █| ▁██"},
+		{[]float64{1, 8, 1, 1}, 2, 1, "█▁"},
+		{nil, 3, 1, "   "},
+		{[]float64{5}, 0, 1, "█"},
+	} {
+		if got := strings.Join(graph(c.values, c.width, c.rows), "|"); got != c.want {
+			t.Errorf("%v in %d×%d: %q, want %q", c.values, c.width, c.rows, got, c.want)
+		}
+	}
+}
+
+// Details fit any terminal, and end with their server.
+func TestTopDetails(t *testing.T) {
+	memory := uint64(50 << 20)
+	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Memory: &memory, Client: processView{1, "c"}}, cpu: 0.5, at: time.Now()}
+	for i := range 50 {
+		r.tree = append(r.tree, scope.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
+	}
+	v := topView{all: []reading{r}, order: 'c'}
+	v.remember()
+	v.press(keyEnter, 10)
+	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}, {80, 24}} {
+		f := v.frame(size[0], size[1])
+		if len(f.lines) != size[1] {
+			t.Errorf("%v: %d lines", size, len(f.lines))
+		}
+		for _, line := range f.lines {
+			if cells(line) > size[0] || strings.ContainsRune(line, '\x1b') {
+				t.Errorf("%v: %q", size, line)
+			}
+		}
+	}
+	if f := v.frame(80, 24); !strings.Contains(f.lines[0], "time?[2J (k3x9w2ab)") || !strings.Contains(strings.Join(f.lines, "\n"), "█") {
+		t.Errorf("%q", f.lines)
+	}
+	v.all = nil
+	if f := v.frame(80, 24); v.details != "" || !strings.Contains(f.lines[23], "it has ended") {
+		t.Errorf("%q", f.lines)
+	}
+}
+
+// A click chooses, on what is chosen it shows details, and on a head it sorts.
+func TestTopClicks(t *testing.T) {
+	v := topView{order: 'c'}
+	for i, name := range []string{"a", "b", "c"} {
+		v.all = append(v.all, reading{view: view{ID: name, Name: name, Age: float64(i), Client: processView{1, "x"}}})
+	}
+	f := v.frame(120, 24)
+	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
+	if v.order != 'n' || v.reverse {
+		t.Errorf("by %c, %v", v.order, v.reverse)
+	}
+	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
+	if !v.reverse {
+		t.Error("a second click does not reverse")
+	}
+	v.frame(120, 24)
+	v.click(3, 2, 24)
+	if r := v.current(); r == nil || r.Name != "c" || v.details != "" {
+		t.Errorf("%+v", r)
+	}
+	v.click(3, 2, 24)
+	if v.details == "" {
+		t.Error("no details")
+	}
+	v.press(keyEscape, 3)
+	for _, at := range [][2]int{{0, 0}, {119, 1}, {3, 20}, {3, 23}, {500, 1}} {
+		v.click(at[0], at[1], 24)
+		if v.details != "" {
+			t.Errorf("details by a click at %v", at)
 		}
 	}
 }

@@ -5,6 +5,8 @@ package main
 import (
 	"unicode"
 	"unicode/utf8"
+
+	tea "charm.land/bubbletea/v2"
 )
 
 // Keys that are no character have a number in Unicode's private use area.
@@ -22,60 +24,32 @@ const (
 	keyBackspace = '\x7f'
 )
 
-// nextKey takes one key from what the terminal has sent. more says that a part of one is there,
-// of which the rest may be under way.
-func nextKey(sent []byte) (key rune, rest []byte, more bool) {
-	switch {
-	case len(sent) == 0:
-		return 0, nil, false
-	case sent[0] != '\x1b':
-		r, n := utf8.DecodeRune(sent)
-		return plainKey(r), sent[n:], !utf8.FullRune(sent)
-	case len(sent) == 1:
-		return keyEscape, nil, true
-	case sent[1] == 'O' && len(sent) > 2:
-		return sequence(sent[1:3]), sent[3:], false
-	case sent[1] != '[' && sent[1] != 'O':
-		return keyEscape, sent[1:], false
-	}
-	for i := 2; i < len(sent); i++ {
-		if c := sent[i]; c >= '@' && c <= '~' { // the final byte
-			return sequence(sent[1 : i+1]), sent[i+1:], false
-		}
-	}
-	return keyOther, nil, true
-}
-
-// sequence knows what terminals send, less the escape (ECMA-48, and xterm's two modes of cursor
-// keys).
-func sequence(s []byte) rune {
-	switch string(s) {
-	case "[A", "OA":
+// keyOf is a key as press takes it.
+func keyOf(k tea.Key) rune {
+	switch k.Code {
+	case tea.KeyUp:
 		return keyUp
-	case "[B", "OB":
+	case tea.KeyDown:
 		return keyDown
-	case "[H", "OH", "[1~", "[7~":
+	case tea.KeyHome:
 		return keyHome
-	case "[F", "OF", "[4~", "[8~":
+	case tea.KeyEnd:
 		return keyEnd
-	case "[5~":
+	case tea.KeyPgUp:
 		return keyPageUp
-	case "[6~":
+	case tea.KeyPgDown:
 		return keyPageDown
+	case tea.KeyEnter:
+		return keyEnter
+	case tea.KeyEscape:
+		return keyEscape
+	case tea.KeyBackspace:
+		return keyBackspace
+	}
+	if r, n := utf8.DecodeRuneInString(k.Text); n == len(k.Text) && n > 0 && k.Mod&^tea.ModShift == 0 && !unicode.Is(unicode.Co, r) {
+		return r
 	}
 	return keyOther
-}
-
-func plainKey(r rune) rune {
-	switch {
-	case r == '\r':
-		return keyEnter
-	case r == '\b':
-		return keyBackspace
-	case unicode.Is(unicode.Co, r) || r == utf8.RuneError:
-		return keyOther
-	}
-	return r
 }
 
 // press does what a key means for the view, and returns what is to be done beyond that; quit
@@ -83,10 +57,14 @@ func plainKey(r rune) rune {
 func (v *topView) press(key rune, page int) (w *wish, quit bool) {
 	v.note = ""
 	switch {
+	case v.help:
+		v.help = false
+		return nil, key == 'q'
 	case v.typing:
 		v.spell(key)
 	case v.asked != "":
 		return v.answer(key), false
+	case v.leave(key):
 	case v.walk(key, page):
 	case orderOf(key) != nil:
 		v.order = key
@@ -124,16 +102,30 @@ func (v *topView) answer(key rune) *wish {
 	return stopIt(r)
 }
 
-// walk moves the cursor.
+// leave goes back from the details of a server.
+func (v *topView) leave(key rune) bool {
+	back := v.details != "" && (key == keyEscape || key == keyEnter || key == keyBackspace)
+	if back {
+		v.details = ""
+	}
+	return back
+}
+
+// walk moves the cursor, or what is shown of details.
 func (v *topView) walk(key rune, page int) bool {
 	by := map[rune]int{
 		keyUp: -1, 'k': -1, keyDown: 1, 'j': 1, keyPageUp: -page, keyPageDown: page,
 		keyHome: -len(v.all), 'g': -len(v.all), keyEnd: len(v.all), 'G': len(v.all),
 	}[key]
-	if by != 0 {
+	switch {
+	case by == 0:
+		return false
+	case v.details != "":
+		v.scroll = max(v.scroll+by, 0)
+	default:
 		v.move(by)
 	}
-	return by != 0
+	return true
 }
 
 func (v *topView) act(key rune) *wish {
@@ -141,11 +133,15 @@ func (v *topView) act(key rune) *wish {
 	switch {
 	case key == 'r':
 		v.reverse = !v.reverse
-	case key == '/':
+	case key == '?':
+		v.help = true
+	case key == '/' && v.details == "":
 		v.typing = true
 	case key == keyEscape:
 		v.filter = ""
 	case r == nil:
+	case key == keyEnter:
+		v.cursor, v.details, v.scroll = r.who(), r.who(), 0
 	case key == 's':
 		v.cursor, v.asked = r.who(), r.who()
 	case key == 'f':

@@ -14,17 +14,22 @@ import (
 
 // topView is what top shows, and what its keys have made of it. It reads and draws nothing.
 type topView struct {
-	all     []reading // the oldest first
-	users   bool
-	order   rune // the key of an order
-	reverse bool
-	typing  bool // the filter
-	filter  string
-	cursor  string // of which server: see reading.who
-	at      int    // and in which row
-	top     int    // the first row on the screen
-	asked   string // which server is to be stopped, if that is confirmed
-	note    string // what came of the last key, or went wrong
+	all      []reading // the oldest first
+	users    bool
+	order    rune // the key of an order
+	reverse  bool
+	typing   bool // the filter
+	filter   string
+	cursor   string // of which server: see reading.who
+	at       int    // and in which row
+	top      int    // the first row on the screen
+	asked    string // which server is to be stopped, if that is confirmed
+	note     string // what came of the last key, or went wrong
+	help     bool
+	details  string // of which server, if they are shown
+	scroll   int    // the first line of these
+	past     map[string][]usageSample
+	headLine string // as it is on the screen
 }
 
 // order is what can be sorted by.
@@ -103,8 +108,11 @@ func (v *topView) find(who string) *reading {
 	return nil
 }
 
-// current is the server that the cursor is at, or nil.
+// current is the server that is chosen, or nil.
 func (v *topView) current() *reading {
+	if v.details != "" {
+		return v.find(v.details)
+	}
 	rows := v.shown()
 	if len(rows) == 0 {
 		return nil
@@ -112,8 +120,39 @@ func (v *topView) current() *reading {
 	return v.find(rows[v.selected(rows)].who())
 }
 
+// frame is what is on the screen: a line of heads, one that is marked.
+type frame struct {
+	lines         []string
+	heads, marked int // -1 for none
+	width         int
+}
+
+// String has the lines with what makes them bold or reversed.
+func (f frame) String() string {
+	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
+	lines := slices.Clone(f.lines)
+	for i, line := range lines {
+		switch i {
+		case f.heads:
+			lines[i] = bold + line + normal
+		case f.marked:
+			lines[i] = reversed + padded(line, f.width) + normal
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
 // frame is what a terminal of that size shows. Of a very low one the last lines are left.
 func (v *topView) frame(width, height int) frame {
+	switch {
+	case v.help:
+		return v.filled(v.keys(width), width, height)
+	case v.details != "":
+		if r := v.find(v.details); r != nil {
+			return v.filled(v.detailLines(r, width, height), width, height)
+		}
+		v.details, v.note = "", "it has ended"
+	}
 	rows := v.shown()
 	at := v.selected(rows)
 	room := max(height-3, 0) // beside the summary, the heads, the last line
@@ -123,6 +162,7 @@ func (v *topView) frame(width, height int) frame {
 		columns = without(columns, "UID")
 	}
 	all := table(columns, rows, width)
+	v.headLine = all[0]
 	last := min(1+v.top+room, len(all))
 	f := frame{lines: append([]string{fit(v.summary(len(rows)), width), all[0]}, all[min(1+v.top, last):last]...), heads: 1, marked: -1, width: width}
 	if len(rows) > 0 {
@@ -138,6 +178,66 @@ func (v *topView) frame(width, height int) frame {
 		f.marked = -1 // there is no room for a row
 	}
 	return f
+}
+
+// filled is a page of lines that can be scrolled, with the last line below.
+func (v *topView) filled(lines []string, width, height int) frame {
+	room := max(height-1, 0)
+	v.scroll = max(min(v.scroll, len(lines)-room), 0)
+	if v.help {
+		v.scroll = 0
+	}
+	lines = slices.Clone(lines[v.scroll:min(v.scroll+room, len(lines))])
+	for i := range lines {
+		lines[i] = fit(lines[i], width)
+	}
+	for len(lines) < room {
+		lines = append(lines, "")
+	}
+	return frame{lines: append(lines, fit(v.lastLine(), width)), heads: -1, marked: -1, width: width}
+}
+
+// click is one with the mouse: it chooses a row, shows the details of the chosen one, or sorts by
+// a head.
+func (v *topView) click(x, y, height int) {
+	switch {
+	case v.help:
+		v.help = false
+	case v.details != "" || y < 1 || y >= height-1:
+	case y == 1:
+		if key := v.orderAt(x); key != 0 {
+			v.reverse = key == v.order && !v.reverse
+			v.order = key
+		}
+	default:
+		rows := v.shown()
+		i := v.top + y - 2
+		if i >= len(rows) {
+			return
+		}
+		if who := rows[i].who(); who == v.cursor {
+			v.details, v.scroll = who, 0
+		} else {
+			v.cursor = who
+		}
+	}
+}
+
+// orderAt is the key of the order that the head at a cell stands for, or 0.
+func (v *topView) orderAt(x int) rune {
+	of := map[string]rune{"CPU%": 'c', "CPU": 'c', "MEMORY": 'm', "AGE": 'a', "NAME": 'n', "PROCS": 'p'}
+	line := []rune(v.headLine)
+	if x >= len(line) || line[x] == ' ' {
+		return 0
+	}
+	from, to := x, x
+	for from > 0 && line[from-1] != ' ' {
+		from--
+	}
+	for to < len(line) && line[to] != ' ' {
+		to++
+	}
+	return of[string(line[from:to])]
 }
 
 // summary is about all servers, not only those that are shown.
@@ -162,10 +262,28 @@ func (v *topView) summary(shown int) string {
 	return cli.OneLine(text)
 }
 
-const topHelp = "q quit  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse  ↑↓ PgUp PgDn"
+const (
+	listHelp   = "? help  q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse"
+	detailHelp = "Escape back  ? help  q quit  s stop  f freeze/thaw  ↑↓"
+)
+
+// keys explains the keys, wrapped where the terminal is narrow.
+func (v *topView) keys(width int) []string {
+	var lines []string
+	for _, line := range []string{
+		"↑ ↓ k j PgUp PgDn Home End: choose a server; or click on it",
+		"Enter: its details; Escape: back", "c m a n p: sort by CPU, memory, age, name, processes; or click on a head", "r: reverse the order",
+		"/: show only those with a text; Escape: all", "f: freeze it, or thaw it", "s, then y: stop it", "q, ^C: quit; ^Z: stop this program", "any key: back",
+	} {
+		lines = append(lines, cli.Wrap(line, max(width, 8))...)
+	}
+	return lines
+}
 
 func (v *topView) lastLine() string {
 	switch {
+	case v.help:
+		return "any key: back"
 	case v.typing:
 		return cli.OneLine("/" + v.filter + "_")
 	case v.asked != "":
@@ -174,8 +292,10 @@ func (v *topView) lastLine() string {
 		}
 	case v.note != "":
 		return cli.OneLine(v.note)
+	case v.details != "":
+		return detailHelp
 	}
-	return topHelp
+	return listHelp
 }
 
 // wish is what a key wants done to a server, beyond what is shown.

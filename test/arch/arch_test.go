@@ -68,6 +68,7 @@ var foreign = map[string][]library{
 	tool: {
 		{"github.com/spf13/cobra", "commands, completions and man pages"},
 		{"github.com/spf13/pflag", "cobra's flags"},
+		{"charm.land/bubbletea/v2", "top: a full screen, keys and the mouse"},
 		{"github.com/containerd/cgroups/v3/cgroup2", "figures of groups, and limits; not their life cycle"},
 		{"github.com/sirupsen/logrus", "containerd/cgroups logs by it, and is to be silent"},
 		{"github.com/prometheus/client_golang", "metrics: collector, and the handler that scrapers ask"},

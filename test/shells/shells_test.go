@@ -64,7 +64,10 @@ func (s shell) start(t *testing.T) *tmux.Screen {
 	}
 	dir := t.TempDir() // before the group, which is ended first
 	env := []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8", "PS1=READY ", "PROMPT=READY "}
-	screen := tmux.Start(t, bed.Group(t, "screen"), 120, 50, env, s.argv...)
+	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+	cmd.Env = env
+	group := bed.Group(t, "screen")
+	screen := tmux.Start(t, 120, 50, cmd, func() error { return escape.StartIn(group, cmd) })
 	screen.Type(s.setup(dir) + "; clear; echo LOA''DED")
 	screen.Press("Enter")
 	screen.Shows("LOADED")

@@ -3,9 +3,11 @@ package tmux
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -19,20 +21,27 @@ type Screen struct {
 	socket string
 }
 
-// Start runs a command on a screen of that size, with what env has and in a group of the sandbox
-// where everything on the screen is ended with the test.
-func Start(t testing.TB, group string, width, height int, env []string, command ...string) *Screen {
+// Start runs a command on a screen of that size. It is started by start, as the caller starts
+// things: in a group of the sandbox, where everything on the screen is ended with the test.
+func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *Screen {
 	t.Helper()
-	if _, err := exec.LookPath("tmux"); err != nil {
+	program, err := exec.LookPath("tmux")
+	if err != nil {
 		t.Skip("tmux is not installed: .ci/deps does it")
 	}
-	s := &Screen{t: t, socket: filepath.Join(t.TempDir(), "tmux")}
-	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
-	args := slices.Concat([]string{"-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--"}, command)
-	cmd := exec.Command("tmux", args...)
-	cmd.Env = env
-	err := escape.StartIn(group, cmd)
+	dir, err := os.MkdirTemp("", "mcpscope-tmux.")
 	if err == nil {
+		err = os.Chmod(dir, 0o777) // for a user of the test's
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
+	s := &Screen{t: t, socket: filepath.Join(dir, "tmux")}
+	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
+	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--"}, cmd.Args)
+	cmd.Path = program
+	if err = start(); err == nil {
 		err = cmd.Wait()
 	}
 	if err != nil {
@@ -41,6 +50,37 @@ func Start(t testing.TB, group string, width, height int, env []string, command 
 	s.tmux(slices.Concat([]string{"set-option", "-g", "status", "off", ";", "set-option", "-g", "escape-time", "0", ";",
 		"set-option", "-g", "remain-on-exit", "on", ";", "resize-window"}, size)...)
 	return s
+}
+
+// Status waits for the end of the command, and returns how it ended: "0", or "signal 15".
+func (s *Screen) Status() string {
+	s.t.Helper()
+	for deadline := time.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
+		dead, how, _ := strings.Cut(strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}")), ":")
+		if status, signal, _ := strings.Cut(how, ":"); dead == "1" && signal != "" {
+			return "signal " + signal
+		} else if dead == "1" && status != "" {
+			return status
+		}
+		if time.Now().After(deadline) {
+			s.t.Fatalf("it has not ended:\n%s", strings.Join(s.Lines(), "\n"))
+		}
+	}
+}
+
+// PID is the command's.
+func (s *Screen) PID() int {
+	s.t.Helper()
+	pid, err := strconv.Atoi(strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_pid}")))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return pid
+}
+
+// Is asks tmux for something that is true or false, like alternate_on.
+func (s *Screen) Is(what string) bool {
+	return strings.TrimSpace(s.tmux("display-message", "-p", "#{"+what+"}")) == "1"
 }
 
 func (s *Screen) tmux(args ...string) string {
