@@ -217,7 +217,7 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 			if !s.Is("alternate_on") || !s.Is("mouse_any_flag") {
 				t.Error("no screen of its own, or no mouse: then this test tests nothing")
 			}
-			pid := onlyChild(t, s.PID())
+			pid := onlyChild(t, onlyChild(t, s.PID()))
 			if err := unix.Kill(pid, sig); err != nil { // its parent is waiting for it
 				t.Fatal(err)
 			}

@@ -39,7 +39,7 @@ func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
 	s := &Screen{t: t, socket: filepath.Join(dir, "tmux")}
 	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
-	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--"}, cmd.Args)
+	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--", "/bin/sh", "-c", wrapped, "sh"}, cmd.Args)
 	cmd.Path = program
 	if err = start(); err == nil {
 		err = cmd.Wait()
@@ -52,23 +52,19 @@ func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *
 	return s
 }
 
-// Status waits for the end of the command, and returns how it ended: "0", or "signal 15".
+// wrapped says on the screen how a command ended, and keeps the screen.
+const wrapped = `"$@"; printf '\n[it ended with %s]\n' $?; read -r forever`
+
+// Status waits for the end of the command, and returns its status as a shell has it.
 func (s *Screen) Status() string {
 	s.t.Helper()
-	for deadline := time.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
-		dead, how, _ := strings.Cut(strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_dead}:#{pane_dead_status}:#{pane_dead_signal}")), ":")
-		if status, signal, _ := strings.Cut(how, ":"); dead == "1" && signal != "" {
-			return "signal " + signal
-		} else if dead == "1" && status != "" {
-			return status
-		}
-		if time.Now().After(deadline) {
-			s.t.Fatalf("it has not ended:\n%s", strings.Join(s.Lines(), "\n"))
-		}
-	}
+	lines := s.Shows("[it ended with ", "]")
+	_, rest, _ := strings.Cut(strings.Join(lines, "\n"), "[it ended with ")
+	status, _, _ := strings.Cut(rest, "]")
+	return status
 }
 
-// PID is the command's.
+// PID is that of a shell whose child the command is.
 func (s *Screen) PID() int {
 	s.t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(s.tmux("display-message", "-p", "#{pane_pid}")))
