@@ -11,7 +11,6 @@ import (
 	"os"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 func main() {
@@ -25,8 +24,6 @@ func run(args []string, io cli.Stdio) int {
 			return runCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)
-		case scope.HeraldCommand:
-			return heraldCommand(args[1:], io)
 		case cli.OwnCommand:
 			fmt.Fprintln(io.Out, cli.Version())
 			return cli.ExitOK

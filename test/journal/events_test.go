@@ -91,23 +91,6 @@ func TestNothingOfArgumentsAndEnvironment(t *testing.T) {
 	})
 }
 
-// Only the launcher can tell.
-func TestSupervisorKilled(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
-		name := "bereaved-" + b.name
-		f := b.events(t, name)
-		s := b.start(t, name, nil, polite)
-		supervisor := listed(t, b, name).Supervisor
-		if err := unix.Kill(supervisor, unix.SIGKILL); err != nil { // a descendant that nobody has reaped
-			t.Fatal(err)
-		}
-		if e := f.event("ended"); e.Cause != "supervisor-gone" {
-			t.Errorf("%+v", e)
-		}
-		_ = s.cmd.Wait() // 125
-	})
-}
-
 // killGuards: both are descendants that nobody has reaped.
 func killGuards(launcher, supervisor int) error {
 	l, err := escape.OpenProcess(launcher)
