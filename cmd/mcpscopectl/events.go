@@ -99,13 +99,13 @@ func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 // read gives each event to the function.
 func (f *journalFlags) read(line []string, each func(eventView) error, kinds ...scope.Event) error {
 	if len(kinds) == 0 {
-		for kind := range scope.MessageIDs {
+		for kind := range scope.MessageIDs() {
 			kinds = append(kinds, kind)
 		}
 	}
 	line = append(line, f.matches()...)
 	for _, kind := range kinds {
-		line = append(line, "MESSAGE_ID="+scope.MessageIDs[kind])
+		line = append(line, "MESSAGE_ID="+scope.MessageIDs()[kind])
 	}
 	return readJournal(line, func(e entry) error {
 		if v, ok := viewEvent(e); ok {

@@ -52,7 +52,7 @@ func viewEvent(e entry) (v eventView, ok bool) {
 	uid, uidErr := strconv.Atoi(e.first("_UID"))
 	kind := scope.Event(e.first(scope.FieldEvent))
 	at := time.UnixMicro(micros).UTC()
-	if at.Year() < 1970 || at.Year() > 9999 || timeErr != nil || uidErr != nil || scope.MessageIDs[kind] == "" || e.first(scope.FieldID) == "" {
+	if at.Year() < 1970 || at.Year() > 9999 || timeErr != nil || uidErr != nil || scope.MessageIDs()[kind] == "" || e.first(scope.FieldID) == "" {
 		return v, false
 	}
 	v = eventView{
