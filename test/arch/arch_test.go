@@ -82,7 +82,7 @@ var helpers = map[string]rule{
 	"test/bed":         {nil, "what checks a kill must not share the code that kills"},
 	"test/host":        {[]string{"test/bed"}, "it gives tests a kind of host, and knows nothing of the product"},
 	"test/escape":      {[]string{"test/bed"}, "the table is the same on every host, and knows the product from outside alone"},
-	"test/operate":     {[]string{"test/bed", "test/escape", "test/transparent"}, "what operators do is the same on every host"},
+	"test/operate":     {[]string{"test/bed", "test/escape", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
 	"test/tmux":        {[]string{"test/escape"}, "a terminal, whatever runs on it"},
 	"test/transparent": {[]string{"test/bed", "test/escape"}, "what a server can tell is asked of it, on every host, and not of the product"},
 }
