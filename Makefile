@@ -31,7 +31,7 @@ install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
 	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
 	@for manager in system user; do for unit in units/$$manager/* units/common/*; do \
 		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
-		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
+		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|g; s|@MCPSCOPECTL@|$(PREFIX)/bin/mcpscopectl|g' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run

@@ -12,13 +12,15 @@ import (
 
 const exe = "/opt/mcpscope"
 
+var both = Programs{exe, exe + "ctl"}
+
 func TestEveryUnitNamesTheExecutable(t *testing.T) {
 	for _, m := range []Manager{System, User} {
 		var names []string
-		for _, f := range append(All(m, exe), Gateway("g.service", exe)) {
+		for _, f := range append(All(m, both), Gateway("g.service", both)) {
 			names = append(names, f.Name)
 			runs := strings.Contains(f.Name, ".service")
-			if strings.Contains(f.Text, placeholder) || strings.Contains(f.Text, exe+" ") != runs {
+			if strings.Contains(f.Text, "@MCPSCOPE") || strings.Contains(f.Text, exe+" ") != runs {
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 		}
@@ -31,8 +33,8 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 // each step is on what the ones before have left.
 func TestInstallAndRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "units")
-	old := Gateway("g.service", "/old")
-	file := Gateway("g.service", exe)
+	old := Gateway("g.service", Programs{"/old", "/oldctl"})
+	file := Gateway("g.service", both)
 	path := filepath.Join(dir, file.Name)
 	link := filepath.Join(dir, "x.wants", "g.service")
 	change := func(text string) func() error {
@@ -135,7 +137,7 @@ func TestMakeInstallsTheSame(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, m := range []Manager{System, User} {
-		all := All(m, "/usr/bin/mcpscope")
+		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/bin/mcpscopectl"})
 		there, err := os.ReadDir(filepath.Join(dir, "dest/usr/lib/systemd", string(m)))
 		if err != nil || len(there) != len(all) {
 			t.Errorf("%q, %v", there, err)

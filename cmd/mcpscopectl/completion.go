@@ -181,7 +181,7 @@ func commandNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.Shell
 
 func unitOperands(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	words := []string{gateway}
-	for _, u := range units.All(units.User, "") {
+	for _, u := range units.All(units.User, units.Programs{}) {
 		words = append(words, u.Name)
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp

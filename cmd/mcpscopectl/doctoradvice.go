@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/units"
 )
 
 // advice is what would make servers end better where they run already.
@@ -83,11 +84,22 @@ func (d *diagnosis) managed() bool {
 }
 
 // installedPath is the runner as a unit would have to name it.
-func installedPath() string {
-	exe, err := cli.FindRunner()
+func installedPath() string { return installedPaths().Mcpscope }
+
+// installedPaths are both programs, in the same way.
+func installedPaths() units.Programs {
+	runner, err := cli.FindRunner()
 	if err != nil {
-		return "/usr/local/bin/mcpscope"
+		runner = "/usr/local/bin/mcpscope"
 	}
+	tool, err := cli.Own()
+	if err != nil {
+		tool = "/usr/local/bin/mcpscopectl"
+	}
+	return units.Programs{Mcpscope: unitPath(runner), Mcpscopectl: unitPath(tool)}
+}
+
+func unitPath(exe string) string {
 	exe = strings.ReplaceAll(exe, "%", "%%") // a specifier, otherwise
 	if strings.ContainsAny(exe, " \t\"'\\;") {
 		exe = strconv.Quote(exe)

@@ -84,7 +84,7 @@ func (f *unitsFlags) choose(names []string) ([]units.File, error) {
 	case f.unit != "" && !slices.Contains(names, gateway):
 		return nil, errors.New("--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT")
 	}
-	all := units.All(f.manager(), installedPath())
+	all := units.All(f.manager(), installedPaths())
 	if len(names) == 0 {
 		return all, nil
 	}
@@ -119,7 +119,7 @@ func (f *unitsFlags) gateway() (units.File, error) {
 		unit = "NAME"
 	}
 	unit, err := units.CheckService(unit)
-	return units.Gateway(unit, installedPath()), err
+	return units.Gateway(unit, installedPaths()), err
 }
 
 func unitNames(all []units.File) string {
