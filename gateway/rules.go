@@ -93,7 +93,7 @@ func byProgram(c Caller) (Verdict, string) {
 // isRun: it makes a group itself, and what is in it needs no other. That goes for its supervisor
 // too, who comes home to a gateway that is a subreaper.
 func isRun(argv []string) bool {
-	return len(argv) > 1 && path.Base(argv[0]) == "mcpscope" && argv[1] != "gateway"
+	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
 }
 
 // matching returns the pattern that matches, or "".

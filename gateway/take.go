@@ -129,6 +129,6 @@ func (w *watcher) server(name string) *scope.Server {
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
 		Name: name, Policy: w.Policy, Limits: limits, Backend: w.Backend, Require: true, Replace: w.Replace, Slice: w.Slice,
-		Report: -1, Executable: executable, Env: w.env, Client: w.PID,
+		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID,
 	}
 }

@@ -82,6 +82,23 @@ func (s *Listed) Usage() (Usage, error) {
 	return u, err
 }
 
+// Directory is the payload's directory, by a name that stands for no other one that is made in its
+// place, and until Close; "" for a tree.
+func (s *Listed) Directory() string {
+	if s.group == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", s.group.payload.FD())
+}
+
+// Limits are what the files say that were set.
+func (s *Listed) Limits() map[string]string {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.limitsNow()
+}
+
 // Processes lists the members.
 func (s *Listed) Processes() ([]int, error) {
 	members, err := s.payload()

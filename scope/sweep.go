@@ -3,9 +3,10 @@
 package scope
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -149,7 +150,12 @@ func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-c
 
 // spread keeps servers that have started together from sweeping together: a sweep looks at each of n
 // groups, and all n of them are not to take more than some percent of a processor.
-func spread(n int) time.Duration { return rand.N(time.Duration(n*n+1) * time.Millisecond) }
+func spread(n int) time.Duration {
+	var random [2]byte
+	_, _ = unix.Getrandom(random[:], 0) // without it all are as late as can be
+	part := uint64(^binary.NativeEndian.Uint16(random[:]))
+	return time.Duration(n*n+1) * time.Millisecond * time.Duration(part) / math.MaxUint16
+}
 
 // sinceSweep is how long ago the last sweep of this directory began.
 func sinceSweep(parent *cgroup.Group) time.Duration {

@@ -201,12 +201,18 @@ func readable(t *testing.T, program string) string {
 	return copyBinary(t, program, filepath.Join(dir, filepath.Base(program)))
 }
 
-// copyBinary leaves the writing to another process: a descriptor of ours could be
+// copyBinary copies a program, of mcpscope both. It leaves the writing to another process: a descriptor of ours could be
 // in a child that is just being forked, and the copy be busy (ETXTBSY).
 func copyBinary(t *testing.T, program, path string) string {
 	t.Helper()
-	if out, err := exec.Command("cp", program, path).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
+	copies := [][2]string{{program, path}}
+	if program == binaries.mcpscope {
+		copies = append(copies, [2]string{program + "ctl", filepath.Join(filepath.Dir(path), "mcpscopectl")})
+	}
+	for _, copied := range copies {
+		if out, err := exec.Command("cp", copied[0], copied[1]).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v: %s", err, out)
+		}
 	}
 	return path
 }

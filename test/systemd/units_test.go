@@ -133,6 +133,7 @@ func TestSweepService(t *testing.T) {
 	both(t, func(t *testing.T, u host.User) {
 		copied := u.Home + "/go bin/mcpscope"
 		must(t, h.Command(u, "install", "-D", mcpscope, copied))
+		must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
 		t.Cleanup(func() { must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
 		installFrom(t, u, copied)
 		inUse := start(t, host.Tester, h.Command(host.Tester, run("inuse", "sh", "-c", server)...), "inuse")
