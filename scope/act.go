@@ -162,7 +162,7 @@ func (s *Listed) requestTreeStop(grace time.Duration) error {
 		return ignoreGone(err)
 	}
 	if grace != AsConfigured {
-		if err := t.file.request(grace); err != nil {
+		if err := t.file.write(partRequest, graceText(grace)); err != nil {
 			return fmt.Errorf("ask the supervisor %d: %w", t.pid, err)
 		}
 	}

@@ -121,7 +121,6 @@ type ownedTree struct {
 	tree    tree.Tree
 	guardFD int
 	file    factsFile // -1 if there is none
-	facts   treeFacts // that are in it
 }
 
 // adoptTree is the supervisor's view of the tree below it.
@@ -136,11 +135,11 @@ func adoptTree(at *placed, c *config) (*ownedTree, error) {
 		_ = unix.Close(fd) // of nobody we know
 		return nil, errors.New("our guard was killed")
 	}
-	g := &ownedTree{id: at.ID, tree: ownTree(supervisors()), guardFD: fd, facts: factsOfTree(at, c)}
+	g := &ownedTree{id: at.ID, tree: ownTree(supervisors()), guardFD: fd}
 	if g.file, err = newFactsFile(); err != nil {
 		return g, nil // it can't be listed then, and does all else
 	}
-	return g, g.file.write(g.facts)
+	return g, g.file.writeFacts(factsOfTree(at, c))
 }
 
 // ownTree is everyone below the calling process.
@@ -165,13 +164,11 @@ func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 func (g *ownedTree) endNested(string) {} // its members come home to us
 
 func (g *ownedTree) ending(why Cause) {
-	g.facts.Ending = why
-	_ = g.file.write(g.facts) // for people only
+	_ = g.file.write(partEnding, string(why)) // for people only
 }
 
 func (g *ownedTree) note(notes []string) {
-	g.facts.Notes = noteText(notes)
-	_ = g.file.write(g.facts) // for people only
+	_ = g.file.write(partNotes, noteText(notes)) // for people only
 }
 
 func (g *ownedTree) stopGrace() (time.Duration, bool) { return g.file.requested() }

@@ -22,7 +22,8 @@ import (
 // facts in it: other processes of its user, and root's, read that by way of /proc/PID/fd, also while the
 // supervisor is stopped.
 
-// treeFacts are what the file holds. Fields are only ever added.
+// treeFacts are what is known when the server starts. They are written once, before anybody can need them: a
+// reader who meets a write sees half of it. Fields are only ever added.
 type treeFacts struct {
 	Version    int         `json:"version"`
 	ID         string      `json:"id"`
@@ -32,14 +33,19 @@ type treeFacts struct {
 	Client     clientFacts `json:"client"`
 	Started    time.Time   `json:"started"`
 	Policy     Policy      `json:"policy"`
-	Notes      string      `json:"notes,omitempty"`  // as the attribute of that name
-	Ending     Cause       `json:"ending,omitempty"` // as the attribute of that name
 }
 
-const (
-	factsName   = "mcpscope-facts"
-	factsMost   = 16 << 10 // bytes of JSON, padded with blanks
-	requestMost = 64       // behind them: the term grace of a stop that was asked for
+const factsName = "mcpscope-facts"
+
+// part is a piece of the file, padded with zeros. Each is written on its own.
+type part struct{ at, most int64 }
+
+var (
+	partFacts   = part{0, 16 << 10}       // JSON
+	partRequest = part{16 << 10, 64}      // the term grace of a stop that was asked for
+	partEnding  = part{16<<10 + 64, 64}   // as the attribute of that name
+	partNotes   = part{20 << 10, 4 << 10} // as the attribute of that name
+	factsSize   = int(partNotes.at + partNotes.most)
 )
 
 // factsFile is that file, as its supervisor has it or as somebody else has opened it.
@@ -48,51 +54,47 @@ type factsFile struct{ fd int }
 // newFactsFile makes one. RLIMIT_FSIZE applies to memory files, too: where that is too small there is
 // none, and the server can't be listed.
 func newFactsFile() (factsFile, error) {
-	fd, err := memfile.New(factsName, factsMost+requestMost)
+	fd, err := memfile.New(factsName, factsSize)
 	return factsFile{fd}, err
 }
 
-func (f factsFile) write(facts treeFacts) error {
+// write puts text into a part, which it replaces.
+func (f factsFile) write(p part, text string) error {
+	if int64(len(text)) > p.most {
+		return fmt.Errorf("write %d bytes of facts: %w", len(text), unix.EFBIG)
+	}
+	_, err := unix.Pwrite(f.fd, append([]byte(text), make([]byte, int(p.most)-len(text))...), p.at)
+	return err
+}
+
+// read gives what is in a part. A process of the supervisor's user may have written that.
+func (f factsFile) read(p part) string {
+	buf := make([]byte, p.most)
+	n, _ := unix.Pread(f.fd, buf, p.at) // nothing, if there is none
+	text, _, _ := strings.Cut(string(buf[:max(n, 0)]), "\x00")
+	return text
+}
+
+func (f factsFile) writeFacts(facts treeFacts) error {
 	said, err := json.Marshal(facts)
 	if err != nil {
 		return err
 	}
-	if len(said) > factsMost {
-		return fmt.Errorf("facts of %d bytes: %w", len(said), unix.EFBIG)
-	}
-	_, err = unix.Pwrite(f.fd, append(said, strings.Repeat(" ", factsMost-len(said))...), 0)
-	return err
+	return f.write(partFacts, string(said))
 }
 
-// read gives what the file says. A process of the supervisor's user may have written that.
-func (f factsFile) read() (facts treeFacts, err error) {
-	buf := make([]byte, factsMost)
-	n, err := unix.Pread(f.fd, buf, 0)
-	if err == nil {
-		err = json.Unmarshal(buf[:max(n, 0)], &facts)
-	}
-	if err != nil {
-		return facts, fmt.Errorf("read the facts of a tree: %w", err)
-	}
-	return facts, nil
+func (f factsFile) readFacts() (facts treeFacts, err error) {
+	err = json.Unmarshal([]byte(f.read(partFacts)), &facts)
+	return facts, err
 }
 
-// request leaves the term grace that the next stop is to have.
-func (f factsFile) request(grace time.Duration) error {
-	text := make([]byte, requestMost)
-	copy(text, graceText(grace))
-	_, err := unix.Pwrite(f.fd, text, factsMost)
-	return err
-}
-
+// requested is the term grace that the next stop is to have.
 func (f factsFile) requested() (time.Duration, bool) {
-	text := make([]byte, requestMost)
-	n, err := unix.Pread(f.fd, text, factsMost)
-	said := strings.TrimRight(string(text[:max(n, 0)]), "\x00")
-	if err != nil || said == "" {
+	text := f.read(partRequest)
+	if text == "" {
 		return 0, false
 	}
-	grace, err := ParseGrace(said)
+	grace, err := ParseGrace(text)
 	return grace, err == nil
 }
 
@@ -123,7 +125,7 @@ func openTree(pid, uid int) *treeSupervisor {
 	t := &treeSupervisor{pid: pid, uid: int(st.Uid), pidfd: pidfd, file: factsFile{-1}}
 	t.file.fd, err = openFacts(pid, t.uid)
 	if err == nil {
-		t.facts, err = t.file.read()
+		t.facts, err = t.file.readFacts()
 	}
 	if err != nil || !t.holdsItsOwn() || !(tree.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
 		t.close()
@@ -249,8 +251,8 @@ func listTrees(uid int) []*Listed {
 	_ = eachTree(uid, func(t *treeSupervisor) (keep bool) { // without /proc there is no tree
 		facts := t.facts
 		s := &Listed{
-			ID: facts.ID, Name: facts.Name, UID: t.uid, Backend: Tree, State: Running, Cause: facts.Ending,
-			Client: facts.Client, Supervisor: t.pid, Started: facts.Started, Policy: facts.Policy.String(), notes: facts.Notes,
+			ID: facts.ID, Name: facts.Name, UID: t.uid, Backend: Tree, State: Running, Cause: Cause(t.file.read(partEnding)),
+			Client: facts.Client, Supervisor: t.pid, Started: facts.Started, Policy: facts.Policy.String(), notes: t.file.read(partNotes),
 		}
 		st, err := t.tree().State()
 		switch {

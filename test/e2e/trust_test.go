@@ -482,35 +482,18 @@ func TestRequireRefusesTree(t *testing.T) {
 func TestSecondStopOfAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	orphan := startOrphan(t, w)
+	orphan := orphaned(t, startServer(w, []string{"--group"}, nil, binaries.probe))
 	_, id := orphan.members.Main()
-	first := w.mcpscope("stop", "--grace", "2s", id)
+	first := w.mcpscope("stop", "--grace", "3s", id)
 	w.Start(w.Dir, first)
 	defer func() { _ = first.Wait() }() // the test looks at the second
-	orphan.world.locked(orphan.group)
+	orphan.told(1, escape.Patience)
 	if o := w.run(w.mcpscope("stop", id)); o.status != 0 {
 		t.Errorf("stop ended with %v; stderr: %s", o.status, o.stderr)
 	}
 	if left := orphan.members.Running(); len(left) > 0 {
 		t.Errorf("it said that it was stopped, and there are %q", left)
 	}
-}
-
-// locked waits until somebody has the lock of a group.
-func (w *world) locked(group string) {
-	w.T.Helper()
-	fd, err := unix.Open(filepath.Join(group, "payload"), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	defer unix.Close(fd)
-	for deadline := time.Now().Add(escape.Patience); time.Now().Before(deadline); { // nobody tells of a lock
-		if unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK {
-			return
-		}
-		_ = unix.Flock(fd, unix.LOCK_UN)
-	}
-	w.T.Fatal("nobody has locked the group")
 }
 
 // A server can be stopped from its very first moment.
@@ -617,8 +600,7 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const size = 4 << 20
-	graces := []string{"run", "--eof-grace", "300ms", "--term-grace", "300ms", "--"}
-	cmd := w.mcpscope(append(graces, "sh", "-c", fmt.Sprintf("cat; head -c %d /dev/zero", size))...)
+	cmd := w.mcpscope("run", "--", "sh", "-c", fmt.Sprintf("cat; head -c %d /dev/zero", size))
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -629,7 +611,7 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	}
 	w.Start(w.Unique("client"), cmd)
 	in.Close()
-	late := time.NewTimer(time.Second) // which is what this client is: longer than both graces together
+	late := time.NewTimer(2500 * time.Millisecond) // which is what this client is: longer than both graces together
 	<-late.C
 	text := make([]byte, size+1)
 	n, _ := readFull(out, text)
