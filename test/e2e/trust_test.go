@@ -595,11 +595,11 @@ func TestFewProcesses(t *testing.T) {
 	}
 }
 
-// An answer of 4 MiB, to a client that takes its time to read.
+// An answer of half a MiB, to a client that takes its time to read.
 func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const size = 4 << 20
+	const size = 512 << 10
 	cmd := w.mcpscope("run", "--", "sh", "-c", fmt.Sprintf("cat; head -c %d /dev/zero", size))
 	in, err := cmd.StdinPipe()
 	if err != nil {
