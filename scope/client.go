@@ -161,7 +161,6 @@ const (
 	tokenControl
 	tokenMain
 	tokenGuard
-	tokenSentinel
 	tokenShortage
 	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )

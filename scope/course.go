@@ -36,7 +36,6 @@ type course struct {
 	signal   unix.Signal // for the cause signalled
 	clientUp bool
 	received map[unix.Signal]time.Time // the first time
-	asked    func(pid int) bool        // see freeze.Stop
 	hurry    *freeze.Flag
 	timer    *time.Timer
 	next     time.Time // when the timer runs out, or the grace of the ladder
@@ -148,9 +147,8 @@ func (c *course) doubt() {
 	c.stop(unix.SIGTERM)
 }
 
-// signalled: the client, or a person, has sent sig to end the server. asked tells who has
-// got it already; nil for nobody.
-func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
+// signalled: the client, or a person, has sent sig to end the server.
+func (c *course) signalled(sig unix.Signal) {
 	first, again := c.received[sig]
 	if !again {
 		c.received[sig] = time.Now()
@@ -161,7 +159,6 @@ func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
 			c.signal = sig
 		}
 		c.because(signalled)
-		c.asked = asked
 		c.stop(sig)
 	case again && time.Since(first) >= repeatAfter:
 		c.hurry.Raise()
@@ -256,7 +253,7 @@ func (c *course) stop(ask unix.Signal) {
 	c.timer.Stop()
 	c.phase = stopping
 	c.next = time.Now().Add(max(c.policy.TermGrace, 0))
-	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Asked: c.asked, Grace: c.policy.TermGrace, Hurry: c.hurry})
+	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry})
 }
 
 func (c *course) climb(s freeze.Stop) {

@@ -83,7 +83,6 @@ type launcher struct {
 	chld       chan os.Signal
 
 	terminal  bool
-	sentinel  *sentinel // on a terminal, as a rule
 	subreaper bool      // PID 1 does not reap: see initReaps
 	waiting   []message // sent, and not yet answered
 	answer    *time.Timer
@@ -148,9 +147,6 @@ func (l *launcher) start() error {
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = newSignals()
 	notify(l.signals, slices.Concat(ending, early)...)
-	if err := l.postSentinel(); err != nil {
-		return err
-	}
 	theirs, err := l.connect()
 	if err != nil {
 		return err
@@ -168,22 +164,9 @@ func (l *launcher) start() error {
 // the supervisor does to start.
 func (l *launcher) catchAll() {
 	notify(l.signals, forwarded()...)
-	if l.sentinel != nil {
+	if l.terminal {
 		notify(l.signals, jobControl...)
 	}
-}
-
-// postSentinel does without one where none can be had: then what a terminal may have sent
-// counts as sent by it.
-func (l *launcher) postSentinel() error {
-	if !l.terminal {
-		return nil
-	}
-	var err error
-	if l.sentinel, err = startSentinel(); err != nil {
-		return nil
-	}
-	return l.loop.add(l.sentinel.fd, tokenSentinel)
 }
 
 func (l *launcher) connect() (theirs control, err error) {

@@ -175,7 +175,7 @@ func (s *supervisor) hear() {
 	}
 	for _, m := range all {
 		if m.Type == saySignal {
-			s.forward(unix.Signal(m.Signal), m.Group)
+			s.forward(unix.Signal(m.Signal))
 		}
 		s.look()
 		_ = s.control.send(s.answer()) // a launcher that is gone shows as EOF
@@ -232,10 +232,10 @@ func (s *supervisor) look() {
 	}
 }
 
-// forward passes on a signal that the launcher got, with its process group or alone.
-func (s *supervisor) forward(sig unix.Signal, group bool) {
+// forward passes on a signal that the launcher got.
+func (s *supervisor) forward(sig unix.Signal) {
 	if endsServer(sig) {
-		s.course.signalled(sig, s.config.asked(group))
+		s.course.signalled(sig)
 		return
 	}
 	if !s.exited {
