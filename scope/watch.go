@@ -101,9 +101,13 @@ func (l *launcher) caught(sig unix.Signal) {
 	}
 }
 
-// pass sends the supervisor a word, and notes by when it must have acted on it.
+// pass sends the supervisor a word, and notes by when it must have acted on it. The word continues a supervisor
+// that is stopped, but not one that is frozen, which systemd does with a whole scope.
 func (l *launcher) pass(m message, within time.Duration) {
 	_ = l.control.send(m) // a peer that is gone shows as EOF, one with a full queue as overdue
+	if within != never {
+		l.group.wakeSupervisor()
+	}
 	if at := time.Now().Add(within); within != never && (l.dueAt.IsZero() || at.Before(l.dueAt)) {
 		l.dueAt = at
 		l.due.Reset(within)
