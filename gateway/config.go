@@ -17,7 +17,6 @@ type config struct {
 	Name string // of the gateway
 	PID  int
 	Servers
-	Shims   string        // a directory that is to be removed, or ""
 	Lineage scope.Lineage // that ends with the gateway, or ""
 
 	// Descriptors, or -1.

@@ -31,18 +31,12 @@ func (g *Gateway) startWatcher() (control int, err error) {
 			return -1, err
 		}
 	}
-	if g.Shims {
-		if g.shims, err = newShims(); err != nil {
-			return -1, fmt.Errorf("make a directory for shims: %w", err)
-		}
-	}
 	c := &config{
-		Lineage: g.lineage, Shims: g.shims, Name: g.Name, PID: os.Getpid(), Servers: g.Servers,
+		Lineage: g.lineage, Name: g.Name, PID: os.Getpid(), Servers: g.Servers,
 		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Explain: g.Explain,
 	}
 	if err := c.start(g.Executable, g.Env); err != nil {
 		_ = unix.Close(fds[0])
-		removeShims(g.shims)
 		return -1, err
 	}
 	return fds[0], nil

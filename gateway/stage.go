@@ -24,8 +24,6 @@ type Gateway struct {
 	Servers
 	// Contain ends with the gateway what else it has started.
 	Contain bool
-	// Shims puts files before the programs of PATH that run servers, where there can be no filter.
-	Shims bool
 	// Require starts nothing where servers could not be contained.
 	Require bool
 	// KeepPrivileges is for a gateway whose children need setuid programs: where that can't
@@ -38,7 +36,6 @@ type Gateway struct {
 	Note func(text string)
 
 	lineage scope.Lineage
-	shims   string // a directory, or ""
 }
 
 // WatchCommand is the subcommand that is the watcher, and its standby.
@@ -84,11 +81,6 @@ func (g *Gateway) watched() error {
 		g.Note("servers are contained as soon as they are seen, by when they may have started something: " + err.Error())
 	default:
 		rights = unix.UnixRights(listener)
-	}
-	if err != nil && g.Shims {
-		if err := g.shim(g.shims); err != nil {
-			g.Note("there are no shims: " + err.Error())
-		}
 	}
 	if err = unix.Sendmsg(control, []byte("go on"), rights, nil, unix.MSG_NOSIGNAL); err == nil {
 		_, err = hear(control) // our copy keeps the listener alive as long as the watcher may die

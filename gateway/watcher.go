@@ -55,7 +55,6 @@ func Watch(memory int, foreign []int) int {
 	case w.Listener < 0:
 		w.poll()
 		w.endLineage()
-		removeShims(w.Shims)
 		return 0
 	}
 	if err := w.watch(); err != nil {
@@ -87,14 +86,10 @@ func (w *watcher) settle() bool {
 	backend, err := w.server("").Shelter()
 	if err != nil {
 		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
-		removeShims(w.Shims)
 		return false
 	}
 	_, _ = unix.Write(w.Control, []byte("ok "+string(backend))) // as above
-	if w.Listener, err = receive(w.Control); err != nil || w.Listener >= 0 {
-		removeShims(w.Shims) // nobody needs them
-	}
-	if err != nil {
+	if w.Listener, err = receive(w.Control); err != nil {
 		return false // the stage is gone
 	}
 	w.Memory, err = notify.NewMemory()

@@ -37,8 +37,6 @@ starts is left alone. docs/gateway.md says which child is a server.
   --no-new-privs auto|never
                            without root, set no_new_privs (default auto), under which sudo
                            does not work below the gateway; never: contain nothing then
-  --shims                  where programs can't be looked at before they run, have those of
-                           PATH that run servers go through files of the same names
   --require                start nothing where servers can't be contained
   --backend, --slice, --eof-grace, --term-grace, --replace, --max-lifetime, --idle-timeout
                            as with mcpscope run, for each server
@@ -97,7 +95,7 @@ func (v *invocation) becomeGateway(f *gatewayFlags, operands []string) int {
 	g := gw.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit,
 		Servers: gw.Servers{Rules: f.rules, Policy: f.policy, Limits: f.limits, Backend: f.backend, Slice: f.slice, Replace: f.replace},
-		Contain: f.contain, Shims: f.shims, Require: f.require,
+		Contain: f.contain, Require: f.require,
 		KeepPrivileges: f.keepPrivileges, Explain: explain, Executable: "/proc/self/exe", Note: v.gatewayNote,
 	}
 	err = g.Exec()

@@ -24,7 +24,6 @@ type gatewayFlags struct {
 	explain        string
 	replace        bool
 	contain        bool
-	shims          bool
 	require        bool
 	keepPrivileges bool
 	quiet          bool
@@ -56,7 +55,6 @@ func (f *gatewayFlags) parse(args []string) (operands []string, help bool, err e
 		})
 	}
 	fs.StringVar(&f.explain, "explain", "", "")
-	fs.BoolVar(&f.shims, "shims", false, "")
 	fs.BoolVar(&f.contain, "contain-gateway", false, "")
 	fs.Func("no-new-privs", "", func(s string) error {
 		f.keepPrivileges = s == "never"

@@ -65,7 +65,6 @@ func commands() []command {
 		{name: "names", hidden: true, run: namesCommand},
 		{name: "supervise", hidden: true, run: superviseCommand},
 		{name: scope.HeraldCommand, hidden: true, run: heraldCommand},
-		{name: gw.ShimCommand, hidden: true, run: shimCommand},
 		{name: gw.WatchCommand, hidden: true, run: watchCommand},
 		{name: "probe", hidden: true, run: probeCommand},
 		{name: "escape", hidden: true, run: escapeCommand},
