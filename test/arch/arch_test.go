@@ -38,6 +38,7 @@ var rules = map[string]rule{
 	"spawn":        {[]string{"cgroup"}, "between fork and exec nothing but system calls may run"},
 	"journal":      {nil, "it writes to the journal, and does not know what a server is"},
 	"scrape":       {nil, "it answers a scraper, and does not know what with"},
+	"mcp":          {nil, "it judges bytes, wherever they were read"},
 	"notify":       {nil, "it holds programs until somebody has looked, and does not know what for"},
 	"gateway":      {[]string{"memfile", "name", "notify", "poll", "proc", "resources", "scope", "spawn"}, "it decides which child is a server; groups and ladders are scope's"},
 	"scope":        {[]string{"cgroup", "freeze", "journal", "memfile", "name", "poll", "proc", "resources", "spawn", "stdio", "systemd", "tree"}, "the only one that knows the two processes; it never prints or exits"},
