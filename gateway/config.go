@@ -9,15 +9,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/memfile"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // config is what a stage hands to the watcher, and that to its standby, in a memory file.
 type config struct {
 	Name string // of the gateway
 	PID  int
+	// Stdin is the gateway's own.
+	Stdin file
 	Servers
-	Lineage scope.Lineage // that ends with the gateway, or ""
+	// Lineage is the hard limit of what ends with the gateway, or 0.
+	Lineage uint64
 
 	// Descriptors, or -1.
 	Gateway  int // a pidfd

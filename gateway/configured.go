@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -11,6 +12,13 @@ type Configured struct {
 	File string
 	// Argv is what the file says, with variables and "~" as they are there.
 	Argv []string
+	// Listens: it is spoken to by HTTP, so its stdin may be anything.
+	Listens bool
+}
+
+// listening: one of them is spoken to by HTTP.
+func (r Rules) listening() bool {
+	return slices.ContainsFunc(r.Configured, func(c Configured) bool { return c.Listens })
 }
 
 // configured finds the server that a command line is of.
@@ -42,7 +50,7 @@ func (c *Configured) is(argv []string) bool {
 // interpreter's command line.
 func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
-	if extra < 1 || extra > 2 || !isLauncher(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
+	if extra < 1 || extra > 2 || !isInterpreter(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
 		return nil
 	}
 	return argv[extra:]

@@ -65,10 +65,3 @@ func (w *watcher) awaitGateway() {
 		w.followed.Go(w.endLineage)
 	}
 }
-
-// endLineage ends what the gateway has left that is no server's.
-func (w *watcher) endLineage() {
-	if w.Lineage != "" {
-		_ = w.Lineage.End(w.Policy.TermGrace) // nobody is there to tell
-	}
-}

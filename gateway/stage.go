@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/notify"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // Gateway is a command that starts servers.
@@ -35,7 +34,7 @@ type Gateway struct {
 	// Note is told what a user may want to know.
 	Note func(text string)
 
-	lineage scope.Lineage
+	lineage uint64 // or 0
 }
 
 // WatchCommand is the subcommand that is the watcher, and its standby.
@@ -104,7 +103,7 @@ func (g *Gateway) begin() error {
 	if !g.Contain {
 		return nil
 	}
-	return g.lineage.Begin()
+	return beginLineage(g.lineage)
 }
 
 func (g *Gateway) install() (listener int, err error) {

@@ -4,6 +4,7 @@ package gateway
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -13,54 +14,261 @@ import (
 	"github.com/mcpscope/mcpscope/name"
 	"github.com/mcpscope/mcpscope/notify"
 	"github.com/mcpscope/mcpscope/poll"
+	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// consider decides about one process, and puts it into a group before it goes on.
-func (w *watcher) consider(r *notify.Request, o origin, piped bool) {
-	pidfd, err := unix.PidfdOpen(o.pid, 0)
-	if err != nil {
-		w.listener.Continue(r)
+// consider decides about one process before it goes on.
+func (w *watcher) consider(r *notify.Request, o origin, stdin file, piped bool) {
+	defer w.listener.Continue(r)
+	had := locksOf(o.pid)
+	outer := w.candidates.tagged(had.tag())
+	if had.marked() || outer != nil && outer.is(taken) || scope.In(o.pid, w.PID) {
+		return // it belongs to a server
+	}
+	c, missing := look(o.pid, r)
+	if missing || !w.listener.Valid(r) {
 		return
 	}
-	defer unix.Close(pidfd)
-	t, before := w.take(r, o, piped, pidfd)
-	w.listener.Continue(r)
-	if t != nil && before != nil {
-		t = w.confirm(t, o, pidfd, before)
+	c.Stdio, c.Inherited = piped, stdin.same(w.Stdin)
+	w.decide(seen{origin: o, Caller: c, stdin: stdin, had: had, outer: outer})
+}
+
+// seen is a process that executes a program, or has.
+type seen struct {
+	origin
+	Caller
+	stdin file
+	had   locks
+	outer *candidate // whose tag it has
+}
+
+// decide puts a server into a group, and what may be one among the candidates.
+func (w *watcher) decide(s seen) {
+	own := s.outer // one that it is itself, or that it has its stdin from
+	if own != nil && !own.in.same(s.stdin) {
+		own = nil
 	}
+	verdict, why := w.Rules.Decide(s.Caller)
+	switch {
+	case verdict == Taken:
+		w.takeNow(s, own, why)
+	case verdict == Left && own != nil && own.pid() == s.pid && own.decide(left):
+		w.leave(own, why)
+	case verdict == Left:
+		if s.direct || len(w.Rules.Match) > 0 { // what a tool runs may be a lot
+			w.explain(s.pid, "left", s.Argv, why)
+		}
+		if s.Stdio && isRun(s.Argv) || s.Argv != nil && matching(w.Rules.Except, s.Argv) != "" {
+			w.exclude(s)
+		}
+	case own != nil && own.pid() != s.pid: // it reads what that would read
+		own.heir.Store(int32(s.pid))
+	case own != nil:
+	default:
+		if named, why := byName(s.Caller); w.Listener < 0 && s.direct && named == Taken { // by now it may have been spoken to
+			w.takeNow(s, nil, why)
+			return
+		}
+		w.listenTo(s)
+	}
+}
+
+// takeNow is for a server that is known before it runs.
+func (w *watcher) takeNow(s seen, own *candidate, why string) {
+	if own != nil {
+		if !own.decide(taken) {
+			return // it is being taken
+		}
+		w.ears.forget(own)
+		w.capture(own, why)
+		return
+	}
+	c, err := newCandidate(s)
+	if err != nil {
+		return // it has ended
+	}
+	c.state.Store(int32(taken))
+	w.capture(c, why)
+}
+
+// exclude remembers what is none, for what it starts with the same stdin.
+func (w *watcher) exclude(s seen) {
+	if c, err := newCandidate(s); err == nil {
+		c.state.Store(int32(left))
+		if c.retag(s.had) == nil {
+			w.candidates.enter(c)
+			w.candidates.leave(c)
+		}
+		c.close()
+	}
+}
+
+func newCandidate(s seen) (*candidate, error) {
+	pidfd, err := unix.PidfdOpen(s.pid, 0)
+	if err != nil {
+		return nil, fmt.Errorf("open pidfd: %w", err)
+	}
+	c := &candidate{
+		outer: s.outer, argv: s.Argv, path: s.Path, direct: s.direct, set: -1, spinFD: -1, in: input{file: s.stdin, fd: -1},
+		moved: make(chan struct{}), free: make(chan struct{}),
+	}
+	c.first.Store(&process{s.pid, pidfd})
+	return c, nil
+}
+
+func (c *candidate) retag(had locks) error {
+	t, err := newTag()
+	if err == nil {
+		err = t.put(c.pid(), had)
+	}
+	if err == nil && poll.Ended(c.pidfd()) {
+		err = unix.ESRCH
+	}
+	if err == nil {
+		c.tag = t
+	}
+	return err
+}
+
+// listenTo makes it a candidate.
+func (w *watcher) listenTo(s seen) {
+	c, err := newCandidate(s)
+	if err != nil {
+		return // it has ended
+	}
+	_ = c.retag(s.had) // without a tag it is taken with those below it
+	in, fd, err := openInput(c.pid(), c.pidfd(), s.stdin, w.Gateway, w.PID)
+	if err != nil {
+		w.byName(c, s)
+		return
+	}
+	c.in = in
+	w.candidates.enter(c)
+	err = w.ears.listenTo(c, fd)
+	c.in.done(fd)
+	if err != nil && c.decide(left) {
+		w.leave(c, oneLine(err))
+	}
+	time.AfterFunc(attendAfter, func() { w.ears.attend(c) })
+}
+
+// byName is for what can't be listened to.
+func (w *watcher) byName(c *candidate, s seen) {
+	verdict, why := Left, "it is no child of the gateway's own, and its stdin may not be looked at; --config or --match would take it"
+	if s.direct {
+		verdict, why = byName(s.Caller)
+	}
+	if verdict == Taken {
+		c.state.Store(int32(taken))
+		w.capture(c, why)
+		return
+	}
+	c.state.Store(int32(left))
+	w.candidates.enter(c)
+	w.leave(c, why)
+}
+
+// leave is for a candidate that is none any more.
+func (w *watcher) leave(c *candidate, why string) {
+	w.ears.forget(c)
+	w.candidates.leave(c)
+	w.explain(c.pid(), "left", c.argv, why)
+	c.release()
+	close(c.moved)
+	c.close()
+}
+
+func (c *candidate) close() {
+	_ = unix.Close(c.pidfd())
+}
+
+// capture puts a candidate that turned out to be a server into a group, with all that it has started.
+func (w *watcher) capture(c *candidate, why string) {
+	argv := c.argv
+	if argv == nil {
+		argv = arguments(c.pid())
+	}
+	w.candidates.leave(c)
+	s := w.server(w.Rules.name(argv))
+	s.Notes = append(s.Notes, "a server: "+why)
+	t, err := s.Take(scope.Child{PID: c.pid(), PIDFD: c.pidfd(), ClientPIDFD: w.Gateway})
+	if err == nil {
+		w.takeCarriers(t, c)
+	}
+	c.release()
+	close(c.moved)
+	if err != nil {
+		w.explain(c.pid(), "left", argv, "it can't be contained: "+err.Error())
+		c.close()
+		return
+	}
+	w.ears.calm(100 * time.Millisecond)
+	t = w.guide(t, c.pid(), argv, why)
+	c.close()
 	if t != nil {
 		w.followed.Go(func() { w.follow(t) })
 	}
 }
 
-// take returns nil for what is no server, or can't be contained. before is what a process was
-// that can't be judged before it runs.
-func (w *watcher) take(r *notify.Request, o origin, piped bool, pidfd int) (t *scope.Taken, before []string) {
-	if scope.In(o.pid, w.PID) {
-		return nil, nil // it belongs to a server, or has been judged in another directory of its path
-	}
-	c, missing := look(o.pid, r)
-	c.Direct, c.Leader, c.Stdio = o.direct, o.leader, piped
-	if missing || !w.listener.Valid(r) {
-		return nil, nil
-	}
-	verdict, why := w.Rules.Decide(c)
-	if verdict == Left {
-		if c.Direct || len(w.Rules.Match) > 0 { // what a tool runs may be a lot
-			w.explain(o.pid, "left", c.Argv, why)
+// takePasses bounds the race with members that fork.
+const takePasses = 16
+
+// takeCarriers puts all that carry the tag of a server, or of what its members have started, into its
+// group, with who is below them.
+func (w *watcher) takeCarriers(t *scope.Taken, c *candidate) {
+	done := map[int]bool{c.pid(): true}
+	for pass, fresh := 0, true; fresh && pass < takePasses; pass++ {
+		fresh = false
+		tags := w.candidates.within(c)
+		pids, _ := proc.All() // nobody, without /proc
+		for _, pid := range pids {
+			if done[pid] || !tags[locksOf(pid).tag()] {
+				continue
+			}
+			done[pid] = true
+			fresh = w.takeAlso(t, pid, func() bool { return tags[locksOf(pid).tag()] }) || fresh
 		}
-		return nil, nil
+		for _, pid := range pids {
+			if done[pid] && w.takeBelow(t, pid, done) {
+				fresh = true
+			}
+		}
 	}
-	t, err := w.server(w.Rules.name(c.Argv)).Take(scope.Child{PID: o.pid, PIDFD: pidfd, ClientPIDFD: w.Gateway})
+}
+
+// takeBelow takes who has dropped the tag, and not its parent.
+func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fresh bool) {
+	children, _ := proc.Children(parent) // nobody, if it has ended
+	for _, pid := range children {
+		if done[pid] {
+			continue
+		}
+		done[pid] = true
+		isChild := func() bool { // and in no other group
+			st, err := proc.ReadStat(pid)
+			return err == nil && st.PPID == parent && !locksOf(pid).marked()
+		}
+		if w.takeAlso(t, pid, isChild) {
+			fresh = true
+			w.takeBelow(t, pid, done)
+		}
+	}
+	return fresh
+}
+
+// takeAlso takes a process that is what it should be, as long as a pidfd of it is open: a group is
+// entered by pid, which may be another's by then.
+func (w *watcher) takeAlso(t *scope.Taken, pid int, is func() bool) bool {
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		w.explain(o.pid, "left", c.Argv, "it can't be contained: "+err.Error())
-		return nil, nil
+		return false
 	}
-	if verdict == Unsure {
-		return t, arguments(o.pid)
+	defer unix.Close(pidfd)
+	if !is() || poll.Ended(pidfd) {
+		return false
 	}
-	return w.guide(t, o.pid, c.Argv, why), nil
+	return t.TakeAlso(pid, pidfd) == nil
 }
 
 func (w *watcher) guide(t *scope.Taken, pid int, argv []string, why string) *scope.Taken {
@@ -69,48 +277,11 @@ func (w *watcher) guide(t *scope.Taken, pid int, argv []string, why string) *sco
 		t.Release()
 		return nil
 	}
-	w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, strings.Join(append([]string{why}, t.Notes()...), "; "))
+	w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, why)
 	return t
 }
 
-// confirm judges a program that runs.
-func (w *watcher) confirm(t *scope.Taken, o origin, pidfd int, before []string) *scope.Taken {
-	argv := awaitProgram(o.pid, pidfd, before)
-	verdict, why := Left, "it did not execute anything"
-	if len(argv) > 0 {
-		verdict, why = w.Rules.Decide(Caller{Direct: true, Stdio: true, Leader: o.leader, Argv: argv, Path: argv[0]})
-	}
-	if verdict == Taken {
-		t.Rename(w.Rules.name(argv))
-		return w.guide(t, o.pid, argv, why)
-	}
-	w.explain(o.pid, "left", argv, why)
-	t.Release()
-	return nil
-}
-
-// Nothing tells a bystander that a program has been executed, so it is asked for a while.
-const (
-	programWithin = 5 * time.Second
-	programEvery  = 20 * time.Millisecond
-)
-
-// awaitProgram returns the arguments of the program that a process executes, nil if it does not.
-func awaitProgram(pid, pidfd int, before []string) []string {
-	deadline := time.Now().Add(programWithin)
-	for pause := 100 * time.Microsecond; time.Now().Before(deadline); pause = min(2*pause, programEvery) {
-		if now := arguments(pid); len(now) > 0 && !slices.Equal(now, before) {
-			return now
-		}
-		fds, err := poll.Until(time.Now().Add(pause), unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN})
-		if err != nil || fds[0].Revents != 0 {
-			return nil
-		}
-	}
-	return nil
-}
-
-// unknown is the name of a server until it can be looked at.
+// unknown is the name of a server whose command line may not be looked at.
 const unknown = "server"
 
 func (r Rules) name(argv []string) string {
@@ -120,7 +291,14 @@ func (r Rules) name(argv []string) string {
 	if known := r.configured(argv); known != nil && known.Name != "" {
 		return known.Name
 	}
-	return name.Derive(argv)
+	called := name.Derive(argv)
+	like := slices.DeleteFunc(slices.Clone(r.Configured), func(c Configured) bool {
+		return len(c.Argv) == 0 || path.Base(c.Argv[0]) == path.Base(argv[0]) || name.Derive(c.Argv) != called
+	})
+	if len(like) == 1 && like[0].Name != "" { // a client may start what is in a runner's cache
+		return like[0].Name
+	}
+	return called
 }
 
 // server is what a server of this gateway is.
@@ -132,3 +310,5 @@ func (w *watcher) server(name string) *scope.Server {
 		Report: -1, Executable: executable, Env: w.env, Client: w.PID,
 	}
 }
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

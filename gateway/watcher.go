@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/mcp"
 	"github.com/mcpscope/mcpscope/notify"
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
@@ -25,9 +26,12 @@ type watcher struct {
 	*config
 	env      []string
 	listener *notify.Listener
-	over     chan struct{} // closed when no process is left that has the filter
-	ended    chan struct{} // closed when the gateway has ended
-	followed sync.WaitGroup
+	holder
+	candidates *candidates
+	ears       *ears
+	over       chan struct{} // closed when no process is left that has the filter
+	ended      chan struct{} // closed when the gateway has ended
+	followed   sync.WaitGroup
 }
 
 // Watch is the whole life of a watcher or its standby. memory is the descriptor of its
@@ -53,8 +57,11 @@ func Watch(memory int, foreign []int) int {
 	case !w.settle():
 		return 125
 	case w.Listener < 0:
-		w.poll()
+		if w.poll() != nil {
+			return 125 // the stage sees EOF
+		}
 		w.endLineage()
+		w.awaitFollowers()
 		return 0
 	}
 	if err := w.watch(); err != nil {
@@ -142,6 +149,9 @@ func (w *watcher) watch() error {
 	if err := w.post(); err != nil {
 		return err
 	}
+	if err := w.listen(); err != nil {
+		return err
+	}
 	w.ready()
 	go w.awaitGateway()
 	go func() {
@@ -174,17 +184,88 @@ func (w *watcher) watch() error {
 	}
 }
 
+// listen begins to listen to candidates.
+func (w *watcher) listen() error {
+	var err error
+	if w.ears, err = newEars(); err != nil {
+		return err
+	}
+	w.candidates = newCandidates()
+	w.ears.decided, w.ears.ended, w.ears.missed, w.ears.worth = w.judged, w.gone, w.missed, w.worth
+	go w.ears.listen()
+	return nil
+}
+
+// judged is called by the ears, whose thread has no time.
+func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
+	to := left
+	if v == mcp.Server {
+		to = taken
+	}
+	if !c.decide(to) {
+		return
+	}
+	if to == taken {
+		w.spun.reset(c.key())
+		if p := c.ran.Load(); p != nil {
+			w.programs.serves(*p)
+		}
+		go w.capture(c, why)
+	} else {
+		go w.leave(c, why)
+	}
+}
+
+// missed is for a candidate that reads as soon as it is written to. Its name decides.
+func (w *watcher) missed(c *candidate) {
+	verdict, why := byName(Caller{Argv: c.argv, Path: c.path})
+	if verdict == Taken && c.decide(taken) {
+		w.ears.forget(c)
+		go w.capture(c, why)
+	}
+}
+
+// gone is for a candidate whose process has ended.
+func (w *watcher) gone(c *candidate) {
+	w.candidates.leave(c)
+	if c.passOn() {
+		if w.ears.again(c) == nil {
+			w.candidates.enter(c)
+			return
+		}
+	}
+	if c.decide(left) {
+		w.ears.forget(c)
+		why := "it has ended, and nothing was written to it"
+		switch {
+		case c.heard:
+			why = "it has ended, and was not spoken to in MCP"
+		case c.spins > 0:
+			why = "it has ended, and what was written to it could not be looked at in time; --config or --match would take it"
+		}
+		go w.leave(c, why)
+	}
+}
+
 // answer lets go on at once whoever can't be a server.
 func (w *watcher) answer(r *notify.Request) {
+	if poll.Ended(w.Gateway) {
+		w.listener.Continue(r)
+		return
+	}
+	if r.Begins() {
+		w.begins(r)
+		return
+	}
 	o, err := originOf(r, w.PID)
-	if err != nil || o.pid == w.PID || !o.direct && !w.Rules.anywhere() || poll.Ended(w.Gateway) {
+	if err != nil || o.pid == w.PID {
 		w.listener.Continue(r)
 		return
 	}
-	piped := conveyed(o.pid, 0) && conveyed(o.pid, 1)
-	if !piped && len(w.Rules.Match) == 0 && (w.Explain < 0 || !o.direct) {
+	stdin, piped := stdioOf(o.pid)
+	if !piped && len(w.Rules.Match) == 0 && !w.Rules.listening() && !o.direct {
 		w.listener.Continue(r)
 		return
 	}
-	go w.consider(r, o, piped)
+	go w.consider(r, o, stdin, piped)
 }

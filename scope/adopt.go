@@ -60,8 +60,13 @@ func (s *Server) Take(r Child) (*Taken, error) {
 		t.Release()
 		return nil, err
 	}
+	t.mark(r.PID, r.PIDFD)
 	return t, nil
 }
+
+// mark is for a member that may run before there is a supervisor, and leave the group. It marks those
+// that it can't here.
+func (t *Taken) mark(pid, pidfd int) { _ = markOf(t.group().id).Put(pid, pidfd) }
 
 // group: a tree can't take in who is there already, so nobody is asked for one.
 func (t *Taken) group() *controlGroup {
@@ -69,8 +74,15 @@ func (t *Taken) group() *controlGroup {
 	return g
 }
 
-// TakeAlso puts another process into the same group, which the first one has started before.
-func (t *Taken) TakeAlso(pid int) error { return t.group().payload.Take(pid) }
+// TakeAlso puts another process into the same group, which the first one has started before. It may be
+// there already.
+func (t *Taken) TakeAlso(pid, pidfd int) error {
+	if err := t.group().payload.Take(pid); err != nil {
+		return err
+	}
+	t.mark(pid, pidfd)
+	return nil
+}
 
 // Guide starts the supervisor, and returns when that watches the server.
 func (t *Taken) Guide() error {

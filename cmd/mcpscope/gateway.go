@@ -21,16 +21,18 @@ import (
 const gatewayUsage = `Usage: mcpscope gateway [flags] [--] COMMAND [ARG…]
 
 Becomes COMMAND, a gateway: the same process, with the same pid, parent and unit. Each MCP
-server that it starts is put into a group of its own before it runs, and ended as with
-mcpscope run: with all that it started, also when the gateway is killed. What else the gateway
-starts is left alone. docs/gateway.md says which child is a server.
+server that is started below it, by itself or by what it starts, is put into a group of its own,
+and ended as with mcpscope run: with all that it started, also when the gateway is killed. What
+else is started is left alone. A server is what is spoken to in MCP on its standard input
+(docs/gateway.md).
 
-  --config CLIENT|FILE     servers are also those that this configuration has, wherever below
-                           the gateway they are started; may be given more than once. Without
-                           it those of all clients found here (mcpscope status lists them)
-  --match GLOB             servers are what matches: by the command's base name or its whole
-                           line; may be given more than once
+  --config CLIENT|FILE     the servers of this configuration are known before they run; may be
+                           given more than once. Without it those of all clients found here
+                           (mcpscope status lists them)
+  --match GLOB             what matches is a server, too: by the command's base name or its line,
+                           with or without the directory; may be given more than once
   --except GLOB            what matches is no server
+  --recognize auto|never   never: what is neither configured nor matches is no server
   --explain PATH|fd:N      append a line for each child that could be a server: why it was
                            taken, or left
   --contain-gateway        end with the gateway what else it has started, too

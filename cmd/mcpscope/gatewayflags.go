@@ -56,6 +56,13 @@ func (f *gatewayFlags) parse(args []string) (operands []string, help bool, err e
 	}
 	fs.StringVar(&f.explain, "explain", "", "")
 	fs.BoolVar(&f.contain, "contain-gateway", false, "")
+	fs.Func("recognize", "", func(s string) error {
+		f.rules.NamedOnly = s == "never"
+		if s != "auto" && s != "never" {
+			return fmt.Errorf("%q is neither auto nor never", s)
+		}
+		return nil
+	})
 	fs.Func("no-new-privs", "", func(s string) error {
 		f.keepPrivileges = s == "never"
 		if s != "auto" && s != "never" {

@@ -39,7 +39,7 @@ func TestConfigured(t *testing.T) {
 	}
 	g := w.start([]string{"env", "HOME=" + home, binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--", binaries.like})
 	for name, m := range map[string]*escape.Members{"one": one, "two": two} {
-		g.Tell("server %s %s %s --register %s setsid", name, script, binaries.Zoo, m.Address)
+		g.Tell("%s %s %s %s --register %s setsid", map[string]string{"one": "server", "two": "quiet"}[name], name, script, binaries.Zoo, m.Address)
 		g.Expect("server " + name)
 		if err := m.UntilReady(escape.Patience); err != nil {
 			t.Fatal(err)

@@ -3,6 +3,7 @@ package gateway
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -178,7 +179,7 @@ func TestContainGateway(t *testing.T) {
 			w := newWorld(t)
 			line := []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--contain-gateway", "--term-grace", "200ms", "--", binaries.like}
 			if name == "no filter" {
-				line = append([]string{binaries.deny, "seccomp"}, line...)
+				line = append([]string{binaries.deny, "seccomp"}, slices.Insert(line, 2, "--match", "zoo")...)
 			}
 			g, beside := w.start(line), w.Plain("beside", w.Unique("beside"))
 			if name == "watcher killed" {

@@ -21,6 +21,9 @@ type Gateway struct {
 	lines  chan string
 	Stderr *os.File
 	Own    *escape.Process
+	// Explain is where mcpscope says what it took, "" where it is not there.
+	Explain string
+	servers int // that were started
 	// What it has said of itself.
 	PID, Parent, Session int
 	Group                string
@@ -131,13 +134,26 @@ func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
 	s := &Server{Members: escape.NewMembers(g.t), Name: name}
 	g.t.Cleanup(s.Kill) // if it has not ended as it should
-	g.Tell("server %s %s --register %s %s", name, p.Zoo, s.Address, mode)
+	g.Tell("server %s %s --register %s --slow yes %s", name, p.Zoo, s.Address, mode)
 	g.Expect("server " + name)
 	if err := s.UntilReady(escape.Patience); err != nil {
 		g.t.Fatalf("%s: %v; stderr: %s", mode, err, escape.Contents(g.Stderr))
 	}
 	s.Main, _ = s.Members.Main()
+	g.AwaitTaken()
 	return s
+}
+
+// AwaitTaken waits until one server more has been taken.
+func (g *Gateway) AwaitTaken() {
+	g.t.Helper()
+	g.servers++
+	if g.Explain == "" {
+		return
+	}
+	if err := escape.AwaitText(g.Explain, escape.Patience, func(text string) bool { return strings.Count(text, " taken as ") >= g.servers }); err != nil {
+		g.t.Fatalf("server %d was not taken: %v", g.servers, err)
+	}
 }
 
 // Tool has it start a tool, and returns what that leaves running.

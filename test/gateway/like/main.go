@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 type server struct {
@@ -64,6 +66,12 @@ func do(words []string) {
 	switch words[0] {
 	case "server":
 		start(words[1], words[2:]...)
+		hello(words[1])
+	case "quiet": // it is spoken to later
+		start(words[1], words[2:]...)
+	case "hello":
+		hello(words[1])
+		fmt.Println("hello", words[1])
 	case "ask":
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
@@ -126,16 +134,45 @@ func start(name string, argv ...string) *server {
 	return s
 }
 
+// initialize is what makes it MCP. A server of the zoo's says it back.
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"like","version":"1"}}}` + "\n"
+
+// initialized is what a client says when it has the answer.
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
+
+func hello(name string) {
+	s := servers[name]
+	if s == nil {
+		return
+	}
+	_, _ = io.WriteString(s.in, initialize) // it may have ended: ask tells
+	go func() {
+		conn, err := s.raw.SyscallConn()
+		if err != nil {
+			return
+		}
+		_ = conn.Read(func(fd uintptr) bool { // it fails when the server is abandoned
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n > 0
+		})
+		_, _ = io.WriteString(s.in, initialized) // as above
+	}()
+}
+
 func ask(name string) string {
 	s := servers[name]
 	if _, err := io.WriteString(s.in, "ping\n"); err != nil {
 		return err.Error()
 	}
-	line, err := s.out.ReadString('\n')
-	if err != nil {
-		return err.Error()
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			return err.Error()
+		}
+		if !strings.HasPrefix(line, "{") { // what it says back
+			return strings.TrimSpace(line)
+		}
 	}
-	return strings.TrimSpace(line)
 }
 
 // drain uses its servers once more before it ends; one may be deaf.
