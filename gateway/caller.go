@@ -26,6 +26,7 @@ const (
 type origin struct {
 	pid    int
 	direct bool // the gateway's own child
+	start  uint64
 }
 
 // originOf reads one file for who is no child of the gateway's: a hundred to one.
@@ -34,7 +35,7 @@ func originOf(r *notify.Request, gateway int) (o origin, err error) {
 	if err != nil {
 		return o, err
 	}
-	o = origin{pid: st.PID, direct: st.PPID == gateway}
+	o = origin{pid: st.PID, direct: st.PPID == gateway, start: st.StartTime}
 	if st.Threads > 1 { // it need not be the first one
 		status, err := proc.ReadStatus(int(r.TID))
 		if err != nil {

@@ -28,6 +28,8 @@ const (
 type candidate struct {
 	first  atomic.Pointer[process] // of them that lives
 	tag    tag
+	start  uint64
+	entry  *entry     // of the board
 	outer  *candidate // whose member it was started by, if that was one
 	in     input
 	argv   []string // what it was first executed as; nil where nobody may look
@@ -69,13 +71,15 @@ func (c *candidate) release() { c.freeOnce.Do(func() { close(c.free) }) }
 
 // candidates are all that were seen.
 type candidates struct {
+	board *board
 	mu    sync.Mutex
+	next  int                // entry of the board
 	byPID map[int]*candidate // those that are undecided
 	byTag map[tag]*candidate // and those that are not, for what they have started
 }
 
-func newCandidates() *candidates {
-	return &candidates{byPID: map[int]*candidate{}, byTag: map[tag]*candidate{}}
+func newCandidates(b *board) *candidates {
+	return &candidates{board: b, byPID: map[int]*candidate{}, byTag: map[tag]*candidate{}}
 }
 
 // of returns the candidate that a process is, or has its tag from.
@@ -105,6 +109,7 @@ func (all *candidates) enter(c *candidate) {
 	all.byPID[c.pid()] = c
 	if c.tag != 0 {
 		all.byTag[c.tag] = c
+		all.note(c)
 	}
 	if len(all.byTag) > tagsMost {
 		all.collect()
@@ -118,10 +123,13 @@ func (all *candidates) leave(c *candidate) {
 	if all.byPID[c.pid()] == c {
 		delete(all.byPID, c.pid())
 	}
+	if c.entry != nil {
+		c.entry.State = c.state.Load()
+	}
 }
 
 // tagsMost is how many are kept before those that nobody carries are forgotten.
-const tagsMost = 4096
+const tagsMost = entries / 2
 
 func (all *candidates) collect() {
 	pids, err := proc.All()
@@ -140,7 +148,34 @@ func (all *candidates) collect() {
 	for _, c := range all.byPID {
 		keep(c)
 	}
+	for t, c := range all.byTag {
+		if kept[t] == nil && c.entry != nil {
+			*c.entry = entry{}
+		}
+	}
 	all.byTag = kept
+}
+
+// note writes it down for whoever takes over.
+func (all *candidates) note(c *candidate) {
+	table := all.board.all()
+	for range table {
+		if c.entry != nil {
+			break
+		}
+		if e := &table[all.next]; e.Tag == 0 || e.Tag == uint64(c.tag) {
+			c.entry = e
+		}
+		all.next = (all.next + 1) % len(table)
+	}
+	if c.entry == nil {
+		return // more than there is room for: those are not taken over
+	}
+	e := entry{Dev: c.in.Dev, Ino: c.in.Ino, PID: int32(c.pid()), Start: c.start, State: c.state.Load(), Tag: uint64(c.tag)}
+	if c.outer != nil {
+		e.Outer = uint64(c.outer.tag)
+	}
+	*c.entry = e
 }
 
 // within are the tags of a candidate and of all that were started by its members.
@@ -171,6 +206,9 @@ func (c *candidate) passOn() bool {
 	if stdin, _ := stdioOf(pid); !stdin.same(c.in.file) || poll.Ended(pidfd) {
 		_ = unix.Close(pidfd)
 		return false
+	}
+	if st, err := proc.ReadStat(pid); err == nil {
+		c.start = st.StartTime
 	}
 	_ = unix.Close(c.first.Swap(&process{pid, pidfd}).pidfd)
 	return true

@@ -27,13 +27,14 @@ type config struct {
 	Lifeline int // the watcher, for its standby
 	Listener int
 	Memory   int
+	Board    int
 	Explain  int
 }
 
 // descriptors are those that the next process gets in spite of close-on-exec.
 func (c *config) descriptors() []int {
 	var all []int
-	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Explain} {
+	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Board, c.Explain} {
 		if fd >= 0 {
 			all = append(all, fd)
 		}

@@ -67,7 +67,7 @@ func (w *watcher) judgeRunning(st proc.Stat) bool {
 		return true
 	}
 	w.decide(seen{
-		origin: origin{pid: st.PID, direct: st.PPID == w.PID}, stdin: stdin, had: had, outer: w.candidates.tagged(had.tag()),
+		origin: origin{pid: st.PID, direct: st.PPID == w.PID, start: st.StartTime}, stdin: stdin, had: had, outer: w.candidates.tagged(had.tag()),
 		Caller: Caller{Stdio: piped, Inherited: stdin.same(w.Stdin), Argv: argv, Path: argv[0]},
 	})
 	return true

@@ -56,7 +56,8 @@ func (w *watcher) decide(s seen) {
 	case verdict == Left && own != nil && own.pid() == s.pid && own.decide(left):
 		w.leave(own, why)
 	case verdict == Left:
-		if s.direct || len(w.Rules.Match) > 0 { // what a tool runs may be a lot
+		if s.direct || s.Stdio { // what a tool runs may be a lot
+			w.board.left(s.Argv, why)
 			w.explain(s.pid, "left", s.Argv, why)
 		}
 		if s.Stdio && isRun(s.Argv) || s.Argv != nil && matching(w.Rules.Except, s.Argv) != "" {
@@ -109,12 +110,15 @@ func newCandidate(s seen) (*candidate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pidfd: %w", err)
 	}
-	c := &candidate{
-		outer: s.outer, argv: s.Argv, path: s.Path, direct: s.direct, set: -1, spinFD: -1, in: input{file: s.stdin, fd: -1},
-		moved: make(chan struct{}), free: make(chan struct{}),
-	}
-	c.first.Store(&process{s.pid, pidfd})
+	c := newBareCandidate(s.pid, pidfd)
+	c.outer, c.argv, c.path, c.direct, c.start, c.in.file = s.outer, s.Argv, s.Path, s.direct, s.start, s.stdin
 	return c, nil
+}
+
+func newBareCandidate(pid, pidfd int) *candidate {
+	c := &candidate{set: -1, spinFD: -1, in: input{fd: -1}, moved: make(chan struct{}), free: make(chan struct{})}
+	c.first.Store(&process{pid, pidfd})
+	return c
 }
 
 func (c *candidate) retag(had locks) error {
@@ -138,9 +142,13 @@ func (w *watcher) listenTo(s seen) {
 		return // it has ended
 	}
 	_ = c.retag(s.had) // without a tag it is taken with those below it
-	in, fd, err := openInput(c.pid(), c.pidfd(), s.stdin, w.Gateway, w.PID)
+	w.hearken(c, s.stdin)
+}
+
+func (w *watcher) hearken(c *candidate, stdin file) {
+	in, fd, err := openInput(c.pid(), c.pidfd(), stdin, w.Gateway, w.PID)
 	if err != nil {
-		w.byName(c, s)
+		w.byName(c)
 		return
 	}
 	c.in = in
@@ -154,10 +162,11 @@ func (w *watcher) listenTo(s seen) {
 }
 
 // byName is for what can't be listened to.
-func (w *watcher) byName(c *candidate, s seen) {
+func (w *watcher) byName(c *candidate) {
+	w.board.weaker("what is written to sockets may not be looked at here (ptrace_scope): such servers are found by configuration, --match or name alone")
 	verdict, why := Left, "it is no child of the gateway's own, and its stdin may not be looked at; --config or --match would take it"
-	if s.direct {
-		verdict, why = byName(s.Caller)
+	if c.direct {
+		verdict, why = byName(Caller{Argv: c.argv, Path: c.path})
 	}
 	if verdict == Taken {
 		c.state.Store(int32(taken))
@@ -173,6 +182,7 @@ func (w *watcher) byName(c *candidate, s seen) {
 func (w *watcher) leave(c *candidate, why string) {
 	w.ears.forget(c)
 	w.candidates.leave(c)
+	w.board.left(c.argv, why)
 	w.explain(c.pid(), "left", c.argv, why)
 	c.release()
 	close(c.moved)
@@ -199,6 +209,7 @@ func (w *watcher) capture(c *candidate, why string) {
 	c.release()
 	close(c.moved)
 	if err != nil {
+		w.board.left(argv, "it can't be contained: "+oneLine(err))
 		w.explain(c.pid(), "left", argv, "it can't be contained: "+err.Error())
 		c.close()
 		return
@@ -277,6 +288,7 @@ func (w *watcher) guide(t *scope.Taken, pid int, argv []string, why string) *sco
 		t.Release()
 		return nil
 	}
+	w.board.change(func(s *Status) { s.Servers++ })
 	w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, why)
 	return t
 }

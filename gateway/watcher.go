@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,6 +30,7 @@ type watcher struct {
 	holder
 	candidates *candidates
 	ears       *ears
+	board      *board
 	over       chan struct{} // closed when no process is left that has the filter
 	ended      chan struct{} // closed when the gateway has ended
 	followed   sync.WaitGroup
@@ -99,7 +101,9 @@ func (w *watcher) settle() bool {
 	if w.Listener, err = receive(w.Control); err != nil {
 		return false // the stage is gone
 	}
-	w.Memory, err = notify.NewMemory()
+	if w.Memory, err = notify.NewMemory(); err == nil {
+		w.Board, err = newBoard()
+	}
 	return err == nil
 }
 
@@ -190,9 +194,17 @@ func (w *watcher) listen() error {
 	if w.ears, err = newEars(); err != nil {
 		return err
 	}
-	w.candidates = newCandidates()
+	if w.board, err = openBoard(w.Board, Status{Version: 1, Name: w.Name, PID: w.PID, Started: time.Now().UTC()}); err != nil {
+		return err
+	}
+	if w.Listener < 0 {
+		w.board.weaker("programs can't be looked at before they run (no seccomp listener): a server that is spoken to at once is missed unless it is configured or matches")
+	}
+	w.candidates = newCandidates(w.board)
 	w.ears.decided, w.ears.ended, w.ears.missed, w.ears.worth = w.judged, w.gone, w.missed, w.worth
 	go w.ears.listen()
+	w.restore()
+	w.awaitServers()
 	return nil
 }
 

@@ -40,7 +40,7 @@ var rules = map[string]rule{
 	"scrape":       {nil, "it answers a scraper, and does not know what with"},
 	"mcp":          {nil, "it judges bytes, wherever they were read"},
 	"notify":       {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"gateway":      {[]string{"mcp", "memfile", "name", "notify", "poll", "proc", "resources", "scope", "spawn", "tree"}, "it decides which child is a server; groups and ladders are scope's"},
+	"gateway":      {[]string{"journal", "mcp", "memfile", "name", "notify", "poll", "proc", "resources", "scope", "spawn", "tree"}, "it decides which child is a server; groups and ladders are scope's"},
 	"scope":        {[]string{"cgroup", "freeze", "journal", "memfile", "name", "poll", "proc", "resources", "spawn", "stdio", "systemd", "tree"}, "the only one that knows the two processes; it never prints or exits"},
 	"cmd/mcpscope": {[]string{"atomicfile", "cgroup", "clients", "config", "configfile", "gateway", "inherit", "journal", "name", "poll", "proc", "resources", "scope", "scrape", "splice", "units", "wrapping"}, "the only one that prints and exits"},
 	"splice":       {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
