@@ -24,6 +24,8 @@ type Status struct {
 	Started time.Time `json:"started"` // when it was watched
 	// Servers is how many were taken so far.
 	Servers int `json:"servers_taken"`
+	// Taken are the latest of them.
+	Taken []TakenServer `json:"taken,omitempty"`
 	// Weaker says why servers may be missed that would be found elsewhere.
 	Weaker []string `json:"weaker,omitempty"`
 	// Left are programs that were not taken, the latest first.
@@ -33,6 +35,13 @@ type Status struct {
 
 	UID     int `json:"uid"`         // of the watcher
 	Watcher int `json:"watcher_pid"` // one of them
+}
+
+// TakenServer is one that was put into a group.
+type TakenServer struct {
+	ID     string `json:"id"`
+	Name   string `json:"name"`
+	Reason string `json:"reason"`
 }
 
 // LeftProgram is a program that was started below the gateway, and is no server.
@@ -64,6 +73,7 @@ const (
 	boardSize = entriesAt + entries*int(unsafe.Sizeof(entry{}))
 
 	leftMost    = 32 // kinds of programs
+	takenMost   = 64
 	publishEach = 100 * time.Millisecond
 )
 
@@ -161,6 +171,15 @@ func (b *board) left(argv []string, why string) {
 		l.Last = time.Now().UTC().Truncate(time.Second)
 		s.Left = slices.Insert(s.Left, 0, l)
 		s.Left = s.Left[:min(len(s.Left), leftMost)]
+	})
+}
+
+// taken counts a server.
+func (b *board) taken(id, name, why string) {
+	b.change(func(s *Status) {
+		s.Servers++
+		s.Taken = append(s.Taken, TakenServer{id, clipped(name, 128), clipped(why, 256)})
+		s.Taken = s.Taken[max(0, len(s.Taken)-takenMost):]
 	})
 }
 

@@ -18,6 +18,8 @@ type config struct {
 	// Stdin is the gateway's own.
 	Stdin file
 	Servers
+	// Rest is for the process that stays when the gateway and its servers are gone.
+	Rest bool
 	// Lineage is the hard limit of what ends with the gateway, or 0.
 	Lineage uint64
 

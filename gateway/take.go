@@ -57,8 +57,13 @@ func (w *watcher) decide(s seen) {
 		w.leave(own, why)
 	case verdict == Left:
 		if s.direct || s.Stdio { // what a tool runs may be a lot
-			w.board.left(s.Argv, why)
 			w.explain(s.pid, "left", s.Argv, why)
+		}
+		switch {
+		case s.Stdio:
+			w.board.left(s.Argv, why)
+		case s.direct && namesMCP(name.Derive(s.Argv)):
+			w.board.left(s.Argv, "it is not spoken to on stdin; if it is a server that listens (HTTP, SSE), --match would take it")
 		}
 		if s.Stdio && isRun(s.Argv) || s.Argv != nil && matching(w.Rules.Except, s.Argv) != "" {
 			w.exclude(s)
@@ -215,7 +220,7 @@ func (w *watcher) capture(c *candidate, why string) {
 		return
 	}
 	w.ears.calm(100 * time.Millisecond)
-	t = w.guide(t, c.pid(), argv, why)
+	t = w.guide(t, s.Name, c.pid(), argv, why)
 	c.close()
 	if t != nil {
 		w.followed.Go(func() { w.follow(t) })
@@ -282,13 +287,13 @@ func (w *watcher) takeAlso(t *scope.Taken, pid int, is func() bool) bool {
 	return t.TakeAlso(pid, pidfd) == nil
 }
 
-func (w *watcher) guide(t *scope.Taken, pid int, argv []string, why string) *scope.Taken {
+func (w *watcher) guide(t *scope.Taken, called string, pid int, argv []string, why string) *scope.Taken {
 	if err := t.Guide(); err != nil {
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
 		t.Release()
 		return nil
 	}
-	w.board.change(func(s *Status) { s.Servers++ })
+	w.board.taken(t.ID(), called, why)
 	w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, why)
 	return t
 }
@@ -319,7 +324,7 @@ func (w *watcher) server(name string) *scope.Server {
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
 		Name: name, Policy: w.Policy, Limits: limits, Backend: w.Backend, Require: true, Replace: w.Replace, Slice: w.Slice,
-		Report: -1, Executable: executable, Env: w.env, Client: w.PID,
+		Report: -1, Executable: executable, Env: w.env, Client: w.PID, ClientName: w.Name,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,8 @@ type watcher struct {
 	over       chan struct{} // closed when no process is left that has the filter
 	ended      chan struct{} // closed when the gateway has ended
 	followed   sync.WaitGroup
+	resting    atomic.Bool // the gateway has ended: nobody becomes a server any more
+	standby    lifeline
 }
 
 // Watch is the whole life of a watcher or its standby. memory is the descriptor of its
@@ -52,6 +55,8 @@ func Watch(memory int, foreign []int) int {
 	// has the filter.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	switch {
+	case c.Rest:
+		return w.answerAll()
 	case c.Lifeline >= 0:
 		if !w.standBy() {
 			return 0
@@ -179,10 +184,14 @@ func (w *watcher) watch() error {
 			w.answer(r)
 		}
 	}()
+	idle := make(chan struct{})
+	go w.awaitIdle(idle)
 	select {
 	case <-w.over:
 		w.awaitFollowers()
 		return nil
+	case <-idle:
+		return w.rest()
 	case err := <-failed:
 		return err
 	}
@@ -214,7 +223,7 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 	if v == mcp.Server {
 		to = taken
 	}
-	if !c.decide(to) {
+	if to == taken && w.resting.Load() || !c.decide(to) {
 		return
 	}
 	if to == taken {
@@ -222,7 +231,7 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 		if p := c.ran.Load(); p != nil {
 			w.programs.serves(*p)
 		}
-		go w.capture(c, why)
+		w.followed.Go(func() { w.capture(c, why) })
 	} else {
 		go w.leave(c, why)
 	}

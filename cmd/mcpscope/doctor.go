@@ -41,6 +41,7 @@ type diagnosis struct {
 	Backends []trial     `json:"backends"`
 	Host     scope.Host  `json:"host"`
 	Advice   []advice    `json:"advice,omitempty"`
+	Gateways []string    `json:"gateways,omitempty"` // that run, and what is wrong with them
 	Selftest *testResult `json:"selftest,omitempty"`
 }
 
@@ -123,6 +124,7 @@ func diagnose(exe string) *diagnosis {
 	}
 	d.Host = <-surveyed
 	d.Advice = d.advise()
+	d.Gateways = quietGateways()
 	return d
 }
 

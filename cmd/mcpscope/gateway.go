@@ -35,6 +35,8 @@ else is started is left alone. A server is what is spoken to in MCP on its stand
   --recognize auto|never   never: what is neither configured nor matches is no server
   --explain PATH|fd:N      append a line for each child that could be a server: why it was
                            taken, or left
+  --check[=DURATION]       run the gateway for a moment (10s), list what was taken and what was
+                           left, and end it with all that it started
   --contain-gateway        end with the gateway what else it has started, too
   --no-new-privs auto|never
                            without root, set no_new_privs (default auto), under which sudo
@@ -66,6 +68,9 @@ func gatewayCommand(args []string, io stdio) int {
 	}
 	if len(operands) == 0 {
 		return v.fail(exitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
+	}
+	if f.check > 0 {
+		return v.checkGateway(&f, args)
 	}
 	return v.becomeGateway(&f, operands)
 }

@@ -7,6 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/resources"
@@ -24,10 +26,19 @@ type gatewayFlags struct {
 	explain        string
 	replace        bool
 	contain        bool
+	check          time.Duration // run it that long, and say what was taken; 0 to become it
 	require        bool
 	keepPrivileges bool
 	quiet          bool
 	verbose        bool
+}
+
+// checkFor is how long --check runs the gateway.
+const checkFor = 10 * time.Second
+
+func isCheck(arg string) bool {
+	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+	return strings.HasPrefix(arg, "-") && name == "check"
 }
 
 // shared are the flags of run that mean the same here, for every server.
@@ -56,6 +67,16 @@ func (f *gatewayFlags) parse(args []string) (operands []string, help bool, err e
 	}
 	fs.StringVar(&f.explain, "explain", "", "")
 	fs.BoolVar(&f.contain, "contain-gateway", false, "")
+	fs.BoolFunc("check", "", func(s string) (err error) {
+		f.check = checkFor
+		if s != "true" {
+			f.check, err = time.ParseDuration(s)
+		}
+		if err == nil && f.check <= 0 {
+			err = errors.New("it takes a positive duration, as in --check=30s")
+		}
+		return err
+	})
 	fs.Func("recognize", "", func(s string) error {
 		f.rules.NamedOnly = s == "never"
 		if s != "auto" && s != "never" {
@@ -76,6 +97,9 @@ func (f *gatewayFlags) parse(args []string) (operands []string, help bool, err e
 	}
 	f.policy, f.backend, f.slice, f.replace, f.require = run.policy, run.backend, run.slice, run.replace, run.require
 	f.limits, f.quiet, f.verbose = run.limits, run.quiet, run.verbose
+	if err == nil && strings.HasPrefix(f.explain, "-") {
+		err = fmt.Errorf("--explain takes a path or fd:N, not %q", f.explain)
+	}
 	if err == nil && f.backend == scope.Tree {
 		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-const lsUsage = `Usage: mcpscope ls [--all-users] [--client PID|NAME] [--orphans] [--duplicates] [--json | --format TEMPLATE | -q]
+const lsUsage = `Usage: mcpscope ls [--all-users] [--client PID|NAME] [--orphans] [--duplicates] [--gateways] [--json | --format TEMPLATE | -q]
 
 Lists the servers that run, the oldest first.
 
@@ -23,6 +23,8 @@ Lists the servers that run, the oldest first.
   --client PID|NAME  only those that this client has started
   --orphans          only those whose launcher and supervisor are gone
   --duplicates       only those of which a client has several of one name
+  --gateways         each gateway that runs below mcpscope gateway, its servers, and what it
+                     started that was left, with the reason
   --json             one object, as in docs/operators.md
   --format TEMPLATE  a Go template for each server, like '{{.ID}} {{.Name}} {{.Memory}}';
                      docs/operators.md has the fields
@@ -42,8 +44,8 @@ func (f *filter) set(fs *flag.FlagSet) {
 
 type lsFlags struct {
 	filter
-	json, quiet bool
-	format      *template.Template
+	json, quiet, gateways bool
+	format                *template.Template
 }
 
 func (f *lsFlags) flags() *flag.FlagSet {
@@ -51,6 +53,7 @@ func (f *lsFlags) flags() *flag.FlagSet {
 	f.filter.set(fs)
 	fs.BoolVar(&f.orphans, "orphans", false, "")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "")
+	fs.BoolVar(&f.gateways, "gateways", false, "")
 	fs.BoolVar(&f.json, "json", false, "")
 	fs.BoolVar(&f.quiet, "q", false, "")
 	fs.Func("format", "", func(s string) (err error) {
@@ -65,6 +68,9 @@ func lsCommand(args []string, io stdio) int {
 	done, status := parseFlags(f.flags(), args, lsUsage, io)
 	if done {
 		return status
+	}
+	if f.gateways {
+		return f.listGateways(io)
 	}
 	servers, err := f.list()
 	defer closeAll(servers)

@@ -89,6 +89,9 @@ func do(words []string) {
 	case "tool": // what it leaves running is wanted
 		out, err := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
 		fmt.Println("tool", strings.TrimSpace(string(out)), err)
+	case "worker": // a tool leaves what goes on executing programs
+		out, err := exec.Command("/bin/sh", "-c", "(while /bin/sleep 0.1; do echo >>"+words[1]+"; done) >/dev/null 2>&1 & echo $!").Output()
+		fmt.Println("worker", strings.TrimSpace(string(out)), err)
 	case "shell": // a tool's shell looks like a server, but for what it runs
 		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
 		pid, err := s.out.ReadString('\n')
