@@ -26,15 +26,14 @@ const (
 // candidate is a program whose stdin and stdout somebody else has the other ends of, until it is known
 // whether it is a server, and all that it starts with the same stdin.
 type candidate struct {
-	first  atomic.Pointer[process] // of them that lives
-	tag    tag
-	start  uint64
-	entry  *entry     // of the board
-	outer  *candidate // whose member it was started by, if that was one
-	in     input
-	argv   []string // what it was first executed as; nil where nobody may look
-	path   string
-	direct bool // the gateway's own child
+	first   atomic.Pointer[process] // of them that lives
+	tag     tag
+	start   uint64
+	entry   *entry     // of the board
+	outer   *candidate // whose member it was started by, if that was one
+	in      input
+	command atomic.Pointer[command]
+	direct  bool // the gateway's own child
 
 	state atomic.Int32
 	moved chan struct{} // closed when it is in its group, or will never be
@@ -44,6 +43,7 @@ type candidate struct {
 	watches   []int32
 	set       int
 	stream    mcp.Stream
+	unheard   bool // its stdin can't be looked at
 	heard     bool // something was seen
 	spins     int
 	spinFD    int
@@ -54,6 +54,27 @@ type candidate struct {
 
 	ran  atomic.Pointer[program] // the last one of its that began
 	heir atomic.Int32            // a process that it has started with its stdin
+}
+
+// command is what it was first executed as, or nil where nobody may look before it runs.
+type command struct {
+	argv []string
+	path string
+}
+
+func (c *candidate) argv() []string { return c.caller().Argv }
+
+func (c *candidate) caller() Caller {
+	if cmd := c.command.Load(); cmd != nil {
+		return Caller{Argv: cmd.argv, Path: cmd.path}
+	}
+	return Caller{}
+}
+
+func (c *candidate) runs(argv []string, path string) {
+	if len(argv) > 0 {
+		c.command.Store(&command{argv, path})
+	}
 }
 
 // process is held by a pidfd.

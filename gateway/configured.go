@@ -24,7 +24,12 @@ func (r Rules) listening() bool {
 // configured finds the server that a command line is of.
 func (r Rules) configured(argv []string) *Configured {
 	for i := range r.Configured {
-		if c := &r.Configured[i]; c.is(argv) || c.is(withoutInterpreter(argv, len(c.Argv))) {
+		if c := &r.Configured[i]; c.is(argv) {
+			return c
+		}
+	}
+	for i := range r.Configured {
+		if c := &r.Configured[i]; c.is(withoutInterpreter(argv, len(c.Argv))) {
 			return c
 		}
 	}
@@ -52,6 +57,9 @@ func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
 	if extra < 1 || extra > 2 || !isInterpreter(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
 		return nil
+	}
+	if isShell(path.Base(argv[0])) && strings.HasPrefix(argv[1], "-c") {
+		return nil // what it runs is the next argument alone
 	}
 	return argv[extra:]
 }

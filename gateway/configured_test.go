@@ -26,9 +26,11 @@ func TestConfigured(t *testing.T) {
 		"/opt/files /home/a/other /home/a/x secret pre1-post":      "",
 		"/opt/files /home/a/data /home/a/x secret pre1":            "",
 		"sh -c $SCRIPT": "any",
-		"sh -c ls":      "",
-		"bash -c":       "",
-		"":              "",
+		"sh -c /opt/files a/data a/x k prey-post": "",
+		"bash -c exec my server":                  "",
+		"sh -c ls":                                "",
+		"bash -c":                                 "",
+		"":                                        "",
 	} {
 		got := ""
 		if c := rules.configured(strings.Fields(line)); c != nil {

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/notify"
+	"github.com/mcpscope/mcpscope/scope"
 )
 
 // A program that reads as soon as it runs can have read its first message before anybody has looked.
@@ -32,11 +33,50 @@ const slotsHeld = 48
 func (w *watcher) begins(r *notify.Request) {
 	pid := int(r.TID)
 	c := w.candidates.of(pid)
-	if c == nil || c.is(left) {
+	switch {
+	case c != nil && c.is(undecided) && c.argv() == nil:
+		go w.judgeBegun(r, c, pid)
+	case c != nil && !c.is(left):
+		go w.hold(r, c, pid)
+	case w.blind.Load() && (len(w.Rules.Match) > 0 || w.Rules.listening()):
+		go w.matchBegun(r, pid)
+	default:
+		w.listener.Continue(r)
+	}
+}
+
+// judgeBegun is for a candidate whose command line nobody could look at before.
+func (w *watcher) judgeBegun(r *notify.Request, c *candidate, pid int) {
+	argv := arguments(pid)
+	if len(argv) == 0 || c.pid() != pid {
 		w.listener.Continue(r)
 		return
 	}
-	go w.hold(r, c, pid)
+	c.runs(argv, argv[0])
+	verdict, why := w.Rules.Decide(Caller{Stdio: true, Argv: argv, Path: argv[0]})
+	switch {
+	case verdict == Taken && c.decide(taken):
+		w.ears.forget(c)
+		go w.capture(c, why)
+	case verdict == Left && c.decide(left):
+		w.leave(c, why)
+	case verdict == Candidate && c.unheard:
+		w.byName(c)
+	}
+	w.hold(r, c, pid)
+}
+
+// matchBegun is the same for what need not have pipes.
+func (w *watcher) matchBegun(r *notify.Request, pid int) {
+	argv, had := arguments(pid), locksOf(pid)
+	if len(argv) > 0 && !had.marked() && !scope.In(pid, w.PID) {
+		stdin, piped := stdioOf(pid)
+		c := Caller{Stdio: piped, Argv: argv, Path: argv[0]}
+		if verdict, why := w.Rules.Decide(c); verdict == Taken {
+			w.takeNow(seen{origin: origin{pid: pid}, Caller: c, stdin: stdin, had: had}, nil, why)
+		}
+	}
+	w.listener.Continue(r)
 }
 
 func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
@@ -139,6 +179,7 @@ func (s *programs) update(do func()) {
 
 // holder is what a watcher has to hold programs.
 type holder struct {
+	blind    atomic.Bool // command lines can't be looked at before a program runs
 	holds    atomic.Int32
 	programs programs
 	spun     spins
@@ -151,10 +192,11 @@ type spins struct {
 }
 
 func (c *candidate) key() string {
-	if len(c.argv) > 1 {
-		return c.path + " " + c.argv[1]
+	called := c.caller()
+	if len(called.Argv) > 1 {
+		return called.Path + " " + called.Argv[1]
 	}
-	return c.path
+	return called.Path
 }
 
 func (s *spins) reset(key string) {

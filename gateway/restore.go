@@ -80,9 +80,8 @@ func (w *watcher) find(c *candidate, e *entry) (stdin file, ok bool) {
 		return stdin, false
 	}
 	c.first.Store(&process{int(e.PID), pidfd})
-	c.argv = arguments(int(e.PID))
-	if len(c.argv) > 0 {
-		c.path = c.argv[0]
+	if argv := arguments(int(e.PID)); len(argv) > 0 {
+		c.runs(argv, argv[0])
 	}
 	c.direct = st.PPID == w.PID
 	return stdin, true

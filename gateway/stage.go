@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -67,8 +68,14 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	defer unix.Close(control)
-	if _, err := hear(control); err != nil {
+	watcher, err := hear(control)
+	if err != nil {
 		return err
+	}
+	if pid, err := strconv.Atoi(watcher); err == nil {
+		// Under yama (ptrace_scope=1) it may look at what we have, then, the sockets of our own children
+		// among them. That is kept over execve by the first thread alone, which we are: see init.
+		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(pid), 0, 0, 0) // EINVAL without yama
 	}
 	runtime.LockOSThread()
 	var rights []byte

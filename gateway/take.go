@@ -27,6 +27,9 @@ func (w *watcher) consider(r *notify.Request, o origin, stdin file, piped bool) 
 		return // it belongs to a server
 	}
 	c, missing := look(o.pid, r)
+	if c.Argv == nil && !missing {
+		w.blind.Store(true)
+	}
 	if missing || !w.listener.Valid(r) {
 		return
 	}
@@ -116,7 +119,8 @@ func newCandidate(s seen) (*candidate, error) {
 		return nil, fmt.Errorf("open pidfd: %w", err)
 	}
 	c := newBareCandidate(s.pid, pidfd)
-	c.outer, c.argv, c.path, c.direct, c.start, c.in.file = s.outer, s.Argv, s.Path, s.direct, s.start, s.stdin
+	c.outer, c.direct, c.start, c.in.file = s.outer, s.direct, s.start, s.stdin
+	c.runs(s.Argv, s.Path)
 	return c, nil
 }
 
@@ -152,6 +156,11 @@ func (w *watcher) listenTo(s seen) {
 
 func (w *watcher) hearken(c *candidate, stdin file) {
 	in, fd, err := openInput(c.pid(), c.pidfd(), stdin, w.Gateway, w.PID)
+	if err != nil && c.argv() == nil && w.Listener >= 0 { // its name tells when it begins
+		c.unheard = true
+		w.candidates.enter(c)
+		return
+	}
 	if err != nil {
 		w.byName(c)
 		return
@@ -171,24 +180,22 @@ func (w *watcher) byName(c *candidate) {
 	w.board.weaker("what is written to sockets may not be looked at here (ptrace_scope): such servers are found by configuration, --match or name alone")
 	verdict, why := Left, "it is no child of the gateway's own, and its stdin may not be looked at; --config or --match would take it"
 	if c.direct {
-		verdict, why = byName(Caller{Argv: c.argv, Path: c.path})
+		verdict, why = byName(c.caller())
 	}
-	if verdict == Taken {
-		c.state.Store(int32(taken))
+	if verdict == Taken && c.decide(taken) {
 		w.capture(c, why)
-		return
+	} else if c.decide(left) {
+		w.candidates.enter(c)
+		w.leave(c, why)
 	}
-	c.state.Store(int32(left))
-	w.candidates.enter(c)
-	w.leave(c, why)
 }
 
 // leave is for a candidate that is none any more.
 func (w *watcher) leave(c *candidate, why string) {
 	w.ears.forget(c)
 	w.candidates.leave(c)
-	w.board.left(c.argv, why)
-	w.explain(c.pid(), "left", c.argv, why)
+	w.board.left(c.argv(), why)
+	w.explain(c.pid(), "left", c.argv(), why)
 	c.release()
 	close(c.moved)
 	c.close()
@@ -200,7 +207,7 @@ func (c *candidate) close() {
 
 // capture puts a candidate that turned out to be a server into a group, with all that it has started.
 func (w *watcher) capture(c *candidate, why string) {
-	argv := c.argv
+	argv := c.argv()
 	if argv == nil {
 		argv = arguments(c.pid())
 	}

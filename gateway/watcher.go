@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -97,12 +98,12 @@ func (w *watcher) letGo(foreign []int, memory int) {
 
 // settle goes out of the gateway's way, and gets the listener.
 func (w *watcher) settle() bool {
-	backend, err := w.server("").Shelter()
+	_, err := w.server("").Shelter()
 	if err != nil {
 		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
 		return false
 	}
-	_, _ = unix.Write(w.Control, []byte("ok "+string(backend))) // as above
+	_, _ = unix.Write(w.Control, []byte("ok "+strconv.Itoa(os.Getpid()))) // as above
 	if w.Listener, err = receive(w.Control); err != nil {
 		return false // the stage is gone
 	}
@@ -239,7 +240,7 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 
 // missed is for a candidate that reads as soon as it is written to. Its name decides.
 func (w *watcher) missed(c *candidate) {
-	verdict, why := byName(Caller{Argv: c.argv, Path: c.path})
+	verdict, why := byName(c.caller())
 	if verdict == Taken && c.decide(taken) {
 		w.ears.forget(c)
 		go w.capture(c, why)
