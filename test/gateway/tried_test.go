@@ -45,9 +45,9 @@ var allTried = []tried{
 		asked: []string{"--sse", "http://localhost:8123/sse"}, servers: 1},
 	{name: "supergateway, streamable", program: "gateways/node_modules/.bin/supergateway",
 		args: strings.Fields("--stdio SERVER --outputTransport streamableHttp --stateful --port 8123"), asked: []string{"http://localhost:8123/mcp"}, servers: 1},
-	{name: "mcp-proxy (npm)", program: "gateways/node_modules/.bin/mcp-proxy", args: strings.Fields("--port 8123 SERVER"),
+	{name: "mcp-proxy of npm", program: "gateways/node_modules/.bin/mcp-proxy", args: strings.Fields("--port 8123 SERVER"),
 		asked: []string{"http://localhost:8123/mcp"}, servers: 1},
-	{name: "mcp-proxy (npm) --shell", program: "gateways/node_modules/.bin/mcp-proxy", args: strings.Fields("--port 8123 --shell SERVER"),
+	{name: "mcp-proxy of npm --shell", program: "gateways/node_modules/.bin/mcp-proxy", args: strings.Fields("--port 8123 --shell SERVER"),
 		asked: []string{"http://localhost:8123/mcp"}, servers: 1},
 	{name: "mcp-hub", program: "gateways/node_modules/.bin/mcp-hub", args: strings.Fields("--port 8123 --config HOME/two.json"),
 		files: map[string]string{"two.json": two}, asked: []string{"--sse", "http://localhost:8123/mcp"}, servers: 2},
@@ -129,13 +129,18 @@ type triedRun struct {
 // start starts it bare, or below mcpscope gateway. It has a child that is no server's.
 func (g tried) start(t *testing.T, dir string, below bool) *triedRun {
 	t.Helper()
-	r := &triedRun{tried: g, world: newWorld(t), dir: dir, home: t.TempDir(), ended: make(chan error, 1)}
+	r := &triedRun{tried: g, world: newWorld(t), dir: dir, ended: make(chan error, 1)}
+	var err error
+	if r.home, err = os.MkdirTemp("", "tried."); err != nil { // a shell takes its name as it is
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(r.home) }) // what still writes to it has been killed
 	server := filepath.Join(r.home, "server")
 	script := fmt.Sprintf("#!/bin/sh\nexec node '%s' stdio\n", filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js"))
 	fill := func(s string) string {
 		return strings.ReplaceAll(strings.ReplaceAll(s, "SERVER", server), "HOME", r.home)
 	}
-	err := os.WriteFile(server, []byte(script), 0o700)
+	err = os.WriteFile(server, []byte(script), 0o700)
 	for name, text := range g.files {
 		file := filepath.Join(r.home, name)
 		if err == nil {
