@@ -128,7 +128,7 @@ func (v *invocation) knowServers(f *gatewayFlags) error {
 		}
 		for _, s := range c.servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				f.rules.Configured = append(f.rules.Configured, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv})
+				f.rules.Configured = append(f.rules.Configured, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv, Listens: s.Listens})
 			}
 		}
 	}

@@ -24,6 +24,42 @@ type server struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	raw *os.File // what out reads from
+	// theirs are the ends that a child has.
+	theirs []*os.File
+}
+
+var sockets bool
+
+// connect makes the child's stdin and stdout.
+func (s *server) connect() error {
+	if !sockets {
+		in, err := s.cmd.StdinPipe()
+		if err != nil {
+			return err
+		}
+		out, err := s.cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		s.in, s.out = in, bufio.NewReader(out)
+		s.raw, _ = out.(*os.File) // which it is
+		return nil
+	}
+	var ours [2]*os.File
+	for i := range ours {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err == nil {
+			err = unix.SetNonblock(fds[1], false) // the child's
+		}
+		if err != nil {
+			return err
+		}
+		ours[i] = os.NewFile(uintptr(fds[0]), "socket")
+		s.theirs = append(s.theirs, os.NewFile(uintptr(fds[1]), "socket"))
+	}
+	s.cmd.Stdin, s.cmd.Stdout = s.theirs[0], s.theirs[1]
+	s.in, s.raw, s.out = ours[0], ours[1], bufio.NewReader(ours[1])
+	return nil
 }
 
 var servers = map[string]*server{}
@@ -67,6 +103,13 @@ func do(words []string) {
 	case "server":
 		start(words[1], words[2:]...)
 		hello(words[1])
+	case "listen": // a server that is not spoken to on stdin
+		cmd := exec.Command(words[1], words[2:]...)
+		err := cmd.Start()
+		fmt.Println("listen", cmd.Process.Pid, err)
+	case "sockets": // as clients on Node have them, from now on
+		sockets = true
+		fmt.Println("sockets", sockets)
 	case "quiet": // it is spoken to later
 		start(words[1], words[2:]...)
 	case "hello":
@@ -116,16 +159,13 @@ func do(words []string) {
 func start(name string, argv ...string) *server {
 	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	in, err := s.cmd.StdinPipe()
-	if err == nil {
-		var out io.Reader
-		out, err = s.cmd.StdoutPipe()
-		s.in, s.out = in, bufio.NewReader(out)
-		s.raw, _ = out.(*os.File) // which it is
-	}
+	err := s.connect()
 	before := children()
 	if err == nil {
 		err = s.cmd.Start()
+	}
+	for _, f := range s.theirs {
+		f.Close()
 	}
 	if err != nil {
 		fmt.Println("failed", name, err)
