@@ -21,7 +21,7 @@ import (
 // long, not where that has been in vain before, and not where the program takes its time anyway.
 
 const (
-	holdMost   = 4800 * time.Microsecond // with what it takes to be continued: 5 ms
+	holdMost   = 4500 * time.Microsecond // with what it takes to be continued: 5 ms
 	moveWithin = time.Second             // for a server to be in its group before it runs
 	holdsMost  = slotsHeld
 )
@@ -88,6 +88,7 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 	c.ran.Store(&p)
 	if c.is(undecided) && why == "" {
 		if w.holds.Add(1) <= holdsMost {
+			began := time.Now()
 			timer := time.NewTimer(holdMost)
 			select {
 			case <-c.free:
@@ -98,6 +99,9 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 				}
 			}
 			timer.Stop()
+			if w.Explain >= 0 {
+				w.explain(pid, fmt.Sprintf("held for %v", time.Since(began).Round(10*time.Microsecond)), c.argv(), "it may be a server")
+			}
 		}
 		w.holds.Add(-1)
 	}

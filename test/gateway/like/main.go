@@ -144,6 +144,8 @@ func do(words []string) {
 		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
 		err := cmd.Start()
 		fmt.Println("hold", cmd.Process.Pid, err)
+	case "many": // programs that are written to what a file has
+		fmt.Println("many", many(words[1], words[2], words[3:]))
 	case "times":
 		times(words[1], words[2:])
 	case "eat": // memory, until somebody kills us
@@ -231,6 +233,42 @@ func drain() {
 		}
 	}
 	os.Exit(0)
+}
+
+// many runs a command again and again, with pipes. A word that begins with "@" is a file's content.
+func many(count, file string, argv []string) error {
+	n, _ := strconv.Atoi(count) // a test's own
+	said, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for i, word := range argv {
+		if name, ok := strings.CutPrefix(word, "@"); ok {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			argv[i] = string(text)
+		}
+	}
+	for range n {
+		s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
+		if err := s.connect(); err != nil {
+			return err
+		}
+		if err := s.cmd.Start(); err != nil {
+			return err
+		}
+		for _, f := range s.theirs {
+			f.Close()
+		}
+		_, _ = s.in.Write(said)           // it may have ended
+		_, _ = io.Copy(io.Discard, s.out) // as above
+		_ = s.cmd.Wait()                  // grep finds nothing
+		s.in.Close()
+		s.raw.Close()
+	}
+	return nil
 }
 
 // times runs a command again and again.
