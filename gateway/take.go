@@ -234,30 +234,58 @@ func (w *watcher) capture(c *candidate, why string) {
 	}
 }
 
-// takePasses bounds the race with members that fork.
-const takePasses = 16
+// What forks and exits all the time is gone before it can be moved. So after the first pass whoever is found is
+// stopped until it has been moved, and looked for until some passes in a row find nobody.
+const (
+	takePasses = 400
+	takeQuiet  = 20 // where processes come and go; one is enough where none does
+	takeWithin = 500 * time.Millisecond
+)
 
 // takeCarriers puts all that carry the tag of a server, or of what its members have started, into its
 // group, with who is below them.
 func (w *watcher) takeCarriers(t *scope.Taken, c *candidate) {
 	done := map[int]bool{c.pid(): true}
-	for pass, fresh := 0, true; fresh && pass < takePasses; pass++ {
-		fresh = false
-		tags := w.candidates.within(c)
-		pids, _ := proc.All() // nobody, without /proc
-		for _, pid := range pids {
-			if done[pid] || !tags[locksOf(pid).tag()] {
-				continue
-			}
-			done[pid] = true
-			fresh = w.takeAlso(t, pid, func() bool { return tags[locksOf(pid).tag()] }) || fresh
+	deadline := time.Now().Add(takeWithin)
+	for pass, quiet := 0, 0; pass < takePasses && quiet < takeQuiet; pass++ {
+		fresh, gone := w.takePass(t, c, done, pass > 0)
+		switch {
+		case fresh:
+			quiet = 0
+		case !gone:
+			quiet = takeQuiet // nobody has come or gone
+		default:
+			quiet++
 		}
-		for _, pid := range pids {
-			if done[pid] && w.takeBelow(t, pid, done) {
-				fresh = true
-			}
+		if time.Now().After(deadline) {
+			return
 		}
 	}
+}
+
+// takePass looks at everybody once, the newest first: those hop. gone: one was there, and was not any more.
+func (w *watcher) takePass(t *scope.Taken, c *candidate, done map[int]bool, stop bool) (fresh, gone bool) {
+	tags := w.candidates.within(c)
+	pids, _ := proc.All() // nobody, without /proc
+	slices.Reverse(pids)
+	for _, pid := range pids {
+		had := locksOf(pid)
+		if !had.known && had.soft == 0 {
+			gone = true
+		}
+		if !tags[had.tag()] {
+			continue
+		}
+		took := w.takeAlso(t, pid, stop, func() bool { return tags[locksOf(pid).tag()] })
+		done[pid] = done[pid] || took
+		fresh, gone = fresh || took, gone || !took
+	}
+	for _, pid := range pids {
+		if done[pid] && w.takeBelow(t, pid, done) {
+			fresh = true
+		}
+	}
+	return fresh, gone
 }
 
 // takeBelow takes who has dropped the tag, and not its parent.
@@ -272,7 +300,7 @@ func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fres
 			st, err := proc.ReadStat(pid)
 			return err == nil && st.PPID == parent && !locksOf(pid).marked()
 		}
-		if w.takeAlso(t, pid, isChild) {
+		if w.takeAlso(t, pid, false, isChild) {
 			fresh = true
 			w.takeBelow(t, pid, done)
 		}
@@ -282,7 +310,7 @@ func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fres
 
 // takeAlso takes a process that is what it should be, as long as a pidfd of it is open: a group is
 // entered by pid, which may be another's by then.
-func (w *watcher) takeAlso(t *scope.Taken, pid int, is func() bool) bool {
+func (w *watcher) takeAlso(t *scope.Taken, pid int, stop bool, is func() bool) bool {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
@@ -291,7 +319,17 @@ func (w *watcher) takeAlso(t *scope.Taken, pid int, is func() bool) bool {
 	if !is() || poll.Ended(pidfd) {
 		return false
 	}
-	return t.TakeAlso(pid, pidfd) == nil
+	if stop && !isStopped(pid) {
+		_ = unix.PidfdSendSignal(pidfd, unix.SIGSTOP, nil, 0) // gone is as good
+		defer unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0)
+	}
+	return t.TakeAlso(pid, pidfd) == nil && !poll.Ended(pidfd)
+}
+
+// isStopped: what was stopped before stays so.
+func isStopped(pid int) bool {
+	st, err := proc.ReadStat(pid)
+	return err == nil && st.Stopped()
 }
 
 func (w *watcher) guide(t *scope.Taken, called string, pid int, argv []string, why string) *scope.Taken {

@@ -132,14 +132,29 @@ type Server struct {
 // Server has it start a mode of the zoo, and returns when all its members are up.
 func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
+	return g.start("server", p, name, mode)
+}
+
+// Late is Server for one that is spoken to when all its members are up.
+func (g *Gateway) Late(p escape.Programs, name, mode string) *Server {
+	g.t.Helper()
+	return g.start("quiet", p, name, mode)
+}
+
+func (g *Gateway) start(how string, p escape.Programs, name, mode string) *Server {
+	g.t.Helper()
 	s := &Server{Members: escape.NewMembers(g.t), Name: name}
 	g.t.Cleanup(s.Kill) // if it has not ended as it should
-	g.Tell("server %s %s --register %s --slow yes %s", name, p.Zoo, s.Address, mode)
+	g.Tell("%s %s %s --register %s --slow yes %s", how, name, p.Zoo, s.Address, mode)
 	g.Expect("server " + name)
 	if err := s.UntilReady(escape.Patience); err != nil {
 		g.t.Fatalf("%s: %v; stderr: %s", mode, err, escape.Contents(g.Stderr))
 	}
 	s.Main, _ = s.Members.Main()
+	if how == "quiet" {
+		g.Tell("hello %s", name)
+		g.Expect("hello")
+	}
 	g.AwaitTaken()
 	return s
 }

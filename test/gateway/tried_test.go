@@ -292,13 +292,18 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 		pid = -pid
 	}
 	_ = unix.Kill(pid, sig) // it may have ended by itself; its number is ours until it was waited for
+	if sig != unix.SIGKILL { // some only ask for their end, or go on
+		select {
+		case err := <-r.ended:
+			r.ended <- err
+		case <-time.After(5 * time.Second):
+			_ = unix.Kill(pid, unix.SIGKILL)
+		}
+	}
 	for _, p := range members {
 		if !p.Ended(escape.Patience) {
 			t.Errorf("%v (group %v): left: %s", sig, group, escape.Describe(p.PID))
 		}
-	}
-	if sig == unix.SIGTERM {
-		_ = unix.Kill(pid, unix.SIGKILL) // some only ask for their end
 	}
 	r.clean()
 	if !group && !r.sleeps() {

@@ -1,5 +1,5 @@
 /*
- * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--slow yes] MODE
+ * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--slow yes] [--untag yes] MODE
  * zoo --list
  *
  * A mode whose name has a number is there with any other number as well.
@@ -31,7 +31,7 @@ static const struct mode *const families[] = {
 
 const char *mode_name, *sibling_group, *scratch_group;
 int parent_pidfd = -1, mode_number;
-bool slow;
+bool slow, untag;
 
 static int list(void)
 {
@@ -68,6 +68,8 @@ static void options(int argc, char **argv)
 			scratch_group = argv[i + 1];
 		else if (strcmp(argv[i], "--slow") == 0)
 			slow = true;
+		else if (strcmp(argv[i], "--untag") == 0)
+			untag = true;
 		else {
 			fprintf(stderr, "zoo: unknown option %s\n", argv[i]);
 			exit(2);
