@@ -1,6 +1,8 @@
 package gateway
 
 import (
+	"os"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -57,6 +59,34 @@ func TestByName(t *testing.T) {
 			c.Path = c.Argv[0]
 		}
 		if got, why := byName(c); got != want || why == "" {
+			t.Errorf("%q: %v (%s), want %v", line, got, why, want)
+		}
+	}
+}
+
+// The examples of the documents do what they are there for, and take no agent.
+func TestExamples(t *testing.T) {
+	text, err := os.ReadFile("../docs/gateway.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rules Rules
+	for _, m := range regexp.MustCompile(`--(match|except) '([^']*)'`).FindAllStringSubmatch(string(text), -1) {
+		if m[1] == "match" {
+			rules.Match = append(rules.Match, m[2])
+		} else {
+			rules.Except = append(rules.Except, m[2])
+		}
+	}
+	if len(rules.Match) < 2 || len(rules.Except) < 1 {
+		t.Fatalf("there are no examples: %+v", rules)
+	}
+	for line, want := range map[string]Verdict{
+		"npx -y some-mcp-server": Taken, "/usr/bin/npx mcp-remote https://x": Taken, "/bin/bash -c exec node server.js": Taken, "bash -c node server.js": Taken,
+		"claude --mcp-config /x.json -p hello": Candidate, "node worker.js": Candidate, "bash -c ls": Candidate, "git status": Left, "/usr/bin/git-remote-https x": Left,
+	} {
+		argv := strings.Fields(line)
+		if got, why := rules.Decide(Caller{Stdio: true, Argv: argv, Path: argv[0]}); got != want {
 			t.Errorf("%q: %v (%s), want %v", line, got, why, want)
 		}
 	}

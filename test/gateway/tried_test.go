@@ -291,7 +291,7 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	if group {
 		pid = -pid
 	}
-	_ = unix.Kill(pid, sig) // it may have ended by itself; its number is ours until it was waited for
+	_ = unix.Kill(pid, sig)  // it may have ended by itself; its number is ours until it was waited for
 	if sig != unix.SIGKILL { // some only ask for their end, or go on
 		select {
 		case err := <-r.ended:
