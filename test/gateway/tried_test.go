@@ -216,15 +216,16 @@ func (r *triedRun) ask(sessions int) string {
 	}
 }
 
-// finish returns what one says that ends by itself, or after its servers have answered.
-func (r *triedRun) finish() string {
+// finish returns what one says that ends by itself, or after its servers have answered, and how it ended, "" if
+// it has not.
+func (r *triedRun) finish() (said, how string) {
 	r.T.Helper()
 	select {
 	case err := <-r.ended:
 		r.ended <- err
-		return fmt.Sprintf("%s%v", r.said(), err)
+		return r.said(), fmt.Sprint(err)
 	case <-time.After(12 * time.Second): // the agents try for long to reach their models
-		return r.said()
+		return r.said(), ""
 	}
 }
 
@@ -237,10 +238,10 @@ func (r *triedRun) said() string {
 	return string(text)
 }
 
-func (r *triedRun) answer() string {
+func (r *triedRun) answer() (said, how string) {
 	r.T.Helper()
 	if len(r.asked) > 0 {
-		return r.ask(1)
+		return r.ask(1), ""
 	}
 	return r.finish()
 }
@@ -251,7 +252,11 @@ var varying = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f-]{27}|[0-9]+|/tmp/[^ "']*|
 func (g tried) compare(t *testing.T, dir string) {
 	t.Helper()
 	bare, below := g.start(t, dir, false), g.start(t, dir, true)
-	want, got := bare.answer(), below.answer()
+	want, ended := bare.answer()
+	got, how := below.answer()
+	if ended != how && ended != "" && how != "" { // one may wait for its servers
+		t.Errorf("bare it ends with %s, and below mcpscope gateway with %s", ended, how)
+	}
 	lines := func(s string) []string {
 		all := strings.Split(varying.ReplaceAllString(s, "#"), "\n")
 		slices.Sort(all) // servers are started side by side
