@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/systemd"
 )
 
 // Child is a process of the client's that is about to become a server. Whoever knows of it
@@ -77,11 +78,30 @@ func (t *Taken) group() *controlGroup {
 // TakeAlso puts another process into the same group, which the first one has started before. It may be
 // there already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
-	if err := t.group().payload.Take(pid); err != nil {
+	err := t.group().payload.Take(pid)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+	}
+	if err != nil {
 		return err
 	}
 	t.mark(pid, pidfd)
 	return nil
+}
+
+// attach has the manager do it that the group is from.
+func (t *Taken) attach(pid int) error {
+	g := t.group()
+	kind, ours := map[Backend]systemd.Kind{SystemdUser: systemd.User, SystemdSystem: systemd.System}[t.l.backend]
+	if !ours {
+		return unix.EACCES
+	}
+	conn, err := systemd.Dial(kind, soleWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Attach(g.dir, "/"+payloadName, []int{pid}, soleWithin)
 }
 
 // Guide starts the supervisor, and returns when that watches the server.
