@@ -41,6 +41,7 @@ func (s *Status) tell() {
 		journal.Field{Name: "MESSAGE_ID", Value: scope.MessageIDs[scope.EventNote]},
 		journal.Field{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		journal.Field{Name: scope.FieldEvent, Value: string(scope.EventNote)},
+		journal.Field{Name: scope.FieldID, Value: "gateway"}, // which has no id of a group
 		journal.Field{Name: scope.FieldName, Value: s.Name},
 		journal.Field{Name: scope.FieldClient, Value: s.Name},
 		journal.Field{Name: scope.FieldClientPID, Value: strconv.Itoa(s.PID)},

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -323,7 +324,13 @@ func (w *watcher) takeAlso(t *scope.Taken, pid int, stop bool, is func() bool) b
 		_ = unix.PidfdSendSignal(pidfd, unix.SIGSTOP, nil, 0) // gone is as good
 		defer unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0)
 	}
-	return t.TakeAlso(pid, pidfd) == nil && !poll.Ended(pidfd)
+	err = t.TakeAlso(pid, pidfd)
+	if err != nil && !errors.Is(err, unix.ESRCH) && !poll.Ended(pidfd) {
+		why := fmt.Sprintf("it belongs to the server %s, and could not be moved to its group: %s", t.ID(), oneLine(err))
+		w.board.left(arguments(pid), why)
+		w.explain(pid, "left", arguments(pid), why)
+	}
+	return err == nil && !poll.Ended(pidfd)
 }
 
 // isStopped: what was stopped before stays so.
