@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,7 +18,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/mcp"
 	"github.com/mcpscope/mcpscope/notify"
-	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
@@ -269,9 +269,19 @@ func (w *watcher) gone(c *candidate) {
 	}
 }
 
+// curious: a program without pipes may still be a server, or is to be explained. Most are not, and are to
+// cost little.
+func (w *watcher) curious(r *notify.Request) bool {
+	if len(w.Rules.Match) > 0 || w.Rules.listening() || w.Explain >= 0 {
+		return true
+	}
+	base := path.Base(pathOf(r))
+	return namesMCP(base) || isInterpreter(base)
+}
+
 // answer lets go on at once whoever can't be a server.
 func (w *watcher) answer(r *notify.Request) {
-	if poll.Ended(w.Gateway) {
+	if w.resting.Load() {
 		w.listener.Continue(r)
 		return
 	}
@@ -279,13 +289,13 @@ func (w *watcher) answer(r *notify.Request) {
 		w.begins(r)
 		return
 	}
-	o, err := originOf(r, w.PID)
-	if err != nil || o.pid == w.PID {
+	stdin, piped := stdioOf(int(r.TID)) // threads have the same
+	if !piped && !w.curious(r) {
 		w.listener.Continue(r)
 		return
 	}
-	stdin, piped := stdioOf(o.pid)
-	if !piped && len(w.Rules.Match) == 0 && !w.Rules.listening() && !o.direct {
+	o, err := originOf(r, w.PID)
+	if err != nil || o.pid == w.PID || !piped && !o.direct && len(w.Rules.Match) == 0 && !w.Rules.listening() {
 		w.listener.Continue(r)
 		return
 	}
