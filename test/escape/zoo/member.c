@@ -14,6 +14,7 @@ enum { LIFE_SECONDS = 120 };
 static time_t end_of_life;
 static sem_t *members_up;
 atomic_uint *counter;
+bool slow;
 
 static time_t now(void)
 {

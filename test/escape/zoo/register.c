@@ -15,6 +15,7 @@
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static socklen_t address_len;
+bool untag;
 
 static void set_address(const char *name, bool abstract)
 {

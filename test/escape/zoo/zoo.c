@@ -31,7 +31,6 @@ static const struct mode *const families[] = {
 
 const char *mode_name, *sibling_group, *scratch_group;
 int parent_pidfd = -1, mode_number;
-bool slow, untag;
 
 static int list(void)
 {
