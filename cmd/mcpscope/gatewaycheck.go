@@ -36,10 +36,10 @@ func (v *invocation) checkGateway(f *gatewayFlags, args []string) int {
 	if state == nil {
 		_ = cmd.Signal(unix.SIGTERM) // it may have ended
 		select {
-		case state = <-ended:
+		case <-ended:
 		case <-time.After(f.policy.TermGrace + time.Second):
 			_ = cmd.Kill() // as above
-			state = <-ended
+			<-ended
 		}
 	} else if last.PID == 0 {
 		return v.fail(exitOwnFailure, fmt.Sprintf("the gateway ended before anything could be seen: %s", state), "")
