@@ -1,7 +1,7 @@
 # mcpscope: a line per target around the go tool. `make help` lists them.
 SHELL := /bin/sh
 GO ?= go
-BIN := bin/mcpscope
+BIN := bin
 LONG := ./test/gateway/systemd ./test/fault ./test/soak
 # those first that take longest
 PACKAGES ?= ./test/e2e ./test/systemd $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
@@ -14,21 +14,24 @@ CYCLES ?= 10000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
-LDFLAGS := -s -w -X main.version=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-.PHONY: help build install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-build: ## build bin/mcpscope
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mcpscope
+build: ## build bin/mcpscope and bin/mcpscopectl
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
 
-install: build ## install it, and its units, below $(DESTDIR)$(PREFIX)
-	install -D -m 755 $(BIN) $(DESTDIR)$(PREFIX)/bin/mcpscope
+man: ## write man pages to .cache/man
+	@mkdir -p .cache/man && $(GO) run ./cmd/mcpscopectl man .cache/man
+
+install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
+	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
 	@for manager in system user; do for unit in units/$$manager/* units/common/*; do \
 		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
-		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
+		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|g; s|@MCPSCOPECTL@|$(PREFIX)/bin/mcpscopectl|g' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run
@@ -81,10 +84,12 @@ lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope
+	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscopectl
 	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscope
+	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscopectl
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./scrape ./wrapping ./cmd/mcpscope; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 deps: ## install what the tests need and the machine lacks (Debian)

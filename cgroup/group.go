@@ -65,6 +65,12 @@ func (g *Group) FD() int { return g.fd }
 // Path is where the directory was when it was opened.
 func (g *Group) Path() string { return g.path }
 
+// Same tells whether other is the same directory, and not one that was made under the same name.
+func (g *Group) Same(other *Group) bool {
+	var a, b unix.Stat_t
+	return unix.Fstat(g.fd, &a) == nil && unix.Fstat(other.fd, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
+}
+
 // Close closes the descriptor and leaves the directory alone.
 func (g *Group) Close() error { return unix.Close(g.fd) }
 

@@ -184,6 +184,15 @@ func (g *Group) Remove(name string) error {
 	return nil
 }
 
+// RemoveLeaf removes the directory name below g. It is no error if it is gone already. EBUSY says that
+// it has a member, or a directory below it.
+func (g *Group) RemoveLeaf(name string) error {
+	if err := rmdir(g.fd, name); err != nil {
+		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
+	}
+	return nil
+}
+
 // RemoveChildren removes all that is below g, as Remove does.
 func (g *Group) RemoveChildren() error {
 	if err := g.walk(visitor{leave: rmdir}); err != nil {

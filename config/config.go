@@ -11,7 +11,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -96,7 +95,9 @@ func (c *Config) add(file string, text []byte, keys Keys) {
 		if c.sections[pattern] == nil {
 			c.sections[pattern] = map[string]Value{}
 		}
-		maps.Copy(c.sections[pattern], values)
+		for key, v := range values {
+			c.sections[pattern][key] = v
+		}
 	}
 }
 
@@ -148,4 +149,11 @@ func exactness(pattern string) int {
 }
 
 // names are sorted, for whoever guesses among them.
-func (k Keys) names() []string { return slices.Sorted(maps.Keys(k)) }
+func (k Keys) names() []string {
+	var all []string
+	for name := range k {
+		all = append(all, name)
+	}
+	slices.Sort(all)
+	return all
+}

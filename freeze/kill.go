@@ -11,12 +11,22 @@ import (
 	"github.com/mcpscope/mcpscope/proc"
 )
 
-// Stuck is a member that SIGKILL did not end in time: it is in uninterruptible
-// sleep, e.g. on a dead NFS server.
+// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible
+// sleep, e.g. on a dead NFS server, and Wchan is where in the kernel it sleeps.
 type Stuck struct {
 	PID   int
 	Name  string
+	State byte
 	Wchan string
+}
+
+// NewStuck looks at a process; ok is false if it has ended after all.
+func NewStuck(pid int) (s Stuck, ok bool) {
+	st, err := proc.ReadStat(pid)
+	if err != nil || st.State == 'Z' && st.Threads <= 1 {
+		return s, false
+	}
+	return Stuck{PID: pid, Name: st.Comm, State: st.State, Wchan: proc.Wchan(pid)}, true
 }
 
 // killRound is how long one round of killing may wait for populated 0 before the
@@ -46,6 +56,7 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if ok || err != nil {
 			return nil, err
 		}
+		leaveFreezer1(g)
 		if time.Now().Before(deadline) {
 			continue
 		}
@@ -63,11 +74,9 @@ func stuck(g Target) []Stuck {
 	pids, _ := g.Members() // a partial list is better than none
 	var left []Stuck
 	for _, pid := range pids {
-		st, err := proc.ReadStat(pid)
-		if err != nil {
-			continue // it has gone after all
+		if s, ok := NewStuck(pid); ok {
+			left = append(left, s)
 		}
-		left = append(left, Stuck{PID: pid, Name: st.Comm, Wchan: proc.Wchan(pid)})
 	}
 	return left
 }

@@ -153,7 +153,7 @@ func (all *candidates) leave(c *candidate) {
 const tagsMost = entries / 2
 
 func (all *candidates) collect() {
-	pids, err := proc.All()
+	pids, err := everybody()
 	if err != nil {
 		return
 	}

@@ -31,12 +31,13 @@ type config struct {
 	Memory   int
 	Board    int
 	Explain  int
+	Runner   int // the program that is a server's supervisor
 }
 
 // descriptors are those that the next process gets in spite of close-on-exec.
 func (c *config) descriptors() []int {
 	var all []int
-	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Board, c.Explain} {
+	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Board, c.Explain, c.Runner} {
 		if fd >= 0 {
 			all = append(all, fd)
 		}

@@ -32,7 +32,7 @@ func (g *Gateway) startWatcher() (control int, err error) {
 	}
 	c := &config{
 		Lineage: g.lineage, Name: g.Name, PID: os.Getpid(), Stdin: ownStdin(), Servers: g.Servers,
-		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Board: -1, Explain: g.Explain,
+		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Board: -1, Explain: g.Explain, Runner: g.Runner,
 	}
 	if err := c.start(g.Executable, g.Env); err != nil {
 		_ = unix.Close(fds[0])

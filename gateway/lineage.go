@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/poll"
-	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -43,7 +42,7 @@ func (w *watcher) endLineage() {
 	}
 	for pass, fresh := 0, true; fresh && pass < takePasses; pass++ {
 		fresh = false
-		pids, _ := proc.All() // nobody, without /proc
+		pids, _ := everybody() // nobody, without /proc
 		for _, pid := range pids {
 			if had := locksOf(pid); had.known && had.hard == w.Lineage && !had.marked() {
 				fresh = w.addTo(id, pid) || fresh

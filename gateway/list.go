@@ -9,14 +9,12 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/proc"
 )
 
 // List finds the gateways of a user, or of everyone for -1, by the memory that their watchers have
 // open. What is in it was written by processes of that user, and may be anything.
 func List(uid int) ([]Status, error) {
-	pids, err := proc.All()
+	pids, err := everybody()
 	if err != nil {
 		return nil, err
 	}

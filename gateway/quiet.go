@@ -38,7 +38,7 @@ func (s *Status) tell() {
 	note := fmt.Sprintf("no MCP server was found below it in %.0f s; %s", QuietAfter.Seconds(), s.leftInShort())
 	_ = journal.Send(journal.Entry(journal.Notice, // or nobody hears of it: ls and doctor say it as well
 		journal.Field{Name: "MESSAGE", Value: fmt.Sprintf("gateway %s[%d]: %s", s.Name, s.PID, note)},
-		journal.Field{Name: "MESSAGE_ID", Value: scope.MessageIDs[scope.EventNote]},
+		journal.Field{Name: "MESSAGE_ID", Value: scope.MessageIDs()[scope.EventNote]},
 		journal.Field{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		journal.Field{Name: scope.FieldEvent, Value: string(scope.EventNote)},
 		journal.Field{Name: scope.FieldID, Value: "gateway"}, // which has no id of a group

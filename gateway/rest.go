@@ -30,7 +30,7 @@ func (w *watcher) awaitIdle(idle chan struct{}) {
 func (w *watcher) rest() error {
 	w.dismiss()
 	c := config{
-		Name: w.Name, Rest: true, Gateway: -1, Control: -1, Lifeline: -1, Board: -1, Explain: -1, Listener: w.Listener, Memory: w.Memory,
+		Name: w.Name, Rest: true, Gateway: -1, Control: -1, Lifeline: -1, Board: -1, Explain: -1, Runner: -1, Listener: w.Listener, Memory: w.Memory,
 	}
 	memory, err := c.write()
 	if err != nil {

@@ -90,7 +90,7 @@ func byName(c Caller) (Verdict, string) {
 // isRun: it makes a group itself, and what is in it needs no other. That goes for its supervisor
 // too, who comes home to a gateway that is a subreaper.
 func isRun(argv []string) bool {
-	return len(argv) > 1 && path.Base(argv[0]) == "mcpscope" && argv[1] != "gateway"
+	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
 }
 
 // matching returns the pattern that matches the line, also with the command's base name in front, or

@@ -69,3 +69,19 @@ func (t tag) put(pid int, had locks) error {
 	}
 	return nil
 }
+
+// everybody lists the processes that we see.
+func everybody() (pids []int, err error) {
+	err = proc.Each(func(pid int) bool {
+		pids = append(pids, pid)
+		return true
+	})
+	return pids, err
+}
+
+// untag takes the tag off a process that marks what it starts itself, if nobody has set that limit.
+func untag(pid int, had locks) {
+	if had.known && had.tag() != 0 {
+		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: had.hard, Max: had.hard}, nil) // or it has ended
+	}
+}

@@ -69,7 +69,10 @@ func (w *watcher) decide(s seen) {
 		case s.direct && namesMCP(name.Derive(s.Argv)):
 			w.board.left(s.Argv, "it is not spoken to on stdin; if it is a server that listens (HTTP, SSE), --match would take it")
 		}
-		if s.Stdio && isRun(s.Argv) || s.Argv != nil && matching(w.Rules.Except, s.Argv) != "" {
+		switch {
+		case isRun(s.Argv): // it marks its server, which it does not where the limit is in use
+			untag(s.pid, s.had)
+		case s.Argv != nil && matching(w.Rules.Except, s.Argv) != "":
 			w.exclude(s)
 		}
 	case own != nil && own.pid() != s.pid: // it reads what that would read
@@ -267,7 +270,7 @@ func (w *watcher) takeCarriers(t *scope.Taken, c *candidate) {
 // takePass looks at everybody once, the newest first: those hop. gone: one was there, and was not any more.
 func (w *watcher) takePass(t *scope.Taken, c *candidate, done map[int]bool, stop bool) (fresh, gone bool) {
 	tags := w.candidates.within(c)
-	pids, _ := proc.All() // nobody, without /proc
+	pids, _ := everybody() // nobody, without /proc
 	slices.Reverse(pids)
 	for _, pid := range pids {
 		had := locksOf(pid)
@@ -376,7 +379,7 @@ func (w *watcher) server(name string) *scope.Server {
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
 		Name: name, Policy: w.Policy, Limits: limits, Backend: w.Backend, Require: true, Replace: w.Replace, Slice: w.Slice,
-		Report: -1, Executable: executable, Env: w.env, Client: w.PID, ClientName: w.Name,
+		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID, ClientName: w.Name,
 	}
 }
 

@@ -62,10 +62,10 @@ func (c command) look() string {
 		return ""
 	}
 	tool, args := toolName(c.argv[0]), c.argv[1:]
-	if p, ok := prefixes[tool]; ok {
+	if p, ok := prefixes()[tool]; ok {
 		return c.behind(p, args)
 	}
-	if i, ok := interpreters[tool]; ok {
+	if i, ok := interpreters()[tool]; ok {
 		return c.script(i, args)
 	}
 	switch tool {

@@ -46,34 +46,37 @@ var (
 	}}
 )
 
-var interpreters = map[string]interpreter{
-	"python": python, "pypy": python, "py": python, "pythonw": python,
-	"node": node, "nodejs": node, "electron": node,
-	"tsx": tsx, "ts-node": tsx, "nodemon": tsx,
-	"deno": {
-		grammar: grammar{valued: "-c --config --import-map --lock --cert --location --seed -L --log-level", dir: "--cwd"},
-		subs:    "run serve task x",
-	},
-	"ruby":       {grammar: grammar{valued: "-I -r -E -F", final: "-e", dir: "-C"}, code: "-e"},
-	"perl":       {grammar: grammar{valued: "-I -M -m", final: "-e -E"}, code: "-e -E"},
-	"php":        {grammar: grammar{valued: "-d -c -z -t -S", final: "-f --file -r --run"}, code: "-r --run", file: "-f --file"},
-	"lua":        lua,
-	"luajit":     lua,
-	"rscript":    {grammar: grammar{final: "-e"}, code: "-e"},
-	"julia":      {grammar: grammar{valued: "-L --load -J --sysimage -p --procs -t --threads", final: "-e --eval -E --print"}, code: "-e --eval -E --print"},
-	"elixir":     {grammar: grammar{valued: "-r -pa -pz --name --sname --cookie", final: "-e --eval", long: true}, code: "-e --eval"},
-	"pwsh":       powershell,
-	"powershell": powershell,
-	"wasmtime":   {grammar: grammar{valued: "--dir --env --mapdir -W -S -C -O -D"}, subs: "run"},
-	"java": {
-		grammar: grammar{
-			long: true,
-			valued: `-cp -classpath --class-path -p --module-path --add-modules --add-opens --add-exports --add-reads
-				--patch-module --upgrade-module-path --limit-modules --enable-native-access`,
-			final: "-jar -m --module",
+// interpreters is a function for the same reason as prefixes.
+func interpreters() map[string]interpreter {
+	return map[string]interpreter{
+		"python": python, "pypy": python, "py": python, "pythonw": python,
+		"node": node, "nodejs": node, "electron": node,
+		"tsx": tsx, "ts-node": tsx, "nodemon": tsx,
+		"deno": {
+			grammar: grammar{valued: "-c --config --import-map --lock --cert --location --seed -L --log-level", dir: "--cwd"},
+			subs:    "run serve task x",
 		},
-		named: "-m --module", file: "-jar",
-	},
+		"ruby":       {grammar: grammar{valued: "-I -r -E -F", final: "-e", dir: "-C"}, code: "-e"},
+		"perl":       {grammar: grammar{valued: "-I -M -m", final: "-e -E"}, code: "-e -E"},
+		"php":        {grammar: grammar{valued: "-d -c -z -t -S", final: "-f --file -r --run"}, code: "-r --run", file: "-f --file"},
+		"lua":        lua,
+		"luajit":     lua,
+		"rscript":    {grammar: grammar{final: "-e"}, code: "-e"},
+		"julia":      {grammar: grammar{valued: "-L --load -J --sysimage -p --procs -t --threads", final: "-e --eval -E --print"}, code: "-e --eval -E --print"},
+		"elixir":     {grammar: grammar{valued: "-r -pa -pz --name --sname --cookie", final: "-e --eval", long: true}, code: "-e --eval"},
+		"pwsh":       powershell,
+		"powershell": powershell,
+		"wasmtime":   {grammar: grammar{valued: "--dir --env --mapdir -W -S -C -O -D"}, subs: "run"},
+		"java": {
+			grammar: grammar{
+				long: true,
+				valued: `-cp -classpath --class-path -p --module-path --add-modules --add-opens --add-exports --add-reads
+				--patch-module --upgrade-module-path --limit-modules --enable-native-access`,
+				final: "-jar -m --module",
+			},
+			named: "-m --module", file: "-jar",
+		},
+	}
 }
 
 // script names what an interpreter runs.

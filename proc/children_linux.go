@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -81,8 +82,59 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	return nil, nil
 }
 
-// All lists the processes that we see, in ascending order.
-func All() ([]int, error) { return numbersIn("/proc") }
+// Each calls visit for every process that we see, in ascending order, until it returns false.
+// The kernel is asked for a few processes at a time, so that visit looks at each while it is
+// there: one that is forked by a process that has not been visited yet is visited too, as long as
+// pids grow.
+func Each(visit func(pid int) bool) error {
+	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /proc: %w", err)
+	}
+	defer unix.Close(fd)
+	var buf [512]byte // some twenty entries
+	for {
+		n, err := unix.ReadDirent(fd, buf[:])
+		if err == unix.EINTR {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("list /proc: %w", err)
+		}
+		if n == 0 {
+			return nil
+		}
+		for entries := buf[:n]; len(entries) > 0; {
+			var pid int
+			pid, entries = nextPID(entries)
+			if pid > 0 && !visit(pid) {
+				return nil
+			}
+		}
+	}
+}
+
+// nextPID takes the first entry off a getdents64(2) buffer; pid is 0 if its name is no number.
+func nextPID(buf []byte) (pid int, rest []byte) {
+	const reclen, name = 16, 19 // offsets in struct linux_dirent64
+	if len(buf) <= name {
+		return 0, nil
+	}
+	size := int(binary.NativeEndian.Uint16(buf[reclen:]))
+	if size <= name || size > len(buf) {
+		return 0, nil
+	}
+	for _, c := range buf[name:size] {
+		if c == 0 {
+			break
+		}
+		if c < '0' || c > '9' {
+			return 0, buf[size:]
+		}
+		pid = 10*pid + int(c-'0')
+	}
+	return pid, buf[size:]
+}
 
 // childrenByScan asks every process for its parent. One that we may not look at
 // (hidepid=1) is passed over: it belongs to another user, so it is nothing that
@@ -91,21 +143,19 @@ func childrenByScan(pid int) ([]int, error) {
 	if _, err := ReadStat(pid); err != nil {
 		return nil, err
 	}
-	all, err := All()
-	if err != nil {
-		return nil, err
-	}
 	var pids []int
-	for _, p := range all {
+	var failed error
+	err := Each(func(p int) bool {
 		s, err := ReadStat(p)
-		switch {
-		case err == nil && s.PPID == pid:
+		if err == nil && s.PPID == pid {
 			pids = append(pids, p)
-		case err != nil && !unseen(err):
-			return nil, err
 		}
-	}
-	return pids, nil
+		if err != nil && !unseen(err) {
+			failed = err
+		}
+		return failed == nil
+	})
+	return pids, errors.Join(err, failed)
 }
 
 // unseen: gone since /proc was listed, or not ours to see.

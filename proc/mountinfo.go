@@ -1,6 +1,10 @@
 package proc
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
 
 // Mount is a place where the cgroup2 hierarchy is mounted.
 type Mount struct {
@@ -25,21 +29,32 @@ const (
 // /proc/PID/mountinfo, in the kernel's order: of two with the same Target the
 // later hides the earlier. Lines that make no sense are left out.
 func ParseCgroup2Mounts(mountinfo []byte) []Mount {
-	var mounts []Mount
-	for line := range bytes.Lines(mountinfo) {
-		if m, ok := parseMount(bytes.TrimSuffix(line, []byte("\n"))); ok {
-			mounts = append(mounts, m)
-		}
-	}
-	return mounts
+	return mounts(mountinfo, func(kind, _ string) bool { return kind == "cgroup2" })
 }
 
-func parseMount(line []byte) (Mount, bool) {
+// ParseCgroup1Mounts lists those of the hierarchy of version 1 that a controller is on.
+func ParseCgroup1Mounts(mountinfo []byte, controller string) []Mount {
+	return mounts(mountinfo, func(kind, options string) bool {
+		return kind == "cgroup" && slices.Contains(strings.Split(options, ","), controller)
+	})
+}
+
+func mounts(mountinfo []byte, wanted func(kind, options string) bool) []Mount {
+	var all []Mount
+	for line := range bytes.Lines(mountinfo) {
+		if m, ok := parseMount(bytes.TrimSuffix(line, []byte("\n")), wanted); ok {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+func parseMount(line []byte, wanted func(kind, options string) bool) (Mount, bool) {
 	// Not bytes.Fields: a file system mounted with an empty source has an
 	// empty field there.
 	f := bytes.Split(line, []byte(" "))
 	dash := dashAt(f)
-	if dash < 0 || len(f) <= dash+superOptions || string(f[dash+superType]) != "cgroup2" {
+	if dash < 0 || len(f) <= dash+superOptions || !wanted(string(f[dash+superType]), string(f[dash+superOptions])) {
 		return Mount{}, false
 	}
 	return Mount{

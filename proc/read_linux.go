@@ -19,6 +19,27 @@ func ReadStat(pid int) (Stat, error) {
 	return ParseStat(b)
 }
 
+// Tasks is how many processes and threads there are on this machine, in all pid namespaces
+// (/proc/loadavg).
+func Tasks() (int, error) {
+	b, err := read("/proc/loadavg", noLimit)
+	if err != nil {
+		return 0, err
+	}
+	fields := strings.Fields(string(b))
+	if len(fields) < 4 {
+		return 0, fmt.Errorf("parse loadavg %q: %w", clip(b), errors.ErrUnsupported)
+	}
+	_, all, _ := strings.Cut(fields[3], "/")
+	return strconv.Atoi(all)
+}
+
+// Comm is the name of a process, which it chooses itself: at most 15 bytes of any kind.
+func Comm(pid int) (string, error) {
+	b, err := readPID(pid, "comm")
+	return strings.TrimSuffix(string(b), "\n"), err
+}
+
 // ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
 	b, err := readPID(pid, "status")

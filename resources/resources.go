@@ -77,10 +77,12 @@ func (l Limits) All(held *[]string) iter.Seq[Limit] {
 var controllers = []string{"cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma"}
 
 // parsers of the files whose values people write otherwise than the kernel does.
-var parsers = map[string]func(string) (string, error){
-	"memory.max": ParseMemory, "memory.high": ParseMemory, "memory.low": ParseMemory, "memory.min": ParseMemory,
-	"memory.swap.max": ParseSwap, "memory.swap.high": ParseSwap, "memory.zswap.max": ParseSwap,
-	"pids.max": ParsePIDs, "cpu.weight": ParseWeight,
+func parsers() map[string]func(string) (string, error) {
+	return map[string]func(string) (string, error){
+		"memory.max": ParseMemory, "memory.high": ParseMemory, "memory.low": ParseMemory, "memory.min": ParseMemory,
+		"memory.swap.max": ParseSwap, "memory.swap.high": ParseSwap, "memory.zswap.max": ParseSwap,
+		"pids.max": ParsePIDs, "cpu.weight": ParseWeight,
+	}
 }
 
 // Parse reads FILE=VALUE. The value is the kernel's, or as with the flag for that file; of
@@ -96,7 +98,7 @@ func Parse(s string) (Limit, error) {
 		return Limit{}, fmt.Errorf("%q is no file of a controller (like memory.min or io.max)", file)
 	}
 	var err error
-	parse := parsers[file]
+	parse := parsers()[file]
 	switch {
 	case parse != nil:
 		value, err = parse(value)

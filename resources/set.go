@@ -17,14 +17,24 @@ import (
 
 // Set makes one limit hold on g, and says what its file has then. Of the directories above g,
 // from the next one on, so many are the caller's: in these a controller is enabled that is not.
-func Set(g *cgroup.Group, l Limit, owned int) (now string, err error) {
+func Set(g *cgroup.Group, l Limit, owned int) (now string, err error) { return SetBy(g, l, owned, nil) }
+
+// SetBy is Set with another way to write, which returns false for a file that it does not know.
+func SetBy(g *cgroup.Group, l Limit, owned int, write func(Limit) (bool, error)) (now string, err error) {
 	if err := enable(g, l.controller(), owned); err != nil {
 		return "", err
 	}
 	if _, err := Read(g, l.File); err != nil {
 		return "", err
 	}
-	if err := g.Write(l.File, l.Value); err != nil {
+	written := false
+	if write != nil {
+		written, err = write(l)
+	}
+	if err == nil && !written {
+		err = g.Write(l.File, l.Value)
+	}
+	if err != nil {
 		return "", err
 	}
 	now, err = Read(g, l.File)

@@ -5,11 +5,13 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/journal"
 	"github.com/mcpscope/mcpscope/poll"
@@ -23,22 +25,37 @@ const AsConfigured time.Duration = -2
 const stopSlack = 10 * time.Second
 
 // Stop asks the supervisor to end the server, with another term grace than its own unless
-// that is AsConfigured, and waits until nothing is left. An orphan it ends itself.
+// that is AsConfigured, and waits until nothing is left. An orphan, and a server whose supervisor does
+// not do it in time, it ends itself.
 func (s *Listed) Stop(grace time.Duration) error {
-	if s.State == Orphaned {
-		return s.stopOrphan(grace)
+	if s.group == nil {
+		return s.stopTree(grace)
 	}
-	if err := s.requestStop(grace); err != nil {
+	patience, err := s.beginStop(grace)
+	if err != nil {
 		return err
 	}
 	var deadline time.Time
-	if patience := s.patience(grace); patience >= 0 {
+	if patience >= 0 {
 		deadline = time.Now().Add(patience + stopSlack)
 	}
-	return s.Wait(deadline)
+	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
+		return err
+	}
+	return s.forceStop()
 }
 
-// patience is the grace that a stop will have; freeze.Forever if it has no end.
+// beginStop ends an orphan at once, and asks the supervisor of another server. It returns how long to
+// wait for the end, without the slack.
+func (s *Listed) beginStop(grace time.Duration) (patience time.Duration, err error) {
+	if s.State == Orphaned {
+		return 0, s.stopOrphan(grace)
+	}
+	return s.patience(grace), s.requestStop(grace)
+}
+
+// patience is the grace that a stop will have; freeze.Forever if it has no end. What another user
+// has configured delays nobody for long.
 func (s *Listed) patience(grace time.Duration) time.Duration {
 	if grace != AsConfigured {
 		return grace
@@ -47,12 +64,16 @@ func (s *Listed) patience(grace time.Duration) time.Duration {
 	if err != nil {
 		return DefaultPolicy().TermGrace // not to be read, so the supervisor is another version's
 	}
+	if s.UID != os.Getuid() && (p.TermGrace < 0 || p.TermGrace > othersWithin) {
+		return othersWithin
+	}
 	return p.TermGrace
 }
 
 // ErrStuck says that not all of a server has ended.
 var ErrStuck = errors.New("not all has ended")
 
+// stopOrphan does nothing about a group that somebody else is ending.
 func (s *Listed) stopOrphan(grace time.Duration) error {
 	if grace == AsConfigured {
 		grace = sweepGrace
@@ -62,15 +83,38 @@ func (s *Listed) stopOrphan(grace time.Duration) error {
 		return ignoreGone(err)
 	}
 	defer parent.Close()
-	g, err := findOrphan(parent, s.group.dir)
+	g, err := findOrphan(parent, s.group.dir, time.Now().Add(doubtMost))
 	if err != nil || g == nil {
-		return err // it has gone, or somebody is ending it
+		return err
 	}
 	swept, err := g.end(grace, nil)
-	if err == nil && swept.Stuck != "" {
-		return fmt.Errorf("%w: %s", ErrStuck, swept.Stuck)
+	return stuckError(swept, err)
+}
+
+func stuckError(s Swept, err error) error {
+	if err == nil && s.Stuck != "" {
+		return fmt.Errorf("%w: %s", ErrStuck, s.Stuck)
 	}
 	return err
+}
+
+// forceStop ends the group with its supervisor, which has had its time.
+func (s *Listed) forceStop() error {
+	parent, err := s.group.top.Parent()
+	if err != nil {
+		return ignoreGone(err)
+	}
+	defer parent.Close()
+	g := &controlGroup{id: idOf(s.group.dir), dir: s.group.dir, parent: parent, managed: s.group.managed}
+	if g.top, err = parent.Child(g.dir); err == nil {
+		g.payload, err = g.top.Child(payloadName)
+	}
+	if err != nil || !g.top.Same(s.group.top) {
+		g.close()
+		return ignoreGone(err)
+	}
+	swept, err := g.end(sweepNow, nil)
+	return stuckError(swept, err)
 }
 
 func (s *Listed) requestStop(grace time.Duration) error {
@@ -91,7 +135,14 @@ func (s *Listed) requestStop(grace time.Duration) error {
 		_ = s.group.top.SetFrozen(false) // by systemctl freeze, or by a member
 		_ = supervisor.Thaw()
 	}
-	reached, err := freeze.Signal(supervisor, unix.SIGTERM, unix.SIGCONT)
+	// a server that is being started has its supervisor in a moment
+	born := func(st cgroup.State) bool {
+		return st.Populated || !populated(s.group.top) && !s.group.said(attrLauncher, identity.alive)
+	}
+	if _, _, err := supervisor.Await(time.Now().Add(bornWithin), -1, born); err != nil {
+		return fmt.Errorf("ask the supervisor: %w", err)
+	}
+	reached, err := freeze.Signal(supervisor, stopSignal, unix.SIGCONT)
 	if err == nil && len(reached) == 0 && populated(supervisor) {
 		err = unix.EPERM
 	}
@@ -101,25 +152,43 @@ func (s *Listed) requestStop(grace time.Duration) error {
 	return nil
 }
 
-// requestWithin is how long a supervisor may be quicker to answer than we are to ask, or have
-// no processor to answer with.
-const requestWithin = 15 * time.Second
+// bornWithin is how long a launcher may take from its group to its supervisor.
+const bornWithin = time.Second
 
+// requestTreeStop asks a supervisor even if it was stopped.
 func (s *Listed) requestTreeStop(grace time.Duration) error {
-	request := requestStop
+	t, err := s.openTree()
+	if err != nil {
+		return ignoreGone(err)
+	}
 	if grace != AsConfigured {
-		request += graceText(grace)
-	}
-	for deadline := time.Now().Add(requestWithin); time.Now().Before(deadline); {
-		f, _, err := askFor(s.tree, request)
-		if errors.Is(err, unix.ECONNRESET) || errors.Is(err, errSilent) {
-			continue // it has answered before it could read this, or not yet
-		}
-		if err != nil || f.Heard {
-			return err
+		if err := t.file.write(partRequest, graceText(grace)); err != nil {
+			return fmt.Errorf("ask the supervisor %d: %w", t.pid, err)
 		}
 	}
-	return errSilent
+	for _, sig := range []unix.Signal{stopSignal, unix.SIGCONT} {
+		if err := unix.PidfdSendSignal(t.pidfd, sig, nil, 0); err != nil {
+			return ignoreGone(fmt.Errorf("ask the supervisor %d: %w", t.pid, err))
+		}
+	}
+	return nil
+}
+
+func (s *Listed) stopTree(grace time.Duration) error {
+	if err := s.requestTreeStop(grace); err != nil {
+		return err
+	}
+	var deadline time.Time
+	if patience := s.patience(grace); patience >= 0 {
+		deadline = time.Now().Add(patience + stopSlack)
+	}
+	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
+		return err
+	}
+	if t, err := s.openTree(); err == nil {
+		_ = unix.PidfdSendSignal(t.pidfd, unix.SIGKILL, nil, 0) // its guard ends the tree then
+	}
+	return s.Wait(time.Now().Add(guardWithin))
 }
 
 // frozenWithin is for a member that gets no processor to stop on; one in uninterruptible sleep
@@ -179,21 +248,27 @@ func (s *Listed) Wait(deadline time.Time) error {
 // WaitForEver is Wait without a deadline.
 func (s *Listed) WaitForEver() error { return s.Wait(time.Time{}) }
 
+// waitTree waits for the guard too, which ends what a killed supervisor leaves.
 func (s *Listed) waitTree(deadline time.Time) error {
-	members, err := s.treeBelow()
-	if errors.Is(err, proc.ErrGone) || errors.Is(err, unix.ESRCH) {
-		return nil
-	}
+	t, err := s.openTree()
 	if err != nil {
-		return err
+		return ignoreGone(err)
 	}
-	root := members.Roots[0]
-	defer unix.Close(root.PIDFD)
-	fds, err := poll.Until(deadline, unix.PollFd{Fd: int32(root.PIDFD), Events: unix.POLLIN})
-	if err == nil && fds[0].Revents == 0 {
-		err = ErrStuck
+	all := []int{t.pidfd}
+	if guard := t.openGuard(); guard >= 0 {
+		defer unix.Close(guard)
+		all = append(all, guard)
 	}
-	return err
+	for _, pidfd := range all {
+		fds, err := poll.Until(deadline, unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN})
+		if err != nil {
+			return err
+		}
+		if fds[0].Revents == 0 {
+			return ErrStuck
+		}
+	}
+	return nil
 }
 
 // describeAll names processes for people.

@@ -70,12 +70,9 @@ func continueAfter(d time.Duration) {
 	_, _, _ = unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
 }
 
-// keepTracersOff: who traces us could hold us where no signal wakes us. Processes of our user may
-// no more then (ptrace(2)); root may trace anyone. They may not look at our executable either, by
-// which the backend tree finds its supervisors.
-func (s *supervisor) keepTracersOff() error {
-	if s.backend == Tree {
-		return nil
-	}
+// keepTracersOff keeps processes of our user from tracing this one, and from taking its descriptors
+// (ptrace(2), pidfd_getfd(2)): a tracer could hold it where no signal wakes it, and with the control socket
+// say what the other side believes. Root may do both.
+func keepTracersOff() error {
 	return os.NewSyscallError("prctl PR_SET_DUMPABLE", unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }

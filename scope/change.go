@@ -16,7 +16,11 @@ type Changed struct {
 }
 
 // Limit sets a limit of a server that runs.
-func (s *Listed) Limit(l resources.Limit) (Changed, error) {
+func (s *Listed) Limit(l resources.Limit) (Changed, error) { return s.LimitBy(l, nil) }
+
+// LimitBy is Limit with another way to write the files, which takes those that it knows: for the
+// others it returns false. Whether a limit holds is read from the file in any case.
+func (s *Listed) LimitBy(l resources.Limit, write func(resources.Limit) (bool, error)) (Changed, error) {
 	if s.group == nil {
 		return Changed{}, errNoGroup
 	}
@@ -32,7 +36,7 @@ func (s *Listed) Limit(l resources.Limit) (Changed, error) {
 	var held []string
 	all := resources.Limits{Files: []resources.Limit{l}, OOMGroup: !counted} // as with a server that starts
 	for each := range all.All(&held) {
-		now, err := s.group.limit(each, s.Backend)
+		now, err := s.group.limitBy(each, s.Backend, write)
 		if err != nil {
 			return c, err
 		}

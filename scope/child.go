@@ -41,7 +41,7 @@ func (in *clientSide) watchStdin(fd int) error {
 	if !conveyed {
 		return nil
 	}
-	in.file = file
+	in.file, in.conveyed = file, true
 	if isFIFO(fd) {
 		in.input, err = stdio.New(fd, stdio.Input)
 	}

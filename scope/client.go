@@ -12,25 +12,31 @@ import (
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/stdio"
+	"github.com/mcpscope/mcpscope/tree"
 )
 
 // clientSide is what tells us about the client: whether it still holds its ends of
 // stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
 // to the supervisor.
 type clientSide struct {
-	stdin  *stdio.Watch
-	input  *stdio.Watch // what is unread in a pipe; nil for a socket
-	stdout *stdio.Watch
-	file   stdio.File // of a socket: see stdio.Unread
-	pidfd  int        // the client, or -1
-	main   int        // pidfd of the main process, or -1
-	sure   bool       // it is the client that is known, and not a mere spawner
-	loop   *poller    // where stdin and stdout are waited for
+	stdin    *stdio.Watch
+	input    *stdio.Watch // what is unread in a pipe; nil for a socket
+	stdout   *stdio.Watch
+	file     stdio.File // stdin
+	answers  stdio.File // stdout
+	where    string     // the cgroup that the client has started the launcher in
+	mark     tree.Mark  // of the payload's processes
+	conveyed bool       // stdin is a pipe or socket, so it has another end
+	pidfd    int        // the client, or -1
+	main     int        // pidfd of the main process, or -1
+	sure     bool       // it is the client that is known, and not a mere spawner
+	loop     *poller    // where stdin and stdout are waited for
 }
 
 // watchClient looks at our own descriptors 0 and 1 and at our parent.
-func watchClient() (*clientSide, error) {
+func watchClient(onDeath ClientDeath) (*clientSide, error) {
 	in := &clientSide{pidfd: -1, main: -1}
+	in.where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
 	var err error
 	if in.stdin, err = stdio.New(0, stdio.HangUp); err != nil {
 		return nil, err
@@ -38,11 +44,13 @@ func watchClient() (*clientSide, error) {
 	if in.stdout, err = stdio.New(1, stdio.Error); err != nil {
 		return nil, err
 	}
-	file, conveyed := stdio.Identify(0)
-	if !conveyed {
-		return in, nil
+	in.answers, _ = stdio.Identify(1) // a file has nobody who reads it
+	if in.file, in.conveyed = stdio.Identify(0); !in.conveyed {
+		if onDeath == StopOnClientDeath {
+			in.pidfd, err = openClient()
+		}
+		return in, err
 	}
-	in.file = file
 	var st unix.Stat_t
 	if unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
 		if in.input, err = stdio.New(0, stdio.Input); err != nil {
@@ -51,6 +59,19 @@ func watchClient() (*clientSide, error) {
 	}
 	in.pidfd, err = openClient()
 	return in, err
+}
+
+// close gives back all that it has open.
+func (in *clientSide) close() {
+	for _, w := range []*stdio.Watch{in.stdin, in.input, in.stdout} {
+		w.Close()
+	}
+	for _, fd := range []int{in.pidfd, in.main} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // a pidfd has nothing to flush
+		}
+	}
+	*in = clientSide{pidfd: -1, main: -1}
 }
 
 // openClient returns a pidfd of our parent, or -1 where the parent is init: then it
@@ -95,6 +116,35 @@ func awaitEnd(fd int, events int16, within time.Duration) bool {
 	}
 }
 
+// heldByNobodyBut tells whether no process outside of the payload could still write to stdin, or the
+// server has closed it itself.
+func (in *clientSide) heldByNobodyBut(p payload) bool {
+	if in.stdin.Unheld() {
+		return true
+	}
+	members, err := p.Members()
+	if err != nil {
+		return false
+	}
+	inside := map[int]bool{os.Getpid(): true}
+	for _, pid := range members {
+		inside[pid] = true
+	}
+	// a process of another user's can't be looked at; that it could be the real client, only one is suspected
+	// of that is where the client was
+	beside := func(pid int) bool {
+		where, _, err := proc.ReadCgroup(pid)
+		return err != nil || where == in.where
+	}
+	held, err := stdio.OtherEndHeld(in.file, in.input == nil, func(pid int) bool { return inside[pid] || in.mark.On(pid) }, beside)
+	return err == nil && !held
+}
+
+// blocked tells whether the server can't write to stdout before the client has read from it.
+func (in *clientSide) blocked() bool {
+	return in.main >= 0 && !in.stdout.Fired() && stdio.Full(in.main, in.answers)
+}
+
 // unread tells whether the server has input to read yet.
 func (in *clientSide) unread() bool {
 	if in.input != nil {
@@ -111,8 +161,6 @@ const (
 	tokenControl
 	tokenMain
 	tokenGuard
-	tokenAsked
-	tokenSentinel
 	tokenShortage
 	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )

@@ -4,13 +4,13 @@ package scope
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/memfile"
-	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/stdio"
 )
@@ -32,6 +32,8 @@ type config struct {
 	// Pgid is the process group that the main process joins; 0 for one of its own.
 	Pgid   int
 	NoFile *unix.Rlimit
+	// Mask are the signals that the main process has blocked: spawn.Cmd.
+	Mask uint64
 	// Replace: older servers of this name and client process are to go.
 	Replace bool
 	// Place is where the group is, for a supervisor that is told by its guard.
@@ -46,6 +48,11 @@ type config struct {
 	// Held is its stdin where that can be watched only by holding it.
 	Main, Held int
 	StdinFile  stdio.File
+	StdoutFile stdio.File
+	// Where is the launcher's cgroup.
+	Where string
+	// Conveyed: stdin is a pipe or socket, so it has another end.
+	Conveyed bool
 }
 
 func (c *config) fields(w *wire) {
@@ -71,6 +78,7 @@ func (c *config) fields(w *wire) {
 		number(w, &c.NoFile.Cur)
 		number(w, &c.NoFile.Max)
 	}
+	number(w, &c.Mask)
 	if optional(w, &c.Place) {
 		c.Place.fields(w)
 	}
@@ -83,6 +91,10 @@ func (c *config) fields(w *wire) {
 	}
 	number(w, &c.StdinFile.Dev)
 	number(w, &c.StdinFile.Ino)
+	number(w, &c.StdoutFile.Dev)
+	number(w, &c.StdoutFile.Ino)
+	text(w, &c.Where)
+	flag(w, &c.Conveyed)
 }
 
 // descriptors are those that the supervisor gets in spite of close-on-exec.
@@ -111,17 +123,6 @@ func parseClient(attr string) clientFacts {
 	return c
 }
 
-// asked tells of each member whether it has got what was sent to a whole process group.
-func (c *config) asked(group bool) func(pid int) bool {
-	if !group {
-		return nil
-	}
-	return func(pid int) bool {
-		st, err := proc.ReadStat(pid)
-		return err == nil && st.Pgrp == c.Pgid
-	}
-}
-
 // superviseLine is how the command line of a supervisor begins.
 const superviseLine = "mcpscope supervise "
 
@@ -130,14 +131,12 @@ func superviseArgs(memory int, server string) []string {
 	return append(strings.Fields(superviseLine), strconv.Itoa(memory), server)
 }
 
-// nameBySupervisor is the server's name on its supervisor's command line, "" if there is none.
-func nameBySupervisor(pid int) string {
-	line, err := proc.Cmdline(pid, commandMost)
-	arguments, supervises := strings.CutPrefix(line, superviseLine)
-	if _, server, named := strings.Cut(arguments, " "); err == nil && supervises && named {
-		return server
-	}
-	return ""
+// commOfGuards is the name, in /proc/PID/comm, of the processes that guard servers.
+const commOfGuards = "mcpscope"
+
+// nameProcess gives this process that name, instead of the one of /proc/self/exe.
+func nameProcess() {
+	_ = os.WriteFile("/proc/self/comm", []byte(commOfGuards), 0) // for people, and to find trees by
 }
 
 // writeConfig returns a descriptor of the memory file.

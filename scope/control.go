@@ -22,7 +22,6 @@ type message struct {
 
 	Place  *placed // place
 	Signal int     // signal, stopped
-	Group  bool    // signal: the process group of the launcher has got it as well
 	Step   uint32  // failed
 	Errno  int     // failed
 	Text   string  // failed
@@ -47,7 +46,6 @@ func (m *message) fields(w *wire) {
 		m.Place.fields(w)
 	}
 	number(w, &m.Signal)
-	flag(w, &m.Group)
 	number(w, &m.Step)
 	number(w, &m.Errno)
 	text(w, &m.Text)

@@ -29,21 +29,27 @@ type course struct {
 	policy  Policy
 	payload payload
 	in      *clientSide
-	frozen  func() // see freeze.Stop
+	inspect func() inspected // of members that are frozen and about to be killed; may be nil
 
 	phase    phase
 	cause    Cause
 	signal   unix.Signal // for the cause signalled
 	clientUp bool
 	received map[unix.Signal]time.Time // the first time
-	asked    func(pid int) bool        // see freeze.Stop
 	hurry    *freeze.Flag
 	timer    *time.Timer
 	next     time.Time // when the timer runs out, or the grace of the ladder
 	until    time.Time // end of draining
 	cpu      time.Duration
-	ladder   chan freeze.Result
+	ladder   chan climbed
 	result   freeze.Result
+	seen     inspected // of those who had to be killed
+}
+
+// climbed is what came of a ladder.
+type climbed struct {
+	freeze.Result
+	seen inspected
 }
 
 func newCourse(p Policy, payload payload, in *clientSide) (*course, error) {
@@ -53,7 +59,7 @@ func newCourse(p Policy, payload payload, in *clientSide) (*course, error) {
 	}
 	return &course{
 		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]time.Time{},
-		hurry: hurry, timer: stoppedTimer(), ladder: make(chan freeze.Result, 1),
+		hurry: hurry, timer: stoppedTimer(), ladder: make(chan climbed, 1),
 	}, nil
 }
 
@@ -68,7 +74,7 @@ func (c *course) because(why Cause) {
 func (c *course) hungUp(why Cause) {
 	switch {
 	case c.phase > doubting:
-	case !c.clientUp && c.policy.OnClientDeath == StopOnClientDeath:
+	case !c.clientUp && c.policy.OnClientDeath != IgnoreClientDeath:
 		c.because(clientDied)
 		c.stop(unix.SIGTERM)
 	default:
@@ -79,11 +85,11 @@ func (c *course) hungUp(why Cause) {
 	}
 }
 
-// drain begins the EOF grace when the server has read what the client wrote. No
-// event tells a bystander that a pipe has been emptied, so it is asked again now
-// and then, for a bounded time.
+// drain begins the EOF grace when the server has read what the client wrote, and a client that lives
+// has read enough for the server to go on writing. No event tells a bystander that a pipe has been
+// emptied, so it is asked again now and then, for a bounded time.
 func (c *course) drain() {
-	if c.policy.EOFGrace >= 0 && c.in.unread() && time.Now().Before(c.until) {
+	if c.policy.EOFGrace >= 0 && (c.in.unread() || c.blocked()) && time.Now().Before(c.until) {
 		c.after(unreadEvery)
 		return
 	}
@@ -92,6 +98,9 @@ func (c *course) drain() {
 		c.after(c.policy.EOFGrace)
 	}
 }
+
+// blocked tells whether the server has to wait for the client before it can write.
+func (c *course) blocked() bool { return c.clientUp && c.in.blocked() }
 
 // clientDied: the process that started the launcher has ended.
 func (c *course) clientDied() {
@@ -102,7 +111,7 @@ func (c *course) clientDied() {
 	if c.policy.OnClientDeath == IgnoreClientDeath || c.phase >= stopping {
 		return
 	}
-	if c.phase != running || c.in.hungUp() || c.in.sure {
+	if c.phase != running || c.in.hungUp() || c.abandoned() {
 		c.because(clientDied)
 		c.stop(unix.SIGTERM)
 		return
@@ -112,8 +121,22 @@ func (c *course) clientDied() {
 	c.after(idleWindow)
 }
 
-// doubt ends a server without a client when it has done nothing for a window.
+// abandoned tells whether nobody is left who could send the server anything, or be waited for.
+func (c *course) abandoned() bool {
+	if c.in.sure || !c.in.conveyed && c.policy.OnClientDeath == StopOnClientDeath {
+		return true
+	}
+	return c.in.conveyed && c.in.heldByNobodyBut(c.payload)
+}
+
+// doubt ends a server without a client when it has done nothing for a window, or when nobody holds its
+// stdin open any more.
 func (c *course) doubt() {
+	if c.abandoned() {
+		c.because(clientDied)
+		c.stop(unix.SIGTERM)
+		return
+	}
 	before := c.cpu
 	c.cpu = c.payload.CPU()
 	if c.cpu-before >= idleCPU {
@@ -124,9 +147,8 @@ func (c *course) doubt() {
 	c.stop(unix.SIGTERM)
 }
 
-// signalled: the client, or a person, has sent sig to end the server. asked tells who has
-// got it already; nil for nobody.
-func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
+// signalled: the client, or a person, has sent sig to end the server.
+func (c *course) signalled(sig unix.Signal) {
 	first, again := c.received[sig]
 	if !again {
 		c.received[sig] = time.Now()
@@ -137,7 +159,6 @@ func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
 			c.signal = sig
 		}
 		c.because(signalled)
-		c.asked = asked
 		c.stop(sig)
 	case again && time.Since(first) >= repeatAfter:
 		c.hurry.Raise()
@@ -172,7 +193,7 @@ func (c *course) shorten(grace time.Duration) {
 func (c *course) kill() {
 	c.hurry.Raise()
 	if c.phase < stopping {
-		c.climb(freeze.Stop{Target: c.payload, Frozen: c.frozen})
+		c.climb(freeze.Stop{Target: c.payload})
 		c.phase = stopping
 	}
 }
@@ -198,6 +219,11 @@ func (c *course) elapsed() {
 		if c.in.open() { // a FIFO that has got another writer
 			c.phase, c.cause = running, ""
 			c.in.watchAgain()
+			return
+		}
+		if c.blocked() && time.Now().Before(c.until) {
+			c.phase = draining
+			c.after(unreadEvery)
 			return
 		}
 		c.stop(unix.SIGTERM)
@@ -227,17 +253,21 @@ func (c *course) stop(ask unix.Signal) {
 	c.timer.Stop()
 	c.phase = stopping
 	c.next = time.Now().Add(max(c.policy.TermGrace, 0))
-	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Asked: c.asked, Grace: c.policy.TermGrace, Hurry: c.hurry, Frozen: c.frozen})
+	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry})
 }
 
 func (c *course) climb(s freeze.Stop) {
 	go func() {
-		res, _ := s.Run() // who ends the group looks once more whether it is empty
-		c.ladder <- res
+		var end climbed
+		if c.inspect != nil {
+			s.Frozen = func() { end.seen = c.inspect() }
+		}
+		end.Result, _ = s.Run() // who ends the group looks once more whether it is empty
+		c.ladder <- end
 	}()
 }
 
 // climbed takes the ladder's outcome.
-func (c *course) climbed(r freeze.Result) {
-	c.phase, c.result = stopped, r
+func (c *course) climbed(end climbed) {
+	c.phase, c.result, c.seen = stopped, end.Result, end.seen
 }

@@ -26,7 +26,7 @@ func TestCourse(t *testing.T) {
 	type step func(*course)
 	hungUp := func(c *course) { c.hungUp(stdinClosed) }
 	died := func(c *course) { c.clientDied() }
-	term := func(c *course) { c.signalled(unix.SIGTERM, nil) }
+	term := func(c *course) { c.signalled(unix.SIGTERM) }
 	exited := func(c *course) { c.end(mainExited) }
 	elapsed := func(c *course) { c.elapsed() }
 	lost := func(c *course) { c.end(launcherGone) }
@@ -110,7 +110,7 @@ func TestDue(t *testing.T) {
 	if d := c.due(); d <= 0 || d > c.policy.EOFGrace {
 		t.Errorf("%v in the EOF grace", d)
 	}
-	c.signalled(unix.SIGINT, nil)
+	c.signalled(unix.SIGINT)
 	if d := c.due(); d <= 0 || d > c.policy.TermGrace {
 		t.Errorf("%v in the term grace", d)
 	}

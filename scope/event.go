@@ -29,16 +29,18 @@ const (
 )
 
 // MessageIDs are what the journal finds events by. They stay the same for ever.
-var MessageIDs = map[Event]string{
-	EventStarted:     "c3c54b04cd8149ca85498690168c08b9",
-	EventEnded:       "91271e0caed64105a0c3c1d4802c3a93",
-	EventKilled:      "b4e25e2ac9cb42fdac0db736db3dd0e2",
-	EventOutOfMemory: "46388ec4ba7f4e888f60aa0a3bc8c269",
-	EventPIDsRefused: "3de0d1a745614ddb8cefd5f00225299b",
-	EventFrozen:      "c4da185547cd46349f526b0af5700a60",
-	EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
-	EventSwept:       "a791711570c24d8980007a89a52bd556",
-	EventNote:        "53f8aa8a5b22421cb9d953af98b92a85",
+func MessageIDs() map[Event]string {
+	return map[Event]string{
+		EventStarted:     "c3c54b04cd8149ca85498690168c08b9",
+		EventEnded:       "91271e0caed64105a0c3c1d4802c3a93",
+		EventKilled:      "b4e25e2ac9cb42fdac0db736db3dd0e2",
+		EventOutOfMemory: "46388ec4ba7f4e888f60aa0a3bc8c269",
+		EventPIDsRefused: "3de0d1a745614ddb8cefd5f00225299b",
+		EventFrozen:      "c4da185547cd46349f526b0af5700a60",
+		EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
+		EventSwept:       "a791711570c24d8980007a89a52bd556",
+		EventNote:        "53f8aa8a5b22421cb9d953af98b92a85",
+	}
 }
 
 // Fields of an event. The server's arguments and environment are in none.
@@ -87,7 +89,7 @@ func (s subject) tell(e Event, p journal.Priority, what string, more ...journal.
 
 func (s subject) entry(e Event, p journal.Priority, what string, more ...journal.Field) []byte {
 	fields := []journal.Field{
-		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.name, s.id, what)}, {Name: "MESSAGE_ID", Value: MessageIDs[e]},
+		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.name, s.id, what)}, {Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"}, {Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.id}, {Name: FieldName, Value: s.name},
 	}
 	if s.client.PID > 0 {

@@ -3,6 +3,7 @@
 package scope
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"path"
@@ -25,7 +26,7 @@ const (
 	scopeSuffix    = ".scope"
 	supervisorName = "supervisor"
 	payloadName    = "payload"
-	leavingName    = "leaving" // a leaf for processes that remove a group: see spawn.Remover
+	leavingName    = "leaving" // a leaf for processes that remove a group (spawn.Remover), and for the watchers of gateways
 )
 
 // Attributes of a payload's directory. armed is set last: a payload with it and
@@ -53,13 +54,16 @@ const attrSwept = "user.mcpscope.swept"
 type controlGroup struct {
 	id         string
 	dir        string
-	patient    bool // see outlives
 	managed    bool // a scope: systemd removes it when it is empty
+	owned      bool // the calling process is its supervisor
 	parent     *cgroup.Group
 	top        *cgroup.Group
 	supervisor *cgroup.Group
 	payload    *cgroup.Group
 }
+
+// groupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
+const groupMode = 0o700
 
 // makeTries is how often a new directory is tried when the last one was taken or
 // met a sweeper's probe.
@@ -73,7 +77,7 @@ func makeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 		if g, err = tryMakeGroup(parent, facts); err == nil {
 			return g, nil
 		}
-		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT)
+		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 		if !again {
 			break
 		}
@@ -87,11 +91,11 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 		return nil, err
 	}
 	g := &controlGroup{id: id, dir: directoryName(facts.Name, id), parent: parent}
-	if g.top, err = parent.Mkdir(g.dir, 0o700); err != nil {
+	if g.top, err = parent.Mkdir(g.dir, groupMode); err != nil {
 		return nil, err
 	}
 	if err = g.arm(facts); err != nil {
-		_ = parent.Remove(g.dir) // empty; a sweeper removes what can't be removed now
+		_ = g.removeLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
 		g.close()
 		return nil, err
 	}
@@ -100,10 +104,10 @@ func tryMakeGroup(parent *cgroup.Group, facts *config) (*controlGroup, error) {
 
 func (g *controlGroup) arm(facts *config) error {
 	var err error
-	if g.supervisor, err = g.top.Mkdir(supervisorName, 0o700); err != nil {
+	if g.supervisor, err = g.top.Mkdir(supervisorName, groupMode); err != nil {
 		return err
 	}
-	if g.payload, err = g.top.Mkdir(payloadName, 0o700); err != nil {
+	if g.payload, err = g.top.Mkdir(payloadName, groupMode); err != nil {
 		return err
 	}
 	if frozen(g.payload) { // whoever is started in it would not run, nor would we come back
@@ -112,7 +116,16 @@ func (g *controlGroup) arm(facts *config) error {
 	if err = g.payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	return g.describe(facts)
+	if err = g.describe(facts); err != nil {
+		return err
+	}
+	// lock and attributes succeed on a directory that a sweep has removed meanwhile, for it was old; this
+	// does not
+	kind, err := g.payload.Read("cgroup.type")
+	if err == nil && bytes.HasPrefix(kind, []byte("domain invalid")) {
+		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w", g.payload, unix.EOPNOTSUPP)
+	}
+	return err
 }
 
 // describe writes the attributes, the one that counts last.
@@ -136,7 +149,7 @@ func (g *controlGroup) describe(facts *config) error {
 // adoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
 func adoptGroup(payload int, at *placed) (*controlGroup, error) {
-	g := &controlGroup{id: at.ID, dir: at.Dir, managed: at.Managed}
+	g := &controlGroup{id: at.ID, dir: at.Dir, managed: at.Managed, owned: true}
 	var err error
 	if g.payload, err = cgroup.FromFD(payload, path.Join(g.dir, payloadName)); err != nil {
 		return nil, err
@@ -159,11 +172,32 @@ func (g *controlGroup) remove() error {
 	if g.managed {
 		return nil // systemd does, as soon as nobody is in it
 	}
+	if g.removeLeaves() == nil {
+		return nil // as a rule nothing has been made in it
+	}
 	if err := g.top.Remove(payloadName); err != nil {
 		return err
 	}
-	return g.parent.Remove(g.dir)
+	err := g.parent.Remove(g.dir)
+	if errors.Is(err, unix.EBUSY) { // a process can be dead and its cgroup not know it yet
+		_, _, _ = g.top.Await(time.Now().Add(busyWithin), -1, isEmpty)
+		err = g.parent.Remove(g.dir)
+	}
+	return err
 }
+
+// removeLeaves removes a group in which nothing has been made.
+func (g *controlGroup) removeLeaves() error {
+	for _, name := range []string{payloadName, supervisorName} {
+		if err := g.top.RemoveLeaf(name); err != nil {
+			return err
+		}
+	}
+	return g.parent.RemoveLeaf(g.dir)
+}
+
+// busyWithin is far longer than a process takes from its death to the end of its exit.
+const busyWithin = 20 * time.Millisecond
 
 func (g *controlGroup) close() {
 	for _, c := range []*cgroup.Group{g.payload, g.supervisor, g.top} {

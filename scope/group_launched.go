@@ -10,8 +10,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func (g *controlGroup) ident() string         { return g.id }
-func (g *controlGroup) members() payload      { return g.payload }
+func (g *controlGroup) ident() string { return g.id }
+func (g *controlGroup) members() payload {
+	if g.owned {
+		return ownPayload{g.payload, g.top}
+	}
+	return g.payload
+}
 func (g *controlGroup) cradle() *cgroup.Group { return g.supervisor }
 
 func (g *controlGroup) started(_, _ int) error { return nil }

@@ -15,9 +15,39 @@ import (
 	"github.com/mcpscope/mcpscope/spawn"
 )
 
+// ownPayload is the payload as its supervisor freezes and kills it. A server of root's, or in a delegated
+// tree, can have moved the supervisor into it.
+type ownPayload struct {
+	*cgroup.Group
+	top *cgroup.Group
+}
+
+func (p ownPayload) SetFrozen(frozen bool) error {
+	if frozen {
+		p.stepOut()
+	}
+	return p.Group.SetFrozen(frozen)
+}
+
+func (p ownPayload) Kill() error {
+	p.stepOut()
+	return p.Group.Kill()
+}
+
+func (p ownPayload) stepOut() {
+	if where, _, err := proc.ReadCgroup(0); err != nil || path.Base(where) == supervisorName {
+		return
+	}
+	leaf, err := p.top.MkdirOpen(supervisorName, groupMode) // it can have been removed as well
+	if err != nil {
+		return // the launcher, or a sweep, ends the group
+	}
+	_ = leaf.Enter() // as above
+	_ = leaf.Close() // a directory
+}
+
 func (g *controlGroup) birthplace() *cgroup.Group { return g.payload }
 func (g *controlGroup) guard() int                { return -1 }
-func (g *controlGroup) listen() int               { return -1 } // its attributes say it all
 
 // nested returns the directory of the group that pid supervises or, when it is about to
 // be removed, leavingName; "" if it is no supervisor beside us.
@@ -137,11 +167,12 @@ func (g *controlGroup) leave() {
 		return // systemd does
 	}
 	_ = g.payload.RemoveChildren()
-	leaf, err := g.parent.MkdirOpen(leavingName, 0o700)
+	leaf, err := g.parent.MkdirOpen(leavingName, groupMode)
 	if err != nil {
 		return
 	}
 	defer leaf.Close()
+	thawOurs(leaf)
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -63,7 +64,7 @@ func TestOrphanRule(t *testing.T) {
 	for dir, want := range map[string]bool{
 		live.dir: false, orphan.dir: true, unarmed.dir: false, directoryName("half", "made0000"): false, "mcp-gone-02345678": false,
 	} {
-		g, err := findOrphan(parent, dir)
+		g, err := findOrphan(parent, dir, time.Now())
 		if err != nil || (g != nil) != want {
 			t.Errorf("%s is an orphan: %v (%v), want %v", dir, g != nil, err, want)
 		}
@@ -71,7 +72,8 @@ func TestOrphanRule(t *testing.T) {
 			g.close()
 		}
 	}
-	swept, err := sweep(parent, "", SweepFilter{})
+	s := newSweeper(SweepFilter{}, nil)
+	swept, err := s.result(s.sweep(parent, ""))
 	if err != nil || len(swept) != 1 || swept[0].Name != "orphan" || swept[0].ID != orphan.id {
 		t.Fatalf("swept %+v (%v)", swept, err)
 	}
@@ -86,13 +88,13 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	parent := testDirectory(t)
 	orphan := newGroup(t, parent, "orphan")
 	orphan.close()
-	first, err := findOrphan(parent, orphan.dir)
+	first, err := findOrphan(parent, orphan.dir, time.Now())
 	if first == nil || err != nil {
 		t.Fatalf("no orphan: %v", err)
 	}
 	defer first.close()
 	// its launcher, this test, lives: so the locked group counts as in use
-	if second, err := findOrphan(parent, orphan.dir); second != nil || err != nil {
+	if second, err := findOrphan(parent, orphan.dir, time.Now()); second != nil || err != nil {
 		t.Fatalf("a second sweeper got it, too (%v)", err)
 	}
 }
@@ -109,6 +111,14 @@ func member(t *testing.T, g *controlGroup) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 	})
+	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := markOf(g.id).Put(cmd.Process.Pid, pidfd); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // What a member does to its own group does not hide it from a sweep.
@@ -125,7 +135,8 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 				t.Fatal(err)
 			}
 			g.close()
-			swept, err := sweep(parent, "", SweepFilter{})
+			s := newSweeper(SweepFilter{}, nil)
+			swept, err := s.result(s.sweep(parent, ""))
 			if left, _ := parent.Children(); err != nil || len(swept) != 1 || len(left) > 0 {
 				t.Errorf("swept %+v (%v), left %q", swept, err, left)
 			}
@@ -180,12 +191,9 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	if err := errors.Join(g.payload.SetAttr(attrLauncher, gone.String()), g.payload.SetAttr(attrSweeper, id.String())); err != nil {
 		t.Fatal(err)
 	}
-	if impatient, err := findOrphan(parent, g.dir); impatient != nil || err != nil {
-		t.Fatalf("a start's sweep took it: %v", err)
-	}
 	found := make(chan *controlGroup)
 	go func() {
-		orphan, _ := findOrphanWith(parent, g.dir, true) // nil is what the test looks for
+		orphan, _ := findOrphan(parent, g.dir, time.Now().Add(time.Minute)) // nil is what the test looks for
 		found <- orphan
 	}()
 	g.close() // the other sweeper's lock ends with it
@@ -197,5 +205,51 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	}
 	if _, err := orphan.end(0, nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// A launcher that was stopped between its directory and the lock may find both gone; lock and
+// attributes succeed all the same.
+func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
+	parent := testDirectory(t)
+	over := make(chan struct{})
+	removed := make(chan int)
+	go func() { // what removeNewborn does, to groups of any age
+		n := 0
+		for {
+			select {
+			case <-over:
+				removed <- n
+				return
+			default:
+			}
+			dirs, _ := parent.Children()
+			for _, dir := range dirs {
+				g := &controlGroup{dir: dir, parent: parent}
+				var err error
+				if g.top, err = parent.Child(dir); err == nil {
+					g.payload, err = g.top.Child(payloadName)
+				}
+				if err == nil && g.payload.TryLock(unix.LOCK_EX) == nil && g.removeLeaves() == nil {
+					n++
+				}
+				g.close()
+			}
+		}
+	}()
+	for range 300 {
+		g, err := makeGroup(parent, &config{Name: "x", Policy: DefaultPolicy()})
+		if err != nil {
+			continue // 16 were removed one after the other
+		}
+		if _, err := g.payload.Read("cgroup.procs"); err != nil {
+			t.Fatalf("a group that is not there: %v", err)
+		}
+		_ = g.remove()
+		g.close()
+	}
+	close(over)
+	if n := <-removed; n == 0 {
+		t.Error("no group was removed: this tests nothing")
 	}
 }

@@ -48,9 +48,10 @@ func (s *supervisor) startGuarded(at message) error {
 	if err != nil {
 		return err
 	}
+	blocked := s.config.Mask | 1<<(stopSignal-1)
 	cmd := spawn.Cmd{
 		Path: "/proc/self/exe", Argv: superviseArgs(memory, s.config.Name), Env: env,
-		Keep: append(s.config.inherited(), memory), NoFile: s.config.NoFile,
+		Keep: append(s.config.inherited(), memory), NoFile: s.config.NoFile, Mask: &blocked,
 	}
 	if s.main, err = cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", errSpawn, err)
@@ -85,7 +86,7 @@ func (s *supervisor) keepWatch() {
 			s.awaitChild()
 		case sig := <-s.signals:
 			if sig != os.Signal(unix.SIGCHLD) && supervisor >= 0 {
-				_ = unix.PidfdSendSignal(supervisor, unix.SIGTERM, nil, 0) // gone is as good
+				_ = unix.PidfdSendSignal(supervisor, stopSignal, nil, 0) // gone is as good
 				_ = unix.PidfdSendSignal(supervisor, unix.SIGCONT, nil, 0)
 			}
 		}

@@ -115,7 +115,6 @@ func (l *launcher) bereaved() error {
 	res, err := l.group.endAll()
 	l.removeGroup()
 	r := l.config.report(l.group.ident(), l.backend, supervisorGone)
-	l.announce(r.entry(subject{r.ID, r.Name, r.Client, r.Backend}))
 	if l.server.Report >= 0 {
 		r.write(l.server.Report)
 	}

@@ -14,34 +14,36 @@ import (
 	"github.com/mcpscope/mcpscope/proc"
 )
 
-// bringHome ends what left the group: processes that moved themselves to another
-// cgroup. Each comes home to us, the subreaper, when its parent dies, so it goes on
-// until we have no child. A nested supervisor comes home as well; it is asked to
-// stop and given the time to, with its own group. A member that the ladder could not
-// end is not waited for.
-func (s *supervisor) bringHome() {
-	h := homecoming{s: s, nested: map[int]string{}, patience: time.Now().Add(nestedWithin + max(s.config.Policy.TermGrace, 0))}
-	giveUp := time.Now().Add(2*nestedWithin + max(s.config.Policy.TermGrace, 0))
+// reapEscaped kills the processes that have moved themselves to another cgroup. Each becomes a child of
+// ours, the subreaper, when its parent dies, so this goes on until we have no child. A nested supervisor
+// becomes one as well; it is asked to stop with its own group. Where a child is proves nothing, for a
+// member can go anywhere: it is spared no longer than a real one takes. A member that the ladder could
+// not end is not waited for.
+func (s *supervisor) reapEscaped() {
+	now := time.Now()
+	grace := max(s.config.Policy.TermGrace, 0)
+	e := escapees{
+		s: s, nested: map[int]string{}, killed: map[int]bool{},
+		sparedInLeaf: now.Add(leafWithin), sparedNested: now.Add(nestedWithin + grace),
+	}
+	giveUp := now.Add(2*nestedWithin + grace)
 	for {
 		s.reap()
-		if childless() || h.stuckAlone() {
+		if childless() || e.stuckAlone() {
 			return
 		}
 		if time.Now().After(giveUp) {
-			h.lost()
+			e.giveUp()
 			return
 		}
-		if h.end() {
-			continue // whoever was killed may have left us its children
+		if e.end() {
+			continue // a process that was killed may have left us its children
 		}
 		select {
-		case <-s.signals: // SIGCHLD, or someone in a hurry
+		case <-s.signals: // SIGCHLD, or a repeated stop
 		case t := <-s.loop.C:
 			s.happened(t) // the launcher must not take our silence for a stop
-		case <-time.After(time.Until(h.patience)):
-			h.patience = time.Now().Add(nestedWithin)
-			h.loseNested()
-		case <-time.After(time.Until(giveUp)):
+		case <-time.After(e.untilNext(giveUp)):
 		}
 	}
 }
@@ -51,103 +53,122 @@ func childless() bool {
 	return unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOHANG|unix.WNOWAIT, nil) == unix.ECHILD
 }
 
+// escapees are the children of one reapEscaped.
+type escapees struct {
+	s            *supervisor
+	nested       map[int]string // pid of a nested supervisor that was asked → its group's directory
+	killed       map[int]bool
+	sparedInLeaf time.Time // until then a process is spared that removes a group of its own
+	sparedNested time.Time // until then a nested supervisor is
+}
+
 // stuckAlone tells whether all children are members in uninterruptible sleep.
-func (h *homecoming) stuckAlone() bool {
-	if len(h.s.course.result.Stuck) == 0 {
+func (e *escapees) stuckAlone() bool {
+	if len(e.s.course.result.Stuck) == 0 {
 		return false
 	}
 	children, err := proc.Children(os.Getpid())
-	return err == nil && len(h.others(children)) == 0
+	return err == nil && len(e.others(children)) == 0
 }
 
 // others leaves out the members that the ladder could not end.
-func (h *homecoming) others(children []int) []int {
-	if len(h.s.course.result.Stuck) == 0 {
+func (e *escapees) others(children []int) []int {
+	if len(e.s.course.result.Stuck) == 0 {
 		return children
 	}
-	members, _ := h.s.group.members().Members() // who is not known as one is waited for
+	members, _ := e.s.group.members().Members() // who is not known as one is waited for
 	return slices.DeleteFunc(children, func(pid int) bool {
-		return slices.Contains(members, pid) && slices.ContainsFunc(h.s.course.result.Stuck, func(m freeze.Stuck) bool { return m.PID == pid })
+		return slices.Contains(members, pid) && slices.ContainsFunc(e.s.course.result.Stuck, func(m freeze.Stuck) bool { return m.PID == pid })
 	})
 }
 
-// homecoming is one bringHome.
-type homecoming struct {
-	s        *supervisor
-	nested   map[int]string // pid of a nested supervisor that was asked → its group's directory
-	killed   map[int]bool
-	patience time.Time
+// untilNext is how long nothing has to be done unless something happens.
+func (e *escapees) untilNext(giveUp time.Time) time.Duration {
+	for _, next := range []time.Time{e.sparedInLeaf, e.sparedNested} {
+		if left := time.Until(next); left > 0 {
+			return left
+		}
+	}
+	return time.Until(giveUp)
 }
 
-// end kills every child that is new, and asks the nested supervisors among them.
-// Our children can't be replaced by strangers: only we can wait for them, and the
-// pid is not free before.
-func (h *homecoming) end() (fresh bool) {
+// end kills each child once, and asks the nested supervisors among them. Our children can't be
+// replaced by strangers: only we can wait for them, and the pid is not free before.
+func (e *escapees) end() (fresh bool) {
 	children, err := proc.Children(os.Getpid())
 	if err != nil {
 		return false
 	}
-	if h.killed == nil {
-		h.killed = map[int]bool{}
-	}
-	for _, pid := range h.others(children) {
-		if h.killed[pid] || h.nested[pid] != "" {
+	for _, pid := range e.others(children) {
+		if e.killed[pid] || e.spared(pid) {
 			continue
 		}
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		h.endOne(pid, fd)
-		_ = unix.Close(fd) // a pidfd has nothing to flush
+		e.kill(pid)
 		fresh = true
 	}
 	return fresh
 }
 
-func (h *homecoming) endOne(pid, pidfd int) {
-	dir := h.s.group.nested(pid)
-	if dir != "" {
-		h.nested[pid] = dir
+// spared tells whether a child gets the time to end by itself.
+func (e *escapees) spared(pid int) bool {
+	dir, asked := e.nested[pid]
+	if !asked {
+		dir = e.s.group.nested(pid)
 	}
-	if dir == leavingName {
-		return // it removes a nested group, and ends by itself
+	switch {
+	case dir == "":
+		return false
+	case dir == leavingName:
+		return time.Now().Before(e.sparedInLeaf)
+	case !time.Now().Before(e.sparedNested):
+		return false
+	case !asked:
+		e.nested[pid] = dir
+		signalChild(pid, stopSignal, unix.SIGCONT)
 	}
-	if dir != "" {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGTERM, nil, 0) // gone is as good
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGCONT, nil, 0)
+	return true
+}
+
+// signalChild is for a child, whose pid can't be another's.
+func signalChild(pid int, sigs ...unix.Signal) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
 		return
 	}
-	h.killed[pid] = true
-	if !poll.Ended(pidfd) {
-		h.s.killed = append(h.s.killed, h.s.observe(pid))
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // gone is as good
+	defer unix.Close(fd)
+	for _, sig := range sigs {
+		_ = unix.PidfdSendSignal(fd, sig, nil, 0) // gone is as good
 	}
 }
 
-// loseNested ends nested supervisors that had their time, and their groups.
-func (h *homecoming) loseNested() {
-	for pid, dir := range h.nested {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
-			awaitEnd(fd, unix.POLLIN, supervisorGoneWithin)    // it held the lock of its group
-			_ = unix.Close(fd)
-		}
-		delete(h.nested, pid)
-		h.killed[pid] = true
-		h.s.group.endNested(dir)
+// kill kills a child, and ends the group of one that was a nested supervisor.
+func (e *escapees) kill(pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	e.killed[pid] = true
+	if !poll.Ended(fd) {
+		e.s.killed = append(e.s.killed, e.s.observe(pid))
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
+		freeze.LeaveFreezer1(pid, fd)
+	}
+	if dir := e.nested[pid]; dir != "" {
+		awaitEnd(fd, unix.POLLIN, supervisorGoneWithin) // it holds the lock of its group
+		e.s.group.endNested(dir)
 	}
 }
 
-// lost notes who could not be ended.
-func (h *homecoming) lost() {
+// giveUp notes the children that could not be ended.
+func (e *escapees) giveUp() {
 	children, err := proc.Children(os.Getpid())
 	if err != nil {
-		h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
+		e.s.course.result.Stuck = append(e.s.course.result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
 	}
-	for _, pid := range h.others(children) {
-		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
-			h.s.course.result.Stuck = append(h.s.course.result.Stuck, freeze.Stuck{PID: pid, Name: st.Comm, Wchan: proc.Wchan(pid)})
+	for _, pid := range e.others(children) {
+		if left, ok := freeze.NewStuck(pid); ok {
+			e.s.course.result.Stuck = append(e.s.course.result.Stuck, left)
 		}
 	}
 }

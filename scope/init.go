@@ -26,7 +26,7 @@ func initReaps() bool {
 		return true // we are it, and do
 	}
 	st, err := proc.ReadStat(1)
-	return err == nil && knownInits[st.Comm]
+	return err == nil && knownInits()[st.Comm]
 }
 
 // becomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
@@ -38,7 +38,9 @@ func becomeSubreaper() error {
 }
 
 // knownInits are the names of programs made to be PID 1 of a container.
-var knownInits = map[string]bool{
-	"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
-	"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
+func knownInits() map[string]bool {
+	return map[string]bool{
+		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
+		"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
+	}
 }

@@ -28,6 +28,9 @@ type Server struct {
 	Backend Backend
 	// Require refuses the backend tree, which is weaker than all others.
 	Require bool
+	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
+	// host has does not work.
+	Weaker func(error)
 	// Replace retires older servers of this name and client process.
 	Replace bool
 	// Slice is where systemd is to put the scope.
@@ -82,7 +85,6 @@ type launcher struct {
 	chld       chan os.Signal
 
 	terminal  bool
-	sentinel  *sentinel // on a terminal, as a rule
 	subreaper bool      // PID 1 does not reap: see initReaps
 	waiting   []message // sent, and not yet answered
 	answer    *time.Timer
@@ -107,6 +109,9 @@ func (s *Server) Run() (Outcome, error) {
 	if err != nil {
 		return Outcome{}, err
 	}
+	if err := keepTracersOff(); err != nil {
+		return Outcome{}, err
+	}
 	if err := l.start(); err != nil {
 		l.abandon()
 		return Outcome{}, err
@@ -118,7 +123,7 @@ func (s *Server) Run() (Outcome, error) {
 func (s *Server) prepare() (*launcher, error) {
 	l := &launcher{server: s, terminal: onTerminal(), pidfd: -1}
 	var err error
-	if l.client, err = watchClient(); err != nil {
+	if l.client, err = watchClient(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
 	if l.loop, err = newPoller(); err != nil {
@@ -144,9 +149,6 @@ func (l *launcher) start() error {
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = newSignals()
 	notify(l.signals, slices.Concat(ending, early)...)
-	if err := l.postSentinel(); err != nil {
-		return err
-	}
 	theirs, err := l.connect()
 	if err != nil {
 		return err
@@ -164,22 +166,9 @@ func (l *launcher) start() error {
 // the supervisor does to start.
 func (l *launcher) catchAll() {
 	notify(l.signals, forwarded()...)
-	if l.sentinel != nil {
+	if l.terminal {
 		notify(l.signals, jobControl...)
 	}
-}
-
-// postSentinel does without one where none can be had: then what a terminal may have sent
-// counts as sent by it.
-func (l *launcher) postSentinel() error {
-	if !l.terminal {
-		return nil
-	}
-	var err error
-	if l.sentinel, err = startSentinel(); err != nil {
-		return nil
-	}
-	return l.loop.add(l.sentinel.fd, tokenSentinel)
 }
 
 func (l *launcher) connect() (theirs control, err error) {
@@ -194,7 +183,8 @@ func (l *launcher) connect() (theirs control, err error) {
 			return theirs, fmt.Errorf("open pidfd: %w", err)
 		}
 	}
-	c.ClientPidfd, c.StdinFile = l.client.pidfd, l.client.file
+	c.ClientPidfd, c.StdinFile, c.StdoutFile = l.client.pidfd, l.client.file, l.client.answers
+	c.Conveyed, c.Where = l.client.conveyed, l.client.where
 	if l.terminal {
 		c.Pgid = unix.Getpgrp()
 	}
@@ -209,6 +199,8 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 			return err
 		}
 	}
+	l.config.Mask = spawn.Mask()
+	blocked := l.config.Mask | 1<<(stopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := writeConfig(l.config)
 	if err != nil {
 		return err
@@ -218,7 +210,7 @@ func (l *launcher) spawn(group *cgroup.Group) error {
 		Path: l.server.Executable,
 		Argv: superviseArgs(memory, l.server.Name),
 		Env:  l.server.Env, Group: group, Detach: true,
-		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile,
+		Keep: append(l.config.inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
 	if l.supervisor, err = cmd.Start(); err != nil {
 		return fmt.Errorf("%w: %w", errSpawn, err)

@@ -31,6 +31,7 @@ func (m message) failure(path string) error {
 // abandon undoes a start that failed.
 func (l *launcher) abandon() {
 	l.control.close() // the supervisor, if there is one, ends at this
+	l.client.close()  // that it failed may be for lack of descriptors
 	if l.group == nil {
 		return
 	}

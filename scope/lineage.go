@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/tree"
 )
 
 // Lineage is the id of a process and of all that it starts, where those are in no group of
@@ -24,8 +23,9 @@ func NewLineage() (Lineage, error) {
 // Add adds a process that is held by a pidfd, with what it starts from now on.
 func (l Lineage) Add(pid, pidfd int) error { return markOf(string(l)).Put(pid, pidfd) }
 
-// End asks all that are left to end, and kills who has not after the grace.
+// End sends SIGTERM to every process that is left, and SIGKILL after the grace period. Processes of another
+// user, and members of a server's group, are left alone.
 func (l Lineage) End(grace time.Duration) error {
-	_, err := freeze.Stop{Target: &tree.Tree{Mark: markOf(string(l))}, Ask: unix.SIGTERM, Grace: grace}.Run()
+	_, err := freeze.Stop{Target: markedTree(string(l)), Ask: unix.SIGTERM, Grace: grace}.Run()
 	return err
 }

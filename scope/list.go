@@ -4,11 +4,9 @@ package scope
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -112,49 +110,4 @@ func backendOf(above string, managed bool) Backend {
 		return Cgroup
 	}
 	return Delegated
-}
-
-// isFrozen is for a tree, of which no file says it.
-func (s *Listed) isFrozen() bool {
-	members, err := s.treeBelow()
-	if err != nil {
-		return false
-	}
-	defer unix.Close(members.Roots[0].PIDFD)
-	st, err := members.State()
-	return err == nil && st.Frozen
-}
-
-// listTrees asks the supervisors that have no group. One that does not answer is
-// stopped, by a member as a rule.
-func listTrees(uid int) []*Listed {
-	var all []*Listed
-	for _, name := range answering(uid) {
-		f, pid, err := ask(name)
-		if err != nil && !errors.Is(err, errSilent) {
-			continue // it has just gone, or is somebody else's
-		}
-		if err != nil {
-			f.Name = nameBySupervisor(pid)
-		}
-		s := &Listed{
-			ID: name[strings.LastIndexByte(name, '/')+1:], Name: f.Name, Backend: Tree, State: Running, Cause: f.Ending,
-			Client: f.Client, Supervisor: pid, Started: f.Started, tree: name, notes: f.Notes,
-		}
-		switch {
-		case s.Cause != "":
-			s.State = Ending
-		case s.isFrozen():
-			s.State = Frozen
-		}
-		s.UID, _ = strconv.Atoi(strings.Split(name, "/")[1]) // the name has the form that we asked for
-		if err == nil {
-			s.Policy = f.Policy.String()
-		}
-		if id, ok := parseIdentity(f.Launcher); ok && id.alive() {
-			s.Launcher = id.PID
-		}
-		all = append(all, s)
-	}
-	return all
 }

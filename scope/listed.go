@@ -3,14 +3,12 @@
 package scope
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/proc"
-	"github.com/mcpscope/mcpscope/tree"
 )
 
 // State is where a server is on its way.
@@ -42,9 +40,8 @@ type Listed struct {
 	Policy     string
 
 	group *controlGroup
-	tree  string // the name of its answering socket
-	notes string // of a tree
-	roots []int  // pidfds
+	notes string            // of a tree
+	below []*treeSupervisor // of a tree, opened for what was asked so far
 }
 
 // Key is the same for servers of one name and client process.
@@ -85,6 +82,23 @@ func (s *Listed) Usage() (Usage, error) {
 	return u, err
 }
 
+// Directory is the payload's directory, by a name that stands for no other one that is made in its
+// place, and until Close; "" for a tree.
+func (s *Listed) Directory() string {
+	if s.group == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", s.group.payload.FD())
+}
+
+// Limits are what the files say that were set.
+func (s *Listed) Limits() map[string]string {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.limitsNow()
+}
+
 // Processes lists the members.
 func (s *Listed) Processes() ([]int, error) {
 	members, err := s.payload()
@@ -99,10 +113,10 @@ func (s *Listed) Close() {
 	if s.group != nil {
 		s.group.close()
 	}
-	for _, fd := range s.roots {
-		_ = unix.Close(fd) // a pidfd has nothing to flush
+	for _, t := range s.below {
+		t.close()
 	}
-	s.roots = nil
+	s.below = nil
 }
 
 // read fills in what the attributes say. An orphan is told by a shared lock, which only
@@ -160,24 +174,25 @@ func (s *Listed) payload() (payload, error) {
 	if s.group != nil {
 		return s.group.payload, nil
 	}
-	t, err := s.treeBelow()
-	if err == nil {
-		s.roots = append(s.roots, t.Roots[0].PIDFD)
+	t, err := s.openTree()
+	if err != nil {
+		return nil, err
 	}
-	return t, err
+	return t.tree(), nil
 }
 
-// treeBelow is the tree of a supervisor, whose pidfd has to be closed.
-func (s *Listed) treeBelow() (*tree.Tree, error) {
-	t := ownTree(supervisors())
-	fd, err := unix.PidfdOpen(s.Supervisor, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open pidfd of the supervisor %d: %w", s.Supervisor, err)
+// openTree opens the supervisor of a tree, if it is still the one. Close closes it.
+func (s *Listed) openTree() (*treeSupervisor, error) {
+	if len(s.below) > 0 {
+		return s.below[0], nil
 	}
-	if _, pid, err := ask(s.tree); err != nil && !errors.Is(err, errSilent) || pid != s.Supervisor { // it is still the one
-		_ = unix.Close(fd)
+	t := openTree(s.Supervisor, s.UID)
+	if t == nil {
 		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
 	}
-	t.Roots[0].PID, t.Roots[0].PIDFD = s.Supervisor, fd
-	return &t, nil
+	s.below = append(s.below, t)
+	if t.facts.ID != s.ID {
+		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+	}
+	return t, nil
 }

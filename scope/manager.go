@@ -98,7 +98,7 @@ func (m manager) try(conn *systemd.Manager, facts *config, pids []int, bound str
 	g := &controlGroup{id: id, dir: directoryName(facts.Name, id) + scopeSuffix, managed: true}
 	err = conn.Start(systemd.Scope{
 		Name: g.dir, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
-		TimeoutStop: stopTimeout(facts.Policy.TermGrace), KillSignal: int(unix.SIGWINCH), Client: bound,
+		TimeoutStop: stopTimeout(facts.Policy.TermGrace), KillSignal: int(stopSignal), Client: bound,
 	}, scopeWithin)
 	if err != nil {
 		return nil, err

@@ -5,17 +5,22 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/tree"
 )
 
-// A server that its client has started is not below its supervisor, so who has moved to
-// another cgroup does not come home. It is found by a mark that all members have.
+// A process that has moved to another cgroup becomes a child of its supervisor when its parent
+// dies; but not that of a server which the client has started, nor one that has a parent in another
+// pid namespace, nor any when the supervisor was killed. All these are found by a mark that all
+// members inherit.
 
 // markOf is made of the id alone, so that everybody who ends a group knows it.
 func markOf(id string) tree.Mark {
@@ -74,7 +79,84 @@ func (g *controlGroup) endWithMarked(s freeze.Stop) (freeze.Result, error) {
 	return res, errors.Join(err, markErr)
 }
 
-func (g *controlGroup) marked() *tree.Tree { return &tree.Tree{Mark: markOf(g.id)} }
+// marked are the processes that carry the group's mark. An id is the name of a directory that
+// anyone can make below a cgroup of theirs, and a mark can be put on anything of theirs; so the
+// owner of the group decides whose processes count, and no member of another server's group does.
+func (g *controlGroup) marked() *tree.Tree {
+	return &tree.Tree{Mark: markOf(g.id), Owner: g.owner(), Spare: inAnotherGroup(g.top)}
+}
+
+// owner is the user who made the group; nobody's processes count where that can't be read.
+func (g *controlGroup) owner() int {
+	var st unix.Stat_t
+	if unix.Fstat(g.payload.FD(), &st) != nil {
+		return -1
+	}
+	return int(st.Uid)
+}
+
+func (g *launchedTree) marked() *tree.Tree { return markedTree(g.id) }
+func (g *ownedTree) marked() *tree.Tree    { return markedTree(g.id) }
+
+func markedTree(id string) *tree.Tree {
+	return &tree.Tree{Mark: markOf(id), Owner: os.Getuid(), Spare: inAnotherGroup(nil)}
+}
+
+// inAnotherGroup tells of a process whether it is in a server's group that is in use, and that is
+// not own. What can't be found out counts as yes: such a process is not ours to signal.
+func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
+	return func(st proc.Stat) bool {
+		where, _, err := proc.ReadCgroup(st.PID)
+		if errors.Is(err, proc.ErrNoCgroup2) || errors.Is(err, proc.ErrGone) {
+			return false
+		}
+		if err != nil || strings.HasPrefix(where, "/..") {
+			return true
+		}
+		if !strings.Contains(where, "/"+groupPrefix) {
+			return false
+		}
+		here, err := ownCgroup()
+		if err != nil {
+			return true
+		}
+		defer here.root.Close()
+		return belowAnother(here.root, own, where)
+	}
+}
+
+// belowAnother looks at each directory on the way to where.
+func belowAnother(root, own *cgroup.Group, where string) bool {
+	for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if !isGroup(path.Base(dir)) {
+			continue
+		}
+		g := &controlGroup{dir: path.Base(dir)}
+		var err error
+		if g.top, err = root.Child(strings.TrimPrefix(dir, "/")); err != nil {
+			continue // it has just gone, and the process with it
+		}
+		another := (own == nil || !g.top.Same(own)) && g.inUse()
+		g.close()
+		if another {
+			return true
+		}
+	}
+	return false
+}
+
+// inUse tells whether somebody guards the group: it is armed and locked, and a supervisor is in it.
+func (g *controlGroup) inUse() bool {
+	var err error
+	if g.payload, err = g.top.Child(payloadName); err != nil {
+		return false
+	}
+	if g.supervisor, err = g.top.Child(supervisorName); err != nil {
+		return false
+	}
+	_, armed, _ := g.payload.Attr(attrArmed)
+	return armed && populated(g.supervisor) && errors.Is(g.payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
+}
 
 // mark is for a server that the client has started.
 func (s *supervisor) mark() {
@@ -88,13 +170,10 @@ func (s *supervisor) mark() {
 	}
 }
 
-// endMarked ends members that were marked, and did not come home.
+// endMarked ends members that have left the group and are no descendants of ours: of a server that
+// the client has started, or by way of another pid namespace.
 func (s *supervisor) endMarked() {
-	g, ours := s.group.(*controlGroup)
-	if !ours || !s.found() {
-		return
-	}
-	moved := g.marked()
+	moved := s.group.marked()
 	res, err := freeze.Stop{Target: moved, Frozen: func() {
 		pids, _ := moved.Members() // for people only
 		for _, pid := range pids[:min(len(pids), inspectFew)] {
@@ -103,6 +182,6 @@ func (s *supervisor) endMarked() {
 	}}.Run()
 	s.course.result.Stuck = append(s.course.result.Stuck, res.Stuck...)
 	if err != nil {
-		s.note("who has moved to another cgroup could not be looked for: " + oneLine(err))
+		s.note("processes that have moved to another cgroup could not be looked for: " + oneLine(err))
 	}
 }

@@ -5,6 +5,7 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,52 +14,75 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/journal"
-	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
-// findOrphan returns the group of dir if it is an orphan, locked if that is possible,
-// and otherwise nil. What was never armed is removed here once it is old.
-func findOrphan(parent *cgroup.Group, dir string) (*controlGroup, error) {
-	return findOrphanWith(parent, dir, false)
-}
+// A verdict is what the kernel says of a group that somebody else has made.
+type verdict int
 
-// findOrphanWith waits for another sweeper if it is patient.
-func findOrphanWith(parent *cgroup.Group, dir string, patient bool) (*controlGroup, error) {
-	g := &controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix), patient: patient}
-	orphan, err := g.look()
-	if orphan && err == nil {
+const (
+	inUse    verdict = iota // or not a server's, or no group any more
+	orphaned                // nobody is left who would end it
+	unclear                 // one of both: settle waits for what tells
+)
+
+// findOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
+// nil. It waits until the deadline for what is unclear. A group that was never armed is removed here
+// once it is old.
+func findOrphan(parent *cgroup.Group, dir string, until time.Time) (*controlGroup, error) {
+	g, v, err := judge(parent, dir)
+	if v == unclear && err == nil {
+		v, err = g.settle(until)
+	}
+	if v == orphaned && err == nil {
 		return g, nil
 	}
 	g.close()
 	return nil, ignoreGone(err)
 }
 
-// look opens the group and applies the rule.
-func (g *controlGroup) look() (orphan bool, err error) {
+// judge opens the group and applies the rule, without waiting.
+func judge(parent *cgroup.Group, dir string) (*controlGroup, verdict, error) {
+	g := &controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}
+	v, err := g.look()
+	return g, v, err
+}
+
+func (g *controlGroup) look() (verdict, error) {
+	var err error
 	if g.top, err = g.parent.Child(g.dir); err != nil {
-		return false, err
+		return inUse, err
 	}
 	g.payload, err = g.top.Child(payloadName)
 	if errors.Is(err, unix.ENOENT) {
-		return false, g.removeNewborn()
+		return inUse, g.removeNewborn()
 	}
 	if err != nil {
-		return false, err
+		return inUse, err
 	}
-	// nothing is started in a group before it is armed, so one with members was
-	_, armed, err := g.payload.Attr(attrArmed)
-	if err == nil && !armed && !populated(g.payload) {
-		return false, g.removeNewborn()
-	}
-	if err != nil {
-		return false, err
+	if ours, err := g.isServers(); !ours || err != nil {
+		return inUse, err
 	}
 	g.supervisor, err = g.top.Child(supervisorName)
 	if err != nil && !errors.Is(err, unix.ENOENT) { // a member may have removed it when it was empty
-		return false, err
+		return inUse, err
 	}
 	return g.orphan()
+}
+
+// isServers tells whether the group was armed. A directory of another program may have a name like
+// ours, so one that is not armed and has members is ours only if a member carries its mark: nothing is
+// started in a group before it is armed, but the owner can remove the attribute.
+func (g *controlGroup) isServers() (bool, error) {
+	_, armed, err := g.payload.Attr(attrArmed)
+	if armed || err != nil {
+		return armed, err
+	}
+	if !populated(g.top) {
+		return false, g.removeNewborn()
+	}
+	pids, err := g.top.Members()
+	return slices.ContainsFunc(pids, markOf(g.id).On), err
 }
 
 // populated takes what can't be read for populated: to believe in a member that is not
@@ -103,8 +127,27 @@ func (g *controlGroup) removeNewborn() error {
 		g.remind()
 		return nil
 	}
-	_ = g.remove() // EBUSY: it has a member after all
-	return nil
+	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
+		return err
+	}
+	return ignoreBusy(g.removeLeaves())
+}
+
+// holdsNothingElse: cgroups of other programs may have names like ours (mcp-web-database). Ours have
+// no directory in them but the two leaves. A launcher that was killed before it had made those leaves
+// nothing in it, but the mode that no other program gives a cgroup.
+func (g *controlGroup) holdsNothingElse(mode uint32) (bool, error) {
+	names, err := g.top.Children()
+	others := slices.ContainsFunc(names, func(name string) bool { return name != supervisorName && name != payloadName })
+	return err == nil && !others && (len(names) > 0 || mode&0o777 == groupMode), err
+}
+
+// ignoreBusy: it has a member after all, or somebody has made a directory in it.
+func ignoreBusy(err error) error {
+	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	}
+	return err
 }
 
 // remind makes systemd look at an empty scope again. When the first process in one ends at
@@ -116,86 +159,138 @@ func (g *controlGroup) remind() {
 	}
 }
 
-// orphan applies the rule to an armed group: it is one if its lock is free, or if
-// its supervisor and its launcher are gone although someone holds the lock. A launcher
-// locks before it arms, so no start can meet this attempt at the lock.
-func (g *controlGroup) orphan() (bool, error) {
+// orphan applies the rule to an armed group: it is an orphan if its lock is free, or if no supervisor
+// lives although somebody holds the lock. A launcher locks before it arms, so no start can meet this
+// attempt at the lock. Attributes are what the server itself can write: they may shorten a wait, and
+// prevent no end.
+func (g *controlGroup) orphan() (verdict, error) {
 	err := g.payload.TryLock(unix.LOCK_EX)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		return g.abandoned()
+	if err == nil {
+		if self, err := identify(unix.Getpid()); err == nil {
+			_ = g.payload.SetAttr(attrSweeper, self.String()) // without it another sweeper waits longer
+		}
+		return orphaned, nil
 	}
-	if err != nil {
-		return false, err
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return inUse, err
 	}
-	if self, err := identify(unix.Getpid()); err == nil {
-		_ = g.payload.SetAttr(attrSweeper, self.String()) // at worst another sweeper asks once more
+	supervisors, hidden, err := g.supervisors()
+	switch {
+	case err != nil || hidden:
+		return inUse, err // it lives where we can't see it
+	case len(supervisors) > 0 && (!g.halted(supervisors) || g.launcherLives()):
+		return inUse, nil
+	case len(supervisors) == 0 && !populated(g.top) && g.said(attrLauncher, identity.alive):
+		return inUse, nil // it is being started, or has just ended
+	case len(supervisors) == 0 && !g.said(attrLauncher, identity.alive) && !g.said(attrSweeper, identity.alive):
+		return orphaned, nil
 	}
-	return true, nil
+	return unclear, nil
 }
 
-// abandoned looks at a group that is locked: by its supervisor or launcher, as a
-// rule, by another sweeper, or by someone who got the descriptor from them.
-func (g *controlGroup) abandoned() (bool, error) {
-	for _, attr := range []string{attrLauncher, attrSweeper} {
-		who, _, err := g.payload.Attr(attr)
-		if err != nil {
-			return false, err
-		}
-		id, ok := parseIdentity(who)
-		if !ok || !id.alive() {
-			continue
-		}
-		if attr == attrSweeper && g.outlives(id) {
-			return g.payload.TryLock(unix.LOCK_EX) == nil, nil
-		}
-		return false, nil
-	}
+// supervisors are the processes in the leaf that can be one. A member that has put itself there
+// carries the mark; one that has dropped the mark is still not called as a supervisor is. hidden
+// tells that there are processes of which we can't see which.
+func (g *controlGroup) supervisors() (pids []int, hidden bool, err error) {
 	if g.supervisor == nil || !populated(g.supervisor) {
-		return true, nil
+		return nil, false, nil
 	}
-	pids, err := g.supervisor.Members()
-	if err != nil || len(pids) == 0 {
-		return false, err // it lives where we can't see it
+	all, err := g.supervisor.Members()
+	if err != nil || len(all) == 0 {
+		return nil, err == nil, err // in a pid namespace beside ours
 	}
-	return g.wake(pids)
+	return slices.DeleteFunc(all, func(pid int) bool { return markOf(g.id).On(pid) || !supervises(pid) }), false, nil
 }
 
-// outlives waits, for a bounded time, until another sweeper has emptied the group, or has died
-// before it did. That may be the supervisor of a server that ends meanwhile: whoever asks for a
-// sweep must not be told that all is well, with an orphan that nobody ends any more.
-func (g *controlGroup) outlives(sweeper identity) bool {
-	if !g.patient {
-		return false
+// supervises tells whether a process is called as a supervisor, which it is not before it has executed
+// anything.
+func supervises(pid int) bool {
+	line, err := proc.Cmdline(pid, commandMost)
+	return err == nil && strings.HasPrefix(line, superviseLine)
+}
+
+// halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
+// further up is none of our business: somebody has paused a container.
+func (g *controlGroup) halted(supervisors []int) bool {
+	if frozen(g.supervisor) {
+		return !frozen(g.parent)
 	}
-	fd, err := unix.PidfdOpen(sweeper.PID, 0)
-	if err != nil {
-		return !sweeper.alive()
-	}
-	defer unix.Close(fd)
-	if !sweeper.alive() { // what we have opened may be another
+	return allStopped(supervisors)
+}
+
+// launcherLives goes by more than what an attribute says: the launcher holds the lock, and is no
+// member. In another pid namespace it can't be looked at, and may live.
+func (g *controlGroup) launcherLives() bool {
+	return g.said(attrLauncher, func(id identity) bool {
+		if id.Namespace != pidNamespace() {
+			return true
+		}
+		return id.alive() && !markOf(g.id).On(id.PID) && g.lockedBy(id.PID)
+	})
+}
+
+// said asks about the process that an attribute names; false if it names none.
+func (g *controlGroup) said(attr string, about func(identity) bool) bool {
+	text, _, _ := g.payload.Attr(attr) // none, if it can't be read
+	id, ok := parseIdentity(text)
+	return ok && about(id)
+}
+
+// lockedBy tells whether a process has a descriptor that holds the lock of the group. Of one that we
+// may not look at it is believed.
+func (g *controlGroup) lockedBy(pid int) bool {
+	var st unix.Stat_t
+	if unix.Fstat(g.payload.FD(), &st) != nil {
 		return true
 	}
-	_, emptied, err := g.top.Await(time.Now().Add(wakeWithin), fd, isEmpty)
-	return err == nil && !emptied && poll.Ended(fd)
+	holds, err := proc.HoldsFlock(pid, st.Dev, st.Ino)
+	return holds || err != nil
 }
 
-// wake continues a supervisor that was stopped or frozen and has no launcher to do it.
-// It ends its group itself then. One that can't, because a member stops it faster than
-// it can act, is killed, which makes its group an orphan.
-func (g *controlGroup) wake(pids []int) (bool, error) {
-	if !frozen(g.supervisor) && !allStopped(pids) {
-		return false, nil // it lives and works
+// settle waits until something tells whether the group is an orphan, at most until the deadline. A
+// group that has members, and still no supervisor then, is one, whoever has its lock.
+func (g *controlGroup) settle(until time.Time) (verdict, error) {
+	if limit := time.Now().Add(doubtMost); until.After(limit) {
+		until = limit
 	}
+	supervisors, _, err := g.supervisors()
+	if err != nil {
+		return inUse, err
+	}
+	if len(supervisors) > 0 {
+		return g.wake(supervisors, until)
+	}
+	changed := func(cgroup.State) bool {
+		v, err := g.orphan()
+		return err != nil || v != unclear || !populated(g.top)
+	}
+	if _, _, err := g.top.Await(until, -1, changed); err != nil {
+		return inUse, err
+	}
+	v, err := g.orphan()
+	if v == unclear && populated(g.top) {
+		v = orphaned
+	}
+	return v, err
+}
+
+// wake continues a supervisor that was stopped or frozen and has no launcher to do it. It goes on
+// with what it has to do then. One that a member stops faster than it can act is killed, which makes
+// its group an orphan.
+func (g *controlGroup) wake(supervisors []int, until time.Time) (verdict, error) {
 	_ = g.top.SetFrozen(false) // by systemctl freeze, or by a member
 	_ = g.supervisor.Thaw()
 	if _, err := freeze.Signal(g.supervisor, unix.SIGCONT); err != nil {
-		return false, err
+		return inUse, err
 	}
-	if gone, err := g.awaitEnd(); gone || err != nil {
-		return false, err
+	if _, gone, err := g.supervisor.Await(until, -1, isEmpty); gone || err != nil {
+		return inUse, err
+	}
+	if !g.halted(supervisors) {
+		return inUse, nil
 	}
 	_, err := freeze.Kill(g.supervisor, supervisorGoneWithin)
-	return err == nil, err
+	return orphaned, err
 }
 
 func allStopped(pids []int) bool {
@@ -205,12 +300,6 @@ func allStopped(pids []int) bool {
 		}
 	}
 	return true
-}
-
-// awaitEnd waits until a supervisor that was woken has left.
-func (g *controlGroup) awaitEnd() (gone bool, err error) {
-	_, gone, err = g.supervisor.Await(time.Now().Add(wakeWithin), -1, isEmpty)
-	return gone, err
 }
 
 // end ends an orphan and removes its group. g is closed.

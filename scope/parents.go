@@ -81,11 +81,17 @@ func isGroup(dir string) bool {
 
 // belongs tells whether a group is this user's: whose manager made it, or who did.
 func belongs(parent *cgroup.Group, dir string, uid int) bool {
-	var st unix.Stat_t
 	if uid == Everyone {
 		return true
 	}
-	return unix.Fstatat(parent.FD(), dir, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && int(st.Uid) == uid
+	owner, err := ownerOf(parent, dir)
+	return err == nil && owner == uid
+}
+
+func ownerOf(parent *cgroup.Group, dir string) (uid int, err error) {
+	var st unix.Stat_t
+	err = unix.Fstatat(parent.FD(), dir, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return int(st.Uid), err
 }
 
 // Owner returns whose a server is that has this name, or an id that begins so, and that others

@@ -68,6 +68,9 @@ type place interface {
 // are none.
 func (s *Server) placesFor() (here location, places []place, errs []error) {
 	candidates := s.candidates()
+	if len(candidates) == 0 {
+		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, errWeak)}
+	}
 	here, err := cgroupOf(s.Client)
 	if err != nil && candidates[0] != Tree { // the only one that needs no cgroup
 		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
@@ -109,12 +112,15 @@ func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ",
 
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
 
+// errWeak: whoever asks for tree does not overrule whoever wants more.
+var errWeak = errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
+
 // candidates lists what is tried.
 func (s *Server) candidates() []Backend {
-	if s.Backend != Auto {
-		return []Backend{s.Backend}
+	all := []Backend{s.Backend}
+	if s.Backend == Auto {
+		all = candidatesFor(os.Getuid())
 	}
-	all := candidatesFor(os.Getuid())
 	if s.Require {
 		all = slices.DeleteFunc(all, func(c Backend) bool { return c == Tree })
 	}
@@ -167,10 +173,50 @@ func (d directory) backend() Backend   { return d.name }
 func (d directory) needsProcess() bool { return false }
 func (d directory) group(facts *config, _ ...int) (launched, error) {
 	g, err := makeGroup(d.parent, facts)
+	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
+		g, err = makeGroup(d.parent, facts)
+	}
 	if err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil
 	}
 	return g, nil
+}
+
+// repair undoes what keeps every group from being made: a server of root's can freeze the directories
+// of the backend cgroup, and limit what is made in them. What others have made is left as it is.
+func (d directory) repair() (changed bool) {
+	if d.name != Cgroup {
+		return false
+	}
+	slice, err := d.parent.Parent()
+	if err != nil {
+		return false
+	}
+	defer slice.Close()
+	above := uint64(1) // levels between a group and the directory
+	for _, dir := range []*cgroup.Group{d.parent, slice} {
+		if ofSystemd(dir) {
+			break
+		}
+		changed = makeUsable(dir, above) || changed
+		above++
+	}
+	return changed
+}
+
+// makeUsable takes away a freeze, and limits that no group fits in. A limit that leaves room for some
+// is somebody's wish.
+func makeUsable(dir *cgroup.Group, levels uint64) (changed bool) {
+	leaves := uint64(2)
+	for file, least := range map[string]uint64{"cgroup.max.depth": levels + 1, "cgroup.max.descendants": levels + leaves} {
+		if most, limited := dir.Number(file); limited && most < least {
+			changed = dir.Write(file, "max") == nil || changed
+		}
+	}
+	if frozen, _ := dir.Number("cgroup.freeze"); frozen == 1 {
+		changed = dir.SetFrozen(false) == nil || changed
+	}
+	return changed
 }
 
 // slicePlace is the user's directory of the cgroup backend, made where it is missing.

@@ -30,7 +30,7 @@ type Policy struct {
 // DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
 // and then kill lose patience, at 3 s.
 func DefaultPolicy() Policy {
-	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: StopOnClientDeath}
+	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: AutoOnClientDeath}
 }
 
 // String is for people, and for attributes.
@@ -84,10 +84,14 @@ func graceText(d time.Duration) string {
 	return d.String()
 }
 
-// ClientDeath is what to do when the client has died.
+// ClientDeath is what to do when the client has died: the process that started the launcher.
 type ClientDeath string
 
 const (
+	// AutoOnClientDeath stops the server where stdin is a pipe or socket, and nobody outside the payload
+	// holds the other end: the process that died could be a mere spawner.
+	AutoOnClientDeath ClientDeath = "auto"
+	// StopOnClientDeath stops it as well where stdin is a file, a terminal or /dev/null.
 	StopOnClientDeath ClientDeath = "stop"
 	IgnoreClientDeath ClientDeath = "ignore"
 )
@@ -103,21 +107,23 @@ const (
 	repeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
 	killDue              = time.Second            // between questions to a supervisor that kills
 	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
+	doubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
 	wakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
 	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
+	leafWithin           = time.Second            // for a process that removes a group to be done
 	newbornAge           = 10 * time.Second       // before an unarmed group may be removed
 	forgottenAfter       = 2 * time.Second        // before an empty scope is removed that systemd leaves
 	guardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
 	supervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )
 
-// ParseClientDeath accepts "stop" and "ignore".
+// ParseClientDeath accepts "auto", "stop" and "ignore".
 func ParseClientDeath(s string) (ClientDeath, error) {
 	switch d := ClientDeath(s); d {
-	case StopOnClientDeath, IgnoreClientDeath:
+	case AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath:
 		return d, nil
 	}
-	return "", fmt.Errorf("%q is neither stop nor ignore", s)
+	return "", fmt.Errorf("%q is none of auto, stop and ignore", s)
 }
 
 // ParseGrace reads a grace period: a Go duration that is not negative, 0, or

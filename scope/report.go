@@ -65,10 +65,17 @@ const (
 // described: somebody wants to know of each member that had to be killed.
 func (s *supervisor) described() bool { return s.config.Report >= 0 || s.config.Verbose }
 
-// inspect describes the members that are about to be killed, while they are frozen.
-func (s *supervisor) inspect() {
+// inspected are members that had to be killed.
+type inspected struct {
+	all   []Killed
+	total int
+	late  bool // not all could be described in time
+}
+
+// inspect describes the members that are about to be killed, while they are frozen. It runs beside the
+// supervisor's loop, so it changes nothing.
+func (s *supervisor) inspect() inspected {
 	pids, _ := s.group.members().Members() // a partial list is better than none
-	s.killedTotal += len(pids)
 	most := inspectFew
 	if s.described() {
 		most = inspectMost
@@ -83,8 +90,16 @@ func (s *supervisor) inspect() {
 	}()
 	select {
 	case all := <-found:
-		s.killed = append(s.killed, all...)
+		return inspected{all: all, total: len(pids)}
 	case <-time.After(inspectWithin):
+		return inspected{total: len(pids), late: true}
+	}
+}
+
+// tookDown adds what a ladder had to kill.
+func (s *supervisor) tookDown(seen inspected) {
+	s.killed, s.killedTotal = append(s.killed, seen.all...), s.killedTotal+seen.total
+	if seen.late {
 		s.note("the members that had to be killed could not be described in time")
 	}
 }

@@ -71,7 +71,11 @@ func explained(err error) string {
 }
 
 func (g *controlGroup) limit(l resources.Limit, from Backend) (string, error) {
-	now, err := resources.Set(g.payload, l, g.ownedAbove(from))
+	return g.limitBy(l, from, nil)
+}
+
+func (g *controlGroup) limitBy(l resources.Limit, from Backend, write func(resources.Limit) (bool, error)) (string, error) {
+	now, err := resources.SetBy(g.payload, l, g.ownedAbove(from), write)
 	if err == nil {
 		return now, nil
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/tree"
 )
 
 // The seam between the backends and everything above them: a group is a cgroup
@@ -23,6 +24,8 @@ type payload interface {
 type group interface {
 	ident() string
 	members() payload
+	// marked are members that are neither there nor below the supervisor any more.
+	marked() *tree.Tree
 }
 
 // launched is a group as its launcher sees it.
@@ -48,12 +51,10 @@ type owned interface {
 	group
 	// birthplace is where the main process is to be born; nil for anywhere.
 	birthplace() *cgroup.Group
-	// listen returns a socket on which others ask for facts, or -1.
-	listen() int
 	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	guard() int
-	// nested names the group that pid supervises, or whose removal it is; "" if it
-	// does neither.
+	// nested names the group that pid supervises, leavingName for a process that removes one; ""
+	// if it does neither.
 	nested(pid int) string
 	// endNested ends a nested group whose supervisor is dead.
 	endNested(name string)

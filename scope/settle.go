@@ -17,17 +17,30 @@ func (l *launcher) settle() error {
 	here, places, errs := l.server.placesFor()
 	l.here, l.places = here, places
 	l.config.Client.Unit, _, _ = systemd.UnitOf(here.path, os.Getuid()) // none, outside of any
+	var broken []error                                                  // places that there are
 	for _, p := range places {
 		err := l.settleAt(p, l.server.notesOn(p.backend(), errs))
 		if err == nil {
+			l.complain(p.backend(), broken)
 			return nil
 		}
 		if errors.Is(err, errSpawn) {
 			return err // no other place would help
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p.backend(), err))
+		if _, ours := p.(directory); ours { // a manager can be busy, or not be meant for us
+			broken = append(broken, errs[len(errs)-1])
+		}
 	}
 	return noPlace(errs)
+}
+
+// complain: that a host has no better backend is a note. That one which it has does not work any more must
+// not be silent, for tree is weaker.
+func (l *launcher) complain(taken Backend, broken []error) {
+	if taken == Tree && len(broken) > 0 && l.server.Weaker != nil {
+		l.server.Weaker(errors.Join(broken...))
+	}
 }
 
 // notesOn are for people who wonder about the backend.
@@ -55,7 +68,7 @@ func (l *launcher) settleAt(p place, notes []string) error {
 	if l.group, err = p.group(l.config, l.pids()...); err != nil {
 		return err
 	}
-	l.backend, l.notes = p.backend(), notes
+	l.backend, l.notes, l.client.mark = p.backend(), notes, markOf(l.group.ident())
 	if l.child != nil {
 		return nil // it comes first: see Taken
 	}

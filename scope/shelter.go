@@ -45,14 +45,24 @@ func (s *Server) Shelter() (Backend, error) {
 	return "", noPlace(errs)
 }
 
-// shelter is the leaf that whoever removes a group goes to as well.
+// shelter is a leaf that supervisors go to when they remove their group, too. A server that may write to
+// it can have frozen it.
 func (d directory) shelter() error {
-	leaf, err := d.parent.MkdirOpen(leavingName, 0o700)
+	leaf, err := d.parent.MkdirOpen(leavingName, groupMode)
 	if err != nil {
 		return err
 	}
 	defer leaf.Close()
+	thawOurs(leaf)
 	return leaf.Enter()
+}
+
+// thawOurs is for a directory of ours that a process is about to be born in, or to enter: a server
+// that may write to it can have frozen it.
+func thawOurs(g *cgroup.Group) {
+	if frozen(g) {
+		_ = g.SetFrozen(false) // what is frozen above it stays so
+	}
 }
 
 func (treePlace) shelter() error {

@@ -13,7 +13,8 @@ import (
 func endsServer(sig unix.Signal) bool { return slices.Contains(ending, os.Signal(sig)) }
 
 // terminalSends lists the signals that a terminal sends to the whole foreground
-// process group, and so to the main process itself, or that a shell's fg does.
+// process group, and so to the main process itself, or that a shell's fg does. Nothing in a
+// signal tells whether it was sent to the launcher alone, so on a terminal these never count as that.
 func terminalSends(sig unix.Signal) bool {
 	switch sig {
 	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:
@@ -51,6 +52,11 @@ func notify(c chan os.Signal, sigs ...os.Signal) {
 		}
 	}
 }
+
+// stopSignal is sent to a supervisor to have it end its server: by systemd, as the scope's KillSignal=, and
+// by us. Its default action is none, and the Go runtime leaves it blocked where it was: sent to a
+// supervisor that is just starting, SIGTERM would end it.
+const stopSignal = unix.SIGWINCH
 
 // ending are the signals by which a client ends a server.
 var ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}

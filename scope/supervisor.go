@@ -26,7 +26,6 @@ type supervisor struct {
 	loop    *poller
 	course  *course
 	signals chan os.Signal
-	asked   int // see owned.listen
 
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
@@ -45,14 +44,14 @@ type supervisor struct {
 // configuration, foreign are those above 2 that it was started with. It returns the
 // exit status, which nobody reads.
 func Supervise(memory int, foreign []int) int {
+	nameProcess()
 	c, err := readConfig(memory)
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
 	s := &supervisor{config: c, control: newEnd(c.ControlIn, c.ControlOut), launcher: true, signals: newSignals()}
-	// Caught, not ignored: that would be inherited by the payload. WINCH is systemd's, as KillSignal=,
-	// and may come as soon as there is a scope.
-	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, unix.SIGWINCH, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	// Caught, not ignored: that would be inherited by the payload.
+	notify(s.signals, unix.SIGCHLD, unix.SIGTERM, stopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	for _, fd := range c.inherited() {
 		unix.CloseOnExec(fd)
 	}
@@ -131,6 +130,7 @@ func (s *supervisor) run() {
 			s.course.elapsed()
 		case end := <-s.course.ladder:
 			s.course.climbed(end)
+			s.tookDown(end.seen)
 		}
 		if !told && s.course.phase >= stopping {
 			told = true
@@ -156,8 +156,6 @@ func (s *supervisor) happened(t token) {
 		s.alone()
 	case tokenGuard:
 		s.unguarded()
-	case tokenAsked:
-		s.answerAll()
 	case tokenShortage:
 		s.short.happened()
 		s.loop.changesAgain(s.short.events, tokenShortage)
@@ -177,7 +175,7 @@ func (s *supervisor) hear() {
 	}
 	for _, m := range all {
 		if m.Type == saySignal {
-			s.forward(unix.Signal(m.Signal), m.Group)
+			s.forward(unix.Signal(m.Signal))
 		}
 		s.look()
 		_ = s.control.send(s.answer()) // a launcher that is gone shows as EOF
@@ -234,10 +232,10 @@ func (s *supervisor) look() {
 	}
 }
 
-// forward passes on a signal that the launcher got, with its process group or alone.
-func (s *supervisor) forward(sig unix.Signal, group bool) {
+// forward passes on a signal that the launcher got.
+func (s *supervisor) forward(sig unix.Signal) {
 	if endsServer(sig) {
-		s.course.signalled(sig, s.config.asked(group))
+		s.course.signalled(sig)
 		return
 	}
 	if !s.exited {

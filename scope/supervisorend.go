@@ -10,10 +10,10 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 )
 
-// finish brings home who left the group, reports, and removes the group.
+// finish ends what left the group, reports, and removes the group.
 func (s *supervisor) finish() {
 	for range 3 { // someone outside the group may still have put a process into it
-		s.bringHome()
+		s.reapEscaped()
 		s.endMarked()
 		if len(s.course.result.Stuck) > 0 || !populated(s.group.members()) {
 			break
@@ -52,11 +52,16 @@ func (s *supervisor) last() message {
 func describeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {
-		where := ""
-		if m.Wchan != "" {
-			where = " in " + m.Wchan
+		text := fmt.Sprintf("process %d (%s)", m.PID, m.Name)
+		switch {
+		case m.State != 'D':
+			text += ", not ended by SIGKILL"
+		case m.Wchan != "":
+			text += ", sleeping uninterruptibly in " + m.Wchan
+		default:
+			text += ", sleeping uninterruptibly"
 		}
-		parts = append(parts, fmt.Sprintf("process %d (%s), sleeping uninterruptibly%s", m.PID, m.Name, where))
+		parts = append(parts, text)
 	}
 	return strings.Join(parts, ", ")
 }

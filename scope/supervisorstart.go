@@ -27,8 +27,10 @@ func (s *supervisor) start(at message, foreign []int) error {
 	if err != nil {
 		return err
 	}
-	if err := s.keepTracersOff(); err != nil {
-		return err
+	if s.backend != Tree { // there others read the facts among our descriptors
+		if err := keepTracersOff(); err != nil {
+			return err
+		}
 	}
 	if err := s.startMain(env); err != nil {
 		return err
@@ -78,7 +80,7 @@ func (s *supervisor) arm(at message) error {
 	s.group.note(s.notes)
 	s.client = &clientSide{
 		stdin: stdio.FromFD(c.Stdin), input: stdio.FromFD(c.Input), stdout: stdio.FromFD(c.Stdout),
-		file: c.StdinFile, pidfd: c.ClientPidfd, main: c.Main, sure: s.found(),
+		file: c.StdinFile, answers: c.StdoutFile, conveyed: c.Conveyed, where: c.Where, mark: markOf(s.group.ident()), pidfd: c.ClientPidfd, main: c.Main, sure: s.found(),
 	}
 	if s.loop, err = newPoller(); err != nil {
 		return err
@@ -105,10 +107,6 @@ func (s *supervisor) arm(at message) error {
 	if err = s.loop.add(c.Main, tokenMain); err != nil {
 		return err
 	}
-	s.asked = s.group.listen()
-	if err = s.loop.add(s.asked, tokenAsked); err != nil {
-		return err
-	}
 	if err = continuedBy(c.ControlIn); err != nil {
 		return err
 	}
@@ -117,14 +115,14 @@ func (s *supervisor) arm(at message) error {
 		return err
 	}
 	if s.described() || journal.Exists() {
-		s.course.frozen = s.inspect
+		s.course.inspect = s.inspect
 	}
 	return nil
 }
 
 func (s *supervisor) adopt(at message) (owned, error) {
 	if at.Place.Backend == Tree {
-		return adoptTree(at.Place)
+		return adoptTree(at.Place, s.config)
 	}
 	return adoptGroup(at.fds[0], at.Place)
 }
@@ -139,7 +137,7 @@ func (s *supervisor) startMain(env []string) error {
 	s.connectStderr()
 	cmd := spawn.Cmd{
 		Path: s.config.Path, Argv: s.config.Argv, Env: append(env, "MCPSCOPE_ID="+s.group.ident()), Group: s.group.birthplace(),
-		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Shell: true,
+		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: markOf(s.group.ident()).Limit(), Mask: &s.config.Mask, Shell: true,
 	}
 	var err error
 	s.main, err = cmd.Start()

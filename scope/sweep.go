@@ -3,12 +3,18 @@
 package scope
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"os"
+	"path"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
@@ -27,8 +33,6 @@ type SweepFilter struct {
 	Unit      string        // the unit that the client was in
 	OlderThan time.Duration // since the server's start
 	AllUsers  bool          // for root: not its own alone
-	patient   bool          // see controlGroup.outlives
-	hurry     *freeze.Flag  // ends the grace of orphans
 }
 
 func (f SweepFilter) uid() int {
@@ -50,28 +54,26 @@ func (f SweepFilter) means(g *controlGroup) bool {
 const (
 	sweepGrace    = time.Second
 	sweepNow      = 0
-	sweepParallel = 16
-	sweepEvery    = time.Second
-	sweepFinish   = time.Second // what a launcher waits for it at most
+	sweepParallel = 64
+	sweepEvery    = time.Second     // in one directory, by servers that start
+	sweepFew      = 8               // directories that are looked at however fresh the mark is
+	sweepAnyway   = 5 * time.Second // after this time a fresh mark is not believed any more
+	sweepFinish   = time.Second     // what a launcher waits for it at most
+	othersWithin  = 10 * time.Second
 )
 
 // Sweep ends the orphans of the calling user, wherever a backend has put them. A group
-// whose supervisor or launcher lives, or that is being made, is never touched.
+// whose supervisor lives, or that is being made, is never touched.
 func Sweep(f SweepFilter) ([]Swept, error) {
-	var all []Swept
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, errOthers
 	}
+	s := newSweeper(f, nil)
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
-		all = sweepTrees(f.uid())
+		s.add(sweepTrees(f.uid()), nil)
 	}
-	f.patient = true
-	err := inParents(func(_ location, parent *cgroup.Group) error {
-		swept, err := sweep(parent, "", f)
-		all = append(all, swept...)
-		return err
-	})
-	return all, err
+	err := inParents(func(_ location, parent *cgroup.Group) error { return s.sweep(parent, "") })
+	return s.result(err)
 }
 
 // Orphans are those that Sweep would end.
@@ -89,12 +91,29 @@ func Orphans(f SweepFilter) ([]Swept, error) {
 
 // sweep is what every supervisor does when its own payload runs. finish is for when that
 // is gone: it kills the orphans that are being ended, which nobody would end any more.
-func (g *controlGroup) sweep() (finish func()) {
+func (g *controlGroup) sweep() (finish func()) { return beginSweep(g.parent, g.dir) }
+
+// sweep looks after the groups of the backend cgroup: whatever keeps a server from having one can have been
+// left by another server.
+func (g *ownedTree) sweep() (finish func()) {
+	here, err := ownCgroup()
+	if err != nil {
+		return func() {}
+	}
+	defer here.root.Close()
+	parent, err := here.root.Child(path.Join(sliceName, strconv.Itoa(os.Getuid())))
+	if err != nil {
+		return func() {} // no such server has run
+	}
+	return beginSweep(parent, "")
+}
+
+func beginSweep(parent *cgroup.Group, except string) (finish func()) {
 	hurry, err := freeze.NewFlag()
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		g.sweepOnce(SweepFilter{hurry: hurry}, over)
+		sweepOnce(parent, except, hurry, over)
 	}()
 	return func() {
 		close(over)
@@ -108,15 +127,17 @@ func (g *controlGroup) sweep() (finish func()) {
 	}
 }
 
-// sweepOnce: of many that start together one that sweeps is enough. Who finds that there was
-// a sweep a moment ago looks once more when that moment is over, and so sees what was left since.
-func (g *controlGroup) sweepOnce(f SweepFilter, over <-chan struct{}) {
-	for range 2 {
-		wait := sweepEvery - sinceSweep(g.parent)
-		if wait <= 0 {
+// sweepOnce: of many servers that start together one that sweeps is enough. The others see its mark, and
+// look again when that is old. But the server itself can write the mark, so it puts a sweep off and
+// prevents none.
+func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-chan struct{}) {
+	dirs, _ := parent.Children() // few, if they can't be listed
+	for anyway := time.Now().Add(sweepAnyway + spread(len(dirs))); ; {
+		wait := min(sweepEvery-sinceSweep(parent), time.Until(anyway))
+		if wait <= 0 || len(dirs) <= sweepFew {
 			// a mark is no lock, which a stopped sweeper would keep
-			_ = g.parent.SetAttr(attrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
-			_, _ = sweep(g.parent, g.dir, f)                                              // what failed is tried by the next one
+			_ = parent.SetAttr(attrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
+			_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except)                  // what failed is tried by the next one
 			return
 		}
 		select {
@@ -125,6 +146,15 @@ func (g *controlGroup) sweepOnce(f SweepFilter, over <-chan struct{}) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// spread keeps servers that have started together from sweeping together: a sweep looks at each of n
+// groups, and all n of them are not to take more than some percent of a processor.
+func spread(n int) time.Duration {
+	var random [2]byte
+	_, _ = unix.Getrandom(random[:], 0) // without it all are as late as can be
+	part := uint64(^binary.NativeEndian.Uint16(random[:]))
+	return time.Duration(n*n+1) * time.Millisecond * time.Duration(part) / math.MaxUint16
 }
 
 // sinceSweep is how long ago the last sweep of this directory began.
@@ -138,53 +168,128 @@ func sinceSweep(parent *cgroup.Group) time.Duration {
 	return ago
 }
 
-func sweep(parent *cgroup.Group, except string, f SweepFilter) ([]Swept, error) {
+// A sweeper ends many orphans at a time. Other users may have made whatever delays it, so all that is
+// done about their groups has one bound.
+type sweeper struct {
+	filter SweepFilter
+	until  time.Time    // for what makes clear which group is an orphan
+	late   time.Time    // for the groups of other users
+	hurry  *freeze.Flag // ends the graces of orphans
+	own    chan struct{}
+	others chan struct{}
+
+	mu   sync.Mutex
+	done []Swept
+	errs []error
+}
+
+func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
+	return &sweeper{
+		filter: f, until: time.Now().Add(doubtMost), late: time.Now().Add(othersWithin), hurry: hurry,
+		own: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
+	}
+}
+
+// sweep deals with the groups of a directory.
+func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	dirs, err := parent.Children()
 	if err != nil {
-		return nil, err
+		return ignoreGone(err)
 	}
-	var (
-		mu   sync.Mutex
-		wg   sync.WaitGroup
-		done []Swept
-		errs []error
-		slot = make(chan struct{}, sweepParallel)
-	)
+	var own sync.WaitGroup
+	ended := make(chan struct{}, len(dirs)) // a value for each group of another user
+	pending := 0
 	for _, dir := range dirs {
-		if dir == except || !isGroup(dir) || !belongs(parent, dir, f.uid()) {
-			continue
-		}
-		orphan, err := findOrphanWith(parent, dir, f.patient)
-		if orphan == nil && err == nil {
-			continue
-		}
-		if err == nil && !f.means(orphan) {
-			orphan.close()
-			continue
-		}
-		wg.Go(func() {
-			slot <- struct{}{}
-			defer func() { <-slot }()
-			var s Swept
-			if err == nil {
-				s, err = orphan.end(sweepGrace, f.hurry)
+		uid, err := ownerOf(parent, dir)
+		switch {
+		case dir == except || !isGroup(dir) || err != nil: // it has just gone
+		case uid == os.Getuid():
+			if s.worth(parent, dir) {
+				own.Go(func() { s.one(parent, dir, s.own) })
 			}
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				errs = append(errs, fmt.Errorf("sweep %s: %w", dir, err))
-				return
-			}
-			done = append(done, s)
-		})
+		case s.filter.uid() == Everyone:
+			pending++
+			s.beginOthers(parent, dir, ended)
+		}
 	}
-	wg.Wait()
-	return done, errors.Join(errs...)
+	own.Wait()
+	late := time.NewTimer(time.Until(s.late))
+	defer late.Stop()
+	for ; pending > 0; pending-- {
+		select {
+		case <-ended:
+		case <-late.C:
+			return fmt.Errorf("%d groups in %s belong to other users, and took more than %v: %w", pending, parent, othersWithin, unix.ETIMEDOUT)
+		}
+	}
+	return nil
+}
+
+// worth looks at a group without waiting: as a rule there is nothing to do about it.
+func (s *sweeper) worth(parent *cgroup.Group, dir string) bool {
+	g, v, err := judge(parent, dir)
+	g.close()
+	s.add(nil, ignoreGone(err))
+	return v != inUse && err == nil
+}
+
+// beginOthers leaves to a goroutine of its own whatever may take long, and what that needs.
+func (s *sweeper) beginOthers(parent *cgroup.Group, dir string, done chan<- struct{}) {
+	if time.Now().After(s.late) {
+		return // which makes sweep say so
+	}
+	parent, err := parent.Child(".")
+	if err != nil {
+		s.add(nil, err)
+		done <- struct{}{}
+		return
+	}
+	go func() {
+		s.one(parent, dir, s.others)
+		_ = parent.Close() // a directory
+		done <- struct{}{}
+	}()
+}
+
+// one ends a group if it is an orphan, and is meant.
+func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	g, err := findOrphan(parent, dir, s.until)
+	switch {
+	case err != nil:
+		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+	case g == nil:
+	case !s.filter.means(g):
+		g.close()
+	default:
+		swept, err := g.end(sweepGrace, s.hurry)
+		if err != nil {
+			s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+			return
+		}
+		s.add([]Swept{swept}, nil)
+	}
+}
+
+func (s *sweeper) add(done []Swept, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = append(s.done, done...)
+	if err != nil {
+		s.errs = append(s.errs, err)
+	}
+}
+
+func (s *sweeper) result(err error) ([]Swept, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
 }
 
 // sweepOne ends one group if it is an orphan.
 func sweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
-	orphan, err := findOrphan(parent, dir)
+	orphan, err := findOrphan(parent, dir, time.Now())
 	if orphan == nil || err != nil {
 		return Swept{}, err
 	}

@@ -75,7 +75,7 @@ func (l *launcher) takeOver() {
 	l.group.wakeSupervisor()
 	for _, m := range l.waiting {
 		if m.Type == saySignal {
-			l.forward(unix.Signal(m.Signal), m.Group)
+			l.forward(unix.Signal(m.Signal))
 		}
 	}
 	l.catchUp()

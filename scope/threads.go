@@ -9,6 +9,9 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/spawn"
 )
 
 // threadsInReserve is what either process has been seen to need at most, beyond those
@@ -20,14 +23,26 @@ const threadsInReserve = 6
 const tasksAtLeast = 40
 
 // enoughTasks refuses a limit of processes under which the runtime would abort sooner or
-// later. Root is exempt from it (setrlimit(2)).
+// later. Root is exempt from it (setrlimit(2)). What counts for the limit is what the user has in all
+// pid namespaces, which nobody can list; so where all that runs on this machine does not prove that
+// there is room, it is tried.
 func enoughTasks() error {
 	var limit unix.Rlimit
-	if os.Getuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil || limit.Cur >= tasksAtLeast {
+	if os.Getuid() == 0 || unix.Getrlimit(unix.RLIMIT_NPROC, &limit) != nil {
 		return nil
 	}
-	return fmt.Errorf("only %d processes and threads are allowed, and it takes %d: %w", limit.Cur, tasksAtLeast, unix.EAGAIN)
+	if running, err := proc.Tasks(); err == nil && uint64(running+tasksAtLeast) <= limit.Cur {
+		return nil
+	}
+	if started, err := spawn.Try(tasksAtLeast - tasksAlready); err != nil {
+		return fmt.Errorf("%d more processes and threads can be started (at most %d are allowed), and it takes %d: %w",
+			started, limit.Cur, tasksAtLeast-tasksAlready, err)
+	}
+	return nil
 }
+
+// tasksAlready is what a launcher has of them when it begins.
+const tasksAlready = 5
 
 // reserveThreads makes the runtime start its threads while there may be any: it aborts
 // the process when it can't, and a server that forks until a limit of processes is

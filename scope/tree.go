@@ -120,11 +120,11 @@ type ownedTree struct {
 	id      string
 	tree    tree.Tree
 	guardFD int
-	grace   *time.Duration // of a stop that was asked for
+	file    factsFile // -1 if there is none
 }
 
 // adoptTree is the supervisor's view of the tree below it.
-func adoptTree(at *placed) (*ownedTree, error) {
+func adoptTree(at *placed, c *config) (*ownedTree, error) {
 	fd, err := unix.PidfdOpen(at.Guard, 0)
 	if err != nil {
 		return nil, fmt.Errorf("open pidfd of our guard: %w", err)
@@ -135,7 +135,11 @@ func adoptTree(at *placed) (*ownedTree, error) {
 		_ = unix.Close(fd) // of nobody we know
 		return nil, errors.New("our guard was killed")
 	}
-	return &ownedTree{id: at.ID, tree: ownTree(supervisors()), guardFD: fd}, nil
+	g := &ownedTree{id: at.ID, tree: ownTree(supervisors()), guardFD: fd}
+	if g.file, err = newFactsFile(); err != nil {
+		return g, nil // it can't be listed then, and does all else
+	}
+	return g, g.file.writeFacts(factsOfTree(at, c))
 }
 
 // ownTree is everyone below the calling process.
@@ -154,20 +158,20 @@ func (g *ownedTree) pidsRefused() (uint64, *uint64) { return 0, nil }
 func (g *ownedTree) pressure() map[string]Pressure  { return nil }
 func (g *ownedTree) oomKills() uint64               { return 0 }
 func (g *ownedTree) leave()                         {}
-func (g *ownedTree) sweep() (finish func())         { return func() {} }
-func (g *ownedTree) ending(Cause)                   {} // its supervisor answers that
-func (g *ownedTree) note([]string)                  {} // and that
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }
 func (g *ownedTree) endNested(string) {} // its members come home to us
 
-func (g *ownedTree) stopGrace() (time.Duration, bool) {
-	if g.grace == nil {
-		return 0, false
-	}
-	return *g.grace, true
+func (g *ownedTree) ending(why Cause) {
+	_ = g.file.write(partEnding, string(why)) // for people only
 }
+
+func (g *ownedTree) note(notes []string) {
+	_ = g.file.write(partNotes, noteText(notes)) // for people only
+}
+
+func (g *ownedTree) stopGrace() (time.Duration, bool) { return g.file.requested() }
 
 // nested: a supervisor that came home to us, the nearest subreaper. A member that
 // pretends to be one gains the patience that a real one needs.
@@ -187,13 +191,13 @@ func (g *ownedTree) elsewhere(pid int) bool {
 
 // supervisors recognises the supervisor, or its guard, of another server.
 func supervisors() func(proc.Stat) bool {
-	const comm = "exe" // of /proc/self/exe, by which all are started
+	const first = "exe" // before it has its name: of /proc/self/exe, by which all are started
 	var exe unix.Stat_t
 	if unix.Stat("/proc/self/exe", &exe) != nil {
 		return nil // without /proc nobody is found anyway
 	}
 	return func(st proc.Stat) bool {
-		if st.Comm != comm { // the cheap question first
+		if st.Comm != commOfGuards && st.Comm != first { // the cheap question first
 			return false
 		}
 		var theirs unix.Stat_t

@@ -8,7 +8,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/freeze"
 )
 
 func isEmpty(s cgroup.State) bool { return !s.Populated }
@@ -30,8 +29,6 @@ func (l *launcher) watch() (Outcome, error) {
 			l.caught(s.(unix.Signal))
 		case <-l.chld:
 			reapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
-		case <-l.undecided():
-			l.decide()
 		case <-l.answer.C:
 			l.unanswered()
 		case <-l.due.C:
@@ -63,13 +60,6 @@ func stoppedTimer() *time.Timer {
 	return t
 }
 
-func (l *launcher) undecided() <-chan time.Time {
-	if l.sentinel == nil {
-		return nil
-	}
-	return l.sentinel.timer.C
-}
-
 func (l *launcher) timer() <-chan time.Time {
 	if l.alone == nil {
 		return nil
@@ -77,7 +67,7 @@ func (l *launcher) timer() <-chan time.Time {
 	return l.alone.timer.C
 }
 
-func (l *launcher) ladder() <-chan freeze.Result {
+func (l *launcher) ladder() <-chan climbed {
 	if l.alone == nil {
 		return nil
 	}
@@ -95,13 +85,11 @@ func (l *launcher) happened(t token) (done bool, err error) {
 			return done, err
 		}
 		return true, l.bereaved()
-	case t == tokenSentinel:
-		l.hearSentinel()
 	case l.alone != nil:
 		l.tell(l.alone, t)
 	case t == tokenGuard:
 		l.say(message{Type: sayLook})
-	case t != tokenClient || l.server.Policy.OnClientDeath == StopOnClientDeath:
+	case t != tokenClient || l.server.Policy.OnClientDeath != IgnoreClientDeath:
 		l.say(message{Type: sayLook})
 	}
 	return false, nil
@@ -126,56 +114,18 @@ func (l *launcher) caught(sig unix.Signal) {
 	if terminalStops(sig) {
 		return // the main process has got it: see jobcontrol.go
 	}
-	if l.sentinel == nil {
-		l.forward(sig, l.terminal && terminalSends(sig))
-		return
+	if l.terminal && terminalSends(sig) {
+		return // so has it this one; INT and QUIT are between it and the terminal
 	}
-	if group, known := l.sentinel.caught(sig); known {
-		l.forward(sig, group)
-	}
+	l.forward(sig)
 }
 
-// hearSentinel learns what was for the group, and what for us alone.
-func (l *launcher) hearSentinel() {
-	if l.sentinel == nil {
-		return
-	}
-	group, alone, gone := l.sentinel.hear()
-	for _, sig := range group {
-		l.forward(sig, true)
-	}
-	for _, sig := range alone {
-		l.forward(sig, false)
-	}
-	if gone { // somebody killed it: what the terminal may have sent counts as sent by it
-		unknown := l.sentinel.all()
-		l.sentinel = nil
-		for _, sig := range unknown {
-			l.caught(sig)
-		}
-		return
-	}
-	l.loop.again(l.sentinel.fd, tokenSentinel)
-}
-
-// decide asks the sentinel, or does without its answer.
-func (l *launcher) decide() {
-	for _, sig := range l.sentinel.elapsed() {
-		l.forward(sig, false)
-	}
-}
-
-// forward passes a signal on, unless the whole group has got it: then the main process
-// has, and INT and QUIT are between it and the terminal.
-func (l *launcher) forward(sig unix.Signal, group bool) {
-	if group && (!endsServer(sig) || terminalSends(sig)) {
-		return
-	}
+func (l *launcher) forward(sig unix.Signal) {
 	switch {
 	case l.alone == nil:
-		l.say(message{Type: saySignal, Signal: int(sig), Group: group})
+		l.say(message{Type: saySignal, Signal: int(sig)})
 	case endsServer(sig):
-		l.alone.signalled(sig, l.config.asked(group))
+		l.alone.signalled(sig)
 	case l.client.main >= 0:
 		_ = unix.PidfdSendSignal(l.client.main, sig, nil, 0) // ESRCH: it has gone
 	}

@@ -36,6 +36,8 @@ type args struct {
 	procs     int // its cgroup.procs, or -1
 	pgid      int
 	nofile    *unix.Rlimit
+	locks     *unix.Rlimit
+	mask      *uint64
 	detach    bool
 }
 
@@ -130,6 +132,12 @@ func become(a *args, joined bool) {
 	if !a.detach {
 		afterForkInChild() // the process in between has done it otherwise
 	}
+	if a.mask != nil {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(a.mask)), 0, unsafe.Sizeof(*a.mask), 0, 0)
+		if e != 0 {
+			fail(a, stepMask, e)
+		}
+	}
 	if a.procs >= 0 && !joined {
 		zero := [1]byte{'0'}
 		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
@@ -141,12 +149,8 @@ func become(a *args, joined bool) {
 	if e != 0 {
 		fail(a, stepProcessGroup, e)
 	}
-	if a.nofile != nil {
-		_, _, e = syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(a.nofile)), 0, 0, 0)
-		if e != 0 {
-			fail(a, stepLimits, e)
-		}
-	}
+	setLimit(a, syscall.RLIMIT_NOFILE, a.nofile)
+	setLimit(a, unix.RLIMIT_LOCKS, a.locks)
 	for i := 0; i < len(a.keep); i++ {
 		_, _, e = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(a.keep[i]), syscall.F_SETFD, 0)
 		if e != 0 {
@@ -158,6 +162,18 @@ func become(a *args, joined bool) {
 		e = exec(a.shell, a.shellArgv, a.env)
 	}
 	fail(a, StepExec, e)
+}
+
+//go:nosplit
+//go:norace
+func setLimit(a *args, which uintptr, limit *unix.Rlimit) {
+	if limit == nil {
+		return
+	}
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, which, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	if e != 0 {
+		fail(a, stepLimits, e)
+	}
 }
 
 //go:nosplit

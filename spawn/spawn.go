@@ -33,8 +33,12 @@ type Cmd struct {
 	// Detach starts the process by way of another one that exits at once, so that
 	// it is in nobody's tree but that of the caller's reaper.
 	Detach bool
-	// NoFile, if not nil, is set as its RLIMIT_NOFILE.
-	NoFile *unix.Rlimit
+	// NoFile and Locks, if not nil, are set as its RLIMIT_NOFILE and RLIMIT_LOCKS.
+	NoFile, Locks *unix.Rlimit
+	// Mask, if not nil, is the set of signals that are blocked in it: signal n is bit n-1. Otherwise it
+	// has the calling thread's. A Go program keeps a signal blocked only if it has no
+	// default action that ends it.
+	Mask *uint64
 	// Keep are descriptors that stay open across the exec in spite of
 	// close-on-exec.
 	Keep []int
@@ -54,12 +58,13 @@ const (
 	stepProcessGroup
 	stepLimits
 	stepKeep
+	stepMask
 	StepExec
 )
 
 var stepNames = map[Step]string{
 	stepFork: "fork", stepJoin: "join cgroup", stepProcessGroup: "set process group",
-	stepLimits: "restore RLIMIT_NOFILE", stepKeep: "pass descriptor", StepExec: "execute",
+	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", StepExec: "execute",
 }
 
 // Error is a failure in the new process before it ran.
@@ -132,6 +137,13 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 	}
 }
 
+// Mask is the set of signals that are blocked in the calling thread.
+func Mask() uint64 {
+	var set unix.Sigset_t
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail
+	return set.Val[0]
+}
+
 func reap(pid int) {
 	for {
 		_, err := unix.Wait4(pid, nil, 0, nil)
@@ -142,7 +154,7 @@ func reap(pid int) {
 }
 
 func (c *Cmd) prepare() (*args, error) {
-	a := &args{pgid: c.Pgid, detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, keep: c.Keep}
+	a := &args{pgid: c.Pgid, detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, locks: c.Locks, mask: c.Mask, keep: c.Keep}
 	var err error
 	if a.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, fmt.Errorf("execute %q: %w", c.Path, err)

@@ -21,19 +21,36 @@ func Identify(fd int) (File, bool) {
 }
 
 // Unread tells whether input that the client wrote to f is still waiting for the
-// process behind pidfd, which has f as its descriptor 0. Its descriptor is borrowed
-// for the moment of one ioctl (pidfd_getfd, Linux 5.6): on a socket the Input of a
+// process behind pidfd, which has f as its descriptor 0. On a socket the Input of a
 // Watch can't be told from the hang-up, and we hold no descriptor of our own. What
 // can't be found out counts as read.
 func Unread(pidfd int, f File) bool {
-	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
+	return borrow(pidfd, 0, f, func(fd int) bool {
+		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+		return err == nil && n > 0
+	})
+}
+
+// Full tells whether the process behind pidfd, which has f as its descriptor 1, would have to wait
+// for the client before it can write. What can't be found out counts as not full.
+func Full(pidfd int, f File) bool {
+	return borrow(pidfd, 1, f, func(fd int) bool {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
+		_, err := unix.Poll(fds, 0)
+		return err == nil && fds[0].Revents == 0
+	})
+}
+
+// borrow asks about a descriptor of another process, which it has for that moment (pidfd_getfd,
+// Linux 5.6); false if it is not f any more.
+func borrow(pidfd, number int, f File, ask func(fd int) bool) bool {
+	fd, err := unix.PidfdGetfd(pidfd, number, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(fd)
-	if same, _ := Identify(fd); same != f {
-		return false // it has closed or replaced its stdin
+	if is, conveyed := Identify(fd); !conveyed || is != f {
+		return false
 	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-	return err == nil && n > 0
+	return ask(fd)
 }

@@ -11,8 +11,10 @@
 package stdio
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +73,16 @@ func (w *Watch) FD() int {
 // level-triggered), so several processes may share it. The hang-up of a FIFO is gone
 // again when another writer opens it.
 func (w *Watch) Fired() bool { return w.now() != 0 }
+
+// Unheld tells whether nobody has the descriptor open any more that was registered: the registration
+// has gone with the open file description.
+func (w *Watch) Unheld() bool {
+	if w == nil {
+		return false
+	}
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.epoll))
+	return err == nil && !bytes.Contains(b, []byte("tfd:"))
+}
 
 // Readable tells, for a set made with Input, whether there is something to read. A
 // hang-up, which is reported whether asked for or not, is nothing to read.

@@ -78,7 +78,7 @@ func (t *Tree) killChild(r Root, pid int) {
 	}
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err == nil && st.PPID == r.PID && !t.leftOut(st) && r.alive() {
+	if err == nil && st.PPID == r.PID && !t.leftOut(st) && (!t.OwnersOnly || owns(t.Owner, pid)) && r.Alive() {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
 	}
 }
@@ -105,7 +105,7 @@ func (t *Tree) CPU() time.Duration {
 	var ticks uint64
 	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a part is better than nothing
 	for _, r := range t.Roots {
-		if st, err := proc.ReadStat(r.PID); err == nil && r.alive() {
+		if st, err := proc.ReadStat(r.PID); err == nil && r.Alive() {
 			ticks += st.CUTime + st.CSTime
 		}
 	}

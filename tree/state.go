@@ -14,12 +14,12 @@ import (
 	"github.com/mcpscope/mcpscope/proc"
 )
 
-// State is populated while a member is found, and frozen when all are stopped. That
-// nobody is found is asked twice: a member that came to another parent meanwhile can be
+// State is populated while a member is found, and frozen when all are stopped. Below a root it looks
+// twice before it says that there is none: a member that came to another parent meanwhile can be
 // missed once.
 func (t *Tree) State() (cgroup.State, error) {
 	st, err := t.look()
-	if err == nil && !st.Populated {
+	if err == nil && !st.Populated && len(t.Roots) > 0 {
 		return t.look()
 	}
 	return st, err

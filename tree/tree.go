@@ -29,8 +29,15 @@ type Root struct {
 // Tree is what is below its roots, and who has its mark.
 type Tree struct {
 	Roots []Root
+	// Mark adds the processes that carry it, as far as a process of the user Owner could signal
+	// them.
 	Mark  Mark
-	// Spare, if not nil, tells who is left out, with all that is below it.
+	Owner int
+	// OwnersOnly makes that a condition below the roots, too: for a caller who may signal more
+	// processes than the owner of the tree.
+	OwnersOnly bool
+	// Spare, if not nil, tells which process is left out. Below a root all that is below it is
+	// left out, too.
 	Spare func(proc.Stat) bool
 }
 
@@ -47,7 +54,7 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 	var errs []error
 	for _, r := range t.Roots {
 		found, err := t.below(r)
-		if !r.alive() {
+		if !r.Alive() {
 			continue // its pid may be another's by now, and so what was found below it
 		}
 		for _, st := range found {
@@ -55,15 +62,17 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 		}
 		errs = append(errs, err)
 	}
-	marked, err := t.Mark.carriers()
+	marked, err := t.Mark.carriers(t.Owner)
 	for _, st := range marked {
-		fn(st)
+		if t.Spare == nil || !t.Spare(st) {
+			fn(st)
+		}
 	}
 	return errors.Join(append(errs, err)...)
 }
 
-// alive tells whether the root can have descendants.
-func (r Root) alive() bool { return !poll.Ended(r.PIDFD) }
+// Alive tells whether the root can have descendants.
+func (r Root) Alive() bool { return !poll.Ended(r.PIDFD) }
 
 // below lists what is below a root, the parents first.
 func (t *Tree) below(r Root) ([]proc.Stat, error) {
@@ -81,7 +90,7 @@ func (t *Tree) below(r Root) ([]proc.Stat, error) {
 			if err != nil || t.leftOut(st) {
 				continue
 			}
-			if !zombie(st) {
+			if !zombie(st) && (!t.OwnersOnly || owns(t.Owner, child)) {
 				found = append(found, st)
 			}
 			todo = append(todo, child)

@@ -31,7 +31,7 @@ type File struct {
 }
 
 // All are the units of a manager, by name.
-func All(m Manager, executable string) []File {
+func All(m Manager, by Programs) []File {
 	var all []File
 	for _, dir := range []string{string(m), "common"} {
 		entries, err := files.ReadDir(dir)
@@ -39,7 +39,7 @@ func All(m Manager, executable string) []File {
 			panic(err) // they are embedded
 		}
 		for _, e := range entries {
-			all = append(all, File{e.Name(), text(path.Join(dir, e.Name()), executable)})
+			all = append(all, File{e.Name(), text(path.Join(dir, e.Name()), by)})
 		}
 	}
 	slices.SortFunc(all, func(a, b File) int { return strings.Compare(a.Name, b.Name) })
@@ -47,19 +47,19 @@ func All(m Manager, executable string) []File {
 }
 
 // Gateway is a drop-in for the service of a gateway.
-func Gateway(unit, executable string) File {
-	return File{path.Join(unit+".d", "mcpscope.conf"), text("gateway.conf", executable)}
+func Gateway(unit string, by Programs) File {
+	return File{path.Join(unit+".d", "mcpscope.conf"), text("gateway.conf", by)}
 }
 
-// placeholder is also what `make install` replaces.
-const placeholder = "@MCPSCOPE@"
+// Programs are the paths of the two programs, as a unit has to spell them.
+type Programs struct{ Mcpscope, Mcpscopectl string }
 
-func text(file, executable string) string {
+func text(file string, by Programs) string {
 	b, err := files.ReadFile(file)
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	return strings.ReplaceAll(string(b), placeholder, executable)
+	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b)) // as `make install` does
 }
 
 // CheckService completes the name of a service, from which a path is made.

@@ -12,13 +12,15 @@ import (
 
 const exe = "/opt/mcpscope"
 
+var both = Programs{exe, exe + "ctl"}
+
 func TestEveryUnitNamesTheExecutable(t *testing.T) {
 	for _, m := range []Manager{System, User} {
 		var names []string
-		for _, f := range append(All(m, exe), Gateway("g.service", exe)) {
+		for _, f := range append(All(m, both), Gateway("g.service", both)) {
 			names = append(names, f.Name)
 			runs := strings.Contains(f.Name, ".service")
-			if strings.Contains(f.Text, placeholder) || strings.Contains(f.Text, exe+" ") != runs {
+			if strings.Contains(f.Text, "@MCPSCOPE") || strings.Contains(f.Text, exe+" ") != runs {
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 		}
@@ -31,8 +33,8 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 // each step is on what the ones before have left.
 func TestInstallAndRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "units")
-	old := Gateway("g.service", "/old")
-	file := Gateway("g.service", exe)
+	old := Gateway("g.service", Programs{"/old", "/oldctl"})
+	file := Gateway("g.service", both)
 	path := filepath.Join(dir, file.Name)
 	link := filepath.Join(dir, "x.wants", "g.service")
 	change := func(text string) func() error {
@@ -130,12 +132,12 @@ func TestCheckService(t *testing.T) {
 // make install has its own way to put the executable in, for it may install for another machine.
 func TestMakeInstallsTheSame(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "install", "BIN="+dir+"/mcpscope", "DESTDIR="+dir+"/dest", "PREFIX=/usr")
+	cmd := exec.Command("make", "--no-print-directory", "-C", "..", "install", "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, m := range []Manager{System, User} {
-		all := All(m, "/usr/bin/mcpscope")
+		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/bin/mcpscopectl"})
 		there, err := os.ReadDir(filepath.Join(dir, "dest/usr/lib/systemd", string(m)))
 		if err != nil || len(there) != len(all) {
 			t.Errorf("%q, %v", there, err)

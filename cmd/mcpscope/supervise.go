@@ -6,22 +6,22 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/mcpscope/mcpscope/inherit"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
 // superviseCommand is the supervisor's process; the launcher starts it. The name in
 // its arguments is for people who look at ps.
-func superviseCommand(args []string, io stdio) int {
-	foreign := openDescriptors()
+func superviseCommand(args []string, io cli.Stdio) int {
+	foreign := cli.OpenDescriptors()
 	if len(args) != 2 {
-		fmt.Fprint(io.err, "mcpscope: supervise is started by mcpscope run alone\n")
-		return exitUsage
+		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")
+		return cli.ExitUsage
 	}
 	memory, err := strconv.Atoi(args[0])
 	if err != nil {
-		return exitUsage
+		return cli.ExitUsage
 	}
-	_, _ = inherit.NoFile() // it raises our own limit; the server's is in the configuration
+	_, _ = cli.NoFile() // it raises our own limit; the server's is in the configuration
 	return scope.Supervise(memory, foreign)
 }

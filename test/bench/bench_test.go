@@ -31,13 +31,14 @@ func TestMain(m *testing.M) {
 // build makes mcpscope as `make build` does.
 func build(dir string) error {
 	return escape.Build(dir, map[string][]string{
-		"mcpscope":  escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscope"),
-		"wrapper":   escape.Go("-ldflags=-s -w", "./wrapper"),
-		"server":    escape.CC("server/server.c"),
-		"floor":     escape.CC("floor/floor.c"),
-		"crowd":     escape.CC("crowd/crowd.c"),
-		"twowrites": escape.CC("twowrites/twowrites.c"),
-		"walk":      escape.CC("walk/walk.c"),
+		"mcpscope":    escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscope"),
+		"mcpscopectl": escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscopectl"),
+		"wrapper":     escape.Go("-ldflags=-s -w", "./wrapper"),
+		"server":      escape.CC("server/server.c"),
+		"floor":       escape.CC("floor/floor.c"),
+		"crowd":       escape.CC("crowd/crowd.c"),
+		"twowrites":   escape.CC("twowrites/twowrites.c"),
+		"walk":        escape.CC("walk/walk.c"),
 	})
 }
 

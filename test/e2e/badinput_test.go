@@ -155,10 +155,10 @@ func TestPoorSurroundings(t *testing.T) {
 			return w.spoiled(`ulimit -n 3; exec "$@"`, "run", "--", "true")
 		}},
 		{"no right to make groups", false, func(w *world) *exec.Cmd {
-			return w.Command(append(nobody[:6:6], readable(w.T), "run", "--require", "--", "true")...)
+			return w.Command(append(nobody[:6:6], readable(w.T, binaries.mcpscope), "run", "--require", "--", "true")...)
 		}},
 		{"few processes for an ordinary user", false, func(w *world) *exec.Cmd {
-			return w.Command(append(nobody[:6:6], "prlimit", "--nproc=20:20", readable(w.T), "run", "--require", "--", "true")...)
+			return w.Command(append(nobody[:6:6], "prlimit", "--nproc=20:20", readable(w.T, binaries.mcpscope), "run", "--require", "--", "true")...)
 		}},
 		{"no /proc", false, func(w *world) *exec.Cmd {
 			return w.Viewed([]string{"--no-proc"}, binaries.mcpscope, "run", "--require", "--", "true")
@@ -187,8 +187,8 @@ func TestPoorSurroundings(t *testing.T) {
 	}
 }
 
-// readable is a copy of the binary that every user can execute.
-func readable(t *testing.T) string {
+// readable is a copy of a program that every user can execute.
+func readable(t *testing.T, program string) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "mcpscope-e2e.")
 	if err != nil {
@@ -198,15 +198,21 @@ func readable(t *testing.T) string {
 	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	return copyBinary(t, filepath.Join(dir, "mcpscope"))
+	return copyBinary(t, program, filepath.Join(dir, filepath.Base(program)))
 }
 
-// copyBinary leaves the writing to another process: a descriptor of ours could be
+// copyBinary copies a program, of mcpscope both. It leaves the writing to another process: a descriptor of ours could be
 // in a child that is just being forked, and the copy be busy (ETXTBSY).
-func copyBinary(t *testing.T, path string) string {
+func copyBinary(t *testing.T, program, path string) string {
 	t.Helper()
-	if out, err := exec.Command("cp", binaries.mcpscope, path).CombinedOutput(); err != nil {
-		t.Fatalf("cp: %v: %s", err, out)
+	copies := [][2]string{{program, path}}
+	if program == binaries.mcpscope {
+		copies = append(copies, [2]string{program + "ctl", filepath.Join(filepath.Dir(path), "mcpscopectl")})
+	}
+	for _, copied := range copies {
+		if out, err := exec.Command("cp", copied[0], copied[1]).CombinedOutput(); err != nil {
+			t.Fatalf("cp: %v: %s", err, out)
+		}
 	}
 	return path
 }
@@ -220,7 +226,7 @@ func TestBinaryReplacedWhileItRuns(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w, m := newWorld(t), escape.NewMembers(t)
-			path := copyBinary(t, filepath.Join(t.TempDir(), "mcpscope"))
+			path := copyBinary(t, binaries.mcpscope, filepath.Join(t.TempDir(), "mcpscope"))
 			c := w.NewClient(w.Unique("client"), []string{"--group"},
 				[]string{path, "run", "--term-grace", "300ms", "--", binaries.Zoo, "--register", m.Address, "ignore-both"})
 			if err := m.UntilReady(escape.Patience); err != nil {

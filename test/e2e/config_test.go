@@ -52,11 +52,11 @@ func TestConfigurationPrecedence(t *testing.T) {
 		env, flags []string
 		want       string
 	}{
-		{"the system's file", "x", nil, nil, "eof-grace=11s term-grace=11s on-client-death=stop max-lifetime=11s"},
-		{"and its section", "g", nil, nil, "eof-grace=11s term-grace=11s on-client-death=stop max-lifetime=11s idle-timeout=11s"},
-		{"the user's", "x", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=stop max-lifetime=11s idle-timeout=12s"},
-		{"and its section", "g", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=stop max-lifetime=12s idle-timeout=11s"},
-		{"by XDG_CONFIG_HOME", "x", []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/xdg"}, nil, "eof-grace=11s term-grace=13s on-client-death=stop max-lifetime=11s"},
+		{"the system's file", "x", nil, nil, "eof-grace=11s term-grace=11s on-client-death=auto max-lifetime=11s"},
+		{"and its section", "g", nil, nil, "eof-grace=11s term-grace=11s on-client-death=auto max-lifetime=11s idle-timeout=11s"},
+		{"the user's", "x", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=auto max-lifetime=11s idle-timeout=12s"},
+		{"and its section", "g", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=auto max-lifetime=12s idle-timeout=11s"},
+		{"by XDG_CONFIG_HOME", "x", []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/xdg"}, nil, "eof-grace=11s term-grace=13s on-client-death=auto max-lifetime=11s"},
 		{"the one that is asked for", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked}, nil,
 			"eof-grace=11s term-grace=12s on-client-death=ignore max-lifetime=14s idle-timeout=12s"},
 		{"variables", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15s", "MCPSCOPE_MAX_LIFETIME=0"}, nil,

@@ -29,9 +29,9 @@ var delegated = escape.Backend{
 }
 
 // exemptDelegated: a unit's end takes supervisors away with what they guard, so who has
-// left the unit is left. Two groups up from a payload is the unit still.
+// left the unit is left. Two groups up from a payload is the unit still, and so is what is beside its group.
 func exemptDelegated(m escape.Mode, e escape.End) string {
-	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" {
+	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-leaving" {
 		return "moved out of the unit, which was killed as a whole"
 	}
 	return ""

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
 // listed is what the tests read of `ls --json` and `inspect --json`.
@@ -113,8 +114,9 @@ func TestLsFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	startServer(w, []string{"--group"}, named(strings.Repeat("long", 20)), binaries.Zoo, "plain")
-	s := startTop(w, "sh", "-c", "read -r go; stty cols 60; exec \"$1\" ls", "sh", binaries.mcpscope)
-	s.Type("\n") // now that startTop has set its own size
+	cmd := w.Command("sh", "-c", "stty cols 60; exec \"$1\" ls", "sh", binaries.mcpscope)
+	group := w.Unique("terminal")
+	s := transparent.StartTerminal(t, cmd, func() error { return escape.StartIn(group, cmd) })
 	s.Expect("longlong", "\n")
 	for _, line := range strings.Split(s.All(), "\r\n") {
 		if wide(line) > 60 {

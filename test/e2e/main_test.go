@@ -16,9 +16,9 @@ import (
 // binaries are what the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, withoutKill, probe string
-	configured, systemConfig     string // with a system's configuration file of the test's own
-	transparent                  transparent.Programs
+	mcpscope, withoutKill, probe, forger string
+	configured, systemConfig             string // with a system's configuration file of the test's own
+	transparent                          transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -34,14 +34,17 @@ func build() (func(), error) {
 	}
 	cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
 	binaries.Programs = escape.ProgramsIn(dir)
-	binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill")
-	binaries.configured, binaries.systemConfig = filepath.Join(dir, "configured"), filepath.Join(dir, "system.toml")
+	binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill", "mcpscope")
+	binaries.configured, binaries.systemConfig = filepath.Join(dir, "configured", "mcpscope"), filepath.Join(dir, "system.toml")
 	binaries.transparent = transparent.ProgramsIn(dir)
-	binaries.probe = binaries.transparent.Probe
+	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
+	withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
+	configured := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/config.system=" + binaries.systemConfig, "../../cmd/mcpscope"}
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"),
-		"without-kill": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden",
-			"../../cmd/mcpscope"),
-		"configured": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/config.system="+binaries.systemConfig, "../../cmd/mcpscope"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"),
+		"without-kill/mcpscope":    escape.Go(withoutKill...),
+		"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
+		"configured/mcpscope":      escape.Go(configured...),
+		"configured/mcpscopectl":   escape.Go(append(configured[:2:2], "../../cmd/mcpscopectl")...),
 	}))
 }

@@ -64,7 +64,7 @@ func (x *exporter) scrape() string {
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || err != nil || kind != "application/openmetrics-text; version=1.0.0; charset=utf-8" {
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || err != nil || !strings.HasPrefix(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8") {
 		x.t.Errorf("%s, %v: %s: %s", answer.Status, err, kind, text)
 	}
 	return string(text)

@@ -2,99 +2,34 @@ package e2e
 
 import (
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
-	"github.com/mcpscope/mcpscope/test/transparent"
+	"github.com/mcpscope/mcpscope/test/tmux"
 )
-
-// What top writes around its frames.
-const (
-	entered = "\x1b[?1049h"
-	left    = "\x1b[?1049l"
-)
-
-// topScreen is top on a terminal.
-type topScreen struct {
-	*transparent.Terminal
-	t *testing.T
-}
 
 // startTop starts top, or what runs it, on a terminal in the world.
-func startTop(w *world, line ...string) *topScreen {
+func startTop(w *world, width, height int, line ...string) *tmux.Screen {
 	w.T.Helper()
 	if len(line) == 0 {
 		line = []string{binaries.mcpscope, "top", "--interval", "100ms"}
 	}
 	cmd := w.Command(line...)
 	group := w.Unique("terminal")
-	s := &topScreen{transparent.StartTerminal(w.T, cmd, func() error { return escape.StartIn(group, cmd) }), w.T}
-	s.Resize(40, 120)
-	return s
-}
-
-var (
-	controls = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
-	newLine  = regexp.MustCompile("\x1b\\[[0-9]+H")
-)
-
-// last is the last frame that was drawn, as lines.
-func last(all string) []string {
-	parts := strings.Split(all, "\x1b[H")
-	text, _, _ := strings.Cut(parts[len(parts)-1], left)
-	return strings.Split(controls.ReplaceAllString(newLine.ReplaceAllString(text, "\n"), ""), "\n")
-}
-
-// shows waits for a frame with texts in this order.
-func (s *topScreen) shows(texts ...string) {
-	s.t.Helper()
-	s.until(func(lines []string) bool {
-		rest := strings.Join(lines, "\n")
-		for _, text := range texts {
-			at := strings.Index(rest, text)
-			if at < 0 {
-				return false
-			}
-			rest = rest[at+len(text):]
-		}
-		return true
-	}, texts)
-}
-
-// hides waits for a frame without text.
-func (s *topScreen) hides(text string) {
-	s.t.Helper()
-	s.until(func(lines []string) bool { return !strings.Contains(strings.Join(lines[:len(lines)-1], "\n"), text) }, "no "+text)
-}
-
-func (s *topScreen) until(enough func(lines []string) bool, what any) {
-	s.t.Helper()
-	if !s.Await(escape.Patience, func(all string) bool { return enough(last(all)) }) {
-		s.t.Fatalf("not %q, but\n%s", what, strings.Join(last(s.All()), "\n"))
-	}
-}
-
-// ended waits for the end of top itself, and looks at the terminal.
-func (s *topScreen) ended() syscall.WaitStatus {
-	s.t.Helper()
-	if !s.Await(escape.Patience, func(all string) bool { return strings.HasSuffix(all, left) }) {
-		s.t.Error("the screen is not left")
-	}
-	_ = s.Cmd.Wait() // its status is looked at by the caller
-	if !s.Cooked() {
-		s.t.Error("the terminal is not as it was")
-	}
-	return s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
+	return tmux.Start(w.T, width, height, cmd, func() error { return escape.StartIn(group, cmd) })
 }
 
 func named(name string) []string { return []string{"--backend", "cgroup", "--name", name} }
+
+// hides waits for a screen without a text, but for its last line.
+func hides(s *tmux.Screen, text string) {
+	s.Until("screen without "+text, func(lines []string) bool { return !strings.Contains(strings.Join(lines[:len(lines)-1], "\n"), text) })
+}
 
 func TestTopShowsAndSorts(t *testing.T) {
 	t.Parallel()
@@ -103,73 +38,111 @@ func TestTopShowsAndSorts(t *testing.T) {
 	startServer(w, []string{"--group"}, named("browser"), binaries.probe, "--members", "2")
 	line := append([]string{binaries.mcpscope, "run"}, named("index")...)
 	w.NewClient(w.Unique("client"), []string{"--group"}, append(line, "--", "sh", "-c", "while :; do :; done")) // busy
-	s := startTop(w)
-	s.shows("servers", "NAME", "CPU%", "index")
-	s.until(func(lines []string) bool {
+	s := startTop(w, 120, 40)
+	s.Shows("servers", "NAME", "CPU%", "index")
+	s.Until("1 % or more for a busy server", func(lines []string) bool {
 		return slices.ContainsFunc(lines, func(line string) bool {
 			row := strings.Fields(line)
 			return len(row) > 5 && row[1] == "index" && row[5] != "-" && !strings.HasPrefix(row[5], "0.")
 		})
-	}, "1 % or more for a busy server")
-	s.shows("index", "browser", "time") // by CPU, from the start
-	s.Resize(8, 100)
-	s.until(func(lines []string) bool { return len(lines) == 8 }, "8 lines")
-	t.Logf("\n%s", strings.Join(last(s.All()), "\n")) // for docs/operators.md
-	s.Resize(40, 120)
+	})
+	s.Shows("index", "browser", "time", "? help") // by CPU, from the start
+	t.Logf("\n%s", strings.Join(s.Lines()[:6], "\n"))
 	for keys, order := range map[string][]string{"n": {"browser", "time"}, "a": {"time", "browser"}, "p": {"browser", "time"}} {
 		s.Type(keys)
-		s.shows(order...)
+		s.Shows(order...)
 		s.Type("r")
 		slices.Reverse(order)
-		s.shows(order...)
+		s.Shows(order...)
 		s.Type("r")
 	}
 	s.Type("/BRO")
-	s.hides("time")
-	s.shows("browser", "/BRO")
-	s.Type("\x7f\x7f\x7ftim\r")
-	s.hides("browser")
-	s.Type("\x1b")
-	s.shows("browser")
+	hides(s, "time")
+	s.Shows("browser", "/BRO")
+	s.Press("BSpace", "BSpace", "BSpace")
+	s.Type("tim")
+	s.Press("Enter")
+	hides(s, "browser")
+	s.Press("Escape")
+	s.Shows("browser")
+	s.Type("?")
+	s.Shows("Home End: choose", "freeze", "any key: back")
+	s.Type("x")
+	s.Shows("browser", "? help")
 	s.Type("q")
-	if status := s.ended(); status != 0 {
-		t.Errorf("q: %v", status)
+	if status := s.Status(); status != "0" {
+		t.Errorf("q: %s", status)
 	}
+}
+
+// The details of a server have its processes, and what it used in the last minutes.
+func TestTopDetails(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	startServer(w, []string{"--group"}, named("browser"), binaries.probe, "--members", "2")
+	line := append([]string{binaries.mcpscope, "run"}, named("index")...)
+	w.NewClient(w.Unique("client"), []string{"--group"}, append(line, "--", "sh", "-c", "while :; do :; done # of index"))
+	s := startTop(w, 200, 60)
+	s.Shows("index", "browser")
+	s.Type("/index") // there may be trees of other tests
+	s.Press("Enter")
+	s.Shows("1 with")
+	s.Press("Enter")
+	lines := s.Shows("index (", "running", "cgroup, by client[", "1 processes", "CPU%", "█", "memory", "while :; do :; done", "Escape back")
+	t.Logf("\n%s", strings.Join(lines, "\n"))
+	s.Press("Escape")
+	s.Shows("NAME", "index")
+	s.Press("Escape")
+	s.Shows("NAME", "browser")
+	// with the mouse: the first of the rows, which is chosen by one click and shown by another
+	row := slices.IndexFunc(s.Lines(), func(line string) bool { return strings.Contains(line, "browser") })
+	s.Click(5, row)
+	s.Click(5, row)
+	s.Shows("browser (", "3 processes", "CPU%", "--members 2")
+	s.Press("Escape")
+	s.Shows("NAME")
+	head := strings.Index(s.Lines()[1], "AGE")
+	s.Click(head, 1)
+	s.Shows("by age")
+	s.Type("q")
+	s.Status()
 }
 
 func TestTopEndsServers(t *testing.T) {
 	views(t, func(t *testing.T, w *world, start func([]string, ...string) *server) {
 		spared, victim := start(nil, binaries.Zoo, "plain"), start(nil, binaries.Zoo, "plain")
 		id, other := w.list([]*server{victim}, "ls")[0].ID, w.list([]*server{spared}, "ls")[0].ID
-		s := startTop(w)
-		s.Type("/" + id + "\r") // trees are seen in every world
-		s.shows("1 with", id)
-		s.hides(other)
+		s := startTop(w, 120, 40)
+		s.Shows("NAME", "? help")
+		s.Type("/" + id) // trees are seen in every world
+		s.Press("Enter")
+		s.Shows("1 with", id)
+		hides(s, other)
 		for _, state := range []string{"frozen", "running"} {
 			s.Type("f")
-			s.shows(id + "  server  " + state)
+			s.Shows(id + "  server  " + state)
 		}
 		s.Type("s")
-		s.shows("Stop server (" + id)
+		s.Shows("Stop server (" + id)
 		s.Type("n")
-		s.shows("not stopped")
+		s.Shows("not stopped")
 		if !victim.Lives("still there?") {
 			t.Fatal("stopped without a yes")
 		}
 		s.Type("s")
-		s.shows("Stop server (" + id)
+		s.Shows("Stop server (" + id)
 		s.Type("y")
-		s.shows("stopped server (" + id)
+		s.Shows("stopped server (" + id)
 		if left := victim.members.Running(); len(left) > 0 {
 			t.Errorf("they run: %q", left)
 		}
-		s.hides("running")
+		hides(s, "running")
 		if !spared.Lives("still there?") {
 			t.Error("another server was hit")
 		}
-		s.Type("\x03")
-		if status := s.ended(); status != 0 {
-			t.Errorf("^C: %v", status)
+		s.Press("C-c")
+		if status := s.Status(); status != "0" {
+			t.Errorf("^C: %s", status)
 		}
 	})
 }
@@ -183,25 +156,43 @@ func TestTopOnAnyTerminal(t *testing.T) {
 	if err := unix.Setxattr(filepath.Join(server.group, "payload"), "user.mcpscope.name", []byte(name), 0); err != nil {
 		t.Fatal(err)
 	}
-	s := startTop(w)
-	s.Type("/日本\r")
-	s.shows("日本語の名前?[2J")
-	for _, size := range [][2]uint16{{5, 20}, {1, 1}, {2, 7}, {50, 200}, {24, 80}} {
+	s := startTop(w, 120, 40)
+	s.Shows("日本語の名前?[2J")
+	s.Type("/日本")
+	s.Press("Enter")
+	s.Shows("1 with", "日本語の名前?[2J")
+	for _, size := range [][2]int{{20, 5}, {20, 4}, {7, 2}, {200, 60}, {80, 24}} {
 		s.Resize(size[0], size[1])
-		s.until(func(lines []string) bool {
-			return len(lines) == int(size[0]) && !slices.ContainsFunc(lines, func(line string) bool { return wide(line) > int(size[1]) })
-		}, size)
-		if size[0] == 5 {
-			s.shows("NAME", "日", "q quit")
+		wants := []string{"日"}
+		switch {
+		case size[1] >= 5 && size[0] >= 20:
+			wants = []string{"NAME", "日", "? help"}
+		case size[1] == 2:
+			wants = nil
 		}
-	}
-	for _, bad := range []string{"\x1b[2J", "\x9b", "\u202e", strings.Repeat("z\u0301", 40)} {
-		if strings.Contains(s.All(), bad) {
-			t.Errorf("%q on the terminal", bad)
+		lines := s.Shows(wants...)
+		for _, line := range lines {
+			if wide(line) > size[0] || strings.ContainsAny(line, "\x1b\u202e") {
+				t.Errorf("%v: %q", size, line)
+			}
 		}
+		if size[1] < 4 {
+			continue
+		}
+		s.Press("Enter") // the details too
+		s.Shows("日", "Escape back"[:min(size[0]-1, 11)])
+		s.Press("Escape")
+		s.Until("the list", func(lines []string) bool {
+			return strings.HasPrefix(lines[len(lines)-1], "? help") // what follows an escape at once belongs to it
+		})
+		s.Type("?")
+		s.Shows("any key: back")
+		s.Press("Escape")
 	}
 	s.Type("q")
-	s.ended()
+	if status := s.Status(); status != "0" {
+		t.Errorf("q: %s", status)
+	}
 }
 
 // wide counts cells, in its own way.
@@ -220,59 +211,64 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT} {
 		t.Run(unix.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
-			s := startTop(newWorld(t))
-			s.shows("q quit")
-			if s.Cooked() {
-				t.Error("the terminal edits lines: then this test tests nothing")
+			s := startTop(newWorld(t), 100, 30, "bash", "--norc", "--noprofile", "-c",
+				`"$0" top --interval 100ms; echo status-$?; stty -a | grep -c ' echo '; echo END; read -r x`, binaries.mcpscope)
+			s.Shows("NAME", "? help")
+			if !s.Is("alternate_on") || !s.Is("mouse_any_flag") {
+				t.Error("no screen of its own, or no mouse: then this test tests nothing")
 			}
-			if err := s.Cmd.Process.Signal(sig); err != nil {
+			pid := onlyChild(t, onlyChild(t, s.PID()))
+			if err := unix.Kill(pid, sig); err != nil { // its parent is waiting for it
 				t.Fatal(err)
 			}
-			if status := s.ended(); !status.Signaled() || status.Signal() != sig {
-				t.Errorf("ended with %v", status)
+			s.Shows("status-"+map[unix.Signal]string{unix.SIGTERM: "143", unix.SIGHUP: "129", unix.SIGQUIT: "131"}[sig], "1", "END")
+			if s.Is("alternate_on") || s.Is("mouse_any_flag") {
+				t.Error("the terminal is not as it was")
 			}
 		})
 	}
-	t.Run("hang-up", func(t *testing.T) {
-		t.Parallel()
-		s := startTop(newWorld(t))
-		s.shows("q quit")
-		s.HangUp()
-		_ = s.Cmd.Wait() // its status is looked at
-		if status := s.Cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != unix.SIGHUP {
-			t.Errorf("ended with %v", status)
+}
+
+// onlyChild waits for the one child of a shell on a screen.
+func onlyChild(t *testing.T, parent int) int {
+	t.Helper()
+	for of, by := range escape.Parents() {
+		if by == parent {
+			return of
 		}
-	})
+	}
+	t.Fatalf("%d has no child", parent)
+	return 0
 }
 
 func TestTopInAShell(t *testing.T) {
 	t.Parallel()
-	s := startTop(newWorld(t), "bash", "--norc", "--noprofile", "--noediting", "-i")
-	s.Expect("PROMPT ")
-	s.Type(binaries.mcpscope + " top --interval 100ms\n")
-	s.Expect(entered, "q quit")
-	for range 3 {
-		s.Type("\x1a")
-		s.Expect(left, "Stopped", "PROMPT ")
-		s.Type("stty -a | grep -c ' echo '\n")
-		s.Expect("\n1\r", "PROMPT ")
-		s.Type("fg\n")
-		s.Expect(entered, "q quit")
+	w := newWorld(t)
+	cmd := w.Command("bash", "--norc", "--noprofile", "--noediting", "-i")
+	cmd.Env = append(cmd.Env, "PS1=PROMPT ")
+	group := w.Unique("terminal")
+	s := tmux.Start(t, 100, 30, cmd, func() error { return escape.StartIn(group, cmd) })
+	enter := func(line string) {
+		s.Type(line)
+		s.Press("Enter")
 	}
-	s.Type("\x1a")
-	s.Expect(left, "Stopped", "PROMPT ")
-	s.Type("bg\n") // not a reason to touch the terminal
-	s.Expect("top --interval 100ms &", "PROMPT ")
-	s.Type("stty -a | grep -c ' echo '\n")
-	s.Expect("\n1\r", "PROMPT ")
-	s.Type("fg\n") // bash sends no signal: it runs already
-	s.Expect(entered, "q quit")
+	enter("clear; " + binaries.mcpscope + " top --interval 100ms")
+	s.Shows("NAME", "? help")
+	for range 3 {
+		s.Press("C-z")
+		s.Shows("Stopped", "PROMPT")
+		enter("clear; stty -a | grep -c ' echo '; echo LOO''KED")
+		s.Shows("1", "LOOKED", "PROMPT")
+		enter("fg")
+		s.Shows("NAME", "? help")
+	}
 	s.Type("/x")
-	s.Expect("/x_")
-	s.Type("\rq")
-	s.Expect(left, "PROMPT ")
-	s.Type("echo status-$?; stty -a | grep -c ' echo '\n")
-	s.Expect("status-0\r\n1\r")
+	s.Shows("/x_")
+	s.Press("Enter")
+	s.Type("q")
+	s.Shows("PROMPT")
+	enter("echo status-$?; stty -a | grep -c ' echo '")
+	s.Shows("status-0", "1")
 }
 
 func TestTopNeedsATerminal(t *testing.T) {

@@ -23,8 +23,7 @@ type Backend struct {
 	Removal time.Duration
 	// Owns tells that the groups are below the client's own, whose end takes them away.
 	Owns bool
-	// Exempt says why members may be left, or "". Such a cell has to leave some. Where there are
-	// groups, a process that moved away is known to outlive its supervisor's SIGKILL.
+	// Exempt says why members may be left, or "". Such a cell has to leave some.
 	Exempt func(Mode, End) string
 	// Hasty says why somebody else may kill the supervisor before it has done its work, or "".
 	// Then the launcher does it, and has to say so; what is left of the group is for a sweep.
@@ -37,16 +36,11 @@ type Backend struct {
 	Hold sync.Locker
 }
 
-// exempt: who writes itself into another group, as root may, comes home to the supervisor,
-// which is the subreaper; with a SIGKILL of the supervisor that is over.
 func (b Backend) exempt(m Mode, e End) string {
-	switch {
-	case b.Groups != nil && e.KillsSupervisor && m.MovesAway:
-		return "moved away, and the supervisor was killed"
-	case b.Exempt != nil:
-		return b.Exempt(m, e)
+	if b.Exempt == nil {
+		return ""
 	}
-	return ""
+	return b.Exempt(m, e)
 }
 
 func (b Backend) hasty(m Mode, e End) bool { return b.Hasty != nil && b.Hasty(m, e) != "" }

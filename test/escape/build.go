@@ -15,8 +15,8 @@ func ProgramsIn(dir string) Programs {
 	return Programs{Zoo: filepath.Join(dir, "zoo"), Client: filepath.Join(dir, "client"), World: filepath.Join(dir, "world")}
 }
 
-// Build puts the programs into dir, and more: commands are by the name of what they make,
-// as from Go and CC. The caller's directory is a package beside this one.
+// Build puts the programs into dir, and more: commands are by the path of what they make, below
+// dir, as from Go and CC. mcpscope needs mcpscopectl beside it. The caller's directory is a package beside this one.
 func Build(dir string, more map[string][]string) error {
 	commands := map[string][]string{
 		"zoo":    CC("-pthread", "../escape/zoo/*.c"),
@@ -27,7 +27,7 @@ func Build(dir string, more map[string][]string) error {
 		commands[name] = command
 	}
 	for name, command := range commands {
-		if err := provide(filepath.Join(dir, name), command); err != nil {
+		if err := provide(dir, name, command); err != nil {
 			return err
 		}
 	}

@@ -51,6 +51,11 @@ func (s *Site) NewEcho(group string, cmd *exec.Cmd) *Bystander {
 	return b
 }
 
+// NewBystander is for one that somebody else has started.
+func NewBystander(name string, in, out *os.File) *Bystander {
+	return &Bystander{Name: name, In: in, Out: out, rest: bufio.NewReader(out)}
+}
+
 func (b *Bystander) read() string {
 	_ = b.Out.SetReadDeadline(time.Now().Add(Patience)) // a pipe has deadlines
 	line, err := b.rest.ReadString('\n')

@@ -121,9 +121,13 @@ func (c *Cell) find() {
 	c.T.Helper()
 	var err error
 	main, id := c.members.Main()
-	if len(c.slices) == 0 {
+	switch {
+	case len(c.slices) == 0:
 		c.supervisor, err = ParentProcess(main)
-	} else {
+	case c.mode.PullsParent:
+		c.Group = FindGroup(c.slices[0], id)
+		c.supervisor, err = ParentProcess(main)
+	default:
 		c.Group, c.supervisor, err = FindServer(c.slices[0], id)
 	}
 	if err != nil {
@@ -133,18 +137,27 @@ func (c *Cell) find() {
 	c.bornInside()
 }
 
-// FindServer finds a server's group in dir by the server's id, and its supervisor.
-func FindServer(dir, id string) (group string, supervisor *Process, err error) {
+// FindGroup finds a server's group in dir by the server's id, "" if it is not there.
+func FindGroup(dir, id string) string {
 	found := append(Servers(dir, "*", id), Servers(dir, "*", id+".scope")...)
 	if len(found) != 1 {
-		return "", nil, fmt.Errorf("%d groups with the id %q in %s", len(found), id, dir)
+		return ""
 	}
-	pids, err := GroupPids(filepath.Join(found[0], "supervisor"))
+	return found[0]
+}
+
+// FindServer finds a server's group in dir by the server's id, and its supervisor.
+func FindServer(dir, id string) (group string, supervisor *Process, err error) {
+	group = FindGroup(dir, id)
+	if group == "" {
+		return "", nil, fmt.Errorf("no group with the id %q in %s", id, dir)
+	}
+	pids, err := GroupPids(filepath.Join(group, "supervisor"))
 	if err != nil || len(pids) != 1 {
 		return "", nil, fmt.Errorf("the supervisor's group has %v, %v", pids, err)
 	}
 	supervisor, err = OpenProcess(pids[0])
-	return found[0], supervisor, err
+	return group, supervisor, err
 }
 
 // bornInside: there was no moment at which a member could fork itself away.

@@ -11,13 +11,20 @@ import (
 const KeptEnv = "ESCAPE_PROGRAMS"
 
 // provide makes a program at path.
-func provide(path string, command []string) error {
-	dir := os.Getenv(KeptEnv)
-	if dir == "" {
+func provide(dir, name string, command []string) error {
+	path := filepath.Join(dir, name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	keep := os.Getenv(KeptEnv)
+	if keep == "" {
 		return compile(path, command)
 	}
-	kept := filepath.Join(dir, filepath.Base(path))
+	kept := filepath.Join(keep, name)
 	if _, err := os.Stat(kept); err != nil {
+		if err := os.MkdirAll(filepath.Dir(kept), 0o755); err != nil {
+			return err
+		}
 		if err := compile(kept, command); err != nil {
 			return err
 		}

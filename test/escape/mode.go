@@ -17,6 +17,8 @@ type Mode struct {
 	MovesAway bool
 	// KillsParent marks the mode that kills the supervisor before any end.
 	KillsParent bool
+	// PullsParent marks the mode whose supervisor is not where it belongs.
+	PullsParent bool
 	// KeepsStopping marks the mode whose supervisor may need a sweep to be woken.
 	KeepsStopping bool
 	weight        int // against Slots
@@ -29,6 +31,8 @@ var remarkable = map[string]Mode{
 	"move-fresh":       {MovesAway: true},
 	"move-root":        {MovesAway: true},
 	"move-main":        {MovesAway: true},
+	"move-leaving":     {MovesAway: true},
+	"pull-parent":      {PullsParent: true},
 	"stop-parent-loop": {KeepsStopping: true},
 	"trace-parent":     {KeepsStopping: true},
 	"kill-parent":      {KillsParent: true},

@@ -27,7 +27,7 @@ func TestTableTellsKindsOfCellsApart(t *testing.T) {
 	}
 }
 
-// A cell is exempt for what is known of all backends, or of its own.
+// A cell is exempt for what is known of its backend alone.
 func TestExemptions(t *testing.T) {
 	group := func(*Site, string) string { return "" }
 	own := Backend{Groups: group, Exempt: func(m Mode, e End) string {
@@ -42,13 +42,9 @@ func TestExemptions(t *testing.T) {
 		end     End
 		want    bool
 	}{
-		{Backend{Groups: group}, Mode{MovesAway: true}, End{KillsSupervisor: true}, true},
-		{Backend{Groups: group}, Mode{MovesAway: true}, End{KillsLauncher: true}, false},
-		{Backend{Groups: group}, Mode{}, End{KillsSupervisor: true}, false},
-		{Backend{}, Mode{MovesAway: true}, End{KillsSupervisor: true}, false},
+		{Backend{Groups: group}, Mode{MovesAway: true}, End{KillsSupervisor: true}, false},
 		{own, Mode{}, End{KillsGroup: true}, true},
 		{own, Mode{}, End{}, false},
-		{own, Mode{MovesAway: true}, End{KillsSupervisor: true}, true},
 	} {
 		if why := c.backend.exempt(c.mode, c.end); (why != "") != c.want {
 			t.Errorf("%+v, %+v: %q", c.mode, c.end, why)

@@ -29,7 +29,7 @@ func build() (func(), error) {
 	binaries.Programs = escape.ProgramsIn(dir)
 	binaries.mcpscope, binaries.like, binaries.deny = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "like"), filepath.Join(dir, "deny")
 	return func() { _ = os.RemoveAll(dir) }, escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
 	})
 }
 

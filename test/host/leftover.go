@@ -116,6 +116,9 @@ func awaitUnitGone(dir string, deadline time.Time) {
 // than a user manager, and those of a user manager itself.
 func ofTheSystem(dir string) bool {
 	rel := strings.TrimPrefix(dir, cgroup2()+"/")
+	if strings.HasSuffix(rel, "mcp.slice/leaving") {
+		return true // stays where somebody has made it, empty
+	}
 	for unit := range strings.SplitSeq(rel, "/") {
 		if strings.HasSuffix(unit, ".service") && !strings.HasPrefix(unit, "user@") && transientFile(unit) == "" {
 			return true

@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope")})
+	return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl")})
 }
 
 // keepOnDisk gives each user a journal of their own, which a journal in /run has not. It is

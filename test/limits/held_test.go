@@ -74,7 +74,7 @@ func (b backend) wantShown(t *testing.T) {
 		t.Errorf("ls says %s", out)
 	}
 	out := b.succeed(t, "metrics")
-	for _, want := range []string{"mcpscope_server_memory_limit_bytes{", "} 6.7108864e+07\n", "mcpscope_server_processes_limit{", `resource="memory",kind="some"} `} {
+	for _, want := range []string{"mcpscope_server_memory_limit_bytes{", "} 6.7108864e+07\n", "mcpscope_server_processes_limit{", `kind="some",name="held-` + b.name + `",resource="memory"} `} {
 		if !strings.Contains(out, want) {
 			t.Errorf("metrics has no %q:\n%s", want, out)
 		}
@@ -133,7 +133,7 @@ func TestOneIsKilled(t *testing.T) {
 		if out := b.succeed(t, "inspect", name); !strings.Contains(out, "the kernel killed 1") {
 			t.Errorf("inspect says %s", out)
 		}
-		if line := lineWith(b.succeed(t, "metrics"), "oom_kills_total{"); !strings.HasSuffix(line, "} 1") {
+		if line := lineWith(b.succeed(t, "metrics"), "oom_kills_total{"); !strings.HasSuffix(line, "} 1.0") {
 			t.Errorf("metrics says %s", line)
 		}
 		s.end()

@@ -11,9 +11,9 @@ func Metrics(t *testing.T, s Subject) {
 	on(t, s, func(t *testing.T, g *ground) {
 		server := g.start(nil, g.Probe, "--members", "2")
 		text := g.well("metrics")
-		labels := fmt.Sprintf("{id=%q,name=%q,client=\"client\",backend=%q} ", server.id, g.name, s.Name)
+		labels := fmt.Sprintf("{backend=%q,client=\"client\",id=%q,name=%q} ", s.Name, server.id, g.name)
 		for _, line := range []string{
-			"mcpscope_server_processes" + labels + "3\n", "mcpscope_server_cpu_seconds_total" + labels, "mcpscope_server_start_time_seconds" + labels,
+			"mcpscope_server_processes" + labels + "3.0\n", "mcpscope_server_cpu_seconds_total" + labels, "mcpscope_server_start_time_seconds" + labels,
 			`mcpscope_servers{state="running"} `,
 		} {
 			if !strings.Contains(text, line) {

@@ -30,7 +30,7 @@ func build() (func(), error) {
 	programs.mcpscope, programs.crowd = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "crowd")
 	programs.probe = transparent.ProgramsIn(dir).Probe
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"),
-		"crowd":    escape.CC("crowd/crowd.c"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"),
+		"crowd": escape.CC("crowd/crowd.c"),
 	}))
 }

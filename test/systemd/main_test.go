@@ -35,7 +35,7 @@ func build(dir string) error {
 		return err
 	}
 	return escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "listener": escape.Go("./listener"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "listener": escape.Go("./listener"),
 	}))
 }
 

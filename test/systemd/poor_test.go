@@ -36,7 +36,7 @@ var verdicts = map[string]verdict{
 	"no_new_privs":                          {backend: "cgroup"},
 	"read-only root":                        {backend: "cgroup"},
 	"8 files":                               {says: "too many open files"},
-	"20 processes":                          {says: "only 20 processes and threads are allowed"},
+	"20 processes":                          {says: "(at most 20 are allowed)"},
 	"clone3 ENOSYS":                         {backend: "cgroup"},
 	"clone3 EPERM":                          {backend: "cgroup"},
 	"pidfd_open ENOSYS":                     {says: "open pidfd: function not implemented"},

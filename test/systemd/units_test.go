@@ -133,6 +133,7 @@ func TestSweepService(t *testing.T) {
 	both(t, func(t *testing.T, u host.User) {
 		copied := u.Home + "/go bin/mcpscope"
 		must(t, h.Command(u, "install", "-D", mcpscope, copied))
+		must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
 		t.Cleanup(func() { must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
 		installFrom(t, u, copied)
 		inUse := start(t, host.Tester, h.Command(host.Tester, run("inuse", "sh", "-c", server)...), "inuse")
@@ -334,7 +335,7 @@ func TestServerTemplate(t *testing.T) {
 		all := l.up()
 		buf := make([]byte, 256)
 		n, err := unix.Getxattr(l.payload(), "user.mcpscope.policy", buf)
-		if want := "term-grace=300ms on-client-death=stop max-lifetime=9h0m0s"; err != nil || !strings.HasSuffix(string(buf[:n]), want) {
+		if want := "term-grace=300ms on-client-death=auto max-lifetime=9h0m0s"; err != nil || !strings.HasSuffix(string(buf[:n]), want) {
 			t.Errorf("its policy is %q, %v; want %s", buf[:n], err, want)
 		}
 

@@ -21,13 +21,19 @@ type difference struct {
 
 // always are those that every server sees.
 var always = []difference{
-	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "exe" }},
+	{"parent", "parent", func(_, contained []string) bool { return contained[0] == "mcpscope" }},
 	{"process group", "process group", func(_, contained []string) bool { return contained[0] == "own" }},
 	{"env", "environment", func(bare, contained []string) bool {
 		last := len(contained) - 1
 		return slices.Equal(bare, contained[:last]) && strings.HasPrefix(contained[last], "MCPSCOPE_ID=")
 	}},
 }
+
+// marked: a client that has set the limit itself keeps it.
+var marked = difference{"limits[11]", "limit of file locks", func(bare, contained []string) bool {
+	was, is := strings.Fields(bare[0]), strings.Fields(contained[0])
+	return slices.Equal(was[:4], []string{"Max", "file", "locks", "unlimited"}) && is[3] != "unlimited" && slices.Equal(was[4:], is[4:])
+}}
 
 var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool {
 	return strings.HasSuffix(contained[0], "/payload")

@@ -84,7 +84,7 @@ void move_to(const char *dir)
 	write_file(dir, "cgroup.procs", "0");
 }
 
-static const char *below(const char *dir, const char *name)
+const char *below(const char *dir, const char *name)
 {
 	static char path[3 * PATH];
 	snprintf(path, sizeof path, "%s/%s", dir, name);
@@ -194,7 +194,7 @@ static void migrate(const char *dir)
 }
 
 /* The parent of a group, never above the mount. */
-static const char *parent_of(const char *group)
+const char *parent_of(const char *group)
 {
 	static char dir[3 * PATH];
 	if (strcmp(group, cgroup_mount()) == 0)
@@ -216,6 +216,40 @@ static void main_to_sibling(void)
 	move_to(sibling_group);
 }
 
+static void deeper(void)
+{
+	member("third", stay_in_new_session);
+	stay();
+}
+
+static void dig(void)
+{
+	move_to(destination);
+	member("second", deeper);
+	stay();
+}
+
+/* Where supervisors go that remove their own group. */
+static void to_leaving(void)
+{
+	static char dir[3 * PATH];
+	snprintf(dir, sizeof dir, "%s", below(parent_of(parent_of(own_group())), "leaving"));
+	destination = dir;
+	member("first", dig);
+	await_up(3);
+}
+
+/* Whoever freezes our group then freezes itself. */
+static void pull_parent(void)
+{
+	char pid[16];
+	snprintf(pid, sizeof pid, "%d", getppid());
+	ignore_signals();
+	member("session", stay_in_new_session);
+	await_up(1);
+	write_file(own_group(), "cgroup.procs", pid);
+}
+
 const struct mode cgroup_modes[] = {
 	{"nested", NULL, nested, NULL, ENDS, "members in a group below ours"},
 	{"threaded", NULL, threaded, NULL, ENDS, "members and a thread in a threaded group below ours"},
@@ -225,6 +259,8 @@ const struct mode cgroup_modes[] = {
 	{"move-grandparent", NULL, to_grandparent, NULL, ENDS, "members that moved two groups up"},
 	{"move-fresh", NULL, to_fresh, NULL, ENDS, "members that moved to a group they made"},
 	{"move-root", NULL, to_root, NULL, ENDS, "members that moved to the root group"},
+	{"move-leaving", NULL, to_leaving, NULL, ENDS, "members, three deep, that moved to where supervisors go that end"},
+	{"pull-parent", NULL, pull_parent, NULL, STAYS, "takes its own parent into its group"},
 	{"move-main", NULL, main_to_sibling, NULL, STAYS, "the main process moved too, to a sibling group"},
 	{0},
 };

@@ -1,8 +1,9 @@
 /*
- * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--slow yes] [--untag yes] MODE
+ * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] MODE
  * zoo --list
  *
- * A mode whose name has a number is there with any other number as well.
+ * A mode whose name has a number is there with any other number as well. Special modes, which need
+ * a test of their own, are not listed.
  *
  * Starts the members of one mode and echoes its stdin until that ends. With
  * --register each process sends a pidfd of its own to the datagram socket SOCK (a
@@ -22,20 +23,21 @@
 #include <unistd.h>
 
 static const struct mode *const families[] = {
-	process_modes, signal_modes, ring_modes, cgroup_modes, namespace_modes,
+	process_modes, signal_modes, ring_modes, cgroup_modes, namespace_modes, intruder_modes,
 };
 
 #define EACH_MODE(m) \
 	for (size_t f = 0; f < sizeof families / sizeof *families; f++) \
 		for (const struct mode *m = families[f]; m->name; m++)
 
-const char *mode_name, *sibling_group, *scratch_group;
+const char *mode_name, *sibling_group, *scratch_group, *target;
 int parent_pidfd = -1, mode_number;
 
 static int list(void)
 {
 	EACH_MODE(m)
-		printf("%-18s %s %s\n", m->name, m->at_eof == ENDS ? "ends " : "stays", m->what);
+		if (families[f] != intruder_modes)
+			printf("%-18s %s %s\n", m->name, m->at_eof == ENDS ? "ends " : "stays", m->what);
 	return 0;
 }
 
@@ -69,6 +71,8 @@ static void options(int argc, char **argv)
 			slow = true;
 		else if (strcmp(argv[i], "--untag") == 0)
 			untag = true;
+		else if (strcmp(argv[i], "--target") == 0)
+			target = argv[i + 1];
 		else {
 			fprintf(stderr, "zoo: unknown option %s\n", argv[i]);
 			exit(2);
@@ -93,7 +97,7 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "--list") == 0)
 		return list();
 	if (argc < 2 || argc % 2) {
-		fprintf(stderr, "usage: zoo [--register SOCK] [--sibling DIR] [--scratch DIR] MODE | --list\n");
+		fprintf(stderr, "usage: zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] MODE | --list\n");
 		return 2;
 	}
 	const struct mode *m = find(argv[argc - 1]);

@@ -22,11 +22,12 @@ struct mode {
 	const char *what;
 };
 
-extern const struct mode process_modes[], signal_modes[], ring_modes[], cgroup_modes[], namespace_modes[];
+extern const struct mode process_modes[], signal_modes[], ring_modes[], cgroup_modes[], namespace_modes[], intruder_modes[];
 
 /* Given on the command line. */
 extern const char *sibling_group; /* an existing group beside ours */
 extern const char *scratch_group; /* where a fresh group may be made */
+extern const char *target;        /* what a special mode works on */
 
 /* register.c: every process tells who it is before it does anything else. */
 void register_at(const char *sock);
@@ -53,6 +54,8 @@ const char *cgroup_mount(void);
 void make_group(const char *dir);
 void move_to(const char *dir);
 void write_file(const char *dir, const char *name, const char *text);
+const char *parent_of(const char *group);
+const char *below(const char *dir, const char *name);
 
 extern const char *mode_name;
 extern int mode_number;      /* in its name */

@@ -134,7 +134,7 @@ func rootFS(t *testing.T) []byte {
 		add(tar.Header{Name: dir, Typeflag: tar.TypeDir, Mode: 0o755}, nil)
 	}
 	add(tar.Header{Name: "tmp/", Typeflag: tar.TypeDir, Mode: 0o1777}, nil)
-	for name, file := range map[string]string{"bin/mcpscope": mcpscope, "bin/busybox": "/bin/busybox"} {
+	for name, file := range map[string]string{"bin/mcpscope": mcpscope, "bin/mcpscopectl": mcpscope + "ctl", "bin/busybox": "/bin/busybox"} {
 		content, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,73 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/proc"
+)
+
+// dispatch becomes mcpscopectl: the same process, with the same terminal, descriptors and signals.
+// It returns only if it can't.
+func dispatch(args []string, io cli.Stdio) int {
+	tool, err := cli.FindTool()
+	if err == nil {
+		err = syscall.Exec(tool, append([]string{tool}, args...), environment())
+		err = fmt.Errorf("execute %s: %w", tool, err)
+	}
+	if errors.As(err, new(*cli.MissingError)) {
+		return alone(args, err, io)
+	}
+	return io.Cannot(args[0], err)
+}
+
+// environment is ours, to the byte: a gateway passes it on.
+func environment() []string {
+	env, err := proc.Environ()
+	if err != nil {
+		return os.Environ() // without duplicates
+	}
+	return env
+}
+
+// alone is what can be done without mcpscopectl: to explain.
+func alone(args []string, missing error, io cli.Stdio) int {
+	switch {
+	case len(args) == 0:
+		fmt.Fprint(io.Err, "mcpscope: no command given\n")
+		io.Hint("mcpscope help")
+		return cli.ExitUsage
+	case args[0] == "version" || args[0] == "-version" || args[0] == "--version":
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", cli.Version(), cli.Built())
+		return cli.ExitOK
+	case args[0] == "help" && len(args) == 2 && args[1] == "run":
+		fmt.Fprint(io.Out, settings.Help(settings.Run))
+		return cli.ExitOK
+	case args[0] == "help" && len(args) == 1, cli.IsHelp(args[0]):
+		fmt.Fprintf(io.Out, loneHelp, missing)
+		return cli.ExitOK
+	}
+	status := io.Cannot(cli.OneLine(args[0]), missing)
+	io.Hint("install both programs; alone, this one has mcpscope run -- COMMAND …, mcpscope help and mcpscope version")
+	return status
+}
+
+const loneHelp = `Usage: mcpscope COMMAND [ARG…]
+
+  mcpscope run -- npx -y @modelcontextprotocol/server-everything
+
+mcpscope runs each MCP server in a control group of its own, and leaves nothing of
+it behind.
+
+  run      run a server in a group of its own: mcpscope help run
+  version  print the version
+  help     this text
+
+Every other command is in a second program, and %v
+`

@@ -1,0 +1,143 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// spec is a command, in words.
+type spec struct {
+	use, short, long string
+	examples         string // command lines, indented
+	operands         cobra.CompletionFunc
+	mistake          int // the exit status of a mistake, if it is another than that of the others
+}
+
+// status is the exit status of a command.
+type status int
+
+func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
+
+// mistakeStatus is the annotation of a command that has its own status for mistakes.
+const mistakeStatus = "mistake-status"
+
+// command makes a command; run returns its exit status. One without completion of operands takes
+// none.
+func command(s spec, run func(operands []string) int) *cobra.Command {
+	c := &cobra.Command{
+		Use: s.use, Short: s.short, Long: s.long, Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
+		RunE: func(_ *cobra.Command, operands []string) error {
+			if n := run(operands); n != cli.ExitOK {
+				return status(n)
+			}
+			return nil
+		},
+	}
+	if s.operands == nil {
+		c.Args, c.ValidArgsFunction = noOperands, nothing
+	}
+	if s.mistake != 0 {
+		c.Annotations = map[string]string{mistakeStatus: strconv.Itoa(s.mistake)}
+	}
+	c.Flags().SortFlags = false
+	return c
+}
+
+func noOperands(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// newRoot has all commands, in the order of their use.
+func newRoot(io cli.Stdio) *cobra.Command {
+	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: about}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetOut(io.Out)
+	root.SetErr(io.Err)
+	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(io.Out, helpOf(c)) })
+	cobra.EnableCommandSorting = false
+	root.AddCommand(
+		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
+		freezeCommand(io), thawCommand(io), setCommand(io), waitCommand(io), eventsCommand(io), logsCommand(io), metricsCommand(io),
+		sweepCommand(io), statusCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), configCommand(io), unitsCommand(io),
+		versionCommand(io), completionCommand(io), manCommand(io),
+	)
+	root.SetHelpCommand(helpCommand(io))
+	root.InitDefaultHelpCmd()
+	for _, c := range root.Commands() {
+		c.InitDefaultHelpFlag()
+		c.Flags().Lookup("help").Usage = "explain " + c.Name()
+	}
+	return root
+}
+
+// withSettings is a command as helps, completions and man pages see it; it is run early.
+func withSettings(of settings.Command) *cobra.Command {
+	c := command(spec{
+		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: settings.Summary(of), examples: settings.Examples(of), long: settings.Long(of), operands: files,
+	}, func([]string) int { return cli.ExitOwnFailure })
+	c.Flags().SetInterspersed(false)
+	for _, r := range settings.Rows(of) {
+		f := c.Flags().VarPF(&placeholder{r.Arg, r.Switch()}, r.Name, r.Short, r.Help)
+		if r.Switch() {
+			f.NoOptDefVal = "true"
+		}
+		switch {
+		case r.Paths:
+			_ = c.RegisterFlagCompletionFunc(r.Name, files) // it has that flag
+		case len(r.Values) > 0:
+			completes(c, r.Name, r.Values...)
+		case !r.Switch():
+			_ = c.RegisterFlagCompletionFunc(r.Name, nothing) // as above
+		}
+	}
+	return c
+}
+
+// placeholder is the value of a flag that is only shown and completed.
+type placeholder struct {
+	arg  string
+	bool bool
+}
+
+func (s *placeholder) String() string   { return "" }
+func (s *placeholder) Set(string) error { return nil }
+func (s *placeholder) Type() string     { return s.arg }
+func (s *placeholder) IsBoolFlag() bool { return s.bool }
+
+// wrong says what is wrong with a command line, and returns its status.
+func wrong(c *cobra.Command, err error, io cli.Stdio) int {
+	n := io.Mistake(c.Name(), clearer(err).Error())
+	if own, err := strconv.Atoi(c.Annotations[mistakeStatus]); err == nil {
+		return own
+	}
+	return n
+}
+
+// clearer says what package pflag says as run says it.
+func clearer(err error) error {
+	var unknown *pflag.NotExistError
+	var valueless *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		return fmt.Errorf("unknown flag %q", settings.Dashes(unknown.GetSpecifiedName()))
+	case errors.As(err, &valueless):
+		return fmt.Errorf("flag %s needs a value", settings.Dashes(valueless.GetSpecifiedName()))
+	case errors.As(err, &invalid):
+		return fmt.Errorf("%s %q: %w", settings.Dashes(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
+	}
+	return err
+}

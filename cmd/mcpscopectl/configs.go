@@ -1,0 +1,183 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/clients"
+	"github.com/mcpscope/mcpscope/configfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/splice"
+	"github.com/mcpscope/mcpscope/wrapping"
+)
+
+// configured is a file of a client that was read.
+type configured struct {
+	clients.File
+	file     *configfile.File
+	document *splice.Document
+	reader   wrapping.Reader
+	servers  []wrapping.Server
+	obstacle string // why it is not to be edited
+	err      error  // why it could not be read
+}
+
+func finder() (clients.Finder, error) {
+	dir, err := os.Getwd()
+	return clients.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
+}
+
+// configurations are the files that the arguments mean, or those of every client if there are none.
+func configurations(args []string) ([]*configured, error) {
+	f, err := finder()
+	if err != nil {
+		return nil, err
+	}
+	var files []clients.File
+	if len(args) == 0 {
+		for _, c := range clients.All() {
+			files = append(files, f.Files(c)...)
+		}
+	}
+	for _, arg := range args {
+		found, err := f.Find(arg)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return readAll(files), nil
+}
+
+// readAll takes a file that several clients share by way of links once.
+func readAll(files []clients.File) []*configured {
+	var all []*configured
+	for _, f := range files {
+		c := &configured{File: f}
+		c.file, c.err = configfile.Read(f.Path)
+		if c.err == nil {
+			same := func(o *configured) bool { return o.err == nil && o.file.Target == c.file.Target }
+			if i := slices.IndexFunc(all, same); i >= 0 {
+				all[i].Places = append(slices.Clone(all[i].Places), f.Places...)
+				continue
+			}
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.parse()
+	}
+	return all
+}
+
+func (c *configured) parse() {
+	if c.err != nil {
+		return
+	}
+	if c.document, c.err = splice.Parse(c.Format, c.file.Data); c.err != nil {
+		return
+	}
+	var places []wrapping.Place
+	for _, p := range c.Places {
+		if !slices.ContainsFunc(places, func(o wrapping.Place) bool { return slices.Equal(o, p) }) {
+			places = append(places, p)
+		}
+	}
+	c.reader = wrapping.Reader{Places: places, Exists: isThere, Operands: runOperands}
+	c.servers = c.reader.Servers(c.document)
+	if c.obstacle = c.ReadOnly; c.obstacle == "" {
+		c.obstacle = c.file.Obstacle()
+	}
+	for i := range c.servers {
+		if s := &c.servers[i]; c.obstacle != "" && s.State == wrapping.Bare {
+			s.State, s.Reason = wrapping.Left, c.obstacle
+		}
+	}
+}
+
+// runOperands is what run would take for the server's command.
+func runOperands(args []string) ([]string, error) {
+	operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
+	return operands, err
+}
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// title is the client's name, if it is one's.
+func (c *configured) title() string {
+	if client := clients.Named(c.Client); client != nil {
+		return client.Title
+	}
+	return "a file"
+}
+
+// where is the file's name, and what it stands for.
+func (c *configured) where() string {
+	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
+		return cli.OneLine(c.Path + " -> " + c.file.Target)
+	}
+	return cli.OneLine(c.Path)
+}
+
+// withoutArguments is a command without its arguments, which may hold a key. A whole line may too.
+func withoutArguments(argv []string) string {
+	if len(argv) == 0 {
+		return "-"
+	}
+	word := argv[0]
+	if fields := strings.Fields(word); len(fields) > 1 && !isThere(word) {
+		word = fields[0] + " …"
+	}
+	if strings.Contains(word, "=") {
+		word = "…"
+	}
+	return cli.OneLine(fit(word, 80))
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// installed is the program that clients are to start: the runner beside this program, unless
+// another one is given.
+func installed(given string) (string, error) {
+	path := given
+	if path == "" {
+		var err error
+		if path, err = cli.FindRunner(); err != nil {
+			return "", err
+		}
+		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+			if strings.HasPrefix(path, temporary+"/") || strings.Contains(path, "/go-build") {
+				return "", errors.New("this mcpscope is where files do not stay: " + path)
+			}
+		}
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return "", err
+	}
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return "", err
+	case filepath.Base(path) != wrapping.Program:
+		return "", fmt.Errorf("%s is not called %s, by which what is wrapped is known", path, wrapping.Program)
+	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
+		return "", fmt.Errorf("%s is no program", path)
+	}
+	return path, nil
+}

@@ -1,0 +1,141 @@
+//go:build linux
+
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// diagnosis is all that doctor finds. Its JSON has a version, and fields are only
+// ever added.
+type diagnosis struct {
+	Version  int           `json:"version"`
+	Mcpscope string        `json:"mcpscope"`
+	Runner   string        `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
+	UID      int           `json:"uid"`
+	Backend  scope.Backend `json:"backend"` // that run takes, "" if there is none
+	Group    bool          `json:"group"`   // it is a control group of the server's own
+	// Backends are what auto tries, in that order.
+	Backends []trial     `json:"backends"`
+	Host     scope.Host  `json:"host"`
+	Advice   []advice    `json:"advice,omitempty"`
+	Gateways []string    `json:"gateways,omitempty"` // that run, and what is wrong with them
+	Selftest *testResult `json:"selftest,omitempty"`
+}
+
+type doctorFlags struct{ json, selftest bool }
+
+func doctorCommand(io cli.Stdio) *cobra.Command {
+	var f doctorFlags
+	c := command(spec{
+		use: "doctor [flags]", short: "say what this host offers, and what would be better", mistake: cli.ExitOwnFailure,
+		examples: `  mcpscope doctor
+  mcpscope doctor --selftest
+`,
+		long: `Says what this host offers: which backend run takes, why each better one is not
+available, and the command or drop-in that would make it so. It runs a short server
+in each to find out, and leaves nothing behind. Run it as the user, and in the unit
+or container, of the client.
+
+The exit status is 0 if a server gets a control group of its own, 1 if it does not
+or if a process escaped, and 125 for a mistake or if doctor itself failed.`,
+	}, func([]string) int { return f.run(io) })
+	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
+	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/doctor.md")
+	return c
+}
+
+func (f *doctorFlags) run(io cli.Stdio) int {
+	status, err := f.examine(io.Out)
+	if err != nil {
+		fmt.Fprintf(io.Err, "mcpscope: cannot examine this host: %s\n", cli.OneLine(err.Error()))
+		return cli.ExitOwnFailure
+	}
+	return status
+}
+
+// examine prints in the order in which things are found out: the selftest takes
+// seconds.
+func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
+	by, err := findPrograms()
+	if err != nil {
+		return 0, err
+	}
+	d := diagnose(by)
+	p := newPaper(to)
+	if !f.json {
+		d.print(p)
+	}
+	if f.selftest && d.Backend != "" {
+		if !f.json {
+			p.printf("\nselftest on %s\n", d.Backend)
+		}
+		d.Selftest = selftest(by, d.Backend, func(c testCase) {
+			if !f.json {
+				c.print(p)
+			}
+		})
+	}
+	switch {
+	case f.json:
+		p.json(d)
+	case d.Selftest != nil:
+		d.Selftest.print(p)
+	}
+	return d.status(), p.err
+}
+
+// diagnose tries the backends while managers that may not answer are being asked.
+func diagnose(by programs) *diagnosis {
+	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
+	surveyed := make(chan scope.Host, 1)
+	go func() { surveyed <- scope.Survey() }()
+	d.Runner, _ = runnerVersion() // why it can't be run, the trials say
+	for _, b := range scope.Candidates() {
+		t := tryBackend(by, b)
+		if t.Works && d.Backend == "" {
+			d.Backend, d.Group = b, t.Group
+		}
+		d.Backends = append(d.Backends, t)
+	}
+	d.Host = <-surveyed
+	d.Advice = d.advise()
+	d.Gateways = quietGateways()
+	return d
+}
+
+func (d *diagnosis) status() int {
+	if d.Group && (d.Selftest == nil || d.Selftest.Passed) {
+		return cli.ExitOK
+	}
+	return cli.ExitFailure
+}
+
+// paper is where doctor writes, and remembers the first error.
+type paper struct {
+	to       io.Writer
+	coloured bool
+	err      error
+}
+
+func (p *paper) printf(format string, args ...any) {
+	_, err := fmt.Fprintf(p.to, format, args...)
+	if p.err == nil {
+		p.err = err
+	}
+}
+
+func (p *paper) json(v any) {
+	e := json.NewEncoder(p.to)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false)
+	p.err = e.Encode(v)
+}

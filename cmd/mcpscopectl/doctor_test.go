@@ -1,0 +1,257 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+func TestDoctorMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nope"}, "unknown flag \"--nope\""},
+		{[]string{"x"}, "unexpected argument \"x\""},
+	} {
+		s := say(append([]string{"doctor"}, c.args...)...)
+		if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
+			!strings.HasSuffix(s.err, "mcpscope: hint: mcpscope help doctor\n") || strings.Count(s.err, "\n") != 2 {
+			t.Errorf("%q: %+v", c.args, s)
+		}
+	}
+	for _, args := range [][]string{{"help", "doctor"}, {"doctor", "--help"}, {"doctor", "-h"}} {
+		if s := say(args...); s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, "--selftest") {
+			t.Errorf("%q: %+v", args, s)
+		}
+	}
+}
+
+// sample is a gateway in a service of the system with User=.
+func sample() *diagnosis {
+	no := false
+	return &diagnosis{
+		Version: 1, Mcpscope: "v1", UID: 1000, Backend: scope.SystemdUser, Group: true,
+		Backends: []trial{
+			{Backend: scope.SystemdUser, Works: true, Milliseconds: 12, Group: true, Controllers: []string{"cpuset", "memory", "pids"}},
+			{Backend: scope.Delegated, Reason: "not delegated", Remedy: "delegate it"},
+		},
+		Host: scope.Host{
+			Kernel:    scope.Kernel{Release: "5.10.0", Lacks: []scope.Lack{{Feature: "cgroup.kill", Since: "Linux 5.14", Then: "slower"}}},
+			Managers:  []scope.ManagerFacts{{Name: "system", Version: "252"}, {Name: "user", Version: "252"}},
+			Cgroup:    scope.Hierarchy{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
+			Lingering: &no,
+			Init:      scope.InitFacts{Name: "node"},
+			Unit:      &scope.Unit{Name: "evil\x1b[31m.service", Manager: "system", KillMode: "control-group"},
+		},
+	}
+}
+
+func printed(d *diagnosis) string {
+	var out bytes.Buffer
+	d.print(newPaper(&out))
+	return out.String()
+}
+
+func TestDoctorText(t *testing.T) {
+	d := sample()
+	d.Advice = d.advise()
+	text := printed(d)
+	if !strings.HasPrefix(text, "run takes systemd-user: ") {
+		t.Errorf("the verdict is not first:\n%s", text)
+	}
+	for _, want := range []string{
+		"works, in 12 ms; limits possible: memory, pids\n",
+		"no cgroup.kill (needs Linux 5.14): slower\n",
+		"user manager: 252\n",
+		"node, not known to reap\n",
+		"evil?[31m.service of the system manager; servers are not bound to it\n",
+		"  → sudo systemctl edit evil?[31m.service\n      [Service]\n      KillMode=mixed\n      ExecStopPost=-",
+		"  → sudo loginctl enable-linger ",
+		"run --init",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("an escape sequence reaches the terminal:\n%q", text)
+	}
+	if strings.Contains(text, "delegate it") {
+		t.Errorf("a remedy for what would be no improvement:\n%s", text)
+	}
+}
+
+func TestDoctorTextWhereNothingWorks(t *testing.T) {
+	d := sample()
+	d.Backend, d.Group = "", false
+	d.Backends[0] = trial{Backend: scope.SystemdUser, Reason: "no manager", Remedy: "linger"}
+	text := printed(d)
+	for _, want := range []string{"run refuses: ", "no: no manager\n", "→ linger\n", "→ delegate it\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if d.advise() != nil {
+		t.Errorf("advice before there is a backend: %+v", d.advise())
+	}
+}
+
+func TestAdviceOnTheUnit(t *testing.T) {
+	for what, c := range map[string]struct {
+		unit   scope.Unit
+		lines  []string
+		absent []string
+	}{
+		"bound":             {scope.Unit{Name: "a.service", Manager: "user", KillMode: "control-group"}, []string{"systemctl --user edit a.service", "KillMode=mixed"}, []string{"ExecStopPost"}},
+		"bound, and drains": {scope.Unit{Name: "a.service", Manager: "user", KillMode: "mixed"}, nil, []string{"edit"}},
+		"of the system":     {scope.Unit{Name: "a.service", Manager: "system", KillMode: "mixed"}, []string{"sudo systemctl edit a.service", "ExecStopPost=-/"}, []string{"KillMode"}},
+		"that sweeps":       {scope.Unit{Name: "a.service", Manager: "system", KillMode: "mixed", Sweeps: true}, nil, []string{"edit"}},
+		"a session":         {scope.Unit{Name: "session-1.scope", Manager: "system"}, nil, []string{"edit"}},
+	} {
+		d := sample()
+		d.Host.Unit = &c.unit
+		text := ""
+		if a := d.adviseUnit(); a != nil {
+			text = a.Command + "\n" + a.DropIn
+		}
+		for _, line := range c.lines {
+			if !strings.Contains(text, line) {
+				t.Errorf("a unit %s: no %q in %q", what, line, text)
+			}
+		}
+		for _, line := range c.absent {
+			if strings.Contains(text, line) {
+				t.Errorf("a unit %s: %q in %q", what, line, text)
+			}
+		}
+	}
+}
+
+// The keys of docs/doctor.md are those of the JSON.
+func TestDoctorJSON(t *testing.T) {
+	d := sample()
+	d.Advice = d.advise()
+	d.Selftest = &testResult{Backend: d.Backend, Passed: true, Cases: []testCase{{Escape: "setsid", Problem: "x"}}}
+	d.Backends[0].Cgroup, d.Host.Cgroup.Problem, d.Host.Managers[0].Error = "/x", "x", "x"
+	var out bytes.Buffer
+	newPaper(&out).json(d)
+	var object map[string]any
+	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
+		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/doctor.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range keys(object) {
+		if !regexp.MustCompile("`[a-z.]*\\b" + key + `(\[\]|\.[a-z_]+)*` + "`").Match(page) {
+			t.Errorf("%q is not documented", key)
+		}
+	}
+	if object["version"] != 1.0 || object["backend"] != "systemd-user" {
+		t.Errorf("%s", out.Bytes())
+	}
+}
+
+func keys(v any) []string {
+	var all []string
+	switch v := v.(type) {
+	case map[string]any:
+		for key, value := range v {
+			all = append(append(all, key), keys(value)...)
+		}
+	case []any:
+		for _, value := range v {
+			all = append(all, keys(value)...)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+func TestStatusOfDoctor(t *testing.T) {
+	for _, c := range []struct {
+		d    diagnosis
+		want int
+	}{
+		{diagnosis{Backend: "x", Group: true}, cli.ExitOK},
+		{diagnosis{Backend: "x"}, cli.ExitFailure},
+		{diagnosis{}, cli.ExitFailure},
+		{diagnosis{Group: true, Selftest: &testResult{Passed: true}}, cli.ExitOK},
+		{diagnosis{Group: true, Selftest: &testResult{}}, cli.ExitFailure},
+	} {
+		if got := c.d.status(); got != c.want {
+			t.Errorf("%+v: %d", c.d, got)
+		}
+	}
+}
+
+// What run says when it fails is what doctor makes of it.
+func TestTrialReadsWhatRunSays(t *testing.T) {
+	for _, c := range []struct{ out, reason, remedy string }{
+		{"mcpscope: cannot contain \"doctor\": no way\nmcpscope: hint: try harder\n", "no way", "try harder"},
+		{"mcpscope: run: bad\n", "run: bad", ""},
+		{"runtime: failed to create new OS thread\n\ngoroutine 1:\n\n", "runtime: failed to create new OS thread", ""},
+		{`{"cgroup":"/x/payload"}` + "\n", "", ""},
+	} {
+		tr := trial{Backend: scope.Cgroup, name: "doctor"}
+		tr.read([]byte(c.out))
+		if tr.Works || tr.Reason != c.reason || tr.Remedy != c.remedy {
+			t.Errorf("%q: %+v", c.out, tr)
+		}
+	}
+	tr := trial{Backend: scope.Cgroup, name: "doctor"}
+	tr.read([]byte(`{"cgroup":"/x/payload","controllers":["pids"]}` + "\n" + `{"version":1,"backend":"cgroup","ended":"2030-01-01T00:00:00Z"}` + "\n"))
+	if !tr.Works || !tr.Group || tr.Cgroup != "/x/payload" || len(tr.Controllers) != 1 || tr.Reason != "" {
+		t.Errorf("%+v", tr)
+	}
+}
+
+func TestColours(t *testing.T) {
+	if got := (&paper{}).colour(red, "x"); got != "x" {
+		t.Errorf("%q", got)
+	}
+	if got := (&paper{coloured: true}).colour(red, "x"); got != "\x1b[31mx\x1b[0m" {
+		t.Errorf("%q", got)
+	}
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	t.Setenv("TERM", "xterm")
+	t.Setenv("NO_COLOR", "")
+	if !newPaper(pty).coloured {
+		t.Error("a terminal has no colours")
+	}
+	t.Setenv("NO_COLOR", "1")
+	if newPaper(pty).coloured {
+		t.Error("NO_COLOR is not respected")
+	}
+}
+
+// The parts of the selftest are started by it alone.
+func TestEscapeByHand(t *testing.T) {
+	for _, args := range [][]string{{"escape"}, {"escape", "nonsense"}, {"escape", "setsid", "x"}, {"escape", "ignore-term"}} {
+		if s := say(args...); s.status != cli.ExitUsage || s.out != "" {
+			t.Errorf("%q: %+v", args, s)
+		}
+	}
+	for _, a := range attempts {
+		if role(a.name) == nil {
+			t.Errorf("%s is not played", a.name)
+		}
+	}
+}

@@ -1,0 +1,54 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+func freezeCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "freeze NAME|ID… [flags]", short: "let servers rest", examples: "  mcpscope freeze browser\n",
+		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client waits
+for them meanwhile. Whatever ends a server ends a frozen one as well.`,
+	}, "frozen", (*scope.Listed).Freeze)
+}
+
+func thawCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "thaw NAME|ID… [flags]", short: "let frozen servers go on", examples: "  mcpscope thaw browser\n",
+		long: "Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.",
+	}, "thawed", (*scope.Listed).Thaw)
+}
+
+func waitCommand(io cli.Stdio) *cobra.Command {
+	return named(io, spec{
+		use: "wait NAME|ID… [flags]", short: "wait until servers have ended", examples: "  mcpscope wait index && notify-send done\n",
+		long: "Waits until servers have ended and nothing is left of them.",
+	}, "", (*scope.Listed).WaitForEver)
+}
+
+// named is a command that does one thing to the servers that are named.
+func named(io cli.Stdio, s spec, past string, do func(*scope.Listed) error) *cobra.Command {
+	var f filter
+	s.operands = servers
+	verb, _, _ := strings.Cut(s.use, " ")
+	c := command(s, func(operands []string) int {
+		if len(operands) == 0 {
+			return io.Mistake(verb, "which server? Give a name or an id")
+		}
+		servers, err := f.choose(operands)
+		if err != nil {
+			return io.Cannot(verb, err)
+		}
+		defer closeAll(servers)
+		return onEach(servers, io, verb, past, do)
+	})
+	allUsers(c.Flags(), &f.allUsers)
+	return c
+}

@@ -1,0 +1,32 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// tryLimits says why servers can't be limited, "" if they can. It has a server of that kind run:
+// once a gateway has started one, nothing but the server itself could be refused.
+func tryLimits(v *settings.Values) (why, hint string) {
+	if len(v.Limits.Files) == 0 || v.Limits.BestEffort {
+		return "", ""
+	}
+	flags := []string{"--slice", v.Slice, "--limits=" + settings.LimitsStrict, fmt.Sprintf("--oom-group=%v", v.Limits.OOMGroup)}
+	for _, l := range v.Limits.Files {
+		flags = append(flags, "--set", l.String())
+	}
+	by, err := findPrograms()
+	if err != nil {
+		return err.Error(), ""
+	}
+	t := trial{Backend: v.Backend, name: "limits"}
+	out, err := t.run(by, flags...)
+	t.read(out)
+	if t.Reason == "" && err != nil {
+		t.Reason = err.Error()
+	}
+	return t.Reason, t.Remedy
+}

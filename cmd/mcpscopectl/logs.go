@@ -1,0 +1,148 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+type logsFlags struct {
+	journalFlags
+	lines string
+}
+
+func logsCommand(io cli.Stdio) *cobra.Command {
+	var f logsFlags
+	c := command(spec{
+		use: "logs NAME|ID [flags]", short: "print what a server has written to stderr, by way of the journal", operands: servers,
+		examples: `  mcpscope logs git -n 50
+  mcpscope logs -f git
+`,
+		long: `Prints what a server has written to stderr, if it was started with mcpscope run
+--stderr journal. It may have ended: a name means the newest server of that name, and
+ID may be the beginning of one.
+
+On a terminal control characters are shown as "?". The journal drops empty lines and
+cuts those of more than 48 KiB (journald.conf, LineMax=).`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	f.journalFlags.set(c.Flags(), "after the last ten lines")
+	c.Flags().FuncP("lines", "n", "the last `N` lines only", func(s string) error {
+		if _, err := strconv.ParseUint(s, 10, 31); err != nil {
+			return fmt.Errorf("%q is no number of lines", s)
+		}
+		f.lines = s
+		return nil
+	})
+	return c
+}
+
+func (f *logsFlags) run(operands []string, io cli.Stdio) int {
+	if len(operands) != 1 {
+		return io.Mistake("logs", "which server? Give one name or id")
+	}
+	s, err := f.find(operands[0])
+	if errors.As(err, new(*unknownError)) {
+		return io.Cannot("print logs", err)
+	}
+	if err != nil {
+		return cannotRead(io, err)
+	}
+	if s.Stderr == string(scope.StderrInherit) {
+		status := io.Cannot("print logs", fmt.Errorf("the stderr of %s (%s) is its client's", s.Name, s.ID))
+		fmt.Fprint(io.Err, "mcpscope: hint: start it with mcpscope run --stderr journal, or MCPSCOPE_STDERR=journal in its environment\n")
+		return status
+	}
+	if f.follow {
+		go endWithReader()
+	}
+	show := shown(io.Out)
+	err = readJournal(f.line(s), func(e entry) error {
+		for _, text := range e["MESSAGE"] {
+			fmt.Fprintln(io.Out, show(text))
+		}
+		return nil
+	})
+	if err != nil {
+		return cannotRead(io, err)
+	}
+	return cli.ExitOK
+}
+
+// line is journalctl's. Only what came by a stream counts: an entry says of itself what it
+// likes, but for what begins with "_".
+func (f *logsFlags) line(s eventView) []string {
+	line := []string{"--all", "--output-fields=MESSAGE"}
+	if f.follow {
+		line = append(line, "--follow")
+	}
+	switch {
+	case f.lines != "":
+		line = append(line, "--lines="+f.lines)
+	case f.follow && f.since != "":
+		line = append(line, "--no-tail")
+	}
+	if f.since != "" {
+		line = append(line, "--since="+f.since)
+	}
+	return append(line, "_UID="+strconv.Itoa(s.UID), "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.Name, s.ID))
+}
+
+// find prefers an id to a name, and the newest to others. Who runs is known without the
+// journal too, which may have lost the word of its start.
+func (f *logsFlags) find(arg string) (eventView, error) {
+	var byID, byName, begun *eventView
+	take := func(v eventView) {
+		switch {
+		case v.ID == arg:
+			byID = &v
+		case v.Name == arg:
+			byName = &v
+		case v.means(arg):
+			begun = &v
+		}
+	}
+	running, _ := (&filter{allUsers: f.allUsers}).list() // whoever can't be seen is in the journal
+	for _, s := range running {
+		take(eventView{ID: s.ID, Name: s.Name, UID: s.UID})
+	}
+	closeAll(running)
+	err := f.read(nil, func(v eventView) error {
+		take(v)
+		return nil
+	}, scope.EventStarted)
+	if found := cmp.Or(byID, byName, begun); found != nil && err == nil {
+		return *found, nil
+	}
+	return eventView{}, cmp.Or(err, error(&unknownError{arg}))
+}
+
+// shown is how a line is printed there: as it is, but for a terminal.
+func shown(out io.Writer) func(string) string {
+	f, isFile := out.(*os.File)
+	if !isFile {
+		return func(s string) string { return s }
+	}
+	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+		return func(s string) string { return s }
+	}
+	return func(s string) string {
+		var parts []string
+		for part := range strings.SplitSeq(strings.ToValidUTF8(s, "\ufffd"), "\t") { // a tab is harmless
+			parts = append(parts, cli.OneLine(part))
+		}
+		return strings.Join(parts, "\t")
+	}
+}

@@ -1,0 +1,123 @@
+//go:build linux
+
+// Command mcpscopectl is what people, gateways and Prometheus talk to: every command of mcpscope but
+// run. Users call it by the name of the runner, which executes it; so it prints as "mcpscope".
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/sirupsen/logrus"
+	"github.com/spf13/cobra"
+
+	gw "github.com/mcpscope/mcpscope/gateway"
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+func main() {
+	logrus.SetOutput(io.Discard) // containerd/cgroups logs what it can't parse
+	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
+}
+
+// early are the commands that become, or stand beside, another program: they read their own command
+// lines, as the runner does.
+func early(name string) func(args []string, io cli.Stdio) int {
+	switch name {
+	case "run":
+		return runRunner
+	case "gateway":
+		return gatewayCommand
+	case gw.WatchCommand:
+		return watchCommand
+	case "probe":
+		return probeCommand
+	case "escape":
+		return escapeCommand
+	case commandAt:
+		return commandAtCommand
+	}
+	return nil
+}
+
+func run(args []string, io cli.Stdio) int {
+	switch {
+	case len(args) == 0:
+		fmt.Fprint(io.Err, "mcpscope: no command given\n")
+		io.Hint("mcpscope help")
+		return cli.ExitUsage
+	case args[0] == "-version" || args[0] == "--version":
+		args = []string{"version"}
+	case cli.IsHelp(args[0]):
+		args = []string{"help"}
+	}
+	if command := early(args[0]); command != nil {
+		return command(args[1:], io)
+	}
+	root := newRoot(io)
+	if !known(root, args[0]) {
+		fmt.Fprintf(io.Err, "mcpscope: unknown command %q\n", args[0])
+		io.Hint(unknownHint(root, args[0]))
+		return cli.ExitUsage
+	}
+	root.SetArgs(args)
+	c, err := root.ExecuteC()
+	var ended status
+	switch {
+	case errors.As(err, &ended):
+		return int(ended)
+	case err != nil:
+		return wrong(c, err, io)
+	}
+	return cli.ExitOK
+}
+
+// known tells whether there is a command of that name. Those of completion begin with underscores.
+func known(root *cobra.Command, name string) bool {
+	c, _, err := root.Find([]string{name})
+	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
+}
+
+// meant are names that people try.
+var meant = map[string]string{
+	"list": "ls", "ps": "ls", "stats": "top", "rm": "stop", "remove": "stop", "kill": "stop --now", "end": "stop", "start": "run", "exec": "run",
+	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "show": "inspect",
+	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "prometheus": "metrics",
+}
+
+// unknownHint guesses what was meant; the name of a program means to run it.
+func unknownHint(root *cobra.Command, word string) string {
+	if word == "restart" {
+		return "mcpscope stop: a client that wants a server again starts it again"
+	}
+	if command := meant[word]; command != "" {
+		return "mcpscope " + command
+	}
+	for _, c := range root.Commands() {
+		if !c.Hidden && near(word, c.Name()) {
+			return "mcpscope " + c.Name()
+		}
+	}
+	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
+}
+
+// near tells whether b is a with one letter changed, missing, doubled or added.
+func near(a, b string) bool {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(b)-len(a) > 1 {
+		return false
+	}
+	i := 0
+	for i < len(a) && a[i] == b[i] {
+		i++
+	}
+	if len(a) == len(b) {
+		return i == len(a) || a[i+1:] == b[i+1:]
+	}
+	return a[i:] == b[i+1:]
+}

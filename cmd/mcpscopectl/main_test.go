@@ -1,0 +1,234 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// TestMain puts the runner beside the test, where the tool looks for it.
+func TestMain(m *testing.M) {
+	own, err := cli.Own()
+	if err == nil {
+		var out []byte
+		if out, err = exec.Command("go", "build", "-o", filepath.Join(filepath.Dir(own), cli.Runner), "../mcpscope").CombinedOutput(); err != nil {
+			err = fmt.Errorf("%w: %s", err, out)
+		}
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+type said struct {
+	status   int
+	out, err string
+}
+
+func say(args ...string) said {
+	var out, err bytes.Buffer
+	status := run(args, cli.Stdio{Out: &out, Err: &err})
+	return said{status, out.String(), err.String()}
+}
+
+// What was asked for is on stdout, with status 0, and nothing on stderr.
+func TestAskedFor(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"help"}, "Usage: mcpscope COMMAND"},
+		{[]string{"--help"}, "Usage: mcpscope COMMAND"},
+		{[]string{"-h"}, "Usage: mcpscope COMMAND"},
+		{[]string{"help", "run"}, "--eof-grace D"},
+		{[]string{"help", "sweep"}, "Usage: mcpscope sweep"},
+		{[]string{"sweep", "--help"}, "Usage: mcpscope sweep"},
+		{[]string{"help", "status"}, "Usage: mcpscope status"},
+		{[]string{"wrap", "--help"}, "Usage: mcpscope wrap"},
+		{[]string{"unwrap", "-h"}, "Usage: mcpscope unwrap"},
+		{[]string{"help", "completion"}, "bash|zsh|fish"},
+		{[]string{"completion", "--help"}, "bash|zsh|fish"},
+		{[]string{"help", "help"}, "Usage: mcpscope help"},
+		{[]string{"version"}, "mcpscope "},
+		{[]string{"--version"}, "mcpscope "},
+		{[]string{"version", "--help"}, "Usage: mcpscope version"},
+	} {
+		if s := say(c.args...); s.status != 0 || s.err != "" || !strings.Contains(s.out, c.want) {
+			t.Errorf("%q: %+v", c.args, s)
+		}
+	}
+}
+
+// A mistake is one line, and at most one hint, on stderr.
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		args   []string
+		status int
+		want   string
+	}{
+		{nil, cli.ExitUsage, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
+		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
+		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"help", "supervise"}, cli.ExitUsage, "mcpscope: help: unknown command \"supervise\"\nmcpscope: hint: mcpscope help\n"},
+		{[]string{"sweep", "x"}, cli.ExitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
+		{[]string{"unwrap"}, cli.ExitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
+		{[]string{"wrap", "--nope"}, cli.ExitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
+		{[]string{"status", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
+		{[]string{"completion", "tcsh"}, cli.ExitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
+	} {
+		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {
+			t.Errorf("%q: status %d\n%s\nwant status %d\n%s", c.args, s.status, s.err+s.out, c.status, c.want)
+		}
+	}
+}
+
+func TestCompletionScriptsAreSound(t *testing.T) {
+	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}} {
+		script := say("completion", shell)
+		if script.status != 0 || !strings.Contains(script.out, "__complete") || !strings.Contains(script.out, "__command") {
+			t.Errorf("%s: %+v", shell, script)
+		}
+		if _, err := exec.LookPath(check[0]); err != nil {
+			t.Logf("%s is not here to check its script", shell)
+			continue
+		}
+		cmd := exec.Command(check[0], check[1:]...)
+		cmd.Stdin = strings.NewReader(script.out)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, out)
+		}
+	}
+}
+
+// What is completed; test/shells has what the shells make of it.
+func TestCompletes(t *testing.T) {
+	for line, want := range map[string]string{
+		"r":                       "run",
+		"run --eof":               "--eof-grace",
+		"run --on-client-death s": "stop",
+		"run --name x --te":       "--term-grace",
+		"run --memory-max 1":      "1G 10%",
+		"gateway --no-new":        "--no-new-privs",
+		"completion z":            "zsh",
+		"help sw":                 "sweep",
+		"ls --dup":                "--duplicates",
+		"sweep --older":           "--older-than",
+		"events --f":              "--follow",
+		"config sho":              "show",
+		"stop --gr":               "--grace",
+		"doctor --s":              "--selftest",
+		"wrap claude-c":           "claude-code",
+		"units mcp.":              "mcp.slice",
+	} {
+		s := say(append([]string{"__complete"}, strings.Fields(line)...)...)
+		var got []string
+		typed := strings.Fields(line)
+		for _, l := range strings.Split(s.out, "\n") {
+			word, _, _ := strings.Cut(l, "\t")
+			if strings.HasPrefix(word, typed[len(typed)-1]) { // as shells do
+				got = append(got, word)
+			}
+		}
+		if s.status != 0 || strings.Join(got, " ") != want {
+			t.Errorf("%q completes to %q, want %q: %+v", line, got, want, s)
+		}
+	}
+}
+
+// Scripts ask where the command of a server is.
+func TestCommandAt(t *testing.T) {
+	for line, want := range map[string]string{
+		"run -- git sta": "3", "run git ": "2", "run --name x -q git": "5", "run --name=x git": "3", "run --name x": "", "run --na": "", "run --": "", "run": "",
+		"ls x": "", "gateway --match g -- a b": "5", "run -v ": "3",
+	} {
+		s := say(append([]string{"__command"}, strings.Split(line, " ")...)...)
+		if strings.TrimSpace(s.out) != want || s.err != "" {
+			t.Errorf("%q: %+v, want %q", line, s, want)
+		}
+	}
+}
+
+// Every command is explained with examples first, and no line is wider than a terminal.
+func TestHelps(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	for _, c := range append(root.Commands(), root) {
+		help := helpOf(c)
+		for line := range strings.Lines(help) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > cli.Width {
+				t.Errorf("%s: %d columns: %s", c.Name(), n, line)
+			}
+		}
+		if !c.Hidden && c.Name() != "version" && !strings.HasPrefix(strings.Split(help, "\n")[2], "  ") {
+			t.Errorf("%s: no example first:\n%s", c.Name(), help)
+		}
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Usage == "" {
+				t.Errorf("%s --%s is not explained", c.Name(), f.Name)
+			}
+		})
+	}
+}
+
+// Names that people try lead to a command that there is.
+func TestMeant(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	for _, word := range []string{"list", "rm", "kill", "ps", "stats", "restart"} {
+		if hint := unknownHint(root, word); strings.Contains(hint, "run --") {
+			t.Errorf("%s: %s", word, hint)
+		}
+	}
+	for word, command := range meant {
+		name, _, _ := strings.Cut(command, " ")
+		if !known(root, name) || known(root, word) {
+			t.Errorf("%s: %s", word, command)
+		}
+	}
+}
+
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	if s := say("man", dir); s.status != 0 {
+		t.Fatalf("%+v", s)
+	}
+	for _, c := range newRoot(cli.Stdio{}).Commands() {
+		page := filepath.Join(dir, "mcpscope-"+c.Name()+".1")
+		if c.Hidden || c.Name() == "help" {
+			continue
+		}
+		if _, err := os.Stat(page); err != nil {
+			t.Error(err)
+			continue
+		}
+		cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
+		if _, err := exec.LookPath("man"); err != nil {
+			t.Skip("no man here to read the pages")
+		}
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		if out, err := cmd.Output(); err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
+			t.Errorf("%s: %v: %s", page, err, complaints.String())
+		}
+	}
+}
+
+func TestHarmless(t *testing.T) {
+	for word, want := range map[string]bool{"time": true, "k3x9w2ab": true, "a.b@c:d+e-f_1": true, "": false, "$(reboot)": false, "`a`": false, "a b": false, "-x": false, "ü": false, "a\nb": false} {
+		if harmless(word) != want {
+			t.Errorf("%q: %v", word, !want)
+		}
+	}
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/atomicfile"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+type metricsFlags struct {
+	filter
+	textfile string
+	listen   string
+}
+
+func metricsCommand(io cli.Stdio) *cobra.Command {
+	var f metricsFlags
+	c := command(spec{
+		use: "metrics [flags]", short: "print or serve figures for Prometheus",
+		examples: `  mcpscope metrics
+  mcpscope metrics --all-users --listen 9500
+  mcpscope metrics --textfile /var/lib/node_exporter/mcpscope.prom
+`,
+		long: `Prints figures of the servers that run, as OpenMetrics text.
+
+For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of root:
+
+  scrape_configs:
+    - job_name: mcpscope
+      static_configs: [{targets: ["127.0.0.1:9500"]}]`,
+	}, func(operands []string) int { return f.run(io) })
+	fs := c.Flags()
+	allUsers(fs, &f.allUsers)
+	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing, in the text format of Prometheus: for node_exporter's textfile collector: `PATH`")
+	fs.Func("listen", "answer GET /metrics until SIGTERM, in the format that is asked for. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", func(s string) (err error) {
+		f.listen, err = listenAddress(s)
+		return err
+	})
+	return c
+}
+
+func (f *metricsFlags) run(io cli.Stdio) int {
+	switch {
+	case f.listen != "" && f.textfile != "":
+		return io.Mistake("metrics", "--textfile and --listen exclude each other")
+	case f.listen != "":
+		return f.serve(io)
+	}
+	format := expfmt.NewFormat(expfmt.TypeOpenMetrics)
+	if f.textfile != "" {
+		format = expfmt.NewFormat(expfmt.TypeTextPlain)
+	}
+	text, err := metricsText(f.views, format)
+	if err != nil {
+		return io.Cannot("list servers", err)
+	}
+	if f.textfile == "" {
+		_, _ = io.Out.Write(text) // whoever reads has gone
+		return cli.ExitOK
+	}
+	if err := atomicfile.Write(f.textfile, text, 0o644); err != nil {
+		return io.Cannot("write metrics", err)
+	}
+	return cli.ExitOK
+}
+
+// views are what the servers' figures are now.
+func (f *filter) views() ([]view, error) {
+	servers, err := f.list()
+	defer closeAll(servers)
+	if err != nil {
+		return nil, err
+	}
+	var views []view
+	for _, s := range servers {
+		if v, err := lookAt(s, true); err == nil { // otherwise it has ended meanwhile
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}
+
+// metricsText is what a scraper would get.
+func metricsText(views func() ([]view, error), format expfmt.Format) ([]byte, error) {
+	families, err := registry(views).Gather()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	enc := expfmt.NewEncoder(&text, format)
+	for _, family := range families {
+		if err := enc.Encode(family); err != nil {
+			return nil, err
+		}
+	}
+	if closer, ok := enc.(expfmt.Closer); ok {
+		err = closer.Close() // "# EOF"
+	}
+	return text.Bytes(), err
+}
+
+// registry has the servers alone: figures of this process are of no interest to anyone.
+func registry(views func() ([]view, error)) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{views})
+	return r
+}
+
+// metric is one figure of each server.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(view) (float64, bool)
+}
+
+var labels = []string{"id", "name", "client", "backend"}
+
+func describe(name, unit, help string, more ...string) *prometheus.Desc {
+	return prometheus.V2.NewDesc("mcpscope_"+name, help, prometheus.UnconstrainedLabels(append(labels[:len(labels):len(labels)], more...)), nil, prometheus.WithUnit(unit))
+}
+
+func gauge(name, unit, help string, value func(view) (float64, bool)) metric {
+	return metric{describe(name, unit, help), prometheus.GaugeValue, value}
+}
+
+func counter(name, unit, help string, value func(view) (float64, bool)) metric {
+	return metric{describe(name+"_total", unit, help), prometheus.CounterValue, value}
+}
+
+var (
+	families = []metric{
+		gauge("server_processes", "", "Processes of the server.", func(v view) (float64, bool) { return float64(v.Processes), true }),
+		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v view) (float64, bool) { return v.CPU, true }),
+		gauge("server_memory_bytes", "bytes", "Memory of the server now.", func(v view) (float64, bool) { return number(v.Memory) }),
+		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v view) (float64, bool) { return number(v.Peak) }),
+		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v view) (float64, bool) { return number(v.limit("memory.max")) }),
+		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v view) (float64, bool) { return number(v.limit("pids.max")) }),
+		gauge("server_cpu_limit_processors", "processors", "Most processors that the server may use.", cpuLimit),
+		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v view) (float64, bool) { return float64(v.short.OOMKills), true }),
+		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v view) (float64, bool) { return float64(v.short.PIDsRefused), true }),
+		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
+	}
+	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
+	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+)
+
+// collector reads the figures anew for each scrape.
+type collector struct{ views func() ([]view, error) }
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range families {
+		to <- m.desc
+	}
+	to <- pressure
+	to <- byState
+}
+
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	views, err := c.views()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(byState, err)
+		return
+	}
+	states := map[scope.State]int{scope.Running: 0, scope.Ending: 0, scope.Frozen: 0, scope.Orphaned: 0}
+	seen := map[[4]string]bool{}
+	for _, v := range views {
+		states[v.State]++
+		of := [4]string{v.ID, label(v.Name), label(v.Client.Name), string(v.Backend)}
+		if seen[of] {
+			continue // a user can write another one's id; the library would refuse all figures for it
+		}
+		seen[of] = true
+		collect(to, v, of[:])
+	}
+	for state, n := range states {
+		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+func collect(to chan<- prometheus.Metric, v view, of []string) {
+	for _, m := range families {
+		if value, ok := m.value(v); ok {
+			to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, of...)
+		}
+	}
+	for what, p := range v.short.Pressure {
+		send := func(kind string, seconds float64) {
+			to <- prometheus.MustNewConstMetric(pressure, prometheus.CounterValue, seconds, append(of[:len(of):len(of)], what, kind)...)
+		}
+		send("some", p.Some)
+		if p.Full != nil {
+			send("full", *p.Full)
+		}
+	}
+}
+
+func number(n *uint64) (float64, bool) {
+	if n == nil {
+		return 0, false
+	}
+	return float64(*n), true
+}
+
+func startTime(v view) (float64, bool) {
+	if v.Started == nil {
+		return 0, false
+	}
+	return float64(v.Started.UnixMilli()) / 1000, true
+}
+
+// cpuLimit reads "QUOTA PERIOD".
+func cpuLimit(v view) (float64, bool) {
+	var quota, period float64
+	n, _ := fmt.Sscanf(v.Limits["cpu.max"], "%g %g", &quota, &period)
+	return quota / period, n == 2 && period > 0
+}
+
+// label is a name as a label's value, which has to be UTF-8.
+func label(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }

@@ -1,0 +1,101 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+type stopFlags struct {
+	filter
+	all, now bool
+	grace    time.Duration
+}
+
+func stopCommand(io cli.Stdio) *cobra.Command {
+	var f stopFlags
+	c := command(spec{
+		use: "stop NAME|ID… | --all | --client PID|NAME", short: "end servers", operands: servers,
+		examples: `  mcpscope stop git
+  mcpscope stop --client hermes --grace 5s
+`,
+		long: `Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until
+nothing of them is left, and says what it did, a line each. ID may be the beginning
+of one.
+
+The exit status is 0 if all are gone.`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	f.grace = scope.AsConfigured
+	fs := c.Flags()
+	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
+	f.filter.set(c)
+	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace: `D`", func(s string) (err error) {
+		f.grace, err = scope.ParseGrace(s)
+		return err
+	})
+	fs.BoolVar(&f.now, "now", false, "the same as --grace 0")
+	completes(c, "grace", "0", "500ms", "1s", "5s")
+	return c
+}
+
+func (f *stopFlags) run(operands []string, io cli.Stdio) int {
+	if f.now {
+		f.grace = 0
+	}
+	switch {
+	case len(operands) == 0 && !f.all && f.client == "":
+		return io.Mistake("stop", "which server? Give a name, an id, --all or --client")
+	case len(operands) > 0 && f.all:
+		return io.Mistake("stop", "--all means every server, so no other can be named")
+	}
+	servers, err := f.servers(operands)
+	if err != nil {
+		return io.Cannot("stop", err)
+	}
+	defer closeAll(servers)
+	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error { return s.Stop(f.grace) })
+}
+
+// servers are those that are named or, if none is, all that the filter lets through.
+func (f *filter) servers(operands []string) ([]*scope.Listed, error) {
+	if len(operands) == 0 {
+		all, err := f.list()
+		if len(all) > 0 {
+			err = nil // who can be seen is ended
+		}
+		return all, err
+	}
+	return f.choose(operands)
+}
+
+// onEach does one thing to many servers at a time, and says how it went.
+func onEach(servers []*scope.Listed, io cli.Stdio, verb, past string, do func(*scope.Listed) error) int {
+	var (
+		mu     sync.Mutex
+		wg     sync.WaitGroup
+		status = cli.ExitOK
+	)
+	for _, s := range servers {
+		wg.Go(func() {
+			err := do(s)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				status = io.Cannot(fmt.Sprintf("%s %s (%s)", verb, cli.OneLine(s.Name), s.ID), err)
+				return
+			}
+			if past != "" {
+				fmt.Fprintf(io.Out, "%s %s (%s)\n", past, cli.OneLine(s.Name), s.ID)
+			}
+		})
+	}
+	wg.Wait()
+	return status
+}

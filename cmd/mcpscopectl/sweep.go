@@ -1,0 +1,82 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+type sweepFlags struct {
+	scope.SweepFilter
+	dryRun, json bool
+}
+
+func sweepCommand(io cli.Stdio) *cobra.Command {
+	var f sweepFlags
+	c := command(spec{
+		use: "sweep [flags]", short: "end orphans: servers whose supervisor is gone",
+		examples: `  mcpscope sweep --dry-run
+  mcpscope sweep --all-users --older-than 10m
+`,
+		long: `Ends orphans: groups of servers whose launcher and supervisor were both killed,
+so that nobody is left to end them. A server that is in use, or being started, is
+never touched. Prints what was ended, a line each. Every start of a server does the
+same.`,
+	}, func(operands []string) int { return f.run(io) })
+	fs := c.Flags()
+	allUsers(fs, &f.AllUsers)
+	fs.BoolVar(&f.dryRun, "dry-run", false, "only say what would be ended")
+	fs.Func("older-than", "only servers that were started longer ago than `D`, e.g. 10m", func(s string) (err error) {
+		f.OlderThan, err = scope.ParseGrace(s)
+		return err
+	})
+	fs.StringVar(&f.Unit, "unit", "", "only servers whose client was in that `UNIT`: for a unit's ExecStopPost=-mcpscope sweep --unit=%n")
+	fs.BoolVar(&f.json, "json", false, "a line of JSON for each")
+	return c
+}
+
+func (f *sweepFlags) run(io cli.Stdio) (status int) {
+	if f.dryRun {
+		return f.rehearse(io)
+	}
+	swept, err := scope.Sweep(f.SweepFilter)
+	for _, s := range swept {
+		f.tell(s, "ended", io)
+	}
+	if err != nil {
+		status = io.Cannot("sweep", err)
+		if h := cli.Hint(scope.Auto, err); h != "" {
+			fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", h)
+		}
+	}
+	return status
+}
+
+// rehearse says what a sweep would end.
+func (f *sweepFlags) rehearse(io cli.Stdio) int {
+	orphans, err := scope.Orphans(f.SweepFilter)
+	for _, s := range orphans {
+		f.tell(s, "would end", io)
+	}
+	if err != nil {
+		return io.Cannot("look for orphans", err)
+	}
+	return cli.ExitOK
+}
+
+// tell says what became of an orphan.
+func (f *sweepFlags) tell(s scope.Swept, what string, io cli.Stdio) {
+	switch {
+	case f.json:
+		_ = cli.PrintJSON(io.Out, s, "") // whoever reads has gone
+	case s.Stuck != "":
+		fmt.Fprintf(io.Err, "mcpscope: cannot end all of %q (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(s.Stuck))
+	default:
+		fmt.Fprintf(io.Out, "%s %s (%s)\n", what, cli.OneLine(s.Name), s.ID)
+	}
+}

@@ -1,0 +1,113 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+const topLong = `Shows the servers that run on a terminal, again and again.
+
+Keys:
+  up, down, k, j, PgUp, PgDn, Home, End
+                     choose a server; so does the mouse
+  Enter              its details: processes, CPU and memory of the last minutes;
+                     Escape goes back
+  c m a n p          sort by CPU, memory, age, name, number of processes; r
+                     reverses; so does a click on a head
+  /                  show only those with a text in id, name, client, state or
+                     backend; Escape shows all again
+  f                  freeze the chosen server, or thaw it
+  s, then y          stop it, as mcpscope stop does
+  ?                  these keys
+  q, ^C              end
+
+CPU% is of one processor, since the look before.`
+
+type topFlags struct {
+	filter
+	interval time.Duration // 0: as it costs
+}
+
+// Of the interval that nobody asked for.
+const (
+	intervalLeast, intervalMost = 2 * time.Second, 10 * time.Second
+
+	// costFactor is how much longer we wait than we work: less than 1 %, so that what the start has
+	// cost is made up for.
+	costFactor = 120
+)
+
+func topCommand(io cli.Stdio) *cobra.Command {
+	var f topFlags
+	c := command(spec{
+		use: "top [flags]", short: "watch the servers that run",
+		examples: `  mcpscope top
+  sudo mcpscope top --all-users
+`,
+		long: topLong,
+	}, func(operands []string) int { return f.run(io) })
+	f.filter.set(c)
+	c.Flags().Func("interval", "from one look to the next, at least 100ms (default 2s, or longer where that would use more than 1 % of a processor, 10s at most): `D`", func(s string) (err error) {
+		if f.interval, err = time.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
+			err = errors.New("it is less than 100ms")
+		}
+		return err
+	})
+	return c
+}
+
+func (f *topFlags) run(io cli.Stdio) int {
+	err := drawable()
+	if err != nil {
+		status := io.Cannot("show servers", err)
+		io.Hint("mcpscope ls")
+		return status
+	}
+	all, err := f.read(nil, "")
+	if err != nil && len(all) == 0 {
+		return io.Cannot("list servers", err)
+	}
+	t := &top{topFlags: f, view: topView{all: all, users: f.allUsers, order: 'c', past: map[string][]usageSample{}}, worked: processorTime(), width: 80, height: 24}
+	t.view.remember()
+	sig, err := t.show()
+	closeReadings(t.view.all)
+	switch {
+	case sig != 0:
+		return cli.EndBySignal(sig)
+	case err != nil:
+		return io.Cannot("show servers", err)
+	}
+	return cli.ExitOK
+}
+
+// drawable tells why there can be no full screen: it takes a terminal at both ends.
+func drawable() error {
+	for _, f := range []*os.File{os.Stdin, os.Stdout} {
+		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+			return fmt.Errorf("%s is no terminal", map[*os.File]string{os.Stdin: "stdin", os.Stdout: "stdout"}[f])
+		}
+	}
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
+		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
+	}
+	return nil
+}
+
+// processorTime is what this process has used so far.
+func processorTime() time.Duration {
+	var ru unix.Rusage
+	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
+		return 0 // it can't fail with these arguments
+	}
+	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
+}

@@ -1,0 +1,173 @@
+//go:build linux
+
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+func TestCells(t *testing.T) {
+	for text, want := range map[string]int{"": 0, "abc": 3, "é": 1, "e\u0301": 1, "日本": 4, "🙂": 2, "\xff": 1, "Ａ": 2} {
+		if got := cells(text); got != want {
+			t.Errorf("%q takes %d cells, want %d", text, got, want)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		n    int
+		want string
+	}{
+		{"abcd", 4, "abcd"}, {"abcde", 4, "abc…"}, {"日本語", 6, "日本語"}, {"日本語", 5, "日本…"}, {"日本語", 4, "日…"}, {"日本", 1, "…"},
+		{"abc", 0, ""}, {"\xff\xff\xff", 2, "\xff…"}, {strings.Repeat("z", 1) + strings.Repeat("\u0301", 99), 3, "z" + strings.Repeat("\u0301", 7) + "…"},
+	} {
+		if got := fit(c.text, c.n); got != c.want {
+			t.Errorf("%q in %d cells: %q, want %q", c.text, c.n, got, c.want)
+		}
+	}
+	if got := cli.OneLine("a\x1b[2J\u202eb\u200bc\xff\n日"); got != "a?[2J?b?c\ufffd?日" {
+		t.Errorf("%q", got)
+	}
+}
+
+// Every width gives lines that fit, and no two columns that touch.
+func TestTableFits(t *testing.T) {
+	var rows []reading
+	for _, v := range someViews() {
+		v.Name += strings.Repeat("日本", 30)
+		rows = append(rows, reading{view: v})
+	}
+	for width := 1; width < 200; width++ {
+		for _, line := range table(columns(), rows, width) {
+			if n := cells(line); n > width {
+				t.Errorf("%d cells of %d: %q", n, width, line)
+			}
+		}
+	}
+	for width, want := range map[int]string{
+		20: "NAME        CPU%  MEMORY"[:20], 80: "ID        NAME            STATE    AGE   PROCS  CPU%  CPU   MEMORY  CLIENT",
+		300: "ID        NAME                             STATE    AGE   PROCS  CPU%  CPU   MEMORY  CLIENT        BACKEND       UID",
+	} {
+		if got := table(columns(), rows, width)[0]; width > 20 && got != want || width == 20 && !strings.HasPrefix(got, "NAME") {
+			t.Errorf("at %d cells: %q, want %q", width, got, want)
+		}
+	}
+}
+
+// The cursor follows its server, and a question is about the one that it named.
+func TestTopViewFollowsServers(t *testing.T) {
+	v := topView{order: 'n', past: map[string][]usageSample{}}
+	for _, name := range []string{"a", "b", "c"} {
+		v.all = append(v.all, reading{view: view{ID: name, Name: name}})
+	}
+	v.press(keyDown, 10)
+	v.press('s', 10)
+	if v.press('r', 10); v.asked != "" { // no y
+		t.Error("the question stays")
+	}
+	v.press('s', 10)
+	all := v.all
+	v.all = []reading{all[0], all[2]} // b has gone
+	if w, _ := v.press('y', 10); w != nil {
+		t.Errorf("asked about b, it would %s %s", w.verb, w.to.Name)
+	}
+	v.all = all
+	v.press('s', 10)
+	v.press('r', 10)
+	v.reverse = true
+	v.press('s', 10)
+	if w, _ := v.press('y', 10); w == nil || w.to.Name != "b" || w.verb != "stop" {
+		t.Errorf("%+v, want b", w)
+	}
+	for height := 1; height < 8; height++ {
+		if f := v.frame(30, height); len(f.lines) != height {
+			t.Errorf("%d lines of %d", len(f.lines), height)
+		}
+	}
+}
+
+func TestGraph(t *testing.T) {
+	for _, c := range []struct {
+		values []float64
+		width  int
+		rows   int
+		want   string
+	}{
+		{[]float64{0, 1, 2, 4, 8}, 7, 1, "   ▁▂▄█"},
+		{[]float64{0, 0.01, 4, 8}, 4, 2, "   █| ▁██"},
+		{[]float64{1, 8, 1, 1}, 2, 1, "█▁"},
+		{nil, 3, 1, "   "},
+		{[]float64{5}, 0, 1, "█"},
+	} {
+		if got := strings.Join(graph(c.values, c.width, c.rows), "|"); got != c.want {
+			t.Errorf("%v in %d×%d: %q, want %q", c.values, c.width, c.rows, got, c.want)
+		}
+	}
+}
+
+// Details fit any terminal, and end with their server.
+func TestTopDetails(t *testing.T) {
+	memory := uint64(50 << 20)
+	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Memory: &memory, Client: processView{1, "c"}}, cpu: 0.5, at: time.Now()}
+	for i := range 50 {
+		r.tree = append(r.tree, scope.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
+	}
+	v := topView{all: []reading{r}, order: 'c'}
+	v.remember()
+	v.press(keyEnter, 10)
+	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}, {80, 24}} {
+		f := v.frame(size[0], size[1])
+		if len(f.lines) != size[1] {
+			t.Errorf("%v: %d lines", size, len(f.lines))
+		}
+		for _, line := range f.lines {
+			if cells(line) > size[0] || strings.ContainsRune(line, '\x1b') {
+				t.Errorf("%v: %q", size, line)
+			}
+		}
+	}
+	if f := v.frame(80, 24); !strings.Contains(f.lines[0], "time?[2J (k3x9w2ab)") || !strings.Contains(strings.Join(f.lines, "\n"), "█") {
+		t.Errorf("%q", f.lines)
+	}
+	v.all = nil
+	if f := v.frame(80, 24); v.details != "" || !strings.Contains(f.lines[23], "it has ended") {
+		t.Errorf("%q", f.lines)
+	}
+}
+
+// A click chooses, on what is chosen it shows details, and on a head it sorts.
+func TestTopClicks(t *testing.T) {
+	v := topView{order: 'c'}
+	for i, name := range []string{"a", "b", "c"} {
+		v.all = append(v.all, reading{view: view{ID: name, Name: name, Age: float64(i), Client: processView{1, "x"}}})
+	}
+	f := v.frame(120, 24)
+	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
+	if v.order != 'n' || v.reverse {
+		t.Errorf("by %c, %v", v.order, v.reverse)
+	}
+	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
+	if !v.reverse {
+		t.Error("a second click does not reverse")
+	}
+	v.frame(120, 24)
+	v.click(3, 2, 24)
+	if r := v.current(); r == nil || r.Name != "c" || v.details != "" {
+		t.Errorf("%+v", r)
+	}
+	v.click(3, 2, 24)
+	if v.details == "" {
+		t.Error("no details")
+	}
+	v.press(keyEscape, 3)
+	for _, at := range [][2]int{{0, 0}, {119, 1}, {3, 20}, {3, 23}, {500, 1}} {
+		v.click(at[0], at[1], 24)
+		if v.details != "" {
+			t.Errorf("details by a click at %v", at)
+		}
+	}
+}

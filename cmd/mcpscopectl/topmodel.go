@@ -1,0 +1,221 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/signal"
+	"time"
+	"unicode"
+
+	tea "charm.land/bubbletea/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// top is a view on a terminal.
+type top struct {
+	*topFlags
+	view          topView
+	width, height int
+	worked        time.Duration // processor time that we had used when we looked last
+	looks         int           // that are under way, or due; an outcome asks for one more
+	signal        unix.Signal   // that ends it
+}
+
+// What top is told beside keys.
+type (
+	// lookNow is when servers are to be looked at again; one that is not the latest is out of date.
+	lookNow struct{ look int }
+	// sighting is what a look at all servers has found.
+	sighting struct {
+		all []reading
+		err error
+	}
+	// outcome is what came of something that was done to a server.
+	outcome string
+	// ended is a signal that ends us.
+	ended struct{ signal unix.Signal }
+	// continued is what a shell, or somebody else, has done to us.
+	continued struct{}
+)
+
+// firstWait is for a second look, without which there is no CPU% yet.
+const firstWait = 250 * time.Millisecond
+
+// show returns the signal that ends it, 0 if it was a key.
+func (t *top) show() (unix.Signal, error) {
+	p := tea.NewProgram(t, tea.WithoutSignalHandler())
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGCONT)
+	defer signal.Stop(signals)
+	go func() {
+		for s := range signals {
+			switch s {
+			case unix.SIGCONT:
+				p.Send(continued{})
+			default:
+				p.Send(ended{s.(unix.Signal)})
+			}
+		}
+	}()
+	_, err := p.Run()
+	if err != nil && hungUp() {
+		return unix.SIGHUP, nil // the signal may be under way, or was for somebody else
+	}
+	if t.signal == unix.SIGINT {
+		t.signal = 0
+	}
+	return t.signal, err
+}
+
+// hungUp tells whether the terminal has gone.
+func hungUp() bool {
+	fds := []unix.PollFd{{Fd: 0}}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
+}
+
+func (t *top) Init() tea.Cmd { return t.lookIn(firstWait) }
+
+// lookIn asks for a look, and calls off the one that was due.
+func (t *top) lookIn(d time.Duration) tea.Cmd {
+	t.looks++
+	look := t.looks
+	return tea.Tick(d, func(time.Time) tea.Msg { return lookNow{look} })
+}
+
+func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case tea.WindowSizeMsg:
+		if msg.Width > 0 && msg.Height > 0 {
+			t.width, t.height = msg.Width, msg.Height
+		}
+	case tea.KeyPressMsg:
+		return t, t.pressed(msg.Key())
+	case tea.MouseClickMsg:
+		if was := t.view.details; msg.Button == tea.MouseLeft {
+			if t.view.click(msg.X, msg.Y, t.height); t.view.details != was {
+				return t, t.lookIn(0)
+			}
+		}
+	case tea.MouseWheelMsg:
+		t.view.press(map[tea.MouseButton]rune{tea.MouseWheelUp: keyUp, tea.MouseWheelDown: keyDown}[msg.Button], 1)
+	case lookNow:
+		if msg.look == t.looks {
+			return t, t.look()
+		}
+	case sighting:
+		return t, t.take(msg)
+	case outcome:
+		t.view.note = string(msg)
+		return t, t.lookIn(0) // what it has changed
+	case ended:
+		t.signal = msg.signal
+		return t, tea.Quit
+	case continued, tea.ResumeMsg:
+		return t, tea.ClearScreen // which draws all of it
+	}
+	return t, nil
+}
+
+// suspend is what ^Z does, where there is a shell that could continue us.
+func suspend() tea.Cmd {
+	parent := os.Getppid()
+	session, err := unix.Getsid(0)
+	theirs, theirErr := unix.Getsid(parent)
+	group, groupErr := unix.Getpgid(parent)
+	if err != nil || theirErr != nil || groupErr != nil || theirs != session || group == unix.Getpgrp() {
+		return nil
+	}
+	return tea.Suspend
+}
+
+func (t *top) look() tea.Cmd {
+	before, details := t.view.all, t.view.details
+	return func() tea.Msg {
+		all, err := t.read(before, details)
+		return sighting{all, err}
+	}
+}
+
+// take shows what was read. If nothing could be, the old is better than nothing.
+func (t *top) take(s sighting) tea.Cmd {
+	if s.err != nil {
+		t.view.note = "cannot list all servers: " + cli.ErrorLine(s.err)
+	}
+	if s.err == nil || len(s.all) > 0 {
+		closeReadings(t.view.all)
+		t.view.all = s.all
+		t.view.remember()
+	}
+	return t.lookIn(t.wait())
+}
+
+// wait is how long to wait for the next look. Many servers, or a busy machine, are no reason to
+// make it busier.
+func (t *top) wait() time.Duration {
+	worked := processorTime() - t.worked
+	t.worked += worked
+	if t.interval > 0 {
+		return t.interval
+	}
+	return min(max(costFactor*worked, intervalLeast), intervalMost)
+}
+
+func (t *top) pressed(k tea.Key) tea.Cmd {
+	if k.Mod == tea.ModCtrl {
+		switch k.Code {
+		case 'c':
+			return tea.Quit
+		case 'z':
+			return suspend()
+		case '\\':
+			t.signal = unix.SIGQUIT
+			return tea.Quit
+		}
+		return nil
+	}
+	if k.Mod == tea.ModAlt && k.Code < unicode.MaxRune { // an escape that was typed just before
+		t.view.press(keyEscape, 1)
+		k = tea.Key{Code: k.Code, Text: string(k.Code)}
+	}
+	was := t.view.details
+	w, quit := t.view.press(keyOf(k), max(t.height-3, 1))
+	switch {
+	case quit:
+		return tea.Quit
+	case w != nil:
+		return t.act(w)
+	case t.view.details != was && t.view.details != "":
+		return t.lookIn(0) // for its processes
+	}
+	return nil
+}
+
+// act does something to a server, beside what is shown.
+func (t *top) act(w *wish) tea.Cmd {
+	s, what := w.to.server, fmt.Sprintf("%s (%s)", fit(w.to.Name, 32), w.to.ID)
+	if s == nil {
+		t.view.note = "something is being done to " + what
+		return nil
+	}
+	w.to.server = nil // it is closed by whom it is given to
+	t.view.note = w.verb + " " + what + " …"
+	return func() tea.Msg {
+		defer s.Close()
+		if err := w.do(s); err != nil {
+			return outcome(fmt.Sprintf("cannot %s %s: %s", w.verb, what, cli.ErrorLine(err)))
+		}
+		return outcome(w.past + " " + what)
+	}
+}
+
+func (t *top) View() tea.View {
+	v := tea.NewView(t.view.frame(t.width, t.height).String())
+	v.AltScreen = true
+	v.MouseMode = tea.MouseModeCellMotion
+	return v
+}

@@ -1,0 +1,317 @@
+//go:build linux
+
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// topView is what top shows, and what its keys have made of it. It reads and draws nothing.
+type topView struct {
+	all      []reading // the oldest first
+	users    bool
+	order    rune // the key of an order
+	reverse  bool
+	typing   bool // the filter
+	filter   string
+	cursor   string // of which server: see reading.who
+	at       int    // and in which row
+	top      int    // the first row on the screen
+	asked    string // which server is to be stopped, if that is confirmed
+	note     string // what came of the last key, or went wrong
+	help     bool
+	details  string // of which server, if they are shown
+	scroll   int    // the first line of these
+	past     map[string][]usageSample
+	headLine string // as it is on the screen
+}
+
+// order is what can be sorted by.
+type order struct {
+	name    string
+	compare func(a, b reading) int
+}
+
+// orderOf is that of a key, each the largest first but names; nil for other keys. No map of them:
+// every start of every server would make it.
+func orderOf(key rune) *order {
+	switch key {
+	case 'c':
+		return &order{"CPU", func(a, b reading) int { return cmp.Or(cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.CPU, a.CPU)) }}
+	case 'm':
+		return &order{"memory", func(a, b reading) int { return cmp.Compare(orZero(b.Memory), orZero(a.Memory)) }}
+	case 'a':
+		return &order{"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }}
+	case 'n':
+		return &order{"name", func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }}
+	case 'p':
+		return &order{"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }}
+	}
+	return nil
+}
+
+func orZero(n *uint64) uint64 {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// shown are those that the filter lets through, in order.
+func (v *topView) shown() []reading {
+	var rows []reading
+	want := strings.ToLower(v.filter)
+	for _, r := range v.all {
+		text := strings.ToLower(strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n"))
+		if strings.Contains(text, want) {
+			rows = append(rows, r)
+		}
+	}
+	by := orderOf(v.order)
+	slices.SortStableFunc(rows, func(a, b reading) int {
+		if v.reverse {
+			a, b = b, a
+		}
+		return cmp.Or(by.compare(a, b), strings.Compare(a.ID, b.ID))
+	})
+	return rows
+}
+
+// selected is where the cursor is in rows. Where its server has gone, it stays on its row.
+func (v *topView) selected(rows []reading) int {
+	if i := slices.IndexFunc(rows, func(r reading) bool { return r.who() == v.cursor }); i >= 0 {
+		v.at = i
+	}
+	return max(min(v.at, len(rows)-1), 0)
+}
+
+// move puts the cursor so many rows further down.
+func (v *topView) move(by int) {
+	if rows := v.shown(); len(rows) > 0 {
+		v.cursor = rows[min(max(v.selected(rows)+by, 0), len(rows)-1)].who()
+	}
+}
+
+// find is the server of that name for itself, or nil.
+func (v *topView) find(who string) *reading {
+	for i := range v.all {
+		if v.all[i].who() == who {
+			return &v.all[i]
+		}
+	}
+	return nil
+}
+
+// current is the server that is chosen, or nil.
+func (v *topView) current() *reading {
+	if v.details != "" {
+		return v.find(v.details)
+	}
+	rows := v.shown()
+	if len(rows) == 0 {
+		return nil
+	}
+	return v.find(rows[v.selected(rows)].who())
+}
+
+// frame is what is on the screen: a line of heads, one that is marked.
+type frame struct {
+	lines         []string
+	heads, marked int // -1 for none
+	width         int
+}
+
+// String has the lines with what makes them bold or reversed.
+func (f frame) String() string {
+	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
+	lines := slices.Clone(f.lines)
+	for i, line := range lines {
+		switch i {
+		case f.heads:
+			lines[i] = bold + line + normal
+		case f.marked:
+			lines[i] = reversed + padded(line, f.width) + normal
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// frame is what a terminal of that size shows. Of a very low one the last lines are left.
+func (v *topView) frame(width, height int) frame {
+	switch {
+	case v.help:
+		return v.filled(v.keys(width), width, height)
+	case v.details != "":
+		if r := v.find(v.details); r != nil {
+			return v.filled(v.detailLines(r, width, height), width, height)
+		}
+		v.details, v.note = "", "it has ended"
+	}
+	rows := v.shown()
+	at := v.selected(rows)
+	room := max(height-3, 0) // beside the summary, the heads, the last line
+	v.top = max(min(v.top, at, len(rows)-room), at-room+1, 0)
+	columns := columns()
+	if !v.users {
+		columns = without(columns, "UID")
+	}
+	all := table(columns, rows, width)
+	v.headLine = all[0]
+	last := min(1+v.top+room, len(all))
+	f := frame{lines: append([]string{fit(v.summary(len(rows)), width), all[0]}, all[min(1+v.top, last):last]...), heads: 1, marked: -1, width: width}
+	if len(rows) > 0 {
+		f.marked = 2 + at - v.top
+	}
+	for len(f.lines) < height-1 {
+		f.lines = append(f.lines, "")
+	}
+	f.lines = append(f.lines, fit(v.lastLine(), width))
+	over := max(len(f.lines)-height, 0)
+	f.lines, f.heads, f.marked = f.lines[over:], f.heads-over, f.marked-over
+	if f.marked == len(f.lines)-1 {
+		f.marked = -1 // there is no room for a row
+	}
+	return f
+}
+
+// filled is a page of lines that can be scrolled, with the last line below.
+func (v *topView) filled(lines []string, width, height int) frame {
+	room := max(height-1, 0)
+	v.scroll = max(min(v.scroll, len(lines)-room), 0)
+	if v.help {
+		v.scroll = 0
+	}
+	lines = slices.Clone(lines[v.scroll:min(v.scroll+room, len(lines))])
+	for i := range lines {
+		lines[i] = fit(lines[i], width)
+	}
+	for len(lines) < room {
+		lines = append(lines, "")
+	}
+	return frame{lines: append(lines, fit(v.lastLine(), width)), heads: -1, marked: -1, width: width}
+}
+
+// click is one with the mouse: it chooses a row, shows the details of the chosen one, or sorts by
+// a head.
+func (v *topView) click(x, y, height int) {
+	switch {
+	case v.help:
+		v.help = false
+	case v.details != "" || y < 1 || y >= height-1:
+	case y == 1:
+		if key := v.orderAt(x); key != 0 {
+			v.reverse = key == v.order && !v.reverse
+			v.order = key
+		}
+	default:
+		rows := v.shown()
+		i := v.top + y - 2
+		if i >= len(rows) {
+			return
+		}
+		if who := rows[i].who(); who == v.cursor {
+			v.details, v.scroll = who, 0
+		} else {
+			v.cursor = who
+		}
+	}
+}
+
+// orderAt is the key of the order that the head at a cell stands for, or 0.
+func (v *topView) orderAt(x int) rune {
+	of := map[string]rune{"CPU%": 'c', "CPU": 'c', "MEMORY": 'm', "AGE": 'a', "NAME": 'n', "PROCS": 'p'}
+	line := []rune(v.headLine)
+	if x >= len(line) || line[x] == ' ' {
+		return 0
+	}
+	from, to := x, x
+	for from > 0 && line[from-1] != ' ' {
+		from--
+	}
+	for to < len(line) && line[to] != ' ' {
+		to++
+	}
+	return of[string(line[from:to])]
+}
+
+// summary is about all servers, not only those that are shown.
+func (v *topView) summary(shown int) string {
+	var processes int
+	var cpu float64
+	var memory *uint64
+	for _, r := range v.all {
+		processes, cpu = processes+r.Processes, cpu+max(r.cpu, 0)
+		if r.Memory != nil {
+			sum := orZero(memory) + *r.Memory
+			memory = &sum
+		}
+	}
+	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, humanMemory(memory), orderOf(v.order).name)
+	if v.reverse {
+		text += " reversed"
+	}
+	if v.filter != "" {
+		text += fmt.Sprintf(", %d with %q", shown, v.filter)
+	}
+	return cli.OneLine(text)
+}
+
+const (
+	listHelp   = "? help  q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse"
+	detailHelp = "Escape back  ? help  q quit  s stop  f freeze/thaw  ↑↓"
+)
+
+// keys explains the keys, wrapped where the terminal is narrow.
+func (v *topView) keys(width int) []string {
+	var lines []string
+	for _, line := range []string{
+		"↑ ↓ k j PgUp PgDn Home End: choose a server; or click on it",
+		"Enter: its details; Escape: back", "c m a n p: sort by CPU, memory, age, name, processes; or click on a head", "r: reverse the order",
+		"/: show only those with a text; Escape: all", "f: freeze it, or thaw it", "s, then y: stop it", "q, ^C: quit; ^Z: stop this program", "any key: back",
+	} {
+		lines = append(lines, cli.Wrap(line, max(width, 8))...)
+	}
+	return lines
+}
+
+func (v *topView) lastLine() string {
+	switch {
+	case v.help:
+		return "any key: back"
+	case v.typing:
+		return cli.OneLine("/" + v.filter + "_")
+	case v.asked != "":
+		if r := v.find(v.asked); r != nil {
+			return cli.OneLine(fmt.Sprintf("Stop %s (%s)? y: yes, any other key: no", fit(r.Name, 32), r.ID))
+		}
+	case v.note != "":
+		return cli.OneLine(v.note)
+	case v.details != "":
+		return detailHelp
+	}
+	return listHelp
+}
+
+// wish is what a key wants done to a server, beyond what is shown.
+type wish struct {
+	verb, past string
+	do         func(*scope.Listed) error
+	to         *reading
+}
+
+func stopIt(r *reading) *wish {
+	return &wish{"stop", "stopped", func(s *scope.Listed) error { return s.Stop(scope.AsConfigured) }, r}
+}
+
+func freezeIt(r *reading) *wish {
+	if r.State == scope.Frozen {
+		return &wish{"thaw", "thawed", (*scope.Listed).Thaw, r}
+	}
+	return &wish{"freeze", "frozen", (*scope.Listed).Freeze, r}
+}

@@ -1,0 +1,190 @@
+//go:build linux
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/config"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/units"
+)
+
+type unitsFlags struct {
+	system, user, install, remove, force bool
+	unit                                 string
+}
+
+func unitsCommand(io cli.Stdio) *cobra.Command {
+	var f unitsFlags
+	c := command(spec{
+		use: "units [NAME…] [flags]", short: "print or install units of systemd", operands: unitOperands,
+		examples: `  mcpscope units --install
+  mcpscope units gateway --unit hermes-gateway.service --install
+`,
+		long: `Prints units of systemd, with the path of this mcpscope in them; all, or those that
+are named:
+
+  mcpscope-sweep.service, .timer   end orphans, every five minutes
+  mcp.slice                        where servers are, with limits for all of
+                                   them to fill in
+  mcp-server@.service              for a server that systemd itself runs
+  gateway                          a drop-in for the service of a gateway, UNIT,
+                                   whose servers mcpscope runs`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	fs := c.Flags()
+	fs.BoolVar(&f.system, "system", false, "for the system manager (default for root), in /etc/systemd/system")
+	fs.BoolVar(&f.user, "user", false, "for your own manager (default for others), in ~/.config/systemd/user")
+	fs.BoolVar(&f.install, "install", false, "write them there, but none over a file that was changed since")
+	fs.BoolVar(&f.remove, "remove", false, "remove them there, but none that was changed since")
+	fs.BoolVar(&f.force, "force", false, "also those that were changed")
+	fs.StringVar(&f.unit, "unit", "", "the service of the gateway: `UNIT`")
+	return c
+}
+
+func (f *unitsFlags) run(operands []string, io cli.Stdio) int {
+	files, err := f.choose(operands)
+	if err != nil {
+		return io.Mistake("units", err.Error())
+	}
+	dir, err := f.dir()
+	if err != nil {
+		return io.Cannot("find the units", err)
+	}
+	switch {
+	case f.install:
+		return f.each(files, dir, io, "install", units.File.Install)
+	case f.remove:
+		return f.each(files, dir, io, "remove", units.File.Remove)
+	}
+	for i, file := range files {
+		if i > 0 {
+			fmt.Fprintln(io.Out)
+		}
+		fmt.Fprintf(io.Out, "# %s\n%s", cli.OneLine(filepath.Join(dir, file.Name)), file.Text)
+	}
+	return cli.ExitOK
+}
+
+// choose returns the files that are meant. The gateway's is never among all: it is for a
+// unit that we don't know.
+func (f *unitsFlags) choose(names []string) ([]units.File, error) {
+	switch {
+	case f.system && f.user:
+		return nil, errors.New("--system or --user, not both")
+	case f.install && f.remove:
+		return nil, errors.New("--install or --remove, not both")
+	case f.unit != "" && !slices.Contains(names, gateway):
+		return nil, errors.New("--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT")
+	}
+	all := units.All(f.manager(), installedPaths())
+	if len(names) == 0 {
+		return all, nil
+	}
+	var meant []units.File
+	for _, name := range names {
+		if name == gateway {
+			file, err := f.gateway()
+			if err != nil {
+				return nil, err
+			}
+			meant = append(meant, file)
+			continue
+		}
+		at := slices.IndexFunc(all, func(u units.File) bool { return u.Name == name })
+		if at < 0 {
+			return nil, fmt.Errorf("there is no unit %q; there are %s", name, unitNames(all))
+		}
+		meant = append(meant, all[at])
+	}
+	return meant, nil
+}
+
+// gateway is what the drop-in for a gateway is called.
+const gateway = "gateway"
+
+func (f *unitsFlags) gateway() (units.File, error) {
+	unit := f.unit
+	switch {
+	case unit == "" && (f.install || f.remove):
+		return units.File{}, errors.New("the drop-in of which service? Give --unit UNIT")
+	case unit == "":
+		unit = "NAME"
+	}
+	unit, err := units.CheckService(unit)
+	return units.Gateway(unit, installedPaths()), err
+}
+
+func unitNames(all []units.File) string {
+	var names []string
+	for _, u := range all {
+		names = append(names, u.Name)
+	}
+	return strings.Join(append(names, gateway), ", ")
+}
+
+func (f *unitsFlags) manager() units.Manager {
+	if f.system || !f.user && os.Getuid() == 0 {
+		return units.System
+	}
+	return units.User
+}
+
+// dir is where the administrator's, or the user's own, units are.
+func (f *unitsFlags) dir() (string, error) {
+	if f.manager() == units.System {
+		return "/etc/systemd/system", nil
+	}
+	dir := config.UserDir(os.Getenv)
+	if dir == "" {
+		return "", errors.New("HOME is not set")
+	}
+	return filepath.Join(dir, "systemd", "user"), nil
+}
+
+// each does one thing to all files, and says how it went. What it changed the manager has to be
+// told.
+func (f *unitsFlags) each(files []units.File, dir string, io cli.Stdio, verb string, do func(units.File, string, bool) (units.Result, error)) int {
+	status, news := cli.ExitOK, false
+	for _, file := range files {
+		path := filepath.Join(dir, file.Name)
+		result, err := do(file, dir, f.force)
+		switch {
+		case errors.Is(err, units.ErrChanged):
+			status = io.Cannot(verb+" "+path, errors.New("it was changed, or is not ours; --force does it nevertheless"))
+		case err != nil:
+			status = io.Cannot(verb+" "+path, err)
+		default:
+			fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(path))
+			news = news || result != units.Unchanged && result != units.Absent
+		}
+	}
+	if news {
+		fmt.Fprintf(io.Out, "now: %s\n", f.next(files))
+	}
+	return status
+}
+
+// next is what to enter.
+func (f *unitsFlags) next(files []units.File) string {
+	systemctl := "systemctl"
+	if f.manager() == units.User {
+		systemctl += " --user"
+	}
+	next := systemctl + " daemon-reload"
+	const timer = "mcpscope-sweep.timer"
+	if slices.ContainsFunc(files, func(u units.File) bool { return u.Name == timer }) {
+		if f.remove {
+			return systemctl + " stop " + timer + "; " + next
+		}
+		next += " && " + systemctl + " enable --now " + timer
+	}
+	return next
+}

@@ -1,0 +1,87 @@
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// In a home of the test's own: the user's units.
+func TestUnitsAreInstalledOnceAndNotOverChanges(t *testing.T) {
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	dir := filepath.Join(home, ".config/systemd/user")
+	slice := filepath.Join(dir, "mcp.slice")
+	const changed = ": it was changed, or is not ours; --force does it nevertheless\n"
+	const now = "now: systemctl --user daemon-reload"
+	change := func() {
+		if err := os.WriteFile(slice, []byte("[Slice]\nTasksMax=1\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		args   string
+		before func()
+		status int
+		out    string // each line begins with a word of it, in turn
+		err    string
+	}{
+		{"--install", nil, cli.ExitOK, "installed installed installed installed " + now + " && systemctl --user enable --now mcpscope-sweep.timer", ""},
+		{"--install", nil, cli.ExitOK, "unchanged unchanged unchanged unchanged", ""},
+		{"mcp.slice --install", change, cli.ExitFailure, "", "mcpscope: cannot install " + slice + changed},
+		{"--install", nil, cli.ExitFailure, "unchanged unchanged unchanged", "mcpscope: cannot install " + slice + changed},
+		{"gateway --unit g --install mcp.slice --force", nil, cli.ExitOK, "installed replaced " + now, ""},
+		{"--remove", change, cli.ExitFailure, "removed removed removed now: systemctl --user stop mcpscope-sweep.timer; systemctl --user daemon-reload",
+			"mcpscope: cannot remove " + slice + changed},
+		{"--remove --force", nil, cli.ExitOK, "absent removed absent absent now: systemctl --user stop", ""},
+		{"--remove gateway --unit g.service", nil, cli.ExitOK, "removed " + now, ""},
+	} {
+		if c.before != nil {
+			c.before()
+		}
+		s := say(append([]string{"units", "--user"}, strings.Fields(c.args)...)...)
+		var words []string
+		for line := range strings.Lines(s.out) {
+			if word, rest, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(rest, dir) {
+				words = append(words, word)
+			} else {
+				words = append(words, strings.TrimSpace(line))
+			}
+		}
+		if got := strings.Join(words, " "); s.status != c.status || s.err != c.err || !strings.HasPrefix(got, c.out) || c.out == "" && got != "" {
+			t.Errorf("units %s: status %d, %q, stderr %q", c.args, s.status, got, s.err)
+		}
+	}
+	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
+
+func TestUnitsAreWhatWasNamed(t *testing.T) {
+	t.Setenv("HOME", "/nonexistent")
+	s := say("units", "--system", "mcp.slice", "gateway", "--unit", "x")
+	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/x.service.d/mcpscope.conf\n", "ExecStopPost=-" + installedPath() + " sweep --unit=%n\n"} {
+		if s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
+			t.Errorf("no %q in %+v", want, s)
+		}
+	}
+	for args, want := range map[string]string{
+		"--system --user":     "--system or --user, not both",
+		"--install --remove":  "--install or --remove, not both",
+		"gateway --install":   "the drop-in of which service? Give --unit UNIT",
+		"gateway --unit ../x": `"../x" is no name of a service`,
+		"--unit x":            "--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT",
+		"mcp.slic":            `there is no unit "mcp.slic"; there are mcp-server@.service, mcp.slice, mcpscope-sweep.service, mcpscope-sweep.timer, gateway`,
+	} {
+		s := say(append([]string{"units"}, strings.Fields(args)...)...)
+		if s.status != cli.ExitUsage || s.out != "" || s.err != "mcpscope: units: "+want+"\nmcpscope: hint: mcpscope help units\n" {
+			t.Errorf("%s: %+v", args, s)
+		}
+	}
+}

@@ -1,0 +1,74 @@
+//go:build linux
+
+package main
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// viewVersion is that of the JSON of ls and inspect, in which fields are only ever added.
+const viewVersion = 1
+
+// view is a server as ls and inspect show it: sizes in bytes, times in seconds.
+type view struct {
+	ID         string        `json:"id"`
+	Name       string        `json:"name"`
+	UID        int           `json:"uid"`
+	Backend    scope.Backend `json:"backend"`
+	State      scope.State   `json:"state"`
+	Cause      scope.Cause   `json:"cause,omitempty"`
+	Group      string        `json:"group,omitempty"`
+	Unit       string        `json:"unit,omitempty"`
+	Client     processView   `json:"client"`
+	ClientUnit string        `json:"client_unit,omitempty"`
+	Launcher   int           `json:"launcher_pid,omitempty"`
+	Supervisor int           `json:"supervisor_pid,omitempty"`
+	Started    *time.Time    `json:"started,omitempty"`
+	Age        float64       `json:"age_seconds"`
+	Policy     string        `json:"policy,omitempty"`
+	Processes  int           `json:"processes"`
+	CPU        float64       `json:"cpu_seconds"`
+	Memory     *uint64       `json:"memory_bytes,omitempty"`
+	Peak       *uint64       `json:"memory_peak_bytes,omitempty"`
+	// Limits are what the files say that were set.
+	Limits map[string]string `json:"limits,omitempty"`
+	short  scope.Shortages   // see lookAt
+}
+
+type processView struct {
+	PID  int    `json:"pid"`
+	Name string `json:"name"`
+}
+
+// limit is a limit that is a number.
+func (v *view) limit(file string) *uint64 {
+	n, err := strconv.ParseUint(v.Limits[file], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// look measures a server. One that has ended since it was listed gives an error.
+func look(s *scope.Listed) (view, error) { return lookAt(s, false) }
+
+// lookAt is look with what the server lacked, if short.
+func lookAt(s *scope.Listed, short bool) (view, error) {
+	f, err := measure(s, short)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{
+		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
+		Client: processView{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
+		Age: s.Age().Seconds(), Policy: s.Policy,
+		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, Limits: f.Limits, short: f.Shortages,
+	}
+	if !s.Started.IsZero() {
+		v.Started = &s.Started
+	}
+	return v, nil
+}

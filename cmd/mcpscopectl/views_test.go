@@ -1,0 +1,228 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+func someViews() []view {
+	memory, peak := uint64(52_428_800), uint64(104_857_600)
+	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
+	return []view{
+		{
+			ID: "k3x9w2ab", Name: "time", Backend: scope.SystemdUser, State: scope.Running, Client: processView{4711, "hermes"},
+			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, Started: &started,
+		},
+		{
+			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: scope.Tree, State: scope.Orphaned,
+			Client: processView{12, "\xff"}, Age: 200000, Processes: 1,
+		},
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	writeTable(&out, someViews(), true, 0)
+	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
+k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
+p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  -       ` + "\ufffd" + `[12]         tree          1000
+`
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if squeeze(out.String()) != squeeze(want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if writeTable(&out, nil, false, 0); out.Len() > 0 {
+		t.Errorf("of no servers: %q", out.String())
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	some := func() ([]view, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
+	text := func(format expfmt.Format) string {
+		b, err := metricsText(some, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	open := text(expfmt.NewFormat(expfmt.TypeOpenMetrics))
+	for _, want := range []string{
+		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
+		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.25` + "\n",
+		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 5.24288e+07` + "\n",
+		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
+		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
+		`mcpscope_servers{state="orphan"} 1.0` + "\n",
+	} {
+		if !strings.Contains(open, want) {
+			t.Errorf("%q is not in\n%s", want, open)
+		}
+	}
+	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 1 {
+		t.Errorf("%d figures of memory, want 1: what is not counted is left out", n)
+	}
+	if !strings.HasSuffix(open, "\n# EOF\n") {
+		t.Error("it does not end with # EOF")
+	}
+	plain := text(expfmt.NewFormat(expfmt.TypeTextPlain))
+	for _, want := range []string{
+		"# HELP mcpscope_server_cpu_seconds_total CPU that the server has used.\n# TYPE mcpscope_server_cpu_seconds_total counter\n",
+		"# TYPE mcpscope_server_memory_bytes gauge\n",
+	} {
+		if !strings.Contains(plain, want) {
+			t.Errorf("%q is not in\n%s", want, plain)
+		}
+	}
+}
+
+// Whatever peers do, they and others get an answer or an end within bounds.
+func TestMetricsServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	failing := false
+	server := metricsServer(func() ([]view, error) {
+		if failing {
+			return nil, errors.New("no servers today")
+		}
+		return someViews(), nil
+	})
+	done := make(chan error)
+	go func() { done <- server.Serve(newBounded(listener)) }()
+	defer func() {
+		_ = server.Close()
+		<-done
+	}()
+	var silent []net.Conn
+	for range connections - 1 {
+		conn, err := net.Dial("tcp", listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	get := func(method, path, accept string) (int, string, string) {
+		t.Helper()
+		r, err := http.NewRequest(method, "http://"+listener.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept", accept)
+		a, err := client.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, _ := io.ReadAll(a.Body) // what came of it is looked at
+		return a.StatusCode, a.Header.Get("Content-Type"), string(text)
+	}
+	for _, c := range []struct {
+		method, path, accept string
+		status               int
+		kind, text           string
+	}{
+		{"GET", "/metrics", "application/openmetrics-text;version=1.0.0", 200, "application/openmetrics-text; version=1.0.0", "# EOF\n"},
+		{"GET", "/metrics", "", 200, "text/plain; version=0.0.4", "mcpscope_servers"},
+		{"HEAD", "/metrics", "", 200, "text/plain", ""},
+		{"POST", "/metrics", "", 405, "text/plain", ""},
+		{"GET", "/", "", 404, "text/plain", ""},
+	} {
+		status, kind, text := get(c.method, c.path, c.accept)
+		if status != c.status || !strings.HasPrefix(kind, c.kind) || !strings.Contains(text, c.text) {
+			t.Errorf("%+v: %d, %s: %s", c, status, kind, text)
+		}
+	}
+	failing = true
+	if status, _, text := get("GET", "/metrics", ""); status != 500 || !strings.Contains(text, "no servers today") {
+		t.Errorf("%d: %s", status, text)
+	}
+	bad := silent[0]
+	if _, err := bad.Write([]byte("GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 64<<10))); err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+		t.Error(err)
+	}
+	if err := bad.SetReadDeadline(time.Now().Add(requestWithin)); err != nil {
+		t.Fatal(err)
+	}
+	if answer, _ := io.ReadAll(bad); !strings.HasPrefix(string(answer), "HTTP/1.1 431") && len(answer) > 0 {
+		t.Errorf("a head without end: %q", answer)
+	}
+}
+
+func TestHuman(t *testing.T) {
+	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1.0K", 10_200_000: "9.7M", 335_544_320: "320M", 1 << 40: "1.0T", 1<<64 - 1: "16E"} {
+		if got := humanBytes(n); got != want {
+			t.Errorf("%d bytes: %s, want %s", n, got, want)
+		}
+	}
+	for d, want := range map[time.Duration]string{
+		1234 * time.Millisecond: "1.2s", 42 * time.Second: "42s", 190 * time.Second: "3m10s", 5*time.Hour + 2*time.Minute: "5h2m", 75 * time.Hour: "3d3h",
+	} {
+		if got := humanDuration(d); got != want {
+			t.Errorf("%v: %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestFindServers(t *testing.T) {
+	all := []*scope.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
+	for arg, want := range map[string]string{
+		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
+		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "x": `there is no server "x"`,
+	} {
+		found, err := find(all, arg)
+		var got []string
+		for _, s := range found {
+			got = append(got, s.ID)
+		}
+		if err != nil {
+			got = []string{err.Error()}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", arg, got, want)
+		}
+	}
+}
+
+func TestFlagsStandAnywhere(t *testing.T) {
+	c := stopCommand(cli.Stdio{})
+	var operands []string
+	c.RunE = func(_ *cobra.Command, args []string) error {
+		operands = args
+		return nil
+	}
+	c.SetArgs([]string{"a", "--now", "b", "--", "--all"})
+	if err := c.Execute(); err != nil || strings.Join(operands, " ") != "a b --all" || !c.Flags().Changed("now") || c.Flags().Changed("all") {
+		t.Errorf("%q, %v", operands, err)
+	}
+}
+
+func TestListenAddress(t *testing.T) {
+	for arg, want := range map[string]string{
+		"9500": "127.0.0.1:9500", ":9500": "127.0.0.1:9500", "localhost:9500": "127.0.0.1:9500", "0.0.0.0:9500": "0.0.0.0:9500", "[::1]:9500": "[::1]:9500",
+		"fd:3": "fd:3", "": "", "fd:2": "", "fd:x": "", "70000": "", "host:9500": "", "::1:9500": "", "9500:9500:9500": "", "http": "",
+	} {
+		got, err := listenAddress(arg)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", arg, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,70 @@
+//go:build linux
+
+package cli
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/appendfile"
+)
+
+// OpenDescriptors lists those above 2 that are open and would be passed on: right at
+// the start, so that they are the client's.
+func OpenDescriptors() []int {
+	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil // without /proc nothing works, which is said later
+	}
+	defer unix.Close(dir)
+	var fds []int
+	buf := make([]byte, 4096)
+	for {
+		n, err := unix.ReadDirent(dir, buf)
+		if err != nil || n <= 0 {
+			return fds
+		}
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, s := range names {
+			fd, err := strconv.Atoi(s)
+			if err != nil || fd <= 2 {
+				continue
+			}
+			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+				fds = append(fds, fd)
+			}
+		}
+	}
+}
+
+// OpenReport opens what --report names. The descriptor is not passed on to the
+// server.
+func OpenReport(where string) (int, error) {
+	if where == "" {
+		return -1, nil
+	}
+	number, isFD := strings.CutPrefix(where, "fd:")
+	if !isFD {
+		return appendfile.Open(where)
+	}
+	fd, err := strconv.Atoi(number)
+	if err != nil || fd < 0 {
+		return -1, fmt.Errorf("%q is no descriptor number", number)
+	}
+	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+	if err != nil {
+		return -1, fmt.Errorf("descriptor %d: %w", fd, err)
+	}
+	if flags&unix.O_ACCMODE == unix.O_RDONLY {
+		return -1, fmt.Errorf("descriptor %d is not open for writing", fd)
+	}
+	if fd <= 2 {
+		// the server's own stays; ours is closed with the server's stdio
+		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+	}
+	unix.CloseOnExec(fd)
+	return fd, nil
+}

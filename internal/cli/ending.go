@@ -1,0 +1,34 @@
+//go:build linux
+
+package cli
+
+import (
+	"os"
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// EndBySignal ends this process as the server was ended, so that the client sees the
+// same wait status. PID 1 of a container is not killed by its own signals, and gets
+// the exit status that a shell would give.
+func EndBySignal(sig unix.Signal) int {
+	status := ExitSignalBase + int(sig)
+	if os.Getpid() == 1 {
+		return status
+	}
+	runtime.LockOSThread()
+	// one core dump, the server's, is enough; a pipe in core_pattern ignores the limit
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // never fails to lower
+	// by system calls: signal.Reset would put back the Go runtime's own handlers
+	var act [4]uintptr // struct sigaction of the kernel, all zero: SIG_DFL
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
+	var set unix.Sigset_t
+	set.Val[(sig-1)/64] |= 1 << ((sig - 1) % 64)
+	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
+	// to this thread, so that it arrives before the call returns
+	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
+	return status // reached where the signal could not end us
+}

@@ -1,0 +1,143 @@
+//go:build linux
+
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// Hint is what to do about an error of a backend, or of auto, where we know. What run
+// says is what doctor says: doctor reads it from run.
+func Hint(b scope.Backend, err error) string {
+	var unsupported *cgroup.UnsupportedError
+	var nowhere *scope.NoBackendError
+	var limit *scope.LimitError
+	switch {
+	case errors.As(err, &limit):
+		return limit.Step
+	case errors.As(err, &nowhere) && os.Getuid() != 0:
+		return "a user manager is what it takes: " + EnableLinger()
+	case errors.As(err, &nowhere):
+		return "it takes systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
+	case errors.As(err, &unsupported):
+		return "it takes " + unsupported.MinVersion
+	case errors.Is(err, unix.EROFS):
+		return "mount /sys/fs/cgroup read-write (docker: --security-opt writable-cgroups=true, podman: --systemd=always)"
+	case errors.Is(err, unix.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
+	case errors.Is(err, unix.EAGAIN):
+		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
+	}
+	for _, try := range []func(scope.Backend, error) string{kernelHint, hierarchyHint, backendHint} {
+		if text := try(b, err); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
+func EnableLinger() string { return "sudo loginctl enable-linger " + strconv.Itoa(os.Getuid()) }
+
+// kernelHint: what a filter refuses looks like a lack of rights.
+func kernelHint(_ scope.Backend, err error) string {
+	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
+		return ""
+	}
+	lacks := scope.NeededLacks()
+	switch {
+	case len(lacks) == 0:
+		return ""
+	case lacks[0].Refused:
+		return "let seccomp allow " + lacks[0].Feature + " (docker: a newer version, or --security-opt seccomp=unconfined)"
+	}
+	return "it takes " + lacks[0].Since
+}
+
+// hierarchyHint is for what stands in the way of every backend.
+func hierarchyHint(scope.Backend, error) string {
+	err := scope.FindHierarchy()
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, fs.ErrNotExist):
+		return "mount -t proc proc /proc"
+	case errors.Is(err, errors.ErrUnsupported):
+		return "show the container its own cgroups and no others: docker, podman: --cgroupns=private, and no -v /sys/fs/cgroup"
+	}
+	return ""
+}
+
+func backendHint(b scope.Backend, err error) string {
+	switch b {
+	case scope.SystemdUser:
+		return userManagerHint(err)
+	case scope.SystemdSystem:
+		return systemManagerHint(err)
+	case scope.Delegated:
+		return delegateHint()
+	case scope.Cgroup:
+		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+			return "it takes root, and that of the machine: root of a user namespace is not enough"
+		}
+	}
+	return ""
+}
+
+const bootHint = "boot with systemd (WSL: systemd=true in /etc/wsl.conf; podman: --systemd=always with an image that starts it)"
+
+func userManagerHint(err error) string {
+	uid := os.Getuid()
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return bootHint
+	case errors.Is(err, fs.ErrNotExist):
+		return EnableLinger()
+	case errors.Is(err, unix.EPERM):
+		return fmt.Sprintf("it must belong to uid %d: sudo systemctl restart user-runtime-dir@%d.service user@%d.service", uid, uid, uid)
+	case unanswered(err):
+		return fmt.Sprintf("sudo systemctl restart user@%d.service", uid)
+	}
+	return ""
+}
+
+func systemManagerHint(err error) string {
+	switch {
+	case errors.Is(err, errors.ErrUnsupported):
+		return bootHint
+	case unanswered(err):
+		return "systemctl is-system-running has to answer first"
+	case os.Getuid() != 0:
+		return "it takes root; a user has a manager of his own (systemd-user)"
+	}
+	return ""
+}
+
+// unanswered: nobody listens, or who does says nothing.
+func unanswered(err error) bool {
+	return errors.Is(err, unix.ECONNREFUSED) || errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+func delegateHint() string {
+	unit := scope.OwnUnit()
+	switch {
+	case unit != nil && unit.Service():
+		return unit.Edit() + ", with the lines [Service] and Delegate=yes"
+	case unit != nil && unit.Manager == "user":
+		return "systemd-run --user --property=Delegate=yes CLIENT"
+	case unit != nil:
+		return fmt.Sprintf("sudo systemd-run --uid=%d --property=Delegate=yes CLIENT", os.Getuid())
+	}
+	if os.Getuid() == 0 {
+		return "" // to root nothing is delegated but by a unit
+	}
+	return fmt.Sprintf("as root, make a cgroup for the client and chown %d its directory, cgroup.procs, cgroup.subtree_control, cgroup.threads", os.Getuid())
+}

@@ -1,0 +1,26 @@
+//go:build linux
+
+package cli
+
+import (
+	"fmt"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// NoFile returns the RLIMIT_NOFILE that the process was started with. Package
+// syscall raises the soft limit in its init, keeps the old value to itself, and puts
+// it back when it executes another program; an execve that can't succeed makes it do
+// so here. Afterwards the soft limit is raised again, for our own descriptors. Call
+// it once, before any child is started.
+func NoFile() (unix.Rlimit, error) {
+	_ = syscall.Exec("", []string{""}, nil) // ENOENT, which is the point
+	var was unix.Rlimit
+	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &was); err != nil {
+		return was, fmt.Errorf("read RLIMIT_NOFILE: %w", err)
+	}
+	raised := unix.Rlimit{Cur: was.Max, Max: was.Max}
+	_ = unix.Prlimit(0, unix.RLIMIT_NOFILE, &raised, nil) // the old one will do
+	return was, nil
+}

@@ -1,0 +1,230 @@
+//go:build linux
+
+package settings
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/name"
+	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// What --limits takes.
+const (
+	LimitsStrict = "strict"
+	LimitsLoose  = "best-effort"
+)
+
+// checkFor is how long --check runs a gateway.
+const checkFor = 10 * time.Second
+
+// table has a row for each setting. It is laid out by the compiler: a start of the runner spends no
+// time on it.
+var table = [...]Row{
+	{Name: "name", For: Run, Where: Variable, Arg: "NAME", // not in a file: settings there are found by it
+		Help: "what to call the server (default: made from COMMAND)",
+		parse: func(v *Values, s string) error {
+			v.Name = s
+			return name.Check(s)
+		}},
+	{Name: "backend", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "auto",
+		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
+		Help:   "where the group comes from: auto (default), systemd-user, systemd-system, delegated, cgroup or tree",
+		parse: func(v *Values, s string) (err error) {
+			v.Backend, err = scope.ParseBackend(s)
+			return err
+		}},
+	{Name: "require", For: Run | Gateway, Where: Everywhere,
+		Help:  "refuse tree, which auto takes where no cgroup can be had; for gateway: start nothing where servers can't be contained",
+		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
+	{Name: "slice", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
+		Help: "where systemd puts the scope (default mcp.slice)",
+		parse: func(v *Values, s string) error {
+			v.Slice = s
+			return scope.CheckSlice(s)
+		}},
+	{Name: "eof-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1.2s", Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
+		Help: "from the end of stdin to SIGTERM (default 1.2s)",
+		parse: func(v *Values, s string) (err error) {
+			v.Policy.EOFGrace, err = scope.ParseGrace(s)
+			return err
+		}},
+	{Name: "term-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1s", Values: []string{"0", "500ms", "1s", "5s", "infinity"},
+		Help: "from SIGTERM to SIGKILL (default 1s)",
+		parse: func(v *Values, s string) (err error) {
+			v.Policy.TermGrace, err = scope.ParseGrace(s)
+			return err
+		}},
+	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto", Values: []string{"auto", "stop", "ignore"},
+		Help: "when the client dies, stop the server if stdin is a pipe or socket that nobody else holds open (auto, the default), whatever stdin is (stop), or do nothing",
+		parse: func(v *Values, s string) (err error) {
+			v.Policy.OnClientDeath, err = scope.ParseClientDeath(s)
+			return err
+		}},
+	{Name: "replace", For: Run | Gateway, Where: Everywhere,
+		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
+		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
+	{Name: "max-lifetime", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
+		Help: "stop the server when it has run for D",
+		parse: func(v *Values, s string) (err error) {
+			v.Policy.MaxLifetime, err = scope.ParseLimit(s)
+			return err
+		}},
+	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
+		Help: "stop it when it has used no CPU and read all input for D",
+		parse: func(v *Values, s string) (err error) {
+			v.Policy.IdleTimeout, err = scope.ParseLimit(s)
+			return err
+		}},
+	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.max", Default: "infinity", Values: sizes,
+		Help:  "limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the machine's, infinity (default)",
+		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, resources.ParseMemory) }},
+	{Name: "memory-high", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.high", Default: "infinity", Values: sizes,
+		Help:  "above that, let it wait and give memory back",
+		parse: func(v *Values, s string) error { return limit(v, "memory.high", s, resources.ParseMemory) }},
+	{Name: "swap-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.swap.max", Default: "infinity", Values: []string{"0", "512M", "infinity"},
+		Help:  "limit its swap space",
+		parse: func(v *Values, s string) error { return limit(v, "memory.swap.max", s, resources.ParseSwap) }},
+	{Name: "cpu-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.max", Default: "infinity", Values: []string{"0.5", "1", "2", "infinity"},
+		Help:  "limit it to so many processors: 1.5, or 150%",
+		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, resources.ParseCPU) }},
+	{Name: "cpu-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.weight", Default: "100", Values: weights,
+		Help:  "its share of the processors where others want them too: 1 to 10000 (default 100)",
+		parse: func(v *Values, s string) error { return limit(v, "cpu.weight", s, resources.ParseWeight) }},
+	{Name: "io-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "io.weight", Default: "100", Values: weights,
+		Help:  "its share of the disks, in the same way",
+		parse: func(v *Values, s string) error { return limit(v, "io.weight", s, resources.ParseIOWeight) }},
+	{Name: "pids-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "pids.max", Default: "infinity", Values: []string{"100", "1000", "infinity"},
+		Help:  "limit its processes and threads",
+		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, resources.ParsePIDs) }},
+	{Name: "oom-group", For: Run | Gateway, Where: Everywhere, File: "memory.oom.group", Default: "true",
+		Help:  "where that memory does not suffice the kernel kills all of it (default); one process with --oom-group=false",
+		parse: func(v *Values, s string) error { return flag(&v.Limits.OOMGroup, s) }},
+	{Name: "set", For: Run | Gateway, Where: Everywhere, Arg: "FILE=VALUE",
+		Help: "any other file of its group, like memory.min=64M; several: again, or with semicolons",
+		parse: func(v *Values, s string) error {
+			all, err := resources.ParseAll(s)
+			for _, one := range all {
+				v.Limits.Put(one)
+			}
+			return err
+		}},
+	{Name: "limits", For: Run | Gateway, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
+		Help: "start nothing where the host can't give a limit (default), or go on with a note",
+		parse: func(v *Values, s string) error {
+			v.Limits.BestEffort = s == LimitsLoose
+			if s != LimitsStrict && s != LimitsLoose {
+				return errChoice(s, LimitsStrict, LimitsLoose)
+			}
+			return nil
+		}},
+	{Name: "stderr", For: Run, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
+		Help: "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
+		parse: func(v *Values, s string) (err error) {
+			v.Stderr, err = scope.ParseStderr(s)
+			return err
+		}},
+	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
+		Help: "at the end, append one line of JSON: why it ended, what it cost, who had to be killed",
+		parse: func(v *Values, s string) error {
+			v.Report = s
+			return nil
+		}},
+	{Name: "strict-config", For: Run, Where: Everywhere,
+		Help:  "start nothing if anything in a configuration file is wrong",
+		parse: func(v *Values, s string) error { return flag(&v.Strict, s) }},
+	{Name: "wrapped", For: Run, Arg: "LAYOUT",
+		Help:  "ignored: what 'mcpscope unwrap' is to know",
+		parse: func(*Values, string) error { return nil }},
+
+	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
+		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope status lists them)",
+		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
+	{Name: "match", For: Gateway, Arg: "GLOB",
+		Help:  "what matches is a server, too: by the command's base name or its line, with or without the directory; may be given more than once",
+		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
+	{Name: "except", For: Gateway, Arg: "GLOB",
+		Help:  "what matches is no server",
+		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
+	{Name: "recognize", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
+		Help: "never: what is neither configured nor matches is no server (default auto: nor what is not spoken to in MCP)",
+		parse: func(v *Values, s string) error {
+			v.NamedOnly = s == "never"
+			if s != "auto" && s != "never" {
+				return errChoice(s, "auto", "never")
+			}
+			return nil
+		}},
+	{Name: "check", For: Gateway,
+		Help: "run the gateway for ten seconds, list what was taken and what was left, and end it with all that it started",
+		parse: func(v *Values, s string) error {
+			v.CheckFor = 0
+			if s == "true" {
+				v.CheckFor = checkFor
+			}
+			return nil
+		}},
+	{Name: "check-for", For: Gateway, Arg: "D", Values: []string{"10s", "1m"},
+		Help: "the same for that long",
+		parse: func(v *Values, s string) (err error) {
+			v.CheckFor, err = time.ParseDuration(s)
+			if err == nil && v.CheckFor <= 0 {
+				err = errors.New("it takes a positive duration, like 30s")
+			}
+			return err
+		}},
+	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
+		Help: "append a line for each program that could be a server: why it was taken, or left",
+		parse: func(v *Values, s string) error {
+			v.Explain = s
+			if strings.HasPrefix(s, "-") {
+				return errors.New("it takes a path or fd:N")
+			}
+			return nil
+		}},
+	{Name: "contain-gateway", For: Gateway,
+		Help:  "end with the gateway what else it has started, too",
+		parse: func(v *Values, s string) error { return flag(&v.Contain, s) }},
+	{Name: "no-new-privs", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
+		Help: "without root, set no_new_privs (default auto), under which sudo does not work below the gateway; never: contain nothing then",
+		parse: func(v *Values, s string) error {
+			v.KeepPrivileges = s == "never"
+			if s != "auto" && s != "never" {
+				return errChoice(s, "auto", "never")
+			}
+			return nil
+		}},
+
+	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
+		Help:  "print nothing, not even why mcpscope itself failed",
+		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
+	{Name: "verbose", Short: "v", For: Run | Gateway, Where: Everywhere,
+		Help:  "print notes, e.g. who had to be killed, on stderr",
+		parse: func(v *Values, s string) error { return flag(&v.Verbose, s) }},
+}
+
+var (
+	sizes   = []string{"512M", "1G", "10%", "infinity"}
+	weights = []string{"10", "100", "1000"}
+)
+
+func flag(to *bool, text string) error {
+	*to = text == "true" // set has checked it
+	return nil
+}
+
+func more(to *[]string, text string) error {
+	*to = append(*to, text)
+	return nil
+}
+
+func limit(v *Values, file, text string, parse func(string) (string, error)) error {
+	value, err := parse(text)
+	if err == nil {
+		v.Limits.Put(resources.Limit{File: file, Value: value})
+	}
+	return err
+}

@@ -1,0 +1,87 @@
+package arch
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// The two programs.
+const (
+	runner = "cmd/mcpscope"
+	tool   = "cmd/mcpscopectl"
+)
+
+// runnerMost is how many packages the runner may link, the standard library's own included.
+const runnerMost = 110
+
+// linked is every package that the runner links, with the reason: what of ours needs it, or what
+// other package brings it along. Each costs every server twice, in memory and at its start. The
+// standard library's inside (internal/…, runtime/…) is in every program, and has no rows.
+var linked = map[string]string{
+	"config":            "mcpscope.toml says how servers of a name are to be run",
+	"internal/cli":      "how failures read, and how a process ends as another one did",
+	"internal/settings": "flags, variables and keys",
+	"name":              "a server without --name gets one from its command",
+	"scope":             "launcher and supervisor",
+	"cgroup":            "the group",
+	"freeze":            "the ladder that ends it",
+	"tree":              "the backend without a group",
+	"resources":         "its limits",
+	"spawn":             "the main process is born in the group",
+	"stdio":             "the end of stdin, without reading it",
+	"poll":              "one wait for everything",
+	"proc":              "who is who",
+	"memfile":           "what the launcher tells the supervisor",
+	"appendfile":        "the report, where others may have put links",
+	"journal":           "what happened, for people",
+	"systemd":           "scopes",
+
+	"golang.org/x/sys/unix":                                 "system calls",
+	"github.com/coreos/go-systemd/v22/dbus":                 "scopes: properties of units",
+	"github.com/godbus/dbus/v5":                             "scopes: the bus",
+	"github.com/pelletier/go-toml/v2/unstable":              "the parser of mcpscope.toml, without the decoder, which reflects and forgets lines",
+	"github.com/pelletier/go-toml/v2/internal/parserbridge": "go-toml",
+
+	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus", "encoding": "encoding/json", "encoding/base64": "encoding/json",
+	"encoding/binary": "messages between launcher and supervisor", "encoding/hex": "godbus", "encoding/json": "the report", "errors": "everything",
+	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "net": "godbus",
+	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/signal": "signals are passed on", "os/user": "godbus", "path": "config",
+	"path/filepath": "config", "reflect": "fmt", "slices": "everything", "sort": "godbus", "strconv": "everything", "strings": "everything", "sync": "everything",
+	"sync/atomic": "sync", "syscall": "os", "time": "everything", "unicode": "what may be printed", "unicode/utf16": "encoding/json", "unicode/utf8": "everything",
+	"unique": "net/netip", "unsafe": "system calls", "weak": "unique",
+}
+
+// The runner links what is on its list, and no more packages than it may.
+func TestRunnerLinks(t *testing.T) {
+	cmd := exec.Command("go", "list", "-deps", "../../"+runner)
+	cmd.Env = append(cmd.Environ(), "GOOS=linux")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := strings.Fields(string(out))
+	if len(all) > runnerMost {
+		t.Errorf("the runner links %d packages, more than %d", len(all), runnerMost)
+	}
+	found := map[string]bool{}
+	for _, p := range all {
+		own, ours := strings.CutPrefix(p, module)
+		found[own] = true
+		if own != runner && linked[own] == "" && (ours || !inside(p)) {
+			t.Errorf("the runner links %s, which is not on its list: it costs every server twice", own)
+		}
+	}
+	for p := range linked {
+		if !found[p] {
+			t.Errorf("%s is on the runner's list, which does not link it", p)
+		}
+	}
+	t.Logf("%d packages", len(all))
+}
+
+// inside tells what is the standard library's own.
+func inside(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return first == "internal" || first == "vendor" || first == "runtime" || p == "log/internal"
+}

@@ -1,0 +1,240 @@
+/* Ways to stay alive that forge what others believe. Each needs a test of its own. */
+#include "zoo.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#define ATTR "user.mcpscope."
+
+static int hold(pid_t pid)
+{
+	int fd = syscall(SYS_pidfd_open, pid, 0);
+	if (fd < 0)
+		die("pidfd_open");
+	return fd;
+}
+
+static void signal_held(int pidfd, int sig)
+{
+	syscall(SYS_pidfd_send_signal, pidfd, sig, NULL, 0);
+}
+
+static bool is_stopped(const char *task)
+{
+	char path[420], stat[512] = "";
+	snprintf(path, sizeof path, "%s/stat", task);
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return true; /* it has ended */
+	size_t n = fread(stat, 1, sizeof stat - 1, f);
+	stat[n] = 0;
+	fclose(f);
+	const char *end = strrchr(stat, ')');
+	return end && end[1] && (end[2] == 'T' || end[2] == 'Z');
+}
+
+/* Until each thread has got the signal one may run; nobody but the parent gets word of a stop. */
+static void await_stop(pid_t pid)
+{
+	char dir[64], task[400];
+	snprintf(dir, sizeof dir, "/proc/%d/task", pid);
+	for (bool all = false; !all;) {
+		DIR *tasks = opendir(dir);
+		all = true;
+		for (struct dirent *e; tasks && (e = readdir(tasks));) {
+			snprintf(task, sizeof task, "%s/%s", dir, e->d_name);
+			if (e->d_name[0] != '.' && !is_stopped(task))
+				all = false;
+		}
+		if (tasks)
+			closedir(tasks);
+	}
+}
+
+/* The launcher is stopped first, so that it does not act on the other's death. */
+static void kill_guards(void)
+{
+	char launcher[64] = "";
+	if (getxattr(own_group(), ATTR "launcher", launcher, sizeof launcher - 1) <= 0)
+		die("read the launcher's attribute");
+	int pidfd = hold(atoi(launcher));
+	signal_held(pidfd, SIGSTOP);
+	await_stop(atoi(launcher));
+	signal_held(parent_pidfd, SIGKILL);
+	signal_held(pidfd, SIGKILL);
+	close(pidfd);
+}
+
+static void attribute(const char *dir, const char *name, const char *value)
+{
+	if (setxattr(dir, name, value, strlen(value), 0) != 0)
+		die(name);
+}
+
+/* The lock is free as soon as the kernel has closed what the guards had. */
+static void take_lock(void)
+{
+	int fd = open(own_group(), O_RDONLY | O_DIRECTORY);
+	if (fd < 0 || flock(fd, LOCK_EX) != 0)
+		die("lock the group");
+}
+
+/* A line on stdin: by then the test knows the guards. */
+static void await_word(void)
+{
+	char c = 0;
+	while (c != '\n' && read(0, &c, 1) == 1)
+		;
+}
+
+static void usurp(const char *name, const char *identity)
+{
+	ignore_signals();
+	await_word();
+	kill_guards();
+	take_lock();
+	if (name)
+		attribute(own_group(), name, identity);
+}
+
+/* Whatever we can't see may live: the namespace is none of anybody's. */
+static void foreign_launcher(void)
+{
+	usurp(ATTR "launcher", "1 1 1");
+	say("usurped");
+}
+
+static void foreign_sweeper(void)
+{
+	usurp(ATTR "sweeper", "1 1 1");
+	say("usurped");
+}
+
+static char supervisors[4096];
+
+static void sit(void)
+{
+	move_to(supervisors);
+	stay();
+}
+
+static void false_supervisor(void)
+{
+	usurp(NULL, NULL);
+	snprintf(supervisors, sizeof supervisors, "%s/supervisor", parent_of(own_group()));
+	member("in the leaf", sit);
+	await_up(1);
+	say("usurped");
+}
+
+static char users[4096];
+
+/* Says again and again that somebody sweeps just now. */
+static void renew(void)
+{
+	const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
+	ignore_signals();
+	for (;;) {
+		char now[32];
+		struct timespec t;
+		clock_gettime(CLOCK_REALTIME, &t);
+		snprintf(now, sizeof now, "%lld", t.tv_sec * 1000000000LL + t.tv_nsec);
+		attribute(users, ATTR "swept", now);
+		up();
+		nanosleep(&pause, NULL);
+	}
+}
+
+static void renew_mark(void)
+{
+	snprintf(users, sizeof users, "%s", parent_of(parent_of(own_group())));
+	ignore_signals();
+	await_word();
+	kill_guards();
+	member("renews", renew);
+	await_up(1);
+	say("usurped");
+	park();
+}
+
+/* Without the attribute a directory is nobody's, as it seems. */
+static void disarm(void)
+{
+	usurp(NULL, NULL);
+	if (removexattr(own_group(), ATTR "armed") != 0)
+		die("remove the attribute");
+	say("usurped");
+}
+
+/* A child whose parent is in another pid namespace falls to that one's first process. */
+static void below_it(void)
+{
+	atomic_fetch_add(counter, 1);
+	stay_in_new_session();
+}
+
+static void inside(void)
+{
+	member("below it", below_it);
+	_exit(0);
+}
+
+static void enter_namespace(void)
+{
+	char path[64];
+	move_to(sibling_group);
+	snprintf(path, sizeof path, "/proc/%s/ns/pid_for_children", target);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || setns(fd, CLONE_NEWPID) != 0)
+		die(path);
+	member("inside", inside);
+	_exit(0);
+}
+
+static void foreign_namespace(void)
+{
+	member("on the way", enter_namespace);
+	while (atomic_load(counter) == 0)
+		sched_yield();
+}
+
+/* There it does not act on SIGKILL before somebody thaws it. target is a directory of that freezer. */
+static void freeze1(void)
+{
+	char pid[16];
+	ignore_signals();
+	snprintf(pid, sizeof pid, "%d", getpid());
+	write_file(target, "cgroup.procs", pid);
+	up();
+	write_file(target, "freezer.state", "FROZEN");
+	park();
+}
+
+static void freezer1(void)
+{
+	member("frozen", freeze1);
+	await_up(1);
+}
+
+const struct mode intruder_modes[] = {
+	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
+	{"foreign-sweeper", NULL, NULL, foreign_sweeper, STAYS, "the same, and a sweeper"},
+	{"false-supervisor", NULL, NULL, false_supervisor, STAYS, "the same, and sits where the supervisor was"},
+	{"renew-mark", NULL, NULL, renew_mark, STAYS, "kills both guards, and says that somebody sweeps"},
+	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
+	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
+	{"freezer1", NULL, freezer1, NULL, ENDS, "a member in a frozen cgroup of version 1"},
+	{0},
+};

@@ -1,0 +1,171 @@
+package operate
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// measured is what inspect says of a server.
+type measured struct {
+	ID        string   `json:"id"`
+	Group     string   `json:"group"`
+	Processes int      `json:"processes"`
+	CPU       float64  `json:"cpu_seconds"`
+	Memory    *float64 `json:"memory_bytes"`
+	Peak      *float64 `json:"memory_peak_bytes"`
+	OOMKills  float64  `json:"oom_kills"`
+	Refused   float64  `json:"pids_refused"`
+	Pressure  map[string]struct {
+		Some float64  `json:"some_seconds"`
+		Full *float64 `json:"full_seconds"`
+	} `json:"pressure"`
+}
+
+// Figures are what the kernel's files say, and are missing where there is no such file.
+func Figures(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		server := g.start([]string{"--memory-max", "512M", "--pids-max", "100", "--limits", "best-effort"}, g.Probe, "--members", "3")
+		first := g.measured(server.id)
+		if first.Group == "" {
+			if first.Memory != nil || first.Pressure != nil {
+				t.Errorf("figures of no group: %+v", first)
+			}
+			return
+		}
+		dir := g.payload(first.Group)
+		before := kernelFigures(t, dir)
+		ls, metrics := g.listed(server.id), g.well("metrics")
+		inspected := g.measured(server.id)
+		after := kernelFigures(t, dir)
+		told := figuresOf(&inspected)
+		for what, most := range after {
+			least, value := before[what], told[what]
+			if value == nil {
+				t.Errorf("%s: inspect says nothing, and the kernel %v", what, most)
+				continue
+			}
+			if what == "memory_bytes" { // it goes down as well
+				least, most = min(least, most)*0.8, max(least, most)*1.2
+			}
+			if *value < least-1e-6 || *value > most+1e-6 {
+				t.Errorf("%s: inspect says %v, and the kernel from %v to %v", what, *value, least, most)
+			}
+		}
+		for what, value := range told {
+			if _, there := after[what]; !there && value != nil && *value != 0 {
+				t.Errorf("%s: inspect says %v, and the kernel does not count it", what, *value)
+			}
+		}
+		if ls.Processes != 4 || ls.CPU < before["cpu_seconds"] || ls.CPU > after["cpu_seconds"] || (ls.Memory == nil) != (inspected.Memory == nil) || (ls.Peak == nil) != (inspected.Peak == nil) {
+			t.Errorf("ls: %+v, inspect: %+v", ls, inspected)
+		}
+		g.sameInMetrics(metrics, inspected.ID, before, after)
+	})
+}
+
+func (g *ground) measured(id string) measured {
+	g.T.Helper()
+	var all struct{ Servers []measured }
+	if err := json.Unmarshal([]byte(g.well("inspect", id, "--json")), &all); err != nil || len(all.Servers) != 1 {
+		g.T.Fatalf("inspect %s: %v, %d servers", id, err, len(all.Servers))
+	}
+	return all.Servers[0]
+}
+
+func (g *ground) listed(id string) measured {
+	g.T.Helper()
+	var all struct{ Servers []measured }
+	if err := json.Unmarshal([]byte(g.well("ls", "--json")), &all); err != nil {
+		g.T.Fatal(err)
+	}
+	for _, s := range all.Servers {
+		if s.ID == id {
+			return s
+		}
+	}
+	g.T.Fatalf("%s is not listed", id)
+	return measured{}
+}
+
+// sameInMetrics compares what the exposition has of a server.
+func (g *ground) sameInMetrics(text, id string, before, after map[string]float64) {
+	g.T.Helper()
+	of := map[string]string{"cpu_seconds": "cpu_seconds_total", "processes": "processes", "memory_peak_bytes": "memory_peak_bytes", "oom_kills": "oom_kills_total", "pids_refused": "forks_refused_total"}
+	for what, metric := range of {
+		most, counted := after[what]
+		value := math.NaN()
+		for line := range strings.Lines(text) {
+			if strings.HasPrefix(line, "mcpscope_server_"+metric+"{") && strings.Contains(line, fmt.Sprintf("id=%q", id)) {
+				value, _ = strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64) // NaN is no number either
+			}
+		}
+		if counted && !(value >= before[what]-1e-6 && value <= most+1e-6) {
+			g.T.Errorf("%s: metrics say %v, and the kernel from %v to %v", metric, value, before[what], most)
+		}
+	}
+}
+
+func figuresOf(m *measured) map[string]*float64 {
+	processes := float64(m.Processes)
+	all := map[string]*float64{"processes": &processes, "cpu_seconds": &m.CPU, "memory_bytes": m.Memory, "memory_peak_bytes": m.Peak, "oom_kills": &m.OOMKills, "pids_refused": &m.Refused}
+	for what, p := range m.Pressure {
+		all[what+" some"], all[what+" full"] = &p.Some, p.Full
+	}
+	return all
+}
+
+// kernelFigures reads the files of a group; what it has not is left out.
+func kernelFigures(t *testing.T, dir string) map[string]float64 {
+	t.Helper()
+	read := func(file string) string {
+		b, _ := os.ReadFile(filepath.Join(dir, file)) // as above
+		return string(b)
+	}
+	all := map[string]float64{"processes": float64(len(strings.Fields(read("cgroup.procs"))))}
+	number := func(what, text string, unit float64) {
+		if n, err := strconv.ParseFloat(strings.TrimSpace(text), 64); err == nil {
+			all[what] = n / unit
+		}
+	}
+	keyed := func(what, file, key string, unit float64) {
+		for line := range strings.Lines(read(file)) {
+			if value, ok := strings.CutPrefix(line, key+" "); ok {
+				number(what, value, unit)
+			}
+		}
+	}
+	keyed("cpu_seconds", "cpu.stat", "usage_usec", 1e6)
+	keyed("oom_kills", "memory.events", "oom_kill", 1)
+	keyed("pids_refused", "pids.events", "max", 1)
+	number("memory_bytes", read("memory.current"), 1)
+	number("memory_peak_bytes", read("memory.peak"), 1)
+	for _, what := range []string{"cpu", "memory", "io"} {
+		for line := range strings.Lines(read(what + ".pressure")) {
+			kind, rest, _ := strings.Cut(line, " ")
+			if _, total, ok := strings.Cut(rest, "total="); ok {
+				number(what+" "+kind, total, 1e6)
+			}
+		}
+	}
+	return all
+}
+
+// payload is the directory of a group's payload: a site may have a mount of its own, whose top its
+// group is, or this host's.
+func (g *ground) payload(group string) string {
+	g.T.Helper()
+	for _, dir := range []string{g.Dir, "/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+		path := filepath.Join(dir, group, "payload")
+		if _, err := os.Stat(path); err == nil {
+			return path
+		}
+	}
+	g.T.Fatalf("there is no %s", group)
+	return ""
+}
