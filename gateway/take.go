@@ -277,10 +277,10 @@ func (w *watcher) takePass(t *scope.Taken, c *candidate, done map[int]bool, stop
 		if !had.known && had.soft == 0 {
 			gone = true
 		}
-		if !tags[had.tag()] {
+		if !tags[had.tag()] || !isOurs(pid) {
 			continue
 		}
-		took := w.takeAlso(t, pid, stop, func() bool { return tags[locksOf(pid).tag()] })
+		took := w.takeAlso(t, pid, stop, func() bool { return tags[locksOf(pid).tag()] && isOurs(pid) })
 		done[pid] = done[pid] || took
 		fresh, gone = fresh || took, gone || !took
 	}
@@ -290,6 +290,13 @@ func (w *watcher) takePass(t *scope.Taken, c *candidate, done map[int]bool, stop
 		}
 	}
 	return fresh, gone
+}
+
+// isOurs: anybody can read a tag, and put it on a process of theirs. What a server runs as another user is found
+// below it.
+func isOurs(pid int) bool {
+	var st unix.Stat_t
+	return unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == unix.Getuid()
 }
 
 // takeBelow takes who has dropped the tag, and not its parent.
