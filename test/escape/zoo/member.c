@@ -148,7 +148,7 @@ static bool write_all(const char *text, ssize_t len)
 static void take_time(void)
 {
 	struct pollfd in = {.fd = 0, .events = POLLIN};
-	struct timespec while_ = {.tv_nsec = 20000000};
+	struct timespec while_ = {.tv_nsec = 50000000};
 	poll(&in, 1, -1);
 	nanosleep(&while_, NULL);
 }
