@@ -165,7 +165,7 @@ func (t *Taken) Over() error {
 	}
 	var err error
 	if !ended {
-		err = t.l.bereaved()
+		err = t.l.supervisorDied()
 	}
 	if t.l.subreaper {
 		reapAll(func(int, unix.WaitStatus) {}) // nobody else does

@@ -61,7 +61,6 @@ type Outcome struct {
 	// could wait for it any more.
 	Status unix.WaitStatus
 	Known  bool
-	Cause  Cause
 	Notes  []string
 	Stuck  []string // members that could not be killed
 }
@@ -85,13 +84,11 @@ type launcher struct {
 	chld       chan os.Signal
 
 	terminal  bool
-	subreaper bool      // PID 1 does not reap: see initReaps
-	waiting   []message // sent, and not yet answered
-	answer    *time.Timer
-	due       *time.Timer // when the supervisor must have acted
-	asked     bool        // and it had asked the members already
-	patience  int
-	alone     *course // set once the supervisor is given up
+	subreaper bool        // PID 1 does not reap: see initReaps
+	due       *time.Timer // when the supervisor must have started, or ended, the server
+	dueAt     time.Time
+	extended  int  // how often it has got more time
+	asked     bool // a signal that ends the server was passed on
 	final     *message
 }
 
