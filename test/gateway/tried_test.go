@@ -265,8 +265,13 @@ func (g tried) compare(t *testing.T, dir string) {
 	without := func(all, others []string) []string {
 		return slices.DeleteFunc(slices.Clone(all), func(line string) bool { return slices.Contains(others, line) })
 	}
-	if w, g := lines(want), lines(got); !slices.Equal(w, g) {
-		t.Errorf("only bare it says %.1000q, and only below mcpscope gateway %.1000q", without(w, g), without(g, w))
+	onlyBare, onlyBelow := without(lines(want), lines(got)), without(lines(got), lines(want))
+	differ := len(onlyBare)+len(onlyBelow) > 0
+	if len(below.asked) == 0 && (ended == "" || how == "") { // one may have come further than the other
+		differ = len(onlyBare) > 0 && len(onlyBelow) > 0
+	}
+	if differ {
+		t.Errorf("only bare it says %.1000q, and only below mcpscope gateway %.1000q", onlyBare, onlyBelow)
 	}
 	text, err := os.ReadFile(below.explain)
 	if n := strings.Count(string(text), " taken as "); n != g.servers || err != nil {
