@@ -47,6 +47,8 @@ type Server struct {
 	Executable string
 	// Client is the pid of the client where it is not our parent; otherwise 0.
 	Client int
+	// ClientName is what the client is called, where its process is called something else.
+	ClientName string
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and nobody else keeps them.
 	Foreign []int
@@ -135,7 +137,7 @@ func (s *Server) config() *config {
 	return &config{
 		Version: protocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
 		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Replace: s.Replace, Stderr: s.Stderr,
-		Client: describeClient(s.Client), Main: -1, Held: -1, Launcher: -1,
+		Client: describeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1,
 	}
 }
 
