@@ -89,7 +89,7 @@ cross: ## what is not Linux says so in one line; other processors build
 	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscopectl
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./config ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 deps: ## install what the tests need and the machine lacks (Debian)

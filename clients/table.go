@@ -51,6 +51,17 @@ func All() []Client {
 			jsonIn("~/.gemini", "extensions/*/gemini-extension.json", mcpServers).leftAlone(plugin),
 			jsonIn("/etc/gemini-cli", "settings.json", mcpServers).leftAlone(managed),
 		}, ""},
+		{"qwen", "Qwen Code", []pattern{
+			jsonIn("~/.qwen", "settings.json", mcpServers),
+			jsonIn(project, ".qwen/settings.json", mcpServers),
+			jsonIn("~/.qwen", "extensions/*/qwen-extension.json", mcpServers).leftAlone(plugin),
+			jsonIn("/etc/qwen-code", "settings.json", mcpServers).leftAlone(managed),
+		}, ""},
+		{"mcporter", "mcporter", []pattern{
+			jsonIn("~/.mcporter", "mcporter.json", mcpServers),
+			jsonIn("~/.mcporter", "mcporter.jsonc", mcpServers),
+			jsonIn(project, "config/mcporter.json", mcpServers),
+		}, ""},
 		{"copilot", "Copilot CLI", []pattern{
 			jsonIn("~/.copilot", "mcp-config.json", mcpServers).or("COPILOT_HOME"),
 			jsonIn("~/.config", "copilot/mcp-config.json", mcpServers).or(config),

@@ -3,7 +3,6 @@
 package freeze
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,8 +23,6 @@ type Stop struct {
 	// Ask is the signal that every member gets once, SIGCONT after it so that a
 	// stopped one can act on it. 0 asks nobody.
 	Ask unix.Signal
-	// Asked, if not nil, tells who has got that signal already.
-	Asked func(pid int) bool
 	// Grace runs from the asking to the freeze. 0 is no grace, Forever no end.
 	Grace time.Duration
 	// Hurry ends the grace period early.
@@ -66,24 +63,8 @@ func (s Stop) ask() int {
 		return 0
 	}
 	_ = s.Target.Thaw() // a frozen member could not act on the signal; it will be killed frozen
-	if s.Asked == nil {
-		asked, _ := Signal(s.Target, s.Ask, unix.SIGCONT)
-		return len(asked)
-	}
-	asked, _ := Signal(without{s.Target, s.Asked}, s.Ask)
-	_, _ = Signal(s.Target, unix.SIGCONT)
+	asked, _ := Signal(s.Target, s.Ask, unix.SIGCONT)
 	return len(asked)
-}
-
-// without is a target without some of its members.
-type without struct {
-	Target
-	them func(pid int) bool
-}
-
-func (w without) Members() ([]int, error) {
-	pids, err := w.Target.Members()
-	return slices.DeleteFunc(pids, w.them), err
 }
 
 func (s Stop) deadline() time.Time {

@@ -26,7 +26,7 @@ const (
 type origin struct {
 	pid    int
 	direct bool // the gateway's own child
-	leader bool // of a session
+	start  uint64
 }
 
 // originOf reads one file for who is no child of the gateway's: a hundred to one.
@@ -35,7 +35,7 @@ func originOf(r *notify.Request, gateway int) (o origin, err error) {
 	if err != nil {
 		return o, err
 	}
-	o = origin{pid: st.PID, direct: st.PPID == gateway}
+	o = origin{pid: st.PID, direct: st.PPID == gateway, start: st.StartTime}
 	if st.Threads > 1 { // it need not be the first one
 		status, err := proc.ReadStatus(int(r.TID))
 		if err != nil {
@@ -43,7 +43,6 @@ func originOf(r *notify.Request, gateway int) (o origin, err error) {
 		}
 		o.pid = status.Tgid
 	}
-	o.leader = st.Session == o.pid
 	return o, nil
 }
 
@@ -75,17 +74,6 @@ func look(pid int, r *notify.Request) (c Caller, missing bool) {
 	line, err := firstLine(pid, name)
 	c.Argv, c.Path, c.Interpreter = args, name, interpreter(line)
 	return c, errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
-}
-
-// conveyed: a descriptor that another process has the other end of.
-func conveyed(pid, fd int) bool {
-	to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd))
-	return err == nil && (strings.HasPrefix(to, "pipe:[") || strings.HasPrefix(to, "socket:[") || isFIFO(pid, fd))
-}
-
-func isFIFO(pid, fd int) bool {
-	var st unix.Stat_t
-	return unix.Stat(fmt.Sprintf("/proc/%d/fd/%d", pid, fd), &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
 // firstLine reads the beginning of a file, as the caller names it.

@@ -9,16 +9,19 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/memfile"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // config is what a stage hands to the watcher, and that to its standby, in a memory file.
 type config struct {
 	Name string // of the gateway
 	PID  int
+	// Stdin is the gateway's own.
+	Stdin file
 	Servers
-	Shims   string        // a directory that is to be removed, or ""
-	Lineage scope.Lineage // that ends with the gateway, or ""
+	// Rest is for the process that stays when the gateway and its servers are gone.
+	Rest bool
+	// Lineage is the hard limit of what ends with the gateway, or 0.
+	Lineage uint64
 
 	// Descriptors, or -1.
 	Gateway  int // a pidfd
@@ -26,6 +29,7 @@ type config struct {
 	Lifeline int // the watcher, for its standby
 	Listener int
 	Memory   int
+	Board    int
 	Explain  int
 	Runner   int // the program that is a server's supervisor
 }
@@ -33,7 +37,7 @@ type config struct {
 // descriptors are those that the next process gets in spite of close-on-exec.
 func (c *config) descriptors() []int {
 	var all []int
-	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Explain, c.Runner} {
+	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Board, c.Explain, c.Runner} {
 		if fd >= 0 {
 			all = append(all, fd)
 		}

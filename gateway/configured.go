@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -11,12 +12,24 @@ type Configured struct {
 	File string
 	// Argv is what the file says, with variables and "~" as they are there.
 	Argv []string
+	// Listens: it is spoken to by HTTP, so its stdin may be anything.
+	Listens bool
+}
+
+// listening: one of them is spoken to by HTTP.
+func (r Rules) listening() bool {
+	return slices.ContainsFunc(r.Configured, func(c Configured) bool { return c.Listens })
 }
 
 // configured finds the server that a command line is of.
 func (r Rules) configured(argv []string) *Configured {
 	for i := range r.Configured {
-		if c := &r.Configured[i]; c.is(argv) || c.is(withoutInterpreter(argv, len(c.Argv))) {
+		if c := &r.Configured[i]; c.is(argv) {
+			return c
+		}
+	}
+	for i := range r.Configured {
+		if c := &r.Configured[i]; c.is(withoutInterpreter(argv, len(c.Argv))) {
 			return c
 		}
 	}
@@ -42,8 +55,11 @@ func (c *Configured) is(argv []string) bool {
 // interpreter's command line.
 func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
-	if extra < 1 || extra > 2 || !isLauncher(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
+	if extra < 1 || extra > 2 || !isInterpreter(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
 		return nil
+	}
+	if isShell(path.Base(argv[0])) && strings.HasPrefix(argv[1], "-c") {
+		return nil // what it runs is the next argument alone
 	}
 	return argv[extra:]
 }

@@ -7,11 +7,11 @@ import (
 
 func TestConfigured(t *testing.T) {
 	rules := Rules{Configured: []Configured{
-		{"time", "f", strings.Fields("uvx mcp-server-time --zone UTC")},
-		{"files", "f", strings.Fields("/opt/files ~/data ${HOME}/x {env:KEY} pre$A-post")},
-		{"shell", "f", []string{"bash", "-c", "exec my server"}},
-		{"any", "f", []string{"sh", "-c", "$SCRIPT"}},
-		{"empty", "f", nil},
+		{Name: "time", File: "f", Argv: strings.Fields("uvx mcp-server-time --zone UTC")},
+		{Name: "files", File: "f", Argv: strings.Fields("/opt/files ~/data ${HOME}/x {env:KEY} pre$A-post")},
+		{Name: "shell", File: "f", Argv: []string{"bash", "-c", "exec my server"}},
+		{Name: "any", File: "f", Argv: []string{"sh", "-c", "$SCRIPT"}},
+		{Name: "empty", File: "f", Argv: nil},
 	}}
 	for line, want := range map[string]string{
 		"uvx mcp-server-time --zone UTC":                           "time",
@@ -26,9 +26,11 @@ func TestConfigured(t *testing.T) {
 		"/opt/files /home/a/other /home/a/x secret pre1-post":      "",
 		"/opt/files /home/a/data /home/a/x secret pre1":            "",
 		"sh -c $SCRIPT": "any",
-		"sh -c ls":      "",
-		"bash -c":       "",
-		"":              "",
+		"sh -c /opt/files a/data a/x k prey-post": "",
+		"bash -c exec my server":                  "",
+		"sh -c ls":                                "",
+		"bash -c":                                 "",
+		"":                                        "",
 	} {
 		got := ""
 		if c := rules.configured(strings.Fields(line)); c != nil {
@@ -45,8 +47,9 @@ func TestConfigured(t *testing.T) {
 		stdio bool
 		want  Verdict
 	}{
-		{"a shell that is configured, and no child", rules, true, Taken},
+		{"a shell that is configured", rules, true, Taken},
 		{"without pipes", rules, false, Left},
+		{"without pipes, but it listens", Rules{Configured: []Configured{{Argv: shell.Argv, Listens: true}}}, false, Taken},
 		{"beside a match", Rules{Match: []string{"npx"}, Configured: rules.Configured}, true, Taken},
 		{"an exception", Rules{Except: []string{"bash"}, Configured: rules.Configured}, true, Left},
 	} {

@@ -61,14 +61,8 @@ func (w *watcher) patience() <-chan time.Time {
 // awaitGateway tells everybody of its end.
 func (w *watcher) awaitGateway() {
 	if _, err := poll.Until(time.Time{}, unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}); err == nil {
-		close(w.ended)
+		w.resting.Store(true)
 		w.followed.Go(w.endLineage)
-	}
-}
-
-// endLineage ends what the gateway has left that is no server's.
-func (w *watcher) endLineage() {
-	if w.Lineage != "" {
-		_ = w.Lineage.End(w.Policy.TermGrace) // nobody is there to tell
+		close(w.ended)
 	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/scope"
 	"github.com/mcpscope/mcpscope/spawn"
 )
 
@@ -27,25 +26,29 @@ func (g *Gateway) startWatcher() (control int, err error) {
 	}
 	defer unix.Close(self)
 	if g.Contain {
-		if g.lineage, err = scope.NewLineage(); err != nil {
+		if g.lineage, err = newLineage(); err != nil {
 			return -1, err
 		}
 	}
-	if g.Shims {
-		if g.shims, err = newShims(); err != nil {
-			return -1, fmt.Errorf("make a directory for shims: %w", err)
-		}
-	}
 	c := &config{
-		Lineage: g.lineage, Shims: g.shims, Name: g.Name, PID: os.Getpid(), Servers: g.Servers,
-		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Explain: g.Explain, Runner: g.Runner,
+		Lineage: g.lineage, Name: g.Name, PID: os.Getpid(), Stdin: ownStdin(), Servers: g.Servers,
+		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Board: -1, Explain: g.Explain, Runner: g.Runner,
 	}
 	if err := c.start(g.Executable, g.Env); err != nil {
 		_ = unix.Close(fds[0])
-		removeShims(g.shims)
 		return -1, err
 	}
 	return fds[0], nil
+}
+
+// ownStdin is what the gateway's own workers may share with it.
+func ownStdin() file {
+	var st unix.Stat_t
+	if unix.Fstat(0, &st) != nil {
+		return file{}
+	}
+	f, _ := fileOf(&st)
+	return f
 }
 
 // start starts a watcher or a standby, detached, so that whoever ends the gateway's processes

@@ -34,6 +34,24 @@ func read(pid int, address uint64, b []byte) (int, error) {
 	return n, nil
 }
 
+// pathOf is the beginning of the file's name that is to be executed, "" where it can't be read.
+func pathOf(r *notify.Request) string {
+	address := r.Args[0]
+	if at(r) {
+		address = r.Args[1]
+	}
+	if compat(r) {
+		return ""
+	}
+	var b [256]byte
+	n, err := read(int(r.TID), address, b[:min(page-address%page, uint64(len(b)))])
+	if err != nil {
+		return ""
+	}
+	name, _, _ := bytes.Cut(b[:n], []byte{0})
+	return string(name)
+}
+
 // stringAt reads page by page: what follows the string's own page may not be there.
 func stringAt(pid int, address uint64) (string, error) {
 	var all []byte

@@ -5,16 +5,16 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/name"
 )
 
 // Caller is a process that is about to execute a program.
 type Caller struct {
-	// Direct: the gateway has started it.
-	Direct bool
 	// Stdio: its stdin and stdout are both pipes or sockets.
 	Stdio bool
-	// Leader: it leads a session of its own.
-	Leader bool
+	// Inherited: its stdin is the gateway's own.
+	Inherited bool
 	// Argv is nil where nobody may look at it before the program runs.
 	Argv []string
 	// Path is the file, and Interpreter what its first line asks for.
@@ -25,69 +25,66 @@ type Caller struct {
 type Verdict int
 
 const (
-	Left   Verdict = iota // no server
-	Taken                 // a server
-	Unsure                // the program tells, once it runs
+	Left      Verdict = iota // no server
+	Taken                    // a server
+	Candidate                // what is written to its stdin tells
 )
 
-// Rules say which child is a server.
+// Rules say which program is a server.
 type Rules struct {
-	// Match are patterns of a command's base name or whole line. If there is one, what
-	// matches is a server, wherever it is below the gateway, and nothing else is.
+	// Match are patterns of a command's base name or whole line: what matches is a server, wherever it
+	// is below the gateway.
 	Match []string
 	// Except are patterns of what never is.
 	Except []string
 	// Configured are those that are known by their whole command line.
 	Configured []Configured
+	// NamedOnly: nothing is a server that is neither configured nor matches.
+	NamedOnly bool
 }
-
-// anywhere: a server need not be the gateway's own child.
-func (r Rules) anywhere() bool { return len(r.Match) > 0 || len(r.Configured) > 0 }
 
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that
 // it has started, which must not happen to what a tool call leaves running on purpose.
 func (r Rules) Decide(c Caller) (v Verdict, why string) {
-	if c.Argv != nil && isRun(c.Argv) {
+	if isRun(c.Argv) {
 		return Left, "mcpscope run contains it"
 	}
 	if glob := matching(r.Except, c.Argv); glob != "" {
 		return Left, fmt.Sprintf("--except %q", glob)
 	}
-	if known := r.configured(c.Argv); known != nil && c.Stdio {
+	if known := r.configured(c.Argv); known != nil && (c.Stdio || known.Listens) {
 		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
 	}
-	if len(r.Match) > 0 && c.Argv != nil {
-		if glob := matching(r.Match, c.Argv); glob != "" {
-			return Taken, fmt.Sprintf("--match %q", glob)
-		}
-		return Left, "no --match"
+	if glob := matching(r.Match, c.Argv); glob != "" {
+		return Taken, fmt.Sprintf("--match %q", glob)
 	}
 	switch {
-	case !c.Direct:
-		return Left, "no child of the gateway's own"
+	case r.NamedOnly:
+		return Left, "neither configured nor matched, and --recognize=never"
 	case !c.Stdio:
-		return Left, "stdin or stdout is neither a pipe nor a socket"
-	case c.Argv == nil:
-		return Unsure, "not to be seen before it runs"
+		return Left, "its stdin or stdout is neither a pipe nor a socket"
+	case c.Inherited:
+		return Left, "its stdin is the gateway's own"
 	}
-	return byProgram(c)
+	return Candidate, ""
 }
 
-func byProgram(c Caller) (Verdict, string) {
-	base := path.Base(c.Path)
-	switch {
-	case namesMCP(base):
-		return Taken, fmt.Sprintf("%q has mcp in its name", base)
-	case isLauncher(base):
-		return Taken, fmt.Sprintf("%q runs servers", base)
-	case isLauncher(path.Base(c.Interpreter)):
-		return Taken, fmt.Sprintf("%q is run by %q", base, path.Base(c.Interpreter))
-	case isShell(base), isShell(path.Base(c.Interpreter)):
-		return Left, "a shell may run anything; --match would take it"
-	case c.Leader:
-		return Taken, "a session of its own"
+// byName is for what may not be looked at. It is narrow: a gateway's own workers are run by the same
+// programs as servers are.
+func byName(c Caller) (Verdict, string) {
+	if len(c.Argv) == 0 {
+		return Left, "neither its stdin nor its command line may be looked at"
 	}
-	return Left, fmt.Sprintf("%q is not known to run servers, and is in the gateway's session", base)
+	base := path.Base(c.Path)
+	switch called := name.Derive(c.Argv); {
+	case namesMCP(base):
+		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", base)
+	case namesMCP(called):
+		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", called)
+	case isRunner(base):
+		return Taken, fmt.Sprintf("%q runs servers, and what it is told could not be looked at", base)
+	}
+	return Left, "its stdin may not be looked at; --config or --match would take it"
 }
 
 // isRun: it makes a group itself, and what is in it needs no other. That goes for its supervisor
@@ -96,14 +93,16 @@ func isRun(argv []string) bool {
 	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
 }
 
-// matching returns the pattern that matches, or "".
+// matching returns the pattern that matches the line, also with the command's base name in front, or
+// the base name, or "".
 func matching(globs, argv []string) string {
-	if len(argv) == 0 {
+	if len(argv) == 0 || len(globs) == 0 {
 		return ""
 	}
-	line := strings.Join(argv, " ")
+	line, base := strings.Join(argv, " "), path.Base(argv[0])
+	short := base + strings.TrimPrefix(line, argv[0])
 	for _, g := range globs {
-		if matches(g, line) || matches(g, path.Base(argv[0])) {
+		if matches(g, line) || matches(g, short) || matches(g, base) {
 			return g
 		}
 	}
@@ -137,11 +136,21 @@ func namesMCP(base string) bool {
 	return slices.Contains(words, "mcp")
 }
 
-// isLauncher knows what MCP servers are usually run by, with or without a version.
-func isLauncher(base string) bool {
+// isRunner: it is given a package or an image, and is seldom started with both ends of a pipe for
+// anything but a server.
+func isRunner(base string) bool {
+	switch base {
+	case "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl":
+		return true
+	}
+	return false
+}
+
+// isInterpreter: it takes longer to start than a client to speak.
+func isInterpreter(base string) bool {
 	switch strings.TrimRight(base, "0123456789.") {
-	case "npx", "npm", "pnpm", "yarn", "node", "nodejs", "bun", "bunx", "deno", "tsx", "uvx", "uv", "pipx", "python", "pypy",
-		"docker", "podman", "nerdctl", "java", "dotnet", "ruby", "php":
+	case "npx", "npm", "pnpm", "yarn", "node", "nodejs", "bun", "bunx", "deno", "tsx", "uvx", "pipx", "python", "pypy",
+		"docker", "podman", "nerdctl", "java", "dotnet", "ruby", "php", "electron":
 		return true
 	}
 	return false

@@ -8,7 +8,7 @@ import (
 )
 
 // Servers is which children are servers, and how each is run. Whoever may start one has it: the
-// watcher, its standby, the shims.
+// watcher and its standby.
 type Servers struct {
 	Rules   Rules
 	Policy  scope.Policy

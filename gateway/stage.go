@@ -6,12 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"strconv"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/notify"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // Gateway is a command that starts servers.
@@ -24,8 +24,6 @@ type Gateway struct {
 	Servers
 	// Contain ends with the gateway what else it has started.
 	Contain bool
-	// Shims puts files before the programs of PATH that run servers, where there can be no filter.
-	Shims bool
 	// Require starts nothing where servers could not be contained.
 	Require bool
 	// KeepPrivileges is for a gateway whose children need setuid programs: where that can't
@@ -39,8 +37,7 @@ type Gateway struct {
 	// Note is told what a user may want to know.
 	Note func(text string)
 
-	lineage scope.Lineage
-	shims   string // a directory, or ""
+	lineage uint64 // or 0
 }
 
 // WatchCommand is the subcommand that is the watcher, and its standby.
@@ -73,8 +70,14 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	defer unix.Close(control)
-	if _, err := hear(control); err != nil {
+	watcher, err := hear(control)
+	if err != nil {
 		return err
+	}
+	if pid, err := strconv.Atoi(watcher); err == nil {
+		// Under yama (ptrace_scope=1) it may look at what we have, then, the sockets of our own children
+		// among them. That is kept over execve by the first thread alone, which we are: see init.
+		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(pid), 0, 0, 0) // EINVAL without yama
 	}
 	runtime.LockOSThread()
 	var rights []byte
@@ -86,11 +89,6 @@ func (g *Gateway) watched() error {
 		g.Note("servers are contained as soon as they are seen, by when they may have started something: " + err.Error())
 	default:
 		rights = unix.UnixRights(listener)
-	}
-	if err != nil && g.Shims {
-		if err := g.shim(g.shims); err != nil {
-			g.Note("there are no shims: " + err.Error())
-		}
 	}
 	if err = unix.Sendmsg(control, []byte("go on"), rights, nil, unix.MSG_NOSIGNAL); err == nil {
 		_, err = hear(control) // our copy keeps the listener alive as long as the watcher may die
@@ -114,7 +112,7 @@ func (g *Gateway) begin() error {
 	if !g.Contain {
 		return nil
 	}
-	return g.lineage.Begin()
+	return beginLineage(g.lineage)
 }
 
 func (g *Gateway) install() (listener int, err error) {

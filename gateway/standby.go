@@ -6,8 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/poll"
 )
 
 // A watcher that is killed must not take the gateway with it: without a listener each execve
@@ -28,25 +33,69 @@ func (w *watcher) post() error {
 		_ = unix.Close(fds[0])
 		return err
 	}
+	w.standby.set(fds[0])
 	go func() {
 		awaitHangUp(fds[0])
-		_ = unix.Close(fds[0])
+		w.standby.close(fds[0])
 		select {
 		case <-w.over:
 		default:
-			_ = w.post() // without one we go on as well
+			if !w.standby.dismissed.Load() {
+				_ = w.post() // without one we go on as well
+			}
 		}
 	}()
 	return nil
 }
 
+// lifeline is the watcher's end of what its standby waits on.
+type lifeline struct {
+	mu        sync.Mutex
+	fd        int
+	open      bool
+	dismissed atomic.Bool
+}
+
+func (l *lifeline) set(fd int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fd, l.open = fd, true
+}
+
+func (l *lifeline) close(fd int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.fd == fd {
+		l.open = false
+	}
+	_ = unix.Close(fd)
+}
+
+// dismiss sends the standby away, and waits until it has gone.
+func (w *watcher) dismiss() {
+	l := &w.standby
+	l.dismissed.Store(true)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open {
+		_ = unix.Sendmsg(l.fd, []byte("over"), nil, nil, unix.MSG_NOSIGNAL) // or it has gone
+		_, _ = poll.Until(time.Now().Add(dismissWithin), unix.PollFd{Fd: int32(l.fd)})
+	}
+}
+
+// dismissWithin bounds the wait for a standby that was stopped: when it is continued it takes over, and
+// then there are two that answer.
+const dismissWithin = time.Second
+
 // standBy waits until the watcher is gone, and returns whether there is anything left to watch.
 func (w *watcher) standBy() bool {
-	fds := []unix.PollFd{{Fd: int32(w.Lifeline)}, {Fd: int32(w.Listener)}}
+	fds := []unix.PollFd{{Fd: int32(w.Lifeline), Events: unix.POLLIN}, {Fd: int32(w.Listener)}}
 	for {
 		_, err := unix.Poll(fds, -1)
 		switch {
 		case err != nil && !errors.Is(err, unix.EINTR), fds[1].Revents != 0:
+			return false
+		case fds[0].Revents&unix.POLLIN != 0 && w.dismissed():
 			return false
 		case fds[0].Revents != 0:
 			_ = unix.Close(w.Lifeline)
@@ -54,6 +103,12 @@ func (w *watcher) standBy() bool {
 			return true
 		}
 	}
+}
+
+// dismissed: the watcher needs no standby any more. The end of the lifeline is readable, too.
+func (w *watcher) dismissed() bool {
+	n, err := unix.Read(w.Lifeline, make([]byte, 16))
+	return err == nil && n > 0
 }
 
 // awaitHangUp waits without a thread of its own until the other end of a socket is closed.

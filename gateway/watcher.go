@@ -7,13 +7,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path"
 	"slices"
+	"strconv"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/mcp"
 	"github.com/mcpscope/mcpscope/notify"
-	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 )
 
@@ -25,9 +29,15 @@ type watcher struct {
 	*config
 	env      []string
 	listener *notify.Listener
-	over     chan struct{} // closed when no process is left that has the filter
-	ended    chan struct{} // closed when the gateway has ended
-	followed sync.WaitGroup
+	holder
+	candidates *candidates
+	ears       *ears
+	board      *board
+	over       chan struct{} // closed when no process is left that has the filter
+	ended      chan struct{} // closed when the gateway has ended
+	followed   sync.WaitGroup
+	resting    atomic.Bool // the gateway has ended: nobody becomes a server any more
+	standby    lifeline
 }
 
 // Watch is the whole life of a watcher or its standby. memory is the descriptor of its
@@ -46,6 +56,8 @@ func Watch(memory int, foreign []int) int {
 	// has the filter.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	switch {
+	case c.Rest:
+		return w.answerAll()
 	case c.Lifeline >= 0:
 		if !w.standBy() {
 			return 0
@@ -53,9 +65,11 @@ func Watch(memory int, foreign []int) int {
 	case !w.settle():
 		return 125
 	case w.Listener < 0:
-		w.poll()
+		if w.poll() != nil {
+			return 125 // the stage sees EOF
+		}
 		w.endLineage()
-		removeShims(w.Shims)
+		w.awaitFollowers()
 		return 0
 	}
 	if err := w.watch(); err != nil {
@@ -84,20 +98,18 @@ func (w *watcher) letGo(foreign []int, memory int) {
 
 // settle goes out of the gateway's way, and gets the listener.
 func (w *watcher) settle() bool {
-	backend, err := w.server("").Shelter()
+	_, err := w.server("").Shelter()
 	if err != nil {
 		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
-		removeShims(w.Shims)
 		return false
 	}
-	_, _ = unix.Write(w.Control, []byte("ok "+string(backend))) // as above
-	if w.Listener, err = receive(w.Control); err != nil || w.Listener >= 0 {
-		removeShims(w.Shims) // nobody needs them
-	}
-	if err != nil {
+	_, _ = unix.Write(w.Control, []byte("ok "+strconv.Itoa(os.Getpid()))) // as above
+	if w.Listener, err = receive(w.Control); err != nil {
 		return false // the stage is gone
 	}
-	w.Memory, err = notify.NewMemory()
+	if w.Memory, err = notify.NewMemory(); err == nil {
+		w.Board, err = newBoard()
+	}
 	return err == nil
 }
 
@@ -147,6 +159,9 @@ func (w *watcher) watch() error {
 	if err := w.post(); err != nil {
 		return err
 	}
+	if err := w.listen(); err != nil {
+		return err
+	}
 	w.ready()
 	go w.awaitGateway()
 	go func() {
@@ -170,26 +185,119 @@ func (w *watcher) watch() error {
 			w.answer(r)
 		}
 	}()
+	idle := make(chan struct{})
+	go w.awaitIdle(idle)
 	select {
 	case <-w.over:
 		w.awaitFollowers()
 		return nil
+	case <-idle:
+		return w.rest()
 	case err := <-failed:
 		return err
 	}
 }
 
+// listen begins to listen to candidates.
+func (w *watcher) listen() error {
+	var err error
+	if w.ears, err = newEars(); err != nil {
+		return err
+	}
+	if w.board, err = openBoard(w.Board, Status{Version: 1, Name: w.Name, PID: w.PID, Started: time.Now().UTC()}); err != nil {
+		return err
+	}
+	if w.Listener < 0 {
+		w.board.weaker("programs can't be looked at before they run (no seccomp listener): a server that is spoken to at once is missed unless it is configured or matches")
+	}
+	w.candidates = newCandidates(w.board)
+	w.ears.decided, w.ears.ended, w.ears.missed, w.ears.worth = w.judged, w.gone, w.missed, w.worth
+	go w.ears.listen()
+	w.restore()
+	w.awaitServers()
+	return nil
+}
+
+// judged is called by the ears, whose thread has no time.
+func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
+	to := left
+	if v == mcp.Server {
+		to = taken
+	}
+	if to == taken && w.resting.Load() || !c.decide(to) {
+		return
+	}
+	if to == taken {
+		w.spun.reset(c.key())
+		if p := c.ran.Load(); p != nil {
+			w.programs.serves(*p)
+		}
+		w.followed.Go(func() { w.capture(c, why) })
+	} else {
+		go w.leave(c, why)
+	}
+}
+
+// missed is for a candidate that reads as soon as it is written to. Its name decides.
+func (w *watcher) missed(c *candidate) {
+	verdict, why := byName(c.caller())
+	if verdict == Taken && c.decide(taken) {
+		w.ears.forget(c)
+		go w.capture(c, why)
+	}
+}
+
+// gone is for a candidate whose process has ended.
+func (w *watcher) gone(c *candidate) {
+	w.candidates.leave(c)
+	if c.passOn() {
+		if w.ears.again(c) == nil {
+			w.candidates.enter(c)
+			return
+		}
+	}
+	if c.decide(left) {
+		w.ears.forget(c)
+		why := "it has ended, and nothing was written to it"
+		switch {
+		case c.heard:
+			why = "it has ended, and was not spoken to in MCP"
+		case c.spins > 0:
+			why = "it has ended, and what was written to it could not be looked at in time; --config or --match would take it"
+		}
+		go w.leave(c, why)
+	}
+}
+
+// curious: a program without pipes may still be a server, or is to be explained. Most are not, and are to
+// cost little.
+func (w *watcher) curious(r *notify.Request) bool {
+	if len(w.Rules.Match) > 0 || w.Rules.listening() || w.Explain >= 0 {
+		return true
+	}
+	base := path.Base(pathOf(r))
+	return namesMCP(base) || isInterpreter(base)
+}
+
 // answer lets go on at once whoever can't be a server.
 func (w *watcher) answer(r *notify.Request) {
+	if w.resting.Load() {
+		w.listener.Continue(r)
+		return
+	}
+	if r.Begins() {
+		w.begins(r)
+		return
+	}
+	stdin, piped := stdioOf(int(r.TID)) // threads have the same
+	if !piped && !w.curious(r) {
+		w.listener.Continue(r)
+		return
+	}
 	o, err := originOf(r, w.PID)
-	if err != nil || o.pid == w.PID || !o.direct && !w.Rules.anywhere() || poll.Ended(w.Gateway) {
+	if err != nil || o.pid == w.PID || !piped && !o.direct && len(w.Rules.Match) == 0 && !w.Rules.listening() {
 		w.listener.Continue(r)
 		return
 	}
-	piped := conveyed(o.pid, 0) && conveyed(o.pid, 1)
-	if !piped && len(w.Rules.Match) == 0 && (w.Explain < 0 || !o.direct) {
-		w.listener.Continue(r)
-		return
-	}
-	go w.consider(r, o, piped)
+	go w.consider(r, o, stdin, piped)
 }

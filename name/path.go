@@ -20,9 +20,34 @@ func (c command) target(arg string) string {
 	return c.file(arg)
 }
 
-// file names what a path leads to.
+// file names what a path leads to: a package that npm has installed, whatever its files are called, or
+// the file.
 func (c command) file(p string) string {
-	return fromParts(stemmed(parts(join(c.dir, p))))
+	all := parts(join(c.dir, p))
+	if pkg := installed(all); len(pkg) > 0 {
+		if name := fromParts(pkg); name != "" {
+			return name
+		}
+	}
+	return fromParts(stemmed(all))
+}
+
+// installed is the package, with its scope, of a path into node_modules.
+func installed(parts []string) []string {
+	for i := len(parts) - 3; i >= 0; i-- { // a file is in it
+		if parts[i] != "node_modules" {
+			continue
+		}
+		first, end := parts[i+1], i+2
+		if strings.HasPrefix(first, "@") {
+			end++
+		}
+		if strings.HasPrefix(first, ".") || end >= len(parts) {
+			return nil // .bin has links, which are called as people call the program
+		}
+		return parts[i+1 : end]
+	}
+	return nil
 }
 
 // fromParts is the last part of a path, or where that says nothing (server.py,

@@ -1,5 +1,7 @@
 // Package notify holds a program, and all that it starts, at each execve until somebody has
-// looked at it (seccomp user notification, Linux 5.5).
+// looked at it (seccomp user notification, Linux 5.5), and once more when the new program
+// begins: a parent waits for the end of the execve, so only after it can a program be held
+// without its parent.
 //
 // A filter stays with a process for ever, and when nobody holds its listener any more each
 // notified call fails with ENOSYS. So requests are received into memory that a second process

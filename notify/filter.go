@@ -13,8 +13,16 @@ import (
 
 // abi is one way to call the kernel, with the numbers that execve and execveat have in it.
 type abi struct {
-	audit uint32
-	calls []uint32
+	audit  uint32
+	calls  []uint32
+	begins []begin
+}
+
+// begin is a call that almost every program makes once, before main.
+type begin struct {
+	call     uint32
+	argument int // that has to have the value; -1 for any
+	value    uint32
 }
 
 // abis: programs of 32 bits run on both machines, and x32 has numbers of its own under the
@@ -22,19 +30,43 @@ type abi struct {
 func abis() []abi {
 	switch runtime.GOARCH {
 	case "amd64":
-		return []abi{{unix.AUDIT_ARCH_X86_64, []uint32{59, 322, x32 + 520, x32 + 545}}, {unix.AUDIT_ARCH_I386, []uint32{11, 358}}}
+		return []abi{
+			{unix.AUDIT_ARCH_X86_64, []uint32{59, 322, x32 + 520, x32 + 545}, []begin{{158, 0, archSetFS}}},
+			{unix.AUDIT_ARCH_I386, []uint32{11, 358}, []begin{{243, -1, 0}}}, // set_thread_area
+		}
 	case "arm64":
-		return []abi{{unix.AUDIT_ARCH_AARCH64, []uint32{221, 281}}, {unix.AUDIT_ARCH_ARM, []uint32{11, 387}}}
+		return []abi{
+			// glibc and musl call set_tid_address, and Go asks for its processors in a buffer of this size.
+			{unix.AUDIT_ARCH_AARCH64, []uint32{221, 281}, []begin{{96, -1, 0}, {123, 1, 8192}}},
+			{unix.AUDIT_ARCH_ARM, []uint32{11, 387}, nil},
+		}
 	}
 	return nil
 }
 
-const x32 = 0x40000000
+const (
+	x32       = 0x40000000
+	archSetFS = 0x1002 // arch_prctl(2): where a thread has its own variables
+)
+
+// Begins tells whether the caller is a program that begins; otherwise it executes one.
+func (r *Request) Begins() bool {
+	switch r.Arch {
+	case unix.AUDIT_ARCH_X86_64:
+		return r.Call == 158
+	case unix.AUDIT_ARCH_I386:
+		return r.Call == 243
+	case unix.AUDIT_ARCH_AARCH64:
+		return r.Call == 96 || r.Call == 123
+	}
+	return false
+}
 
 // Offsets in struct seccomp_data.
 const (
 	offsetCall = 0
 	offsetArch = 4
+	offsetArgs = 16
 )
 
 // ErrTaken says that a filter around us has a listener already; the kernel allows one.
@@ -91,7 +123,7 @@ func supported() error {
 	return nil
 }
 
-// program lets everything pass but what executes a program.
+// program lets everything pass but what executes a program, and with what one begins.
 func program(all []abi) []unix.SockFilter {
 	if all == nil {
 		return nil
@@ -101,6 +133,14 @@ func program(all []abi) []unix.SockFilter {
 		block := []unix.SockFilter{load(offsetCall)}
 		for _, nr := range a.calls {
 			block = append(block, skipUnless(nr, 1), answer(unix.SECCOMP_RET_USER_NOTIF))
+		}
+		for _, b := range a.begins {
+			if b.argument < 0 {
+				block = append(block, skipUnless(b.call, 1), answer(unix.SECCOMP_RET_USER_NOTIF))
+				continue
+			}
+			low := load(offsetArgs + 8*uint32(b.argument)) // both machines are little-endian
+			block = append(block, skipUnless(b.call, 4), low, skipUnless(b.value, 1), answer(unix.SECCOMP_RET_USER_NOTIF), load(offsetCall))
 		}
 		block = append(block, answer(unix.SECCOMP_RET_ALLOW))
 		prog = append(prog, load(offsetArch), skipUnless(a.audit, uint8(len(block))))

@@ -31,7 +31,7 @@ type response struct {
 }
 
 // slots bounds how many requests are being looked at. Further callers wait in the kernel.
-const slots = 64
+const slots = 128
 
 // Listener receives what the filter holds.
 type Listener struct {

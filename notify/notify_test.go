@@ -86,8 +86,13 @@ func TestTakeOver(t *testing.T) {
 	}
 	first, _ := open(t, fd, memory, 0)
 	r, err := first.Receive()
-	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE {
+	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE || r.Begins() {
 		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
+	}
+	first.Continue(r)
+	r, err = first.Receive() // the shell
+	if err != nil || int(r.TID) != cmd.Process.Pid || !r.Begins() {
+		t.Fatalf("%+v, %v; the stage is %d, whose program begins", r, err, cmd.Process.Pid)
 	}
 	first.Continue(r)
 	r, err = first.Receive() // the shell's child, which waits from now on
@@ -99,6 +104,10 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("left: %+v, want %+v", left[0], r)
 	}
 	second.Continue(left[0])
+	if r, err = second.Receive(); err != nil || !r.Begins() {
+		t.Fatalf("%+v, %v; the child's program begins", r, err)
+	}
+	second.Continue(r)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
 		t.Errorf("the shell ended with %v", err)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/systemd"
 )
 
 // Child is a process of the client's that is about to become a server. Whoever knows of it
@@ -60,8 +61,13 @@ func (s *Server) Take(r Child) (*Taken, error) {
 		t.Release()
 		return nil, err
 	}
+	t.mark(r.PID, r.PIDFD)
 	return t, nil
 }
+
+// mark is for a member that may run before there is a supervisor, and leave the group. It marks those
+// that it can't here.
+func (t *Taken) mark(pid, pidfd int) { _ = markOf(t.group().id).Put(pid, pidfd) }
 
 // group: a tree can't take in who is there already, so nobody is asked for one.
 func (t *Taken) group() *controlGroup {
@@ -69,8 +75,34 @@ func (t *Taken) group() *controlGroup {
 	return g
 }
 
-// TakeAlso puts another process into the same group, which the first one has started before.
-func (t *Taken) TakeAlso(pid int) error { return t.group().payload.Take(pid) }
+// TakeAlso puts another process into the same group, which the first one has started before. It may be
+// there already.
+func (t *Taken) TakeAlso(pid, pidfd int) error {
+	err := t.group().payload.Take(pid)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+	}
+	if err != nil {
+		return err
+	}
+	t.mark(pid, pidfd)
+	return nil
+}
+
+// attach has the manager do it that the group is from.
+func (t *Taken) attach(pid int) error {
+	g := t.group()
+	kind, ours := map[Backend]systemd.Kind{SystemdUser: systemd.User, SystemdSystem: systemd.System}[t.l.backend]
+	if !ours {
+		return unix.EACCES
+	}
+	conn, err := systemd.Dial(kind, soleWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Attach(g.dir, "/"+payloadName, []int{pid}, soleWithin)
+}
 
 // Guide starts the supervisor, and returns when that watches the server.
 func (t *Taken) Guide() error {
@@ -133,7 +165,7 @@ func (t *Taken) Over() error {
 	}
 	var err error
 	if !ended {
-		err = t.l.bereaved()
+		err = t.l.supervisorDied()
 	}
 	if t.l.subreaper {
 		reapAll(func(int, unix.WaitStatus) {}) // nobody else does

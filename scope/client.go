@@ -161,7 +161,6 @@ const (
 	tokenControl
 	tokenMain
 	tokenGuard
-	tokenSentinel
 	tokenShortage
 	tokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
@@ -184,13 +183,16 @@ func (in *clientSide) watchAgain() {
 }
 
 // describeClient is for people: who started the server, our parent unless pid is another.
-func describeClient(pid int) clientFacts {
+func describeClient(pid int, name string) clientFacts {
 	if pid == 0 {
 		pid = os.Getppid()
 	}
 	c := clientFacts{PID: pid}
 	if st, err := proc.ReadStat(c.PID); err == nil {
 		c.Name, c.Start = st.Comm, st.StartTime
+	}
+	if name != "" {
+		c.Name = name
 	}
 	return c
 }

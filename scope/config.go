@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/memfile"
-	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/stdio"
 )
@@ -122,17 +121,6 @@ func parseClient(attr string) clientFacts {
 	c.Start, _ = strconv.ParseUint(start, 10, 64) // as above
 	c.Name = name
 	return c
-}
-
-// asked tells of each member whether it has got what was sent to a whole process group.
-func (c *config) asked(group bool) func(pid int) bool {
-	if !group {
-		return nil
-	}
-	return func(pid int) bool {
-		st, err := proc.ReadStat(pid)
-		return err == nil && st.Pgrp == c.Pgid
-	}
 }
 
 // superviseLine is how the command line of a supervisor begins.

@@ -20,19 +20,13 @@ const maxMessage = 16 << 10
 type message struct {
 	Type verb
 
-	Place  *placed // place
-	Signal int     // signal, stopped
-	Group  bool    // signal: the process group of the launcher has got it as well
-	Step   uint32  // failed
-	Errno  int     // failed
-	Text   string  // failed
-	Limit  bool    // failed: it is a LimitError
-	Hint   string  // failed: of it
-	// Due is by when, in nanoseconds from now, the supervisor will have acted; 0 if it
-	// has nothing to end. (answer)
-	Due int64
-	// Asked says that the members have been asked to end. (answer)
-	Asked  bool
+	Place  *placed  // place
+	Signal int      // signal, stopped
+	Step   uint32   // failed
+	Errno  int      // failed
+	Text   string   // failed
+	Limit  bool     // failed: it is a LimitError
+	Hint   string   // failed: of it
 	Status *int     // ended: what wait(2) said of the main process
 	Cause  Cause    // ended
 	Notes  []string // ended
@@ -47,14 +41,11 @@ func (m *message) fields(w *wire) {
 		m.Place.fields(w)
 	}
 	number(w, &m.Signal)
-	flag(w, &m.Group)
 	number(w, &m.Step)
 	number(w, &m.Errno)
 	text(w, &m.Text)
 	flag(w, &m.Limit)
 	text(w, &m.Hint)
-	number(w, &m.Due)
-	flag(w, &m.Asked)
 	if optional(w, &m.Status) {
 		number(w, m.Status)
 	}
@@ -95,15 +86,12 @@ type verb string
 
 const (
 	// launcher → supervisor
-	sayStart    verb = "start"    // never sent: being spawned says it
-	sayPlace    verb = "place"    // with the payload's directory, lock included: start the server there
-	saySignal   verb = "signal"   // the client sent Signal
-	sayLook     verb = "look"     // something has happened that ends the server
-	sayTakeover verb = "takeover" // you did not answer: I finish alone
+	sayPlace  verb = "place"  // with the payload's directory, lock included: start the server there
+	saySignal verb = "signal" // the client sent Signal
+	sayLook   verb = "look"   // something has happened that ends the server
 	// supervisor → launcher
 	sayStarted verb = "started" // with pidfds of the supervisor and the main process
 	sayFailed  verb = "failed"
-	sayAnswer  verb = "answer"  // to signal and look
 	sayStopped verb = "stopped" // the main process, by Signal
 	sayEnded   verb = "ended"   // nothing is left but the supervisor
 )

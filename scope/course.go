@@ -20,11 +20,10 @@ const (
 	finishing       // the EOF grace runs
 	stopping        // the ladder runs
 	stopped         // the group is empty, or the ladder gave up on a stuck member
-	yielded         // the launcher has taken over; only emptiness is waited for
 )
 
 // course takes one payload from running to stopped: it is told what happened, and
-// decides. The supervisor has one, and a launcher that finishes alone.
+// decides.
 type course struct {
 	policy  Policy
 	payload payload
@@ -36,10 +35,8 @@ type course struct {
 	signal   unix.Signal // for the cause signalled
 	clientUp bool
 	received map[unix.Signal]time.Time // the first time
-	asked    func(pid int) bool        // see freeze.Stop
 	hurry    *freeze.Flag
 	timer    *time.Timer
-	next     time.Time // when the timer runs out, or the grace of the ladder
 	until    time.Time // end of draining
 	cpu      time.Duration
 	ladder   chan climbed
@@ -148,9 +145,8 @@ func (c *course) doubt() {
 	c.stop(unix.SIGTERM)
 }
 
-// signalled: the client, or a person, has sent sig to end the server. asked tells who has
-// got it already; nil for nobody.
-func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
+// signalled: the client, or a person, has sent sig to end the server.
+func (c *course) signalled(sig unix.Signal) {
 	first, again := c.received[sig]
 	if !again {
 		c.received[sig] = time.Now()
@@ -161,7 +157,6 @@ func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
 			c.signal = sig
 		}
 		c.because(signalled)
-		c.asked = asked
 		c.stop(sig)
 	case again && time.Since(first) >= repeatAfter:
 		c.hurry.Raise()
@@ -171,10 +166,6 @@ func (c *course) signalled(sig unix.Signal, asked func(pid int) bool) {
 // end: something else that leaves nothing to wait for but the ladder.
 func (c *course) end(why Cause) {
 	switch c.phase {
-	case yielded:
-		if why != mainExited {
-			c.hurry.Raise() // the one who took over is gone; it has asked already
-		}
 	case stopping, stopped:
 	default:
 		c.because(why)
@@ -201,16 +192,6 @@ func (c *course) kill() {
 	}
 }
 
-// yield leaves the ladder to the launcher and waits for its outcome.
-func (c *course) yield() {
-	if c.phase >= stopping {
-		return
-	}
-	c.timer.Stop()
-	c.phase = yielded
-	c.climb(freeze.Stop{Target: c.payload, Grace: freeze.Forever, Hurry: c.hurry})
-}
-
 // elapsed: the timer of the present phase has run out.
 func (c *course) elapsed() {
 	switch c.phase {
@@ -234,29 +215,12 @@ func (c *course) elapsed() {
 }
 
 // after lets the present phase last for d.
-func (c *course) after(d time.Duration) {
-	c.next = time.Now().Add(d)
-	c.timer.Reset(d)
-}
-
-// due is how long it takes at most until something has to happen on the way to the
-// end; 0 where nothing has to. Whoever waits for that asks again then.
-func (c *course) due() time.Duration {
-	endless := c.phase == finishing && c.policy.EOFGrace < 0 || c.phase == stopping && c.policy.TermGrace < 0
-	if c.phase == running || c.phase == yielded || endless {
-		return 0
-	}
-	if left := time.Until(c.next); left > 0 {
-		return left
-	}
-	return killDue
-}
+func (c *course) after(d time.Duration) { c.timer.Reset(d) }
 
 func (c *course) stop(ask unix.Signal) {
 	c.timer.Stop()
 	c.phase = stopping
-	c.next = time.Now().Add(max(c.policy.TermGrace, 0))
-	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Asked: c.asked, Grace: c.policy.TermGrace, Hurry: c.hurry})
+	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry})
 }
 
 func (c *course) climb(s freeze.Stop) {

@@ -7,7 +7,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/stdio"
 )
 
@@ -26,11 +25,10 @@ func TestCourse(t *testing.T) {
 	type step func(*course)
 	hungUp := func(c *course) { c.hungUp(stdinClosed) }
 	died := func(c *course) { c.clientDied() }
-	term := func(c *course) { c.signalled(unix.SIGTERM, nil) }
+	term := func(c *course) { c.signalled(unix.SIGTERM) }
 	exited := func(c *course) { c.end(mainExited) }
 	elapsed := func(c *course) { c.elapsed() }
 	lost := func(c *course) { c.end(launcherGone) }
-	yield := func(c *course) { c.yield() }
 	for name, c := range map[string]struct {
 		steps []step
 		phase phase
@@ -48,10 +46,6 @@ func TestCourse(t *testing.T) {
 		"TERM, then stdin closed":     {[]step{term, hungUp}, stopping, signalled},
 		"main process exited":         {[]step{exited}, stopping, mainExited},
 		"launcher gone":               {[]step{lost}, stopping, launcherGone},
-		"taken over":                  {[]step{yield}, yielded, ""},
-		"taken over, main exited":     {[]step{yield, exited}, yielded, ""},
-		"taken over, stdin closed":    {[]step{yield, hungUp}, yielded, ""},
-		"asked already, taken over":   {[]step{term, yield}, stopping, signalled},
 		"the first cause is the one":  {[]step{exited, term, lost}, stopping, mainExited},
 		"told twice of a dead client": {[]step{died, died}, doubting, ""},
 	} {
@@ -98,26 +92,6 @@ func TestIgnoredClientDeath(t *testing.T) {
 	c.hungUp(stdinClosed)
 	if c.phase != finishing {
 		t.Errorf("phase %d after the end of stdin, which has its grace all the same", c.phase)
-	}
-}
-
-func TestDue(t *testing.T) {
-	c := testCourse(t, DefaultPolicy())
-	if d := c.due(); d != 0 {
-		t.Errorf("%v with nothing to end", d)
-	}
-	c.hungUp(stdinClosed)
-	if d := c.due(); d <= 0 || d > c.policy.EOFGrace {
-		t.Errorf("%v in the EOF grace", d)
-	}
-	c.signalled(unix.SIGINT, nil)
-	if d := c.due(); d <= 0 || d > c.policy.TermGrace {
-		t.Errorf("%v in the term grace", d)
-	}
-	patient := testCourse(t, Policy{EOFGrace: freeze.Forever, TermGrace: freeze.Forever, OnClientDeath: StopOnClientDeath})
-	patient.hungUp(stdinClosed)
-	if d := patient.due(); d != 0 {
-		t.Errorf("%v in an endless grace", d)
 	}
 }
 

@@ -36,6 +36,9 @@ func (g *controlGroup) supervisorStopped() bool {
 	if err != nil || len(pids) != 1 {
 		return true // no supervisor where it belongs: not slow, at any rate
 	}
+	if s, err := g.supervisor.State(); err != nil || s.Frozen {
+		return true
+	}
 	st, err := proc.ReadStat(pids[0])
 	return err != nil || st.Stopped()
 }

@@ -20,44 +20,15 @@ var errGuard = errors.New("the guard of the supervisor was killed, so the server
 // errUnheard: whether it was killed or failed, it could not say so.
 var errUnheard = errors.New("the supervisor ended before it could say that the server runs")
 
-// say sends a message that wants an answer.
-func (l *launcher) say(m message) {
-	l.expect(m)
-	_ = l.control.send(m) // a full queue or a dead peer shows as no answer or EOF
-}
-
-func (l *launcher) expect(m message) {
-	l.waiting = append(l.waiting, m)
-	if len(l.waiting) == 1 {
-		l.patience = answerSlow
-		l.answer.Reset(answerWithin)
-	}
-}
-
-// answered: the oldest of what waits for an answer has got it.
-func (l *launcher) answered() {
-	l.answer.Stop()
-	if len(l.waiting) > 0 {
-		l.waiting = l.waiting[1:]
-	}
-	if len(l.waiting) > 0 {
-		l.patience = answerSlow
-		l.answer.Reset(answerWithin)
-	}
-}
-
 // hear takes in what the supervisor says.
 func (l *launcher) hear() (done bool, err error) {
 	all, closed := l.control.pending()
 	for _, m := range all {
 		switch m.Type {
-		case sayAnswer:
-			l.answered()
-			l.promised(m)
 		case sayStarted:
-			l.answered()
+			l.due.Stop()
 			if err := l.started(m.fds); err != nil {
-				if end := l.bereaved(); end != errSupervisor { // it says more: who is left
+				if end := l.supervisorDied(); end != errSupervisor { // it says more: who is left
 					err = errors.Join(err, end)
 				}
 				return true, err
@@ -77,7 +48,7 @@ func (l *launcher) hear() (done bool, err error) {
 		}
 	}
 	if closed {
-		return true, l.bereaved()
+		return true, l.supervisorDied()
 	}
 	l.loop.again(l.control.in, tokenControl)
 	return false, nil
@@ -105,9 +76,9 @@ func (l *launcher) verify() error {
 	return nil
 }
 
-// bereaved: the supervisor was killed. Nobody can say what is left of a grace, and
+// supervisorDied: it was killed. Nobody can say what is left of a grace, and
 // whoever killed it may be a member: kill at once.
-func (l *launcher) bereaved() error {
+func (l *launcher) supervisorDied() error {
 	why := errSupervisor
 	if l.pidfd < 0 {
 		why = errUnheard

@@ -38,7 +38,7 @@ func (s *supervisor) tellStop(sig unix.Signal) {
 // It returns when the shell has continued both.
 func (l *launcher) stopToo(sig unix.Signal) {
 	pid, err := proc.PIDOf(l.client.main)
-	if err != nil || l.alone != nil {
+	if err != nil {
 		return
 	}
 	if st, err := proc.ReadStat(pid); err != nil || st.State != 'T' {

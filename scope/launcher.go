@@ -47,6 +47,8 @@ type Server struct {
 	Executable string
 	// Client is the pid of the client where it is not our parent; otherwise 0.
 	Client int
+	// ClientName is what the client is called, where its process is called something else.
+	ClientName string
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and nobody else keeps them.
 	Foreign []int
@@ -59,7 +61,6 @@ type Outcome struct {
 	// could wait for it any more.
 	Status unix.WaitStatus
 	Known  bool
-	Cause  Cause
 	Notes  []string
 	Stuck  []string // members that could not be killed
 }
@@ -83,14 +84,11 @@ type launcher struct {
 	chld       chan os.Signal
 
 	terminal  bool
-	sentinel  *sentinel // on a terminal, as a rule
-	subreaper bool      // PID 1 does not reap: see initReaps
-	waiting   []message // sent, and not yet answered
-	answer    *time.Timer
-	due       *time.Timer // when the supervisor must have acted
-	asked     bool        // and it had asked the members already
-	patience  int
-	alone     *course // set once the supervisor is given up
+	subreaper bool        // PID 1 does not reap: see initReaps
+	due       *time.Timer // when the supervisor must have started, or ended, the server
+	dueAt     time.Time
+	extended  int  // how often it has got more time
+	asked     bool // a signal that ends the server was passed on
 	final     *message
 }
 
@@ -139,7 +137,7 @@ func (s *Server) config() *config {
 	return &config{
 		Version: protocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
 		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Replace: s.Replace, Stderr: s.Stderr,
-		Client: describeClient(s.Client), Main: -1, Held: -1, Launcher: -1,
+		Client: describeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1,
 	}
 }
 
@@ -148,9 +146,6 @@ func (l *launcher) start() error {
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = newSignals()
 	notify(l.signals, slices.Concat(ending, early)...)
-	if err := l.postSentinel(); err != nil {
-		return err
-	}
 	theirs, err := l.connect()
 	if err != nil {
 		return err
@@ -168,22 +163,9 @@ func (l *launcher) start() error {
 // the supervisor does to start.
 func (l *launcher) catchAll() {
 	notify(l.signals, forwarded()...)
-	if l.sentinel != nil {
+	if l.terminal {
 		notify(l.signals, jobControl...)
 	}
-}
-
-// postSentinel does without one where none can be had: then what a terminal may have sent
-// counts as sent by it.
-func (l *launcher) postSentinel() error {
-	if !l.terminal {
-		return nil
-	}
-	var err error
-	if l.sentinel, err = startSentinel(); err != nil {
-		return nil
-	}
-	return l.loop.add(l.sentinel.fd, tokenSentinel)
 }
 
 func (l *launcher) connect() (theirs control, err error) {

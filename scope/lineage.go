@@ -3,8 +3,6 @@
 package scope
 
 import (
-	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,15 +20,8 @@ func NewLineage() (Lineage, error) {
 	return Lineage(id), err
 }
 
-// Begin makes the calling process the first.
-func (l Lineage) Begin() error {
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return fmt.Errorf("open pidfd: %w", err)
-	}
-	defer unix.Close(self)
-	return markOf(string(l)).Put(os.Getpid(), self)
-}
+// Add adds a process that is held by a pidfd, with what it starts from now on.
+func (l Lineage) Add(pid, pidfd int) error { return markOf(string(l)).Put(pid, pidfd) }
 
 // End sends SIGTERM to every process that is left, and SIGKILL after the grace period. Processes of another
 // user, and members of a server's group, are left alone.

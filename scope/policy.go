@@ -102,11 +102,12 @@ const (
 	unreadEvery          = 50 * time.Millisecond  // see course.drain
 	idleWindow           = 10 * time.Second       // without a client, with stdin held open by another
 	idleCPU              = 20 * time.Millisecond  // less than this in a window is no work
-	answerWithin         = 100 * time.Millisecond // for the peer, before it counts as stopped
-	answerSlow           = 10                     // times that, for a peer that is not stopped but slow
+	startedWithin        = 100 * time.Millisecond // for a supervisor, before it is continued in case that it was stopped
+	wakeEvery            = 100 * time.Millisecond // for a guard that a member stops again and again
+	killSlack            = time.Second            // for the kill, and all else of a stop but its graces
+	extendBy             = time.Second            // that again for a supervisor that is slow
+	extendMost           = 60                     // times
 	repeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
-	killDue              = time.Second            // between questions to a supervisor that kills
-	reportWithin         = 10 * time.Second       // for the supervisor's last word after we have killed all
 	doubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
 	wakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
 	nestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
@@ -116,6 +117,25 @@ const (
 	guardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
 	supervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )
+
+// never is no time at all.
+const never time.Duration = -1
+
+// afterStop is how long a supervisor takes at most to empty the group once the server is to be stopped.
+func (p Policy) afterStop() time.Duration {
+	if p.TermGrace < 0 {
+		return never
+	}
+	return p.TermGrace + killSlack
+}
+
+// afterHangUp is the same once the client has closed its end of stdin or stdout.
+func (p Policy) afterHangUp() time.Duration {
+	if p.EOFGrace < 0 || p.TermGrace < 0 {
+		return never
+	}
+	return unreadWait + p.EOFGrace + p.afterStop()
+}
 
 // ParseClientDeath accepts "auto", "stop" and "ignore".
 func ParseClientDeath(s string) (ClientDeath, error) {

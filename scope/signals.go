@@ -13,7 +13,8 @@ import (
 func endsServer(sig unix.Signal) bool { return slices.Contains(ending, os.Signal(sig)) }
 
 // terminalSends lists the signals that a terminal sends to the whole foreground
-// process group, and so to the main process itself, or that a shell's fg does.
+// process group, and so to the main process itself, or that a shell's fg does. Nothing in a
+// signal tells whether it was sent to the launcher alone, so on a terminal these never count as that.
 func terminalSends(sig unix.Signal) bool {
 	switch sig {
 	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:

@@ -153,7 +153,7 @@ func (s *supervisor) happened(t token) {
 		s.hear()
 	case tokenPeer:
 		s.hear()
-		s.alone()
+		s.launcherDied()
 	case tokenGuard:
 		s.unguarded()
 	case tokenShortage:
@@ -162,29 +162,22 @@ func (s *supervisor) happened(t token) {
 	}
 }
 
-// hear takes in what the launcher says. If it has given us up there is nothing left
-// in what it said before.
+// hear takes in what the launcher says.
 func (s *supervisor) hear() {
 	all, closed := s.control.pending()
 	for _, m := range all {
-		if m.Type == sayTakeover {
-			s.course.yield()
-			all = nil
-			break
+		if m.Type == saySignal {
+			s.forward(unix.Signal(m.Signal))
 		}
 	}
-	for _, m := range all {
-		if m.Type == saySignal {
-			s.forward(unix.Signal(m.Signal), m.Group)
-		}
+	if len(all) > 0 {
 		s.look()
-		_ = s.control.send(s.answer()) // a launcher that is gone shows as EOF
 	}
 	if closed && s.found() {
 		return // a launcher that has put it here is not needed to end it
 	}
 	if closed {
-		s.alone()
+		s.launcherDied()
 		return
 	}
 	s.loop.again(s.control.in, tokenControl)
@@ -199,8 +192,7 @@ func (s *supervisor) mainEnded() {
 	s.course.end(mainExited)
 }
 
-// alone: the launcher is gone.
-func (s *supervisor) alone() {
+func (s *supervisor) launcherDied() {
 	s.launcher = false
 	s.course.end(launcherGone)
 }
@@ -209,10 +201,6 @@ func (s *supervisor) alone() {
 func (s *supervisor) unguarded() {
 	s.course.because(supervisorGone)
 	s.course.kill()
-}
-
-func (s *supervisor) answer() message {
-	return message{Type: sayAnswer, Due: int64(s.course.due()), Asked: s.course.phase >= stopping}
 }
 
 // look notices at once what the poller may not have told yet.
@@ -232,10 +220,10 @@ func (s *supervisor) look() {
 	}
 }
 
-// forward passes on a signal that the launcher got, with its process group or alone.
-func (s *supervisor) forward(sig unix.Signal, group bool) {
+// forward passes on a signal that the launcher got.
+func (s *supervisor) forward(sig unix.Signal) {
 	if endsServer(sig) {
-		s.course.signalled(sig, s.config.asked(group))
+		s.course.signalled(sig)
 		return
 	}
 	if !s.exited {

@@ -106,7 +106,7 @@ func (g *launchedTree) endAll() (freeze.Result, error) {
 	guard := g.tree.Roots[len(g.tree.Roots)-1].PIDFD
 	for deadline := time.Now().Add(guardWithin); time.Now().Before(deadline); {
 		g.wakeSupervisor() // a member may have stopped it, and do so again
-		fds, err := poll.Until(time.Now().Add(answerWithin), unix.PollFd{Fd: int32(guard), Events: unix.POLLIN})
+		fds, err := poll.Until(time.Now().Add(wakeEvery), unix.PollFd{Fd: int32(guard), Events: unix.POLLIN})
 		if err == nil && fds[0].Revents != 0 {
 			break
 		}

@@ -176,3 +176,18 @@ func named(err error, name string) bool {
 	var e godbus.Error
 	return errors.As(err, &e) && e.Name == name
 }
+
+// Attach puts processes into a subgroup of a unit, which the manager may do from where we may not: it
+// asks the system's for what is outside of its own.
+func (m *Manager) Attach(unit, subgroup string, pids []int, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	var all []uint32
+	for _, pid := range pids {
+		all = append(all, uint32(pid))
+	}
+	if err := m.object.CallWithContext(ctx, manager+".AttachProcessesToUnit", 0, unit, subgroup, all).Err; err != nil {
+		return fmt.Errorf("attach to %s: %w", unit, err)
+	}
+	return nil
+}

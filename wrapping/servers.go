@@ -34,6 +34,7 @@ type Server struct {
 	Reason   string // why it is left alone
 	Argv     []string
 	Disabled bool
+	Listens  bool // it is started by its command, and spoken to by HTTP
 
 	entry
 	unnamed bool // Name is only for people
@@ -137,6 +138,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s := Server{Name: name, Disabled: is(n, "enabled", "false") || is(n, "disabled", "true")}
 	s.entry = find(n)
 	s.Argv = s.argv()
+	s.Listens = s.command != nil && listens(n)
 	s.Reason = first(kind(n, s.entry), why, s.entry.obstacle(n), r.oddity(s.Argv))
 	switch {
 	case s.isWrapped() && s.Reason == "":
@@ -162,6 +164,12 @@ func kind(n *splice.Node, e entry) string {
 		return "it has no command"
 	}
 	return ""
+}
+
+// listens: it says so, or has an address as well.
+func listens(n *splice.Node) bool {
+	t := text(n, "type", "transport")
+	return t != "" && t != "stdio" && t != "local" || text(n, "url", "httpUrl", "serverUrl", "uri") != ""
 }
 
 // oddity is why a command would not mean the same behind a prefix.

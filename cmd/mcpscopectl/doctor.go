@@ -27,6 +27,7 @@ type diagnosis struct {
 	Backends []trial     `json:"backends"`
 	Host     scope.Host  `json:"host"`
 	Advice   []advice    `json:"advice,omitempty"`
+	Gateways []string    `json:"gateways,omitempty"` // that run, and what is wrong with them
 	Selftest *testResult `json:"selftest,omitempty"`
 }
 
@@ -107,6 +108,7 @@ func diagnose(by programs) *diagnosis {
 	}
 	d.Host = <-surveyed
 	d.Advice = d.advise()
+	d.Gateways = quietGateways()
 	return d
 }
 

@@ -68,6 +68,9 @@ func (d *diagnosis) print(p *paper) {
 	}
 	p.printf("\n")
 	d.printHost(p)
+	for _, text := range d.Gateways {
+		p.line("gateway", text)
+	}
 	for _, a := range d.Advice {
 		a.print(p)
 	}

@@ -36,6 +36,9 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
+	if g.CheckFor > 0 {
+		return g.check(args)
+	}
 	return g.become(operands)
 }
 
@@ -56,7 +59,7 @@ func (v *gatewayRun) become(operands []string) int {
 		return v.fail(operands, err)
 	}
 	servers := gw.Servers{
-		Rules:  gw.Rules{Match: v.Match, Except: v.Except},
+		Rules:  gw.Rules{Match: v.Match, Except: v.Except, NamedOnly: v.NamedOnly},
 		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace,
 	}
 	if servers.Rules.Configured, err = v.configured(); err != nil {
@@ -79,7 +82,7 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	g := gw.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Servers: servers,
-		Contain: v.Contain, Shims: v.Shims, Require: v.Require,
+		Contain: v.Contain, Require: v.Require,
 		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
 	}
 	err = g.Exec()
@@ -92,9 +95,6 @@ func (v *gatewayRun) become(operands []string) int {
 
 // configured reads what servers there are. A file that nobody has named may be anything.
 func (v *gatewayRun) configured() ([]gw.Configured, error) {
-	if len(v.Match) > 0 && len(v.Configs) == 0 {
-		return nil, nil
-	}
 	all, err := configurations(v.Configs)
 	if err != nil {
 		return nil, err
@@ -106,7 +106,7 @@ func (v *gatewayRun) configured() ([]gw.Configured, error) {
 		}
 		for _, s := range c.servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				servers = append(servers, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv})
+				servers = append(servers, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv, Listens: s.Listens})
 			}
 		}
 	}

@@ -38,8 +38,8 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 
 type lsFlags struct {
 	filter
-	json, quiet bool
-	format      *template.Template
+	json, quiet, gateways bool
+	format                *template.Template
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -56,6 +56,7 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 	f.filter.set(c)
 	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
+	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
 	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
 	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'; docs/operators.md has the fields", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
@@ -66,6 +67,9 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 }
 
 func (f *lsFlags) run(io cli.Stdio) int {
+	if f.gateways {
+		return f.listGateways(io)
+	}
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil && len(servers) == 0 {

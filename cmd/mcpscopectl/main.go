@@ -33,8 +33,6 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return gatewayCommand
 	case gw.WatchCommand:
 		return watchCommand
-	case gw.ShimCommand:
-		return shimCommand
 	case "probe":
 		return probeCommand
 	case "escape":

@@ -21,13 +21,14 @@ func textOf(of Command) text {
 		return text{
 			usage: "mcpscope gateway [flags] [--] COMMAND [ARG…]",
 			examples: `  mcpscope gateway -- hermes-gateway --port 8000
-  mcpscope gateway --match '*mcp-server*' --memory-max 1G -- my-agent
+  mcpscope gateway --check -- my-agent
+  mcpscope gateway --match 'npx *mcp*' --memory-max 1G -- my-agent
 `,
 			before: `Becomes COMMAND, a gateway: the same process, with the same pid, parent and
-unit. Each MCP server that it starts is put into a group of its own before it
-runs, and ended as with mcpscope run: with all that it started, also when the
-gateway is killed. What else the gateway starts is left alone. docs/gateway.md
-says which child is a server.
+unit. Each MCP server that is started below it, by itself or by what it starts,
+is put into a group of its own, and ended as with mcpscope run: with all that it
+started, also when the gateway is killed. What else is started is left alone. A
+server is what is spoken to in MCP on its standard input (docs/gateway.md).
 `,
 			after: "\nSettings that mcpscope run has too are for each server by itself: see mcpscope\nhelp run.\n" + statuses,
 		}

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/proc"
@@ -136,7 +137,8 @@ type Values struct {
 	// Of a gateway.
 	Configs, Match, Except []string
 	Explain                string
-	Contain, Shims         bool
+	Contain, NamedOnly     bool
+	CheckFor               time.Duration // run it that long, and say what was taken; 0 to become it
 	KeepPrivileges         bool
 
 	// From are the values that a file gave, by name.

@@ -3,6 +3,10 @@
 package settings
 
 import (
+	"errors"
+	"strings"
+	"time"
+
 	"github.com/mcpscope/mcpscope/name"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
@@ -13,6 +17,9 @@ const (
 	LimitsStrict = "strict"
 	LimitsLoose  = "best-effort"
 )
+
+// checkFor is how long --check runs a gateway.
+const checkFor = 10 * time.Second
 
 // table has a row for each setting. It is laid out by the compiler: a start of the runner spends no
 // time on it.
@@ -134,18 +141,48 @@ var table = [...]Row{
 		parse: func(*Values, string) error { return nil }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
-		Help:  "servers are also those that this configuration has, wherever below the gateway they are started; may be given more than once. Without it those of all clients found here (mcpscope status lists them)",
+		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope status lists them)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
 	{Name: "match", For: Gateway, Arg: "GLOB",
-		Help:  "servers are what matches: by the command's base name or its whole line; may be given more than once",
+		Help:  "what matches is a server, too: by the command's base name or its line, with or without the directory; may be given more than once",
 		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
 	{Name: "except", For: Gateway, Arg: "GLOB",
 		Help:  "what matches is no server",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
+	{Name: "recognize", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
+		Help: "never: what is neither configured nor matches is no server (default auto: nor what is not spoken to in MCP)",
+		parse: func(v *Values, s string) error {
+			v.NamedOnly = s == "never"
+			if s != "auto" && s != "never" {
+				return errChoice(s, "auto", "never")
+			}
+			return nil
+		}},
+	{Name: "check", For: Gateway,
+		Help: "run the gateway for ten seconds, list what was taken and what was left, and end it with all that it started",
+		parse: func(v *Values, s string) error {
+			v.CheckFor = 0
+			if s == "true" {
+				v.CheckFor = checkFor
+			}
+			return nil
+		}},
+	{Name: "check-for", For: Gateway, Arg: "D", Values: []string{"10s", "1m"},
+		Help: "the same for that long",
+		parse: func(v *Values, s string) (err error) {
+			v.CheckFor, err = time.ParseDuration(s)
+			if err == nil && v.CheckFor <= 0 {
+				err = errors.New("it takes a positive duration, like 30s")
+			}
+			return err
+		}},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
-		Help: "append a line for each child that could be a server: why it was taken, or left",
+		Help: "append a line for each program that could be a server: why it was taken, or left",
 		parse: func(v *Values, s string) error {
 			v.Explain = s
+			if strings.HasPrefix(s, "-") {
+				return errors.New("it takes a path or fd:N")
+			}
 			return nil
 		}},
 	{Name: "contain-gateway", For: Gateway,
@@ -160,9 +197,6 @@ var table = [...]Row{
 			}
 			return nil
 		}},
-	{Name: "shims", For: Gateway,
-		Help:  "where programs can't be looked at before they run, have those of PATH that run servers go through files of the same names",
-		parse: func(v *Values, s string) error { return flag(&v.Shims, s) }},
 
 	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
 		Help:  "print nothing, not even why mcpscope itself failed",

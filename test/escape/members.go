@@ -193,3 +193,17 @@ func (m *Members) Said() []Saying {
 func (m *Members) AwaitSaid(limit time.Duration, enough func([]Saying) bool) bool {
 	return m.wait(limit, func() bool { return enough(m.said) })
 }
+
+// PIDs are those of who lives.
+func (m *Members) PIDs() []int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.take()
+	var all []int
+	for fd := range m.living {
+		if pid := pidOf(fd); pid > 0 {
+			all = append(all, pid)
+		}
+	}
+	return all
+}

@@ -25,6 +25,14 @@ func AwaitFile(file string, limit time.Duration) error {
 	})
 }
 
+// AwaitText waits until a file that grows has what is wanted.
+func AwaitText(file string, limit time.Duration, wanted func(text string) bool) error {
+	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {
+		text, _ := os.ReadFile(file) // none yet
+		return wanted(string(text))
+	})
+}
+
 // awaitChange looks at what is at path, now and after each change of its directory.
 func awaitChange(path string, changes uint32, limit time.Duration, done func() bool) error {
 	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)

@@ -24,6 +24,8 @@ type Cell struct {
 	Programs        escape.Programs
 	// Run runs a command of mcpscope where the gateway is.
 	Run func(args ...string)
+	// Late: the server is spoken to when all its members are up.
+	Late bool
 	// Forgets: who made the groups may forget them when nobody is left; a sweep removes them.
 	Forgets bool
 
@@ -66,7 +68,7 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 	c.T.Helper()
 	c.two, c.tool = c.server("two", "setsid"), c.G.Tool("tool")
 	c.one = c.server("one", options+mode) // last: some leave others no processor
-	if path, err := bed.ProcessPath(c.one.Main.PID); !strings.HasPrefix(mode, "move-") && filepath.Base(path) != "payload" {
+	if path, err := bed.ProcessPath(c.one.Main.PID); !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && filepath.Base(path) != "payload" {
 		c.T.Errorf("the main process is in %s (%v)", path, err)
 	}
 	c.End.Do(c)
@@ -104,7 +106,11 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 // server has the gateway start one, and finds its group by what it explains.
 func (c *Cell) server(name, mode string) *Server {
 	c.T.Helper()
-	s := c.G.Server(c.Programs, name, mode)
+	start := c.G.Server
+	if c.Late && name == "one" {
+		start = c.G.Late
+	}
+	s := start(c.Programs, name, mode)
 	text, err := os.ReadFile(c.Explain)
 	_, after, taken := strings.Cut(string(text)[max(strings.LastIndex(string(text), " taken as "), 0):], " taken as ")
 	s.ID, _, _ = strings.Cut(after, " ")

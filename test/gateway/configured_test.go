@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -39,7 +41,7 @@ func TestConfigured(t *testing.T) {
 	}
 	g := w.start([]string{"env", "HOME=" + home, binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--", binaries.like})
 	for name, m := range map[string]*escape.Members{"one": one, "two": two} {
-		g.Tell("server %s %s %s --register %s setsid", name, script, binaries.Zoo, m.Address)
+		g.Tell("%s %s %s %s --register %s setsid", map[string]string{"one": "server", "two": "quiet"}[name], name, script, binaries.Zoo, m.Address)
 		g.Expect("server " + name)
 		if err := m.UntilReady(escape.Patience); err != nil {
 			t.Fatal(err)
@@ -57,4 +59,39 @@ func TestConfigured(t *testing.T) {
 	if len(two.Running()) == 0 {
 		t.Error("what is not configured is dead")
 	}
+}
+
+// A server that listens is known by its configuration; one that nobody has configured is named, and left.
+func TestListening(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	home := t.TempDir()
+	config := filepath.Join(home, "own.json")
+	err := os.WriteFile(config, []byte(`{"mcpServers": {"web": {"command": "/bin/sleep", "args": ["1000"], "type": "streamable-http", "url": "http://localhost:1/mcp"}}}`), 0o600)
+	if err == nil {
+		err = os.Symlink("/bin/sleep", filepath.Join(home, "mcp-other"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := w.gateway("--config", config)
+	server, other := g.Tool("listen /bin/sleep 1000"), g.Tool("listen "+filepath.Join(home, "mcp-other")+" 1000")
+	if path, err := bed.ProcessPath(server.PID); err != nil || !strings.Contains(path, "/mcp-web-") {
+		t.Errorf("what is configured is in %s (%v)", path, err)
+	}
+	if path, err := bed.ProcessPath(other.PID); err != nil || path != mustPath(t, g.PID) {
+		t.Errorf("what is not is in %s (%v)", path, err)
+	}
+	deadline := time.Now().Add(escape.Patience)
+	for out := ""; !strings.Contains(out, "left: mcp-other, once: it is not spoken to on stdin"); out = w.run("ls", "--gateways") {
+		if time.Now().After(deadline) {
+			t.Fatalf("ls --gateways says %q", out)
+		}
+	}
+	g.Own.Signal(unix.SIGKILL)
+	if !server.Ended(escape.Patience) {
+		t.Error("the server is left")
+	}
+	lives(t, "what was left alone", other)
+	w.clean()
 }

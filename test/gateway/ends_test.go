@@ -3,6 +3,7 @@ package gateway
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -13,6 +14,22 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
+
+// privateSize is memory in kB that a process shares with nobody.
+func privateSize(t *testing.T, pid int) (kilobytes int) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "smaps_rollup"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "Private_") && !strings.HasPrefix(line, "Private_Hugetlb") {
+			n, _ := strconv.Atoi(strings.Fields(line)[1]) // the kernel writes numbers
+			kilobytes += n
+		}
+	}
+	return kilobytes
+}
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
@@ -89,6 +106,40 @@ func TestEnds(t *testing.T) {
 			}
 			lives(t, "what a tool has left", tool)
 		})
+	}
+}
+
+// When the gateway and its servers are gone one process stays for what a tool has left, which goes on.
+func TestWatchersLeave(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	s := g.Server(binaries.Programs, "a", "setsid")
+	file := filepath.Join(t.TempDir(), "file")
+	worker := g.Tool("worker " + file)
+	before := w.watchers()
+	g.Own.Signal(unix.SIGKILL)
+	w.dead(s)
+	w.clean()
+	for deadline := time.Now().Add(escape.Patience); len(w.watchers()) > 1; escape.PollFor(time.Millisecond) { // no event tells of it
+		if time.Now().After(deadline) {
+			t.Fatalf("%d processes are left, and were %d", len(w.watchers()), len(before))
+		}
+	}
+	left := w.watchers()
+	if len(left) != 1 {
+		t.Fatalf("%d processes are left, want one", len(left))
+	}
+	t.Logf("it has %d kB of its own", privateSize(t, left[0].PID))
+	size := func(text string) func(string) bool { return func(now string) bool { return len(now) > len(text)+1 } }
+	text, _ := os.ReadFile(file) // none yet
+	if err := escape.AwaitText(file, escape.Patience, size(string(text))); err != nil {
+		t.Errorf("what a tool has left executes nothing any more: %v", err)
+	}
+	lives(t, "what a tool has left", worker)
+	worker.Signal(unix.SIGKILL)
+	if !left[0].Ended(escape.Patience) {
+		t.Error("it is left when nobody has the filter any more")
 	}
 }
 
@@ -178,7 +229,7 @@ func TestContainGateway(t *testing.T) {
 			w := newWorld(t)
 			line := []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--contain-gateway", "--term-grace", "200ms", "--", binaries.like}
 			if name == "no filter" {
-				line = append([]string{binaries.deny, "seccomp"}, line...)
+				line = append([]string{binaries.deny, "seccomp"}, slices.Insert(line, 2, "--match", "zoo")...)
 			}
 			g, beside := w.start(line), w.Plain("beside", w.Unique("beside"))
 			if name == "watcher killed" {

@@ -21,6 +21,9 @@ type Gateway struct {
 	lines  chan string
 	Stderr *os.File
 	Own    *escape.Process
+	// Explain is where mcpscope says what it took, "" where it is not there.
+	Explain string
+	servers int // that were started
 	// What it has said of itself.
 	PID, Parent, Session int
 	Group                string
@@ -129,15 +132,43 @@ type Server struct {
 // Server has it start a mode of the zoo, and returns when all its members are up.
 func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
+	return g.start("server", p, name, mode)
+}
+
+// Late is Server for one that is spoken to when all its members are up.
+func (g *Gateway) Late(p escape.Programs, name, mode string) *Server {
+	g.t.Helper()
+	return g.start("quiet", p, name, mode)
+}
+
+func (g *Gateway) start(how string, p escape.Programs, name, mode string) *Server {
+	g.t.Helper()
 	s := &Server{Members: escape.NewMembers(g.t), Name: name}
 	g.t.Cleanup(s.Kill) // if it has not ended as it should
-	g.Tell("server %s %s --register %s %s", name, p.Zoo, s.Address, mode)
+	g.Tell("%s %s %s --register %s --slow yes %s", how, name, p.Zoo, s.Address, mode)
 	g.Expect("server " + name)
 	if err := s.UntilReady(escape.Patience); err != nil {
 		g.t.Fatalf("%s: %v; stderr: %s", mode, err, escape.Contents(g.Stderr))
 	}
 	s.Main, _ = s.Members.Main()
+	if how == "quiet" {
+		g.Tell("hello %s", name)
+		g.Expect("hello")
+	}
+	g.AwaitTaken()
 	return s
+}
+
+// AwaitTaken waits until one server more has been taken.
+func (g *Gateway) AwaitTaken() {
+	g.t.Helper()
+	g.servers++
+	if g.Explain == "" {
+		return
+	}
+	if err := escape.AwaitText(g.Explain, escape.Patience, func(text string) bool { return strings.Count(text, " taken as ") >= g.servers }); err != nil {
+		g.t.Fatalf("server %d was not taken: %v", g.servers, err)
+	}
 }
 
 // Tool has it start a tool, and returns what that leaves running.

@@ -3,6 +3,7 @@ package gateway
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -57,6 +58,9 @@ func (w *world) start(line []string) *Gateway {
 	cmd := w.Command(line...)
 	group := w.Unique("gateway")
 	g := Start(w.T, cmd, func() error { return escape.StartIn(group, cmd) })
+	if slices.Contains(line, "--explain") {
+		g.Explain = w.explain
+	}
 	w.T.Cleanup(func() {
 		if w.T.Failed() {
 			text, _ := os.ReadFile(w.explain) // none was asked for

@@ -131,7 +131,7 @@ func TestSearchPath(t *testing.T) {
 func TestNoFilter(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := w.start([]string{binaries.deny, "seccomp", binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--", binaries.like})
+	g := w.start([]string{binaries.deny, "seccomp", binaries.mcpscope, "gateway", "--match", "zoo", "--backend", "cgroup", "--explain", w.explain, "--", binaries.like})
 	if text := escape.Contents(g.Stderr); !strings.Contains(text, "mcpscope: note: servers are contained as soon as they are seen") {
 		t.Errorf("it says %q", text)
 	}

@@ -39,6 +39,30 @@ func TestWatcherIsReplaced(t *testing.T) {
 	w.clean()
 }
 
+// Who takes over goes on listening: a server that was started before is captured when it is spoken to.
+func TestCandidateOfAKilledWatcher(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	s := &Server{Members: escape.NewMembers(t), Name: "a"}
+	t.Cleanup(s.Kill)
+	g.Tell("quiet a %s --register %s --slow yes double-fork", binaries.Zoo, s.Address)
+	g.Expect("server a")
+	if err := s.UntilReady(escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	w.killOneWatcher()
+	g.Tell("times 1 /bin/true") // it has taken over when that is answered
+	g.Expect("times")
+	g.Tell("hello a")
+	g.AwaitTaken()
+	s.Main, _ = s.Members.Main()
+	w.contained(s)
+	g.Own.Signal(unix.SIGKILL)
+	w.dead(s)
+	w.clean()
+}
+
 // killOneWatcher kills whoever watches, or stands by, once both are there.
 func (w *world) killOneWatcher() {
 	w.T.Helper()

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -248,4 +249,47 @@ func TestFollowerEndsWithItsReader(t *testing.T) {
 		}
 	}
 	s.end()
+}
+
+// A gateway that has had no server for a while is told of once, in the journal and nowhere else; doctor and ls
+// say it as well.
+func TestQuietGateway(t *testing.T) {
+	if !escape.Full() {
+		t.Skip("make test-full: it takes half a minute")
+	}
+	b := backend{"systemd-user", host.Tester}
+	f := b.events(t, "sleep")
+	cmd := b.command(t, "gateway", "--backend", b.name, "--", "sleep", "1000")
+	stderr, err := escape.OpenMemory("stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stderr.Close()
+	cmd.Stderr = stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // killed
+	})
+	list := func() string {
+		out, _ := b.command(t, "ls", "--gateways").Output() // none yet
+		return string(out)
+	}
+	for deadline := time.Now().Add(2 * patience); !strings.Contains(list(), "no server was found so far"); escape.PollFor(100 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("ls --gateways says %s", list())
+		}
+	}
+	if note := f.event("note"); note.Name != "sleep" || !strings.Contains(note.Note, "no MCP server was found below it") || note.Client.PID != cmd.Process.Pid {
+		t.Errorf("%+v", note)
+	}
+	if out, _ := b.command(t, "doctor").Output(); !strings.Contains(string(out), "has had no MCP server") { // its status is about backends
+		t.Errorf("doctor says %s", out)
+	}
+	if said := escape.Contents(stderr); said != "" {
+		t.Errorf("the gateway's stderr has %q", said)
+	}
+	f.interrupt()
 }

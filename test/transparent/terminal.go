@@ -12,29 +12,29 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// TerminalSignals: on a terminal the main process is in the launcher's process group, and
-// whatever it gets with that it gets once. What goes to the launcher alone is passed on.
+// TerminalSignals: on a terminal the main process is in the launcher's process group. What a terminal can send
+// to that counts as sent by it, also when the launcher alone has got it; anything else is passed on.
 func TerminalSignals(t *testing.T, s Subject) {
-	for _, sig := range slices.Concat(ending, others) {
+	for sig, want := range map[unix.Signal]map[string][]unix.Signal{
+		unix.SIGINT: only(nil), unix.SIGQUIT: only(nil), unix.SIGWINCH: only(nil), unix.SIGCONT: only(nil),
+		unix.SIGTERM: each(unix.SIGTERM, unix.SIGCONT), unix.SIGHUP: each(unix.SIGHUP, unix.SIGCONT), unix.SIGUSR1: only([]unix.Signal{unix.SIGUSR1}, "main"), unix.SIGUSR2: only([]unix.Signal{unix.SIGUSR2}, "main"),
+	} {
 		t.Run("pid/"+unix.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
 			term, crew := startCrew(t, s)
 			_ = term.Cmd.Process.Signal(sig) // it runs
-			want := only([]unix.Signal{sig}, "main")
-			if slices.Contains(ending, sig) {
-				want = each(sig, unix.SIGCONT)
-			}
 			crew.want(want)
 		})
+	}
+	for sig, want := range map[unix.Signal]map[string][]unix.Signal{
+		unix.SIGINT: only([]unix.Signal{unix.SIGINT}, "main", "child"), unix.SIGQUIT: only([]unix.Signal{unix.SIGQUIT}, "main", "child"),
+		unix.SIGWINCH: only([]unix.Signal{unix.SIGWINCH}, "main", "child"), unix.SIGCONT: only([]unix.Signal{unix.SIGCONT}, "main", "child"),
+	} {
 		t.Run("group/"+unix.SignalName(sig), func(t *testing.T) {
 			t.Parallel()
 			term, crew := startCrew(t, s)
 			if err := unix.Kill(-term.Cmd.Process.Pid, sig); err != nil { // not reaped
 				t.Fatal(err)
-			}
-			want := only([]unix.Signal{sig}, "main", "child")
-			if sig == unix.SIGTERM || sig == unix.SIGHUP { // not the terminal's: they end the server
-				want = each(sig, unix.SIGCONT)
 			}
 			crew.want(want)
 		})

@@ -1,6 +1,7 @@
 #include "zoo.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -13,6 +14,7 @@ enum { LIFE_SECONDS = 120 };
 static time_t end_of_life;
 static sem_t *members_up;
 atomic_uint *counter;
+bool slow;
 
 static time_t now(void)
 {
@@ -143,12 +145,22 @@ static bool write_all(const char *text, ssize_t len)
 	return true;
 }
 
+static void take_time(void)
+{
+	struct pollfd in = {.fd = 0, .events = POLLIN};
+	struct timespec while_ = {.tv_nsec = 50000000};
+	poll(&in, 1, -1);
+	nanosleep(&while_, NULL);
+}
+
 /* Echoes stdin, so that a test can ask whether we live and are not frozen. */
 void serve(enum at_eof at_eof)
 {
 	char buffer[4096];
 	ssize_t n;
 	do {
+		if (slow)
+			take_time();
 		n = read(0, buffer, sizeof buffer);
 	} while ((n > 0 && write_all(buffer, n)) || (n < 0 && errno == EINTR));
 	if (at_eof == ENDS)

@@ -1,5 +1,5 @@
 /*
- * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] MODE
+ * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] MODE
  * zoo --list
  *
  * A mode whose name has a number is there with any other number as well. Special modes, which need
@@ -67,6 +67,10 @@ static void options(int argc, char **argv)
 			sibling_group = argv[i + 1];
 		else if (strcmp(argv[i], "--scratch") == 0)
 			scratch_group = argv[i + 1];
+		else if (strcmp(argv[i], "--slow") == 0)
+			slow = true;
+		else if (strcmp(argv[i], "--untag") == 0)
+			untag = true;
 		else if (strcmp(argv[i], "--target") == 0)
 			target = argv[i + 1];
 		else {

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 type server struct {
@@ -22,6 +24,42 @@ type server struct {
 	in  io.WriteCloser
 	out *bufio.Reader
 	raw *os.File // what out reads from
+	// theirs are the ends that a child has.
+	theirs []*os.File
+}
+
+var sockets bool
+
+// connect makes the child's stdin and stdout.
+func (s *server) connect() error {
+	if !sockets {
+		in, err := s.cmd.StdinPipe()
+		if err != nil {
+			return err
+		}
+		out, err := s.cmd.StdoutPipe()
+		if err != nil {
+			return err
+		}
+		s.in, s.out = in, bufio.NewReader(out)
+		s.raw, _ = out.(*os.File) // which it is
+		return nil
+	}
+	var ours [2]*os.File
+	for i := range ours {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err == nil {
+			err = unix.SetNonblock(fds[1], false) // the child's
+		}
+		if err != nil {
+			return err
+		}
+		ours[i] = os.NewFile(uintptr(fds[0]), "socket")
+		s.theirs = append(s.theirs, os.NewFile(uintptr(fds[1]), "socket"))
+	}
+	s.cmd.Stdin, s.cmd.Stdout = s.theirs[0], s.theirs[1]
+	s.in, s.raw, s.out = ours[0], ours[1], bufio.NewReader(ours[1])
+	return nil
 }
 
 var servers = map[string]*server{}
@@ -64,6 +102,19 @@ func do(words []string) {
 	switch words[0] {
 	case "server":
 		start(words[1], words[2:]...)
+		hello(words[1])
+	case "listen": // a server that is not spoken to on stdin
+		cmd := exec.Command(words[1], words[2:]...)
+		err := cmd.Start()
+		fmt.Println("listen", cmd.Process.Pid, err)
+	case "sockets": // as clients on Node have them, from now on
+		sockets = true
+		fmt.Println("sockets", sockets)
+	case "quiet": // it is spoken to later
+		start(words[1], words[2:]...)
+	case "hello":
+		hello(words[1])
+		fmt.Println("hello", words[1])
 	case "ask":
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
@@ -81,6 +132,9 @@ func do(words []string) {
 	case "tool": // what it leaves running is wanted
 		out, err := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
 		fmt.Println("tool", strings.TrimSpace(string(out)), err)
+	case "worker": // a tool leaves what goes on executing programs
+		out, err := exec.Command("/bin/sh", "-c", "(while /bin/sleep 0.1; do echo >>"+words[1]+"; done) >/dev/null 2>&1 & echo $!").Output()
+		fmt.Println("worker", strings.TrimSpace(string(out)), err)
 	case "shell": // a tool's shell looks like a server, but for what it runs
 		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
 		pid, err := s.out.ReadString('\n')
@@ -90,6 +144,8 @@ func do(words []string) {
 		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
 		err := cmd.Start()
 		fmt.Println("hold", cmd.Process.Pid, err)
+	case "many": // programs that are written to what a file has
+		fmt.Println("many", many(words[1], words[2], words[3:]))
 	case "times":
 		times(words[1], words[2:])
 	case "eat": // memory, until somebody kills us
@@ -105,16 +161,13 @@ func do(words []string) {
 func start(name string, argv ...string) *server {
 	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	in, err := s.cmd.StdinPipe()
-	if err == nil {
-		var out io.Reader
-		out, err = s.cmd.StdoutPipe()
-		s.in, s.out = in, bufio.NewReader(out)
-		s.raw, _ = out.(*os.File) // which it is
-	}
+	err := s.connect()
 	before := children()
 	if err == nil {
 		err = s.cmd.Start()
+	}
+	for _, f := range s.theirs {
+		f.Close()
 	}
 	if err != nil {
 		fmt.Println("failed", name, err)
@@ -126,16 +179,45 @@ func start(name string, argv ...string) *server {
 	return s
 }
 
+// initialize is what makes it MCP. A server of the zoo's says it back.
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"like","version":"1"}}}` + "\n"
+
+// initialized is what a client says when it has the answer.
+const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
+
+func hello(name string) {
+	s := servers[name]
+	if s == nil {
+		return
+	}
+	_, _ = io.WriteString(s.in, initialize) // it may have ended: ask tells
+	go func() {
+		conn, err := s.raw.SyscallConn()
+		if err != nil {
+			return
+		}
+		_ = conn.Read(func(fd uintptr) bool { // it fails when the server is abandoned
+			n, _ := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+			return n > 0
+		})
+		_, _ = io.WriteString(s.in, initialized) // as above
+	}()
+}
+
 func ask(name string) string {
 	s := servers[name]
 	if _, err := io.WriteString(s.in, "ping\n"); err != nil {
 		return err.Error()
 	}
-	line, err := s.out.ReadString('\n')
-	if err != nil {
-		return err.Error()
+	for {
+		line, err := s.out.ReadString('\n')
+		if err != nil {
+			return err.Error()
+		}
+		if !strings.HasPrefix(line, "{") { // what it says back
+			return strings.TrimSpace(line)
+		}
 	}
-	return strings.TrimSpace(line)
 }
 
 // drain uses its servers once more before it ends; one may be deaf.
@@ -151,6 +233,42 @@ func drain() {
 		}
 	}
 	os.Exit(0)
+}
+
+// many runs a command again and again, with pipes. A word that begins with "@" is a file's content.
+func many(count, file string, argv []string) error {
+	n, _ := strconv.Atoi(count) // a test's own
+	said, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	for i, word := range argv {
+		if name, ok := strings.CutPrefix(word, "@"); ok {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			argv[i] = string(text)
+		}
+	}
+	for range n {
+		s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
+		if err := s.connect(); err != nil {
+			return err
+		}
+		if err := s.cmd.Start(); err != nil {
+			return err
+		}
+		for _, f := range s.theirs {
+			f.Close()
+		}
+		_, _ = s.in.Write(said)           // it may have ended
+		_, _ = io.Copy(io.Discard, s.out) // as above
+		_ = s.cmd.Wait()                  // grep finds nothing
+		s.in.Close()
+		s.raw.Close()
+	}
+	return nil
 }
 
 // times runs a command again and again.

@@ -98,6 +98,7 @@ func serve(t *testing.T, u host.User, flags string, properties ...string) *servi
 	s := &service{t: t, user: u, explain: explain}
 	s.Unit = host.Current(t).Start(t, host.Service{User: u, Properties: properties, Argv: []string{"sh", "-c", script}})
 	s.Gateway = gateway.Attach(t, ends[0], ends[1], stderr)
+	s.Gateway.Explain = explain
 	t.Cleanup(func() {
 		if t.Failed() {
 			text, _ := os.ReadFile(explain) // none, if it never came so far

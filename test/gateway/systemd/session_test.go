@@ -1,0 +1,47 @@
+package systemd
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/gateway"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// In a login's session nobody may move a process to the user manager's groups but that manager. A server that is
+// spoken to when it has started others is captured with them all the same.
+func TestLateInASession(t *testing.T) {
+	dir, err := os.MkdirTemp(host.Shared, "session.")
+	if err == nil {
+		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
+		err = os.Chown(dir, host.Tester.UID, host.Tester.UID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	explain := filepath.Join(dir, "explain")
+	session := host.Current(t).Login(t, host.Tester)
+	cmd := session.Command(host.Shared+"/mcpscope", "gateway", "--backend", "systemd-user", "--explain", explain, "--term-grace=200ms", "--", host.Shared+"/like")
+	g := gateway.Start(t, cmd, cmd.Start)
+	g.Explain = explain
+	s := g.Late(programs, "a", "double-fork")
+	for _, pid := range s.PIDs() {
+		if path, err := bed.ProcessPath(pid); err != nil || !strings.HasSuffix(path, ".scope/payload") {
+			t.Errorf("%s is in %s (%v)", escape.Describe(pid), path, err)
+		}
+	}
+	g.Own.Signal(unix.SIGKILL)
+	if n := s.UntilDead(escape.Patience); n > 0 {
+		t.Errorf("%d left:\n\t%s", n, strings.Join(s.Survivors(), "\n\t"))
+	}
+	if t.Failed() {
+		text, _ := os.ReadFile(explain) // none, if it never came so far
+		t.Logf("explained:\n%s", text)
+	}
+}
