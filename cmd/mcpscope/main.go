@@ -17,7 +17,12 @@ func main() {
 	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
 }
 
-func run(args []string, io cli.Stdio) int {
+func run(args []string, to cli.Stdio) int {
+	io, end := to.Checked()
+	return end(command(args, io))
+}
+
+func command(args []string, io cli.Stdio) int {
 	if len(args) > 0 {
 		switch args[0] {
 		case "run":

@@ -18,8 +18,8 @@ import (
 // (no-color.org).
 func newPaper(to io.Writer) *paper {
 	p := &paper{to: to}
-	file, ok := to.(*os.File)
-	if !ok || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
+	file := cli.File(to)
+	if file == nil || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
 		return p
 	}
 	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)

@@ -86,7 +86,7 @@ func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	}
 	err := f.read(line, func(v eventView) error {
 		if len(operands) == 0 || slices.ContainsFunc(operands, v.means) {
-			f.print(v, io)
+			return f.print(v, io)
 		}
 		return nil
 	})
@@ -120,10 +120,16 @@ func (v eventView) means(arg string) bool {
 	return arg != "" && (v.Name == arg || strings.HasPrefix(v.ID, arg))
 }
 
-func (f *eventsFlags) print(v eventView, io cli.Stdio) {
+// print ends the reading when nothing can be written any more.
+func (f *eventsFlags) print(v eventView, io cli.Stdio) error {
+	var err error
 	if f.json {
-		_ = cli.PrintJSON(io.Out, v, "") // whoever reads has gone
-		return
+		err = cli.PrintJSON(io.Out, v, "")
+	} else {
+		_, err = fmt.Fprintln(io.Out, v.line(f.allUsers))
 	}
-	fmt.Fprintln(io.Out, v.line(f.allUsers))
+	if err != nil {
+		return errEnough // it has been noticed
+	}
+	return nil
 }

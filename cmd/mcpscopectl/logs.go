@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 	"strings"
 
@@ -71,7 +70,9 @@ func (f *logsFlags) run(operands []string, io cli.Stdio) int {
 	show := shown(io.Out)
 	err = readJournal(f.line(s), func(e entry) error {
 		for _, text := range e["MESSAGE"] {
-			fmt.Fprintln(io.Out, show(text))
+			if _, err := fmt.Fprintln(io.Out, show(text)); err != nil {
+				return errEnough // it has been noticed
+			}
 		}
 		return nil
 	})
@@ -131,8 +132,8 @@ func (f *logsFlags) find(arg string) (eventView, error) {
 
 // shown is how a line is printed there: as it is, but for a terminal.
 func shown(out io.Writer) func(string) string {
-	f, isFile := out.(*os.File)
-	if !isFile {
+	f := cli.File(out)
+	if f == nil {
 		return func(s string) string { return s }
 	}
 	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {

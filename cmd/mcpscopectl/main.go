@@ -43,7 +43,12 @@ func early(name string) func(args []string, io cli.Stdio) int {
 	return nil
 }
 
-func run(args []string, io cli.Stdio) int {
+func run(args []string, to cli.Stdio) int {
+	io, end := to.Checked()
+	return end(dispatch(args, io))
+}
+
+func dispatch(args []string, io cli.Stdio) int {
 	switch {
 	case len(args) == 0:
 		fmt.Fprint(io.Err, "mcpscope: no command given\n")

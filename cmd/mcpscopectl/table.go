@@ -4,7 +4,6 @@ package main
 
 import (
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -116,7 +115,7 @@ func joined(lines [][]string, widths []int, width int) []string {
 
 // widthOf is how many cells a line may have: 0, if out is no terminal.
 func widthOf(out io.Writer) int {
-	if f, ok := out.(*os.File); ok {
+	if f := cli.File(out); f != nil {
 		width, _ := windowOf(int(f.Fd()))
 		return width
 	}
