@@ -5,6 +5,7 @@ package gateway
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"runtime"
 	"slices"
 	"sync"
@@ -257,6 +258,16 @@ func (e *ears) do(c *candidate, look func() (mcp.Verdict, string)) {
 	e.mu.Unlock()
 	if v != mcp.Undecided {
 		e.decided(c, v, why)
+	}
+}
+
+// lookAtAll looks once more at every candidate.
+func (e *ears) lookAtAll() {
+	e.mu.Lock()
+	all := slices.Collect(maps.Values(e.byID))
+	e.mu.Unlock()
+	for _, c := range all {
+		e.do(c, func() (mcp.Verdict, string) { return e.look(c, 0) })
 	}
 }
 

@@ -61,6 +61,7 @@ func (w *watcher) patience() <-chan time.Time {
 // awaitGateway tells everybody of its end.
 func (w *watcher) awaitGateway() {
 	if _, err := poll.Until(time.Time{}, unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}); err == nil {
+		w.ears.lookAtAll() // it may have spoken to one just now
 		w.resting.Store(true)
 		w.followed.Go(w.endLineage)
 		close(w.ended)

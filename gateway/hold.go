@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,8 +182,30 @@ func (s *programs) update(do func()) {
 	do()
 }
 
+// served are the whole command lines that were spoken to in MCP.
+type served struct {
+	mu  sync.Mutex
+	all map[string]bool
+}
+
+func (s *served) add(argv []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all == nil || len(s.all) >= programsMost {
+		s.all = map[string]bool{}
+	}
+	s.all[strings.Join(argv, "\x00")] = true
+}
+
+func (s *served) has(argv []string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[strings.Join(argv, "\x00")]
+}
+
 // holder is what a watcher has to hold programs.
 type holder struct {
+	served   served
 	blind    atomic.Bool // command lines can't be looked at before a program runs
 	holds    atomic.Int32
 	programs programs

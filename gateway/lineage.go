@@ -33,9 +33,19 @@ func beginLineage(hard uint64) error {
 
 // endLineage ends what the gateway has left that is no server's.
 func (w *watcher) endLineage() {
-	if w.Lineage == 0 {
-		return
+	if w.Lineage != 0 {
+		w.endAll(func(had locks) bool { return had.known && had.hard == w.Lineage })
 	}
+}
+
+// endCarriers ends what a server has left that had ended before it could be put into a group.
+func (w *watcher) endCarriers(c *candidate) {
+	tags := w.candidates.within(c)
+	w.endAll(func(had locks) bool { return tags[had.tag()] })
+}
+
+// endAll ends all of them that are in no group, as far as they are this user's.
+func (w *watcher) endAll(are func(locks) bool) {
 	id, err := scope.NewLineage()
 	if err != nil {
 		return // nobody is there to tell
@@ -44,22 +54,24 @@ func (w *watcher) endLineage() {
 		fresh = false
 		pids, _ := everybody() // nobody, without /proc
 		for _, pid := range pids {
-			if had := locksOf(pid); had.known && had.hard == w.Lineage && !had.marked() {
-				fresh = w.addTo(id, pid) || fresh
-			}
+			fresh = addTo(id, pid, are) || fresh
 		}
 	}
 	_ = id.End(w.Policy.TermGrace) // nobody is there to tell
 }
 
-func (w *watcher) addTo(id scope.Lineage, pid int) bool {
+func addTo(id scope.Lineage, pid int, are func(locks) bool) bool {
+	is := func() bool {
+		had := locksOf(pid)
+		return are(had) && !had.marked() && isOurs(pid)
+	}
+	if !is() {
+		return false
+	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
 	}
 	defer unix.Close(pidfd)
-	if had := locksOf(pid); had.hard != w.Lineage || had.marked() || poll.Ended(pidfd) {
-		return false
-	}
-	return id.Add(pid, pidfd) == nil
+	return is() && !poll.Ended(pidfd) && id.Add(pid, pidfd) == nil
 }

@@ -36,7 +36,8 @@ func (w *watcher) poll() error {
 		judged = alive
 		fds, err := poll.Until(time.Now().Add(pollEvery), unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN})
 		if err != nil || fds[0].Revents != 0 {
-			return nil // supervisors see it as well
+			w.ears.lookAtAll() // it may have spoken to one just now
+			return nil         // supervisors see it as well
 		}
 	}
 }

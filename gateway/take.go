@@ -218,16 +218,25 @@ func (w *watcher) capture(c *candidate, why string) {
 	w.candidates.leave(c)
 	s := w.server(w.Rules.name(argv))
 	s.Notes = append(s.Notes, "a server: "+why)
-	t, err := s.Take(scope.Child{PID: c.pid(), PIDFD: c.pidfd(), ClientPIDFD: w.Gateway})
+	t, err := w.take(s, c)
+	for err != nil && poll.Ended(c.pidfd()) && c.passOn() { // it has left its stdin to one that it started
+		t, err = w.take(s, c)
+	}
 	if err == nil {
 		w.takeCarriers(t, c)
 	}
 	c.release()
 	close(c.moved)
 	if err != nil {
+		ended := poll.Ended(c.pidfd())
+		c.close()
+		if ended {
+			w.explain(c.pid(), "ended", argv, "it has ended before it had a group, and so does what it has started")
+			w.endCarriers(c)
+			return
+		}
 		w.board.left(argv, "it can't be contained: "+oneLine(err))
 		w.explain(c.pid(), "left", argv, "it can't be contained: "+err.Error())
-		c.close()
 		return
 	}
 	w.ears.calm(100 * time.Millisecond)
@@ -236,6 +245,10 @@ func (w *watcher) capture(c *candidate, why string) {
 	if t != nil {
 		w.followed.Go(func() { w.follow(t) })
 	}
+}
+
+func (w *watcher) take(s *scope.Server, c *candidate) (*scope.Taken, error) {
+	return s.Take(scope.Child{PID: c.pid(), PIDFD: c.pidfd(), ClientPIDFD: w.Gateway})
 }
 
 // What forks and exits all the time is gone before it can be moved. So after the first pass whoever is found is

@@ -232,6 +232,7 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 		if p := c.ran.Load(); p != nil {
 			w.programs.serves(*p)
 		}
+		w.served.add(c.argv())
 		w.followed.Go(func() { w.capture(c, why) })
 	} else {
 		go w.leave(c, why)
@@ -255,6 +256,11 @@ func (w *watcher) gone(c *candidate) {
 			w.candidates.enter(c)
 			return
 		}
+	}
+	if !c.heard && len(c.argv()) > 1 && w.served.has(c.argv()) && !w.resting.Load() && c.decide(taken) {
+		w.ears.forget(c)
+		w.followed.Go(func() { w.capture(c, "the same command was spoken to in MCP before") })
+		return
 	}
 	if c.decide(left) {
 		w.ears.forget(c)

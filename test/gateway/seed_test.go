@@ -211,3 +211,29 @@ func proportionalSize(t *testing.T, pid int) (kilobytes int) {
 	}
 	return kilobytes
 }
+
+// A client hangs up as soon as it has spoken: the server ends while it is being put into its group, and what it
+// has started by then is nobody's.
+func TestHungUpAtOnce(t *testing.T) {
+	w := newWorld(t)
+	g := w.gateway("--eof-grace", "300ms", "--term-grace", "300ms")
+	members := escape.NewMembers(t)
+	t.Cleanup(members.Kill)
+	count := 20
+	if escape.Full() {
+		count = 200
+	}
+	for i := range count {
+		g.Tell("server %d %s --register %s setsid", i, binaries.Zoo, members.Address)
+		g.Tell("cancel %d", i)
+		g.Expect(fmt.Sprint("server ", i))
+	}
+	if !members.AwaitBorn(2*count, escape.Patience) {
+		t.Errorf("%d of %d members were born", members.Count(), 2*count)
+	}
+	if left := members.UntilDead(seedEnd); left > 0 {
+		t.Errorf("%d left:\n\t%s", left, strings.Join(members.Survivors(), "\n\t"))
+	}
+	g.Own.Signal(unix.SIGKILL)
+	w.clean()
+}
