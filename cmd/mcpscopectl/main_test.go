@@ -96,6 +96,25 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
+// Output that can't be written is a failure of its own, whatever the command has done.
+func TestFullDisk(t *testing.T) {
+	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer full.Close()
+	t.Setenv("HOME", t.TempDir())
+	for _, line := range []string{
+		"help", "help ls", "ls --help", "version", "ls --json", "ls --gateways --json", "status --json", "metrics",
+		"config show x", "config show x --json", "units", "completion bash", "__complete r", "__command run git",
+	} {
+		var errs bytes.Buffer
+		if status := run(strings.Fields(line), cli.Stdio{Out: full, Err: &errs}); status == cli.ExitOK || !strings.Contains(errs.String(), "no space left on device") {
+			t.Errorf("%s: status %d: %s", line, status, errs.String())
+		}
+	}
+}
+
 func TestCompletionScriptsAreSound(t *testing.T) {
 	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}} {
 		script := say("completion", shell)

@@ -3,31 +3,37 @@
 package cli
 
 import (
+	"errors"
 	"io"
 	"os"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
-// Output is where a command prints. It remembers the first write that failed, for most of what
-// prints has nothing to do about it.
+// Output is what a command prints to. It keeps the error of the first write that failed, because
+// most callers of fmt.Fprint can do nothing about one.
 type Output struct {
 	to  io.Writer
 	mu  sync.Mutex
 	err error
 }
 
-// Checked returns s with an Output, and the function that a command ends with: a status of success
-// becomes one of failure if not all could be written.
+// Checked returns s with an Output, and the function that turns a command's status into the one to
+// exit with: a success is a failure if not all of the output could be written.
 func (s Stdio) Checked() (Stdio, func(status int) int) {
 	out := &Output{to: s.Out}
 	checked := Stdio{Out: out, Err: s.Err}
 	return checked, func(status int) int {
 		out.mu.Lock()
 		defer out.mu.Unlock()
-		if status == ExitOK && out.err != nil {
-			return s.Cannot("print", out.err)
+		switch {
+		case status != ExitOK || out.err == nil:
+			return status
+		case errors.Is(out.err, unix.EPIPE): // the reader wanted no more
+			return ExitFailure
 		}
-		return status
+		return s.Cannot("print", out.err)
 	}
 }
 
@@ -43,7 +49,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// File is the file that is printed to; nil if it is none.
+// File returns the file that out prints to, or nil if it is none.
 func File(out io.Writer) *os.File {
 	if o, ok := out.(*Output); ok {
 		out = o.to
