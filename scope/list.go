@@ -22,13 +22,24 @@ var errOthers = fmt.Errorf("look at other users' servers: %w", unix.EPERM)
 // kernel alone, so what it says was true a moment ago; a server that ends meanwhile is
 // left out. Each has to be closed.
 func List(uid int) ([]*Listed, error) {
+	return list(uid, func(*Listed) bool { return true })
+}
+
+// list leaves out who is not wanted, before it is known what those do.
+func list(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, errOthers
 	}
-	all := listTrees(uid)
+	all := listTrees(uid, wanted)
 	err := inParents(func(here location, parent *cgroup.Group) error {
 		found, err := here.listIn(parent, uid)
-		all = append(all, found...)
+		for _, s := range found {
+			if wanted(s) {
+				all = append(all, s)
+			} else {
+				s.Close()
+			}
+		}
 		return err
 	})
 	slices.SortFunc(all, func(a, b *Listed) int { return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID)) })

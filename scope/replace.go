@@ -4,6 +4,7 @@ package scope
 
 import (
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,15 +14,13 @@ import (
 // start at the same time, one may not see the other yet; but then that one, which can
 // be seen before it looks, sees this one, and retires if it is the older.
 func (s *supervisor) replaceOlder() {
-	all, _ := List(os.Getuid()) // whoever can't be seen stays
-	var own *Listed
-	for _, l := range all {
-		if l.ID == s.group.ident() {
-			own = l
-		}
+	own := &Listed{
+		ID: s.group.ident(), Name: s.config.Name, UID: os.Getuid(), Client: s.config.Client, Started: time.Unix(0, s.config.Started),
 	}
+	// Whoever can't be seen stays. The others are not looked at closely: that takes long where one forks all the time.
+	all, _ := list(os.Getuid(), func(l *Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
 	for _, l := range all {
-		if own != nil && l != own && l.Key() == own.Key() && (l.State == Running || l.State == Frozen) {
+		if l.State == Running || l.State == Frozen {
 			s.outlive(own, l)
 		}
 		l.Close()

@@ -245,14 +245,17 @@ func sweepTrees(uid int) []Swept {
 	return swept
 }
 
-// listTrees are the servers that have no group.
-func listTrees(uid int) []*Listed {
+// listTrees are the servers that have no group, as far as they are wanted.
+func listTrees(uid int, wanted func(*Listed) bool) []*Listed {
 	var all []*Listed
 	_ = eachTree(uid, func(t *treeSupervisor) (keep bool) { // without /proc there is no tree
 		facts := t.facts
 		s := &Listed{
 			ID: facts.ID, Name: facts.Name, UID: t.uid, Backend: Tree, State: Running, Cause: Cause(t.file.read(partEnding)),
 			Client: facts.Client, Supervisor: t.pid, Started: facts.Started, Policy: facts.Policy.String(), notes: t.file.read(partNotes),
+		}
+		if !wanted(s) {
+			return false
 		}
 		st, err := t.tree().State()
 		switch {
