@@ -80,13 +80,23 @@ func (s *Server) placesFor() (here location, places []place, errs []error) {
 	for _, c := range candidates {
 		p, err := here.place(c)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", c, err))
+			errs = append(errs, &missedError{c, err})
 			continue
 		}
 		places = append(places, p)
 	}
 	return here, places, errs
 }
+
+// missedError says why a backend can't be had.
+type missedError struct {
+	backend Backend
+	err     error
+}
+
+func (e *missedError) Error() string { return string(e.backend) + ": " + e.err.Error() }
+
+func (e *missedError) Unwrap() error { return e.err }
 
 // noPlace says in one line why no backend works here.
 func noPlace(errs []error) error {

@@ -43,10 +43,16 @@ func (l *launcher) complain(taken Backend, broken []error) {
 	}
 }
 
-// notesOn are for people who wonder about the backend.
+// notesOn are for people who wonder about the backend: why each better one is not available.
 func (s *Server) notesOn(taken Backend, missed []error) []string {
 	notes := slices.Clone(s.Notes)
+	candidates := s.candidates()
+	worse := candidates[slices.Index(candidates, taken)+1:]
 	for _, err := range missed {
+		var of *missedError
+		if errors.As(err, &of) && slices.Contains(worse, of.backend) {
+			continue
+		}
 		notes = append(notes, "not available: "+oneLine(err))
 	}
 	if s.Slice != DefaultSlice && taken != SystemdUser && taken != SystemdSystem {

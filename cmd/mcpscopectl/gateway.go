@@ -124,6 +124,9 @@ func (v *gatewayRun) fail(operands []string, err error) int {
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err), "")
 }
 
+// watcherName is what ps and pgrep show, at most 15 bytes.
+const watcherName = "mcpscope-watch"
+
 // watchCommand is the process beside a gateway; mcpscope gateway starts it.
 func watchCommand(args []string, io cli.Stdio) int {
 	foreign := cli.OpenDescriptors()
@@ -135,6 +138,7 @@ func watchCommand(args []string, io cli.Stdio) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
-	_, _ = cli.NoFile() // it raises our own limit; the gateway has its own
+	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // for people: it would be "exe"
+	_, _ = cli.NoFile()                                         // it raises our own limit; the gateway has its own
 	return gw.Watch(memory, foreign)
 }

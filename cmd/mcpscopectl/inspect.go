@@ -99,6 +99,9 @@ func inspect(s *scope.Listed) (inspection, error) {
 	found := inspection{view: v, Shortages: v.short, Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
 	found.Tree, err = s.Tree()
 	for _, p := range scope.Ancestry(s.Client.PID) {
+		if p.PID == s.Client.PID {
+			p.Name = s.Client.Name
+		}
 		found.Ancestry = append(found.Ancestry, processView{p.PID, p.Name})
 	}
 	return found, err

@@ -2,6 +2,7 @@ package gateway
 
 import (
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -28,6 +29,10 @@ func TestWatcherIsReplaced(t *testing.T) {
 	}
 	if n := len(before.Running()); n == 0 {
 		t.Error("the server from before is dead")
+	}
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", w.watchers()[0].PID))
+	if err != nil || string(comm) != "mcpscope-watch\n" {
+		t.Errorf("the watcher is called %q (%v)", comm, err)
 	}
 	after := g.Server(binaries.Programs, "after", "double-fork")
 	if w.contained(before) == w.contained(after) {
