@@ -12,11 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Values are read as systemd does: K, M, G, T, P and E are powers of 1024, a percentage is one of
+// Values are read as systemd does: K, M, G, T, P and E are powers of 1024 (KiB and Ki as well), a percentage is one of
 // what the machine has, and "infinity" is no limit.
 
-// ParseMemory reads a size above zero, or a part of the physical memory.
-func ParseMemory(s string) (string, error) { return parseSize(s, 1) }
+// ParseMemory reads a size, or a part of the physical memory, that a program can run with.
+func ParseMemory(s string) (string, error) { return parseSize(s, memoryLeast) }
+
+// ParseProtection reads a size that is kept for a group, or a part of the physical memory.
+func ParseProtection(s string) (string, error) { return parseSize(s, 0) }
 
 // ParseSwap reads a size, or a part of the physical memory.
 func ParseSwap(s string) (string, error) { return parseSize(s, 0) }
@@ -33,8 +36,13 @@ func parseSize(s string, least uint64) (string, error) {
 		return part(s, n, uint64(info.Totalram)*uint64(info.Unit), least)
 	}
 	n, ok := size(s)
-	if !ok || n < least {
+	switch {
+	case !ok:
 		return "", fmt.Errorf("%q is no size (like 512M, 1.5G, 10%% or infinity)", s)
+	case n < least && digits(s) && n > 0:
+		return "", fmt.Errorf("%q is %s bytes, and nothing runs with less than 1M: did you mean %sM?", s, s, s)
+	case n < least:
+		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M", s)
 	}
 	return strconv.FormatUint(n, 10), nil
 }
@@ -125,6 +133,9 @@ func percent(s string) (n uint64, ok bool) {
 	return decimal(s, whole/100)
 }
 
+// memoryLeast is less than any program needs: what is smaller lacks its unit.
+const memoryLeast = 1 << 20
+
 // part is n hundredths of a percent of all.
 func part(s string, n, all, least uint64) (string, error) {
 	if n > whole || n == 0 && least > 0 {
@@ -138,6 +149,12 @@ func part(s string, n, all, least uint64) (string, error) {
 // size reads bytes with a unit; ok is false for what is none or too large.
 func size(s string) (n uint64, ok bool) {
 	scale := uint64(1)
+	if unit, ok := strings.CutSuffix(strings.TrimSuffix(s, "B"), "i"); ok {
+		if strings.IndexByte("KMGTPE", last(unit)) < 0 {
+			return 0, false
+		}
+		s = unit
+	}
 	if i := strings.IndexByte("BKMGTPE", last(s)); i >= 0 {
 		scale, s = 1<<(10*i), s[:len(s)-1]
 	}

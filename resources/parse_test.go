@@ -24,12 +24,12 @@ func TestParse(t *testing.T) {
 		what     func(string) (string, error)
 		in, want string // "" is a mistake
 	}{
-		{ParseMemory, "1G", "1073741824"}, {ParseMemory, "512M", "536870912"}, {ParseMemory, "1.5K", "1536"}, {ParseMemory, "4096", "4096"},
-		{ParseMemory, "7B", "7"}, {ParseMemory, "1T", "1099511627776"}, {ParseMemory, "0.5P", "562949953421312"}, {ParseMemory, "1E", "1152921504606846976"},
+		{ParseMemory, "1G", "1073741824"}, {ParseMemory, "512M", "536870912"}, {ParseSwap, "1.5K", "1536"}, {ParseSwap, "4096", "4096"}, {ParseMemory, "1048576", "1048576"}, {ParseMemory, "5", ""}, {ParseMemory, "4096", ""}, {ParseMemory, "1023K", ""},
+		{ParseSwap, "7B", "7"}, {ParseMemory, "1GiB", "1073741824"}, {ParseMemory, "1.5Gi", "1610612736"}, {ParseMemory, "1iB", ""}, {ParseMemory, "1i", ""}, {ParseMemory, "GiB", ""}, {ParseProtection, "0", "0"}, {ParseProtection, "4K", "4096"}, {ParseMemory, "1T", "1099511627776"}, {ParseMemory, "0.5P", "562949953421312"}, {ParseMemory, "1E", "1152921504606846976"},
 		{ParseMemory, "infinity", "max"}, {ParseMemory, "max", "max"}, {ParseMemory, "100%", bytes(all)}, {ParseMemory, "50%", bytes(all / 2)}, {ParseMemory, "12.5%", bytes(all / 8)},
 		{ParseMemory, "", ""}, {ParseMemory, "0", ""}, {ParseMemory, "0%", ""}, {ParseMemory, "101%", ""}, {ParseMemory, "1g", ""}, {ParseMemory, "-1", ""}, {ParseMemory, "1GB", ""},
 		{ParseMemory, "G", ""}, {ParseMemory, "%", ""}, {ParseMemory, "1.", ""}, {ParseMemory, ".5G", ""}, {ParseMemory, "1.5.2G", ""}, {ParseMemory, " 1G", ""}, {ParseMemory, "0x10", ""},
-		{ParseMemory, "+1", ""}, {ParseMemory, "16E", ""}, {ParseMemory, "99999999999999999999", ""}, {ParseMemory, "1.9999999999999999999999K", "2047"},
+		{ParseMemory, "+1", ""}, {ParseMemory, "16E", ""}, {ParseMemory, "99999999999999999999", ""}, {ParseSwap, "1.9999999999999999999999K", "2047"},
 		{ParseSwap, "0", "0"}, {ParseSwap, "0%", "0"}, {ParseSwap, "1M", "1048576"}, {ParseSwap, "infinity", "max"},
 		{ParsePIDs, "100", "100"}, {ParsePIDs, "infinity", "max"}, {ParsePIDs, "0", ""}, {ParsePIDs, "1K", ""}, {ParsePIDs, "4294967296", ""}, {ParsePIDs, "200%", ""},
 		{ParseCPU, "1.5", "150000 100000"}, {ParseCPU, "150%", "150000 100000"}, {ParseCPU, "2", "200000 100000"}, {ParseCPU, "0.01", "1000 100000"}, {ParseCPU, "1%", "1000 100000"},

@@ -90,7 +90,7 @@ var controllers = []string{"cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "
 // parsers of the files whose values people write otherwise than the kernel does.
 func parsers() map[string]func(string) (string, error) {
 	return map[string]func(string) (string, error){
-		"memory.max": ParseMemory, "memory.high": ParseMemory, "memory.low": ParseMemory, "memory.min": ParseMemory,
+		"memory.max": ParseMemory, "memory.high": ParseMemory, "memory.low": ParseProtection, "memory.min": ParseProtection,
 		"memory.swap.max": ParseSwap, "memory.swap.high": ParseSwap, "memory.zswap.max": ParseSwap,
 		"pids.max": ParsePIDs, "cpu.weight": ParseWeight,
 	}

@@ -5,8 +5,10 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/mcpscope/mcpscope/freeze"
 )
@@ -146,6 +148,27 @@ func ParseClientDeath(s string) (ClientDeath, error) {
 	return "", fmt.Errorf("%q is none of auto, stop and ignore", s)
 }
 
+// ParseDuration reads a Go duration that may begin with days: 1d, 1.5d, 1d12h.
+func ParseDuration(s string) (time.Duration, error) {
+	text, rest, some := strings.Cut(s, "d")
+	if !some {
+		return time.ParseDuration(s)
+	}
+	hours, err := time.ParseDuration(text + "h")
+	if err != nil || strings.ContainsFunc(text, unicode.IsLetter) || hours.Abs() > math.MaxInt64/24 {
+		return 0, fmt.Errorf("%q is no duration", s)
+	}
+	days := 24 * hours
+	if rest == "" {
+		return days, nil
+	}
+	more, err := time.ParseDuration(rest)
+	if err != nil || more < 0 || hours < 0 || days+more < days {
+		return 0, fmt.Errorf("%q is no duration", s)
+	}
+	return days + more, nil
+}
+
 // ParseGrace reads a grace period: a Go duration that is not negative, 0, or
 // "infinity".
 func ParseGrace(s string) (time.Duration, error) {
@@ -155,9 +178,9 @@ func ParseGrace(s string) (time.Duration, error) {
 	case "0":
 		return 0, nil
 	}
-	d, err := time.ParseDuration(s)
+	d, err := ParseDuration(s)
 	if err != nil {
-		return 0, fmt.Errorf("%q is no duration (like 1.2s, 500ms, 0 or infinity)", s)
+		return 0, fmt.Errorf("%q is no duration (like 1.2s, 500ms, 1d, 0 or infinity)", s)
 	}
 	if d < 0 {
 		return 0, fmt.Errorf("%q is negative", s)

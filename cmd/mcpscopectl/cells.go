@@ -56,5 +56,30 @@ func fit(s string, n int) string {
 	return s
 }
 
+// fitEnd clips the beginning of the text: of a path the end says more.
+func fitEnd(s string, n int) string {
+	if cells(s) <= n {
+		return s
+	}
+	runes, used := []rune(s), 0
+	for i := len(runes); i > 0; i-- {
+		w := runeCells(runes[i-1])
+		if used+w > n-1 {
+			return fit("…"+string(runes[i:]), n)
+		}
+		used += w
+	}
+	return s
+}
+
+// fitName clips the name before "[PID]", and not that.
+func fitName(s string, n int) string {
+	at := strings.LastIndexByte(s, '[')
+	if at < 0 || cells(s) <= n || n <= cells(s[at:]) {
+		return fit(s, n)
+	}
+	return fit(s[:at], n-cells(s[at:])) + s[at:]
+}
+
 // padded fills the text with blanks to n cells.
 func padded(s string, n int) string { return s + strings.Repeat(" ", max(n-cells(s), 0)) }

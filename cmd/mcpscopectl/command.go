@@ -19,16 +19,12 @@ type spec struct {
 	use, short, long string
 	examples         string // command lines, indented
 	operands         cobra.CompletionFunc
-	mistake          int // the exit status of a mistake, if it is another than that of the others
 }
 
 // status is the exit status of a command.
 type status int
 
 func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
-
-// mistakeStatus is the annotation of a command that has its own status for mistakes.
-const mistakeStatus = "mistake-status"
 
 // command makes a command; run returns its exit status. One without completion of operands takes
 // none.
@@ -44,9 +40,6 @@ func command(s spec, run func(operands []string) int) *cobra.Command {
 	}
 	if s.operands == nil {
 		c.Args, c.ValidArgsFunction = noOperands, nothing
-	}
-	if s.mistake != 0 {
-		c.Annotations = map[string]string{mistakeStatus: strconv.Itoa(s.mistake)}
 	}
 	c.Flags().SortFlags = false
 	return c
@@ -119,11 +112,7 @@ func (s *placeholder) IsBoolFlag() bool { return s.bool }
 
 // wrong says what is wrong with a command line, and returns its status.
 func wrong(c *cobra.Command, err error, io cli.Stdio) int {
-	n := io.Mistake(c.Name(), clearer(err).Error())
-	if own, err := strconv.Atoi(c.Annotations[mistakeStatus]); err == nil {
-		return own
-	}
-	return n
+	return io.Mistake(c.Name(), clearer(err).Error())
 }
 
 // clearer says what package pflag says as run says it.

@@ -108,6 +108,15 @@ func runOperands(args []string) ([]string, error) {
 	return operands, err
 }
 
+// noConfiguration says where there is none.
+func noConfiguration() string {
+	f, err := finder()
+	if err != nil {
+		f.Dir = "this directory"
+	}
+	return cli.OneLine(fmt.Sprintf("no client configuration found in %s, in %s or above it", firstOf(f.Home, "the home directory (HOME is not set)"), f.Dir))
+}
+
 func isThere(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
@@ -141,7 +150,7 @@ func withoutArguments(argv []string) string {
 	if strings.Contains(word, "=") {
 		word = "…"
 	}
-	return cli.OneLine(fit(word, 80))
+	return cli.OneLine(word)
 }
 
 func counted(n int, what string) string {

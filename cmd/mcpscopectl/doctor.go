@@ -36,7 +36,7 @@ type doctorFlags struct{ json, selftest bool }
 func doctorCommand(io cli.Stdio) *cobra.Command {
 	var f doctorFlags
 	c := command(spec{
-		use: "doctor [flags]", short: "say what this host offers, and what would be better", mistake: cli.ExitOwnFailure,
+		use: "doctor [flags]", short: "say what this host offers, and what would be better",
 		examples: `  mcpscope doctor
   mcpscope doctor --selftest
 `,
@@ -46,7 +46,7 @@ in each to find out, and leaves nothing behind. Run it as the user, and in the u
 or container, of the client.
 
 The exit status is 0 if a server gets a control group of its own, 1 if it does not
-or if a process escaped, and 125 for a mistake or if doctor itself failed.`,
+or if a process escaped, and 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
 	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/doctor.md")

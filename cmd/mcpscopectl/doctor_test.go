@@ -26,7 +26,7 @@ func TestDoctorMistakes(t *testing.T) {
 		{[]string{"x"}, "unexpected argument \"x\""},
 	} {
 		s := say(append([]string{"doctor"}, c.args...)...)
-		if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
+		if s.status != cli.ExitUsage || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
 			!strings.HasSuffix(s.err, "mcpscope: hint: mcpscope help doctor\n") || strings.Count(s.err, "\n") != 2 {
 			t.Errorf("%q: %+v", c.args, s)
 		}

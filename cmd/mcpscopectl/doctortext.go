@@ -8,8 +8,6 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -18,12 +16,7 @@ import (
 // (no-color.org).
 func newPaper(to io.Writer) *paper {
 	p := &paper{to: to}
-	file := cli.File(to)
-	if file == nil || os.Getenv("NO_COLOR") != "" || os.Getenv("TERM") == "dumb" {
-		return p
-	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	p.coloured = err == nil
+	p.coloured = onTerminal(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return p
 }
 

@@ -30,7 +30,7 @@ func (f *journalFlags) set(fs *pflag.FlagSet, after string) {
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens from now on, "+after)
 	fs.Func("since", "from then on: a duration (2h), or what journalctl takes (\"2026-11-20 8:00\", today): `TIME`", func(s string) error {
 		f.since = s
-		if d, err := time.ParseDuration(s); err == nil {
+		if d, err := scope.ParseDuration(s); err == nil {
 			f.since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
 		}
 		return nil
@@ -84,14 +84,19 @@ func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	if f.follow {
 		go endWithReader()
 	}
+	any := false
 	err := f.read(line, func(v eventView) error {
 		if len(operands) == 0 || slices.ContainsFunc(operands, v.means) {
+			any = true
 			return f.print(v, io)
 		}
 		return nil
 	})
 	if err != nil {
 		return cannotRead(io, err)
+	}
+	if !any && !f.json {
+		sayNone(io.Out, "no events")
 	}
 	return cli.ExitOK
 }
@@ -126,7 +131,7 @@ func (f *eventsFlags) print(v eventView, io cli.Stdio) error {
 	if f.json {
 		err = cli.PrintJSON(io.Out, v, "")
 	} else {
-		_, err = fmt.Fprintln(io.Out, v.line(f.allUsers))
+		_, err = fmt.Fprintln(io.Out, v.line(f.allUsers, onTerminal(io.Out)))
 	}
 	if err != nil {
 		return errEnough // it has been noticed

@@ -46,8 +46,8 @@ func TestEventForPeople(t *testing.T) {
 		`"swept","MCPSCOPE_STUCK":"process 7 (dd)"}`:             "swept          but for process 7 (dd)",
 	} {
 		v, ok := viewEvent(one(t, head+text))
-		if want := "2026-11-20 08:00:00  hxvqmwb5  time              " + want; !ok || v.line(false) != want {
-			t.Errorf("%s: %v\n%q\nwant\n%q", text, ok, v.line(false), want)
+		if want := "2026-11-20 08:00:00  hxvqmwb5  time              " + want; !ok || v.line(false, true) != want {
+			t.Errorf("%s: %v\n%q\nwant\n%q", text, ok, v.line(false, true), want)
 		}
 	}
 }
@@ -102,7 +102,7 @@ func FuzzEvent(f *testing.F) {
 			if text, err := json.Marshal(v); err != nil || strings.ContainsAny(string(text), "\n\x1b") {
 				t.Errorf("%q: %q, %v", line, text, err)
 			}
-			if text := v.line(true); text != cli.OneLine(text) {
+			if text := v.line(true, true); text != cli.OneLine(text) {
 				t.Errorf("%q: %q", line, text)
 			}
 			return nil

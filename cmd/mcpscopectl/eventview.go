@@ -98,13 +98,17 @@ func fraction(s string) *float64 {
 	return &x
 }
 
-// line is for people.
-func (v eventView) line(users bool) string {
+// line is for people; on a terminal a long name is clipped.
+func (v eventView) line(users, clip bool) string {
+	name := v.Name
+	if clip {
+		name = fit(name, 32)
+	}
 	who := ""
 	if users {
 		who = fmt.Sprintf("%-6d", v.UID)
 	}
-	text := fmt.Sprintf("%s  %s%-8s  %-16s  %-13s  %s", v.Time.Local().Format(time.DateTime), who, v.ID, fit(v.Name, 32), v.Event, v.detail())
+	text := fmt.Sprintf("%s  %s%-8s  %-16s  %-13s  %s", v.Time.Local().Format(time.DateTime), who, v.ID, name, v.Event, v.detail())
 	return cli.OneLine(strings.TrimRight(text, " "))
 }
 

@@ -54,6 +54,9 @@ func (f *lsFlags) listGateways(io cli.Stdio) int {
 		}
 		return cli.ExitOK
 	}
+	if len(all) == 0 {
+		sayNone(io.Out, "no gateways")
+	}
 	for i, v := range all {
 		if i > 0 {
 			fmt.Fprintln(io.Out)

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -132,11 +130,7 @@ func (f *logsFlags) find(arg string) (eventView, error) {
 
 // shown is how a line is printed there: as it is, but for a terminal.
 func shown(out io.Writer) func(string) string {
-	f := cli.File(out)
-	if f == nil {
-		return func(s string) string { return s }
-	}
-	if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+	if !onTerminal(out) {
 		return func(s string) string { return s }
 	}
 	return func(s string) string {

@@ -78,6 +78,9 @@ func (f *lsFlags) run(io cli.Stdio) int {
 	views := lookAtAll(servers)
 	out := bufio.NewWriter(io.Out) // a thousand servers are not a thousand writes
 	defer out.Flush()
+	if len(views) == 0 && err == nil && !f.quiet && !f.json && f.format == nil {
+		sayNone(io.Out, f.none())
+	}
 	if err := f.write(out, views, widthOf(io.Out)); err != nil {
 		return io.Cannot("list servers", err)
 	}
@@ -124,6 +127,21 @@ func (f *filter) list() ([]*scope.Listed, error) {
 		client := f.client == "" || f.client == strconv.Itoa(s.Client.PID) || f.client == s.Client.Name
 		return client && (!f.orphans || s.State == scope.Orphaned) && (!f.duplicates || count[s.Key()] > 1)
 	}), err
+}
+
+// none says that there are no such servers.
+func (f *filter) none() string {
+	text := "no servers"
+	switch {
+	case f.orphans:
+		text = "no orphans"
+	case f.duplicates:
+		text = "no duplicates"
+	}
+	if f.client != "" {
+		text += " of the client " + f.client
+	}
+	return text
 }
 
 // keep closes what it leaves out.
@@ -184,18 +202,17 @@ func writeTable(out io.Writer, views []view, users bool, width int) {
 func columns() []column {
 	return []column{
 		{head: "ID", text: func(r reading) string { return r.ID }},
-		{head: "NAME", text: func(r reading) string { return fit(r.Name, 32) }, least: 10},
+		{head: "NAME", text: func(r reading) string { return r.Name }, least: 10, most: 32},
 		{head: "STATE", text: func(r reading) string { return string(r.State) }},
 		{head: "AGE", text: func(r reading) string { return humanSeconds(r.Age) }},
 		{head: "PROCS", text: func(r reading) string { return strconv.Itoa(r.Processes) }},
 		{head: "CPU%", text: func(r reading) string { return r.share() }},
 		{head: "CPU", text: func(r reading) string { return humanSeconds(r.CPU) }},
 		{head: "MEMORY", text: func(r reading) string { return memoryText(r.view) }},
-		{head: "CLIENT", text: func(r reading) string { return clientText(r.Client) }, least: 12},
+		{head: "CLIENT", text: func(r reading) string { return clientText(r.Client) }, least: 12, most: 24, clip: fitName},
 		{head: "BACKEND", text: func(r reading) string { return string(r.Backend) }},
 		{head: "UID", text: func(r reading) string { return strconv.Itoa(r.UID) }},
 	}
 }
 
-// clientText clips the name, not the pid.
-func clientText(c processView) string { return fmt.Sprintf("%s[%d]", fit(c.Name, 16), c.PID) }
+func clientText(c processView) string { return fmt.Sprintf("%s[%d]", c.Name, c.PID) }

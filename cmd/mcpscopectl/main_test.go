@@ -115,6 +115,42 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
+// The table of exit statuses has those that there are.
+func TestExitStatuses(t *testing.T) {
+	text, err := os.ReadFile("../../docs/operators.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(text), "## Exit statuses\n")
+	table, _, _ = strings.Cut(table, "\n## ")
+	listed := map[string]string{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, "|"); len(cells) > 3 {
+			listed[strings.TrimSpace(cells[1])] += cells[2]
+		}
+	}
+	for status, of := range map[int]string{
+		cli.ExitOK: "all", cli.ExitFailure: "all but `run` and `gateway`", cli.ExitUsage: "all but `run` and `gateway`",
+		cli.ExitOwnFailure: "`doctor`", cli.ExitNotRunnable: "`run`", cli.ExitNotFound: "`run`",
+	} {
+		if !strings.Contains(listed[fmt.Sprint(status)], of) {
+			t.Errorf("%d of %s is not in the table", status, of)
+		}
+	}
+	for _, c := range newRoot(cli.Stdio{}).Commands() {
+		want := cli.ExitUsage
+		switch c.Name() {
+		case "run":
+			continue // it becomes the runner, whose test has it
+		case "gateway":
+			want = cli.ExitOwnFailure
+		}
+		if s := say(c.Name(), "--no-such-flag"); s.status != want {
+			t.Errorf("a mistake of %s is %d, want %d", c.Name(), s.status, want)
+		}
+	}
+}
+
 func TestCompletionScriptsAreSound(t *testing.T) {
 	for shell, check := range map[string][]string{"bash": {"bash", "-n"}, "zsh": {"zsh", "-n"}, "fish": {"fish", "-n"}} {
 		script := say("completion", shell)

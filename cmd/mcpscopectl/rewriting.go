@@ -3,14 +3,9 @@
 package main
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/clients"
 	"github.com/mcpscope/mcpscope/configfile"
@@ -47,16 +42,17 @@ func (r *rewriting) run(operands []string) int {
 		return r.io.Cannot(r.verb, err)
 	}
 	switch {
+	case len(all) == 0:
+		fmt.Fprintf(r.io.Out, "%s\nnothing to %s\n", noConfiguration(), r.verb)
+		return status
 	case len(plan) == 0:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
 		return status
 	case r.flags.dryRun:
 		return status
 	}
-	if err := r.confirm(plan); err != nil {
-		status := r.io.Cannot(r.verb, err)
-		fmt.Fprint(r.io.Err, "mcpscope: hint: --yes\n")
-		return status
+	if !r.flags.yes && confirm(r.io, fmt.Sprintf("Change %s?", counted(len(plan), "file"))) != nil {
+		return unconfirmed(r.io, r.verb, "--yes")
 	}
 	for _, p := range plan {
 		if err := r.write(p); err != nil {
@@ -144,26 +140,6 @@ func commandLine(words []string) string {
 		line = append(line, cli.OneLine(w))
 	}
 	return strings.Join(line, " ")
-}
-
-var errUnconfirmed = errors.New("nobody has confirmed it")
-
-func (r *rewriting) confirm(plan []planned) error {
-	if r.flags.yes {
-		return nil
-	}
-	for _, f := range []*os.File{os.Stdin, os.Stdout} {
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-			return errUnconfirmed
-		}
-	}
-	fmt.Fprintf(r.io.Out, "Change %s? [y/N] ", counted(len(plan), "file"))
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is one
-	switch strings.ToLower(strings.TrimSpace(answer)) {
-	case "y", "yes":
-		return nil
-	}
-	return errUnconfirmed
 }
 
 func (r *rewriting) write(p planned) error {

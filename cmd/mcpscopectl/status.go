@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"strconv"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -40,7 +39,7 @@ func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 	if f.json {
 		err = cli.PrintJSON(io.Out, statusView(all), "  ")
 	} else {
-		writeStatus(io.Out, all)
+		writeStatus(io.Out, all, widthOf(io.Out))
 	}
 	if err != nil {
 		return io.Cannot("print", err)
@@ -59,16 +58,29 @@ func complain(io cli.Stdio, all []*configured) int {
 	return status
 }
 
-func writeStatus(out io.Writer, all []*configured) {
-	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	head := "CLIENT\tSERVER\tSTATE\tCOMMAND\tARGS\tFILE\n"
+// writeStatus is laid out as the tables about servers are.
+func writeStatus(out io.Writer, all []*configured, width int) {
+	columns := []column{
+		{head: "CLIENT", least: 6}, {head: "SERVER", least: 10, most: 32}, {head: "STATE", least: 10}, {head: "COMMAND", least: 8, clip: fitEnd}, {head: "ARGS"},
+		{head: "FILE", least: 16, clip: fitEnd},
+	}
+	var lines [][]string
 	for _, c := range all {
 		for _, s := range c.servers {
-			fmt.Fprintf(w, "%s%s\t%s\t%s\t%s\t%s\t%s\n", head, dashed(c.Client), cli.OneLine(fit(s.Name, 32)), stateText(s), withoutArguments(s.Own()), arguments(s), c.where())
-			head = ""
+			lines = append(lines, []string{dashed(c.Client), cli.OneLine(s.Name), stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
 		}
 	}
-	_ = w.Flush() // whoever reads has gone
+	switch {
+	case len(all) == 0:
+		sayNone(out, noConfiguration())
+		return
+	case len(lines) == 0:
+		sayNone(out, "no servers in "+counted(len(all), "file"))
+		return
+	}
+	for _, line := range layout(columns, lines, width, []string{"ARGS", "COMMAND", "CLIENT", "FILE", "STATE"}) {
+		fmt.Fprintln(out, line)
+	}
 }
 
 func dashed(s string) string {
@@ -83,7 +95,7 @@ func arguments(s wrapping.Server) string { return strconv.Itoa(max(0, len(s.Own(
 func stateText(s wrapping.Server) string {
 	text := string(s.State)
 	if s.Reason != "" {
-		text += ": " + cli.OneLine(fit(s.Reason, 160))
+		text += ": " + cli.OneLine(s.Reason)
 	}
 	if s.Disabled {
 		text += " (disabled)"

@@ -15,8 +15,8 @@ import (
 
 type stopFlags struct {
 	filter
-	all, now bool
-	grace    time.Duration
+	all, now, yes bool
+	grace         time.Duration
 }
 
 func stopCommand(io cli.Stdio) *cobra.Command {
@@ -25,10 +25,11 @@ func stopCommand(io cli.Stdio) *cobra.Command {
 		use: "stop NAME|ID… | --all | --client PID|NAME", short: "end servers", operands: servers,
 		examples: `  mcpscope stop git
   mcpscope stop --client hermes --grace 5s
+  mcpscope stop --all --yes
 `,
 		long: `Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until
 nothing of them is left, and says what it did, a line each. ID may be the beginning
-of one.
+of one. With --all it lists them, and asks before.
 
 The exit status is 0 if all are gone.`,
 	}, func(operands []string) int { return f.run(operands, io) })
@@ -41,6 +42,7 @@ The exit status is 0 if all are gone.`,
 		return err
 	})
 	fs.BoolVar(&f.now, "now", false, "the same as --grace 0")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")
 	return c
 }
@@ -60,6 +62,14 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 		return io.Cannot("stop", err)
 	}
 	defer closeAll(servers)
+	if len(servers) == 0 {
+		sayNone(io.Out, f.none())
+	} else if f.all && !f.yes {
+		writeTable(io.Out, lookAtAll(servers), f.allUsers, widthOf(io.Out))
+		if confirm(io, fmt.Sprintf("Stop %s?", counted(len(servers), "server"))) != nil {
+			return unconfirmed(io, "stop", "mcpscope stop --all --yes")
+		}
+	}
 	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error { return s.Stop(f.grace) })
 }
 

@@ -45,6 +45,7 @@ func (f *sweepFlags) run(io cli.Stdio) (status int) {
 		return f.rehearse(io)
 	}
 	swept, err := scope.Sweep(f.SweepFilter)
+	f.tellNone(swept, err, io)
 	for _, s := range swept {
 		f.tell(s, "ended", io)
 	}
@@ -60,6 +61,7 @@ func (f *sweepFlags) run(io cli.Stdio) (status int) {
 // rehearse says what a sweep would end.
 func (f *sweepFlags) rehearse(io cli.Stdio) int {
 	orphans, err := scope.Orphans(f.SweepFilter)
+	f.tellNone(orphans, err, io)
 	for _, s := range orphans {
 		f.tell(s, "would end", io)
 	}
@@ -67,6 +69,12 @@ func (f *sweepFlags) rehearse(io cli.Stdio) int {
 		return io.Cannot("look for orphans", err)
 	}
 	return cli.ExitOK
+}
+
+func (f *sweepFlags) tellNone(found []scope.Swept, err error, io cli.Stdio) {
+	if len(found) == 0 && err == nil && !f.json {
+		sayNone(io.Out, "no orphans")
+	}
 }
 
 // tell says what became of an orphan.

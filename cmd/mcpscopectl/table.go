@@ -3,6 +3,7 @@
 package main
 
 import (
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -21,6 +22,10 @@ type column struct {
 	text func(reading) string
 	// least is how narrow it may become where the terminal is; 0 means that it is never clipped.
 	least int
+	// most is how wide it may become on a terminal; 0 means that it has no bound.
+	most int
+	// clip makes a text fit; nil is fit.
+	clip func(text string, n int) string
 }
 
 // dropped are columns that a terminal of few characters has no room for, the first to go first.
@@ -29,15 +34,22 @@ var dropped = []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE
 // table is laid out for width cells, or as wide as it needs to be for 0. The first line has the
 // heads.
 func table(columns []column, rows []reading, width int) []string {
-	lines := make([][]string, len(rows)+1)
-	for _, c := range columns {
-		lines[0] = append(lines[0], c.head)
-	}
+	lines := make([][]string, len(rows))
 	for i, r := range rows {
 		for _, c := range columns {
-			lines[i+1] = append(lines[i+1], cli.OneLine(c.text(r)))
+			lines[i] = append(lines[i], cli.OneLine(c.text(r)))
 		}
 	}
+	return layout(columns, lines, width, dropped)
+}
+
+// layout is table of texts. drop are the columns that go first where there is no room.
+func layout(columns []column, lines [][]string, width int, drop []string) []string {
+	var heads []string
+	for _, c := range columns {
+		heads = append(heads, c.head)
+	}
+	lines = slices.Insert(lines, 0, heads)
 	widths := make([]int, len(columns))
 	for _, line := range lines {
 		for i, text := range line {
@@ -45,16 +57,21 @@ func table(columns []column, rows []reading, width int) []string {
 		}
 	}
 	if width > 0 {
-		squeeze(columns, widths, width)
+		for i, c := range columns {
+			if c.most > 0 {
+				widths[i] = min(widths[i], c.most)
+			}
+		}
+		squeeze(columns, widths, width, drop)
 	}
-	return joined(lines, widths, width)
+	return joined(columns, lines, widths, width)
 }
 
 // squeeze makes columns narrower, the widest first, and drops some (width -1) where that is not
 // enough.
-func squeeze(columns []column, widths []int, width int) {
+func squeeze(columns []column, widths []int, width int, drop []string) {
 	natural := slices.Clone(widths)
-	for _, drop := range append([]string{""}, dropped...) {
+	for _, drop := range append([]string{""}, drop...) {
 		for i, c := range columns {
 			if c.head == drop {
 				natural[i] = -1
@@ -95,13 +112,17 @@ func needed(widths []int) int {
 	return sum
 }
 
-func joined(lines [][]string, widths []int, width int) []string {
+func joined(columns []column, lines [][]string, widths []int, width int) []string {
 	var all []string
 	for _, line := range lines {
 		var b strings.Builder
 		for i, text := range line {
 			if w := widths[i]; w >= 0 {
-				b.WriteString(padded(fit(text, w), w+gap))
+				clip := fit
+				if columns[i].clip != nil {
+					clip = columns[i].clip
+				}
+				b.WriteString(padded(clip(text, w), w+gap))
 			}
 		}
 		text := strings.TrimRight(b.String(), " ")
@@ -111,6 +132,23 @@ func joined(lines [][]string, widths []int, width int) []string {
 		all = append(all, text)
 	}
 	return all
+}
+
+// onTerminal tells whether a person reads what is printed.
+func onTerminal(out io.Writer) bool {
+	f := cli.File(out)
+	if f == nil {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
+}
+
+// sayNone says on a terminal that there is nothing to print; elsewhere no output is what a script expects.
+func sayNone(out io.Writer, text string) {
+	if onTerminal(out) {
+		fmt.Fprintln(out, cli.OneLine(text))
+	}
 }
 
 // widthOf is how many cells a line may have: 0, if out is no terminal.

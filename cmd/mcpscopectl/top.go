@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
 )
 
 const topLong = `Shows the servers that run on a terminal, again and again.
@@ -58,7 +59,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
 	}, func(operands []string) int { return f.run(io) })
 	f.filter.set(c)
 	c.Flags().Func("interval", "from one look to the next, at least 100ms (default 2s, or longer where that would use more than 1 % of a processor, 10s at most): `D`", func(s string) (err error) {
-		if f.interval, err = time.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
+		if f.interval, err = scope.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
 			err = errors.New("it is less than 100ms")
 		}
 		return err

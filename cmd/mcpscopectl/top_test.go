@@ -50,7 +50,7 @@ func TestTableFits(t *testing.T) {
 	}
 	for width, want := range map[int]string{
 		20: "NAME        CPU%  MEMORY"[:20], 80: "ID        NAME            STATE    AGE   PROCS  CPU%  CPU   MEMORY  CLIENT",
-		300: "ID        NAME                             STATE    AGE   PROCS  CPU%  CPU   MEMORY  CLIENT        BACKEND       UID",
+		300: "ID        NAME                              STATE    AGE   PROCS  CPU%  CPU   MEMORY  CLIENT        BACKEND       UID",
 	} {
 		if got := table(columns(), rows, width)[0]; width > 20 && got != want || width == 20 && !strings.HasPrefix(got, "NAME") {
 			t.Errorf("at %d cells: %q, want %q", width, got, want)

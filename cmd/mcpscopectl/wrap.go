@@ -3,7 +3,6 @@
 package main
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -58,7 +57,7 @@ func (f *changeFlags) wrap(operands []string, io cli.Stdio) int {
 	program, err := installed(f.program)
 	if err != nil {
 		status := io.Cannot("wrap", err)
-		fmt.Fprint(io.Err, "mcpscope: hint: make install, or name the program that is to stay: --program /usr/local/bin/mcpscope\n")
+		io.Hint("install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 		return status
 	}
 	r := rewriting{flags: *f, io: io, verb: "wrap"}

@@ -24,10 +24,12 @@ func Hint(b scope.Backend, err error) string {
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step
+	case errors.As(err, &nowhere) && os.Getuid() != 0 && booted():
+		return "needs a systemd user manager: " + EnableLinger()
 	case errors.As(err, &nowhere) && os.Getuid() != 0:
-		return "a user manager is what it takes: " + EnableLinger()
+		return delegateHint()
 	case errors.As(err, &nowhere):
-		return "it takes systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
+		return "needs systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case errors.As(err, &unsupported):
 		return "it takes " + unsupported.MinVersion
 	case errors.Is(err, unix.EROFS):
@@ -44,6 +46,9 @@ func Hint(b scope.Backend, err error) string {
 	}
 	return ""
 }
+
+// booted tells whether systemd runs this host (sd_booted(3)).
+func booted() bool { return unix.Access("/run/systemd/system", unix.F_OK) == nil }
 
 func EnableLinger() string { return "sudo loginctl enable-linger " + strconv.Itoa(os.Getuid()) }
 

@@ -57,7 +57,7 @@ func TestFilesOfLimits(t *testing.T) {
 			continue
 		}
 		v := Defaults()
-		if err := r.set(v, "7"); err != nil {
+		if err := r.set(v, map[bool]string{true: "7M", false: "7"}[resources.OfMemory(r.File)]); err != nil {
 			t.Fatal(err)
 		}
 		if len(v.Limits.Files) != 1 || v.Limits.Files[0].File != r.File {

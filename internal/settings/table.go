@@ -170,7 +170,7 @@ var table = [...]Row{
 	{Name: "check-for", For: Gateway, Arg: "D", Values: []string{"10s", "1m"},
 		Help: "the same for that long",
 		parse: func(v *Values, s string) (err error) {
-			v.CheckFor, err = time.ParseDuration(s)
+			v.CheckFor, err = scope.ParseDuration(s)
 			if err == nil && v.CheckFor <= 0 {
 				err = errors.New("it takes a positive duration, like 30s")
 			}

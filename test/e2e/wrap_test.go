@@ -296,7 +296,7 @@ func TestWrapChooses(t *testing.T) {
 	if out := h.wrap(1, "codex", "--yes"); !strings.Contains(out, "Codex has no configuration here") {
 		t.Errorf("%s", out)
 	}
-	if out := h.run(1, "wrap", path, "--yes"); !strings.Contains(out, "this mcpscope is where files do not stay") || !strings.Contains(out, "hint: make install") {
+	if out := h.run(1, "wrap", path, "--yes"); !strings.Contains(out, "this mcpscope is where files do not stay") || !strings.Contains(out, "hint: install both programs") {
 		t.Errorf("%s", out)
 	}
 	h.write("notmcpscope", "")
