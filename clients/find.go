@@ -118,11 +118,31 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, fmt.Errorf("%q is neither a client nor a file", arg)
+			return nil, &UnknownError{arg}
 		}
 		return nil, err
 	}
 	return []File{f.byPath(path)}, nil
+}
+
+// UnknownError is of a name that is neither a client's nor a file's.
+type UnknownError struct{ Name string }
+
+func (e *UnknownError) Error() string {
+	return fmt.Sprintf("%q is neither a client nor a file", e.Name)
+}
+
+// Meant is the client that people may have meant, or "": the only one, or the first, that has the name in its own.
+func (e *UnknownError) Meant() string {
+	wanted := strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(e.Name))
+	for _, same := range []func(a, b string) bool{strings.HasPrefix, strings.Contains} {
+		for _, c := range All() {
+			if len(wanted) > 1 && (same(strings.ReplaceAll(c.ID, "-", ""), wanted) || same(wanted, strings.ReplaceAll(c.ID, "-", ""))) {
+				return c.ID
+			}
+		}
+	}
+	return ""
 }
 
 // byPath knows a file again that is a client's, also in another project.

@@ -3,7 +3,7 @@
 // Package configfile replaces a configuration file of another program so that nobody's work is lost.
 //
 // At every moment there is the old file or the new one under the name, whole, with the old owner, mode
-// and attributes, and the old content is in a backup beside it. A file that somebody else has changed
+// and attributes, and the old content is in a backup. A file that somebody else has changed
 // since it was read stays as it is. It does not look into files.
 package configfile
 
@@ -90,37 +90,46 @@ func (f *File) Obstacle() string {
 // data is of no more use, and is removed.
 func (f *File) Replace(data []byte, backup string) error {
 	if old, _, err := read(backup); err == nil && bytes.Equal(old, data) {
-		if err := f.put(f.Target, data); err != nil {
+		if err := f.put(data); err != nil {
 			return err
 		}
 		return cause(os.Remove(backup))
 	}
-	if err := f.put(backup, f.Data); err != nil {
+	if err := cause(atomicfile.WriteAs(backup, f.Data, f.guard, func() error { return nil })); err != nil {
 		return fmt.Errorf("back it up as %s: %w", backup, err)
 	}
-	return f.put(f.Target, data)
+	return f.put(data)
 }
 
 // put gives a new file the name, and what the old one has beside its content.
-func (f *File) put(path string, data []byte) error {
-	last := func() error { return nil }
-	if path == f.Target {
-		last = f.unchanged
-	}
-	return cause(atomicfile.WriteAs(path, data, f.dress, last))
+func (f *File) put(data []byte) error {
+	return cause(atomicfile.WriteAs(f.Target, data, f.dress, f.unchanged))
 }
 
 func (f *File) dress(temp *os.File) error {
 	fd := int(temp.Fd())
-	if f.stat.Uid != uint32(os.Geteuid()) || f.stat.Gid != uint32(os.Getegid()) {
-		if err := unix.Fchown(fd, int(f.stat.Uid), int(f.stat.Gid)); err != nil {
-			return fmt.Errorf("keep its owner: %w", err)
-		}
+	if err := f.own(fd); err != nil {
+		return err
 	}
 	if err := unix.Fchmod(fd, f.stat.Mode&0o7777); err != nil {
 		return err
 	}
 	f.copyAttributes(fd)
+	return nil
+}
+
+// guard is dress for a backup, which may hold keys: nobody but the owner reads it, whoever reads the file.
+func (f *File) guard(temp *os.File) error {
+	fd := int(temp.Fd())
+	return errors.Join(f.own(fd), unix.Fchmod(fd, 0o600))
+}
+
+func (f *File) own(fd int) error {
+	if f.stat.Uid != uint32(os.Geteuid()) || f.stat.Gid != uint32(os.Getegid()) {
+		if err := unix.Fchown(fd, int(f.stat.Uid), int(f.stat.Gid)); err != nil {
+			return fmt.Errorf("keep its owner: %w", err)
+		}
+	}
 	return nil
 }
 

@@ -67,13 +67,13 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	if to, err := os.Readlink(link); err != nil || to != "file" {
 		t.Errorf("the link is %q, %v", to, err)
 	}
-	for _, path := range []string{target, backup} {
+	for path, mode := range map[string]uint32{target: 0o640, backup: 0o600} {
 		var st unix.Stat_t
-		if err := unix.Stat(path, &st); err != nil || st.Mode&0o7777 != 0o640 || st.Uid != 1234 || st.Gid != 2345 {
+		if err := unix.Stat(path, &st); err != nil || st.Mode&0o7777 != mode || st.Uid != 1234 || st.Gid != 2345 {
 			t.Errorf("%s: mode %o, owner %d:%d, %v", path, st.Mode, st.Uid, st.Gid, err)
 		}
 		value := make([]byte, 8)
-		if n, err := unix.Getxattr(path, "user.mcpscope.test", value); !errors.Is(err, unix.ENOTSUP) && string(value[:max(n, 0)]) != "x" {
+		if n, err := unix.Getxattr(path, "user.mcpscope.test", value); path == target && !errors.Is(err, unix.ENOTSUP) && string(value[:max(n, 0)]) != "x" {
 			t.Errorf("%s: attribute %q, %v", path, value, err)
 		}
 	}

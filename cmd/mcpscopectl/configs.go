@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/configfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/scope"
 	"github.com/mcpscope/mcpscope/splice"
 	"github.com/mcpscope/mcpscope/wrapping"
 )
@@ -25,8 +26,9 @@ type configured struct {
 	document *splice.Document
 	reader   wrapping.Reader
 	servers  []wrapping.Server
-	obstacle string // why it is not to be edited
-	err      error  // why it could not be read
+	broken   []string // of each server that is wrapped: why its client can't start it
+	obstacle string   // why it is not to be edited
+	err      error    // why it could not be read
 }
 
 func finder() (clients.Finder, error) {
@@ -34,7 +36,7 @@ func finder() (clients.Finder, error) {
 	return clients.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
-// configurations are the files that the arguments mean, or those of every client if there are none.
+// configurations are the files that the arguments mean, or those of every client here if there are none.
 func configurations(args []string) ([]*configured, error) {
 	f, err := finder()
 	if err != nil {
@@ -95,17 +97,47 @@ func (c *configured) parse() {
 	if c.obstacle = c.ReadOnly; c.obstacle == "" {
 		c.obstacle = c.file.Obstacle()
 	}
+	c.broken = make([]string, len(c.servers))
 	for i := range c.servers {
+		c.broken[i] = brokenText(c.servers[i])
 		if s := &c.servers[i]; c.obstacle != "" && s.State == wrapping.Bare {
 			s.State, s.Reason = wrapping.Left, c.obstacle
 		}
 	}
 }
 
+// brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed without an
+// unwrap before.
+func brokenText(s wrapping.Server) string {
+	if s.State != wrapping.Wrapped {
+		return ""
+	}
+	if _, err := scope.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
+		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
+	}
+	return ""
+}
+
 // runOperands is what run would take for the server's command.
 func runOperands(args []string) ([]string, error) {
 	operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
 	return operands, err
+}
+
+// clientHint says which clients there are to one who has named another.
+func clientHint(command string, err error) string {
+	var unknown *clients.UnknownError
+	if !errors.As(err, &unknown) {
+		return ""
+	}
+	if meant := unknown.Meant(); meant != "" {
+		return "mcpscope " + command + " " + meant
+	}
+	var names []string
+	for _, c := range clients.All() {
+		names = append(names, c.ID)
+	}
+	return "clients are " + strings.Join(names, ", ")
 }
 
 // noConfiguration says where there is none.
@@ -128,6 +160,14 @@ func (c *configured) title() string {
 		return client.Title
 	}
 	return "a file"
+}
+
+// program is what has to be restarted to read the file again.
+func (c *configured) program() string {
+	if client := clients.Named(c.Client); client != nil {
+		return client.Title
+	}
+	return "the client"
 }
 
 // where is the file's name, and what it stands for.

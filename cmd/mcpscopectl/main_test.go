@@ -87,7 +87,9 @@ func TestMistakes(t *testing.T) {
 		{[]string{"sweep", "x"}, cli.ExitUsage, "mcpscope: sweep: unexpected argument \"x\"\nmcpscope: hint: mcpscope help sweep\n"},
 		{[]string{"unwrap"}, cli.ExitUsage, "mcpscope: unwrap: which client or file? --all is every one\nmcpscope: hint: mcpscope help unwrap\n"},
 		{[]string{"wrap", "--nope"}, cli.ExitUsage, "mcpscope: wrap: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help wrap\n"},
-		{[]string{"status", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\n"},
+		{[]string{"status", "nope"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"nope\" is neither a client nor a file\nmcpscope: hint: clients are claude-code, claude-desktop, codex, cursor, vscode, windsurf, zed, gemini, qwen, mcporter, copilot, goose, hermes, cline, continue, librechat, opencode, crush, kiro, lmstudio, amp, vibe, 1mcp\n"},
+		{[]string{"wrap", "claude", "--program", "/bin/true"}, cli.ExitFailure, "mcpscope: cannot wrap: /bin/true is not called mcpscope, by which what is wrapped is known\nmcpscope: hint: install both programs where they stay, or name the one that does: mcpscope wrap --program PATH\n"},
+		{[]string{"status", "claude"}, cli.ExitFailure, "mcpscope: cannot find configurations: \"claude\" is neither a client nor a file\nmcpscope: hint: mcpscope status claude-code\n"},
 		{[]string{"completion", "tcsh"}, cli.ExitUsage, "mcpscope: completion: no script for \"tcsh\"\nmcpscope: hint: mcpscope completion bash|zsh|fish\n"},
 	} {
 		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {

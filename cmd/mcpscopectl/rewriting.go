@@ -4,6 +4,7 @@ package main
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -30,8 +31,13 @@ type planned struct {
 
 func (r *rewriting) run(operands []string) int {
 	all, err := configurations(operands)
+	if r.flags.all {
+		all, err = everywhere()
+	}
 	if err != nil {
-		return r.io.Cannot(r.verb, err)
+		status := r.io.Cannot(r.verb, err)
+		r.io.Hint(clientHint(r.verb, err))
+		return status
 	}
 	status := complain(r.io, all)
 	if missing := r.unknown(all); missing != "" {
@@ -116,18 +122,41 @@ func (r *rewriting) show(c *configured, change *wrapping.Change) {
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", name, before, own, after, own)
 	}
 	if change.Any() {
-		r.warn(c)
+		r.warn(c, change)
 	}
 }
 
 // warn says what is to be known before.
-func (r *rewriting) warn(c *configured) {
+func (r *rewriting) warn(c *configured, change *wrapping.Change) {
 	if configfile.Tracked(c.Path) || configfile.Tracked(c.file.Target) {
 		fmt.Fprint(r.io.Out, "  warning: git keeps this file: its servers start for nobody who has no mcpscope in the same place\n")
 	}
 	if client := clients.Named(c.Client); client != nil && client.Note != "" && r.verb == "wrap" {
 		fmt.Fprintf(r.io.Out, "  warning: %s\n", client.Note)
 	}
+	for i := range change.Servers {
+		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && inContainer(s.Own()) {
+			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container, which a daemon starts: mcpscope ends the program that talks to it, and not what a SIGKILL of that leaves\n", cli.OneLine(s.Label()))
+		}
+	}
+}
+
+// inContainer tells whether a command has a container engine run the server.
+func inContainer(argv []string) bool {
+	words := strings.Fields(strings.Join(argv, " ")) // also of a shell's line
+	for i, word := range words {
+		switch path.Base(word) {
+		case "docker", "podman", "nerdctl":
+			for _, verb := range words[i+1:] {
+				if slices.Contains([]string{"run", "exec", "start", "attach", "compose"}, verb) {
+					return true
+				}
+			}
+		case "docker-compose", "podman-compose":
+			return true
+		}
+	}
+	return false
 }
 
 // commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.
@@ -143,9 +172,16 @@ func commandLine(words []string) string {
 }
 
 func (r *rewriting) write(p planned) error {
-	backup := p.file.Target + clients.BackupSuffix
+	backup, err := backupOf(p.file.Target)
+	if err != nil {
+		return err
+	}
 	if err := p.file.Replace(p.change.Data, backup); err != nil {
 		return err
+	}
+	removeOldBackup(p)
+	if !isThere(backup) {
+		pruneBackups(backup)
 	}
 	count := 0
 	for _, changed := range p.change.Changed {
@@ -153,10 +189,10 @@ func (r *rewriting) write(p planned) error {
 			count++
 		}
 	}
-	fmt.Fprintf(r.io.Out, "%sped %s in %s", r.verb, counted(count, "server"), p.where())
+	text := fmt.Sprintf("%sped %s in %s", r.verb, counted(count, "server"), p.where())
 	if isThere(backup) {
-		fmt.Fprintf(r.io.Out, "; it was as in %s", cli.OneLine(backup))
+		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
 	}
-	fmt.Fprintln(r.io.Out)
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.program())
 	return nil
 }

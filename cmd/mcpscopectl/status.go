@@ -5,6 +5,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -24,17 +25,26 @@ func statusCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Lists the servers in the configurations of MCP clients that are found here: whether
 they are wrapped, and why not. Looks in the home directory, in the directory that one
-works in and in those above it, up to the top of its repository. docs/clients.md has
-the clients.`,
+works in and in those above it, up to the top of its repository, and in the projects
+that clients were used in as far as their own files name them. docs/clients.md has the
+clients.
+
+A server is broken if it is wrapped, and the mcpscope in its command is gone. The exit
+status is 1 if one is, or if a file can't be read.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
 	return c
 }
 
 func (f *statusFlags) run(operands []string, io cli.Stdio) int {
-	all, err := configurations(operands)
+	all, err := everywhere()
+	if len(operands) > 0 {
+		all, err = configurations(operands)
+	}
 	if err != nil {
-		return io.Cannot("find configurations", err)
+		status := io.Cannot("find configurations", err)
+		io.Hint(clientHint("status", err))
+		return status
 	}
 	if f.json {
 		err = cli.PrintJSON(io.Out, statusView(all), "  ")
@@ -44,7 +54,13 @@ func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("print", err)
 	}
-	return complain(io, all)
+	status := complain(io, all)
+	for _, c := range all {
+		if slices.ContainsFunc(c.broken, func(why string) bool { return why != "" }) {
+			return cli.ExitFailure
+		}
+	}
+	return status
 }
 
 // complain says which files could not be read.
@@ -66,7 +82,8 @@ func writeStatus(out io.Writer, all []*configured, width int) {
 	}
 	var lines [][]string
 	for _, c := range all {
-		for _, s := range c.servers {
+		for i, s := range c.servers {
+			s = c.shown(i)
 			lines = append(lines, []string{dashed(c.Client), cli.OneLine(s.Name), stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
 		}
 	}
@@ -81,6 +98,18 @@ func writeStatus(out io.Writer, all []*configured, width int) {
 	for _, line := range layout(columns, lines, width, []string{"ARGS", "COMMAND", "CLIENT", "FILE", "STATE"}) {
 		fmt.Fprintln(out, line)
 	}
+}
+
+// stateBroken is what status calls a wrapped server whose mcpscope is gone.
+const stateBroken wrapping.State = "broken"
+
+// shown is a server as status has it.
+func (c *configured) shown(i int) wrapping.Server {
+	s := c.servers[i]
+	if why := c.broken[i]; why != "" {
+		s.State, s.Reason = stateBroken, why
+	}
+	return s
 }
 
 func dashed(s string) string {
@@ -134,7 +163,8 @@ func statusView(all []*configured) any {
 		if c.err != nil {
 			v.Error = c.err.Error()
 		}
-		for _, s := range c.servers {
+		for i := range c.servers {
+			s := c.shown(i)
 			one := serverView{Name: s.Name, State: s.State, Reason: s.Reason, Arguments: max(0, len(s.Own())-1), Disabled: s.Disabled}
 			if len(s.Own()) > 0 {
 				one.Command = withoutArguments(s.Own())

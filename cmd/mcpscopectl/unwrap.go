@@ -18,10 +18,10 @@ func unwrapCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Takes 'mcpscope run … --' away from the commands of servers in the configurations of
 MCP clients, so that a file is what it was before 'mcpscope wrap'. A backup that says
-the same as the file then is removed; else the old content is kept as
-FILE.mcpscope-backup.`,
+the same as the file then is removed; else the old content is kept as one. A client
+that runs goes on with what it has read: restart it.`,
 	}, func(operands []string) int { return f.unwrap(operands, io) })
-	c.Flags().BoolVar(&f.all, "all", false, "every client that is found here")
+	c.Flags().BoolVar(&f.all, "all", false, "every client that is found here, and every project that their files name")
 	f.set(c.Flags())
 	return c
 }

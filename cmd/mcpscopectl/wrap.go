@@ -43,8 +43,9 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
 		long: `Puts 'mcpscope run --name NAME --' in front of the commands of servers in the
 configurations of MCP clients: of those that are named, or of all that are found here.
 Everything else in a file stays as it is, and 'mcpscope unwrap' gives back the old
-file to the byte. The old content is kept beside it, as FILE.mcpscope-backup. Shows
-what it does, and asks before.
+file to the byte. The old content is kept below $XDG_STATE_HOME/mcpscope/backups (or
+~/.local/state). Shows what it does, and asks before. A client that runs goes on with
+what it has read: restart it.
 
 'mcpscope status' lists clients and servers, and why some are left alone.`,
 	}, func(operands []string) int { return f.wrap(operands, io) })

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -45,6 +46,11 @@ func (h *home) wantText(name, want string) {
 	if got, err := os.ReadFile(h.path(name)); err != nil || string(got) != want {
 		h.t.Errorf("%s is %.200q (%v), want %.200q", name, got, err, want)
 	}
+}
+
+// backup is where the old content of a file is kept.
+func (h *home) backup(name string) string {
+	return filepath.Join(".local/state/mcpscope/backups", h.path(name))
 }
 
 func (h *home) command(args ...string) *exec.Cmd {
@@ -96,7 +102,11 @@ func TestWrapAndUnwrap(t *testing.T) {
 			}
 			h.wrap(0, "cursor", "--yes")
 			h.wantText(".cursor/mcp.json", wrapped(text))
-			h.wantText(".cursor/mcp.json.mcpscope-backup", text)
+			backup := h.backup(".cursor/mcp.json")
+			h.wantText(backup, text)
+			if info, err := os.Stat(h.path(backup)); err != nil || info.Mode().Perm() != 0o600 {
+				t.Errorf("the backup: %v, %v", info, err)
+			}
 			if out := h.run(0, "status"); !strings.Contains(out, "cursor  time    wrapped  uvx      1") {
 				t.Errorf("status: %s", out)
 			}
@@ -107,6 +117,9 @@ func TestWrapAndUnwrap(t *testing.T) {
 			h.wantText(".cursor/mcp.json", text)
 			if all, err := os.ReadDir(h.path(".cursor")); err != nil || len(all) != 1 {
 				t.Errorf("left: %v, %v", all, err)
+			}
+			if all, err := os.ReadDir(h.path(".local/state/mcpscope")); err != nil || len(all) > 0 {
+				t.Errorf("left of the backup: %v, %v", all, err)
 			}
 			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
 				t.Errorf("%v, %v", info, err)
@@ -254,11 +267,89 @@ func TestWrapWritesThroughLinks(t *testing.T) {
 	}
 	out := h.wrap(0, "--yes")
 	h.wantText("dotfiles/mcp.json", wrapped(oneServer))
-	h.wantText("dotfiles/mcp.json.mcpscope-backup", oneServer)
+	h.wantText(h.backup("dotfiles/mcp.json"), oneServer)
 	if to, err := os.Readlink(h.path(".cursor/mcp.json")); err != nil || to != "../dotfiles/mcp.json" {
 		t.Errorf("the link is %q, %v", to, err)
 	}
 	if !strings.Contains(out, h.path(".cursor/mcp.json")+" -> "+h.path("dotfiles/mcp.json")) {
+		t.Errorf("%s", out)
+	}
+}
+
+// Everything can be uninstalled: also what was wrapped in other projects, as far as clients know them.
+func TestUnwrapAllFindsProjects(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	was := map[string]string{
+		"a/.mcp.json": oneServer, "b/.codex/config.toml": "[mcp_servers.time]\ncommand = \"uvx\"\nargs = [\"x\"]\n", "c/.gemini/settings.json": oneServer, "d/.qwen/settings.json": oneServer,
+		"e e/.vscode/mcp.json": strings.Replace(oneServer, "mcpServers", "servers", 1), "a/.cursor/mcp.json": oneServer,
+	}
+	var files []string
+	for name, text := range was {
+		files = append(files, h.write(name, text))
+	}
+	h.write(".claude.json", fmt.Sprintf(`{"projects": {%q: {"mcpServers": {}}, "/nonexistent": {}, "relative": {}}}`, h.path("a")))
+	h.write(".codex/config.toml", fmt.Sprintf("[projects.%q]\ntrust_level = \"trusted\"\n", h.path("b")))
+	h.write(".gemini/trustedFolders.json", fmt.Sprintf(`{%q: "TRUST_FOLDER"}`, h.path("c")))
+	h.write(".qwen/trustedFolders.json", fmt.Sprintf(`{%q: "TRUST_FOLDER"}`, h.path("d")))
+	h.write(".config/Code/User/globalStorage/storage.json", fmt.Sprintf(`{"profileAssociations": {"workspaces": {"file://%s/e%%20e": "x", "vscode-remote://host/x": "x"}}}`, h.dir))
+	h.wrap(0, append(files, "--yes")...)
+	if out := h.run(0, "status"); strings.Count(out, "wrapped") != len(was) {
+		t.Errorf("status: %s", out)
+	}
+	if out := h.wrap(0, "--yes"); !strings.Contains(out, "nothing to wrap") { // which is about here alone
+		t.Errorf("wrap: %s", out)
+	}
+	h.run(0, "unwrap", "--all", "--yes")
+	for name, text := range was {
+		h.wantText(name, text)
+	}
+	if all, err := os.ReadDir(h.path(".local/state/mcpscope")); err != nil || len(all) > 0 {
+		t.Errorf("left of the backups: %v, %v", all, err)
+	}
+}
+
+// A client whose mcpscope was removed can start nothing: status says so, and unwrap repairs it.
+func TestStatusOfARemovedProgram(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(".cursor/mcp.json", oneServer)
+	program := h.write("bin/mcpscope", "#!/bin/sh\n")
+	if err := os.Chmod(program, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out := h.run(0, "wrap", "--program", program, "--yes")
+	if want := fmt.Sprintf("Wrapped 1 server in %s (backup: %s). Restart Cursor to use it.\n", h.path(".cursor/mcp.json"), h.path(h.backup(".cursor/mcp.json"))); !strings.HasSuffix(out, want) {
+		t.Errorf("%q does not end with %q", out, want)
+	}
+	h.run(0, "status")
+	if err := os.Remove(program); err != nil {
+		t.Fatal(err)
+	}
+	if out := h.run(1, "status"); !strings.Contains(out, "broken: "+program+" is not there; mcpscope unwrap takes it away") {
+		t.Errorf("%s", out)
+	}
+	if out := h.run(1, "status", "--json"); !strings.Contains(out, `"state": "broken"`) {
+		t.Errorf("%s", out)
+	}
+	h.run(0, "unwrap", "cursor", "--yes")
+	h.wantText(".cursor/mcp.json", oneServer)
+	h.run(0, "status")
+}
+
+// The engine's daemon starts the container, and the group has only the program that talks to it.
+func TestWrapWarnsOfContainers(t *testing.T) {
+	t.Parallel()
+	h := newHome(t)
+	h.write(".cursor/mcp.json", `{"mcpServers": {"a": {"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}, "b": {"command": "sh", "args": ["-c", "exec podman run x"]},
+		"c": {"command": "docker-mcp", "args": ["run"]}, "d": {"command": "echo", "args": ["docker"]}}}`)
+	out := h.wrap(0, "--yes")
+	for name, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false} {
+		if strings.Contains(out, "warning: "+name+" runs in a container") != want {
+			t.Errorf("%s: %s", name, out)
+		}
+	}
+	if !strings.Contains(out, "Wrapped 4 servers in ") {
 		t.Errorf("%s", out)
 	}
 }
