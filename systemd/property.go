@@ -46,3 +46,67 @@ func get(ctx context.Context, object godbus.BusObject, of, name string) (any, er
 	}
 	return value.Value(), nil
 }
+
+// Service is what a manager knows of a service.
+type Service struct {
+	// State is LoadState: "loaded", "not-found", "masked" …
+	State string
+	// Stale says that files of the unit have changed since the manager has read them.
+	Stale bool
+	// Start are the commands of ExecStart=.
+	Start []Command
+	// Identifier is SyslogIdentifier=, or "".
+	Identifier string
+}
+
+// Command is one of a service, with specifiers replaced and variables not.
+type Command struct {
+	Path  string
+	Argv  []string
+	Flags []string // "ignore-failure", "no-env-expand" …
+}
+
+// Service reads a service, which the manager loads for that if it has to.
+func (m *Manager) Service(ctx context.Context, unit string) (s Service, err error) {
+	if _, err := m.Version(ctx); err != nil {
+		return s, err
+	}
+	var path godbus.ObjectPath
+	if err := m.object.CallWithContext(ctx, manager+".LoadUnit", 0, unit).Store(&path); err != nil {
+		return s, fmt.Errorf("find %q: %w", unit, err)
+	}
+	object := m.conn.Object(m.object.Destination(), path)
+	const ofUnit, ofService = "org.freedesktop.systemd1.Unit", "org.freedesktop.systemd1.Service"
+	if s.State, err = read[string](ctx, object, ofUnit, "LoadState"); err != nil || s.State != "loaded" {
+		return s, err
+	}
+	if s.Stale, err = read[bool](ctx, object, ofUnit, "NeedDaemonReload"); err != nil {
+		return s, err
+	}
+	if s.Identifier, err = read[string](ctx, object, ofService, "SyslogIdentifier"); err != nil {
+		return s, err
+	}
+	commands, err := read[[][]any](ctx, object, ofService, "ExecStartEx") // systemd 243
+	for _, c := range commands {
+		if len(c) < 3 {
+			return s, fmt.Errorf("read ExecStartEx: a command has %d fields", len(c))
+		}
+		path, isPath := c[0].(string)
+		argv, isArgv := c[1].([]string)
+		flags, isFlags := c[2].([]string)
+		if !isPath || !isArgv || !isFlags || len(argv) == 0 {
+			return s, fmt.Errorf("read ExecStartEx: a command is %T, %T, %T", c[0], c[1], c[2])
+		}
+		s.Start = append(s.Start, Command{path, argv, flags})
+	}
+	return s, err
+}
+
+func read[T any](ctx context.Context, object godbus.BusObject, of, name string) (T, error) {
+	value, err := get(ctx, object, of, name)
+	typed, ok := value.(T)
+	if err == nil && !ok {
+		err = fmt.Errorf("read %s: it is a %T", name, value)
+	}
+	return typed, err
+}

@@ -46,11 +46,6 @@ func All(m Manager, by Programs) []File {
 	return all
 }
 
-// Gateway is a drop-in for the service of a gateway.
-func Gateway(unit string, by Programs) File {
-	return File{path.Join(unit+".d", "mcpscope.conf"), text("gateway.conf", by)}
-}
-
 // Programs are the paths of the two programs, as a unit has to spell them.
 type Programs struct{ Mcpscope, Mcpscopectl string }
 

@@ -12,19 +12,22 @@ import (
 
 const exe = "/opt/mcpscope"
 
-var both = Programs{exe, exe + "ctl"}
+var (
+	both      = Programs{exe, exe + "ctl"}
+	gatewayed = Service{Argv: []string{"/usr/bin/hermes", "run"}}
+)
 
 func TestEveryUnitNamesTheExecutable(t *testing.T) {
 	for _, m := range []Manager{System, User} {
 		var names []string
-		for _, f := range append(All(m, both), Gateway("g.service", both)) {
+		for _, f := range append(All(m, both), Gateway("g.service", gatewayed, both)) {
 			names = append(names, f.Name)
 			runs := strings.Contains(f.Name, ".service")
 			if strings.Contains(f.Text, "@MCPSCOPE") || strings.Contains(f.Text, exe+" ") != runs {
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 		}
-		if want := []string{"mcp-server@.service", "mcp.slice", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
+		if want := []string{"mcp-server@.service", "mcp.slice", "mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
 			t.Errorf("%q, want %q", names, want)
 		}
 	}
@@ -33,8 +36,8 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 // each step is on what the ones before have left.
 func TestInstallAndRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "units")
-	old := Gateway("g.service", Programs{"/old", "/oldctl"})
-	file := Gateway("g.service", both)
+	old := Gateway("g.service", gatewayed, Programs{"/old", "/oldctl"})
+	file := Gateway("g.service", gatewayed, both)
 	path := filepath.Join(dir, file.Name)
 	link := filepath.Join(dir, "x.wants", "g.service")
 	change := func(text string) func() error {
@@ -148,5 +151,24 @@ func TestMakeInstallsTheSame(t *testing.T) {
 				t.Errorf("%s: %v\n%s", f.Name(), err, text)
 			}
 		}
+	}
+}
+
+// A command is as the manager has read it when it reads it again: test/gateway/systemd has one do so.
+func TestGatewayKeepsTheCommand(t *testing.T) {
+	f := Gateway("g.service", Service{Argv: []string{"/opt/a b/python", "-m", "x", "", `a"b\c`, "100%", "$HOME", "${X}y", ";", "é", "a\nb"}, Prefix: "-:"}, both)
+	for _, want := range []string{
+		"\nExecStart=\nExecStart=-:/opt/mcpscope gateway -- \"/opt/a b/python\" -m x \"\" \"a\\\"b\\\\c\" \"100%%\" $HOME ${X}y \";\" \"é\" \"a\\x0ab\"\n",
+		"\nSyslogIdentifier=python\n",
+	} {
+		if !strings.Contains(f.Text, want) {
+			t.Errorf("no %s in\n%s", want, f.Text)
+		}
+	}
+	if f := Gateway("g.service", Service{Argv: []string{"/bin/x"}, Identifier: "hermes"}, both); !strings.Contains(f.Text, "\nSyslogIdentifier=hermes\n") {
+		t.Error(f.Text)
+	}
+	if _, err := Prefix([]string{"ambient", "new-flag"}); !errors.Is(err, ErrPrefix) {
+		t.Error(err)
 	}
 }

@@ -33,11 +33,14 @@ func unitsCommand(io cli.Stdio) *cobra.Command {
 are named:
 
   mcpscope-sweep.service, .timer   end orphans, every five minutes
+  mcpscope-metrics.service         figures for Prometheus, on 127.0.0.1:9500
   mcp.slice                        where servers are, with limits for all of
                                    them to fill in
   mcp-server@.service              for a server that systemd itself runs
   gateway                          a drop-in for the service of a gateway, UNIT,
-                                   whose servers mcpscope runs`,
+                                   that puts mcpscope gateway before its command
+
+Of the gateway's unit the manager is asked; one that it does not know is refused.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	fs := c.Flags()
 	fs.BoolVar(&f.system, "system", false, "for the system manager (default for root), in /etc/systemd/system")
@@ -51,6 +54,9 @@ are named:
 
 func (f *unitsFlags) run(operands []string, io cli.Stdio) int {
 	files, err := f.choose(operands)
+	if errors.As(err, new(*unitError)) {
+		return io.Cannot("find the gateway", err)
+	}
 	if err != nil {
 		return io.Mistake("units", err.Error())
 	}
@@ -111,16 +117,26 @@ func (f *unitsFlags) choose(names []string) ([]units.File, error) {
 const gateway = "gateway"
 
 func (f *unitsFlags) gateway() (units.File, error) {
-	unit := f.unit
-	switch {
-	case unit == "" && (f.install || f.remove):
+	if f.unit == "" && (f.install || f.remove) {
 		return units.File{}, errors.New("the drop-in of which service? Give --unit UNIT")
-	case unit == "":
-		unit = "NAME"
 	}
-	unit, err := units.CheckService(unit)
-	return units.Gateway(unit, installedPaths()), err
+	unit, err := units.CheckService(firstOf(f.unit, "NAME"))
+	service := units.Service{Argv: []string{"COMMAND"}, Identifier: "NAME"}
+	if err == nil && f.unit != "" && !f.remove {
+		if service, err = f.serviceOf(unit); err != nil {
+			err = &unitError{err}
+		}
+	}
+	if err != nil {
+		return units.File{}, err
+	}
+	return units.Gateway(unit, service, installedPaths()), nil
 }
+
+// unitError is of a service that can't be a gateway's; it is no mistake in the arguments.
+type unitError struct{ error }
+
+func (e *unitError) Unwrap() error { return e.error }
 
 func unitNames(all []units.File) string {
 	var names []string
@@ -180,6 +196,9 @@ func (f *unitsFlags) next(files []units.File) string {
 	}
 	next := systemctl + " daemon-reload"
 	const timer = "mcpscope-sweep.timer"
+	if f.unit != "" {
+		return next + " && " + systemctl + " restart " + f.unit
+	}
 	if slices.ContainsFunc(files, func(u units.File) bool { return u.Name == timer }) {
 		if f.remove {
 			return systemctl + " stop " + timer + "; " + next

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/systemd"
 )
 
 // In a home of the test's own: the user's units.
@@ -32,15 +33,15 @@ func TestUnitsAreInstalledOnceAndNotOverChanges(t *testing.T) {
 		out    string // each line begins with a word of it, in turn
 		err    string
 	}{
-		{"--install", nil, cli.ExitOK, "installed installed installed installed " + now + " && systemctl --user enable --now mcpscope-sweep.timer", ""},
-		{"--install", nil, cli.ExitOK, "unchanged unchanged unchanged unchanged", ""},
+		{"--install", nil, cli.ExitOK, "installed installed installed installed installed " + now + " && systemctl --user enable --now mcpscope-sweep.timer", ""},
+		{"--install", nil, cli.ExitOK, "unchanged unchanged unchanged unchanged unchanged", ""},
 		{"mcp.slice --install", change, cli.ExitFailure, "", "mcpscope: cannot install " + slice + changed},
-		{"--install", nil, cli.ExitFailure, "unchanged unchanged unchanged", "mcpscope: cannot install " + slice + changed},
-		{"gateway --unit g --install mcp.slice --force", nil, cli.ExitOK, "installed replaced " + now, ""},
-		{"--remove", change, cli.ExitFailure, "removed removed removed now: systemctl --user stop mcpscope-sweep.timer; systemctl --user daemon-reload",
+		{"--install", nil, cli.ExitFailure, "unchanged unchanged unchanged unchanged", "mcpscope: cannot install " + slice + changed},
+		{"--install mcp.slice --force", nil, cli.ExitOK, "replaced " + now, ""},
+		{"--remove", change, cli.ExitFailure, "removed removed removed removed now: systemctl --user stop mcpscope-sweep.timer; systemctl --user daemon-reload",
 			"mcpscope: cannot remove " + slice + changed},
-		{"--remove --force", nil, cli.ExitOK, "absent removed absent absent now: systemctl --user stop", ""},
-		{"--remove gateway --unit g.service", nil, cli.ExitOK, "removed " + now, ""},
+		{"--remove --force", nil, cli.ExitOK, "absent removed absent absent absent now: systemctl --user stop", ""},
+		{"--remove gateway --unit g.service", nil, cli.ExitOK, "absent", ""},
 	} {
 		if c.before != nil {
 			c.before()
@@ -65,8 +66,8 @@ func TestUnitsAreInstalledOnceAndNotOverChanges(t *testing.T) {
 
 func TestUnitsAreWhatWasNamed(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
-	s := say("units", "--system", "mcp.slice", "gateway", "--unit", "x")
-	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/x.service.d/mcpscope.conf\n", "ExecStopPost=-" + installedPath() + " sweep --unit=%n\n"} {
+	s := say("units", "--system", "mcp.slice", "gateway")
+	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/NAME.service.d/mcpscope.conf\n", "ExecStart=" + installedPath() + " gateway -- COMMAND\n", "ExecStopPost=-" + installedPath() + " sweep --unit=%n\n"} {
 		if s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
 			t.Errorf("no %q in %+v", want, s)
 		}
@@ -77,11 +78,53 @@ func TestUnitsAreWhatWasNamed(t *testing.T) {
 		"gateway --install":   "the drop-in of which service? Give --unit UNIT",
 		"gateway --unit ../x": `"../x" is no name of a service`,
 		"--unit x":            "--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT",
-		"mcp.slic":            `there is no unit "mcp.slic"; there are mcp-server@.service, mcp.slice, mcpscope-sweep.service, mcpscope-sweep.timer, gateway`,
+		"mcp.slic":            `there is no unit "mcp.slic"; there are mcp-server@.service, mcp.slice, mcpscope-metrics.service, mcpscope-sweep.service, mcpscope-sweep.timer, gateway`,
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
 		if s.status != cli.ExitUsage || s.out != "" || s.err != "mcpscope: units: "+want+"\nmcpscope: hint: mcpscope help units\n" {
 			t.Errorf("%s: %+v", args, s)
 		}
+	}
+}
+
+// What a drop-in has to keep of a service, and which services have no gateway to put anything before.
+func TestGatewayService(t *testing.T) {
+	loaded := func(commands ...systemd.Command) systemd.Service {
+		return systemd.Service{State: "loaded", Start: commands}
+	}
+	command := func(words ...string) systemd.Command { return systemd.Command{Path: words[0], Argv: words} }
+	flagged := command("/bin/g", "run")
+	flagged.Flags = []string{"ignore-failure", "no-env-expand"}
+	unknown := command("/bin/g")
+	unknown.Flags = []string{"via-shell"}
+	renamed := systemd.Command{Path: "/bin/g", Argv: []string{"-g", "x"}}
+	stale := loaded(command("/bin/g"))
+	stale.Stale = true
+	for _, c := range []struct {
+		known systemd.Service
+		want  string
+		err   string
+	}{
+		{systemd.Service{State: "not-found"}, "", "there is no such unit"},
+		{systemd.Service{State: "masked"}, "", "it is masked"},
+		{stale, "", "systemctl daemon-reload first"},
+		{loaded(), "", "it starts no command"},
+		{loaded(command("/bin/a"), command("/bin/b")), "", "it starts 2 commands"},
+		{loaded(renamed), "", "another name than its program"},
+		{loaded(unknown), "", "a prefix that mcpscope does not know: via-shell"},
+		{loaded(command("/usr/bin/mcpscope", "gateway", "--nope")), "", "can't read"},
+		{loaded(command("/bin/g", "run", "$OPTS", "a b")), "/bin/g|run|$OPTS|a b ", ""},
+		{loaded(systemd.Command{Path: "/bin/g", Argv: []string{"g", "x"}}), "/bin/g|x ", ""},
+		{loaded(flagged), "/bin/g|run -:", ""},
+		{loaded(command("/usr/bin/mcpscope", "gateway", "--memory-max", "1G", "--", "/bin/g", "run")), "/bin/g|run ", ""},
+		{loaded(command("/usr/bin/mcpscope", "run", "--", "/bin/g")), "/usr/bin/mcpscope|run|--|/bin/g ", ""},
+	} {
+		s, err := gatewayService(c.known)
+		if c.err == "" && (err != nil || strings.Join(s.Argv, "|")+" "+s.Prefix != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%+v: %+v, %v; want %q, %q", c.known, s, err, c.want, c.err)
+		}
+	}
+	if s := say("units", "gateway", "--unit", "no-such-gateway", "--install"); s.status != cli.ExitFailure || !strings.HasPrefix(s.err, "mcpscope: cannot find the gateway: ") {
+		t.Errorf("%+v", s)
 	}
 }

@@ -44,7 +44,7 @@ var rules = map[string]rule{
 	"internal/cli":      {[]string{"appendfile", "cgroup", "scope"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings": {[]string{"config", "internal/cli", "name", "proc", "resources", "scope"}, "the table of settings; it is linked into the runner"},
 	"cmd/mcpscope":      {[]string{"config", "internal/cli", "internal/settings", "name", "proc", "scope"}, "the runner: it stands beside every server, twice"},
-	"cmd/mcpscopectl":   {[]string{"atomicfile", "clients", "config", "configfile", "gateway", "internal/cli", "internal/settings", "journal", "name", "poll", "proc", "resources", "scope", "splice", "units", "wrapping"}, "the tool: people and gateways wait for it, servers do not"},
+	"cmd/mcpscopectl":   {[]string{"atomicfile", "clients", "config", "configfile", "gateway", "internal/cli", "internal/settings", "journal", "name", "poll", "proc", "resources", "scope", "splice", "systemd", "units", "wrapping"}, "the tool: people and gateways wait for it, servers do not"},
 	"splice":            {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"wrapping":          {[]string{"name", "splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"clients":           {[]string{"splice", "wrapping"}, "where clients have their files; it never looks into one"},

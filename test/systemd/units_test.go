@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,10 +87,10 @@ func TestUnitsAreSound(t *testing.T) {
 	h := host.Current(t)
 	both(t, func(t *testing.T, u host.User) {
 		install(t, u)
-		install(t, u, "gateway", "--unit", "some-gateway")
 		place(t, u, unitDir(u)+"/some-gateway.service", "[Service]\nExecStart=/bin/sleep 1000\n")
 		control(t, u, "daemon-reload")
-		for _, unit := range []string{"mcpscope-sweep.service", "mcpscope-sweep.timer", "mcp.slice", "mcp-server@some-name.service", "some-gateway.service"} {
+		install(t, u, "gateway", "--unit", "some-gateway")
+		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "mcp.slice", "mcp-server@some-name.service", "some-gateway.service"} {
 			if said := must(t, h.Manage(u, "systemd-analyze", "verify", "--man=no", unit)); said != "" {
 				t.Errorf("%s: %s", unit, said)
 			}
@@ -96,7 +98,7 @@ func TestUnitsAreSound(t *testing.T) {
 				t.Errorf("%s is %s", unit, state)
 			}
 		}
-		for _, unit := range []string{"mcpscope-sweep.service", "mcp-server@some-name.service"} {
+		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcp-server@some-name.service"} {
 			out := must(t, h.Manage(u, "systemd-analyze", "security", "--no-pager", unit))
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			t.Logf("%s: %s", unit, lines[len(lines)-1])
@@ -162,6 +164,34 @@ func TestSweepService(t *testing.T) {
 	})
 }
 
+// Prometheus is answered by the unit as it is installed; root's has the servers of all users.
+func TestMetricsService(t *testing.T) {
+	both(t, func(t *testing.T, u host.User) {
+		install(t, u)
+		r := start(t, host.Tester, host.Current(t).Command(host.Tester, run("measured", "sh", "-c", server)...), "measured")
+		control(t, u, "start", "mcpscope-metrics.service")
+		t.Cleanup(func() { control(t, u, "stop", "mcpscope-metrics.service") })
+		client := http.Client{Timeout: patience}
+		text := ""
+		for deadline := time.Now().Add(patience); text == ""; escape.PollFor(time.Millisecond) { // nothing tells when it listens
+			answer, err := client.Get("http://127.0.0.1:9500/metrics")
+			if err == nil {
+				body, _ := io.ReadAll(answer.Body) // what came of it is looked at
+				text = string(body)
+				answer.Body.Close()
+			} else if time.Now().After(deadline) {
+				t.Fatal(err)
+			}
+		}
+		if !strings.Contains(text, `name="measured"`) || !strings.Contains(text, "mcpscope_server_memory_bytes{") {
+			t.Errorf("the server is not in\n%s", text)
+		}
+		_ = r.stdin.Close()
+		_ = r.cmd.Wait() // with the server's status
+		gone(t, r.scope)
+	})
+}
+
 // The timer is as installed, but for its times.
 func TestSweepTimer(t *testing.T) {
 	if !escape.Full() {
@@ -182,7 +212,7 @@ func TestSweepTimer(t *testing.T) {
 	})
 }
 
-// With the drop-in a gateway leaves nothing, however it ends: also when both guards of its server
+// With what the drop-in says of its end a gateway leaves nothing, however it ends: also when both guards of its server
 // were killed, which for a restart nothing else mends.
 func TestGatewayLeavesNothing(t *testing.T) {
 	if !escape.Full() {
@@ -198,7 +228,8 @@ func TestGatewayLeavesNothing(t *testing.T) {
 		{"other manager", host.Root, host.Tester, []string{"User=tester"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			install(t, c.manager, "gateway", "--unit", "hermes-gateway")
+			place(t, c.manager, unitDir(c.manager)+"/hermes-gateway.service.d/mcpscope.conf", "[Service]\nKillMode=mixed\nExecStopPost=-"+mcpscope+" sweep --unit=%n\n")
+			control(t, c.manager, "daemon-reload")
 			for what, end := range map[string]func(*clientUnit) error{
 				"stop":    func(u *clientUnit) error { return u.Stop() },
 				"restart": func(u *clientUnit) error { return u.Restart() },
