@@ -16,4 +16,6 @@ type Servers struct {
 	Backend scope.Backend
 	Slice   string
 	Replace bool
+	// Given are names of settings that no configuration file changes.
+	Given []string
 }

@@ -393,12 +393,16 @@ func (r Rules) name(argv []string) string {
 	return called
 }
 
-// server is what a server of this gateway is.
+// server is what a server of this gateway is; "" for the watcher's own place.
 func (w *watcher) server(name string) *scope.Server {
-	limits := w.Limits
+	of := w.Servers
+	if name != "" {
+		of = w.configure(name, of)
+	}
+	limits := of.Limits
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
-		Name: name, Policy: w.Policy, Limits: limits, Backend: w.Backend, Require: true, Replace: w.Replace, Slice: w.Slice,
+		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, Slice: of.Slice,
 		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID, ClientName: w.Name,
 	}
 }

@@ -38,16 +38,18 @@ type watcher struct {
 	followed   sync.WaitGroup
 	resting    atomic.Bool // the gateway has ended: nobody becomes a server any more
 	standby    lifeline
+	configure  func(name string, s Servers) Servers
 }
 
 // Watch is the whole life of a watcher or its standby. memory is the descriptor of its
-// configuration, foreign are those above 2 that it was started with.
-func Watch(memory int, foreign []int) int {
+// configuration, foreign are those above 2 that it was started with. configure says how a server of
+// that name is run, from what the gateway was told.
+func Watch(memory int, foreign []int, configure func(name string, s Servers) Servers) int {
 	c, err := readConfig(memory)
 	if err != nil {
 		return 125 // the stage sees EOF
 	}
-	w := &watcher{config: c, over: make(chan struct{}), ended: make(chan struct{})}
+	w := &watcher{config: c, over: make(chan struct{}), ended: make(chan struct{}), configure: configure}
 	if w.env, err = proc.Environ(); err != nil {
 		return 125
 	}

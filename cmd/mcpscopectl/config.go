@@ -27,7 +27,7 @@ func configCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope config show git
   mcpscope config check
 `,
-		long: `Settings of run may be in mcpscope.toml, so that clients need no flags:
+		long: `Settings of run and gateway may be in mcpscope.toml, so that clients need no flags:
 
   [defaults]
   require = true

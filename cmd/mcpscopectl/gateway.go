@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 
 	"golang.org/x/sys/unix"
@@ -60,8 +61,10 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	servers := gw.Servers{
 		Rules:  gw.Rules{Match: v.Match, Except: v.Except, NamedOnly: v.NamedOnly},
-		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace,
+		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace, Given: v.given(),
 	}
+	servers.Limits.Files = slices.Clone(v.Limits.Files)
+	v.configure() // what is tried at the start; each server's own is read when there is one
 	if servers.Rules.Configured, err = v.configured(); err != nil {
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope status lists what is found")
 	}
@@ -140,5 +143,5 @@ func watchCommand(args []string, io cli.Stdio) int {
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // for people: it would be "exe"
 	_, _ = cli.NoFile()                                         // it raises our own limit; the gateway has its own
-	return gw.Watch(memory, foreign)
+	return gw.Watch(memory, foreign, configureServer)
 }

@@ -95,3 +95,37 @@ func TestListening(t *testing.T) {
 	lives(t, "what was left alone", other)
 	w.clean()
 }
+
+// Settings of a server are those of its name in mcpscope.toml, read when it is started; what the gateway's flags say
+// counts more.
+func TestSettingsFromAFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	write := func(text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("[defaults]\nterm-grace = '700ms'\nmax-lifetime = '1h'\nbackend = 'tree'\nstderr = 'journal'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\nnonsense = 1\n")
+	g := w.start([]string{"env", "MCPSCOPE_CONFIG=" + file, binaries.mcpscope, "gateway", "--idle-timeout", "5h", "--explain", w.explain, "--", binaries.like, "gateway", "run"})
+	if text := escape.Contents(g.Stderr); !strings.Contains(text, "mcpscope: note: configuration: ") || !strings.Contains(text, "nonsense") {
+		t.Errorf("what is wrong with the file is not said: %q", text)
+	}
+	policies := func() string { return w.run("ls", "--client", itoa(g.PID), "--format", "{{.Backend}} {{.Policy}}") }
+	one := g.Server(binaries.Programs, "one", "setsid")
+	w.contained(one)
+	if got, want := policies(), "cgroup eof-grace=3s term-grace=700ms on-client-death=auto max-lifetime=1h0m0s idle-timeout=5h0m0s\n"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	write("[server.zoo]\nterm-grace = '900ms'\n")
+	two := g.Server(binaries.Programs, "two", "setsid")
+	w.contained(two)
+	if got, want := policies(), "cgroup eof-grace=1.2s term-grace=900ms on-client-death=auto idle-timeout=5h0m0s\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("%q has no %q", got, want)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	w.dead(one)
+	w.dead(two)
+	w.clean()
+}
