@@ -19,3 +19,10 @@ const (
 	lifetimeOver   Cause = "max-lifetime"
 	idleTooLong    Cause = "idle-timeout"
 )
+
+// Causes are all that there are.
+func Causes() []Cause {
+	return []Cause{
+		mainExited, outOfMemory, stdinClosed, stdoutClosed, clientDied, clientIdle, signalled, launcherGone, supervisorGone, stopRequested, lifetimeOver, idleTooLong,
+	}
+}

@@ -26,6 +26,8 @@ const (
 	EventThawed      Event = "thawed"
 	EventSwept       Event = "swept"
 	EventNote        Event = "note"
+	// EventStopRequested is of who asks for a stop.
+	EventStopRequested Event = "asked-to-stop"
 )
 
 // MessageIDs are what the journal finds events by. They stay the same for ever.
@@ -40,6 +42,8 @@ func MessageIDs() map[Event]string {
 		EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
 		EventSwept:       "a791711570c24d8980007a89a52bd556",
 		EventNote:        "53f8aa8a5b22421cb9d953af98b92a85",
+
+		EventStopRequested: "8b5ee0be042140a3a730cea457e60653",
 	}
 }
 
@@ -69,6 +73,7 @@ const (
 	FieldRefused    = "MCPSCOPE_PIDS_REFUSED" // of EventPIDsRefused
 	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
 	FieldNote       = "MCPSCOPE_NOTE" // of EventNote
+	FieldBy         = "MCPSCOPE_BY"   // of EventStopRequested
 )
 
 // LogIdentifier is what the journal knows the lines of a server's stderr by.
@@ -126,6 +131,11 @@ func (s *supervisor) tellStart() {
 	about.tell(EventStarted, journal.Info, fmt.Sprintf("started by %s[%d], %s", about.client.Name, about.client.PID, about.backend),
 		journal.Field{Name: FieldStderr, Value: string(s.stderr)})
 	s.tellNotes()
+}
+
+// TellStop writes to the journal who is about to ask for a stop. The uid is what the journal knows of the writer.
+func (s *Listed) TellStop(by string) {
+	s.subject().tell(EventStopRequested, journal.Info, "is to stop: "+by, journal.Field{Name: FieldBy, Value: by})
 }
 
 // tellNotes tells each note once.

@@ -30,6 +30,7 @@ func (s *supervisor) replaceOlder() {
 func (s *supervisor) outlive(own, other *Listed) {
 	switch own.Started.Compare(other.Started) {
 	case 1:
+		other.TellStop("run --replace, for " + own.ID)
 		_ = other.requestStop(AsConfigured) // nobody waits for it
 	case -1:
 		s.signals <- unix.SIGTERM // as if somebody had asked us

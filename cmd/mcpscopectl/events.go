@@ -21,21 +21,39 @@ var noDeadline time.Time
 
 // journalFlags are what events and logs have in common.
 type journalFlags struct {
-	follow   bool
-	since    string // for journalctl, "" for all
-	allUsers bool
+	follow       bool
+	since, until string // for journalctl, "" for all
+	allUsers     bool
 }
 
 func (f *journalFlags) set(fs *pflag.FlagSet, after string) {
 	fs.BoolVarP(&f.follow, "follow", "f", false, "go on with what happens from now on, "+after)
-	fs.Func("since", "from then on: a duration (2h), or what journalctl takes (\"2026-11-20 8:00\", today): `TIME`", func(s string) error {
-		f.since = s
+	timeFlag(fs, &f.since, "since", "from then on")
+	timeFlag(fs, &f.until, "until", "up to then")
+	allUsers(fs, &f.allUsers)
+}
+
+// timeFlag is a time for journalctl.
+func timeFlag(fs *pflag.FlagSet, to *string, name, help string) {
+	fs.Func(name, help+": a duration ago (2h, 1d), or what journalctl takes (\"2026-11-20 8:00\", today): `TIME`", func(s string) error {
+		*to = s
 		if d, err := scope.ParseDuration(s); err == nil {
-			f.since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
+			*to = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
 		}
 		return nil
 	})
-	allUsers(fs, &f.allUsers)
+}
+
+// linesFlag is how many of the last ones are wanted; 0 for all.
+func linesFlag(fs *pflag.FlagSet, to *int) {
+	fs.FuncP("lines", "n", "the last `N` only", func(s string) error {
+		n, err := strconv.ParseUint(s, 10, 31)
+		if err != nil || n == 0 {
+			return fmt.Errorf("%q is no number of lines", s)
+		}
+		*to = int(n)
+		return nil
+	})
 }
 
 // matches: what the journal says of the writer's uid nobody can forge.
@@ -48,7 +66,9 @@ func (f *journalFlags) matches() []string {
 
 type eventsFlags struct {
 	journalFlags
-	json bool
+	json  bool
+	lines int
+	kinds []scope.Event
 }
 
 func eventsCommand(io cli.Stdio) *cobra.Command {
@@ -57,15 +77,25 @@ func eventsCommand(io cli.Stdio) *cobra.Command {
 		use: "events [NAME|ID…] [flags]", short: "print what has happened to servers", operands: servers,
 		examples: `  mcpscope events --since 2h
   mcpscope events -f git
+  mcpscope events --event ended -n 5 git
 `,
 		long: `Prints what has happened to servers, the oldest first, as systemd's journal has it:
-started, ended, killed, out-of-memory, pids-refused, frozen, thawed, swept, note. ID
-may be the beginning of one.
+started, ended, killed, out-of-memory, pids-refused, frozen, thawed, asked-to-stop,
+swept, note. ID may be the beginning of one.
 
 Entries are written where there is a journal, and nobody waits for it: one that is
 full or hangs loses them. mcpscope run --report writes the same of every end.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	f.journalFlags.set(c.Flags(), "after the last ten")
+	linesFlag(c.Flags(), &f.lines)
+	c.Flags().Func("event", "only events of this `KIND`; may be given more than once", func(s string) error {
+		if scope.MessageIDs()[scope.Event(s)] == "" {
+			return fmt.Errorf("%q is none of %s", s, strings.Join(eventKinds(), ", "))
+		}
+		f.kinds = append(f.kinds, scope.Event(s))
+		return nil
+	})
+	completes(c, "event", eventKinds()...)
 	c.Flags().BoolVar(&f.json, "json", false, "a line of JSON for each")
 	return c
 }
@@ -73,6 +103,10 @@ full or hangs loses them. mcpscope run --report writes the same of every end.`,
 func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	var line []string
 	switch {
+	case f.follow && f.until != "":
+		return io.Mistake("events", "--follow or --until, not both")
+	case f.follow && f.lines > 0:
+		line = append(line, "--follow", fmt.Sprintf("--lines=%d", f.lines))
 	case f.follow && f.since == "":
 		line = append(line, "--follow", "--lines=10")
 	case f.follow:
@@ -81,24 +115,49 @@ func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	if f.since != "" {
 		line = append(line, "--since="+f.since)
 	}
+	if f.until != "" {
+		line = append(line, "--until="+f.until)
+	}
 	if f.follow {
 		go endWithReader()
 	}
 	any := false
+	var last []eventView // of those that are wanted, which journalctl can't count
 	err := f.read(line, func(v eventView) error {
-		if len(operands) == 0 || slices.ContainsFunc(operands, v.means) {
-			any = true
+		if len(operands) > 0 && !slices.ContainsFunc(operands, v.means) {
+			return nil
+		}
+		any = true
+		if f.lines == 0 || f.follow {
 			return f.print(v, io)
 		}
+		last = append(last, v)
+		if len(last) > 2*f.lines {
+			last = slices.Clone(last[len(last)-f.lines:])
+		}
 		return nil
-	})
+	}, f.kinds...)
 	if err != nil {
 		return cannotRead(io, err)
+	}
+	for _, v := range last[max(len(last)-f.lines, 0):] {
+		if f.print(v, io) != nil {
+			break // it has been noticed
+		}
 	}
 	if !any && !f.json {
 		sayNone(io.Out, "no events")
 	}
 	return cli.ExitOK
+}
+
+func eventKinds() []string {
+	var all []string
+	for kind := range scope.MessageIDs() {
+		all = append(all, string(kind))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // read gives each event to the function.

@@ -44,6 +44,7 @@ type eventView struct {
 	PIDsMax     *int         `json:"pids_max,omitempty"`
 	Stuck       []string     `json:"stuck,omitempty"`
 	Note        string       `json:"note,omitempty"`
+	By          string       `json:"by,omitempty"`
 }
 
 // viewEvent reads an entry; ok is false for one that is no event of ours.
@@ -61,7 +62,7 @@ func viewEvent(e entry) (v eventView, ok bool) {
 		Cause: e.first(scope.FieldCause), Signal: e.first(scope.FieldSignal), ExitSignal: e.first(scope.FieldExitSignal),
 		Biggest: e[scope.FieldBiggest], PIDsRefused: whole(e.first(scope.FieldRefused)), PIDsMax: whole(e.first(scope.FieldPIDsMax)),
 		MemoryMax: bytesIn(e.first(scope.FieldMemoryMax)), MemoryPeak: bytesIn(e.first(scope.FieldMemoryPeak)),
-		Killed: e[scope.FieldKilled], Stuck: e[scope.FieldStuck], Note: e.first(scope.FieldNote),
+		Killed: e[scope.FieldKilled], Stuck: e[scope.FieldStuck], Note: e.first(scope.FieldNote), By: e.first(scope.FieldBy),
 	}
 	v.ExitStatus, v.KilledTotal, v.OOMKills = whole(e.first(scope.FieldExitStatus)), whole(e.first(scope.FieldTotal)), whole(e.first(scope.FieldOOMKills))
 	v.Seconds, v.CPU = fraction(e.first(scope.FieldSeconds)), fraction(e.first(scope.FieldCPU))
@@ -138,6 +139,8 @@ func (v eventView) detail() string {
 		}
 	case scope.EventNote:
 		return v.Note
+	case scope.EventStopRequested:
+		return v.By
 	}
 	return ""
 }

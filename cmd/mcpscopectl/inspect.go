@@ -4,6 +4,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -38,7 +39,9 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Shows all that is known of servers: client and its ancestry, unit, backend, policy,
 process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr are,
-and age. What the kernel does not count here is left out.`,
+and age. What the kernel does not count here is left out. Of one that has ended it
+shows what the journal has: when, why and how it ended, who asked for that, and what
+happened to it; by a name that is the newest.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	allUsers(c.Flags(), &f.allUsers)
 	c.Flags().BoolVar(&asJSON, "json", false, "one object, as in docs/operators.md")
@@ -49,7 +52,7 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 	if len(operands) == 0 {
 		return io.Mistake("inspect", "which server? Give a name or an id")
 	}
-	servers, err := f.choose(operands)
+	servers, past, err := f.chooseAlsoEnded(operands)
 	if err != nil {
 		return io.Cannot("inspect", err)
 	}
@@ -65,11 +68,11 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		}
 		all = append(all, found)
 	}
-	if len(all) == 0 {
+	if len(all)+len(past) == 0 {
 		return io.Cannot("inspect", &unknownError{operands[0]}) // any more
 	}
 	if asJSON {
-		return writeInspections(io, all)
+		return writeInspections(io, all, past)
 	}
 	for i, found := range all {
 		if i > 0 {
@@ -77,14 +80,44 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		}
 		found.write(io.Out)
 	}
+	for i, s := range past {
+		if i+len(all) > 0 {
+			fmt.Fprintln(io.Out)
+		}
+		s.write(io.Out, f.allUsers)
+	}
 	return cli.ExitOK
 }
 
-func writeInspections(io cli.Stdio, all []inspection) int {
+// chooseAlsoEnded is choose, and finds in the journal what does not run.
+func (f *filter) chooseAlsoEnded(operands []string) (servers []*scope.Listed, past []*endedView, err error) {
+	var running []string
+	for _, arg := range operands {
+		found, err := f.choose([]string{arg})
+		closeAll(found)
+		var unknown *unknownError
+		if !errors.As(err, &unknown) {
+			running = append(running, arg) // also for another error
+			continue
+		}
+		s, journalErr := findEnded(f.allUsers, arg)
+		if journalErr != nil {
+			return nil, nil, err // without a journal as well
+		}
+		past = append(past, s)
+	}
+	if len(running) > 0 {
+		servers, err = f.choose(running)
+	}
+	return servers, past, err
+}
+
+func writeInspections(io cli.Stdio, all []inspection, past []*endedView) int {
 	err := cli.PrintJSON(io.Out, struct {
 		Version int          `json:"version"`
 		Servers []inspection `json:"servers"`
-	}{viewVersion, all}, "  ")
+		Ended   []*endedView `json:"ended,omitempty"`
+	}{viewVersion, all, past}, "  ")
 	if err != nil {
 		return io.Cannot("inspect", err)
 	}

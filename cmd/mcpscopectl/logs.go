@@ -96,6 +96,9 @@ func (f *logsFlags) line(s eventView) []string {
 	if f.since != "" {
 		line = append(line, "--since="+f.since)
 	}
+	if f.until != "" {
+		line = append(line, "--until="+f.until)
+	}
 	return append(line, "_UID="+strconv.Itoa(s.UID), "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.Name, s.ID))
 }
 

@@ -38,8 +38,9 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 
 type lsFlags struct {
 	filter
-	json, quiet, gateways bool
-	format                *template.Template
+	json, quiet, gateways, ended bool
+	since                        string // for ended
+	format                       *template.Template
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -48,15 +49,18 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		use: "ls [flags]", short: "list the servers that run",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
+  mcpscope ls --ended --since 2d
   mcpscope ls --format '{{.ID}} {{.Name}} {{.Memory}}'
 `,
-		long: "Lists the servers that run, the oldest first.",
+		long: "Lists the servers that run, the oldest first; or those that have ended.",
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	f.filter.set(c)
 	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
+	fs.BoolVar(&f.ended, "ended", false, "instead those that have ended within a day, as the journal has it")
+	timeFlag(fs, &f.since, "since", "with --ended, from then on")
 	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
 	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'; docs/operators.md has the fields", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
@@ -67,8 +71,15 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 }
 
 func (f *lsFlags) run(io cli.Stdio) int {
-	if f.gateways {
+	switch {
+	case f.ended && (f.gateways || f.orphans || f.duplicates || f.format != nil):
+		return io.Mistake("ls", "--ended goes with --client, --since, --all-users, --json and -q alone")
+	case f.since != "" && !f.ended:
+		return io.Mistake("ls", "--since is for --ended")
+	case f.gateways:
 		return f.listGateways(io)
+	case f.ended:
+		return f.listEnded(io)
 	}
 	servers, err := f.list()
 	defer closeAll(servers)

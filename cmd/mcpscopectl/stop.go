@@ -4,6 +4,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -70,7 +72,19 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 			return unconfirmed(io, "stop", "mcpscope stop --all --yes")
 		}
 	}
-	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error { return s.Stop(f.grace) })
+	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error {
+		s.TellStop(ourCommand())
+		return s.Stop(f.grace)
+	})
+}
+
+// ourCommand is this command, and who has started it.
+func ourCommand() string {
+	text := "mcpscope " + strings.Join(os.Args[1:], " ")
+	if above := scope.Ancestry(os.Getppid()); len(above) > 0 {
+		text += fmt.Sprintf(", from %s[%d]", above[0].Name, above[0].PID)
+	}
+	return text
 }
 
 // servers are those that are named or, if none is, all that the filter lets through.

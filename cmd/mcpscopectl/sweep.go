@@ -77,11 +77,19 @@ func (f *sweepFlags) tellNone(found []scope.Swept, err error, io cli.Stdio) {
 	}
 }
 
+// sweptVersion is that of the JSON, in which fields are only ever added.
+const sweptVersion = 1
+
+type sweptView struct {
+	Version int `json:"version"`
+	scope.Swept
+}
+
 // tell says what became of an orphan.
 func (f *sweepFlags) tell(s scope.Swept, what string, io cli.Stdio) {
 	switch {
 	case f.json:
-		_ = cli.PrintJSON(io.Out, s, "") // whoever reads has gone
+		_ = cli.PrintJSON(io.Out, sweptView{sweptVersion, s}, "") // see cli.Output
 	case s.Stuck != "":
 		fmt.Fprintf(io.Err, "mcpscope: cannot end all of %q (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(s.Stuck))
 	default:

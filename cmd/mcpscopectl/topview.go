@@ -310,7 +310,7 @@ type wish struct {
 }
 
 func stopIt(r *reading) *wish {
-	return &wish{"stop", "stopped", func(s *scope.Listed) error { return s.Stop(scope.AsConfigured) }, r}
+	return &wish{"stop", "stopped", func(s *scope.Listed) error { s.TellStop(ourCommand()); return s.Stop(scope.AsConfigured) }, r}
 }
 
 func freezeIt(r *reading) *wish {
