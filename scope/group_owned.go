@@ -75,11 +75,7 @@ func (g *controlGroup) nested(pid int) string {
 	return path.Base(group)
 }
 
-func (g *controlGroup) endNested(dir string) {
-	if dir != leavingName {
-		_, _ = sweepOne(g.parent, dir, sweepNow) // what failed a later sweep tries again
-	}
-}
+func (g *controlGroup) beside() (parent *cgroup.Group, own string) { return g.parent, g.dir }
 
 func (g *controlGroup) elsewhere(pid int) bool {
 	where, _, err := proc.ReadCgroup(pid)

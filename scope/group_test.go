@@ -191,7 +191,7 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	if err := errors.Join(g.payload.SetAttr(attrLauncher, gone.String()), g.payload.SetAttr(attrSweeper, id.String())); err != nil {
 		t.Fatal(err)
 	}
-	found := make(chan *controlGroup)
+	found := make(chan *suspect)
 	go func() {
 		orphan, _ := findOrphan(parent, g.dir, time.Now().Add(time.Minute)) // nil is what the test looks for
 		found <- orphan

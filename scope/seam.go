@@ -56,8 +56,8 @@ type owned interface {
 	// nested names the group that pid supervises, leavingName for a process that removes one; ""
 	// if it does neither.
 	nested(pid int) string
-	// endNested ends a nested group whose supervisor is dead.
-	endNested(name string)
+	// beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	beside() (parent *cgroup.Group, own string)
 	// stopGrace is the term grace that whoever asks for a stop wants it to have.
 	stopGrace() (grace time.Duration, ok bool)
 	// note says to others what is to be known about the start.
@@ -66,8 +66,6 @@ type owned interface {
 	limit(l resources.Limit, from Backend) (now string, err error)
 	// ending says to others why the server is being ended.
 	ending(why Cause)
-	// sweep ends the orphans beside it, until finish is called.
-	sweep() (finish func())
 	// elsewhere tells whether pid has left for another cgroup.
 	elsewhere(pid int) bool
 	// memoryMax is nil where the payload has no limit of its own.

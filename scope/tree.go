@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -161,7 +163,21 @@ func (g *ownedTree) leave()                         {}
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }
-func (g *ownedTree) endNested(string) {} // its members come home to us
+
+// beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
+// left by another server.
+func (g *ownedTree) beside() (parent *cgroup.Group, own string) {
+	here, err := ownCgroup()
+	if err != nil {
+		return nil, ""
+	}
+	defer here.root.Close()
+	parent, err = here.root.Child(path.Join(sliceName, strconv.Itoa(os.Getuid())))
+	if err != nil {
+		return nil, "" // no such server has run
+	}
+	return parent, ""
+}
 
 func (g *ownedTree) ending(why Cause) {
 	_ = g.file.write(partEnding, string(why)) // for people only
