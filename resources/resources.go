@@ -65,12 +65,23 @@ func (l Limits) All(held *[]string) iter.Seq[Limit] {
 				return
 			}
 		}
-		memory := func(file string) bool { return Limit{File: file}.controller() == "memory" }
 		said := func(f Limit) bool { return f.File == oomGroup }
-		if l.OOMGroup && slices.ContainsFunc(*held, memory) && !slices.ContainsFunc(l.Files, said) {
+		if l.OOMGroup && slices.ContainsFunc(*held, OfMemory) && !slices.ContainsFunc(l.Files, said) {
 			yield(Limit{oomGroup, "1"})
 		}
 	}
+}
+
+// OfMemory tells whether a file is one of the controller of memory.
+func OfMemory(file string) bool { return Limit{File: file}.controller() == "memory" }
+
+// OOMGroup is what goes before a limit of the memory of a group that runs, for which the kernel may end
+// some of its members as soon as it is set. It is empty before oomGroup itself.
+func OOMGroup(before Limit) []Limit {
+	if before.File == oomGroup {
+		return nil
+	}
+	return []Limit{{oomGroup, "1"}}
 }
 
 // controllers that have limits, as the kernel's names of files begin.

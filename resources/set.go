@@ -116,6 +116,32 @@ func enable(g *cgroup.Group, controller string, owned int) error {
 	return err
 }
 
+// Try hands the controller that a file belongs to down to g, as Set does, and tells whether g has it
+// then. It is for what may as well be missing: it costs little where that can't be had.
+func Try(g *cgroup.Group, file string, owned int) bool {
+	return try(g, Limit{File: file}.controller(), owned)
+}
+
+func try(g *cgroup.Group, controller string, owned int) bool {
+	if lists(g, "cgroup.controllers", controller) {
+		return true
+	}
+	if owned == 0 {
+		return false
+	}
+	above, err := g.Parent()
+	if err != nil {
+		return false
+	}
+	defer above.Close()
+	return try(above, controller, owned-1) && above.Write("cgroup.subtree_control", "+"+controller) == nil
+}
+
+// Enable is Try with the reason why g can't have the controller.
+func Enable(g *cgroup.Group, file string, owned int) error {
+	return enable(g, Limit{File: file}.controller(), owned)
+}
+
 // Counts tells whether a limit is of something that members keep: what they had before it was
 // counted is not theirs to give back.
 func Counts(file string) bool {

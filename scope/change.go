@@ -4,6 +4,7 @@ package scope
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/resources"
 )
@@ -11,32 +12,36 @@ import (
 // Changed is a limit of a server that was set while it ran.
 type Changed struct {
 	File, Before, Now string
-	// Late: what members had before is not counted, as nobody has counted it.
-	Late bool
+	// Ended: the server has ended meanwhile. The kernel ends one that has more memory than it may.
+	Ended bool
 }
 
 // Limit sets a limit of a server that runs.
 func (s *Listed) Limit(l resources.Limit) (Changed, error) { return s.LimitBy(l, nil) }
 
 // LimitBy is Limit with another way to write the files, which takes those that it knows: for the
-// others it returns false. Whether a limit holds is read from the file in any case.
+// others it returns false. Whether a limit holds is read from the file in any case. One that would not
+// hold for what the server has already is refused.
 func (s *Listed) LimitBy(l resources.Limit, write func(resources.Limit) (bool, error)) (Changed, error) {
 	if s.group == nil {
 		return Changed{}, errNoGroup
 	}
-	counted := resources.Enabled(s.group.payload, l.File)
 	c := Changed{File: l.File}
-	if !counted && l.None() {
+	if l.None() && !resources.Enabled(s.group.payload, l.File) {
 		c.Now = l.Value
 		return c, nil
 	}
-	if counted {
-		c.Before, _ = resources.Read(s.group.payload, l.File) // if there is no such file, setting it says so
+	if err := s.holdsForAll(l); err != nil {
+		return c, err
 	}
+	c.Before, _ = resources.Read(s.group.payload, l.File) // if there is no such file, setting it says so
 	var held []string
-	all := resources.Limits{Files: []resources.Limit{l}, OOMGroup: !counted} // as with a server that starts
-	for each := range all.All(&held) {
+	for _, each := range s.withOOMGroup(l) {
 		now, err := s.group.limitBy(each, s.Backend, write)
+		if err != nil && each == l && resources.OfMemory(l.File) && s.over() {
+			c.Now, c.Ended = l.Value, true
+			return c, nil
+		}
 		if err != nil {
 			return c, err
 		}
@@ -45,9 +50,46 @@ func (s *Listed) LimitBy(l resources.Limit, write func(resources.Limit) (bool, e
 		}
 		held = append(held, each.File)
 	}
-	c.Late = !counted && resources.Counts(l.File)
+	c.Ended = s.over()
 	s.group.limited(held)
 	return c, nil
+}
+
+// holdsForAll refuses a limit of what the kernel has not counted from the start: what members have of
+// it stays with the group that it was charged to.
+func (s *Listed) holdsForAll(l resources.Limit) error {
+	if l.None() || !resources.Counts(l.File) {
+		return nil
+	}
+	counted := s.group.memoryGroup() == s.group.payload
+	if !resources.OfMemory(l.File) {
+		counted = resources.Enabled(s.group.payload, l.File)
+	}
+	if counted {
+		return nil
+	}
+	if err := resources.Enable(s.group.payload, l.File, s.group.ownedAbove(s.Backend)); err != nil {
+		return limitError(l, err, s.Backend)
+	}
+	return &LimitError{
+		Text: fmt.Sprintf("set %s: nobody has counted from its start what it has, so the limit would not hold for that", l),
+		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
+	}
+}
+
+// withOOMGroup lets the first limit of the memory end all of the server where it does not suffice, as with
+// one that starts.
+func (s *Listed) withOOMGroup(l resources.Limit) []resources.Limit {
+	if l.None() || !resources.OfMemory(l.File) || slices.ContainsFunc(s.group.limitedFiles(), resources.OfMemory) {
+		return []resources.Limit{l}
+	}
+	return append(resources.OOMGroup(l), l)
+}
+
+// over tells whether the server has ended since s was listed.
+func (s *Listed) over() bool {
+	st, err := s.group.payload.State()
+	return IsGone(err) || err == nil && !st.Populated
 }
 
 // Shortages are what a server lacked so far.
@@ -72,8 +114,8 @@ func (c Changed) String() string {
 	if c.Before != "" {
 		text += ", was " + c.Before
 	}
-	if c.Late {
-		text += "; what it has already is not counted"
+	if c.Ended {
+		text += "; with that the server has ended"
 	}
 	return text
 }

@@ -44,6 +44,7 @@ const (
 	attrEnding   = "user.mcpscope.ending" // why it is being ended
 	attrNotes    = "user.mcpscope.notes"  // a line each
 	attrLimits   = "user.mcpscope.limits" // the files that were set
+	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
 )
 
 // attrSwept marks the directory of the groups with the time of the last sweep.

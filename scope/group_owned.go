@@ -92,7 +92,17 @@ func payloadPath() string {
 
 // memoryPeak is nil where the kernel does not count it (no memory controller, before
 // Linux 5.19).
-func (g *controlGroup) memoryPeak() *uint64 { return g.number("memory.peak") }
+func (g *controlGroup) memoryPeak() *uint64 {
+	for _, at := range []*cgroup.Group{g.payload, g.memoryGroup()} {
+		if at == nil {
+			continue
+		}
+		if n, ok := at.Number("memory.peak"); ok {
+			return &n
+		}
+	}
+	return nil
+}
 
 func (g *controlGroup) memoryMax() *uint64 { return g.number("memory.max") }
 

@@ -179,6 +179,9 @@ func (d directory) group(facts *config, _ ...int) (launched, error) {
 	if err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil
 	}
+	if facts.Main < 0 { // otherwise the server has memory already
+		g.countMemory(d.name)
+	}
 	return g, nil
 }
 
@@ -256,17 +259,22 @@ func (at location) delegated() (place, error) {
 }
 
 // handingDown is the directory above, if it was delegated to us too and groups in it can have the
-// limits. In our own, which has processes, none can: so a client that wants limits goes to a
-// group below its unit's (DelegateSubgroup=), and has that hand controllers down.
+// limits or, where there are none, have their memory counted. In our own, which has processes, none can:
+// so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
+// controllers down.
 func (at location) handingDown(here *cgroup.Group) *cgroup.Group {
-	if len(at.limits) == 0 || path.Dir(at.path) == "/" {
+	if path.Dir(at.path) == "/" {
 		return nil
 	}
 	above, err := here.Parent()
 	if err != nil {
 		return nil
 	}
-	if ownedBy(above, os.Getuid()) != nil || !resources.HandsDown(above, at.limits) {
+	wanted := at.limits
+	if len(wanted) == 0 && delegation(above) { // a user owns all units of its manager, and only the end of that one ends its servers
+		wanted = []resources.Limit{{File: memoryFile}}
+	}
+	if len(wanted) == 0 || ownedBy(above, os.Getuid()) != nil || !resources.HandsDown(above, wanted) {
 		_ = above.Close() // a directory
 		return nil
 	}
@@ -276,10 +284,8 @@ func (at location) handingDown(here *cgroup.Group) *cgroup.Group {
 // ownedBy: to root every directory is writable, so for root only the mark counts that
 // systemd puts on what it delegates.
 func ownedBy(g *cgroup.Group, uid int) error {
-	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
-		if value, _, err := g.Attr(mark); err == nil && value == "1" && uid == 0 {
-			return nil
-		}
+	if uid == 0 && delegation(g) {
+		return nil
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(g.FD(), &st); err != nil {
@@ -289,6 +295,16 @@ func ownedBy(g *cgroup.Group, uid int) error {
 		return fmt.Errorf("%s is not delegated to us: %w", g, unix.EACCES)
 	}
 	return nil
+}
+
+// delegation tells whether systemd has delegated the group.
+func delegation(g *cgroup.Group) bool {
+	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
+		if value, _, err := g.Attr(mark); err == nil && value == "1" {
+			return true
+		}
+	}
+	return false
 }
 
 // ownCgroup finds the cgroup2 mount that we are in, and where in it.

@@ -42,6 +42,9 @@ func limitFields(w *wire, l *resources.Limits) {
 // limit makes the limits hold before there is a main process. It is for the supervisor to do: in
 // a scope the group has processes of its own until that is in its leaf.
 func (s *supervisor) limit() error {
+	if g, _ := s.group.(*controlGroup); g != nil && g.managed && !s.found() {
+		g.countMemory(s.backend) // groups of other backends were empty until now, which is cheaper
+	}
 	var held []string
 	for l := range s.config.Limits.All(&held) {
 		_, err := s.group.limit(l, s.backend)
@@ -76,15 +79,20 @@ func (g *controlGroup) limit(l resources.Limit, from Backend) (string, error) {
 
 func (g *controlGroup) limitBy(l resources.Limit, from Backend, write func(resources.Limit) (bool, error)) (string, error) {
 	now, err := resources.SetBy(g.payload, l, g.ownedAbove(from), write)
-	if err == nil {
-		return now, nil
+	if err != nil {
+		err = limitError(l, err, from)
 	}
+	return now, err
+}
+
+// limitError is why a limit can't be set, and what would make it possible.
+func limitError(l resources.Limit, err error, from Backend) error {
 	step := ""
 	var missing *resources.MissingError
 	if errors.As(err, &missing) {
 		step = missingStep(missing, from)
 	}
-	return now, &LimitError{fmt.Sprintf("set %s: %v", l, err), step}
+	return &LimitError{fmt.Sprintf("set %s: %v", l, err), step}
 }
 
 // ownedAbove counts the directories above the payload whose subtree_control is ours to write:
