@@ -179,7 +179,7 @@ func (s *supervisor) report() {
 	if !wanted && !journaled {
 		return
 	}
-	r := s.config.report(s.group.ident(), s.backend, s.course.cause)
+	r := newReport(s.config, s.group.ident(), s.backend, s.course.cause)
 	if s.course.cause == signalled {
 		r.Signal = unix.SignalName(s.course.signal)
 	}
@@ -199,7 +199,7 @@ func (s *supervisor) report() {
 	}
 }
 
-func (c *config) report(id string, b Backend, why Cause) *Report {
+func newReport(c *config, id string, b Backend, why Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
 	return &Report{

@@ -42,9 +42,6 @@ func limitFields(w *wire, l *resources.Limits) {
 // limit makes the limits hold before there is a main process. It is for the supervisor to do: in
 // a scope the group has processes of its own until that is in its leaf.
 func (s *supervisor) limit() error {
-	if g, _ := s.group.(*controlGroup); g != nil && g.managed && !s.found() {
-		g.countMemory(s.backend) // groups of other backends were empty until now, which is cheaper
-	}
 	var held []string
 	for l := range s.config.Limits.All(&held) {
 		_, err := s.group.limit(l, s.backend)
@@ -57,9 +54,9 @@ func (s *supervisor) limit() error {
 			s.note("not limited: " + explained(err))
 		}
 	}
-	if g, _ := s.group.(*controlGroup); g != nil && len(held) > 0 {
-		g.limited(held)
-		s.short = g.watchShortage()
+	if f := s.group.figures(); f != nil && len(held) > 0 {
+		f.limited(held)
+		s.short = watchShortage(f.payload)
 	}
 	return nil
 }

@@ -68,16 +68,10 @@ type owned interface {
 	ending(why Cause)
 	// elsewhere tells whether pid has left for another cgroup.
 	elsewhere(pid int) bool
-	// memoryMax is nil where the payload has no limit of its own.
-	memoryMax() *uint64
-	// memoryMet tells whether that limit was met.
-	memoryMet() bool
-	memoryPeak() *uint64
-	// oomKills is how many members the kernel has killed for lack of memory.
-	oomKills() uint64
-	// pidsRefused is how often members could not fork for a limit, and which that is.
-	pidsRefused() (times uint64, limit *uint64)
-	pressure() map[string]Pressure
+	// mark marks the members that there are; what they start later has it from them.
+	mark() error
+	// figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	figures() *figures
 	// leave removes the group, with the calling process in it, at that one's end.
 	leave()
 }

@@ -124,7 +124,11 @@ func (s *supervisor) adopt(at message) (owned, error) {
 	if at.Place.Backend == Tree {
 		return adoptTree(at.Place, s.config)
 	}
-	return adoptGroup(at.fds[0], at.Place)
+	g, err := adoptGroup(at.fds[0], at.Place)
+	if err == nil && g.managed && !s.found() {
+		g.countMemory(at.Place.Backend) // groups of other backends were empty until now, which is cheaper
+	}
+	return g, err
 }
 
 func (s *supervisor) startMain(env []string) error {

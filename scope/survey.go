@@ -55,7 +55,7 @@ func Survey() Host {
 	if err == nil {
 		defer here.root.Close()
 	}
-	h := Host{Cgroup: here.facts(err), Init: initFacts(), Kernel: surveyKernel(here)}
+	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: surveyKernel(here)}
 	h.Lingering = lingering(os.Getuid())
 	h.Unit = unitAt(h.Cgroup.Path)
 	h.Managers = surveyManagers(h.Unit)
@@ -89,7 +89,7 @@ func OwnGroup() (at string, controllers []string) {
 	return here.path, strings.Fields(string(list))
 }
 
-func (at location) facts(err error) Hierarchy {
+func hierarchyOf(at location, err error) Hierarchy {
 	h := Hierarchy{Path: at.path, Private: namespace("cgroup") != initialCgroupNamespace}
 	if err != nil {
 		h.Problem = err.Error()

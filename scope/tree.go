@@ -149,17 +149,13 @@ func ownTree(spare func(proc.Stat) bool) tree.Tree {
 	return tree.Tree{Roots: []tree.Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: spare}
 }
 
-func (g *ownedTree) ident() string                  { return g.id }
-func (g *ownedTree) members() payload               { return &g.tree }
-func (g *ownedTree) birthplace() *cgroup.Group      { return nil }
-func (g *ownedTree) guard() int                     { return g.guardFD }
-func (g *ownedTree) memoryMax() *uint64             { return nil }
-func (g *ownedTree) memoryMet() bool                { return false }
-func (g *ownedTree) memoryPeak() *uint64            { return nil }
-func (g *ownedTree) pidsRefused() (uint64, *uint64) { return 0, nil }
-func (g *ownedTree) pressure() map[string]Pressure  { return nil }
-func (g *ownedTree) oomKills() uint64               { return 0 }
-func (g *ownedTree) leave()                         {}
+func (g *ownedTree) ident() string             { return g.id }
+func (g *ownedTree) members() payload          { return &g.tree }
+func (g *ownedTree) birthplace() *cgroup.Group { return nil }
+func (g *ownedTree) guard() int                { return g.guardFD }
+func (g *ownedTree) leave()                    {}
+func (g *ownedTree) figures() *figures         { return nil }
+func (g *ownedTree) mark() error               { return nil } // it takes in nobody who is there already
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }
