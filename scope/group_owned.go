@@ -46,8 +46,8 @@ func (p ownPayload) stepOut() {
 	_ = leaf.Close() // a directory
 }
 
-func (g *controlGroup) birthplace() *cgroup.Group { return g.payload }
-func (g *controlGroup) guard() int                { return -1 }
+func (g *controlGroup) birthplace() spawn.Group { return g.payload }
+func (g *controlGroup) guard() int              { return -1 }
 
 // nested returns the directory of the group that pid supervises or, when it is about to
 // be removed, leavingName; "" if it is no supervisor beside us.

@@ -8,6 +8,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/spawn"
 	"github.com/mcpscope/mcpscope/tree"
 )
 
@@ -34,7 +35,7 @@ type launched interface {
 	// placed is what the supervisor has to be told, and the descriptors that go with it.
 	placed() (placed, []int)
 	// cradle is where the supervisor is to be born; nil for anywhere.
-	cradle() *cgroup.Group
+	cradle() spawn.Group
 	// started gets pidfds of the supervisor and of its guard, if it has one.
 	started(supervisor, guard int) error
 	supervisorStopped() bool
@@ -50,7 +51,7 @@ type launched interface {
 type owned interface {
 	group
 	// birthplace is where the main process is to be born; nil for anywhere.
-	birthplace() *cgroup.Group
+	birthplace() spawn.Group
 	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	guard() int
 	// nested names the group that pid supervises, leavingName for a process that removes one; ""

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/spawn"
 	"github.com/mcpscope/mcpscope/tree"
 )
 
@@ -61,9 +62,9 @@ type launchedTree struct {
 	tree tree.Tree // its roots: the supervisor, the guard
 }
 
-func (g *launchedTree) ident() string         { return g.id }
-func (g *launchedTree) members() payload      { return &g.tree }
-func (g *launchedTree) cradle() *cgroup.Group { return nil }
+func (g *launchedTree) ident() string       { return g.id }
+func (g *launchedTree) members() payload    { return &g.tree }
+func (g *launchedTree) cradle() spawn.Group { return nil }
 func (g *launchedTree) placed() (placed, []int) {
 	return placed{ID: g.id, Launcher: g.self.String()}, nil
 }
@@ -149,13 +150,13 @@ func ownTree(spare func(proc.Stat) bool) tree.Tree {
 	return tree.Tree{Roots: []tree.Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: spare}
 }
 
-func (g *ownedTree) ident() string             { return g.id }
-func (g *ownedTree) members() payload          { return &g.tree }
-func (g *ownedTree) birthplace() *cgroup.Group { return nil }
-func (g *ownedTree) guard() int                { return g.guardFD }
-func (g *ownedTree) leave()                    {}
-func (g *ownedTree) figures() *figures         { return nil }
-func (g *ownedTree) mark() error               { return nil } // it takes in nobody who is there already
+func (g *ownedTree) ident() string           { return g.id }
+func (g *ownedTree) members() payload        { return &g.tree }
+func (g *ownedTree) birthplace() spawn.Group { return nil }
+func (g *ownedTree) guard() int              { return g.guardFD }
+func (g *ownedTree) leave()                  {}
+func (g *ownedTree) figures() *figures       { return nil }
+func (g *ownedTree) mark() error             { return nil } // it takes in nobody who is there already
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }
