@@ -21,8 +21,8 @@ type measured struct {
 	Peak      *float64 `json:"memory_peak_bytes"`
 	Source    string   `json:"memory_source"`
 	Tree      []struct{ PID int }
-	OOMKills  float64  `json:"oom_kills"`
-	Refused   float64  `json:"pids_refused"`
+	OOMKills  float64 `json:"oom_kills"`
+	Refused   float64 `json:"pids_refused"`
 	Pressure  map[string]struct {
 		Some float64  `json:"some_seconds"`
 		Full *float64 `json:"full_seconds"`
