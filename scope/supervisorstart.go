@@ -86,7 +86,11 @@ func (s *supervisor) arm(at message) error {
 		return err
 	}
 	// at once: whoever has stopped us may do so again before another thread is running
-	s.loop.lost = func() { stayAwake(c.Policy.TermGrace) }
+	s.loop.hungUp = func(t token) {
+		if t == tokenControl {
+			stayAwake(c.Policy.TermGrace)
+		}
+	}
 	if s.short != nil {
 		if err = s.loop.addChanges(s.short.events, tokenShortage); err != nil {
 			return err
