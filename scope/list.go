@@ -31,7 +31,7 @@ func list(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		return nil, errOthers
 	}
 	all := listTrees(uid, wanted)
-	err := inParents(func(here location, parent *cgroup.Group) error {
+	err := inParents(func(here position, parent *cgroup.Group) error {
 		found, err := listIn(here, parent, uid)
 		for _, s := range found {
 			if wanted(s) {
@@ -46,7 +46,7 @@ func list(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	return all, err
 }
 
-func listIn(at location, parent *cgroup.Group, uid int) ([]*Listed, error) {
+func listIn(at position, parent *cgroup.Group, uid int) ([]*Listed, error) {
 	dirs, err := parent.Children()
 	if err != nil {
 		return nil, ignoreGone(err)

@@ -115,7 +115,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+groupPrefix) {
 			return false
 		}
-		here, err := ownCgroup()
+		here, err := ownPosition()
 		if err != nil {
 			return true
 		}

@@ -71,7 +71,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
 		s.add(sweepTrees(f.uid()), nil)
 	}
-	err := inParents(func(_ location, parent *cgroup.Group) error { return s.sweep(parent, "") })
+	err := inParents(func(_ position, parent *cgroup.Group) error { return s.sweep(parent, "") })
 	return s.result(err)
 }
 

@@ -164,7 +164,7 @@ func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 // beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
 // left by another server.
 func (g *ownedTree) beside() (parent *cgroup.Group, own string) {
-	here, err := ownCgroup()
+	here, err := ownPosition()
 	if err != nil {
 		return nil, ""
 	}
