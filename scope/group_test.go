@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *controlGroup {
@@ -25,7 +26,7 @@ func newGroup(t *testing.T, parent *cgroup.Group, name string) *controlGroup {
 }
 
 func TestMakeGroup(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "a server/with: odd\tname")
 	defer g.close()
 	if strings.ContainsAny(g.dir, " /:\t") || !strings.HasSuffix(g.dir, "-"+g.id) || len(g.id) != 8 {
@@ -46,7 +47,7 @@ func TestMakeGroup(t *testing.T) {
 
 // What the rule of orphans says of each state that a group can be in.
 func TestOrphanRule(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	live := newGroup(t, parent, "live")
 	defer live.close()
 	orphan := newGroup(t, parent, "orphan")
@@ -85,7 +86,7 @@ func TestOrphanRule(t *testing.T) {
 
 // Two sweepers may meet at one group: the one that does not get the lock passes.
 func TestSweepersDoNotMeet(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	orphan := newGroup(t, parent, "orphan")
 	orphan.close()
 	first, err := findOrphan(parent, orphan.dir, time.Now())
@@ -128,7 +129,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 		"disarmed":       func(g *controlGroup) error { return unix.Fremovexattr(g.payload.FD(), attrArmed) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			parent := testDirectory(t)
+			parent := groups.Directory(t)
 			g := newGroup(t, parent, "spoiled")
 			member(t, g)
 			if err := spoil(g); err != nil {
@@ -146,7 +147,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 
 // In a frozen group nothing would run, and whoever forks into it would hang.
 func TestFrozenPlace(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	if err := parent.SetFrozen(true); err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +162,7 @@ func TestFrozenPlace(t *testing.T) {
 
 // A member that keeps a group from being removed keeps all of it.
 func TestRemoveOfAGroupWithAMember(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "busy")
 	defer g.close()
 	member(t, g)
@@ -176,7 +177,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 // A sweeper that dies before it has ended an orphan must not make another believe that it
 // is cared for.
 func TestSweepOutlivesAnotherSweeper(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "held") // locked, as by the other sweeper
 	member(t, g)
 	other := exec.Command("sleep", "100")
@@ -211,7 +212,7 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 // A launcher that was stopped between its directory and the lock may find both gone; lock and
 // attributes succeed all the same.
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	over := make(chan struct{})
 	removed := make(chan int)
 	go func() { // what removeNewborn does, to groups of any age

@@ -46,7 +46,7 @@ func findOrphan(parent *cgroup.Group, dir string, until time.Time) (*suspect, er
 
 // judge opens the group and applies the rule, without waiting.
 func judge(parent *cgroup.Group, dir string) (*suspect, verdict, error) {
-	g := &suspect{&controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}}
+	g := &suspect{controlGroup: &controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}}
 	v, err := g.look()
 	return g, v, err
 }

@@ -19,7 +19,7 @@ type LimitError struct{ Text, Step string }
 func (e *LimitError) Error() string { return e.Text }
 
 // errNoGroup: a process tree has nothing that the kernel could limit.
-var errNoGroup = &LimitError{"the backend tree has no group that could be limited", "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
+var errNoGroup = &LimitError{Text: "the backend tree has no group that could be limited", Step: "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
 
 func limitFields(w *wire, l *resources.Limits) {
 	count := len(l.Files)
@@ -89,7 +89,7 @@ func limitError(l resources.Limit, err error, from Backend) error {
 	if errors.As(err, &missing) {
 		step = missingStep(missing, from)
 	}
-	return &LimitError{fmt.Sprintf("set %s: %v", l, err), step}
+	return &LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: step}
 }
 
 // ownedAbove counts the directories above the payload whose subtree_control is ours to write:

@@ -57,7 +57,7 @@ func (s *shortage) happened() {
 	for _, pid := range pids[:min(len(pids), sampleMost)] {
 		if now, err := proc.Resident(pid); err == nil {
 			st, _ := proc.ReadStat(pid) // without a name, if it has just gone
-			s.add(Consumer{pid, st.Comm, now})
+			s.add(Consumer{PID: pid, Name: st.Comm, Bytes: now})
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (s *supervisor) addLimits(r *Report) {
 	r.Limits = f.limitsNow()
 	r.OutOfMemory = s.outOfMemory()
 	if times, limit := f.pidsRefused(); times > 0 {
-		r.PIDsRefused = &PIDsRefused{times, limit}
+		r.PIDsRefused = &PIDsRefused{Times: times, Limit: limit}
 	}
 	r.Pressure = f.pressure()
 }

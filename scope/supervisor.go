@@ -269,7 +269,7 @@ func (s *supervisor) reap() {
 	for pid, name := range names {
 		waitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
 			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
-				s.short.add(Consumer{pid, name, uint64(used.Maxrss) << 10})
+				s.short.add(Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)
 		})
