@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -100,24 +99,16 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	}
 }
 
-// member starts a process that is born in the group's payload, until the test ends.
+// member starts a process with the group's mark that is born in its payload, until the test ends.
 func member(t *testing.T, g *controlGroup) {
 	t.Helper()
-	cmd := exec.Command("sleep", "100")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.payload.FD()}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	pid := groups.Member(t, g.payload)
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if err := markOf(g.id).Put(cmd.Process.Pid, pidfd); err != nil {
+	if err := markOf(g.id).Put(pid, pidfd); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -165,7 +156,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	parent := groups.Directory(t)
 	g := newGroup(t, parent, "busy")
 	defer g.close()
-	member(t, g)
+	groups.Member(t, g.payload)
 	if err := g.remove(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("remove: %v", err)
 	}
