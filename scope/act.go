@@ -105,7 +105,7 @@ func (s *Listed) forceStop() error {
 		return ignoreGone(err)
 	}
 	defer parent.Close()
-	g := &controlGroup{id: idOf(s.group.dir), dir: s.group.dir, parent: parent, managed: s.group.managed}
+	g := &suspect{controlGroup: &controlGroup{id: idOf(s.group.dir), dir: s.group.dir, parent: parent, managed: s.group.managed}}
 	if g.top, err = parent.Child(g.dir); err == nil {
 		g.payload, err = g.top.Child(payloadName)
 	}
@@ -137,7 +137,7 @@ func (s *Listed) requestStop(grace time.Duration) error {
 	}
 	// a server that is being started has its supervisor in a moment
 	born := func(st cgroup.State) bool {
-		return st.Populated || !populated(s.group.top) && !s.group.said(attrLauncher, identity.alive)
+		return st.Populated || !populated(s.group.top) && !(&suspect{controlGroup: s.group}).said(attrLauncher, identity.alive)
 	}
 	if _, _, err := supervisor.Await(time.Now().Add(bornWithin), -1, born); err != nil {
 		return fmt.Errorf("ask the supervisor: %w", err)

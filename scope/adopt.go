@@ -190,7 +190,7 @@ func (t *Taken) Release() {
 const releaseTries = 100
 
 func (t *Taken) putBack() {
-	here, err := cgroupOf(os.Getpid())
+	here, err := positionOf(os.Getpid())
 	if err != nil {
 		return
 	}

@@ -104,8 +104,9 @@ func (s *Listed) Shortages() Shortages {
 	if s.group == nil {
 		return Shortages{}
 	}
-	short := Shortages{OOMKills: s.group.oomKills(), Pressure: s.group.pressure()}
-	short.PIDsRefused, _ = s.group.pidsRefused()
+	f := s.group.figures()
+	short := Shortages{OOMKills: f.oomKills(), Pressure: f.pressure()}
+	short.PIDsRefused, _ = f.pidsRefused()
 	return short
 }
 

@@ -8,12 +8,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/stdio"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 // testCourse is a course of an empty group, whose ladder ends at once.
 func testCourse(t *testing.T, p Policy) *course {
 	t.Helper()
-	c, err := newCourse(p, testDirectory(t), &clientSide{pidfd: -1, main: -1})
+	c, err := newCourse(p, groups.Directory(t), &clientSide{pidfd: -1, main: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

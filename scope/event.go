@@ -109,10 +109,12 @@ func (s subject) entry(e Event, p journal.Priority, what string, more ...journal
 }
 
 func (s *supervisor) subject() subject {
-	return subject{s.group.ident(), s.config.Name, s.config.Client, s.backend}
+	return subject{id: s.group.ident(), name: s.config.Name, client: s.config.Client, backend: s.backend}
 }
 
-func (s *Listed) subject() subject { return subject{s.ID, s.Name, s.Client, s.Backend} }
+func (s *Listed) subject() subject {
+	return subject{id: s.ID, name: s.Name, client: s.Client, backend: s.Backend}
+}
 
 // subject of an orphan, by its attributes.
 func (g *controlGroup) subject() subject {

@@ -3,9 +3,9 @@
 package scope
 
 import (
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/spawn"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +17,7 @@ func (g *controlGroup) members() payload {
 	}
 	return g.payload
 }
-func (g *controlGroup) cradle() *cgroup.Group { return g.supervisor }
+func (g *controlGroup) cradle() spawn.Group { return g.supervisor }
 
 func (g *controlGroup) started(_, _ int) error { return nil }
 

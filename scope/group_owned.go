@@ -46,8 +46,8 @@ func (p ownPayload) stepOut() {
 	_ = leaf.Close() // a directory
 }
 
-func (g *controlGroup) birthplace() *cgroup.Group { return g.payload }
-func (g *controlGroup) guard() int                { return -1 }
+func (g *controlGroup) birthplace() spawn.Group { return g.payload }
+func (g *controlGroup) guard() int              { return -1 }
 
 // nested returns the directory of the group that pid supervises or, when it is about to
 // be removed, leavingName; "" if it is no supervisor beside us.
@@ -75,11 +75,7 @@ func (g *controlGroup) nested(pid int) string {
 	return path.Base(group)
 }
 
-func (g *controlGroup) endNested(dir string) {
-	if dir != leavingName {
-		_, _ = sweepOne(g.parent, dir, sweepNow) // what failed a later sweep tries again
-	}
-}
+func (g *controlGroup) beside() (parent *cgroup.Group, own string) { return g.parent, g.dir }
 
 func (g *controlGroup) elsewhere(pid int) bool {
 	where, _, err := proc.ReadCgroup(pid)
@@ -92,55 +88,6 @@ func payloadPath() string {
 		return ""
 	}
 	return strings.TrimSuffix(own, supervisorName) + payloadName
-}
-
-// memoryPeak is nil where the kernel does not count it (no memory controller, before
-// Linux 5.19).
-func (g *controlGroup) memoryPeak() *uint64 {
-	for _, at := range []*cgroup.Group{g.payload, g.memoryGroup()} {
-		if at == nil {
-			continue
-		}
-		if n, ok := at.Number("memory.peak"); ok {
-			return &n
-		}
-	}
-	return nil
-}
-
-func (g *controlGroup) memoryMax() *uint64 { return g.number("memory.max") }
-
-func (g *controlGroup) memoryMet() bool {
-	b, err := g.payload.Read("memory.events")
-	times, _ := proc.Keyed(b, "max")
-	return err == nil && times > 0
-}
-
-func (g *controlGroup) oomKills() uint64 {
-	n, _ := g.counted("memory.events", "oom_kill")
-	return n
-}
-
-func (g *controlGroup) pidsRefused() (times uint64, limit *uint64) {
-	times, at := g.counted("pids.events", "max")
-	if n, ok := at.Number("pids.max"); ok {
-		limit = &n
-	}
-	return times, limit
-}
-
-func (g *controlGroup) pressure() map[string]Pressure { return pressureOf(g.payload) }
-
-// counted looks above the payload too, which has no file of its own unless somebody has handed
-// the controller down to it. It is 0 if the kernel does not count.
-func (g *controlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
-	for _, at = range []*cgroup.Group{g.payload, g.top} {
-		if b, err := at.Read(file); err == nil {
-			n, _ = proc.Keyed(b, key)
-			return n, at
-		}
-	}
-	return 0, g.payload
 }
 
 func (g *controlGroup) stopGrace() (time.Duration, bool) {

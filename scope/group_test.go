@@ -6,13 +6,13 @@ import (
 	"errors"
 	"os/exec"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *controlGroup {
@@ -25,7 +25,7 @@ func newGroup(t *testing.T, parent *cgroup.Group, name string) *controlGroup {
 }
 
 func TestMakeGroup(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "a server/with: odd\tname")
 	defer g.close()
 	if strings.ContainsAny(g.dir, " /:\t") || !strings.HasSuffix(g.dir, "-"+g.id) || len(g.id) != 8 {
@@ -46,7 +46,7 @@ func TestMakeGroup(t *testing.T) {
 
 // What the rule of orphans says of each state that a group can be in.
 func TestOrphanRule(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	live := newGroup(t, parent, "live")
 	defer live.close()
 	orphan := newGroup(t, parent, "orphan")
@@ -85,7 +85,7 @@ func TestOrphanRule(t *testing.T) {
 
 // Two sweepers may meet at one group: the one that does not get the lock passes.
 func TestSweepersDoNotMeet(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	orphan := newGroup(t, parent, "orphan")
 	orphan.close()
 	first, err := findOrphan(parent, orphan.dir, time.Now())
@@ -99,24 +99,16 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	}
 }
 
-// member starts a process that is born in the group's payload, until the test ends.
+// member starts a process with the group's mark that is born in its payload, until the test ends.
 func member(t *testing.T, g *controlGroup) {
 	t.Helper()
-	cmd := exec.Command("sleep", "100")
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.payload.FD()}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	pid := groups.Member(t, g.payload)
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if err := markOf(g.id).Put(cmd.Process.Pid, pidfd); err != nil {
+	if err := markOf(g.id).Put(pid, pidfd); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -128,7 +120,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 		"disarmed":       func(g *controlGroup) error { return unix.Fremovexattr(g.payload.FD(), attrArmed) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			parent := testDirectory(t)
+			parent := groups.Directory(t)
 			g := newGroup(t, parent, "spoiled")
 			member(t, g)
 			if err := spoil(g); err != nil {
@@ -146,7 +138,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 
 // In a frozen group nothing would run, and whoever forks into it would hang.
 func TestFrozenPlace(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	if err := parent.SetFrozen(true); err != nil {
 		t.Fatal(err)
 	}
@@ -161,10 +153,10 @@ func TestFrozenPlace(t *testing.T) {
 
 // A member that keeps a group from being removed keeps all of it.
 func TestRemoveOfAGroupWithAMember(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "busy")
 	defer g.close()
-	member(t, g)
+	groups.Member(t, g.payload)
 	if err := g.remove(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("remove: %v", err)
 	}
@@ -176,7 +168,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 // A sweeper that dies before it has ended an orphan must not make another believe that it
 // is cared for.
 func TestSweepOutlivesAnotherSweeper(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	g := newGroup(t, parent, "held") // locked, as by the other sweeper
 	member(t, g)
 	other := exec.Command("sleep", "100")
@@ -191,7 +183,7 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	if err := errors.Join(g.payload.SetAttr(attrLauncher, gone.String()), g.payload.SetAttr(attrSweeper, id.String())); err != nil {
 		t.Fatal(err)
 	}
-	found := make(chan *controlGroup)
+	found := make(chan *suspect)
 	go func() {
 		orphan, _ := findOrphan(parent, g.dir, time.Now().Add(time.Minute)) // nil is what the test looks for
 		found <- orphan
@@ -211,7 +203,7 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 // A launcher that was stopped between its directory and the lock may find both gone; lock and
 // attributes succeed all the same.
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
-	parent := testDirectory(t)
+	parent := groups.Directory(t)
 	over := make(chan struct{})
 	removed := make(chan int)
 	go func() { // what removeNewborn does, to groups of any age

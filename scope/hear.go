@@ -85,7 +85,7 @@ func (l *launcher) supervisorDied() error {
 	}
 	res, err := l.group.endAll()
 	l.removeGroup()
-	r := l.config.report(l.group.ident(), l.backend, supervisorGone)
+	r := newReport(l.group.ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, supervisorGone)
 	if l.server.Report >= 0 {
 		r.write(l.server.Report)
 	}

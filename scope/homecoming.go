@@ -156,7 +156,14 @@ func (e *escapees) kill(pid int) {
 	}
 	if dir := e.nested[pid]; dir != "" {
 		awaitEnd(fd, unix.POLLIN, supervisorGoneWithin) // it holds the lock of its group
-		e.s.group.endNested(dir)
+		e.s.endNested(dir)
+	}
+}
+
+// endNested ends a group whose supervisor is dead. Without groups its members come home to us.
+func (s *supervisor) endNested(dir string) {
+	if s.beside != nil && dir != leavingName {
+		_, _ = sweepOne(s.beside, dir, sweepNow) // what failed a later sweep tries again
 	}
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/spawn"
 	"github.com/mcpscope/mcpscope/tree"
@@ -189,7 +188,7 @@ func (l *launcher) connect() (theirs control, err error) {
 }
 
 // spawn starts the supervisor, born in group if that is not nil.
-func (l *launcher) spawn(group *cgroup.Group) error {
+func (l *launcher) spawn(group spawn.Group) error {
 	if l.subreaper = !initReaps(); l.subreaper {
 		// Detached all the same, it comes back to us as its nearest subreaper.
 		if err := becomeSubreaper(); err != nil {

@@ -19,7 +19,7 @@ func (m message) failure(path string) error {
 		return &CommandError{path, unix.Errno(m.Errno)}
 	}
 	if m.Limit {
-		return &LimitError{m.Text, m.Hint}
+		return &LimitError{Text: m.Text, Step: m.Hint}
 	}
 	if m.Errno != 0 {
 		errno := unix.Errno(m.Errno)

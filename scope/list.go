@@ -31,8 +31,8 @@ func list(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		return nil, errOthers
 	}
 	all := listTrees(uid, wanted)
-	err := inParents(func(here location, parent *cgroup.Group) error {
-		found, err := here.listIn(parent, uid)
+	err := inParents(func(here position, parent *cgroup.Group) error {
+		found, err := listIn(here, parent, uid)
 		for _, s := range found {
 			if wanted(s) {
 				all = append(all, s)
@@ -46,7 +46,7 @@ func list(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	return all, err
 }
 
-func (at location) listIn(parent *cgroup.Group, uid int) ([]*Listed, error) {
+func listIn(at position, parent *cgroup.Group, uid int) ([]*Listed, error) {
 	dirs, err := parent.Children()
 	if err != nil {
 		return nil, ignoreGone(err)

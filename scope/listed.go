@@ -76,7 +76,7 @@ func (s *Listed) Usage() (Usage, error) {
 	pids, err := members.Members()
 	u := Usage{Processes: len(pids), CPU: members.CPU()}
 	if s.group != nil {
-		u.Memory, u.PeakBytes = s.group.number("memory.current"), s.group.memoryPeak()
+		u.Memory, u.PeakBytes = s.group.number("memory.current"), s.group.figures().memoryPeak()
 		u.Limits = s.group.limitsNow()
 	}
 	return u, err

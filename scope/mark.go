@@ -35,7 +35,6 @@ func markOf(id string) tree.Mark {
 	return tree.NewMark(bits)
 }
 
-// mark marks the members that there are; what they start later has it from them.
 func (g *controlGroup) mark() error {
 	marked := map[int]bool{}
 	for fresh := true; fresh; {
@@ -116,7 +115,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+groupPrefix) {
 			return false
 		}
-		here, err := ownCgroup()
+		here, err := ownPosition()
 		if err != nil {
 			return true
 		}
@@ -160,13 +159,9 @@ func (g *controlGroup) inUse() bool {
 
 // mark is for a server that the client has started.
 func (s *supervisor) mark() {
-	g, ours := s.group.(*controlGroup) // a tree takes in nobody who is there already
-	if !ours {
-		return
-	}
-	if err := g.mark(); err != nil {
+	if err := s.group.mark(); err != nil {
 		s.notes = append(s.notes, "who moves to another cgroup is not found: "+oneLine(err))
-		g.note(s.notes)
+		s.group.note(s.notes)
 	}
 }
 

@@ -26,10 +26,13 @@ const (
 	unclear                 // one of both: settle waits for what tells
 )
 
+// suspect is a group that somebody else has made, and that may be an orphan.
+type suspect struct{ *controlGroup }
+
 // findOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
 // nil. It waits until the deadline for what is unclear. A group that was never armed is removed here
 // once it is old.
-func findOrphan(parent *cgroup.Group, dir string, until time.Time) (*controlGroup, error) {
+func findOrphan(parent *cgroup.Group, dir string, until time.Time) (*suspect, error) {
 	g, v, err := judge(parent, dir)
 	if v == unclear && err == nil {
 		v, err = g.settle(until)
@@ -42,13 +45,13 @@ func findOrphan(parent *cgroup.Group, dir string, until time.Time) (*controlGrou
 }
 
 // judge opens the group and applies the rule, without waiting.
-func judge(parent *cgroup.Group, dir string) (*controlGroup, verdict, error) {
-	g := &controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}
+func judge(parent *cgroup.Group, dir string) (*suspect, verdict, error) {
+	g := &suspect{controlGroup: &controlGroup{id: idOf(dir), dir: dir, parent: parent, managed: strings.HasSuffix(dir, scopeSuffix)}}
 	v, err := g.look()
 	return g, v, err
 }
 
-func (g *controlGroup) look() (verdict, error) {
+func (g *suspect) look() (verdict, error) {
 	var err error
 	if g.top, err = g.parent.Child(g.dir); err != nil {
 		return inUse, err
@@ -73,7 +76,7 @@ func (g *controlGroup) look() (verdict, error) {
 // isServers tells whether the group was armed. A directory of another program may have a name like
 // ours, so one that is not armed and has members is ours only if a member carries its mark: nothing is
 // started in a group before it is armed, but the owner can remove the attribute.
-func (g *controlGroup) isServers() (bool, error) {
+func (g *suspect) isServers() (bool, error) {
 	_, armed, err := g.payload.Attr(attrArmed)
 	if armed || err != nil {
 		return armed, err
@@ -112,7 +115,7 @@ func IsGone(err error) bool {
 
 // removeNewborn removes a group whose launcher died before it armed it. A launcher
 // that is only slow finds it gone, or its lock taken, and makes another.
-func (g *controlGroup) removeNewborn() error {
+func (g *suspect) removeNewborn() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.top.FD(), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", g.top, err)
@@ -136,7 +139,7 @@ func (g *controlGroup) removeNewborn() error {
 // holdsNothingElse: cgroups of other programs may have names like ours (mcp-web-database). Ours have
 // no directory in them but the two leaves. A launcher that was killed before it had made those leaves
 // nothing in it, but the mode that no other program gives a cgroup.
-func (g *controlGroup) holdsNothingElse(mode uint32) (bool, error) {
+func (g *suspect) holdsNothingElse(mode uint32) (bool, error) {
 	names, err := g.top.Children()
 	others := slices.ContainsFunc(names, func(name string) bool { return name != supervisorName && name != payloadName })
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == groupMode), err
@@ -153,7 +156,7 @@ func ignoreBusy(err error) error {
 // remind makes systemd look at an empty scope again. When the first process in one ends at
 // once, systemd (252) misses that and has the scope run for ever; it looks whether anybody is
 // in it whenever something changes in cgroup.events, which tells of freezing as well.
-func (g *controlGroup) remind() {
+func (g *suspect) remind() {
 	if !populated(g.top) && g.top.SetFrozen(true) == nil {
 		_ = g.top.SetFrozen(false) // gone is as good
 	}
@@ -163,7 +166,7 @@ func (g *controlGroup) remind() {
 // lives although somebody holds the lock. A launcher locks before it arms, so no start can meet this
 // attempt at the lock. Attributes are what the server itself can write: they may shorten a wait, and
 // prevent no end.
-func (g *controlGroup) orphan() (verdict, error) {
+func (g *suspect) orphan() (verdict, error) {
 	err := g.payload.TryLock(unix.LOCK_EX)
 	if err == nil {
 		if self, err := identify(unix.Getpid()); err == nil {
@@ -191,7 +194,7 @@ func (g *controlGroup) orphan() (verdict, error) {
 // supervisors are the processes in the leaf that can be one. A member that has put itself there
 // carries the mark; one that has dropped the mark is still not called as a supervisor is. hidden
 // tells that there are processes of which we can't see which.
-func (g *controlGroup) supervisors() (pids []int, hidden bool, err error) {
+func (g *suspect) supervisors() (pids []int, hidden bool, err error) {
 	if g.supervisor == nil || !populated(g.supervisor) {
 		return nil, false, nil
 	}
@@ -211,7 +214,7 @@ func supervises(pid int) bool {
 
 // halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
 // further up is none of our business: somebody has paused a container.
-func (g *controlGroup) halted(supervisors []int) bool {
+func (g *suspect) halted(supervisors []int) bool {
 	if frozen(g.supervisor) {
 		return !frozen(g.parent)
 	}
@@ -220,7 +223,7 @@ func (g *controlGroup) halted(supervisors []int) bool {
 
 // launcherLives goes by more than what an attribute says: the launcher holds the lock, and is no
 // member. In another pid namespace it can't be looked at, and may live.
-func (g *controlGroup) launcherLives() bool {
+func (g *suspect) launcherLives() bool {
 	return g.said(attrLauncher, func(id identity) bool {
 		if id.Namespace != pidNamespace() {
 			return true
@@ -230,7 +233,7 @@ func (g *controlGroup) launcherLives() bool {
 }
 
 // said asks about the process that an attribute names; false if it names none.
-func (g *controlGroup) said(attr string, about func(identity) bool) bool {
+func (g *suspect) said(attr string, about func(identity) bool) bool {
 	text, _, _ := g.payload.Attr(attr) // none, if it can't be read
 	id, ok := parseIdentity(text)
 	return ok && about(id)
@@ -238,7 +241,7 @@ func (g *controlGroup) said(attr string, about func(identity) bool) bool {
 
 // lockedBy tells whether a process has a descriptor that holds the lock of the group. Of one that we
 // may not look at it is believed.
-func (g *controlGroup) lockedBy(pid int) bool {
+func (g *suspect) lockedBy(pid int) bool {
 	var st unix.Stat_t
 	if unix.Fstat(g.payload.FD(), &st) != nil {
 		return true
@@ -249,7 +252,7 @@ func (g *controlGroup) lockedBy(pid int) bool {
 
 // settle waits until something tells whether the group is an orphan, at most until the deadline. A
 // group that has members, and still no supervisor then, is one, whoever has its lock.
-func (g *controlGroup) settle(until time.Time) (verdict, error) {
+func (g *suspect) settle(until time.Time) (verdict, error) {
 	if limit := time.Now().Add(doubtMost); until.After(limit) {
 		until = limit
 	}
@@ -277,7 +280,7 @@ func (g *controlGroup) settle(until time.Time) (verdict, error) {
 // wake continues a supervisor that was stopped or frozen and has no launcher to do it. It goes on
 // with what it has to do then. One that a member stops faster than it can act is killed, which makes
 // its group an orphan.
-func (g *controlGroup) wake(supervisors []int, until time.Time) (verdict, error) {
+func (g *suspect) wake(supervisors []int, until time.Time) (verdict, error) {
 	_ = g.top.SetFrozen(false) // by systemctl freeze, or by a member
 	_ = g.supervisor.Thaw()
 	if _, err := freeze.Signal(g.supervisor, unix.SIGCONT); err != nil {
@@ -308,7 +311,7 @@ func allStopped(pids []int) bool {
 // should, or one whose end systemd has missed. The kernel holds word of a change back for
 // 10 ms, on a busy machine for much longer, and a removal drops it: then systemd has the scope
 // run for ever. So it is told, and gets the time to hear; what it has heard it acts on.
-func (g *controlGroup) end(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
+func (g *suspect) end(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	defer g.close()
 	s := Swept{ID: g.id, Dir: g.dir}
 	about := g.subject()
@@ -342,7 +345,7 @@ func (s Swept) tell(about subject) {
 
 // awaitManager returns when systemd has removed the scope, or has had the time for it. It looks
 // again and again: of inotify instances a user has 128, and those may be taken.
-func (g *controlGroup) awaitManager() {
+func (g *suspect) awaitManager() {
 	for pause := time.Millisecond; pause < forgottenAfter; pause *= 2 {
 		top, err := g.parent.Child(g.dir)
 		if err != nil {

@@ -22,8 +22,8 @@ const parentsDeepest = 64
 
 // inParents calls the function for each directory in which there are groups. Where there can be
 // none it does nothing.
-func inParents(do func(here location, parent *cgroup.Group) error) error {
-	here, err := ownCgroup()
+func inParents(do func(here position, parent *cgroup.Group) error) error {
+	here, err := ownPosition()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EROFS) {
 		return nil
 	}
@@ -41,7 +41,7 @@ func inParents(do func(here location, parent *cgroup.Group) error) error {
 // parents are all directories in which there are groups: slices, and whatever was delegated to
 // a client. Each is open for the loop's body. There is no list of them, so the whole hierarchy is
 // looked through; a directory without others in it costs an open and a stat.
-func (at location) parents() iter.Seq[*cgroup.Group] {
+func (at position) parents() iter.Seq[*cgroup.Group] {
 	return func(yield func(*cgroup.Group) bool) { eachParent(at.root, 0, yield) }
 }
 
@@ -97,7 +97,7 @@ func ownerOf(parent *cgroup.Group, dir string) (uid int, err error) {
 // Owner returns whose a server is that has this name, or an id that begins so, and that others
 // may not look at.
 func Owner(arg string) (uid int, found bool) {
-	here, err := ownCgroup()
+	here, err := ownPosition()
 	if err != nil || arg == "" {
 		return 0, false
 	}

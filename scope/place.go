@@ -14,7 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/systemd"
 )
@@ -71,7 +70,8 @@ func (s *Server) placesFor() (here location, places []place, errs []error) {
 	if len(candidates) == 0 {
 		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, errWeak)}
 	}
-	here, err := cgroupOf(s.Client)
+	at, err := positionOf(s.Client)
+	here.position = at
 	if err != nil && candidates[0] != Tree { // the only one that needs no cgroup
 		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
 		candidates = slices.DeleteFunc(candidates, func(c Backend) bool { return c != Tree })
@@ -147,8 +147,7 @@ func candidatesFor(uid int) []Backend {
 
 // location is where we are in the cgroup hierarchy.
 type location struct {
-	root *cgroup.Group // of the mount
-	path string        // our own, from there
+	position
 	// slice is where scopes go.
 	slice string
 	// limits are what a group is to have.
@@ -315,58 +314,4 @@ func delegation(g *cgroup.Group) bool {
 		}
 	}
 	return false
-}
-
-// ownCgroup finds the cgroup2 mount that we are in, and where in it.
-func ownCgroup() (location, error) { return cgroupOf(0) }
-
-// cgroupOf is ownCgroup for another process; 0 is ourselves.
-func cgroupOf(pid int) (location, error) {
-	own, _, err := proc.ReadCgroup(pid)
-	if errors.Is(err, proc.ErrNoCgroup2) {
-		return location{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
-	}
-	if err != nil {
-		return location{}, err
-	}
-	mounts, err := proc.ReadCgroup2Mounts()
-	if err != nil {
-		return location{}, fmt.Errorf("find the cgroup2 mount: %w", err)
-	}
-	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount, e.g. at /sys/fs/cgroup"})
-	for _, m := range mounts {
-		var root *cgroup.Group
-		if root, err = shows(m, own, pid); err == nil {
-			return location{root: root, path: own}, nil
-		}
-	}
-	return location{}, err
-}
-
-// shows opens the root of a mount if the process is where /proc/PID/cgroup says. With a
-// private cgroup namespace and the host's hierarchy mounted, "/" would name the
-// host's real root, and we would make our groups in somebody else's tree.
-func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
-	if pid == 0 {
-		pid = os.Getpid()
-	}
-	if m.ReadOnly {
-		return nil, fmt.Errorf("use cgroup2 mount %q: %w", m.Target, unix.EROFS)
-	}
-	if m.Root != "/" {
-		return nil, fmt.Errorf("use cgroup2 mount %q, which shows %q alone: %w", m.Target, m.Root, errors.ErrUnsupported)
-	}
-	here, err := cgroup.Open(path.Join(m.Target, own))
-	if err != nil {
-		return nil, err
-	}
-	defer here.Close()
-	member, err := here.Holds(pid)
-	if err != nil {
-		return nil, err
-	}
-	if !member {
-		return nil, fmt.Errorf("use cgroup2 mount %q: it belongs to another cgroup namespace: %w", m.Target, errors.ErrUnsupported)
-	}
-	return cgroup.Open(m.Target)
 }

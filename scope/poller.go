@@ -17,9 +17,9 @@ type token int32
 type poller struct {
 	epoll int
 	C     chan token
-	// lost, if not nil, is called when the other end of the control socket is closed,
-	// in the very thread that learns it.
-	lost func()
+	// hungUp, if not nil, is called when the other end of a descriptor is closed, in the
+	// very thread that learns it.
+	hungUp func(token)
 }
 
 func newPoller() (*poller, error) {
@@ -80,8 +80,8 @@ func (p *poller) run() {
 		}
 		for i := range max(n, 0) {
 			t := token(events[i].Fd)
-			if t == tokenControl && events[i].Events&unix.EPOLLHUP != 0 && p.lost != nil {
-				p.lost()
+			if events[i].Events&unix.EPOLLHUP != 0 && p.hungUp != nil {
+				p.hungUp(t)
 			}
 			p.C <- t
 		}

@@ -179,7 +179,7 @@ func (s *supervisor) report() {
 	if !wanted && !journaled {
 		return
 	}
-	r := s.config.report(s.group.ident(), s.backend, s.course.cause)
+	r := newReport(s.group.ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.course.cause)
 	if s.course.cause == signalled {
 		r.Signal = unix.SignalName(s.course.signal)
 	}
@@ -199,11 +199,11 @@ func (s *supervisor) report() {
 	}
 }
 
-func (c *config) report(id string, b Backend, why Cause) *Report {
+func newReport(id, name string, c clientFacts, b Backend, nanos int64, why Cause) *Report {
 	now := time.Now()
-	started := time.Unix(0, c.Started)
+	started := time.Unix(0, nanos)
 	return &Report{
-		Version: protocolVersion, ID: id, Name: c.Name, Backend: b, Client: c.Client, Cause: why,
+		Version: protocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
 	}
 }

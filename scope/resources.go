@@ -19,7 +19,7 @@ type LimitError struct{ Text, Step string }
 func (e *LimitError) Error() string { return e.Text }
 
 // errNoGroup: a process tree has nothing that the kernel could limit.
-var errNoGroup = &LimitError{"the backend tree has no group that could be limited", "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
+var errNoGroup = &LimitError{Text: "the backend tree has no group that could be limited", Step: "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
 
 func limitFields(w *wire, l *resources.Limits) {
 	count := len(l.Files)
@@ -42,9 +42,6 @@ func limitFields(w *wire, l *resources.Limits) {
 // limit makes the limits hold before there is a main process. It is for the supervisor to do: in
 // a scope the group has processes of its own until that is in its leaf.
 func (s *supervisor) limit() error {
-	if g, _ := s.group.(*controlGroup); g != nil && g.managed && !s.found() {
-		g.countMemory(s.backend) // groups of other backends were empty until now, which is cheaper
-	}
 	var held []string
 	for l := range s.config.Limits.All(&held) {
 		_, err := s.group.limit(l, s.backend)
@@ -57,9 +54,9 @@ func (s *supervisor) limit() error {
 			s.note("not limited: " + explained(err))
 		}
 	}
-	if g, _ := s.group.(*controlGroup); g != nil && len(held) > 0 {
-		g.limited(held)
-		s.short = g.watchShortage()
+	if f := s.group.figures(); f != nil && len(held) > 0 {
+		f.limited(held)
+		s.short = watchShortage(f.payload)
 	}
 	return nil
 }
@@ -92,7 +89,7 @@ func limitError(l resources.Limit, err error, from Backend) error {
 	if errors.As(err, &missing) {
 		step = missingStep(missing, from)
 	}
-	return &LimitError{fmt.Sprintf("set %s: %v", l, err), step}
+	return &LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: step}
 }
 
 // ownedAbove counts the directories above the payload whose subtree_control is ours to write:

@@ -8,11 +8,12 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 // What a member has written as the names of limits is no way to other files.
 func TestLimitsNow(t *testing.T) {
-	g := newGroup(t, testDirectory(t), "named")
+	g := newGroup(t, groups.Directory(t), "named")
 	defer g.close()
 	if all := g.limitsNow(); all != nil {
 		t.Errorf("without a limit: %v", all)
@@ -30,7 +31,7 @@ func TestLimitsNow(t *testing.T) {
 
 // A file that its kernel has not, or that takes no such value, is no limit.
 func TestLimitThatDoesNotHold(t *testing.T) {
-	g := newGroup(t, testDirectory(t), "odd")
+	g := newGroup(t, groups.Directory(t), "odd")
 	defer g.close()
 	for _, l := range []resources.Limit{{File: "cgroup.nope", Value: "1"}, {File: "cgroup.freeze", Value: "7"}, {File: "cgroup.events", Value: "1"}, {File: "nope.max", Value: "1"}} {
 		var limit *LimitError

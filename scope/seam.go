@@ -8,6 +8,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/spawn"
 	"github.com/mcpscope/mcpscope/tree"
 )
 
@@ -34,7 +35,7 @@ type launched interface {
 	// placed is what the supervisor has to be told, and the descriptors that go with it.
 	placed() (placed, []int)
 	// cradle is where the supervisor is to be born; nil for anywhere.
-	cradle() *cgroup.Group
+	cradle() spawn.Group
 	// started gets pidfds of the supervisor and of its guard, if it has one.
 	started(supervisor, guard int) error
 	supervisorStopped() bool
@@ -50,14 +51,14 @@ type launched interface {
 type owned interface {
 	group
 	// birthplace is where the main process is to be born; nil for anywhere.
-	birthplace() *cgroup.Group
+	birthplace() spawn.Group
 	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	guard() int
 	// nested names the group that pid supervises, leavingName for a process that removes one; ""
 	// if it does neither.
 	nested(pid int) string
-	// endNested ends a nested group whose supervisor is dead.
-	endNested(name string)
+	// beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	beside() (parent *cgroup.Group, own string)
 	// stopGrace is the term grace that whoever asks for a stop wants it to have.
 	stopGrace() (grace time.Duration, ok bool)
 	// note says to others what is to be known about the start.
@@ -66,20 +67,12 @@ type owned interface {
 	limit(l resources.Limit, from Backend) (now string, err error)
 	// ending says to others why the server is being ended.
 	ending(why Cause)
-	// sweep ends the orphans beside it, until finish is called.
-	sweep() (finish func())
 	// elsewhere tells whether pid has left for another cgroup.
 	elsewhere(pid int) bool
-	// memoryMax is nil where the payload has no limit of its own.
-	memoryMax() *uint64
-	// memoryMet tells whether that limit was met.
-	memoryMet() bool
-	memoryPeak() *uint64
-	// oomKills is how many members the kernel has killed for lack of memory.
-	oomKills() uint64
-	// pidsRefused is how often members could not fork for a limit, and which that is.
-	pidsRefused() (times uint64, limit *uint64)
-	pressure() map[string]Pressure
+	// mark marks the members that there are; what they start later has it from them.
+	mark() error
+	// figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	figures() *figures
 	// leave removes the group, with the calling process in it, at that one's end.
 	leave()
 }

@@ -41,12 +41,12 @@ type shortage struct {
 }
 
 // watchShortage returns nil where the payload's memory is not limited.
-func (g *controlGroup) watchShortage() *shortage {
-	fd, err := g.payload.OpenFile("memory.events")
+func watchShortage(payload *cgroup.Group) *shortage {
+	fd, err := payload.OpenFile("memory.events")
 	if err != nil {
 		return nil
 	}
-	return &shortage{events: fd, group: g.payload, seen: map[int]Consumer{}}
+	return &shortage{events: fd, group: payload, seen: map[int]Consumer{}}
 }
 
 // happened looks at the members; the file has to be read before it tells of another change.
@@ -57,7 +57,7 @@ func (s *shortage) happened() {
 	for _, pid := range pids[:min(len(pids), sampleMost)] {
 		if now, err := proc.Resident(pid); err == nil {
 			st, _ := proc.ReadStat(pid) // without a name, if it has just gone
-			s.add(Consumer{pid, st.Comm, now})
+			s.add(Consumer{PID: pid, Name: st.Comm, Bytes: now})
 		}
 	}
 }

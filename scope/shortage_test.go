@@ -29,13 +29,13 @@ func TestParsePressure(t *testing.T) {
 func TestBiggest(t *testing.T) {
 	s := &shortage{seen: map[int]Consumer{}}
 	for pid := 1; pid <= 2*consumersMost; pid++ {
-		s.add(Consumer{pid, "p", uint64(pid) << 20})
+		s.add(Consumer{PID: pid, Name: "p", Bytes: uint64(pid) << 20})
 	}
-	s.add(Consumer{3, "grown", 1 << 40})
-	s.add(Consumer{3, "", 1}) // a zombie that has no memory left, and then no name
-	s.add(Consumer{99, "nothing", 0})
+	s.add(Consumer{PID: 3, Name: "grown", Bytes: 1 << 40})
+	s.add(Consumer{PID: 3, Name: "", Bytes: 1}) // a zombie that has no memory left, and then no name
+	s.add(Consumer{PID: 99, Name: "nothing", Bytes: 0})
 	all := s.biggest()
-	if len(all) != consumersMost || all[0] != (Consumer{3, "grown", 1 << 40}) || all[1].PID != 2*consumersMost {
+	if len(all) != consumersMost || all[0] != (Consumer{PID: 3, Name: "grown", Bytes: 1 << 40}) || all[1].PID != 2*consumersMost {
 		t.Errorf("%v", all)
 	}
 }
@@ -70,7 +70,7 @@ func TestLimitErrorIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	var limit *LimitError
-	if err := again.failure("x"); !errors.As(err, &limit) || *limit != (LimitError{"set a=1: no", "do b"}) {
+	if err := again.failure("x"); !errors.As(err, &limit) || *limit != (LimitError{Text: "set a=1: no", Step: "do b"}) {
 		t.Errorf("%v", err)
 	}
 }

@@ -20,11 +20,11 @@ type OutOfMemory struct {
 }
 
 func (s *supervisor) outOfMemory() *OutOfMemory {
-	kills := s.group.oomKills()
-	if kills == 0 {
+	f := s.group.figures()
+	if f == nil || f.oomKills() == 0 {
 		return nil
 	}
-	o := &OutOfMemory{Kills: kills, LimitBytes: s.group.memoryMax(), PeakBytes: s.memoryPeak()}
+	o := &OutOfMemory{Kills: f.oomKills(), LimitBytes: f.memoryMax(), PeakBytes: s.memoryPeak()}
 	if s.short != nil {
 		o.Biggest = s.short.biggest()
 	}
@@ -33,9 +33,13 @@ func (s *supervisor) outOfMemory() *OutOfMemory {
 
 // memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
 func (s *supervisor) memoryPeak() *uint64 {
-	n := s.group.memoryPeak()
-	if n == nil && s.group.memoryMet() {
-		return s.group.memoryMax()
+	f := s.group.figures()
+	if f == nil {
+		return nil
+	}
+	n := f.memoryPeak()
+	if n == nil && f.memoryMet() {
+		return f.memoryMax()
 	}
 	return n
 }
@@ -43,11 +47,11 @@ func (s *supervisor) memoryPeak() *uint64 {
 // exitCause: where the kernel ends all of a group that has no memory any more, it has ended the
 // main process too. Where it does not, who has killed that can't be told.
 func (s *supervisor) exitCause(ws unix.WaitStatus) Cause {
-	g, _ := s.group.(*controlGroup)
-	if g == nil || !ws.Signaled() || ws.Signal() != unix.SIGKILL {
+	f := s.group.figures()
+	if f == nil || !ws.Signaled() || ws.Signal() != unix.SIGKILL {
 		return mainExited
 	}
-	if whole, _ := g.payload.Number("memory.oom.group"); whole == 1 && g.oomKills() > 0 {
+	if f.endsWhole() && f.oomKills() > 0 {
 		return outOfMemory
 	}
 	return mainExited
@@ -61,14 +65,16 @@ type PIDsRefused struct {
 
 // addLimits tells of the limits, and what became of them.
 func (s *supervisor) addLimits(r *Report) {
-	if g, _ := s.group.(*controlGroup); g != nil {
-		r.Limits = g.limitsNow()
+	f := s.group.figures()
+	if f == nil {
+		return
 	}
+	r.Limits = f.limitsNow()
 	r.OutOfMemory = s.outOfMemory()
-	if times, limit := s.group.pidsRefused(); times > 0 {
-		r.PIDsRefused = &PIDsRefused{times, limit}
+	if times, limit := f.pidsRefused(); times > 0 {
+		r.PIDsRefused = &PIDsRefused{Times: times, Limit: limit}
 	}
-	r.Pressure = s.group.pressure()
+	r.Pressure = f.pressure()
 }
 
 // tellShortages tells the journal of what the server lacked.

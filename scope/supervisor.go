@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/spawn"
@@ -30,7 +31,8 @@ type supervisor struct {
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
 	exited      bool
-	launcher    bool // it lives
+	launcher    bool          // it lives
+	beside      *cgroup.Group // the directory of its group and of others; nil if there is none
 	swept       func()
 	killed      []Killed
 	killedTotal int
@@ -112,7 +114,9 @@ func (s *supervisor) found() bool { return s.config.Main >= 0 }
 func (s *supervisor) run() {
 	go s.loop.run()
 	s.reap()
-	s.swept = s.group.sweep()
+	var own string
+	s.beside, own = s.group.beside()
+	s.swept = beginSweep(s.beside, own)
 	if s.config.Replace {
 		go s.replaceOlder()
 	}
@@ -265,7 +269,7 @@ func (s *supervisor) reap() {
 	for pid, name := range names {
 		waitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
 			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
-				s.short.add(Consumer{pid, name, uint64(used.Maxrss) << 10})
+				s.short.add(Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)
 		})

@@ -86,7 +86,11 @@ func (s *supervisor) arm(at message) error {
 		return err
 	}
 	// at once: whoever has stopped us may do so again before another thread is running
-	s.loop.lost = func() { stayAwake(c.Policy.TermGrace) }
+	s.loop.hungUp = func(t token) {
+		if t == tokenControl {
+			stayAwake(c.Policy.TermGrace)
+		}
+	}
 	if s.short != nil {
 		if err = s.loop.addChanges(s.short.events, tokenShortage); err != nil {
 			return err
@@ -124,7 +128,11 @@ func (s *supervisor) adopt(at message) (owned, error) {
 	if at.Place.Backend == Tree {
 		return adoptTree(at.Place, s.config)
 	}
-	return adoptGroup(at.fds[0], at.Place)
+	g, err := adoptGroup(at.fds[0], at.Place)
+	if err == nil && g.managed && !s.found() {
+		g.countMemory(at.Place.Backend) // groups of other backends were empty until now, which is cheaper
+	}
+	return g, err
 }
 
 func (s *supervisor) startMain(env []string) error {

@@ -51,11 +51,11 @@ func Candidates() []Backend { return candidatesFor(os.Getuid()) }
 // Survey reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func Survey() Host {
-	here, err := ownCgroup()
+	here, err := ownPosition()
 	if err == nil {
 		defer here.root.Close()
 	}
-	h := Host{Cgroup: here.facts(err), Init: initFacts(), Kernel: surveyKernel(here)}
+	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: surveyKernel(here)}
 	h.Lingering = lingering(os.Getuid())
 	h.Unit = unitAt(h.Cgroup.Path)
 	h.Managers = surveyManagers(h.Unit)
@@ -64,7 +64,7 @@ func Survey() Host {
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
 func FindHierarchy() error {
-	here, err := ownCgroup()
+	here, err := ownPosition()
 	if err == nil {
 		_ = here.root.Close() // a directory
 	}
@@ -74,7 +74,7 @@ func FindHierarchy() error {
 // OwnGroup is where we are, and which controllers the group above has for it: inside of
 // a server those that its limits could be made of.
 func OwnGroup() (at string, controllers []string) {
-	here, err := ownCgroup()
+	here, err := ownPosition()
 	if err != nil {
 		at, _, _ = proc.ReadCgroup(0) // where there is one
 		return at, nil
@@ -89,7 +89,7 @@ func OwnGroup() (at string, controllers []string) {
 	return here.path, strings.Fields(string(list))
 }
 
-func (at location) facts(err error) Hierarchy {
+func hierarchyOf(at position, err error) Hierarchy {
 	h := Hierarchy{Path: at.path, Private: namespace("cgroup") != initialCgroupNamespace}
 	if err != nil {
 		h.Problem = err.Error()

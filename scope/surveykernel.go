@@ -50,10 +50,10 @@ type feature struct {
 
 // NeededLacks are what makes it impossible to run a server here.
 func NeededLacks() []Lack {
-	return slices.DeleteFunc(surveyKernel(location{}).Lacks, func(l Lack) bool { return !l.Needed })
+	return slices.DeleteFunc(surveyKernel(position{}).Lacks, func(l Lack) bool { return !l.Needed })
 }
 
-func surveyKernel(here location) Kernel {
+func surveyKernel(here position) Kernel {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return Kernel{}
@@ -80,7 +80,7 @@ func parseVersion(release string) version {
 	return v
 }
 
-func features(here location) []feature {
+func features(here position) []feature {
 	return []feature{
 		{name: "pidfd_send_signal", since: version{5, 1},
 			missing: func() bool { return unavailable(unix.SYS_PIDFD_SEND_SIGNAL, bad, 0, 0, 0) },
@@ -114,7 +114,7 @@ func unavailable(call uintptr, args ...uintptr) bool {
 // lacksFile looks for an interface file in a group that we can see: our own, or, where
 // that is the root of the hierarchy, which lacks most of them, one below it. Without
 // such a group the version has to tell: it returns nil.
-func lacksFile(here location, file string) func() bool {
+func lacksFile(here position, file string) func() bool {
 	g := anyGroup(here)
 	if g == nil {
 		return nil
@@ -128,7 +128,7 @@ func lacksFile(here location, file string) func() bool {
 	return func() bool { return missing }
 }
 
-func anyGroup(here location) *cgroup.Group {
+func anyGroup(here position) *cgroup.Group {
 	if here.root == nil {
 		return nil
 	}

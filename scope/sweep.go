@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -72,7 +71,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
 		s.add(sweepTrees(f.uid()), nil)
 	}
-	err := inParents(func(_ location, parent *cgroup.Group) error { return s.sweep(parent, "") })
+	err := inParents(func(_ position, parent *cgroup.Group) error { return s.sweep(parent, "") })
 	return s.result(err)
 }
 
@@ -89,26 +88,13 @@ func Orphans(f SweepFilter) ([]Swept, error) {
 	return orphans, err
 }
 
-// sweep is what every supervisor does when its own payload runs. finish is for when that
-// is gone: it kills the orphans that are being ended, which nobody would end any more.
-func (g *controlGroup) sweep() (finish func()) { return beginSweep(g.parent, g.dir) }
-
-// sweep looks after the groups of the backend cgroup: whatever keeps a server from having one can have been
-// left by another server.
-func (g *ownedTree) sweep() (finish func()) {
-	here, err := ownCgroup()
-	if err != nil {
+// beginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
+// nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
+// would end any more.
+func beginSweep(parent *cgroup.Group, except string) (finish func()) {
+	if parent == nil {
 		return func() {}
 	}
-	defer here.root.Close()
-	parent, err := here.root.Child(path.Join(sliceName, strconv.Itoa(os.Getuid())))
-	if err != nil {
-		return func() {} // no such server has run
-	}
-	return beginSweep(parent, "")
-}
-
-func beginSweep(parent *cgroup.Group, except string) (finish func()) {
 	hurry, err := freeze.NewFlag()
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -260,7 +246,7 @@ func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	case err != nil:
 		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
 	case g == nil:
-	case !s.filter.means(g):
+	case !s.filter.means(g.controlGroup):
 		g.close()
 	default:
 		swept, err := g.end(sweepGrace, s.hurry)

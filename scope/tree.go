@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/poll"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/spawn"
 	"github.com/mcpscope/mcpscope/tree"
 )
 
@@ -59,9 +62,9 @@ type launchedTree struct {
 	tree tree.Tree // its roots: the supervisor, the guard
 }
 
-func (g *launchedTree) ident() string         { return g.id }
-func (g *launchedTree) members() payload      { return &g.tree }
-func (g *launchedTree) cradle() *cgroup.Group { return nil }
+func (g *launchedTree) ident() string       { return g.id }
+func (g *launchedTree) members() payload    { return &g.tree }
+func (g *launchedTree) cradle() spawn.Group { return nil }
 func (g *launchedTree) placed() (placed, []int) {
 	return placed{ID: g.id, Launcher: g.self.String()}, nil
 }
@@ -147,21 +150,31 @@ func ownTree(spare func(proc.Stat) bool) tree.Tree {
 	return tree.Tree{Roots: []tree.Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: spare}
 }
 
-func (g *ownedTree) ident() string                  { return g.id }
-func (g *ownedTree) members() payload               { return &g.tree }
-func (g *ownedTree) birthplace() *cgroup.Group      { return nil }
-func (g *ownedTree) guard() int                     { return g.guardFD }
-func (g *ownedTree) memoryMax() *uint64             { return nil }
-func (g *ownedTree) memoryMet() bool                { return false }
-func (g *ownedTree) memoryPeak() *uint64            { return nil }
-func (g *ownedTree) pidsRefused() (uint64, *uint64) { return 0, nil }
-func (g *ownedTree) pressure() map[string]Pressure  { return nil }
-func (g *ownedTree) oomKills() uint64               { return 0 }
-func (g *ownedTree) leave()                         {}
+func (g *ownedTree) ident() string           { return g.id }
+func (g *ownedTree) members() payload        { return &g.tree }
+func (g *ownedTree) birthplace() spawn.Group { return nil }
+func (g *ownedTree) guard() int              { return g.guardFD }
+func (g *ownedTree) leave()                  {}
+func (g *ownedTree) figures() *figures       { return nil }
+func (g *ownedTree) mark() error             { return nil } // it takes in nobody who is there already
 func (g *ownedTree) limit(resources.Limit, Backend) (string, error) {
 	return "", errNoGroup
 }
-func (g *ownedTree) endNested(string) {} // its members come home to us
+
+// beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
+// left by another server.
+func (g *ownedTree) beside() (parent *cgroup.Group, own string) {
+	here, err := ownPosition()
+	if err != nil {
+		return nil, ""
+	}
+	defer here.root.Close()
+	parent, err = here.root.Child(path.Join(sliceName, strconv.Itoa(os.Getuid())))
+	if err != nil {
+		return nil, "" // no such server has run
+	}
+	return parent, ""
+}
 
 func (g *ownedTree) ending(why Cause) {
 	_ = g.file.write(partEnding, string(why)) // for people only

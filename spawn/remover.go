@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/cgroup"
 )
 
 // Remover removes directories that a process can't remove itself, because it lives in
@@ -19,14 +17,14 @@ import (
 // millisecond; for the process to move itself out of the way would take an RCU grace
 // period (6 to 16 ms).
 type Remover struct {
-	Leaf  *cgroup.Group // where the copy is born; it stays
-	PidFD int           // of the process whose end it waits for
-	Dirs  []Dir         // in the order of removal
+	Leaf  Group // where the copy is born; it stays
+	PidFD int   // of the process whose end it waits for
+	Dirs  []Dir // in the order of removal
 }
 
 // Dir is a directory to remove, by its name in Parent.
 type Dir struct {
-	Parent *cgroup.Group
+	Parent Group
 	Name   string
 }
 

@@ -16,9 +16,14 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/cgroup"
 )
+
+// Group is a directory of a process's group.
+type Group interface {
+	FD() int
+	// OpenProcs opens its cgroup.procs for writing.
+	OpenProcs() (int, error)
+}
 
 // Cmd describes the process.
 type Cmd struct {
@@ -27,7 +32,7 @@ type Cmd struct {
 	Env  []string
 	// Group is where the process is born: by CLONE_INTO_CGROUP (Linux 5.7) or,
 	// where clone3 is refused, by joining before the exec. nil: where the caller is.
-	Group *cgroup.Group
+	Group Group
 	// Pgid is the process group to join; 0 makes a new one, led by the process.
 	Pgid int
 	// Detach starts the process by way of another one that exits at once, so that

@@ -12,7 +12,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
@@ -36,21 +35,29 @@ func output(t *testing.T, c Cmd, script string) string {
 	return strings.TrimSpace(string(b))
 }
 
-func group(t *testing.T) *cgroup.Group {
+// directory is a group of a test's own.
+type directory struct{ *os.File }
+
+func (d directory) FD() int { return int(d.Fd()) }
+func (d directory) OpenProcs() (int, error) {
+	return unix.Openat(d.FD(), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+}
+
+func group(t *testing.T) directory {
 	t.Helper()
-	g, err := cgroup.Open(bed.Group(t, "spawn"))
+	f, err := os.Open(bed.Group(t, "spawn"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = g.Close() })
-	return g
+	t.Cleanup(func() { _ = f.Close() })
+	return directory{f}
 }
 
 func TestBornInGroup(t *testing.T) {
 	g := group(t)
 	got := output(t, Cmd{Group: g}, `cat /proc/self/cgroup >"$OUT"`)
-	if !strings.Contains(got, "0::/"+filepath.Base(g.Path())) {
-		t.Fatalf("born in %q, want %s", got, g)
+	if !strings.Contains(got, "0::/"+filepath.Base(g.Name())) {
+		t.Fatalf("born in %q, want %s", got, g.Name())
 	}
 }
 
@@ -132,9 +139,9 @@ func TestDetach(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids, err := g.Members()
-	if err != nil || len(pids) != 1 || pids[0] != pid {
-		t.Fatalf("members: %v (%v), want %d alone", pids, err, pid)
+	members, err := os.ReadFile(filepath.Join(g.Name(), "cgroup.procs"))
+	if err != nil || string(members) != strconv.Itoa(pid)+"\n" {
+		t.Fatalf("members: %q (%v), want %d alone", members, err, pid)
 	}
 	if st, err := proc.ReadStat(pid); err != nil || st.PPID != os.Getpid() || st.Comm != "sleep" {
 		t.Fatalf("%+v, %v", st, err)

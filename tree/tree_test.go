@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // asRoot makes an execution of the test binary the root of a tree: a subreaper that
@@ -26,7 +27,7 @@ func TestMain(m *testing.M) {
 	if script := os.Getenv(asRoot); script != "" {
 		os.Exit(root(script))
 	}
-	os.Exit(m.Run())
+	bed.Main(m)
 }
 
 func root(script string) int {
@@ -76,6 +77,7 @@ func grow(t *testing.T, script string) (*Tree, *exec.Cmd) {
 	}
 	tr := &Tree{Roots: []Root{r}}
 	t.Cleanup(func() {
+		tr.Spare = nil // the test's
 		_ = tr.Kill()
 		_ = in.Close()
 		_ = cmd.Process.Kill()

@@ -35,7 +35,7 @@ var rules = map[string]rule{
 	"atomicfile":        {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"memfile":           {nil, "bytes for the next process, whatever they mean"},
 	"systemd":           {nil, "it speaks D-Bus, and knows nothing of what a scope is for"},
-	"spawn":             {[]string{"cgroup"}, "between fork and exec nothing but system calls may run"},
+	"spawn":             {nil, "between fork and exec nothing but system calls may run"},
 	"journal":           {nil, "it writes to the journal, and does not know what a server is"},
 	"mcp":               {nil, "it judges bytes, wherever they were read"},
 	"notify":            {nil, "it holds programs until somebody has looked, and does not know what for"},
