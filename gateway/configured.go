@@ -36,6 +36,9 @@ func (r Rules) configured(argv []string) *Configured {
 	return nil
 }
 
+// Server finds the configured server that a command line is of, nil for none.
+func (r Rules) Server(argv []string) *Configured { return r.configured(argv) }
+
 // is compares the command by its base name: clients look for it in PATH. What a shell is to run has to be
 // the same word by word, since another line would be another program.
 func (c *Configured) is(argv []string) bool {

@@ -79,24 +79,43 @@ func writes(link string) bool {
 
 // peerOf asks for the inode number of the socket that a UNIX socket is connected to; 0 if there is none.
 func peerOf(ino uint64) (uint32, error) {
+	answer, err := askDiag(ino)
+	if err != nil {
+		return 0, err
+	}
+	return parsePeer(answer)
+}
+
+// peerClosed tells whether a UNIX socket is connected to one that is closed.
+func peerClosed(ino uint64) bool {
+	answer, err := askDiag(ino)
+	if err != nil {
+		return false
+	}
+	peer, err := parsePeer(answer)
+	return err == nil && peer == 0 && answer[headerSize+1] == unix.SOCK_STREAM && answer[headerSize+2] == established
+}
+
+// askDiag returns the kernel's answer about a socket, a struct nlmsghdr and a struct unix_diag_msg with its attributes.
+func askDiag(ino uint64) ([]byte, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
-		return 0, fmt.Errorf("create sock_diag socket: %w", err)
+		return nil, fmt.Errorf("create sock_diag socket: %w", err)
 	}
 	defer unix.Close(fd)
 	wait := unix.Timeval{Sec: 1} // the kernel answers at once
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return 0, fmt.Errorf("set timeout: %w", err)
+		return nil, fmt.Errorf("set timeout: %w", err)
 	}
 	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return 0, fmt.Errorf("ask sock_diag: %w", err)
+		return nil, fmt.Errorf("ask sock_diag: %w", err)
 	}
 	buf := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, buf, 0)
 	if err != nil {
-		return 0, fmt.Errorf("ask sock_diag: %w", err)
+		return nil, fmt.Errorf("ask sock_diag: %w", err)
 	}
-	return parsePeer(buf[:n])
+	return buf[:n], nil
 }
 
 // The parts of linux/unix_diag.h that are used.
@@ -106,6 +125,7 @@ const (
 	attributePeer    = 2   // UNIX_DIAG_PEER
 	headerSize       = 16  // struct nlmsghdr
 	answerSize       = 16  // struct unix_diag_msg
+	established      = 1   // TCP_ESTABLISHED, which a socket stays when its peer is closed
 )
 
 // diagRequest is a struct nlmsghdr and a struct unix_diag_req.

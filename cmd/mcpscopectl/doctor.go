@@ -28,6 +28,7 @@ type diagnosis struct {
 	Host     scope.Host  `json:"host"`
 	Advice   []advice    `json:"advice,omitempty"`
 	Gateways []string    `json:"gateways,omitempty"` // that run, and what is wrong with them
+	Leaks    int         `json:"leaks,omitempty"`    // what clients have left before, see leaks
 	Selftest *testResult `json:"selftest,omitempty"`
 }
 
@@ -109,6 +110,7 @@ func diagnose(by programs) *diagnosis {
 	d.Host = <-surveyed
 	d.Advice = d.advise()
 	d.Gateways = quietGateways()
+	d.Leaks = countLeaks(os.Getuid())
 	return d
 }
 

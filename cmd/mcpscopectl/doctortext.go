@@ -64,6 +64,9 @@ func (d *diagnosis) print(p *paper) {
 	for _, text := range d.Gateways {
 		p.line("gateway", text)
 	}
+	if d.Leaks > 0 {
+		p.line("leaks", counted(d.Leaks, "server")+" left by clients without mcpscope: mcpscope leaks")
+	}
 	for _, a := range d.Advice {
 		a.print(p)
 	}

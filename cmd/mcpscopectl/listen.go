@@ -40,7 +40,7 @@ func (f *metricsFlags) serve(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("listen", err)
 	}
-	server := metricsServer(f.views)
+	server := metricsServer(f.source())
 	terminated, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	ended := make(chan struct{})
@@ -60,9 +60,9 @@ func (f *metricsFlags) serve(io cli.Stdio) int {
 }
 
 // metricsServer answers in the format that is asked for.
-func metricsServer(views func() ([]view, error)) *http.Server {
+func metricsServer(of source) *http.Server {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(views), promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(of), promhttp.HandlerOpts{
 		EnableOpenMetrics: true, MaxRequestsInFlight: connections, ErrorHandling: promhttp.HTTPErrorOnError,
 	}))
 	return &http.Server{

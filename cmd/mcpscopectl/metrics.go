@@ -5,6 +5,8 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -59,7 +62,7 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 	if f.textfile != "" {
 		format = expfmt.NewFormat(expfmt.TypeTextPlain)
 	}
-	text, err := metricsText(f.views, format)
+	text, err := metricsText(f.source(), format)
 	if err != nil {
 		return io.Cannot("list servers", err)
 	}
@@ -89,9 +92,23 @@ func (f *filter) views() ([]view, error) {
 	return views, nil
 }
 
+// source is where figures come from.
+type source struct {
+	views func() ([]view, error)
+	leaks func() int
+}
+
+func (f *filter) source() source {
+	uid := os.Getuid()
+	if f.allUsers {
+		uid = leaks.Everyone
+	}
+	return source{f.views, func() int { return countLeaks(uid) }}
+}
+
 // metricsText is what a scraper would get.
-func metricsText(views func() ([]view, error), format expfmt.Format) ([]byte, error) {
-	families, err := registry(views).Gather()
+func metricsText(of source, format expfmt.Format) ([]byte, error) {
+	families, err := registry(of).Gather()
 	if err != nil {
 		return nil, err
 	}
@@ -109,9 +126,9 @@ func metricsText(views func() ([]view, error), format expfmt.Format) ([]byte, er
 }
 
 // registry has the servers alone: figures of this process are of no interest to anyone.
-func registry(views func() ([]view, error)) *prometheus.Registry {
+func registry(of source) *prometheus.Registry {
 	r := prometheus.NewRegistry()
-	r.MustRegister(collector{views})
+	r.MustRegister(collector{of})
 	return r
 }
 
@@ -160,10 +177,12 @@ var (
 	}
 	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
 	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+	surplus  = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
+	leaked   = prometheus.NewDesc("mcpscope_leaks", "Servers that clients without mcpscope have left, see mcpscope leaks.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.
-type collector struct{ views func() ([]view, error) }
+type collector struct{ source }
 
 func (c collector) Describe(to chan<- *prometheus.Desc) {
 	for _, m := range families {
@@ -171,6 +190,8 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	}
 	to <- pressure
 	to <- byState
+	to <- surplus
+	to <- leaked
 }
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
@@ -190,6 +211,15 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		seen[of] = true
 		collect(to, v, of[:])
 	}
+	copies, duplicates := map[[3]string]int{}, 0
+	for _, v := range views {
+		key := [3]string{strconv.Itoa(v.UID), strconv.Itoa(v.Client.PID), v.Name}
+		if copies[key]++; copies[key] > 1 {
+			duplicates++
+		}
+	}
+	to <- prometheus.MustNewConstMetric(surplus, prometheus.GaugeValue, float64(duplicates))
+	to <- prometheus.MustNewConstMetric(leaked, prometheus.GaugeValue, float64(c.leaks()))
 	for state, n := range states {
 		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
 	}

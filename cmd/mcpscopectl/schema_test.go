@@ -70,6 +70,7 @@ func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
 		"The report":                    scope.Report{},
 		"`sweep --json`":                sweptView{},
+		"`leaks --json`":                leakView{},
 		"`ls --ended --json`":           endedView{},
 		"`ls --json`, `inspect --json`": view{},
 	} {

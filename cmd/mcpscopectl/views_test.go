@@ -57,7 +57,7 @@ zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgr
 func TestMetrics(t *testing.T) {
 	some := func() ([]view, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
 	text := func(format expfmt.Format) string {
-		b, err := metricsText(some, format)
+		b, err := metricsText(source{some, func() int { return 3 }}, format)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,6 +72,7 @@ func TestMetrics(t *testing.T) {
 		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
+		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n",
 	} {
 		if !strings.Contains(open, want) {
 			t.Errorf("%q is not in\n%s", want, open)
@@ -101,12 +102,12 @@ func TestMetricsServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	failing := false
-	server := metricsServer(func() ([]view, error) {
+	server := metricsServer(source{func() ([]view, error) {
 		if failing {
 			return nil, errors.New("no servers today")
 		}
 		return someViews(), nil
-	})
+	}, func() int { return 0 }})
 	done := make(chan error)
 	go func() { done <- server.Serve(newBounded(listener)) }()
 	defer func() {

@@ -77,6 +77,7 @@ var unsteady = []struct {
 	{regexp.MustCompile(`"20\d\d-[^"]*"`), `"TIME"`},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][^ ]*( [A-Z]+)?`), "TIME"},
 	{regexp.MustCompile(`(_seconds|_pid|pid)": [0-9.e+-]+`), `$1": 0`},
+	{regexp.MustCompile(`(?m)^mcpscope_leaks .*$`), "mcpscope_leaks 0"}, // a host may have some
 	{regexp.MustCompile(`(?m)^mcpscope_server_pressure_seconds_total.*\n`), ""},
 	{regexp.MustCompile(`(?m)^(mcpscope_\S*(seconds|bytes)\S*) .*$`), `$1 0`},
 	{regexp.MustCompile(`\[\d+\]|\b\d{2,}\b`), "[0]"},

@@ -1,0 +1,240 @@
+//go:build linux
+
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	gw "github.com/mcpscope/mcpscope/gateway"
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/name"
+	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+type leaksFlags struct {
+	allUsers, stop, yes, json bool
+	olderThan, grace          time.Duration
+}
+
+// leakAge is how long a server whose client has just ended may take to end by itself.
+const leakAge = 10 * time.Second
+
+func leaksCommand(io cli.Stdio) *cobra.Command {
+	f := leaksFlags{olderThan: leakAge, grace: scope.DefaultPolicy().TermGrace}
+	c := command(spec{
+		use: "leaks [NAME|PID…] [flags]", short: "find servers that clients without mcpscope have left", operands: nothing,
+		examples: `  mcpscope leaks
+  mcpscope leaks --stop
+  mcpscope leaks --stop --yes 4711
+`,
+		long: `Lists processes that somebody has started as a server and left: their parent is gone
+(the first process or a user manager has them), the other end of their stdin is
+closed, so that nobody can speak to them ever again, and they are the command of a
+configured server, of any client found here and any project that the clients' files
+name, or their stdout leads nowhere either, they listen at no address and speak to no
+process below them. A process of a client that runs is none. What mcpscope itself runs
+is none either: mcpscope sweep. With operands only those of that name or pid.
+
+The exit status is 0 if there are none or all have ended, and with --stop 1 if not.`,
+	}, func(operands []string) int { return f.run(operands, io) })
+	fs := c.Flags()
+	fs.BoolVar(&f.stop, "stop", false, "ask, and end them with all that they have started: SIGTERM, a second, SIGKILL")
+	fs.BoolVar(&f.yes, "yes", false, "do not ask")
+	duration := func(to *time.Duration) func(string) error {
+		return func(s string) (err error) {
+			*to, err = scope.ParseGrace(s)
+			return err
+		}
+	}
+	fs.Func("older-than", "only those that were started longer ago than `D` (default 10s)", duration(&f.olderThan))
+	fs.Func("grace", "from SIGTERM to SIGKILL (default 1s): `D`", duration(&f.grace))
+	allUsers(fs, &f.allUsers)
+	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	return c
+}
+
+// leaksVersion is that of the JSON, in which fields are only ever added.
+const leaksVersion = 1
+
+// leakView is a leak as leaks shows it: sizes in bytes, times in seconds.
+type leakView struct {
+	PID       int         `json:"pid"`
+	UID       int         `json:"uid"`
+	Name      string      `json:"name"`
+	Program   string      `json:"program"` // its arguments may be secrets
+	Server    *knownView  `json:"server,omitempty"`
+	Parent    processView `json:"parent"`
+	Age       float64     `json:"age_seconds"`
+	Memory    *uint64     `json:"memory_bytes,omitempty"`
+	Processes int         `json:"processes"`
+	Why       []string    `json:"why"`
+	Ended     *bool       `json:"ended,omitempty"` // with --stop
+	leak      *leaks.Leak
+}
+
+type knownView struct {
+	Name string `json:"name"`
+	File string `json:"file"`
+}
+
+// findLeaks finds those of a user, or of everyone. Each has to be closed.
+func findLeaks(uid int, olderThan time.Duration) ([]*leaks.Leak, error) {
+	return leaks.Search{UID: uid, OlderThan: olderThan, Inside: insideServers(uid), Known: knownServers()}.Find()
+}
+
+// insideServers lists the servers when it is first asked. Where they can't be listed everything may be one.
+func insideServers(uid int) func(pid int) bool {
+	inside, unknown := map[int]bool(nil), false
+	return func(pid int) bool {
+		if inside == nil {
+			inside = map[int]bool{}
+			servers, err := scope.List(uid)
+			unknown = err != nil
+			for _, s := range servers {
+				pids, _ := s.Processes() // none, if it has ended
+				for _, pid := range append(pids, s.Launcher, s.Supervisor) {
+					inside[pid] = true
+				}
+				s.Close()
+			}
+		}
+		return unknown || inside[pid]
+	}
+}
+
+// knownServers reads the configurations when it is first asked.
+func knownServers() func(argv []string) *leaks.Known {
+	var rules *gw.Rules
+	return func(argv []string) *leaks.Known {
+		if rules == nil {
+			rules = &gw.Rules{}
+			all, _ := everywhere() // none, without a directory to look in
+			for _, c := range all {
+				for _, s := range c.servers {
+					if own := s.Own(); len(own) > 0 && c.err == nil {
+						rules.Configured = append(rules.Configured, gw.Configured{Name: s.Label(), File: c.where(), Argv: own})
+					}
+				}
+			}
+		}
+		if found := rules.Server(argv); found != nil {
+			return &leaks.Known{Name: firstOf(found.Name, name.Derive(argv)), File: found.File}
+		}
+		return nil
+	}
+}
+
+func viewLeak(l *leaks.Leak) leakView {
+	v := leakView{
+		PID: l.PID, UID: l.UID, Name: name.Derive(l.Argv), Program: withoutArguments(l.Argv), Parent: processView{PID: l.Parent}, Age: l.Age.Seconds(),
+		Processes: 1 + len(l.Below), Why: l.Why, leak: l,
+	}
+	v.Parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be looked at
+	if l.Known != nil {
+		v.Name, v.Server = l.Known.Name, &knownView{l.Known.Name, l.Known.File}
+	}
+	var f figures
+	f.addMembers(append([]int{l.PID}, l.Below...))
+	v.Memory = f.Memory
+	return v
+}
+
+func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
+	uid := os.Getuid()
+	if f.allUsers {
+		uid = leaks.Everyone
+	}
+	if f.yes && !f.stop {
+		return io.Mistake("leaks", "--yes is for --stop")
+	}
+	found, err := findLeaks(uid, f.olderThan)
+	if err != nil {
+		return io.Cannot("look for leaks", err)
+	}
+	views := []leakView{}
+	for _, l := range found {
+		defer l.Close()
+		v := viewLeak(l)
+		if len(operands) == 0 || slices.Contains(operands, v.Name) || slices.Contains(operands, strconv.Itoa(v.PID)) {
+			views = append(views, v)
+		}
+	}
+	if !f.json {
+		f.write(io, views)
+	}
+	status := cli.ExitOK
+	if f.stop && len(views) > 0 {
+		if !f.yes && confirm(io, fmt.Sprintf("End %s?", counted(len(views), "leak"))) != nil {
+			return unconfirmed(io, "end leaks", "mcpscope leaks --stop --yes")
+		}
+		status = f.end(io, views)
+	}
+	if f.json {
+		err := cli.PrintJSON(io.Out, struct {
+			Version int        `json:"version"`
+			Leaks   []leakView `json:"leaks"`
+		}{leaksVersion, views}, "  ")
+		if err != nil {
+			return io.Cannot("print", err)
+		}
+	}
+	return status
+}
+
+func (f *leaksFlags) end(io cli.Stdio, views []leakView) (status int) {
+	for i := range views {
+		v := &views[i]
+		err := v.leak.Stop(f.grace)
+		gone := err == nil
+		v.Ended = &gone
+		switch {
+		case err != nil:
+			status = io.Cannot(fmt.Sprintf("end %s (process %d)", cli.OneLine(v.Name), v.PID), err)
+		case !f.json:
+			fmt.Fprintf(io.Out, "ended %s (process %d)\n", cli.OneLine(v.Name), v.PID)
+		}
+	}
+	return status
+}
+
+func (f *leaksFlags) write(io cli.Stdio, views []leakView) {
+	if len(views) == 0 {
+		sayNone(io.Out, "no leaks")
+		return
+	}
+	columns := []column{
+		{head: "PID"}, {head: "NAME", least: 10, most: 32}, {head: "AGE"}, {head: "PROCS"}, {head: "MEMORY"}, {head: "PARENT", least: 8, clip: fitName}, {head: "COMMAND", least: 10, clip: fitEnd},
+		{head: "WHY", least: 12},
+	}
+	var lines [][]string
+	for _, v := range views {
+		line := []string{
+			strconv.Itoa(v.PID), v.Name, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), clientText(v.Parent), v.Program, strings.Join(v.Why[1:], "; "),
+		}
+		for i := range line {
+			line[i] = cli.OneLine(line[i])
+		}
+		lines = append(lines, line)
+	}
+	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "PARENT", "PROCS", "AGE"}) {
+		fmt.Fprintln(io.Out, line)
+	}
+}
+
+// countLeaks is for doctor and metrics; 0 where they can't be looked for.
+func countLeaks(uid int) int {
+	found, _ := findLeaks(uid, leakAge) // none
+	for _, l := range found {
+		l.Close()
+	}
+	return len(found)
+}
