@@ -22,7 +22,7 @@ type Tree struct {
 	Roots []Root
 	// Mark adds the processes that carry it, as far as a process of the user Owner could signal
 	// them.
-	Mark  Mark
+	Tag   Tag
 	Owner int
 	// OwnersOnly makes that a condition below the roots, too: for a caller who may signal more
 	// processes than the owner of the tree.
@@ -53,7 +53,7 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 		}
 		errs = append(errs, err)
 	}
-	marked, err := t.Mark.carriers(t.Owner)
+	marked, err := t.Tag.carriers(t.Owner)
 	for _, st := range marked {
 		if t.Spare == nil || !t.Spare(st) {
 			fn(st)

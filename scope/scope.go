@@ -287,7 +287,7 @@ func Candidates() []Backend { return backend.Candidates() }
 
 // Survey reads it all. Managers that do not answer are waited for, both together, for
 // a second.
-func Survey() Host { return backend.Survey() }
+func HostInfo() Host { return backend.HostInfo() }
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
 func FindHierarchy() error { return backend.FindHierarchy() }

@@ -70,7 +70,7 @@ func (w *watcher) judgeBegun(r *notify.Request, c *candidate, pid int) {
 // matchBegun is the same for what need not have pipes.
 func (w *watcher) matchBegun(r *notify.Request, pid int) {
 	argv, had := arguments(pid), locksOf(pid)
-	if len(argv) > 0 && !had.marked() && !scope.In(pid, w.PID) {
+	if len(argv) > 0 && !had.inGroup() && !scope.In(pid, w.PID) {
 		stdin, piped := stdioOf(pid)
 		c := Caller{Stdio: piped, Argv: argv, Path: argv[0]}
 		if verdict, why := w.Rules.Decide(c); verdict == Taken {

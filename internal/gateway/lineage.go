@@ -63,7 +63,7 @@ func (w *watcher) endAll(are func(locks) bool) {
 func addTo(id scope.Lineage, pid int, are func(locks) bool) bool {
 	is := func() bool {
 		had := locksOf(pid)
-		return are(had) && !had.marked() && isOurs(pid)
+		return are(had) && !had.inGroup() && isOurs(pid)
 	}
 	if !is() {
 		return false

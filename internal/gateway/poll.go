@@ -64,7 +64,7 @@ func (w *watcher) judgeRunning(st proc.Stat) bool {
 	had := locksOf(st.PID)
 	stdin, piped := stdioOf(st.PID)
 	again, err := proc.ReadStat(st.PID)
-	if err != nil || again.StartTime != st.StartTime || had.marked() {
+	if err != nil || again.StartTime != st.StartTime || had.inGroup() {
 		return true
 	}
 	w.decide(seen{

@@ -57,7 +57,7 @@ func (l locks) tag() tag {
 }
 
 // marked: a member of a group, or one that has left it.
-func (l locks) marked() bool { return l.soft>>tagBits == uint64(freeze.NewMark(0)>>tagBits) }
+func (l locks) inGroup() bool { return l.soft>>tagBits == uint64(freeze.NewTag(0)>>tagBits) }
 
 // put tags a process that can't end meanwhile, or whose pidfd is asked afterwards.
 func (t tag) put(pid int, had locks) error {

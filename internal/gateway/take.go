@@ -24,7 +24,7 @@ func (w *watcher) consider(r *notify.Request, o origin, stdin file, piped bool) 
 	defer w.listener.Continue(r)
 	had := locksOf(o.pid)
 	outer := w.candidates.tagged(had.tag())
-	if had.marked() || outer != nil && outer.is(taken) || scope.In(o.pid, w.PID) {
+	if had.inGroup() || outer != nil && outer.is(taken) || scope.In(o.pid, w.PID) {
 		return // it belongs to a server
 	}
 	c, missing := look(o.pid, r)
@@ -322,7 +322,7 @@ func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fres
 		done[pid] = true
 		isChild := func() bool { // and in no other group
 			st, err := proc.ReadStat(pid)
-			return err == nil && st.PPID == parent && !locksOf(pid).marked()
+			return err == nil && st.PPID == parent && !locksOf(pid).inGroup()
 		}
 		if w.takeAlso(t, pid, false, isChild) {
 			fresh = true

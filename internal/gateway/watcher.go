@@ -51,7 +51,7 @@ func Watch(memory int, foreign []int) int {
 	if w.env, err = proc.Environ(); err != nil {
 		return 125
 	}
-	w.letGo(foreign, memory)
+	w.closeClientDescriptors(foreign, memory)
 	// Caught, not ignored: that would be inherited by supervisors. Our end is that of all that
 	// has the filter.
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
@@ -79,7 +79,7 @@ func Watch(memory int, foreign []int) int {
 }
 
 // letGo closes everything that is the gateway's.
-func (w *watcher) letGo(foreign []int, memory int) {
+func (w *watcher) closeClientDescriptors(foreign []int, memory int) {
 	ours := append(w.descriptors(), memory)
 	for _, fd := range foreign {
 		if !slices.Contains(ours, fd) {
@@ -98,7 +98,7 @@ func (w *watcher) letGo(foreign []int, memory int) {
 
 // settle goes out of the gateway's way, and gets the listener.
 func (w *watcher) settle() bool {
-	_, err := w.server("").Shelter()
+	_, err := w.server("").MoveOut()
 	if err != nil {
 		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
 		return false

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
+// AwaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
 // pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
 func AwaitEnd(fd int, events int16, within time.Duration) bool {
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}

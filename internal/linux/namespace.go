@@ -4,10 +4,10 @@ package linux
 
 import "golang.org/x/sys/unix"
 
-// pidNamespace is the inode number of ours, 0 if that can't be read.
+// PIDNamespace is the inode number of ours, 0 if that can't be read.
 func PIDNamespace() uint64 { return Namespace("pid") }
 
-// namespace is the inode number of one of ours, 0 if that can't be read.
+// Namespace is the inode number of one of ours, 0 if that can't be read.
 func Namespace(kind string) uint64 {
 	var ns unix.Stat_t
 	if unix.Stat("/proc/self/ns/"+kind, &ns) != nil {

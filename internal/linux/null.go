@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replaceByNull gives the descriptors back without freeing their numbers, which the
+// ReplaceByNull gives the descriptors back without freeing their numbers, which the
 // next open would take.
 func ReplaceByNull(fds ...int) error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)

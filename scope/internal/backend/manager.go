@@ -63,7 +63,7 @@ func (m manager) Backend() protocol.Backend {
 
 func (m manager) NeedsProcess() bool { return true }
 
-// group starts the scope. It is bound to the client's unit, unless that is being
+// Group starts the scope. It is bound to the client's unit, unless that is being
 // stopped: then a server that is started all the same must neither cancel the stop nor
 // wait for it.
 func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, error) {
@@ -145,7 +145,7 @@ func CheckSlice(s string) error {
 const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
 
 // shelter is a scope without a server in it, which the client's unit is stopped before.
-func (m manager) Shelter() error {
+func (m manager) MoveOut() error {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return err

@@ -18,19 +18,19 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// place is where a backend gets a group.
+// Place is where a backend gets a group.
 type Place interface {
 	Backend() protocol.Backend
-	// needsProcess tells whether the supervisor has to be there before its group.
+	// NeedsProcess tells whether the supervisor has to be there before its group.
 	NeedsProcess() bool
-	// group makes, locks and arms a group. pids are for a place that needs processes: the
+	// Group makes, locks and arms a group. pids are for a place that needs processes: the
 	// supervisor, and what is to be in the group with it.
 	Group(facts *protocol.Config, pids ...int) (group.Launched, error)
 	// shelter moves the calling process to where nothing reaches it that ends its client.
-	Shelter() error
+	MoveOut() error
 }
 
-// noPlace says in one line why no backend works here.
+// NoPlace says in one line why no backend works here.
 func NoPlace(errs []error) error {
 	if len(errs) == 1 {
 		return errors.Unwrap(errs[0]) // the only candidate needs no name
@@ -51,10 +51,10 @@ func (e *NoBackendError) Error() string {
 
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
 
-// errWeak: whoever asks for tree does not overrule whoever wants more.
+// ErrWeak: whoever asks for tree does not overrule whoever wants more.
 var ErrWeak = errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 
-// candidatesFor lists what auto tries. For root the system manager is the nearer one.
+// CandidatesFor lists what auto tries. For root the system manager is the nearer one.
 func CandidatesFor(uid int) []protocol.Backend {
 	if uid == 0 {
 		return []protocol.Backend{protocol.SystemdSystem, protocol.Delegated, protocol.Cgroup, protocol.Tree}
@@ -62,18 +62,18 @@ func CandidatesFor(uid int) []protocol.Backend {
 	return []protocol.Backend{protocol.SystemdUser, protocol.Delegated, protocol.Cgroup, protocol.Tree}
 }
 
-// location is where we are in the cgroup hierarchy.
+// Location is where we are in the cgroup hierarchy.
 type Location struct {
 	group.Position
-	// slice is where scopes go.
+	// Slice is where scopes go.
 	Slice string
-	// limits are what a group is to have.
+	// Limits are what a group is to have.
 	Limits []cgroup.Limit
-	// sole: there is one candidate.
+	// Sole: there is one candidate.
 	Sole bool
 }
 
-// place checks, as cheaply as it can, whether b can be had.
+// Place checks, as cheaply as it can, whether b can be had.
 func (at Location) Place(b protocol.Backend) (Place, error) {
 	switch b {
 	case protocol.SystemdSystem:
@@ -89,7 +89,7 @@ func (at Location) Place(b protocol.Backend) (Place, error) {
 	}
 }
 
-// directory is a place whose groups we make ourselves.
+// Directory is a place whose groups we make ourselves.
 type Directory struct {
 	name   protocol.Backend
 	Parent *cgroup.Group
@@ -237,7 +237,7 @@ func delegation(g *cgroup.Group) bool {
 
 // shelter is a leaf that supervisors go to when they remove their group, too. A server that may write to
 // it can have frozen it.
-func (d Directory) Shelter() error {
+func (d Directory) MoveOut() error {
 	leaf, err := d.Parent.MkdirOpen(protocol.LeavingName, group.GroupMode)
 	if err != nil {
 		return err
@@ -247,6 +247,6 @@ func (d Directory) Shelter() error {
 	return leaf.Enter()
 }
 
-func (treePlace) Shelter() error {
+func (treePlace) MoveOut() error {
 	return &cgroup.UnsupportedError{Feature: "a process that runs already, in a tree", MinVersion: "a cgroup"}
 }

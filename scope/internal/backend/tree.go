@@ -21,9 +21,9 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-func (g *launchedTree) Marked() *freeze.Tree { return group.MarkedTree(g.id) }
+func (g *launchedTree) Tagged() *freeze.Tree { return group.TaggedTree(g.id) }
 
-func (g *ownedTree) Marked() *freeze.Tree { return group.MarkedTree(g.id) }
+func (g *ownedTree) Tagged() *freeze.Tree { return group.TaggedTree(g.id) }
 
 // Where no cgroup can be had a group is what descends from its supervisor, a child
 // subreaper. The supervisor in turn has a guard as its parent, a subreaper too: should a
@@ -71,7 +71,7 @@ func (g *launchedTree) Ident() string { return g.id }
 
 func (g *launchedTree) Members() group.Payload { return &g.tree }
 
-func (g *launchedTree) Cradle() linux.Group { return nil }
+func (g *launchedTree) SupervisorGroup() linux.Group { return nil }
 
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil
@@ -110,7 +110,7 @@ func (g *launchedTree) signal(sig unix.Signal) {
 	}
 }
 
-// endAll leaves it to the guard, which can see everyone. Where that was killed as well,
+// EndAll leaves it to the guard, which can see everyone. Where that was killed as well,
 // those who came home to init are lost.
 func (g *launchedTree) EndAll() (freeze.Result, error) {
 	if len(g.tree.Roots) == 0 {
@@ -137,7 +137,7 @@ type ownedTree struct {
 	file    factsFile // -1 if there is none
 }
 
-// adoptTree is the supervisor's view of the tree below it.
+// AdoptTree is the supervisor's view of the tree below it.
 func AdoptTree(at *protocol.Placed, c *protocol.Config) (*ownedTree, error) {
 	fd, err := unix.PidfdOpen(at.Guard, 0)
 	if err != nil {
@@ -156,7 +156,7 @@ func AdoptTree(at *protocol.Placed, c *protocol.Config) (*ownedTree, error) {
 	return g, g.file.writeFacts(factsOfTree(at, c))
 }
 
-// ownTree is everyone below the calling process.
+// OwnTree is everyone below the calling process.
 func OwnTree(spare func(proc.Stat) bool) freeze.Tree {
 	return freeze.Tree{Roots: []freeze.Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: spare}
 }
@@ -165,7 +165,7 @@ func (g *ownedTree) Ident() string { return g.id }
 
 func (g *ownedTree) Members() group.Payload { return &g.tree }
 
-func (g *ownedTree) Birthplace() linux.Group { return nil }
+func (g *ownedTree) PayloadGroup() linux.Group { return nil }
 
 func (g *ownedTree) Guard() int { return g.guardFD }
 
@@ -173,13 +173,13 @@ func (g *ownedTree) Leave() {}
 
 func (g *ownedTree) Figures() *group.Figures { return nil }
 
-func (g *ownedTree) Mark() error { return nil } // it takes in nobody who is there already
+func (g *ownedTree) TagMembers() error { return nil } // it takes in nobody who is there already
 
 func (g *ownedTree) Limit(cgroup.Limit, protocol.Backend) (string, error) {
 	return "", group.ErrNoGroup
 }
 
-// beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
+// Beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
 // left by another server.
 func (g *ownedTree) Beside() (parent *cgroup.Group, own string) {
 	here, err := group.OwnPosition()
@@ -204,7 +204,7 @@ func (g *ownedTree) Note(notes []string) {
 
 func (g *ownedTree) StopGrace() (time.Duration, bool) { return g.file.requested() }
 
-// nested: a supervisor that came home to us, the nearest subreaper. A member that
+// Nested: a supervisor that came home to us, the nearest subreaper. A member that
 // pretends to be one gains the patience that a real one needs.
 func (g *ownedTree) Nested(pid int) string {
 	st, err := proc.ReadStat(pid)

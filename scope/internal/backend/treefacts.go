@@ -60,7 +60,7 @@ func newFactsFile() (factsFile, error) {
 	return factsFile{fd}, err
 }
 
-// write puts text into a part, which it replaces.
+// Write puts text into a part, which it replaces.
 func (f factsFile) Write(p part, text string) error {
 	if int64(len(text)) > p.most {
 		return fmt.Errorf("write %d bytes of facts: %w", len(text), unix.EFBIG)
@@ -69,7 +69,7 @@ func (f factsFile) Write(p part, text string) error {
 	return err
 }
 
-// read gives what is in a part. A process of the supervisor's user may have written that.
+// Read gives what is in a part. A process of the supervisor's user may have written that.
 func (f factsFile) Read(p part) string {
 	buf := make([]byte, p.most)
 	n, _ := unix.Pread(f.fd, buf, p.at) // nothing, if there is none
@@ -102,7 +102,7 @@ func (f factsFile) requested() (time.Duration, bool) {
 
 func (f factsFile) Close() { _ = unix.Close(f.fd) } // memory
 
-// treeSupervisor is the supervisor of a tree, as another process sees it.
+// TreeSupervisor is the supervisor of a tree, as another process sees it.
 type TreeSupervisor struct {
 	PID, UID int
 	PIDFD    int
@@ -110,7 +110,7 @@ type TreeSupervisor struct {
 	Facts    treeFacts // when it was opened
 }
 
-// openTree returns the supervisor pid of a tree, nil if it is none that belongs to uid. What it says of
+// OpenTree returns the supervisor pid of a tree, nil if it is none that belongs to uid. What it says of
 // itself may be forged, so its children count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeSupervisor {
 	var st unix.Stat_t
@@ -171,7 +171,7 @@ func openFacts(pid, uid int) (int, error) {
 	return -1, errNoFacts
 }
 
-// openGuard returns a pidfd of the guard, the supervisor's parent; -1 if it is gone. While it is that
+// OpenGuard returns a pidfd of the guard, the supervisor's parent; -1 if it is gone. While it is that
 // parent its pid can't be another's.
 func (t *TreeSupervisor) OpenGuard() int {
 	st, err := proc.ReadStat(t.PID)
@@ -189,7 +189,7 @@ func (t *TreeSupervisor) OpenGuard() int {
 	return guard
 }
 
-// tree is what is below the supervisor. Where that is another user's, only processes count that this
+// Tree is what is below the supervisor. Where that is another user's, only processes count that this
 // user could signal.
 func (t *TreeSupervisor) Tree() *freeze.Tree {
 	below := &freeze.Tree{Roots: []freeze.Root{{PID: t.PID, PIDFD: t.PIDFD}}, Spare: supervisors()}
@@ -199,7 +199,7 @@ func (t *TreeSupervisor) Tree() *freeze.Tree {
 	return below
 }
 
-// eachTree visits the supervisors of a user's trees. Each is open for the call, and longer if visit keeps
+// EachTree visits the supervisors of a user's trees. Each is open for the call, and longer if visit keeps
 // it.
 func EachTree(uid int, visit func(*TreeSupervisor) (keep bool)) error {
 	return proc.Each(func(pid int) bool {
@@ -210,13 +210,13 @@ func EachTree(uid int, visit func(*TreeSupervisor) (keep bool)) error {
 	})
 }
 
-// launcherLives tells whether a tree has a launcher, which looks after the supervisor.
+// LauncherLives tells whether a tree has a launcher, which looks after the supervisor.
 func (t *TreeSupervisor) LauncherLives() bool {
 	id, ok := group.ParseIdentity(t.Facts.Launcher)
-	return ok && id.Alive() && (id.Namespace != linux.PIDNamespace() || !group.MarkOf(t.Facts.ID).On(id.PID))
+	return ok && id.Alive() && (id.Namespace != linux.PIDNamespace() || !group.TagOf(t.Facts.ID).On(id.PID))
 }
 
-// stopped tells whether the supervisor can't act.
+// Stopped tells whether the supervisor can't act.
 func (t *TreeSupervisor) Stopped() bool { return group.AllStopped([]int{t.PID}) }
 
 // factsOfTree are those at the start of a supervisor.

@@ -214,7 +214,7 @@ func (s *Listed) Freeze() error {
 			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
 		}
 	}
-	s.Subject().Tell(protocol.EventFrozen, systemd.Info, "frozen")
+	s.subject().Tell(protocol.EventFrozen, systemd.Info, "frozen")
 	return nil
 }
 
@@ -230,7 +230,7 @@ func (s *Listed) Thaw() error {
 	if err := members.Thaw(); err != nil {
 		return err
 	}
-	s.Subject().Tell(protocol.EventThawed, systemd.Info, "thawed")
+	s.subject().Tell(protocol.EventThawed, systemd.Info, "thawed")
 	return nil
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-func (s *Listed) Subject() protocol.Subject {
+func (s *Listed) subject() protocol.Subject {
 	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend}
 }
 
@@ -126,7 +126,7 @@ func (s *Listed) Close() {
 	s.below = nil
 }
 
-// read fills in what the attributes say. An orphan is told by a shared lock, which only
+// Read fills in what the attributes say. An orphan is told by a shared lock, which only
 // an armed group is tried for: a start that would meet the attempt has its lock already.
 func (s *Listed) Read(namespace uint64) error {
 	g := s.group

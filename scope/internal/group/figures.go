@@ -8,12 +8,12 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// figures are what the kernel counts of a group, each read when it is asked for.
+// Figures are what the kernel counts of a group, each read when it is asked for.
 type Figures struct{ *ControlGroup }
 
 func (g *ControlGroup) Figures() *Figures { return &Figures{g} }
 
-// memoryPeak is nil where the kernel does not count it (no memory controller, before
+// MemoryPeak is nil where the kernel does not count it (no memory controller, before
 // Linux 5.19).
 func (g *Figures) MemoryPeak() *uint64 {
 	for _, at := range []*cgroup.Group{g.Payload, g.MemoryGroup()} {
@@ -27,29 +27,29 @@ func (g *Figures) MemoryPeak() *uint64 {
 	return nil
 }
 
-// memoryMax is nil where the payload has no limit of its own.
+// MemoryMax is nil where the payload has no limit of its own.
 func (g *Figures) MemoryMax() *uint64 { return g.Number("memory.max") }
 
-// memoryMet tells whether that limit was met.
+// MemoryMet tells whether that limit was met.
 func (g *Figures) MemoryMet() bool {
 	b, err := g.Payload.Read("memory.events")
 	times, _ := proc.Keyed(b, "max")
 	return err == nil && times > 0
 }
 
-// oomKills is how many members the kernel has killed for lack of memory.
+// OOMKills is how many members the kernel has killed for lack of memory.
 func (g *Figures) OOMKills() uint64 {
 	n, _ := g.counted("memory.events", "oom_kill")
 	return n
 }
 
-// endsWhole tells whether the kernel ends all of the group that has no memory any more.
+// EndsWhole tells whether the kernel ends all of the group that has no memory any more.
 func (g *Figures) EndsWhole() bool {
 	whole, _ := g.Payload.Number("memory.oom.group") // without the file it does not
 	return whole == 1
 }
 
-// pidsRefused is how often members could not fork for a limit, and which that is.
+// PidsRefused is how often members could not fork for a limit, and which that is.
 func (g *Figures) PidsRefused() (times uint64, limit *uint64) {
 	times, at := g.counted("pids.events", "max")
 	if n, ok := at.Number("pids.max"); ok {

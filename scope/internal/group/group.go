@@ -33,10 +33,10 @@ const (
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
 )
 
-// attrSwept marks the directory of the groups with the time of the last sweep.
+// AttrSwept marks the directory of the groups with the time of the last sweep.
 const AttrSwept = "user.mcpscope.swept"
 
-// controlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
+// ControlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
 // are on payload, which is ours to make wherever the directory above comes from.
 type ControlGroup struct {
 	ID         string
@@ -49,14 +49,14 @@ type ControlGroup struct {
 	Payload    *cgroup.Group
 }
 
-// groupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
+// GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
 // makeTries is how often a new directory is tried when the last one was taken or
 // met a sweeper's probe.
 const makeTries = 16
 
-// makeGroup makes, locks and arms a group below parent.
+// MakeGroup makes, locks and arms a group below parent.
 func MakeGroup(parent *cgroup.Group, facts *protocol.Config) (*ControlGroup, error) {
 	var err error
 	for range makeTries {
@@ -133,7 +133,7 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 	return nil
 }
 
-// adoptGroup is the supervisor's view of the group whose payload it inherited, lock
+// AdoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
 func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed, owned: true}
@@ -153,7 +153,7 @@ func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 	return g, err
 }
 
-// remove removes the group's directories; they must be empty. payload goes first: if it
+// Remove removes the group's directories; they must be empty. payload goes first: if it
 // has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *ControlGroup) Remove() error {
 	if g.Managed {
@@ -173,7 +173,7 @@ func (g *ControlGroup) Remove() error {
 	return err
 }
 
-// removeLeaves removes a group in which nothing has been made.
+// RemoveLeaves removes a group in which nothing has been made.
 func (g *ControlGroup) RemoveLeaves() error {
 	for _, name := range []string{protocol.PayloadName, protocol.SupervisorName} {
 		if err := g.Top.RemoveLeaf(name); err != nil {
@@ -194,7 +194,7 @@ func (g *ControlGroup) Close() {
 	}
 }
 
-// number reads a file with one number; nil where there is none.
+// Number reads a file with one number; nil where there is none.
 func (g *ControlGroup) Number(file string) *uint64 {
 	n, ok := g.Payload.Number(file)
 	if !ok {
@@ -203,7 +203,7 @@ func (g *ControlGroup) Number(file string) *uint64 {
 	return &n
 }
 
-// frozen tells whether the group is frozen, by itself or from above.
+// Frozen tells whether the group is frozen, by itself or from above.
 func Frozen(g *cgroup.Group) bool {
 	st, err := g.State()
 	return err == nil && st.Frozen

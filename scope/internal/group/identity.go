@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// identity is a process for as long as the machine runs: the pid alone would be
+// Identity is a process for as long as the machine runs: the pid alone would be
 // reused.
 type Identity struct {
 	PID       int
@@ -28,11 +28,11 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: st.StartTime, Namespace: linux.PIDNamespace()}, nil
 }
 
-// alive tells whether that very process may run. In another pid namespace the numbers
+// Alive tells whether that very process may run. In another pid namespace the numbers
 // mean nothing, and it may.
 func (i Identity) Alive() bool { return i.AliveIn(linux.PIDNamespace()) }
 
-// aliveIn is alive for who looks at many, and knows our pid namespace.
+// AliveIn is alive for who looks at many, and knows our pid namespace.
 func (i Identity) AliveIn(namespace uint64) bool {
 	if i.Namespace != namespace {
 		return true

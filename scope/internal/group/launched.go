@@ -20,7 +20,7 @@ func (g *ControlGroup) Members() Payload {
 	return g.Payload
 }
 
-func (g *ControlGroup) Cradle() linux.Group { return g.Supervisor }
+func (g *ControlGroup) SupervisorGroup() linux.Group { return g.Supervisor }
 
 func (g *ControlGroup) Started(_, _ int) error { return nil }
 
@@ -50,4 +50,4 @@ func (g *ControlGroup) KillSupervisor() {
 	_, _ = freeze.Kill(g.Supervisor, protocol.SupervisorGoneWithin)
 }
 
-func (g *ControlGroup) EndAll() (freeze.Result, error) { return g.EndWithMarked(freeze.Stop{}) }
+func (g *ControlGroup) EndAll() (freeze.Result, error) { return g.EndWithTagged(freeze.Stop{}) }

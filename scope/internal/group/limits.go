@@ -12,10 +12,10 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// errNoGroup: a process tree has nothing that the kernel could limit.
+// ErrNoGroup: a process tree has nothing that the kernel could limit.
 var ErrNoGroup = &protocol.LimitError{Text: "the backend tree has no group that could be limited", Step: "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
 
-// explained is an error with its step, on one line.
+// Explained is an error with its step, on one line.
 func Explained(err error) string {
 	var limit *protocol.LimitError
 	if errors.As(err, &limit) && limit.Step != "" {
@@ -36,7 +36,7 @@ func (g *ControlGroup) LimitBy(l cgroup.Limit, from protocol.Backend, write func
 	return now, err
 }
 
-// limitError is why a limit can't be set, and what would make it possible.
+// LimitError is why a limit can't be set, and what would make it possible.
 func LimitError(l cgroup.Limit, err error, from protocol.Backend) error {
 	step := ""
 	var missing *cgroup.MissingError
@@ -46,7 +46,7 @@ func LimitError(l cgroup.Limit, err error, from protocol.Backend) error {
 	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: step}
 }
 
-// ownedAbove counts the directories above the payload whose subtree_control is ours to write:
+// OwnedAbove counts the directories above the payload whose subtree_control is ours to write:
 // the group, and those of the backend cgroup that we make.
 func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
 	if from != protocol.Cgroup {
@@ -68,7 +68,7 @@ func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
 	return 3
 }
 
-// ofSystemd goes by a mark that systemd (238) puts on the groups of its units.
+// OfSystemd goes by a mark that systemd (238) puts on the groups of its units.
 func OfSystemd(g *cgroup.Group) bool {
 	_, marked, _ := g.Attr("trusted.invocation_id") // only root can read it, and only root has such groups
 	return marked
@@ -92,7 +92,7 @@ func (g *ControlGroup) LimitedFiles() []string {
 // limitsMost are more than there are files to be set.
 const limitsMost = 64
 
-// limitsNow are what the files say that have been set. Any process of that uid may have named
+// LimitsNow are what the files say that have been set. Any process of that uid may have named
 // them.
 func (g *ControlGroup) LimitsNow() map[string]string {
 	var all map[string]string

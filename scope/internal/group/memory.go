@@ -7,10 +7,10 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// memoryFile is one of the controller that counts memory.
+// MemoryFile is one of the controller that counts memory.
 const MemoryFile = "memory.current"
 
-// countMemory has the kernel count the payload's memory, where that can be had. It is for a payload
+// CountMemory has the kernel count the payload's memory, where that can be had. It is for a payload
 // without members: what they have already stays with the group that it was charged to. In a new group
 // it costs least, for then no process has to be moved to the new controller.
 func (g *ControlGroup) CountMemory(from protocol.Backend) {
@@ -22,7 +22,7 @@ func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	}
 }
 
-// memoryGroup is the group whose memory is all that the server has had since its start; nil if there is
+// MemoryGroup is the group whose memory is all that the server has had since its start; nil if there is
 // none.
 func (g *ControlGroup) MemoryGroup() *cgroup.Group {
 	where, _, _ := g.Payload.Attr(attrMemory) // none, if it can't be read

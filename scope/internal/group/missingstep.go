@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// missingStep is what makes the controller come down to our groups.
+// MissingStep is what makes the controller come down to our groups.
 func MissingStep(e *cgroup.MissingError, from protocol.Backend) string {
 	switch {
 	case e.Group == "":

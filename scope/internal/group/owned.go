@@ -47,11 +47,11 @@ func (p ownPayload) stepOut() {
 	_ = leaf.Close() // a directory
 }
 
-func (g *ControlGroup) Birthplace() linux.Group { return g.Payload }
+func (g *ControlGroup) PayloadGroup() linux.Group { return g.Payload }
 
 func (g *ControlGroup) Guard() int { return -1 }
 
-// nested returns the directory of the group that pid supervises or, when it is about to
+// Nested returns the directory of the group that pid supervises or, when it is about to
 // be removed, leavingName; "" if it is no supervisor beside us.
 func (g *ControlGroup) Nested(pid int) string {
 	where, _, err := proc.ReadCgroup(pid)
@@ -119,7 +119,7 @@ func (g *ControlGroup) Ending(why protocol.Cause) {
 	_ = g.Payload.SetAttr(AttrEnding, string(why)) // for people only
 }
 
-// leave removes the group when we have left it. Until then payload is there, by which a
+// Leave removes the group when we have left it. Until then payload is there, by which a
 // supervisor around us knows what we are. What can't be removed now, a sweeper removes.
 func (g *ControlGroup) Leave() {
 	if g.Managed {

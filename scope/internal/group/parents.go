@@ -21,7 +21,7 @@ const Everyone = -1
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// inParents calls the function for each directory in which there are groups. Where there can be
+// InParents calls the function for each directory in which there are groups. Where there can be
 // none it does nothing.
 func InParents(do func(here Position, parent *cgroup.Group) error) error {
 	here, err := OwnPosition()
@@ -70,7 +70,7 @@ func eachParent(dir *cgroup.Group, depth int, yield func(*cgroup.Group) bool) bo
 	return !groups || yield(dir)
 }
 
-// belongs tells whether a group is this user's: whose manager made it, or who did.
+// Belongs tells whether a group is this user's: whose manager made it, or who did.
 func Belongs(parent *cgroup.Group, dir string, uid int) bool {
 	if uid == Everyone {
 		return true

@@ -14,16 +14,16 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// position is where a process is.
+// Position is where a process is.
 type Position struct {
 	Root *cgroup.Group // of the cgroup2 mount
 	Path string        // from there
 }
 
-// ownPosition is that of the calling process.
+// OwnPosition is that of the calling process.
 func OwnPosition() (Position, error) { return PositionOf(0) }
 
-// positionOf is ownPosition for another process; 0 is ourselves.
+// PositionOf is ownPosition for another process; 0 is ourselves.
 func PositionOf(pid int) (Position, error) {
 	own, _, err := proc.ReadCgroup(pid)
 	if errors.Is(err, proc.ErrNoCgroup2) {

@@ -14,7 +14,7 @@ import (
 // The seam between the backends and everything above them: a group is a cgroup
 // (controlGroup) or, where there is none, a process tree (launchedTree, ownedTree).
 
-// payload is what a ladder ends, and what it has cost.
+// Payload is what a ladder ends, and what it has cost.
 type Payload interface {
 	freeze.Target
 	CPU() time.Duration
@@ -25,53 +25,53 @@ type group interface {
 	Ident() string
 	Members() Payload
 	// marked are members that are neither there nor below the supervisor any more.
-	Marked() *freeze.Tree
+	Tagged() *freeze.Tree
 }
 
-// launched is a group as its launcher sees it.
+// Launched is a group as its launcher sees it.
 type Launched interface {
 	group
-	// placed is what the supervisor has to be told, and the descriptors that go with it.
+	// Placed is what the supervisor has to be told, and the descriptors that go with it.
 	Placed() (protocol.Placed, []int)
 	// cradle is where the supervisor is to be born; nil for anywhere.
-	Cradle() linux.Group
-	// started gets pidfds of the supervisor and of its guard, if it has one.
+	SupervisorGroup() linux.Group
+	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	SupervisorStopped() bool
-	// wakeSupervisor continues it, whether it was stopped or frozen.
+	// WakeSupervisor continues it, whether it was stopped or frozen.
 	WakeSupervisor()
 	KillSupervisor()
-	// endAll ends everyone whose supervisor is dead.
+	// EndAll ends everyone whose supervisor is dead.
 	EndAll() (freeze.Result, error)
 	Remove() error
 }
 
-// owned is a group as its supervisor sees it.
+// Owned is a group as its supervisor sees it.
 type Owned interface {
 	group
 	// birthplace is where the main process is to be born; nil for anywhere.
-	Birthplace() linux.Group
-	// guard is a pidfd of a process that has to outlive the supervisor, or -1.
+	PayloadGroup() linux.Group
+	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	Guard() int
-	// nested names the group that pid supervises, leavingName for a process that removes one; ""
+	// Nested names the group that pid supervises, leavingName for a process that removes one; ""
 	// if it does neither.
 	Nested(pid int) string
-	// beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
 	Beside() (parent *cgroup.Group, own string)
-	// stopGrace is the term grace that whoever asks for a stop wants it to have.
+	// StopGrace is the term grace that whoever asks for a stop wants it to have.
 	StopGrace() (grace time.Duration, ok bool)
-	// note says to others what is to be known about the start.
+	// Note says to others what is to be known about the start.
 	Note(notes []string)
-	// limit makes a limit hold, and says what the file has then.
+	// Limit makes a limit hold, and says what the file has then.
 	Limit(l cgroup.Limit, from protocol.Backend) (now string, err error)
-	// ending says to others why the server is being ended.
+	// Ending says to others why the server is being ended.
 	Ending(why protocol.Cause)
-	// elsewhere tells whether pid has left for another cgroup.
+	// Elsewhere tells whether pid has left for another cgroup.
 	Elsewhere(pid int) bool
 	// mark marks the members that there are; what they start later has it from them.
-	Mark() error
-	// figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	TagMembers() error
+	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
 	Figures() *Figures
-	// leave removes the group, with the calling process in it, at that one's end.
+	// Leave removes the group, with the calling process in it, at that one's end.
 	Leave()
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// subject of an orphan, by its attributes.
+// Subject of an orphan, by its attributes.
 func (g *ControlGroup) Subject() protocol.Subject {
 	attr := func(name string) string {
 		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
@@ -26,10 +26,10 @@ func (g *ControlGroup) Subject() protocol.Subject {
 	return s
 }
 
-// errOthers is what another user's servers are to anyone but root.
+// ErrOthers is what another user's servers are to anyone but root.
 var ErrOthers = fmt.Errorf("look at other users' servers: %w", unix.EPERM)
 
-// supervisorPID is 0 where the leaf is empty, or a member has removed it when it was.
+// SupervisorPID is 0 where the leaf is empty, or a member has removed it when it was.
 func (g *ControlGroup) SupervisorPID() int {
 	b, err := g.Top.Read(protocol.SupervisorName + "/cgroup.procs")
 	if err != nil {
@@ -44,14 +44,14 @@ func (g *ControlGroup) SupervisorPID() int {
 	return 0
 }
 
-// populated takes what can't be read for populated: to believe in a member that is not
+// Populated takes what can't be read for populated: to believe in a member that is not
 // there costs time, the other mistake costs a survivor.
 func Populated(g freeze.Target) bool {
 	st, err := g.State()
 	return err != nil || st.Populated
 }
 
-// ignoreGone: a group that ends while it is looked at is no error.
+// IgnoreGone: a group that ends while it is looked at is no error.
 func IgnoreGone(err error) error {
 	if protocol.IsGone(err) {
 		return nil
@@ -59,7 +59,7 @@ func IgnoreGone(err error) error {
 	return err
 }
 
-// ignoreBusy: it has a member after all, or somebody has made a directory in it.
+// IgnoreBusy: it has a member after all, or somebody has made a directory in it.
 func IgnoreBusy(err error) error {
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
 		return nil
@@ -67,7 +67,7 @@ func IgnoreBusy(err error) error {
 	return err
 }
 
-// supervises tells whether a process is called as a supervisor, which it is not before it has executed
+// Supervises tells whether a process is called as a supervisor, which it is not before it has executed
 // anything.
 func Supervises(pid int) bool {
 	line, err := proc.Cmdline(pid, protocol.CommandMost)
@@ -83,7 +83,7 @@ func AllStopped(pids []int) bool {
 	return true
 }
 
-// thawOurs is for a directory of ours that a process is about to be born in, or to enter: a server
+// ThawOurs is for a directory of ours that a process is about to be born in, or to enter: a server
 // that may write to it can have frozen it.
 func ThawOurs(g *cgroup.Group) {
 	if Frozen(g) {
@@ -91,7 +91,7 @@ func ThawOurs(g *cgroup.Group) {
 	}
 }
 
-// describeStuck is for people.
+// DescribeStuck is for people.
 func DescribeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {

@@ -44,7 +44,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	}
 	l.config.Main = r.PIDFD
 	if t.theirs, err = l.connect(); err == nil {
-		err = l.settle()
+		err = l.acquireGroup()
 		l.closePlaces()
 	}
 	if err == nil {
@@ -57,15 +57,15 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		t.Release()
 		return nil, err
 	}
-	t.Mark(r.PID, r.PIDFD)
+	t.tag(r.PID, r.PIDFD)
 	return t, nil
 }
 
 // mark is for a member that may run before there is a supervisor, and leave the group. It marks those
 // that it can't here.
-func (t *Taken) Mark(pid, pidfd int) { _ = group.MarkOf(t.Group().ID).Put(pid, pidfd) }
+func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
-// group: a tree can't take in who is there already, so nobody is asked for one.
+// Group: a tree can't take in who is there already, so nobody is asked for one.
 func (t *Taken) Group() *group.ControlGroup {
 	g, _ := t.l.group.(*group.ControlGroup) // nil before it is made
 	return g
@@ -81,7 +81,7 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err != nil {
 		return err
 	}
-	t.Mark(pid, pidfd)
+	t.tag(pid, pidfd)
 	return nil
 }
 
@@ -122,12 +122,12 @@ func (t *Taken) Guide() error {
 		_ = unix.Close(fd) // the socket tells of its end
 	}
 	t.guided = true
-	t.letGo()
+	t.closeClientDescriptors()
 	return nil
 }
 
 // letGo closes what the supervisor has now.
-func (t *Taken) letGo() {
+func (t *Taken) closeClientDescriptors() {
 	t.l.client.Stdin.Close()
 	t.l.client.Input.Close()
 	t.l.client.Stdout.Close()
@@ -210,7 +210,7 @@ func (t *Taken) putBack() {
 }
 
 func (t *Taken) Close() {
-	t.letGo()
+	t.closeClientDescriptors()
 	t.theirs.Close()
 	t.l.control.Close()
 	if g := t.Group(); g != nil {

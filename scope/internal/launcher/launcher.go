@@ -98,7 +98,7 @@ type launcher struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was ended.
 func (s *Server) Run() (Outcome, error) {
-	freeze.ClearMark() // a server in a server has its own group and supervisor
+	freeze.ClearTag() // a server in a server has its own group and supervisor
 	if err := lifecycle.EnoughTasks(); err != nil {
 		return Outcome{}, err
 	}
@@ -116,7 +116,7 @@ func (s *Server) Run() (Outcome, error) {
 		l.abandon()
 		return Outcome{}, err
 	}
-	return l.Watch()
+	return l.watch()
 }
 
 // prepare makes everything that can fail before anything is started.
@@ -154,7 +154,7 @@ func (l *launcher) start() error {
 		return err
 	}
 	defer theirs.Close()
-	if err := l.settle(); err != nil {
+	if err := l.acquireGroup(); err != nil {
 		return err
 	}
 	go lifecycle.ReserveThreads() // there is time until the server runs
@@ -216,7 +216,7 @@ func (l *launcher) spawn(group linux.Group) error {
 		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
 	}
 	if l.child == nil {
-		l.letGo()
+		l.closeClientDescriptors()
 		l.catchAll()
 	}
 	return nil
@@ -224,7 +224,7 @@ func (l *launcher) spawn(group linux.Group) error {
 
 // letGo closes what is the server's own, as soon as the supervisor has it. Our stderr
 // stays, for our own failures.
-func (l *launcher) letGo() {
+func (l *launcher) closeClientDescriptors() {
 	_ = linux.ReplaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
 	for _, fd := range l.server.Foreign {
 		if fd != l.server.Report {
@@ -233,7 +233,7 @@ func (l *launcher) letGo() {
 	}
 }
 
-// started: the server runs.
+// Started: the server runs.
 func (l *launcher) Started(fds []int) error {
 	if len(fds) < 2 {
 		return errors.New("start the supervisor: it passed no pidfds")

@@ -23,11 +23,11 @@ func NewLineage() (Lineage, error) {
 }
 
 // Add adds a process that is held by a pidfd, with what it starts from now on.
-func (l Lineage) Add(pid, pidfd int) error { return group.MarkOf(string(l)).Put(pid, pidfd) }
+func (l Lineage) Add(pid, pidfd int) error { return group.TagOf(string(l)).Put(pid, pidfd) }
 
 // End sends SIGTERM to every process that is left, and SIGKILL after the grace period. Processes of another
 // user, and members of a server's group, are left alone.
 func (l Lineage) End(grace time.Duration) error {
-	_, err := freeze.Stop{Target: group.MarkedTree(string(l)), Ask: unix.SIGTERM, Grace: grace}.Run()
+	_, err := freeze.Stop{Target: group.TaggedTree(string(l)), Ask: unix.SIGTERM, Grace: grace}.Run()
 	return err
 }

@@ -17,7 +17,7 @@ import (
 // watch passes on what the client does until the supervisor says that nothing is left. The supervisor
 // notices all of that by itself; a word to it also continues it if a member has stopped it. If it does not
 // act in time, the launcher ends the server.
-func (l *launcher) Watch() (Outcome, error) {
+func (l *launcher) watch() (Outcome, error) {
 	if err := l.listen(); err != nil {
 		l.abandon()
 		return Outcome{}, err
@@ -25,11 +25,11 @@ func (l *launcher) Watch() (Outcome, error) {
 	for {
 		select {
 		case t := <-l.loop.C:
-			if done, err := l.happened(t); done {
+			if done, err := l.handle(t); done {
 				return l.outcome(), err
 			}
 		case s := <-l.signals:
-			l.caught(s.(unix.Signal))
+			l.handleSignal(s.(unix.Signal))
 		case <-l.chld:
 			lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
 		case <-l.due.C:
@@ -52,23 +52,23 @@ func (l *launcher) listen() error {
 }
 
 // happened reacts to a descriptor.
-func (l *launcher) happened(t lifecycle.Token) (done bool, err error) {
+func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	switch t {
 	case lifecycle.TokenControl:
-		return l.hear()
+		return l.receive()
 	case lifecycle.TokenPeer:
-		if done, err := l.hear(); done { // its last word may be here
+		if done, err := l.receive(); done { // its last word may be here
 			return done, err
 		}
 		return true, l.supervisorDied()
 	case lifecycle.TokenClient:
 		if l.server.Policy.OnClientDeath != protocol.IgnoreClientDeath {
-			l.pass(protocol.Message{Type: protocol.SayLook}, l.afterClientDeath())
+			l.send(protocol.Message{Type: protocol.SayLook}, l.afterClientDeath())
 		}
 	case lifecycle.TokenStdin, lifecycle.TokenStdout:
-		l.pass(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterHangUp())
+		l.send(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterHangUp())
 	default:
-		l.pass(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterStop())
+		l.send(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterStop())
 	}
 	return false, nil
 }
@@ -83,21 +83,21 @@ func (l *launcher) afterClientDeath() time.Duration {
 }
 
 // caught takes a signal that we have got, alone or with our process group.
-func (l *launcher) caught(sig unix.Signal) {
+func (l *launcher) handleSignal(sig unix.Signal) {
 	switch {
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
 	case l.terminal && lifecycle.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
 	case lifecycle.EndsServer(sig):
 		l.asked = true
-		l.pass(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, l.server.Policy.AfterStop())
+		l.send(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, l.server.Policy.AfterStop())
 	default:
-		l.pass(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, protocol.Never)
+		l.send(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, protocol.Never)
 	}
 }
 
 // pass sends the supervisor a word, and notes by when it must have acted on it. The word continues a supervisor
 // that is stopped, but not one that is frozen, which systemd does with a whole scope.
-func (l *launcher) pass(m protocol.Message, within time.Duration) {
+func (l *launcher) send(m protocol.Message, within time.Duration) {
 	_ = l.control.Send(m) // a peer that is gone shows as EOF, one with a full queue as overdue
 	if within != protocol.Never {
 		l.group.WakeSupervisor()

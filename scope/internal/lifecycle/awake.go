@@ -14,7 +14,7 @@ import (
 // A member may stop its parent, the supervisor, and a stopped process can't notice
 // anything. But SIGCONT acts when it is sent, and the kernel can be made to send it.
 
-// continuedBy makes the kernel continue this process whenever something arrives at fd
+// ContinuedBy makes the kernel continue this process whenever something arrives at fd
 // or its other end is closed (fcntl(2), F_SETSIG): every word of the launcher, and its
 // death, wakes a supervisor that was stopped. To one that runs, SIGCONT is nothing.
 func ContinuedBy(fd int) error {
@@ -39,7 +39,7 @@ const (
 	awakeTimes = 32                    // wakes in a row: a member may stop us again each time
 )
 
-// stayAwake makes the kernel continue this process many times: from now on, for the
+// StayAwake makes the kernel continue this process many times: from now on, for the
 // asking, and when grace is over, for the kill. It is for a supervisor without a
 // launcher, which nobody else wakes before the next sweep. Each wake has a timer of its
 // own (timer_create(2)): an interval timer goes on only when its signal has been
@@ -70,7 +70,7 @@ func continueAfter(d time.Duration) {
 	_, _, _ = unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
 }
 
-// keepTracersOff keeps processes of our user from tracing this one, and from taking its descriptors
+// KeepTracersOff keeps processes of our user from tracing this one, and from taking its descriptors
 // (ptrace(2), pidfd_getfd(2)): a tracer could hold it where no signal wakes it, and with the control socket
 // say what the other side believes. Root may do both.
 func KeepTracersOff() error {

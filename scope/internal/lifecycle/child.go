@@ -18,7 +18,7 @@ type Child struct {
 	ClientPIDFD int
 }
 
-// watchChild looks at the descriptors 0 and 1 of a process. held is one that has to stay
+// WatchChild looks at the descriptors 0 and 1 of a process. held is one that has to stay
 // open, or -1.
 func WatchChild(r Child) (in *ClientSide, held int, err error) {
 	in, held = &ClientSide{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1

@@ -15,25 +15,25 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// clientSide is what tells us about the client: whether it still holds its ends of
+// ClientSide is what tells us about the client: whether it still holds its ends of
 // stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
 // to the supervisor.
 type ClientSide struct {
 	Stdin    *linux.Watch
 	Input    *linux.Watch // what is unread in a pipe; nil for a socket
 	Stdout   *linux.Watch
-	File     linux.File  // stdin
-	Answers  linux.File  // stdout
-	Where    string      // the cgroup that the client has started the launcher in
-	Mark     freeze.Mark // of the payload's processes
-	Conveyed bool        // stdin is a pipe or socket, so it has another end
-	PIDFD    int         // the client, or -1
-	Main     int         // pidfd of the main process, or -1
-	Sure     bool        // it is the client that is known, and not a mere spawner
-	loop     *Poller     // where stdin and stdout are waited for
+	File     linux.File // stdin
+	Answers  linux.File // stdout
+	Where    string     // the cgroup that the client has started the launcher in
+	Mark     freeze.Tag // of the payload's processes
+	Conveyed bool       // stdin is a pipe or socket, so it has another end
+	PIDFD    int        // the client, or -1
+	Main     int        // pidfd of the main process, or -1
+	Sure     bool       // it is the client that is known, and not a mere spawner
+	loop     *Poller    // where stdin and stdout are waited for
 }
 
-// watchClient looks at our own descriptors 0 and 1 and at our parent.
+// WatchClient looks at our own descriptors 0 and 1 and at our parent.
 func WatchClient(onDeath protocol.ClientDeath) (*ClientSide, error) {
 	in := &ClientSide{PIDFD: -1, Main: -1}
 	in.Where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
@@ -61,7 +61,7 @@ func WatchClient(onDeath protocol.ClientDeath) (*ClientSide, error) {
 	return in, err
 }
 
-// close gives back all that it has open.
+// Close gives back all that it has open.
 func (in *ClientSide) Close() {
 	for _, w := range []*linux.Watch{in.Stdin, in.Input, in.Stdout} {
 		w.Close()
@@ -95,16 +95,16 @@ func openClient() (int, error) {
 	return -1, fmt.Errorf("open pidfd of client %d: %w", parent, err)
 }
 
-// hungUp tells whether the client has closed its end of stdin.
+// HungUp tells whether the client has closed its end of stdin.
 func (in *ClientSide) HungUp() bool { return in.Stdin.Fired() }
 
-// open tells whether the client holds everything it has given us.
+// Open tells whether the client holds everything it has given us.
 func (in *ClientSide) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
 
-// dead tells whether the client has ended.
+// Dead tells whether the client has ended.
 func (in *ClientSide) Dead() bool { return linux.Ended(in.PIDFD) }
 
-// heldByNobodyBut tells whether no process outside of the payload could still write to stdin, or the
+// HeldByNobodyBut tells whether no process outside of the payload could still write to stdin, or the
 // server has closed it itself.
 func (in *ClientSide) HeldByNobodyBut(p group.Payload) bool {
 	if in.Stdin.Unheld() {
@@ -153,7 +153,7 @@ const (
 	TokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
 
-// watch adds everything to the poller.
+// Watch adds everything to the poller.
 func (in *ClientSide) Watch(loop *Poller) error {
 	in.loop = loop
 	for fd, t := range map[int]Token{in.Stdin.FD(): TokenStdin, in.Stdout.FD(): TokenStdout, in.PIDFD: TokenClient} {
@@ -164,13 +164,13 @@ func (in *ClientSide) Watch(loop *Poller) error {
 	return nil
 }
 
-// watchAgain goes on waiting after a hang-up that was none.
+// WatchAgain goes on waiting after a hang-up that was none.
 func (in *ClientSide) WatchAgain() {
 	in.loop.Again(in.Stdin.FD(), TokenStdin)
 	in.loop.Again(in.Stdout.FD(), TokenStdout)
 }
 
-// describeClient is for people: who started the server, our parent unless pid is another.
+// DescribeClient is for people: who started the server, our parent unless pid is another.
 func DescribeClient(pid int, name string) protocol.ClientFacts {
 	if pid == 0 {
 		pid = os.Getppid()

@@ -16,7 +16,7 @@ import (
 // (PROC_PID_INIT_INO), whose PID 1 is a real init.
 const initialPIDNamespace = 0xEFFFFFFC
 
-// initReaps tells whether PID 1 is known to wait for what is re-parented to it. In
+// InitReaps tells whether PID 1 is known to wait for what is re-parented to it. In
 // a container it may be an application that does not, and every supervisor would
 // stay behind as a zombie.
 func InitReaps() bool {
@@ -30,7 +30,7 @@ func InitReaps() bool {
 	return err == nil && knownInits()[st.Comm]
 }
 
-// becomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
+// BecomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
 func BecomeSubreaper() error {
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become a subreaper: %w", err)

@@ -17,7 +17,7 @@ type limits struct {
 	cpu   time.Duration // when it was last looked at
 }
 
-// newLimits begins to count.
+// NewLimits begins to count.
 func NewLimits(p protocol.Policy) *limits {
 	l := &limits{Timer: stoppedTimer(), idle: p.IdleTimeout}
 	if p.MaxLifetime > 0 {
@@ -36,8 +36,8 @@ func (l *limits) next() {
 	}
 }
 
-// elapsed looks whether one of them is reached.
-func (l *limits) Elapsed(c *Course) {
+// Elapsed looks whether one of them is reached.
+func (l *limits) Elapsed(c *Lifecycle) {
 	if !l.dies.IsZero() && time.Until(l.dies) <= 0 {
 		c.End(protocol.LifetimeOver)
 		return

@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// token tells which descriptor of a poller is ready.
+// Token tells which descriptor of a poller is ready.
 type Token int32
 
-// poller waits for many descriptors with one thread. Each is reported once and has
+// Poller waits for many descriptors with one thread. Each is reported once and has
 // to be asked for again: a hang-up would otherwise be reported for ever.
 type Poller struct {
 	epoll int
 	C     chan Token
-	// hungUp, if not nil, is called when the other end of a descriptor is closed, in the
+	// HungUp, if not nil, is called when the other end of a descriptor is closed, in the
 	// very thread that learns it.
 	HungUp func(Token)
 }
@@ -30,7 +30,7 @@ func NewPoller() (*Poller, error) {
 	return &Poller{epoll: fd, C: make(chan Token)}, nil
 }
 
-// add waits for fd to become readable; a negative fd is passed over.
+// Add waits for fd to become readable; a negative fd is passed over.
 func (p *Poller) Add(fd int, t Token) error {
 	if fd < 0 {
 		return nil
@@ -41,7 +41,7 @@ func (p *Poller) Add(fd int, t Token) error {
 	return nil
 }
 
-// addChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
+// AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
 // its kin): to be readable is nothing special there.
 func (p *Poller) AddChanges(fd int, t Token) error {
 	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, change(t)); err != nil {
@@ -50,7 +50,7 @@ func (p *Poller) AddChanges(fd int, t Token) error {
 	return nil
 }
 
-// changesAgain is again for such a file.
+// ChangesAgain is again for such a file.
 func (p *Poller) ChangesAgain(fd int, t Token) {
 	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, change(t)) // it was added, so it can't fail
 }
@@ -59,7 +59,7 @@ func change(t Token) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: unix.EPOLLPRI | unix.EPOLLONESHOT, Fd: int32(t)}
 }
 
-// again asks once more for what was reported.
+// Again asks once more for what was reported.
 func (p *Poller) Again(fd int, t Token) {
 	if fd >= 0 {
 		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, oneShot(t)) // it was added, so it can't fail
@@ -70,7 +70,7 @@ func oneShot(t Token) *unix.EpollEvent {
 	return &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(t)}
 }
 
-// run reports to C for the rest of the process's life.
+// Run reports to C for the rest of the process's life.
 func (p *Poller) Run() {
 	events := make([]unix.EpollEvent, 8)
 	for {

@@ -12,7 +12,7 @@ import (
 
 func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, os.Signal(sig)) }
 
-// terminalSends lists the signals that a terminal sends to the whole foreground
+// TerminalSends lists the signals that a terminal sends to the whole foreground
 // process group, and so to the main process itself, or that a shell's fg does. Nothing in a
 // signal tells whether it was sent to the launcher alone, so on a terminal these never count as that.
 func TerminalSends(sig unix.Signal) bool {
@@ -23,7 +23,7 @@ func TerminalSends(sig unix.Signal) bool {
 	return false
 }
 
-// forwarded lists everything that the launcher catches to pass on. Not caught are: KILL and
+// Forwarded lists everything that the launcher catches to pass on. Not caught are: KILL and
 // STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher (see jobcontrol.go); CHLD
 // and URG, which the kernel and the Go runtime send; the signals of a fault in our
 // own code; and 32 and 33, which the C library keeps for itself.
@@ -40,10 +40,10 @@ func Forwarded() []os.Signal {
 	return sigs
 }
 
-// newSignals is large enough for a client that sends each signal at once.
+// NewSignals is large enough for a client that sends each signal at once.
 func NewSignals() chan os.Signal { return make(chan os.Signal, 128) }
 
-// notify catches the signals. What the client ignores (nohup) stays ignored, for the
+// Notify catches the signals. What the client ignores (nohup) stays ignored, for the
 // server too; the runtime can tell for HUP and INT alone.
 func Notify(c chan os.Signal, sigs ...os.Signal) {
 	for _, s := range sigs {
@@ -53,14 +53,14 @@ func Notify(c chan os.Signal, sigs ...os.Signal) {
 	}
 }
 
-// ending are the signals by which a client ends a server.
+// Ending are the signals by which a client ends a server.
 var Ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// early are those others that are likely to come in our first milliseconds: an alarm that the
+// Early are those others that are likely to come in our first milliseconds: an alarm that the
 // client has set before it became us (alarm(2)), and what a client sends to a server it knows.
 var Early = []os.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
 
-// onTerminal tells whether descriptor 0 is our controlling terminal: then job
+// OnTerminal tells whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.
 func OnTerminal() bool {
 	sid, err := unix.IoctlGetInt(0, unix.TIOCGSID)
@@ -71,12 +71,12 @@ func OnTerminal() bool {
 	return err == nil && own == sid
 }
 
-// reapAll waits for every child that has ended. found is called for each.
+// ReapAll waits for every child that has ended. found is called for each.
 func ReapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
 	return WaitAll(-1, 0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
 }
 
-// waitAll is reapAll for one child, or with -1 for all, with options for what is not an end.
+// WaitAll is reapAll for one child, or with -1 for all, with options for what is not an end.
 func WaitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
 	var used unix.Rusage
 	for {

@@ -22,7 +22,7 @@ const threadsInReserve = 6
 // together when they are idle.
 const tasksAtLeast = 40
 
-// enoughTasks refuses a limit of processes under which the runtime would abort sooner or
+// EnoughTasks refuses a limit of processes under which the runtime would abort sooner or
 // later. Root is exempt from it (setrlimit(2)). What counts for the limit is what the user has in all
 // pid namespaces, which nobody can list; so where all that runs on this machine does not prove that
 // there is room, it is tried.
@@ -44,7 +44,7 @@ func EnoughTasks() error {
 // tasksAlready is what a launcher has of them when it begins.
 const tasksAlready = 5
 
-// reserveThreads makes the runtime start its threads while there may be any: it aborts
+// ReserveThreads makes the runtime start its threads while there may be any: it aborts
 // the process when it can't, and a server that forks until a limit of processes is
 // reached would take its own end with it. Threads that have nothing to do are kept.
 func ReserveThreads() {

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyTimers makes the runtime set up what its timers need: an eventfd in an epoll set. It
+// ReadyTimers makes the runtime set up what its timers need: an eventfd in an epoll set. It
 // would do so with the first timer, perhaps when a server runs, and aborts the process when
 // it can't. So it has to do it now, and we try first whether it can.
 func ReadyTimers() error {

@@ -40,5 +40,5 @@ func ParseBackend(s string) (Backend, error) {
 	return "", fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
 }
 
-// oneLine: joined errors are a line each.
+// OneLine: joined errors are a line each.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

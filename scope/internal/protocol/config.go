@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
-// config is what the launcher hands to the supervisor, in a memory file: it may be
+// Config is what the launcher hands to the supervisor, in a memory file: it may be
 // longer than a message, and the command line would show it to everyone. The
 // environment is not in it: the supervisor has the server's own.
 type Config struct {
@@ -102,7 +102,7 @@ func (c *Config) descriptors() []*int {
 	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Main, &c.Held}
 }
 
-// clientFacts says who started the server.
+// ClientFacts says who started the server.
 type ClientFacts struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_ticks,omitempty"` // clock ticks from boot: with PID, which process it is
@@ -123,28 +123,28 @@ func ParseClient(attr string) ClientFacts {
 	return c
 }
 
-// superviseLine is how the command line of a supervisor begins.
+// SuperviseLine is how the command line of a supervisor begins.
 const SuperviseLine = "mcpscope supervise "
 
-// superviseArgs: the name is for people who look at ps.
+// SuperviseArgs: the name is for people who look at ps.
 func SuperviseArgs(memory int, server string) []string {
 	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), server)
 }
 
-// commOfGuards is the name, in /proc/PID/comm, of the processes that guard servers.
+// CommOfGuards is the name, in /proc/PID/comm, of the processes that guard servers.
 const CommOfGuards = "mcpscope"
 
-// nameProcess gives this process that name, instead of the one of /proc/self/exe.
+// NameProcess gives this process that name, instead of the one of /proc/self/exe.
 func NameProcess() {
 	_ = os.WriteFile("/proc/self/comm", []byte(CommOfGuards), 0) // for people, and to find trees by
 }
 
-// writeConfig returns a descriptor of the memory file.
+// WriteConfig returns a descriptor of the memory file.
 func WriteConfig(c *Config) (int, error) {
 	return linux.WriteMemoryFile(Encode(c))
 }
 
-// readConfig reads and closes the memory file.
+// ReadConfig reads and closes the memory file.
 func ReadConfig(fd int) (*Config, error) {
 	b, err := linux.ReadMemoryFile(fd)
 	if err != nil {
@@ -157,7 +157,7 @@ func ReadConfig(fd int) (*Config, error) {
 	return &c, nil
 }
 
-// inherited lists the descriptors that there are; the payload must not have them.
+// Inherited lists the descriptors that there are; the payload must not have them.
 func (c *Config) Inherited() []int {
 	var fds []int
 	for _, fd := range c.descriptors() {

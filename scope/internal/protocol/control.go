@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
-// protocolVersion is that of the messages, the configuration and the attributes.
+// ProtocolVersion is that of the messages, the configuration and the attributes.
 const ProtocolVersion = 1
 
 // maxMessage bounds a message; the longest is ended with its notes.
@@ -57,7 +57,7 @@ func (m *Message) fields(w *wire) {
 	texts(w, &m.Stuck)
 }
 
-// placed tells the supervisor where its group is.
+// Placed tells the supervisor where its group is.
 type Placed struct {
 	ID      string
 	Dir     string
@@ -99,7 +99,7 @@ const (
 	SayEnded   verb = "ended"   // nothing is left but the supervisor
 )
 
-// control is one end of two sockets, one for each direction: to send to a peer that is just closing its
+// Control is one end of two sockets, one for each direction: to send to a peer that is just closing its
 // end purges what that has sent before (unix_dgram_sendmsg until Linux 6.2 and 5.15.86; 5.10 still does).
 type Control struct {
 	In, Out int
@@ -125,7 +125,7 @@ func NewEnd(in, out int) Control { return Control{in, out, make([]byte, maxMessa
 // sendTries: a word that is lost for want of memory at one moment would be taken for a death.
 const sendTries = 16
 
-// send never blocks: a peer that has let its queue fill up counts as stopped.
+// Send never blocks: a peer that has let its queue fill up counts as stopped.
 func (c Control) Send(m Message, fds ...int) error {
 	said := Encode(&m)
 	var err error
@@ -145,10 +145,10 @@ func (c Control) Send(m Message, fds ...int) error {
 	return nil
 }
 
-// errClosed says that the other end is gone.
+// ErrClosed says that the other end is gone.
 var ErrClosed = errors.New("the other side has gone")
 
-// receive waits for a message, or with unix.MSG_DONTWAIT gives EAGAIN.
+// Receive waits for a message, or with unix.MSG_DONTWAIT gives EAGAIN.
 func (c Control) Receive(flags int) (Message, error) {
 	var m Message
 	oob := make([]byte, unix.CmsgSpace(4*4))
@@ -189,7 +189,7 @@ func received(oob []byte) []int {
 	return fds
 }
 
-// pending receives all that has arrived. closed says that nothing more can.
+// Pending receives all that has arrived. closed says that nothing more can.
 func (c Control) Pending() (all []Message, closed bool) {
 	for {
 		m, err := c.Receive(unix.MSG_DONTWAIT)
@@ -203,7 +203,7 @@ func (c Control) Pending() (all []Message, closed bool) {
 	}
 }
 
-// close may be called again, and for one that was never opened: 0 is the client's.
+// Close may be called again, and for one that was never opened: 0 is the client's.
 func (c *Control) Close() {
 	for _, fd := range []*int{&c.In, &c.Out} {
 		if *fd > 0 {
@@ -213,7 +213,7 @@ func (c *Control) Close() {
 	}
 }
 
-// failure turns a failed start into the error that it was in the supervisor.
+// Failure turns a failed start into the error that it was in the supervisor.
 func (m Message) Failure(path string) error {
 	if linux.Step(m.Step) == linux.StepExec {
 		return &CommandError{path, unix.Errno(m.Errno)}
@@ -228,7 +228,7 @@ func (m Message) Failure(path string) error {
 	return errors.New(m.Text)
 }
 
-// stopSignal is sent to a supervisor to have it end its server: by systemd, as the scope's KillSignal=, and
+// StopSignal is sent to a supervisor to have it end its server: by systemd, as the scope's KillSignal=, and
 // by us. Its default action is none, and the Go runtime leaves it blocked where it was: sent to a
 // supervisor that is just starting, SIGTERM would end it.
 const StopSignal = unix.SIGWINCH

@@ -4,8 +4,8 @@ package protocol
 
 import "errors"
 
-// errUnheard: whether it was killed or failed, it could not say so.
+// ErrUnheard: whether it was killed or failed, it could not say so.
 var ErrUnheard = errors.New("the supervisor ended before it could say that the server runs")
 
-// errSpawn marks that the supervisor could not be started.
+// ErrSpawn marks that the supervisor could not be started.
 var ErrSpawn = errors.New("start the supervisor")

@@ -71,20 +71,20 @@ const (
 // LogIdentifier is what the journal knows the lines of a server's stderr by.
 func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
 
-// subject is the server that an event is about.
+// Subject is the server that an event is about.
 type Subject struct {
 	ID, Name string
 	Client   ClientFacts
 	Backend  Backend
 }
 
-// tell writes an event, if there is a journal that takes it at once. Nobody hears of it
+// Tell writes an event, if there is a journal that takes it at once. Nobody hears of it
 // otherwise: whoever wants to be sure has the report.
 func (s Subject) Tell(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
-	_ = systemd.SendJournal(s.Entry(e, p, what, more...))
+	_ = systemd.SendJournal(s.entry(e, p, what, more...))
 }
 
-func (s Subject) Entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
+func (s Subject) entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
 	fields := []systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)}, {Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"}, {Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
@@ -100,7 +100,7 @@ func (s Subject) Entry(e Event, p systemd.Priority, what string, more ...systemd
 	return systemd.JournalEntry(p, append(fields, more...)...)
 }
 
-// entry is the event of an end.
+// Entry is the event of an end.
 func (r *Report) Entry(about Subject) []byte {
 	fields := []systemd.JournalField{
 		{Name: FieldCause, Value: string(r.Cause)}, {Name: FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
@@ -125,7 +125,7 @@ func (r *Report) Entry(about Subject) []byte {
 	for _, stuck := range r.Stuck {
 		add(FieldStuck, stuck, ", left: ")
 	}
-	return about.Entry(EventEnded, systemd.Info, text, fields...)
+	return about.entry(EventEnded, systemd.Info, text, fields...)
 }
 
 // Stderr is where the server's stderr goes.

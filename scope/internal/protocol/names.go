@@ -34,7 +34,7 @@ const (
 	idLength  = 8
 )
 
-// newID returns 40 random bits.
+// NewID returns 40 random bits.
 func NewID() (string, error) {
 	var b [idLength]byte
 	if _, err := unix.Getrandom(b[:], 0); err != nil {
@@ -56,7 +56,7 @@ func IsGone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
 }
 
-// isGroup tells whether a directory has a name that directoryName makes, with or without what
+// IsGroup tells whether a directory has a name that directoryName makes, with or without what
 // systemd adds. There are others that begin so: slices, and a user's units.
 func IsGroup(dir string) bool {
 	if !strings.HasPrefix(dir, GroupPrefix) {

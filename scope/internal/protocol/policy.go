@@ -76,7 +76,7 @@ func ParseLimit(s string) (time.Duration, error) {
 	return max(d, 0), err
 }
 
-// graceText is what ParseGrace reads.
+// GraceText is what ParseGrace reads.
 func GraceText(d time.Duration) string {
 	if d < 0 {
 		return "infinity"
@@ -99,7 +99,7 @@ const (
 // Bounds that are nobody's to set.
 const (
 	UnreadWait           = 10 * time.Second       // how long unread input may delay the EOF grace
-	UnreadEvery          = 50 * time.Millisecond  // see course.drain
+	UnreadEvery          = 50 * time.Millisecond  // see Lifecycle.drain
 	IdleWindow           = 10 * time.Second       // without a client, with stdin held open by another
 	IdleCPU              = 20 * time.Millisecond  // less than this in a window is no work
 	StartedWithin        = 100 * time.Millisecond // for a supervisor, before it is continued in case that it was stopped
@@ -118,10 +118,10 @@ const (
 	SupervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )
 
-// never is no time at all.
+// Never is no time at all.
 const Never time.Duration = -1
 
-// afterStop is how long a supervisor takes at most to empty the group once the server is to be stopped.
+// AfterStop is how long a supervisor takes at most to empty the group once the server is to be stopped.
 func (p Policy) AfterStop() time.Duration {
 	if p.TermGrace < 0 {
 		return Never
@@ -129,7 +129,7 @@ func (p Policy) AfterStop() time.Duration {
 	return p.TermGrace + killSlack
 }
 
-// afterHangUp is the same once the client has closed its end of stdin or stdout.
+// AfterHangUp is the same once the client has closed its end of stdin or stdout.
 func (p Policy) AfterHangUp() time.Duration {
 	if p.EOFGrace < 0 || p.TermGrace < 0 {
 		return Never

@@ -19,7 +19,7 @@ type Pressure struct {
 	Full  *float64 `json:"full_seconds,omitempty"`
 }
 
-// pressureOf reads the group's files, of which any may be missing.
+// PressureOf reads the group's files, of which any may be missing.
 func PressureOf(g *cgroup.Group) map[string]Pressure {
 	var all map[string]Pressure
 	for _, what := range []string{"cpu", "memory", "io"} {

@@ -95,7 +95,7 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 	r.ExitStatus = &status
 }
 
-// write makes one write(2), so that lines of several servers in one file don't mix. It
+// Write makes one write(2), so that lines of several servers in one file don't mix. It
 // waits for a pipe that nobody empties for a bounded time: the end must not depend on
 // who reads of it.
 func (r *Report) Write(fd int) {
@@ -141,7 +141,7 @@ type PIDsRefused struct {
 }
 
 // tellShortages tells the journal of what the server lacked.
-func (r *Report) TellShortages(about Subject) {
+func (r *Report) LogShortages(about Subject) {
 	var fields []systemd.JournalField
 	add := func(name string, n *uint64, said string) string {
 		if n == nil {

@@ -14,14 +14,14 @@ import (
 func (s *supervisor) finish() {
 	for range 3 { // someone outside the group may still have put a process into it
 		s.reapEscaped()
-		s.endMarked()
-		if len(s.course.Result.Stuck) > 0 || !group.Populated(s.group.Members()) {
+		s.endTagged()
+		if len(s.lifecycle.Result.Stuck) > 0 || !group.Populated(s.group.Members()) {
 			break
 		}
-		s.course.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // the loop looks itself
+		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // the loop looks itself
 	}
 	s.report()
-	if len(s.course.Result.Stuck) > 0 {
+	if len(s.lifecycle.Result.Stuck) > 0 {
 		_ = s.control.Send(s.last()) // a launcher that is gone needs no telling
 		s.outlast()
 	}
@@ -37,12 +37,12 @@ func (s *supervisor) outlast() {
 
 // last is the last word. What is in it is for people, and has to fit a message.
 func (s *supervisor) last() protocol.Message {
-	m := protocol.Message{Type: protocol.SayEnded, Cause: s.course.Cause, Notes: s.notesForPeople()}
+	m := protocol.Message{Type: protocol.SayEnded, Cause: s.lifecycle.Cause, Notes: s.notesForPeople()}
 	if s.exited {
 		status := int(s.status)
 		m.Status = &status
 	}
-	for _, stuck := range s.course.Result.Stuck[:min(len(s.course.Result.Stuck), protocol.LastWordMost)] {
+	for _, stuck := range s.lifecycle.Result.Stuck[:min(len(s.lifecycle.Result.Stuck), protocol.LastWordMost)] {
 		m.Stuck = append(m.Stuck, group.DescribeStuck([]freeze.Stuck{stuck}))
 	}
 	return m

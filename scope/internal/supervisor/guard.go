@@ -18,19 +18,19 @@ import (
 
 // standGuard is the life of a supervisor that turns out to be in no cgroup: it starts
 // another as its child, and sees to what that may leave.
-func (s *supervisor) standGuard(at protocol.Message, foreign []int) int {
+func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 	if err := s.startGuarded(at); err != nil {
 		s.failed(err)
 		return 125
 	}
-	s.letGo(foreign)
+	s.closeClientDescriptors(foreign)
 	for _, fd := range s.config.Inherited() {
 		if fd != s.config.ControlOut { // which says to the launcher that nobody is left, when it is closed
 			_ = unix.Close(fd) // the supervisor has it
 		}
 	}
 	lifecycle.ReserveThreads()
-	s.keepWatch()
+	s.guardTree()
 	return 0
 }
 
@@ -64,7 +64,7 @@ func (s *supervisor) startGuarded(at protocol.Message) error {
 
 // keepWatch lasts until the supervisor has ended and nobody is left of what it may have
 // left to us. It has to act only if the supervisor was killed.
-func (s *supervisor) keepWatch() {
+func (s *supervisor) guardTree() {
 	supervisor, err := unix.PidfdOpen(s.main, 0) // unreaped, so it is the one
 	if err != nil {
 		supervisor = -1 // out of descriptors: a nested one is not asked, but killed in time

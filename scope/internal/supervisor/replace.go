@@ -23,13 +23,13 @@ func (s *supervisor) replaceOlder() {
 	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
 	for _, l := range all {
 		if l.State == fleet.Running || l.State == fleet.Frozen {
-			s.outlive(own, l)
+			s.retire(own, l)
 		}
 		l.Close()
 	}
 }
 
-func (s *supervisor) outlive(own, other *fleet.Listed) {
+func (s *supervisor) retire(own, other *fleet.Listed) {
 	switch own.Started.Compare(other.Started) {
 	case 1:
 		_ = other.RequestStop(fleet.AsConfigured) // nobody waits for it

@@ -17,21 +17,21 @@ import (
 )
 
 // described: somebody wants to know of each member that had to be killed.
-func (s *supervisor) described() bool { return s.config.Report >= 0 || s.config.Verbose }
+func (s *supervisor) wantsDetails() bool { return s.config.Report >= 0 || s.config.Verbose }
 
 // inspect describes the members that are about to be killed, while they are frozen. It runs beside the
 // supervisor's loop, so it changes nothing.
 func (s *supervisor) inspect() lifecycle.Inspected {
 	pids, _ := s.group.Members().Members() // a partial list is better than none
 	most := protocol.InspectFew
-	if s.described() {
+	if s.wantsDetails() {
 		most = protocol.InspectMost
 	}
 	found := make(chan []protocol.Killed, 1)
 	go func() {
 		var all []protocol.Killed
 		for _, pid := range pids[:min(len(pids), most)] {
-			all = append(all, s.observe(pid))
+			all = append(all, s.describe(pid))
 		}
 		found <- all
 	}()
@@ -44,7 +44,7 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 }
 
 // tookDown adds what a ladder had to kill.
-func (s *supervisor) tookDown(seen lifecycle.Inspected) {
+func (s *supervisor) addKilled(seen lifecycle.Inspected) {
 	s.killed, s.killedTotal = append(s.killed, seen.All...), s.killedTotal+seen.Total
 	if seen.Late {
 		s.Note("the members that had to be killed could not be described in time")
@@ -52,14 +52,14 @@ func (s *supervisor) tookDown(seen lifecycle.Inspected) {
 }
 
 // observe describes one process. What can't be read is left out.
-func (s *supervisor) observe(pid int) protocol.Killed {
+func (s *supervisor) describe(pid int) protocol.Killed {
 	k := protocol.Killed{PID: pid}
 	st, err := proc.ReadStat(pid)
 	if err != nil {
 		return k
 	}
 	k.Name = st.Comm
-	if s.described() {
+	if s.wantsDetails() {
 		k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
 	}
 	fact := func(is bool, what string) {
@@ -109,20 +109,20 @@ func (s *supervisor) report() {
 	if !wanted && !journaled {
 		return
 	}
-	r := protocol.NewReport(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.course.Cause)
-	if s.course.Cause == protocol.Signalled {
-		r.Signal = unix.SignalName(s.course.Signal)
+	r := protocol.NewReport(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.lifecycle.Cause)
+	if s.lifecycle.Cause == protocol.Signalled {
+		r.Signal = unix.SignalName(s.lifecycle.Signal)
 	}
 	if s.exited {
 		r.SetStatus(s.status)
 	}
 	cpu := s.group.Members().CPU().Seconds()
 	r.CPUSeconds = &cpu
-	r.MemoryPeakBytes = s.MemoryPeak()
+	r.MemoryPeakBytes = s.memoryPeak()
 	s.addLimits(r)
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
 	if journaled {
-		s.tellEnd(r)
+		s.logEnd(r)
 	}
 	if wanted {
 		r.Write(s.config.Report)
@@ -134,15 +134,15 @@ func (s *supervisor) outOfMemory() *protocol.OutOfMemory {
 	if f == nil || f.OOMKills() == 0 {
 		return nil
 	}
-	o := &protocol.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.MemoryPeak()}
-	if s.short != nil {
-		o.Biggest = s.short.biggest()
+	o := &protocol.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.memoryPeak()}
+	if s.oom != nil {
+		o.Biggest = s.oom.biggest()
 	}
 	return o
 }
 
 // memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
-func (s *supervisor) MemoryPeak() *uint64 {
+func (s *supervisor) memoryPeak() *uint64 {
 	f := s.group.Figures()
 	if f == nil {
 		return nil

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// limit makes the limits hold before there is a main process. It is for the supervisor to do: in
+// Limit makes the limits hold before there is a main process. It is for the supervisor to do: in
 // a scope the group has processes of its own until that is in its leaf.
 func (s *supervisor) Limit() error {
 	var held []string
@@ -35,7 +35,7 @@ func (s *supervisor) Limit() error {
 	}
 	if f := s.group.Figures(); f != nil && len(held) > 0 {
 		f.Limited(held)
-		s.short = watchShortage(f.Payload)
+		s.oom = watchOOM(f.Payload)
 	}
 	return nil
 }
@@ -45,7 +45,7 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 	if err := lifecycle.ReadyTimers(); err != nil {
 		return err
 	}
-	if err := s.Arm(at); err != nil {
+	if err := s.arm(at); err != nil {
 		return err
 	}
 	env, err := proc.Environ() // which is not ours to read any more when tracers are kept off
@@ -63,9 +63,9 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 	return s.Started(foreign)
 }
 
-// started: the server runs, or is about to.
+// Started: the server runs, or is about to.
 func (s *supervisor) Started(foreign []int) error {
-	s.letGo(foreign)
+	s.closeClientDescriptors(foreign)
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err == nil && !s.found() {
 		s.client.Main, err = unix.PidfdOpen(s.main, 0) // unreaped, so it is the one
@@ -84,11 +84,11 @@ func (s *supervisor) Started(foreign []int) error {
 	// Not before the start, which it would delay by 0.5 ms: a server that uses up all
 	// processes meanwhile ends this one, and the launcher then ends the server.
 	lifecycle.ReserveThreads()
-	s.tellStart()
+	s.logStart()
 	return nil
 }
 
-func (s *supervisor) Arm(at protocol.Message) error {
+func (s *supervisor) arm(at protocol.Message) error {
 	c := s.config
 	var err error
 	// what moves itself out of the group comes home as our child when its parent dies
@@ -105,7 +105,7 @@ func (s *supervisor) Arm(at protocol.Message) error {
 	s.group.Note(s.notes)
 	s.client = &lifecycle.ClientSide{
 		Stdin: linux.WatchFromFD(c.Stdin), Input: linux.WatchFromFD(c.Input), Stdout: linux.WatchFromFD(c.Stdout),
-		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Mark: group.MarkOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
+		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Mark: group.TagOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
 	}
 	if s.loop, err = lifecycle.NewPoller(); err != nil {
 		return err
@@ -116,8 +116,8 @@ func (s *supervisor) Arm(at protocol.Message) error {
 			lifecycle.StayAwake(c.Policy.TermGrace)
 		}
 	}
-	if s.short != nil {
-		if err = s.loop.AddChanges(s.short.events, lifecycle.TokenShortage); err != nil {
+	if s.oom != nil {
+		if err = s.loop.AddChanges(s.oom.events, lifecycle.TokenShortage); err != nil {
 			return err
 		}
 	}
@@ -139,12 +139,12 @@ func (s *supervisor) Arm(at protocol.Message) error {
 	if err = lifecycle.ContinuedBy(c.ControlIn); err != nil {
 		return err
 	}
-	s.course, err = lifecycle.NewCourse(c.Policy, s.group.Members(), s.client)
+	s.lifecycle, err = lifecycle.New(c.Policy, s.group.Members(), s.client)
 	if err != nil {
 		return err
 	}
-	if s.described() || systemd.JournalExists() {
-		s.course.Inspect = s.inspect
+	if s.wantsDetails() || systemd.JournalExists() {
+		s.lifecycle.Inspect = s.inspect
 	}
 	return nil
 }
@@ -164,13 +164,13 @@ func (s *supervisor) startMain(env []string) error {
 	if s.found() {
 		s.stderr = protocol.StderrInherit
 		s.main, _ = proc.PIDOf(s.config.Main) // it may have ended, which the pidfd tells
-		s.Mark()
+		s.tagMembers()
 		return nil
 	}
 	s.connectStderr()
 	cmd := linux.Cmd{
-		Path: s.config.Path, Argv: s.config.Argv, Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.Birthplace(),
-		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.MarkOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
+		Path: s.config.Path, Argv: s.config.Argv, Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
+		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
 	}
 	var err error
 	s.main, err = cmd.Start()
@@ -178,7 +178,7 @@ func (s *supervisor) startMain(env []string) error {
 }
 
 // letGo closes everything that is the client's.
-func (s *supervisor) letGo(foreign []int) {
+func (s *supervisor) closeClientDescriptors(foreign []int) {
 	_ = linux.ReplaceByNull(0, 1, 2)
 	ours := map[int]bool{}
 	for _, fd := range s.config.Inherited() {

@@ -22,14 +22,14 @@ import (
 // supervisor is the process that parents the main process, owns the group and ends
 // it.
 type supervisor struct {
-	config  *protocol.Config
-	control protocol.Control
-	group   group.Owned
-	backend protocol.Backend
-	client  *lifecycle.ClientSide
-	loop    *lifecycle.Poller
-	course  *lifecycle.Course
-	signals chan os.Signal
+	config    *protocol.Config
+	control   protocol.Control
+	group     group.Owned
+	backend   protocol.Backend
+	client    *lifecycle.ClientSide
+	loop      *lifecycle.Poller
+	lifecycle *lifecycle.Lifecycle
+	signals   chan os.Signal
 
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
@@ -42,7 +42,7 @@ type supervisor struct {
 	notes       []string
 	notesTold   int             // of them, to the journal
 	stderr      protocol.Stderr // of the server, as it turned out
-	short       *shortage       // nil if its memory is not limited
+	oom         *oomWatch       // nil if its memory is not limited
 }
 
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
@@ -62,18 +62,18 @@ func Supervise(memory int, foreign []int) int {
 	}
 	// its number may be another descriptor's by now
 	foreign = slices.DeleteFunc(foreign, func(fd int) bool { return fd == memory })
-	at, err := s.whereabouts()
+	at, err := s.receivePlace()
 	if err != nil {
 		return 125 // the launcher has gone, or given up
 	}
 	if at.Place.Backend == protocol.Tree && c.Place == nil {
-		return s.standGuard(at, foreign)
+		return s.runGuard(at, foreign)
 	}
 	if err := s.start(at, foreign); err != nil {
 		s.failed(err)
 		return 125
 	}
-	s.Run()
+	s.run()
 	s.finish()
 	return 0
 }
@@ -99,7 +99,7 @@ func (s *supervisor) failed(err error) {
 
 // whereabouts waits for the launcher to say where the group is, unless it has told our
 // guard.
-func (s *supervisor) whereabouts() (protocol.Message, error) {
+func (s *supervisor) receivePlace() (protocol.Message, error) {
 	if s.config.Place != nil {
 		return protocol.Message{Type: protocol.SayPlace, Place: s.config.Place}, nil
 	}
@@ -114,7 +114,7 @@ func (s *supervisor) whereabouts() (protocol.Message, error) {
 func (s *supervisor) found() bool { return s.config.Main >= 0 }
 
 // run lasts until the payload is gone, or can't be made to go.
-func (s *supervisor) Run() {
+func (s *supervisor) run() {
 	go s.loop.Run()
 	s.reap()
 	var own string
@@ -125,52 +125,52 @@ func (s *supervisor) Run() {
 	}
 	limits := lifecycle.NewLimits(s.config.Policy)
 	told := false
-	for s.course.Phase != lifecycle.Stopped {
+	for s.lifecycle.Phase != lifecycle.Stopped {
 		select {
 		case t := <-s.loop.C:
-			s.happened(t)
+			s.handle(t)
 		case sig := <-s.signals:
-			s.caught(sig.(unix.Signal))
+			s.handleSignal(sig.(unix.Signal))
 		case <-limits.Timer.C:
-			limits.Elapsed(s.course)
-		case <-s.course.Timer.C:
-			s.course.Elapsed()
-		case end := <-s.course.Ladder:
-			s.course.Climbed(end)
-			s.tookDown(end.Seen)
+			limits.Elapsed(s.lifecycle)
+		case <-s.lifecycle.Timer.C:
+			s.lifecycle.Elapsed()
+		case end := <-s.lifecycle.Ladder:
+			s.lifecycle.Climbed(end)
+			s.addKilled(end.Seen)
 		}
-		if !told && s.course.Phase >= lifecycle.Stopping {
+		if !told && s.lifecycle.Phase >= lifecycle.Stopping {
 			told = true
-			s.group.Ending(s.course.Cause)
+			s.group.Ending(s.lifecycle.Cause)
 		}
 	}
 }
 
-func (s *supervisor) happened(t lifecycle.Token) {
+func (s *supervisor) handle(t lifecycle.Token) {
 	switch t {
 	case lifecycle.TokenStdin:
-		s.course.HungUp(protocol.StdinClosed)
+		s.lifecycle.HungUp(protocol.StdinClosed)
 	case lifecycle.TokenStdout:
-		s.course.HungUp(protocol.StdoutClosed)
+		s.lifecycle.HungUp(protocol.StdoutClosed)
 	case lifecycle.TokenClient:
-		s.course.ClientDied()
+		s.lifecycle.ClientDied()
 	case lifecycle.TokenMain:
 		s.mainEnded()
 	case lifecycle.TokenControl:
-		s.hear()
+		s.receive()
 	case lifecycle.TokenPeer:
-		s.hear()
+		s.receive()
 		s.launcherDied()
 	case lifecycle.TokenGuard:
 		s.unguarded()
 	case lifecycle.TokenShortage:
-		s.short.happened()
-		s.loop.ChangesAgain(s.short.events, lifecycle.TokenShortage)
+		s.oom.handle()
+		s.loop.ChangesAgain(s.oom.events, lifecycle.TokenShortage)
 	}
 }
 
 // hear takes in what the launcher says.
-func (s *supervisor) hear() {
+func (s *supervisor) receive() {
 	all, closed := s.control.Pending()
 	for _, m := range all {
 		if m.Type == protocol.SaySignal {
@@ -196,31 +196,31 @@ func (s *supervisor) mainEnded() {
 		_ = unix.Close(s.config.Held) // the client gets its EPIPE
 		s.config.Held = -1
 	}
-	s.course.End(protocol.MainExited)
+	s.lifecycle.End(protocol.MainExited)
 }
 
 func (s *supervisor) launcherDied() {
 	s.launcher = false
-	s.course.End(protocol.LauncherGone)
+	s.lifecycle.End(protocol.LauncherGone)
 }
 
 // unguarded: our guard was killed, so we may be next. As with a supervisor, kill at once.
 func (s *supervisor) unguarded() {
-	s.course.Because(protocol.SupervisorGone)
-	s.course.Kill()
+	s.lifecycle.Because(protocol.SupervisorGone)
+	s.lifecycle.Kill()
 }
 
 // look notices at once what the poller may not have told yet.
 func (s *supervisor) look() {
 	s.reap()
 	if s.client.Stdin.Fired() {
-		s.course.HungUp(protocol.StdinClosed)
+		s.lifecycle.HungUp(protocol.StdinClosed)
 	}
 	if s.client.Stdout.Fired() {
-		s.course.HungUp(protocol.StdoutClosed)
+		s.lifecycle.HungUp(protocol.StdoutClosed)
 	}
 	if s.client.Dead() {
-		s.course.ClientDied()
+		s.lifecycle.ClientDied()
 	}
 	if linux.Ended(s.group.Guard()) {
 		s.unguarded()
@@ -230,7 +230,7 @@ func (s *supervisor) look() {
 // forward passes on a signal that the launcher got.
 func (s *supervisor) forward(sig unix.Signal) {
 	if lifecycle.EndsServer(sig) {
-		s.course.Signalled(sig)
+		s.lifecycle.Signalled(sig)
 		return
 	}
 	if !s.exited {
@@ -238,7 +238,7 @@ func (s *supervisor) forward(sig unix.Signal) {
 	}
 }
 
-func (s *supervisor) caught(sig unix.Signal) {
+func (s *supervisor) handleSignal(sig unix.Signal) {
 	if sig == unix.SIGCHLD {
 		s.reap()
 		return
@@ -249,15 +249,15 @@ func (s *supervisor) caught(sig unix.Signal) {
 // stopNow: somebody wants the server to end.
 func (s *supervisor) stopNow() {
 	if grace, ok := s.group.StopGrace(); ok {
-		s.course.Shorten(grace)
+		s.lifecycle.Shorten(grace)
 	}
-	s.course.End(protocol.StopRequested)
+	s.lifecycle.End(protocol.StopRequested)
 }
 
 // reap waits for the main process and for whatever came home. Where it matters who had how much
 // memory it waits only for those whose names it has; who has ended since sends another SIGCHLD.
 func (s *supervisor) reap() {
-	if s.short == nil {
+	if s.oom == nil {
 		lifecycle.WaitAll(-1, unix.WUNTRACED, s.waited)
 		return
 	}
@@ -272,7 +272,7 @@ func (s *supervisor) reap() {
 	for pid, name := range names {
 		lifecycle.WaitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
 			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
-				s.short.Add(protocol.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
+				s.oom.add(protocol.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)
 		})
@@ -284,9 +284,9 @@ func (s *supervisor) waited(pid int, ws unix.WaitStatus, _ *unix.Rusage) {
 	switch {
 	case pid != s.main || s.exited:
 	case ws.Stopped():
-		s.tellStop(ws.StopSignal())
+		s.sendStop(ws.StopSignal())
 	default:
 		s.exited, s.status = true, ws
-		s.course.End(s.exitCause(ws))
+		s.lifecycle.End(s.exitCause(ws))
 	}
 }

@@ -14,30 +14,30 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-func (s *supervisor) Subject() protocol.Subject {
+func (s *supervisor) subject() protocol.Subject {
 	return protocol.Subject{ID: s.group.Ident(), Name: s.config.Name, Client: s.config.Client, Backend: s.backend}
 }
 
 // tellStart says that the server runs. Notes so far are about the start.
-func (s *supervisor) tellStart() {
-	about := s.Subject()
+func (s *supervisor) logStart() {
+	about := s.subject()
 	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
 		systemd.JournalField{Name: protocol.FieldStderr, Value: string(s.stderr)})
-	s.tellNotes()
+	s.logNotes()
 }
 
 // tellNotes tells each note once.
-func (s *supervisor) tellNotes() {
+func (s *supervisor) logNotes() {
 	for _, text := range s.notes[s.notesTold:] {
-		s.Subject().Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
+		s.subject().Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
 	}
 	s.notesTold = len(s.notes)
 }
 
 // tellEnd says why and how the server ended.
-func (s *supervisor) tellEnd(r *protocol.Report) {
-	about := s.Subject()
-	r.TellShortages(about)
+func (s *supervisor) logEnd(r *protocol.Report) {
+	about := s.subject()
+	r.LogShortages(about)
 	if r.KilledTotal > 0 {
 		fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
 		var all []string
@@ -47,7 +47,7 @@ func (s *supervisor) tellEnd(r *protocol.Report) {
 		}
 		about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
 	}
-	s.tellNotes()
+	s.logNotes()
 	_ = systemd.SendJournal(r.Entry(about)) // as tell
 }
 
@@ -71,8 +71,8 @@ func (s *supervisor) connectStderr() {
 
 // tellStop tells the launcher that the main process has stopped. On the ladder that may be our
 // own doing, where members are frozen by SIGSTOP.
-func (s *supervisor) tellStop(sig unix.Signal) {
-	if s.config.Pgid != 0 && s.course.Phase < lifecycle.Stopping {
+func (s *supervisor) sendStop(sig unix.Signal) {
+	if s.config.Pgid != 0 && s.lifecycle.Phase < lifecycle.Stopping {
 		_ = s.control.Send(protocol.Message{Type: protocol.SayStopped, Signal: int(sig)}) // a launcher that is gone needs no telling
 	}
 }

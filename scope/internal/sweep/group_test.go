@@ -79,7 +79,7 @@ func member(t *testing.T, g *group.ControlGroup) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if err := group.MarkOf(g.ID).Put(pid, pidfd); err != nil {
+	if err := group.TagOf(g.ID).Put(pid, pidfd); err != nil {
 		t.Fatal(err)
 	}
 }

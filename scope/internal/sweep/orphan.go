@@ -29,10 +29,10 @@ const (
 	unclear                 // one of both: settle waits for what tells
 )
 
-// suspect is a group that somebody else has made, and that may be an orphan.
+// Suspect is a group that somebody else has made, and that may be an orphan.
 type Suspect struct{ *group.ControlGroup }
 
-// findOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
+// FindOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
 // nil. It waits until the deadline for what is unclear. A group that was never armed is removed here
 // once it is old.
 func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
@@ -88,7 +88,7 @@ func (g *Suspect) isServers() (bool, error) {
 		return false, g.removeNewborn()
 	}
 	pids, err := g.Top.Members()
-	return slices.ContainsFunc(pids, group.MarkOf(g.ID).On), err
+	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
 }
 
 // removeNewborn removes a group whose launcher died before it armed it. A launcher
@@ -105,7 +105,7 @@ func (g *Suspect) removeNewborn() error {
 		return nil // it is being armed just now
 	}
 	if g.Managed {
-		g.remind()
+		g.nudgeManager()
 		return nil
 	}
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
@@ -126,7 +126,7 @@ func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 // remind makes systemd look at an empty scope again. When the first process in one ends at
 // once, systemd (252) misses that and has the scope run for ever; it looks whether anybody is
 // in it whenever something changes in cgroup.events, which tells of freezing as well.
-func (g *Suspect) remind() {
+func (g *Suspect) nudgeManager() {
 	if !group.Populated(g.Top) && g.Top.SetFrozen(true) == nil {
 		_ = g.Top.SetFrozen(false) // gone is as good
 	}
@@ -151,7 +151,7 @@ func (g *Suspect) orphan() (verdict, error) {
 	switch {
 	case err != nil || hidden:
 		return inUse, err // it lives where we can't see it
-	case len(supervisors) > 0 && (!g.halted(supervisors) || g.LauncherLives()):
+	case len(supervisors) > 0 && (!g.halted(supervisors) || g.launcherLives()):
 		return inUse, nil
 	case len(supervisors) == 0 && !group.Populated(g.Top) && g.Said(group.AttrLauncher, group.Identity.Alive):
 		return inUse, nil // it is being started, or has just ended
@@ -172,7 +172,7 @@ func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 	if err != nil || len(all) == 0 {
 		return nil, err == nil, err // in a pid namespace beside ours
 	}
-	return slices.DeleteFunc(all, func(pid int) bool { return group.MarkOf(g.ID).On(pid) || !group.Supervises(pid) }), false, nil
+	return slices.DeleteFunc(all, func(pid int) bool { return group.TagOf(g.ID).On(pid) || !group.Supervises(pid) }), false, nil
 }
 
 // halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
@@ -186,16 +186,16 @@ func (g *Suspect) halted(supervisors []int) bool {
 
 // launcherLives goes by more than what an attribute says: the launcher holds the lock, and is no
 // member. In another pid namespace it can't be looked at, and may live.
-func (g *Suspect) LauncherLives() bool {
+func (g *Suspect) launcherLives() bool {
 	return g.Said(group.AttrLauncher, func(id group.Identity) bool {
 		if id.Namespace != linux.PIDNamespace() {
 			return true
 		}
-		return id.Alive() && !group.MarkOf(g.ID).On(id.PID) && g.lockedBy(id.PID)
+		return id.Alive() && !group.TagOf(g.ID).On(id.PID) && g.lockedBy(id.PID)
 	})
 }
 
-// said asks about the process that an attribute names; false if it names none.
+// Said asks about the process that an attribute names; false if it names none.
 func (g *Suspect) Said(attr string, about func(group.Identity) bool) bool {
 	text, _, _ := g.Payload.Attr(attr) // none, if it can't be read
 	id, ok := group.ParseIdentity(text)
@@ -259,7 +259,7 @@ func (g *Suspect) wake(supervisors []int, until time.Time) (verdict, error) {
 	return orphaned, err
 }
 
-// end ends an orphan and removes its group. g is closed.
+// End ends an orphan and removes its group. g is closed.
 //
 // An empty scope may be one that systemd has forgotten, or one that has just ended as it
 // should, or one whose end systemd has missed. The kernel holds word of a change back for
@@ -272,16 +272,16 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
 	forgotten := g.Managed && empty
-	res, err := g.EndWithMarked(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
+	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
 	s.Stuck = group.DescribeStuck(res.Stuck)
 	if !empty && err == nil {
-		s.Tell(about)
+		s.tell(about)
 	}
 	if err != nil || s.Stuck != "" {
 		return s, err
 	}
 	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
-		g.remind()
+		g.nudgeManager()
 		g.awaitManager()
 		return s, g.Parent.Remove(g.Dir)
 	}
@@ -289,7 +289,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 }
 
 // tell says what became of the orphan.
-func (s Swept) Tell(about protocol.Subject) {
+func (s Swept) tell(about protocol.Subject) {
 	if s.Stuck == "" {
 		about.Tell(protocol.EventSwept, systemd.Notice, "swept: its launcher and supervisor were gone")
 		return

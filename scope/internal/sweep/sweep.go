@@ -43,7 +43,7 @@ func (f SweepFilter) UID() int {
 	return os.Getuid()
 }
 
-// means reads the attributes of an orphan.
+// Means reads the attributes of an orphan.
 func (f SweepFilter) Means(g *group.ControlGroup) bool {
 	unit, _, _ := g.Payload.Attr(group.AttrUnit) // none, if it can't be read
 	start, _, _ := g.Payload.Attr(group.AttrStart)
@@ -71,13 +71,13 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	}
 	s := newSweeper(f, nil)
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
-		s.Add(sweepTrees(f.UID()), nil)
+		s.add(sweepTrees(f.UID()), nil)
 	}
 	err := group.InParents(func(_ group.Position, parent *cgroup.Group) error { return s.sweep(parent, "") })
 	return s.result(err)
 }
 
-// beginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
+// BeginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
 // nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
 // would end any more.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
@@ -204,7 +204,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 func (s *sweeper) worth(parent *cgroup.Group, dir string) bool {
 	g, v, err := judge(parent, dir)
 	g.Close()
-	s.Add(nil, group.IgnoreGone(err))
+	s.add(nil, group.IgnoreGone(err))
 	return v != inUse && err == nil
 }
 
@@ -215,7 +215,7 @@ func (s *sweeper) beginOthers(parent *cgroup.Group, dir string, done chan<- stru
 	}
 	parent, err := parent.Child(".")
 	if err != nil {
-		s.Add(nil, err)
+		s.add(nil, err)
 		done <- struct{}{}
 		return
 	}
@@ -233,21 +233,21 @@ func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	g, err := FindOrphan(parent, dir, s.until)
 	switch {
 	case err != nil:
-		s.Add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
 	case g == nil:
 	case !s.filter.Means(g.ControlGroup):
 		g.Close()
 	default:
 		swept, err := g.End(SweepGrace, s.hurry)
 		if err != nil {
-			s.Add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+			s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
 			return
 		}
-		s.Add([]Swept{swept}, nil)
+		s.add([]Swept{swept}, nil)
 	}
 }
 
-func (s *sweeper) Add(done []Swept, err error) {
+func (s *sweeper) add(done []Swept, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.done = append(s.done, done...)
@@ -262,7 +262,7 @@ func (s *sweeper) result(err error) ([]Swept, error) {
 	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
 }
 
-// sweepOne ends one group if it is an orphan.
+// SweepOne ends one group if it is an orphan.
 func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
 	orphan, err := FindOrphan(parent, dir, time.Now())
 	if orphan == nil || err != nil {

@@ -31,13 +31,13 @@ func In(pid, client int) bool {
 
 // Shelter moves the calling process to where nothing reaches it that ends the client's unit, or a
 // server that the client is a member of.
-func (s *Server) Shelter() (protocol.Backend, error) {
-	freeze.ClearMark()
+func (s *Server) MoveOut() (protocol.Backend, error) {
+	freeze.ClearTag()
 	here, places, errs := s.placesFor()
 	l := &launcher{here: here, places: places}
 	defer l.closePlaces()
 	for _, p := range places {
-		err := p.Shelter()
+		err := p.MoveOut()
 		if err == nil {
 			return p.Backend(), nil
 		}

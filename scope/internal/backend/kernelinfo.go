@@ -52,10 +52,10 @@ type feature struct {
 
 // NeededLacks are what makes it impossible to run a server here.
 func NeededLacks() []Lack {
-	return slices.DeleteFunc(surveyKernel(group.Position{}).Lacks, func(l Lack) bool { return !l.Needed })
+	return slices.DeleteFunc(kernelInfo(group.Position{}).Lacks, func(l Lack) bool { return !l.Needed })
 }
 
-func surveyKernel(here group.Position) Kernel {
+func kernelInfo(here group.Position) Kernel {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return Kernel{}

@@ -21,7 +21,7 @@ var errSupervisor = errors.New("the supervisor was killed, so the server was end
 var errGuard = errors.New("the guard of the supervisor was killed, so the server was ended")
 
 // hear takes in what the supervisor says.
-func (l *launcher) hear() (done bool, err error) {
+func (l *launcher) receive() (done bool, err error) {
 	all, closed := l.control.Pending()
 	for _, m := range all {
 		switch m.Type {

@@ -54,15 +54,15 @@ func Candidates() []protocol.Backend { return CandidatesFor(os.Getuid()) }
 
 // Survey reads it all. Managers that do not answer are waited for, both together, for
 // a second.
-func Survey() Host {
+func HostInfo() Host {
 	here, err := group.OwnPosition()
 	if err == nil {
 		defer here.Root.Close()
 	}
-	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: surveyKernel(here)}
+	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: kernelInfo(here)}
 	h.Lingering = lingering(os.Getuid())
 	h.Unit = unitAt(h.Cgroup.Path)
-	h.Managers = surveyManagers(h.Unit)
+	h.Managers = managerInfo(h.Unit)
 	return h
 }
 

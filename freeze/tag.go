@@ -15,23 +15,23 @@ import (
 // meaning since Linux 2.4.25. It finds a process that is below none of ours and in no group of
 // ours. A process that a daemon has started does not carry it; a process can drop it by setting the
 // limit. 0 is no mark.
-type Mark uint64
+type Tag uint64
 
 // A mark has more bits than any real limit, and fits what is signed.
 const (
 	markBits  = 40
-	markMagic = Mark(0x6d6370) << markBits // "mcp"
+	markMagic = Tag(0x6d6370) << markBits // "mcp"
 )
 
 // NewMark makes one of 40 bits.
-func NewMark(bits uint64) Mark { return markMagic | Mark(bits&(1<<markBits-1)) }
+func NewTag(bits uint64) Tag { return markMagic | Tag(bits&(1<<markBits-1)) }
 
-func (m Mark) isMark() bool { return m>>markBits == markMagic>>markBits }
+func (m Tag) isTag() bool { return m>>markBits == markMagic>>markBits }
 
 // Put marks a process that is held by a pidfd, but not those it has started before. Without
 // CAP_SYS_RESOURCE it has to be of the same user, and its hard limit large enough. A pid that
 // was reused meanwhile is nobody's: its holder gets back what it had.
-func (m Mark) Put(pid, pidfd int) error {
+func (m Tag) Put(pid, pidfd int) error {
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &old); err != nil {
 		return fmt.Errorf("read RLIMIT_LOCKS of process %d: %w", pid, err)
@@ -51,9 +51,9 @@ func (m Mark) Put(pid, pidfd int) error {
 
 // Limit is the RLIMIT_LOCKS with which a process that the calling one starts carries the mark. It is nil
 // where the limit is in use: somebody has set one.
-func (m Mark) Limit() *unix.Rlimit {
+func (m Tag) Limit() *unix.Rlimit {
 	var own unix.Rlimit
-	if !m.isMark() || unix.Getrlimit(unix.RLIMIT_LOCKS, &own) != nil || own.Cur != unix.RLIM_INFINITY {
+	if !m.isTag() || unix.Getrlimit(unix.RLIMIT_LOCKS, &own) != nil || own.Cur != unix.RLIM_INFINITY {
 		return nil
 	}
 	return &unix.Rlimit{Cur: uint64(m), Max: own.Max}
@@ -61,9 +61,9 @@ func (m Mark) Limit() *unix.Rlimit {
 
 // ClearMark is for a process that starts what is not to be found by the mark that it was
 // started with: a group of its own.
-func ClearMark() {
+func ClearTag() {
 	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && Mark(limit.Cur).isMark() {
+	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && Tag(limit.Cur).isTag() {
 		limit.Cur = limit.Max
 		_ = unix.Setrlimit(unix.RLIMIT_LOCKS, &limit) // the soft limit may always be the hard one
 	}
@@ -73,8 +73,8 @@ func ClearMark() {
 // wherever they are. The mark itself proves nothing: anyone may put any mark on a process of
 // theirs, and a setuid program keeps the one of whoever has started it. So nobody is signalled for
 // a mark whom its owner could not have signalled without us.
-func (m Mark) carriers(owner int) ([]proc.Stat, error) {
-	if !m.isMark() {
+func (m Tag) carriers(owner int) ([]proc.Stat, error) {
+	if !m.isTag() {
 		return nil, nil
 	}
 	var found []proc.Stat
@@ -91,17 +91,17 @@ func (m Mark) carriers(owner int) ([]proc.Stat, error) {
 
 // On tells whether a process carries the mark. It asks by prlimit(2), which takes 0.7 µs, and only where
 // that needs rights that we lack reads /proc/PID/limits, which takes 10.
-func (m Mark) On(pid int) bool {
-	if !m.isMark() {
+func (m Tag) On(pid int) bool {
+	if !m.isTag() {
 		return false
 	}
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
 	if err == unix.EPERM {
 		soft, ok := proc.SoftLimit(pid, proc.LimitLocks)
-		return ok && Mark(soft) == m
+		return ok && Tag(soft) == m
 	}
-	return err == nil && Mark(limit.Cur) == m
+	return err == nil && Tag(limit.Cur) == m
 }
 
 // owns tells whether a process of uid may signal pid: kill(2) compares with its real and its

@@ -23,35 +23,35 @@ const (
 // been killed, so members are looked at each time the kernel says that the limit was met, and
 // once more when they are waited for: a zombie has its name yet, and wait4(2) tells the most that
 // it had.
-type shortage struct {
+type oomWatch struct {
 	events int // memory.events
 	group  *cgroup.Group
 	seen   map[int]protocol.Consumer
 }
 
 // watchShortage returns nil where the payload's memory is not limited.
-func watchShortage(payload *cgroup.Group) *shortage {
+func watchOOM(payload *cgroup.Group) *oomWatch {
 	fd, err := payload.OpenFile("memory.events")
 	if err != nil {
 		return nil
 	}
-	return &shortage{events: fd, group: payload, seen: map[int]protocol.Consumer{}}
+	return &oomWatch{events: fd, group: payload, seen: map[int]protocol.Consumer{}}
 }
 
 // happened looks at the members; the file has to be read before it tells of another change.
-func (s *shortage) happened() {
+func (s *oomWatch) handle() {
 	var b [512]byte
 	_, _ = unix.Pread(s.events, b[:], 0) // what it says is looked at in the end
 	pids, _ := s.group.Members()         // a partial list is better than none
 	for _, pid := range pids[:min(len(pids), sampleMost)] {
 		if now, err := proc.Resident(pid); err == nil {
 			st, _ := proc.ReadStat(pid) // without a name, if it has just gone
-			s.Add(protocol.Consumer{PID: pid, Name: st.Comm, Bytes: now})
+			s.add(protocol.Consumer{PID: pid, Name: st.Comm, Bytes: now})
 		}
 	}
 }
 
-func (s *shortage) Add(c protocol.Consumer) {
+func (s *oomWatch) add(c protocol.Consumer) {
 	old := s.seen[c.PID]
 	c.Name, c.Bytes = cmp.Or(c.Name, old.Name), max(c.Bytes, old.Bytes)
 	if c.Bytes > 0 {
@@ -80,7 +80,7 @@ func ownPeak() int64 {
 }
 
 // biggest are the biggest of who was seen.
-func (s *shortage) biggest() []protocol.Consumer {
+func (s *oomWatch) biggest() []protocol.Consumer {
 	var all []protocol.Consumer
 	for _, c := range s.seen {
 		all = append(all, c)

@@ -25,7 +25,7 @@ func TestUnavailable(t *testing.T) {
 	if !unavailable(1<<20, bad) {
 		t.Error("there is a system call 1048576")
 	}
-	for _, l := range Survey().Kernel.Lacks {
+	for _, l := range HostInfo().Kernel.Lacks {
 		if l.Refused {
 			t.Errorf("refused here: %+v", l)
 		}

@@ -24,9 +24,9 @@ const (
 	Stopped         // the group is empty, or the ladder gave up on a stuck member
 )
 
-// course takes one payload from running to stopped: it is told what happened, and
+// Lifecycle takes one payload from running to stopped: it is told what happened, and
 // decides.
-type Course struct {
+type Lifecycle struct {
 	policy  protocol.Policy
 	payload group.Payload
 	in      *ClientSide
@@ -52,26 +52,26 @@ type climbed struct {
 	Seen Inspected
 }
 
-func NewCourse(p protocol.Policy, payload group.Payload, in *ClientSide) (*Course, error) {
+func New(p protocol.Policy, payload group.Payload, in *ClientSide) (*Lifecycle, error) {
 	hurry, err := freeze.NewFlag()
 	if err != nil {
 		return nil, err
 	}
-	return &Course{
+	return &Lifecycle{
 		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]time.Time{},
 		hurry: hurry, Timer: stoppedTimer(), Ladder: make(chan climbed, 1),
 	}, nil
 }
 
-// because notes the first cause.
-func (c *Course) Because(why protocol.Cause) {
+// Because notes the first cause.
+func (c *Lifecycle) Because(why protocol.Cause) {
 	if c.Cause == "" {
 		c.Cause = why
 	}
 }
 
-// hungUp: the client has closed its end of stdin or stdout.
-func (c *Course) HungUp(why protocol.Cause) {
+// HungUp: the client has closed its end of stdin or stdout.
+func (c *Lifecycle) HungUp(why protocol.Cause) {
 	switch {
 	case c.Phase > doubting:
 	case !c.clientUp && c.policy.OnClientDeath != protocol.IgnoreClientDeath:
@@ -88,7 +88,7 @@ func (c *Course) HungUp(why protocol.Cause) {
 // drain begins the EOF grace when the server has read what the client wrote, and a client that lives
 // has read enough for the server to go on writing. No event tells a bystander that a pipe has been
 // emptied, so it is asked again now and then, for a bounded time.
-func (c *Course) drain() {
+func (c *Lifecycle) drain() {
 	if c.policy.EOFGrace >= 0 && (c.in.unread() || c.blocked()) && time.Now().Before(c.until) {
 		c.after(protocol.UnreadEvery)
 		return
@@ -100,10 +100,10 @@ func (c *Course) drain() {
 }
 
 // blocked tells whether the server has to wait for the client before it can write.
-func (c *Course) blocked() bool { return c.clientUp && c.in.blocked() }
+func (c *Lifecycle) blocked() bool { return c.clientUp && c.in.blocked() }
 
-// clientDied: the process that started the launcher has ended.
-func (c *Course) ClientDied() {
+// ClientDied: the process that started the launcher has ended.
+func (c *Lifecycle) ClientDied() {
 	if !c.clientUp {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *Course) ClientDied() {
 }
 
 // abandoned tells whether nobody is left who could send the server anything, or be waited for.
-func (c *Course) abandoned() bool {
+func (c *Lifecycle) abandoned() bool {
 	if c.in.Sure || !c.in.Conveyed && c.policy.OnClientDeath == protocol.StopOnClientDeath {
 		return true
 	}
@@ -131,7 +131,7 @@ func (c *Course) abandoned() bool {
 
 // doubt ends a server without a client when it has done nothing for a window, or when nobody holds its
 // stdin open any more.
-func (c *Course) doubt() {
+func (c *Lifecycle) doubt() {
 	if c.abandoned() {
 		c.Because(protocol.ClientDied)
 		c.stop(unix.SIGTERM)
@@ -147,8 +147,8 @@ func (c *Course) doubt() {
 	c.stop(unix.SIGTERM)
 }
 
-// signalled: the client, or a person, has sent sig to end the server.
-func (c *Course) Signalled(sig unix.Signal) {
+// Signalled: the client, or a person, has sent sig to end the server.
+func (c *Lifecycle) Signalled(sig unix.Signal) {
 	first, again := c.received[sig]
 	if !again {
 		c.received[sig] = time.Now()
@@ -165,8 +165,8 @@ func (c *Course) Signalled(sig unix.Signal) {
 	}
 }
 
-// end: something else that leaves nothing to wait for but the ladder.
-func (c *Course) End(why protocol.Cause) {
+// End: something else that leaves nothing to wait for but the ladder.
+func (c *Lifecycle) End(why protocol.Cause) {
 	switch c.Phase {
 	case Stopping, Stopped:
 	default:
@@ -175,9 +175,9 @@ func (c *Course) End(why protocol.Cause) {
 	}
 }
 
-// shorten gives the ladder another grace than the policy. One that runs already can only be
+// Shorten gives the ladder another grace than the policy. One that runs already can only be
 // ended.
-func (c *Course) Shorten(grace time.Duration) {
+func (c *Lifecycle) Shorten(grace time.Duration) {
 	if c.Phase < Stopping {
 		c.policy.TermGrace = grace
 	} else if grace == 0 {
@@ -185,8 +185,8 @@ func (c *Course) Shorten(grace time.Duration) {
 	}
 }
 
-// kill skips what is left of the ladder but the kill: its grace is over.
-func (c *Course) Kill() {
+// Kill skips what is left of the ladder but the kill: its grace is over.
+func (c *Lifecycle) Kill() {
 	c.hurry.Raise()
 	if c.Phase < Stopping {
 		c.climb(freeze.Stop{Target: c.payload})
@@ -194,8 +194,8 @@ func (c *Course) Kill() {
 	}
 }
 
-// elapsed: the timer of the present phase has run out.
-func (c *Course) Elapsed() {
+// Elapsed: the timer of the present phase has run out.
+func (c *Lifecycle) Elapsed() {
 	switch c.Phase {
 	case doubting:
 		c.doubt()
@@ -217,15 +217,15 @@ func (c *Course) Elapsed() {
 }
 
 // after lets the present phase last for d.
-func (c *Course) after(d time.Duration) { c.Timer.Reset(d) }
+func (c *Lifecycle) after(d time.Duration) { c.Timer.Reset(d) }
 
-func (c *Course) stop(ask unix.Signal) {
+func (c *Lifecycle) stop(ask unix.Signal) {
 	c.Timer.Stop()
 	c.Phase = Stopping
 	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry})
 }
 
-func (c *Course) climb(s freeze.Stop) {
+func (c *Lifecycle) climb(s freeze.Stop) {
 	go func() {
 		var end climbed
 		if c.Inspect != nil {
@@ -236,12 +236,12 @@ func (c *Course) climb(s freeze.Stop) {
 	}()
 }
 
-// climbed takes the ladder's outcome.
-func (c *Course) Climbed(end climbed) {
+// Climbed takes the ladder's outcome.
+func (c *Lifecycle) Climbed(end climbed) {
 	c.Phase, c.Result, c.seen = Stopped, end.Result, end.Seen
 }
 
-// inspected are members that had to be killed.
+// Inspected are members that had to be killed.
 type Inspected struct {
 	All   []protocol.Killed
 	Total int

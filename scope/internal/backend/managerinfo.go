@@ -72,7 +72,7 @@ func (u *Unit) Binds(b protocol.Backend) bool {
 func (u *Unit) Service() bool { return path.Ext(u.Name) == ".service" }
 
 // surveyManagers asks the system manager and, if we are not root, our own.
-func surveyManagers(unit *Unit) []ManagerFacts {
+func managerInfo(unit *Unit) []ManagerFacts {
 	kinds := []systemd.Kind{systemd.System, systemd.User}
 	if os.Getuid() == 0 {
 		kinds = kinds[:1]

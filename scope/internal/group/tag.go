@@ -23,7 +23,7 @@ import (
 // members inherit.
 
 // markOf is made of the id alone, so that everybody who ends a group knows it.
-func MarkOf(id string) freeze.Mark {
+func TagOf(id string) freeze.Tag {
 	var bits uint64
 	for _, letter := range id {
 		at := strings.IndexRune(protocol.IDLetters, letter)
@@ -32,10 +32,10 @@ func MarkOf(id string) freeze.Mark {
 		}
 		bits = bits*uint64(len(protocol.IDLetters)) + uint64(at)
 	}
-	return freeze.NewMark(bits)
+	return freeze.NewTag(bits)
 }
 
-func (g *ControlGroup) Mark() error {
+func (g *ControlGroup) TagMembers() error {
 	marked := map[int]bool{}
 	for fresh := true; fresh; {
 		fresh = false
@@ -47,7 +47,7 @@ func (g *ControlGroup) Mark() error {
 			if marked[pid] {
 				continue
 			}
-			if err := g.markOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
+			if err := g.tagOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
 			marked[pid], fresh = true, true
@@ -56,7 +56,7 @@ func (g *ControlGroup) Mark() error {
 	return nil
 }
 
-func (g *ControlGroup) markOne(pid int) error {
+func (g *ControlGroup) tagOne(pid int) error {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return fmt.Errorf("open pidfd: %w", err)
@@ -65,15 +65,15 @@ func (g *ControlGroup) markOne(pid int) error {
 	if where, _, err := proc.ReadCgroup(pid); err != nil || !strings.HasPrefix(where+"/", payloadPath()+"/") {
 		return unix.ESRCH // it has ended or left, and the pid may be another's
 	}
-	return MarkOf(g.ID).Put(pid, fd)
+	return TagOf(g.ID).Put(pid, fd)
 }
 
 // endWithMarked ends all of the group, a member that has moved to the directory above the payload
 // too, and then who has left it with the mark.
-func (g *ControlGroup) EndWithMarked(s freeze.Stop) (freeze.Result, error) {
+func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
 	s.Target = g.Top
 	res, err := s.Run()
-	moved, markErr := freeze.Stop{Target: g.Marked()}.Run()
+	moved, markErr := freeze.Stop{Target: g.Tagged()}.Run()
 	res.Stuck = append(res.Stuck, moved.Stuck...)
 	return res, errors.Join(err, markErr)
 }
@@ -81,8 +81,8 @@ func (g *ControlGroup) EndWithMarked(s freeze.Stop) (freeze.Result, error) {
 // marked are the processes that carry the group's mark. An id is the name of a directory that
 // anyone can make below a cgroup of theirs, and a mark can be put on anything of theirs; so the
 // owner of the group decides whose processes count, and no member of another server's group does.
-func (g *ControlGroup) Marked() *freeze.Tree {
-	return &freeze.Tree{Mark: MarkOf(g.ID), Owner: g.owner(), Spare: inAnotherGroup(g.Top)}
+func (g *ControlGroup) Tagged() *freeze.Tree {
+	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.owner(), Spare: inAnotherGroup(g.Top)}
 }
 
 // owner is the user who made the group; nobody's processes count where that can't be read.
@@ -94,8 +94,8 @@ func (g *ControlGroup) owner() int {
 	return int(st.Uid)
 }
 
-func MarkedTree(id string) *freeze.Tree {
-	return &freeze.Tree{Mark: MarkOf(id), Owner: os.Getuid(), Spare: inAnotherGroup(nil)}
+func TaggedTree(id string) *freeze.Tree {
+	return &freeze.Tree{Tag: TagOf(id), Owner: os.Getuid(), Spare: inAnotherGroup(nil)}
 }
 
 // inAnotherGroup tells of a process whether it is in a server's group that is in use, and that is

@@ -49,7 +49,7 @@ func sleeper(t *testing.T) (cmd *exec.Cmd, pidfd int, grow func()) {
 
 // Who has been marked is found with all that it has started since, and nobody else.
 func TestMark(t *testing.T) {
-	marked, beside := NewMark(uint64(os.Getpid())), NewMark(uint64(os.Getpid())+1)
+	marked, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
 	one, oneFD, grow := sleeper(t)
 	two, twoFD, growTwo := sleeper(t)
 	for _, err := range []error{marked.Put(one.Process.Pid, oneFD), beside.Put(two.Process.Pid, twoFD)} {
@@ -57,25 +57,25 @@ func TestMark(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Mark: beside}}.Run() })
-	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Mark: marked}}.Run() })
+	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: beside}}.Run() })
+	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: marked}}.Run() })
 	grow()
 	growTwo()
-	for _, m := range []Mark{marked, beside} {
-		if got := members(t, &Tree{Mark: m}); len(got) != 3 {
+	for _, m := range []Tag{marked, beside} {
+		if got := members(t, &Tree{Tag: m}); len(got) != 3 {
 			t.Errorf("%d have the mark, want 3", len(got))
 		}
 	}
-	for _, m := range []Mark{0, 1024, ^Mark(0)} { // values that many have
-		if got := members(t, &Tree{Mark: m}); len(got) != 0 {
+	for _, m := range []Tag{0, 1024, ^Tag(0)} { // values that many have
+		if got := members(t, &Tree{Tag: m}); len(got) != 0 {
 			t.Errorf("%v have the mark %#x", got, uint64(m))
 		}
 	}
-	res, err := Stop{Target: &Tree{Mark: marked}}.Run()
-	if err != nil || len(res.Stuck) != 0 || len(members(t, &Tree{Mark: marked})) != 0 {
+	res, err := Stop{Target: &Tree{Tag: marked}}.Run()
+	if err != nil || len(res.Stuck) != 0 || len(members(t, &Tree{Tag: marked})) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
-	if got := members(t, &Tree{Mark: beside}); len(got) != 3 {
+	if got := members(t, &Tree{Tag: beside}); len(got) != 3 {
 		t.Errorf("of the others %d are left, want 3", len(got))
 	}
 }
@@ -88,7 +88,7 @@ func TestMarkOfNobody(t *testing.T) {
 	_ = cmd.Wait()
 	err := unix.Getrlimit(unix.RLIMIT_LOCKS, &before)
 	if err == nil {
-		err = NewMark(1).Put(os.Getpid(), fd)
+		err = NewTag(1).Put(os.Getpid(), fd)
 	}
 	if !errors.Is(err, unix.ESRCH) {
 		t.Errorf("%v, want %v", err, unix.ESRCH)
@@ -106,14 +106,14 @@ func TestClearMark(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	var before, after unix.Rlimit
-	m := NewMark(2)
+	m := NewTag(2)
 	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_LOCKS, &before), m.Put(os.Getpid(), fd)); err != nil {
 		t.Fatal(err)
 	}
-	if got := members(t, &Tree{Mark: m}); len(got) != 1 {
+	if got := members(t, &Tree{Tag: m}); len(got) != 1 {
 		t.Errorf("%d have the mark, want this process", len(got))
 	}
-	ClearMark()
+	ClearTag()
 	if err := unix.Getrlimit(unix.RLIMIT_LOCKS, &after); err != nil || after.Cur != before.Max || after.Max != before.Max {
 		t.Errorf("the limit was %+v, and is %+v (%v)", before, after, err)
 	}

@@ -38,13 +38,13 @@ func (s *supervisor) reapEscaped() {
 			e.giveUp()
 			return
 		}
-		if e.End() {
+		if e.end() {
 			continue // a process that was killed may have left us its children
 		}
 		select {
 		case <-s.signals: // SIGCHLD, or a repeated stop
 		case t := <-s.loop.C:
-			s.happened(t) // the launcher must not take our silence for a stop
+			s.handle(t) // the launcher must not take our silence for a stop
 		case <-time.After(e.untilNext(giveUp)):
 		}
 	}
@@ -66,7 +66,7 @@ type escapees struct {
 
 // stuckAlone tells whether all children are members in uninterruptible sleep.
 func (e *escapees) stuckAlone() bool {
-	if len(e.s.course.Result.Stuck) == 0 {
+	if len(e.s.lifecycle.Result.Stuck) == 0 {
 		return false
 	}
 	children, err := proc.Children(os.Getpid())
@@ -75,12 +75,12 @@ func (e *escapees) stuckAlone() bool {
 
 // others leaves out the members that the ladder could not end.
 func (e *escapees) others(children []int) []int {
-	if len(e.s.course.Result.Stuck) == 0 {
+	if len(e.s.lifecycle.Result.Stuck) == 0 {
 		return children
 	}
 	members, _ := e.s.group.Members().Members() // who is not known as one is waited for
 	return slices.DeleteFunc(children, func(pid int) bool {
-		return slices.Contains(members, pid) && slices.ContainsFunc(e.s.course.Result.Stuck, func(m freeze.Stuck) bool { return m.PID == pid })
+		return slices.Contains(members, pid) && slices.ContainsFunc(e.s.lifecycle.Result.Stuck, func(m freeze.Stuck) bool { return m.PID == pid })
 	})
 }
 
@@ -96,7 +96,7 @@ func (e *escapees) untilNext(giveUp time.Time) time.Duration {
 
 // end kills each child once, and asks the nested supervisors among them. Our children can't be
 // replaced by strangers: only we can wait for them, and the pid is not free before.
-func (e *escapees) End() (fresh bool) {
+func (e *escapees) end() (fresh bool) {
 	children, err := proc.Children(os.Getpid())
 	if err != nil {
 		return false
@@ -143,7 +143,7 @@ func signalChild(pid int, sigs ...unix.Signal) {
 	}
 }
 
-// kill kills a child, and ends the group of one that was a nested supervisor.
+// Kill kills a child, and ends the group of one that was a nested supervisor.
 func (e *escapees) Kill(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -152,7 +152,7 @@ func (e *escapees) Kill(pid int) {
 	defer unix.Close(fd)
 	e.killed[pid] = true
 	if !linux.Ended(fd) {
-		e.s.killed = append(e.s.killed, e.s.observe(pid))
+		e.s.killed = append(e.s.killed, e.s.describe(pid))
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
 		freeze.LeaveFreezer1(pid, fd)
 	}
@@ -173,18 +173,18 @@ func (s *supervisor) endNested(dir string) {
 func (e *escapees) giveUp() {
 	children, err := proc.Children(os.Getpid())
 	if err != nil {
-		e.s.course.Result.Stuck = append(e.s.course.Result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
+		e.s.lifecycle.Result.Stuck = append(e.s.lifecycle.Result.Stuck, freeze.Stuck{Name: "unknown, for " + err.Error()})
 	}
 	for _, pid := range e.others(children) {
 		if left, ok := freeze.NewStuck(pid); ok {
-			e.s.course.Result.Stuck = append(e.s.course.Result.Stuck, left)
+			e.s.lifecycle.Result.Stuck = append(e.s.lifecycle.Result.Stuck, left)
 		}
 	}
 }
 
 // mark is for a server that the client has started.
-func (s *supervisor) Mark() {
-	if err := s.group.Mark(); err != nil {
+func (s *supervisor) tagMembers() {
+	if err := s.group.TagMembers(); err != nil {
 		s.notes = append(s.notes, "who moves to another cgroup is not found: "+protocol.OneLine(err))
 		s.group.Note(s.notes)
 	}
@@ -192,15 +192,15 @@ func (s *supervisor) Mark() {
 
 // endMarked ends members that have left the group and are no descendants of ours: of a server that
 // the client has started, or by way of another pid namespace.
-func (s *supervisor) endMarked() {
-	moved := s.group.Marked()
+func (s *supervisor) endTagged() {
+	moved := s.group.Tagged()
 	res, err := freeze.Stop{Target: moved, Frozen: func() {
 		pids, _ := moved.Members() // for people only
 		for _, pid := range pids[:min(len(pids), protocol.InspectFew)] {
-			s.killed = append(s.killed, s.observe(pid))
+			s.killed = append(s.killed, s.describe(pid))
 		}
 	}}.Run()
-	s.course.Result.Stuck = append(s.course.Result.Stuck, res.Stuck...)
+	s.lifecycle.Result.Stuck = append(s.lifecycle.Result.Stuck, res.Stuck...)
 	if err != nil {
 		s.Note("processes that have moved to another cgroup could not be looked for: " + protocol.OneLine(err))
 	}

@@ -13,10 +13,10 @@ import (
 	"github.com/mcpscope/mcpscope/test/groups"
 )
 
-// testCourse is a course of an empty group, whose ladder ends at once.
-func testCourse(t *testing.T, p protocol.Policy) *Course {
+// testCourse is the lifecycle of an empty group, whose ladder ends at once.
+func testCourse(t *testing.T, p protocol.Policy) *Lifecycle {
 	t.Helper()
-	c, err := NewCourse(p, groups.Directory(t), &ClientSide{PIDFD: -1, Main: -1})
+	c, err := New(p, groups.Directory(t), &ClientSide{PIDFD: -1, Main: -1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,13 +25,13 @@ func testCourse(t *testing.T, p protocol.Policy) *Course {
 }
 
 func TestCourse(t *testing.T) {
-	type step func(*Course)
-	hungUp := func(c *Course) { c.HungUp(protocol.StdinClosed) }
-	died := func(c *Course) { c.ClientDied() }
-	term := func(c *Course) { c.Signalled(unix.SIGTERM) }
-	exited := func(c *Course) { c.End(protocol.MainExited) }
-	elapsed := func(c *Course) { c.Elapsed() }
-	lost := func(c *Course) { c.End(protocol.LauncherGone) }
+	type step func(*Lifecycle)
+	hungUp := func(c *Lifecycle) { c.HungUp(protocol.StdinClosed) }
+	died := func(c *Lifecycle) { c.ClientDied() }
+	term := func(c *Lifecycle) { c.Signalled(unix.SIGTERM) }
+	exited := func(c *Lifecycle) { c.End(protocol.MainExited) }
+	elapsed := func(c *Lifecycle) { c.Elapsed() }
+	lost := func(c *Lifecycle) { c.End(protocol.LauncherGone) }
 	for name, c := range map[string]struct {
 		steps []step
 		phase phase

@@ -16,15 +16,15 @@ import (
 
 // settle tries the places in turn, the best first. Where a group can be made before
 // there is a supervisor, that is born in it.
-func (l *launcher) settle() error {
+func (l *launcher) acquireGroup() error {
 	here, places, errs := l.server.placesFor()
 	l.here, l.places = here, places
 	l.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
 	var broken []error                                                  // places that there are
 	for _, p := range places {
-		err := l.settleAt(p, l.server.notesOn(p.Backend(), errs))
+		err := l.acquireFrom(p, l.server.notesOn(p.Backend(), errs))
 		if err == nil {
-			l.complain(p.Backend(), broken)
+			l.warn(p.Backend(), broken)
 			return nil
 		}
 		if errors.Is(err, protocol.ErrSpawn) {
@@ -40,7 +40,7 @@ func (l *launcher) settle() error {
 
 // complain: that a host has no better backend is a note. That one which it has does not work any more must
 // not be silent, for tree is weaker.
-func (l *launcher) complain(taken protocol.Backend, broken []error) {
+func (l *launcher) warn(taken protocol.Backend, broken []error) {
 	if taken == protocol.Tree && len(broken) > 0 && l.server.Weaker != nil {
 		l.server.Weaker(errors.Join(broken...))
 	}
@@ -58,7 +58,7 @@ func (s *Server) notesOn(taken protocol.Backend, missed []error) []string {
 	return notes
 }
 
-func (l *launcher) settleAt(p backend.Place, notes []string) error {
+func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 	var err error
 	if l.supervisor == 0 && p.NeedsProcess() {
 		if err = l.spawn(nil); err != nil {
@@ -68,7 +68,7 @@ func (l *launcher) settleAt(p backend.Place, notes []string) error {
 	if l.group, err = p.Group(l.config, l.pids()...); err != nil {
 		return err
 	}
-	l.backend, l.notes, l.client.Mark = p.Backend(), notes, group.MarkOf(l.group.Ident())
+	l.backend, l.notes, l.client.Mark = p.Backend(), notes, group.TagOf(l.group.Ident())
 	if l.child != nil {
 		return nil // it comes first: see Taken
 	}
@@ -88,7 +88,7 @@ func (l *launcher) post() error {
 	at, fds := l.group.Placed()
 	at.Backend, at.Enter, at.Notes = l.backend, l.supervisor != 0, l.notes
 	if l.supervisor == 0 {
-		if err := l.spawn(l.group.Cradle()); err != nil {
+		if err := l.spawn(l.group.SupervisorGroup()); err != nil {
 			return err
 		}
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 func TestBiggest(t *testing.T) {
-	s := &shortage{seen: map[int]protocol.Consumer{}}
+	s := &oomWatch{seen: map[int]protocol.Consumer{}}
 	for pid := 1; pid <= 2*consumersMost; pid++ {
-		s.Add(protocol.Consumer{PID: pid, Name: "p", Bytes: uint64(pid) << 20})
+		s.add(protocol.Consumer{PID: pid, Name: "p", Bytes: uint64(pid) << 20})
 	}
-	s.Add(protocol.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40})
-	s.Add(protocol.Consumer{PID: 3, Name: "", Bytes: 1}) // a zombie that has no memory left, and then no name
-	s.Add(protocol.Consumer{PID: 99, Name: "nothing", Bytes: 0})
+	s.add(protocol.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40})
+	s.add(protocol.Consumer{PID: 3, Name: "", Bytes: 1}) // a zombie that has no memory left, and then no name
+	s.add(protocol.Consumer{PID: 99, Name: "nothing", Bytes: 0})
 	all := s.biggest()
 	if len(all) != consumersMost || all[0] != (protocol.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40}) || all[1].PID != 2*consumersMost {
 		t.Errorf("%v", all)
