@@ -78,6 +78,8 @@ func (w *watcher) decide(s seen) {
 	case own != nil && own.pid() != s.pid: // it reads what that would read
 		own.heir.Store(int32(s.pid))
 	case own != nil:
+	case len(s.Argv) > 1 && w.served.has(s.Argv):
+		w.takeNow(s, nil, servedBefore)
 	default:
 		if named, why := byName(s.Caller); w.Listener < 0 && s.direct && named == Taken { // by now it may have been spoken to
 			w.takeNow(s, nil, why)
@@ -86,6 +88,10 @@ func (w *watcher) decide(s seen) {
 		w.listenTo(s)
 	}
 }
+
+// servedBefore: a client that connects again starts the same command. One argument at least, for an interpreter
+// alone runs whatever it reads.
+const servedBefore = "the same command was spoken to in MCP before"
 
 // takeNow is for a server that is known before it runs.
 func (w *watcher) takeNow(s seen, own *candidate, why string) {

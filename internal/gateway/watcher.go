@@ -259,7 +259,7 @@ func (w *watcher) gone(c *candidate) {
 	}
 	if !c.heard && len(c.argv()) > 1 && w.served.has(c.argv()) && !w.resting.Load() && c.decide(taken) {
 		w.ears.forget(c)
-		w.followed.Go(func() { w.capture(c, "the same command was spoken to in MCP before") })
+		w.followed.Go(func() { w.capture(c, servedBefore) })
 		return
 	}
 	if c.decide(left) {
