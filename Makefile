@@ -29,7 +29,7 @@ man: ## write man pages to .cache/man
 
 install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
 	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
-	@for manager in system user; do for unit in units/$$manager/* units/common/*; do \
+	@for manager in system user; do for unit in internal/units/$$manager/* internal/units/common/*; do \
 		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
 		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|g; s|@MCPSCOPECTL@|$(PREFIX)/bin/mcpscopectl|g' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
 
@@ -89,7 +89,7 @@ cross: ## what is not Linux says so in one line; other processors build
 	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscopectl
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./internal/settings ./internal/mcp ./internal/name ./internal/proc ./internal/gateway ./cgroup ./internal/systemd ./scope/internal/protocol ./internal/wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 deps: ## install what the tests need and the machine lacks (Debian)

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/name"
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // runtimes are names of processes that run somebody's program, and say nothing of it. Node.js calls its

@@ -45,7 +45,7 @@ func TestMistakes(t *testing.T) {
 		{[]string{"run", "--nope", "x"}, cli.ExitOwnFailure, "mcpscope: run: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--eof-grace", "soon", "x"}, cli.ExitOwnFailure,
-			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
+			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--backend", "magic", "x"}, cli.ExitOwnFailure,
 			"mcpscope: run: --backend \"magic\": \"magic\" is none of auto, systemd-user, systemd-system, delegated, cgroup, tree\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "npx -y foo"}, cli.ExitNotFound,

@@ -9,7 +9,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/mcpscope/mcpscope/clients"
+	"github.com/mcpscope/mcpscope/internal/clients"
 )
 
 // backupsName is the directory of all backups, in that of our state.

@@ -6,9 +6,8 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/mcpscope/mcpscope/config"
-	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -33,9 +32,9 @@ func (v *gatewayRun) configure() {
 const maxConfigNotes = 5
 
 // ofGateway leaves out what only run has, and a backend that can't take in a server of a gateway.
-func ofGateway(of map[string]config.Value) map[string]config.Value {
+func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
 	rows := settings.Rows(settings.Gateway)
-	maps.DeleteFunc(of, func(key string, value config.Value) bool {
+	maps.DeleteFunc(of, func(key string, value settings.FileValue) bool {
 		return key == "backend" && value.Text == string(scope.Tree) || !slices.ContainsFunc(rows, func(r *settings.Row) bool { return r.Name == key })
 	})
 	return of

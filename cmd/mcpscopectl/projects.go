@@ -8,9 +8,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/clients"
-	"github.com/mcpscope/mcpscope/configfile"
-	"github.com/mcpscope/mcpscope/splice"
+	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/splice"
 )
 
 // everywhere are the files of every client that is found here, and those in the projects that clients say they

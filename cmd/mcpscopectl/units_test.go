@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/systemd"
+	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // In a home of the test's own: the user's units.

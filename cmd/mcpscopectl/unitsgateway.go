@@ -11,8 +11,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/systemd"
-	"github.com/mcpscope/mcpscope/units"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // managerWithin is how long a manager may take to answer.

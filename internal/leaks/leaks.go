@@ -26,9 +26,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/poll"
-	"github.com/mcpscope/mcpscope/proc"
-	"github.com/mcpscope/mcpscope/stdio"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // Everyone as an uid means all users.
@@ -148,7 +147,7 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 	}
 	l.Below, l.stdin = descendants(p.PID, below), link(p.PID, 0)
 	l.Argv = arguments(p.PID)
-	if len(l.Argv) == 0 || !stdio.Closed(p.PID, 0) || s.Inside(p.PID) || slices.ContainsFunc(l.Below, s.Inside) {
+	if len(l.Argv) == 0 || !linux.Closed(p.PID, 0) || s.Inside(p.PID) || slices.ContainsFunc(l.Below, s.Inside) {
 		l.Close()
 		return nil
 	}
@@ -161,7 +160,7 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 	switch {
 	case known != nil:
 		l.Why = append(l.Why, "it is the server "+known.Name+" of "+known.File)
-	case stdio.Closed(p.PID, 1) && !l.converses() && !l.listens():
+	case linux.Closed(p.PID, 1) && !l.converses() && !l.listens():
 		l.Why = append(l.Why, "so is that of its stdout")
 	default:
 		l.Close()
@@ -180,7 +179,7 @@ func (l *Leak) Close() { _ = unix.Close(l.pidfd) }
 // is tells whether the process is still the one that was looked at, and has not been adopted since.
 func (l *Leak) is() bool {
 	st, err := proc.ReadStat(l.PID)
-	return err == nil && st.StartTime == l.start && st.PPID == l.Parent && !poll.Ended(l.pidfd)
+	return err == nil && st.StartTime == l.start && st.PPID == l.Parent && !linux.Ended(l.pidfd)
 }
 
 // converses: something below it has an stdin of its own that somebody can write to, so it is a client.
@@ -188,7 +187,7 @@ func (l *Leak) converses() bool {
 	own := link(l.PID, 0)
 	return slices.ContainsFunc(l.Below, func(pid int) bool {
 		its := link(pid, 0)
-		return its != own && (strings.HasPrefix(its, "pipe:") || strings.HasPrefix(its, "socket:")) && !stdio.Closed(pid, 0)
+		return its != own && (strings.HasPrefix(its, "pipe:") || strings.HasPrefix(its, "socket:")) && !linux.Closed(pid, 0)
 	})
 }
 

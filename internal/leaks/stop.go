@@ -10,9 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/poll"
-	"github.com/mcpscope/mcpscope/stdio"
-	"github.com/mcpscope/mcpscope/tree"
+	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // ErrChanged is of a process that is no leak any more.
@@ -24,10 +22,10 @@ const killWithin = 2 * time.Second
 // Stop ends it, with all below it: what is below first, while it is stopped and starts nothing, then itself, and
 // then what has its stdin and was left by that. It looks again before: somebody may have taken it on.
 func (l *Leak) Stop(grace time.Duration) error {
-	if poll.Ended(l.pidfd) {
+	if linux.Ended(l.pidfd) {
 		return nil
 	}
-	if !l.is() || !stdio.Closed(l.PID, 0) {
+	if !l.is() || !linux.Closed(l.PID, 0) {
 		return ErrChanged
 	}
 	err := end(l.PID, l.pidfd, l.UID, unix.SIGTERM, grace)
@@ -45,11 +43,11 @@ const restPasses = 20
 
 // end ends a process with all below it. What it is asked by is no signal to ask nobody.
 func end(pid, pidfd, uid int, ask unix.Signal, grace time.Duration) error {
-	root, err := tree.NewRoot(pidfd)
+	root, err := freeze.NewRoot(pidfd)
 	if err != nil {
 		return err
 	}
-	below := &tree.Tree{Roots: []tree.Root{root}, Owner: uid, OwnersOnly: true}
+	below := &freeze.Tree{Roots: []freeze.Root{root}, Owner: uid, OwnersOnly: true}
 	stop := func(ask unix.Signal, grace time.Duration) error {
 		if err := unix.PidfdSendSignal(pidfd, unix.SIGSTOP, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
 			return fmt.Errorf("stop process %d: %w", pid, err)
@@ -106,6 +104,6 @@ func (l *Leak) endRest() (some bool, err error) {
 }
 
 func ended(pidfd int, within time.Duration) bool {
-	_, _ = poll.Until(time.Now().Add(within), unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN}) // whatever it says, we look
-	return poll.Ended(pidfd)
+	_, _ = linux.PollUntil(time.Now().Add(within), unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN}) // whatever it says, we look
+	return linux.Ended(pidfd)
 }

@@ -87,7 +87,7 @@ func TestBrokenConfiguration(t *testing.T) {
 		counts     bool   // what is sound
 	}{
 		{"unknown key", sound + "trm-grace = '1s'\n", nil, `:3: unknown key "trm-grace"; is it "term-grace"?`, true},
-		{"bad value", sound + "eof-grace = 'soon'\n", nil, `:3: eof-grace: "soon" is no duration (like 1.2s, 500ms, 0 or infinity)`, true},
+		{"bad value", sound + "eof-grace = 'soon'\n", nil, `:3: eof-grace: "soon" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)`, true},
 		{"hostile key", sound + "\"\\u001b[31m\" = 1\n", nil, `:3: unknown key "\x1b[31m"`, true},
 		{"a report that can't be had", sound + "report = '/nonexistent/report'\n", nil,
 			":3: cannot open the report: open /nonexistent/report: no such file or directory", true},

@@ -1,0 +1,50 @@
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+
+	"golang.org/x/sys/unix"
+)
+
+// Closed tells whether nobody is left at the other end of a descriptor of another process, 0 or 1: a pipe
+// that no process has open for writing or reading, or a UNIX socket whose peer is closed. What is neither,
+// or can't be found out, is not: a named FIFO, a socket of another network namespace.
+func Closed(pid, number int) bool {
+	link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	var st unix.Statx_t
+	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
+		return false
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFSOCK:
+		return peerClosed(st.Ino)
+	case unix.S_IFIFO:
+		return pipeClosed(link, number, st.Ino)
+	}
+	return false
+}
+
+// pipeClosed opens the same end once more for a moment, which changes nothing for the other.
+func pipeClosed(link string, number int, ino uint64) bool {
+	flags, events := unix.O_RDONLY, int16(unix.POLLHUP)
+	if number > 0 {
+		flags, events = unix.O_WRONLY, unix.POLLERR
+	}
+	fd, err := unix.Open(link, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if f, conveyed := IdentifyFile(fd); !conveyed || f.Ino != ino {
+		return false
+	}
+	var on unix.Statfs_t
+	if unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC { // of a FIFO that was just opened the kernel can't tell
+		return false
+	}
+	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	_, err = unix.Poll(fds, 0)
+	return err == nil && fds[0].Revents&events != 0
+}
