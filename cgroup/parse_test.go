@@ -132,7 +132,12 @@ func FuzzParseMemory(f *testing.F) {
 // exactly rounds down.
 func exactly(s string) (*big.Int, bool) {
 	scale := int64(1)
-	if i := strings.Index("BKMGTPE", last(s)); i >= 0 {
+	for _, suffix := range []string{"iB", "i"} {
+		if unit, ok := strings.CutSuffix(s, suffix); ok && strings.ContainsAny(last(unit), "KMGTPE") {
+			s = unit
+		}
+	}
+	if i := strings.Index("BKMGTPE", last(s)); s != "" && i >= 0 {
 		scale, s = 1<<(10*i), s[:len(s)-1]
 	}
 	r, ok := new(big.Rat).SetString(s)

@@ -240,6 +240,42 @@ func TestHelps(t *testing.T) {
 	}
 }
 
+// Every help is what testdata has; MCPSCOPE_GOLDEN=write writes it anew.
+func TestHelpsAreAsBefore(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	helps := map[string]string{"mcpscope": overview(root)}
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			helps[c.Name()] = helpOf(c)
+		}
+	}
+	const dir = "testdata/help"
+	if os.Getenv("MCPSCOPE_GOLDEN") == "write" {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		for name, help := range helps {
+			if err := os.WriteFile(filepath.Join(dir, name+".txt"), []byte(help), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return
+	}
+	there, err := os.ReadDir(dir)
+	if err != nil || len(there) != len(helps) {
+		t.Errorf("%d files, %d helps, %v", len(there), len(helps), err)
+	}
+	for name, help := range helps {
+		want, err := os.ReadFile(filepath.Join(dir, name+".txt"))
+		if err != nil || help != string(want) {
+			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, help, want)
+		}
+	}
+}
+
 // Names that people try lead to a command that there is.
 func TestMeant(t *testing.T) {
 	root := newRoot(cli.Stdio{})
