@@ -47,6 +47,7 @@ eof-grace        5s         FILE:6 [server."git*"]
 idle-timeout     infinity   default
 io-weight        100        default
 limits           strict     default
+max-copies       infinity   default
 max-lifetime     infinity   default
 memory-high      infinity   default
 memory-max       infinity   default

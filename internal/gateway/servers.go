@@ -16,6 +16,8 @@ type Servers struct {
 	Backend scope.Backend
 	Slice   string
 	Replace bool
+	// MaxCopies is scope.Server's.
+	MaxCopies int
 	// Given are names of settings that no configuration file changes.
 	Given []string
 }

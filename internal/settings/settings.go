@@ -124,14 +124,16 @@ type Values struct {
 	Backend scope.Backend
 	Require bool
 	Replace bool
-	Slice   string
-	Policy  scope.Policy
-	Limits  cgroup.Limits
-	Stderr  scope.Stderr
-	Report  string
-	Quiet   bool
-	Verbose bool
-	Strict  bool
+	// MaxCopies is 0 for any number.
+	MaxCopies int
+	Slice     string
+	Policy    scope.Policy
+	Limits    cgroup.Limits
+	Stderr    scope.Stderr
+	Report    string
+	Quiet     bool
+	Verbose   bool
+	Strict    bool
 
 	// Of a gateway.
 	Configs, Match, Except []string

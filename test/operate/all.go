@@ -8,7 +8,7 @@ func All(t *testing.T, s Subject) {
 		name string
 		run  func(*testing.T, Subject)
 	}{
-		{"Completed", Completed}, {"Figures", Figures}, {"Freeze", Freeze}, {"Full", Full}, {"Listed", Listed}, {"Metrics", Metrics}, {"Notes", Notes}, {"Orphans", Orphans},
+		{"Completed", Completed}, {"Figures", Figures}, {"Freeze", Freeze}, {"Full", Full}, {"Listed", Listed}, {"MaxCopies", MaxCopies}, {"Metrics", Metrics}, {"Notes", Notes}, {"Orphans", Orphans},
 		{"Replace", Replace}, {"Stop", Stop}, {"StopClient", StopClient}, {"StopNow", StopNow}, {"Top", Top}, {"Unknown", Unknown}, {"Wait", Wait},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, s) })

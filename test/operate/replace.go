@@ -29,3 +29,25 @@ func Replace(t *testing.T, s Subject) {
 		c.Tell("close")
 	})
 }
+
+// MaxCopies: a client that connects again and again has so many servers, the newest.
+func MaxCopies(t *testing.T, s Subject) {
+	on(t, s, func(t *testing.T, g *ground) {
+		other := g.plain("--max-copies", "1") // of another client
+		members, done := escape.NewMembers(t), escape.NewMembers(t)
+		const script = `exec 3<&0; for i in 1 2 3 4; do "${@:3}" <&3 & all+=($!); done
+			live=4; while ((live > 2)); do live=0; for p in "${all[@]}"; do kill -0 $p 2>/dev/null && ((live++)); done; done
+			"$1" --register "$2" plain <&3; wait`
+		line := append([]string{"bash", "-c", script, "bash", g.Programs.Zoo, done.Address},
+			g.line(members, []string{"--max-copies", "2"}, g.Programs.Zoo, "plain")...)
+		c := g.client(line)
+		if !done.AwaitBorn(1, escape.Patience) {
+			t.Fatalf("two of four were not retired: %q live; stderr: %s", members.Running(), escape.Contents(c.Stderr))
+		}
+		if !members.AwaitLiving(2, escape.Patience) {
+			t.Errorf("not two of one name and client live, but %q", members.Running())
+		}
+		other.lives()
+		c.Tell("close")
+	})
+}

@@ -34,8 +34,8 @@ type Config struct {
 	NoFile *unix.Rlimit
 	// Mask are the signals that the main process has blocked: spawn.Cmd.
 	Mask uint64
-	// Replace: older servers of this name and client process are to go.
-	Replace bool
+	// Copies is how many servers of this name one client process may have: the oldest are to go. 0 is any number.
+	Copies int
 	// Place is where the group is, for a supervisor that is told by its guard.
 	Place  *Placed
 	Client ClientFacts
@@ -71,7 +71,7 @@ func (c *Config) fields(w *wire) {
 	limitFields(w, &c.Limits)
 	number(w, &c.Started)
 	flag(w, &c.Verbose)
-	flag(w, &c.Replace)
+	number(w, &c.Copies)
 	text(w, &c.Stderr)
 	number(w, &c.Pgid)
 	if optional(w, &c.NoFile) {

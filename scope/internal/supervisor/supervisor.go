@@ -120,7 +120,7 @@ func (s *supervisor) run() {
 	var own string
 	s.beside, own = s.group.Beside()
 	s.swept = sweep.BeginSweep(s.beside, own)
-	if s.config.Replace {
+	if s.config.Copies > 0 {
 		go s.replaceOlder()
 	}
 	limits := lifecycle.NewLimits(s.config.Policy)
