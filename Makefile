@@ -16,7 +16,7 @@ GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 
-.PHONY: help build man install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -91,6 +91,9 @@ cross: ## what is not Linux says so in one line; other processors build
 fuzz: ## every fuzz target for 30 s
 	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+spdx: ## put the line with the identifier of our license into source files that lack it
+	@.ci/spdx
 
 deps: ## install what the tests need and the machine lacks (Debian)
 	@.ci/deps
