@@ -10,28 +10,32 @@ FLAGS ?= -p=3
 SUITES ?= bullseye trixie bullseye+init bookworm trixie+containers bookworm+hybrid forky
 TIMEOUT ?= 20m
 PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
 CYCLES ?= 10000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
-LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION)
 
-.PHONY: help build man install spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install uninstall spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-build: ## build bin/mcpscope and bin/mcpscopectl
+build: ## build bin/mcpscope and bin/mcpscopectl, with their man pages and completions
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@$(MAKE) --no-print-directory man
 
-man: ## write man pages to .cache/man
-	@mkdir -p .cache/man && $(GO) run ./cmd/mcpscopectl man .cache/man
+man: ## write man pages and completions below bin, by the program that is there
+	@mkdir -p $(BIN)/man $(BIN)/completions && rm -f $(BIN)/man/* && $(BIN)/mcpscopectl man $(BIN)/man
+	@for shell in bash zsh fish; do $(BIN)/mcpscopectl completion $$shell >$(BIN)/completions/$$shell || exit 1; done
 
-install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
-	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
-	@for manager in system user; do for unit in units/$$manager/* units/common/*; do \
-		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
-		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|g; s|@MCPSCOPECTL@|$(PREFIX)/bin/mcpscopectl|g' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
+install: ## install what make build has built below $(DESTDIR)$(PREFIX), and settings in $(SYSCONFDIR)/mcpscope
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' packaging/install '$(BIN)'
+
+uninstall: ## remove it again, unless a client or service needs it: FORCE=1
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run
@@ -48,6 +52,7 @@ test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 test-full: test-vm ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
 	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
+	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES=./test/install || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
