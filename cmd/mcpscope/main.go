@@ -25,7 +25,7 @@ func run(args []string, io cli.Stdio) int {
 		case "supervise":
 			return superviseCommand(args[1:], io)
 		case cli.OwnCommand:
-			fmt.Fprintln(io.Out, cli.Version())
+			fmt.Fprintf(io.Out, "%s\n%s\n", cli.Version(), cli.Built())
 			return cli.ExitOK
 		}
 	}

@@ -98,7 +98,7 @@ func diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
 	surveyed := make(chan scope.Host, 1)
 	go func() { surveyed <- scope.Survey() }()
-	d.Runner, _ = runnerVersion() // why it can't be run, the trials say
+	d.Runner, _, _ = runnerVersion() // why it can't be run, the trials say
 	for _, b := range scope.Candidates() {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {

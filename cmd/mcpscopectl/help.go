@@ -113,17 +113,17 @@ func overview(root *cobra.Command) string {
 func versionCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "version", short: "print the version",
-		long: `Prints the version, and what it was built with. There are two programs; where they
-are of different versions both are named.`,
+		long: `Prints the versions of the two programs, and what they were built from and with:
+mcpscope, which stands beside each server, and mcpscopectl, which has all other
+commands.`,
 	}, func([]string) int {
-		runner, err := runnerVersion()
+		runner, built, err := runnerVersion()
 		if err != nil {
 			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
 			return io.Cannot("tell the version of mcpscope", err)
 		}
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", runner, cli.Built())
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, ownVersion(), cli.Built())
 		if runner != ownVersion() {
-			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
 			fmt.Fprint(io.Err, "mcpscope: note: the two programs are of different versions; install both of one\n")
 		}
 		return cli.ExitOK
