@@ -91,8 +91,8 @@ lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscopectl
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscope
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscopectl
+	@for processor in arm64 arm riscv64; do \
+		echo "GOOS=linux GOARCH=$$processor $(GO) build ./cmd/..."; GOOS=linux GOARCH=$$processor CGO_ENABLED=0 $(GO) build -o .cache/cross/$$processor/ ./cmd/... || exit 1; done
 
 fuzz: ## every fuzz target for 30 s
 	@for p in ./config ./mcp ./name ./proc ./cgroup ./resources ./scope ./wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \

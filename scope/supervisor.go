@@ -264,7 +264,7 @@ func (s *supervisor) reap() {
 	}
 	for pid, name := range names {
 		waitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
-			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
+			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || int64(used.Maxrss) > ownPeak()) {
 				s.short.add(Consumer{pid, name, uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)
