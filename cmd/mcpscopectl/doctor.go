@@ -49,7 +49,7 @@ The exit status is 0 if a server gets a control group of its own, 1 if it does n
 or if a process escaped, and 125 for a mistake or if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
-	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/doctor.md")
+	c.Flags().BoolVar(&f.json, "json", false, "one object")
 	return c
 }
 

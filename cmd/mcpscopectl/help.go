@@ -16,6 +16,10 @@ import (
 const about = `mcpscope runs each MCP server in a control group of its own, and leaves nothing of
 it behind.`
 
+const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-everything
+  mcpscope ls
+`
+
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: commandNames,
@@ -82,17 +86,23 @@ func flagsOf(c *cobra.Command) string {
 		if f.Name == "help" || f.Hidden {
 			return
 		}
-		arg, help := pflag.UnquoteUsage(f)
-		flag := "--" + f.Name
-		if f.Shorthand != "" {
-			flag = "-" + f.Shorthand + ", " + flag
-		}
-		if f.Value.Type() == "bool" {
-			arg = ""
-		}
-		rows = append(rows, [2]string{strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)})
+		flag, help := flagOf(f)
+		rows = append(rows, [2]string{flag, help})
 	})
 	return cli.Columns(rows)
+}
+
+// flagOf is a flag as people write it, and what it does.
+func flagOf(f *pflag.Flag) (flag, explained string) {
+	arg, help := pflag.UnquoteUsage(f)
+	flag = "--" + f.Name
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand + ", " + flag
+	}
+	if f.Value.Type() == "bool" {
+		arg = ""
+	}
+	return strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)
 }
 
 func overview(root *cobra.Command) string {
@@ -102,12 +112,7 @@ func overview(root *cobra.Command) string {
 			rows = append(rows, [2]string{c.Name(), c.Short})
 		}
 	}
-	return `Usage: mcpscope COMMAND [ARG…]
-
-  mcpscope run -- npx -y @modelcontextprotocol/server-everything
-  mcpscope ls
-
-` + reflowed(about) + "\n" + cli.Columns(rows) + "\nmcpscope help COMMAND says more.\n"
+	return "Usage: mcpscope COMMAND [ARG…]\n\n" + overviewExamples + "\n" + reflowed(about) + "\n" + cli.Columns(rows) + "\nmcpscope help COMMAND says more.\n"
 }
 
 func versionCommand(io cli.Stdio) *cobra.Command {

@@ -41,7 +41,7 @@ process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr ar
 and age. What the kernel does not count here is left out.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	allUsers(c.Flags(), &f.allUsers)
-	c.Flags().BoolVar(&asJSON, "json", false, "one object, as in docs/operators.md")
+	c.Flags().BoolVar(&asJSON, "json", false, "one object")
 	return c
 }
 

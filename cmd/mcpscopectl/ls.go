@@ -57,8 +57,8 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
-	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
-	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'; docs/operators.md has the fields", func(s string) (err error) {
+	fs.BoolVar(&f.json, "json", false, "one object")
+	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
 		return err
 	})

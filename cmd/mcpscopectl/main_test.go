@@ -199,32 +199,6 @@ func TestMeant(t *testing.T) {
 	}
 }
 
-func TestManPages(t *testing.T) {
-	dir := t.TempDir()
-	if s := say("man", dir); s.status != 0 {
-		t.Fatalf("%+v", s)
-	}
-	for _, c := range newRoot(cli.Stdio{}).Commands() {
-		page := filepath.Join(dir, "mcpscope-"+c.Name()+".1")
-		if c.Hidden || c.Name() == "help" {
-			continue
-		}
-		if _, err := os.Stat(page); err != nil {
-			t.Error(err)
-			continue
-		}
-		cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
-		if _, err := exec.LookPath("man"); err != nil {
-			t.Skip("no man here to read the pages")
-		}
-		var complaints bytes.Buffer
-		cmd.Stderr = &complaints
-		if out, err := cmd.Output(); err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
-			t.Errorf("%s: %v: %s", page, err, complaints.String())
-		}
-	}
-}
-
 func TestHarmless(t *testing.T) {
 	for word, want := range map[string]bool{"time": true, "k3x9w2ab": true, "a.b@c:d+e-f_1": true, "": false, "$(reboot)": false, "`a`": false, "a b": false, "-x": false, "ü": false, "a\nb": false} {
 		if harmless(word) != want {

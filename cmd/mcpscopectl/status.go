@@ -25,10 +25,10 @@ func statusCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Lists the servers in the configurations of MCP clients that are found here: whether
 they are wrapped, and why not. Looks in the home directory, in the directory that one
-works in and in those above it, up to the top of its repository. docs/clients.md has
-the clients.`,
+works in and in those above it, up to the top of its repository. mcpscope-status(1)
+lists the clients.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	c.Flags().BoolVar(&f.json, "json", false, "one object")
 	return c
 }
 
