@@ -15,11 +15,16 @@ CYCLES ?= 10000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+DIST ?= dist
+PROCESSORS ?= amd64 arm64
+FORMATS ?= deb rpm apk
+EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -37,6 +42,11 @@ install: ## install what make build has built below $(DESTDIR)$(PREFIX), and set
 
 uninstall: ## remove it again, unless a client or service needs it: FORCE=1
 	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
+
+packages: ## make archives and packages in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm apk"
+	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \
+		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
+	@cd $(DIST) && ls -l
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run

@@ -127,7 +127,7 @@ func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range list(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "demo") {
+		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "packaging/") || strings.HasPrefix(name, "demo") {
 			seen[name] = true
 			checkOwn(t, name, helpers, p.Imports)
 			continue

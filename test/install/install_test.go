@@ -29,6 +29,9 @@ func build(dir string) error {
 		if err := goInstall(filepath.Join(dir, filepath.Base(byGo))); err != nil {
 			return err
 		}
+		if err := buildPackages(filepath.Join(dir, filepath.Base(packages))); err != nil {
+			return err
+		}
 	}
 	cmd := exec.Command("make", "--no-print-directory", "-C", "../..", "build", "VERSION=v0.1.0-test", "BIN="+filepath.Join(dir, filepath.Base(built)))
 	cmd.Stderr = os.Stderr
