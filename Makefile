@@ -24,7 +24,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-robust test-soak bench session compare lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -90,6 +90,15 @@ bench: deps ## start, data path, kill and idle cost beside other tools and the k
 	@.ci/deps-bench
 	@$(if $(JSON),: >'$(JSON)')
 	@MCPSCOPE_BENCH_JSON='$(abspath $(JSON))' $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+
+session: deps ## record the terminal session of the README
+	@touch docs/use/session.svg
+	@MCPSCOPE_SESSION=$(CURDIR)/docs/use/session.svg $(GO) test -count=1 -run 'TestSession$$' ./test/documents
+
+compare: deps ## put what one would take instead to the same test, and write docs/understand/comparison.md: about 6 minutes
+	@.ci/deps-bench
+	@touch docs/understand/comparison.md docs/understand/comparison.svg
+	@MCPSCOPE_COMPARE='$(CURDIR)/docs/understand/comparison.md:$(CURDIR)/docs/understand/comparison.svg' $(GO) test -count=1 -timeout 60m -v -run 'TestCompare$$' ./test/compare | grep -vE '^ *(=== |--- (PASS|SKIP))'
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

@@ -17,7 +17,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	host.Main(m, host.Options{Users: true, Build: build})
+	o := host.Options{Users: true, Build: build}
+	if file := os.Getenv(sessionEnv); file != "" {
+		o.Writable = []string{file}
+	}
+	host.Main(m, o)
 }
 
 const (
@@ -147,10 +151,13 @@ const configuration = `{
 }
 `
 
+// cast are those who play, and the server that the package runners start.
+var cast = []string{"npx", "uvx", "claude", "my-agent", "my-gateway", "mcp-server"}
+
 // set installs mcpscope, and what a reader is told to have.
 func (s *stage) set() {
 	s.sh(host.Root, "make --no-print-directory -C ../.. install BIN="+built)
-	for _, name := range []string{"npx", "uvx", "claude", "my-gateway"} {
+	for _, name := range cast {
 		s.sh(host.Root, "install -m 755 "+host.Shared+"/cast /usr/local/bin/"+name)
 	}
 	s.sh(host.Tester, "cat >~/.claude.json <<'END'\n"+configuration+"END")
@@ -158,7 +165,7 @@ func (s *stage) set() {
 	s.t.Cleanup(func() {
 		s.end("end")
 		s.sh(host.Root, `systemctl stop my-gateway; rm -rf /etc/systemd/system/my-gateway.service* ~tester/.claude.json* /etc/systemd/system.control/mcp.slice.d
-			systemctl daemon-reload; make --no-print-directory -C ../.. uninstall FORCE=1; rm -rf /etc/mcpscope /usr/local/bin/npx /usr/local/bin/uvx /usr/local/bin/claude /usr/local/bin/my-gateway`)
+			systemctl daemon-reload; make --no-print-directory -C ../.. uninstall FORCE=1; rm -rf /etc/mcpscope `+"/usr/local/bin/"+strings.Join(cast, " /usr/local/bin/"))
 	})
 }
 

@@ -1,5 +1,5 @@
 // Command cast plays those whom the documents speak of, by the name that it is called: claude, a
-// client with the servers of its user's ~/.claude.json; my-gateway, a gateway with two of its own;
+// client with the servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two of its own;
 // npx and uvx, a package runner with a server that does not end when its input does.
 package main
 
@@ -33,6 +33,11 @@ func play(name string) error {
 			return err
 		}
 		time.Sleep(time.Hour)
+	case "my-agent":
+		if err := servers(); err != nil {
+			return err
+		}
+		time.Sleep(time.Hour)
 	case "npx", "uvx":
 		return runner()
 	}
@@ -40,8 +45,18 @@ func play(name string) error {
 	return nil
 }
 
-// claude starts the servers of the file in their order.
+// claude lives until its own input ends.
 func claude() error {
+	if err := servers(); err != nil {
+		return err
+	}
+	fmt.Println("ready")
+	_, err := io.Copy(io.Discard, os.Stdin)
+	return err
+}
+
+// servers starts those of the file in their order.
+func servers() error {
 	text, err := os.ReadFile(os.Getenv("HOME") + "/.claude.json")
 	if err != nil {
 		return err
@@ -60,12 +75,7 @@ func claude() error {
 	for _, s := range []server{file.MCPServers.Time, file.MCPServers.Browser} {
 		lines = append(lines, append([]string{s.Command}, s.Args...))
 	}
-	if err := client(lines); err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	_, err = io.Copy(io.Discard, os.Stdin)
-	return err
+	return client(lines)
 }
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"cast","version":"1"}}}` + "\n"
@@ -100,7 +110,7 @@ const answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"
 
 // runner starts a server in a session of its own, answers for it, and stays after the end of its input.
 func runner() error {
-	cmd := exec.Command("setsid", "sleep", "3600")
+	cmd := exec.Command("setsid", "mcp-server")
 	if err := cmd.Start(); err != nil {
 		return err
 	}
