@@ -24,7 +24,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-robust test-soak bench session compare lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-arm64 test-robust test-soak bench session compare lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -78,6 +78,10 @@ test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of othe
 		--jsonfile .cache/vm/test.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
 	cat .cache/vm/stderr; \
 	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/vm/test.json; exit $$status
+
+test-arm64: ## every way to stay alive against three ends on an emulated arm64 machine: about 4 minutes; CELLS=REGEXP
+	@.ci/deps arm64
+	@CELLS='$(CELLS)' test/vm/arm64
 
 test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once: CYCLES=10000 SEED=N
 	@rm -f .cache/soak

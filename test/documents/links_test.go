@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 const root = "../.."
@@ -109,4 +110,27 @@ func anchors(document string) map[string]bool {
 		all[b.String()] = true
 	}
 	return all
+}
+
+// widest is what a cell of a table may have: a reader follows a line no further.
+const widest = 120
+
+var cell = regexp.MustCompile(`(?:[^|\\]|\\.)*`)
+
+func TestTablesAreNarrow(t *testing.T) {
+	for _, file := range tracked(t) {
+		if !strings.HasSuffix(file, ".md") {
+			continue
+		}
+		for line := range strings.SplitSeq(fence.ReplaceAllString(text(t, file), ""), "\n") {
+			if !strings.HasPrefix(line, "|") {
+				continue
+			}
+			for _, c := range cell.FindAllString(line, -1) {
+				if c = strings.TrimSpace(c); utf8.RuneCountInString(c) > widest {
+					t.Errorf("%s: a cell of %d characters: %.60s…", file, utf8.RuneCountInString(c), c)
+				}
+			}
+		}
+	}
 }
