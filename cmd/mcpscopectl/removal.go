@@ -97,14 +97,21 @@ func (f *removalFlags) uses(runner string) ([]use, error) {
 			err = errors.Join(err, fmt.Errorf("the files of %s: %w", u.name, e))
 		}
 		for i := range theirs {
-			if u.uid != 0 && theirs[i].Remedy != "" {
-				theirs[i].Remedy = "sudo -H -u " + u.name + " " + theirs[i].Remedy
+			if u.uid == 0 {
+				continue
 			}
+			remedy := unwrapAll
+			if theirs[i].Remedy != unwrapAll {
+				remedy = "mcpscope removal" // root must not enter what a user's process has said
+			}
+			theirs[i].Remedy = "sudo -H -u " + u.name + " " + remedy
 		}
 		all = append(all, theirs...)
 	}
 	return all, err
 }
+
+const unwrapAll = "mcpscope unwrap --all"
 
 // ownUses looks into the files of the calling user.
 func ownUses(runner string) ([]use, error) {
@@ -128,7 +135,7 @@ func ownUses(runner string) ([]use, error) {
 			}
 		}
 		if len(names) > 0 {
-			uses = append(uses, use{File: c.where(), What: counted(len(names), "wrapped server") + " of " + c.title() + ": " + strings.Join(names, ", "), Remedy: "mcpscope unwrap --all"})
+			uses = append(uses, use{File: c.where(), What: counted(len(names), "wrapped server") + " of " + c.title() + ": " + strings.Join(names, ", "), Remedy: unwrapAll})
 		}
 	}
 	if dir := config.UserDir(os.Getenv); dir != "" {
@@ -258,6 +265,7 @@ func (a account) uses() ([]use, error) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "removal", "--own", "--json")
 	cmd.Dir = "/"
+	cmd.WaitDelay = time.Second // the user may hold its stdout open
 	cmd.Env = []string{"HOME=" + a.home, "PATH=/usr/local/bin:/usr/bin:/bin", "USER=" + a.name}
 	if a.uid != uint32(os.Getuid()) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
