@@ -122,6 +122,7 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 		t.Error(said)
 	}
 
+	used(t, "/usr/local/bin/mcpscope")
 	file := host.Tester.Home + "/.claude.json"
 	place(t, host.Tester, file, client)
 	says(t, 0, h.Command(host.Tester, "/usr/local/bin/mcpscope", "wrap", "claude-code", "--yes"))
@@ -179,6 +180,7 @@ func TestGoInstall(t *testing.T) {
 	if said := says(t, 0, h.Command(host.Tester, byGo+"/mcpscope", "version")); !strings.HasPrefix(said, "mcpscope "+version+" ") {
 		t.Errorf("it says %q", said)
 	}
+	used(t, byGo+"/mcpscope")
 	if said := says(t, 0, h.Command(host.Tester, byGo+"/mcpscope", "run", "--", "echo", "ran")); said != "ran\n" {
 		t.Errorf("it says %q", said)
 	}

@@ -252,6 +252,7 @@ func TestDebianPackage(t *testing.T) {
 	})
 	dpkg(t, 0, "--install", archive(t, "old", "*.deb"))
 	installed(t, older)
+	used(t, "/usr/bin/mcpscope")
 	settings := "/etc/mcpscope/mcpscope.toml"
 	if err := os.WriteFile(settings, []byte("[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n"), 0o644); err != nil { // and the test is shorter
 		t.Fatal(err)
@@ -307,6 +308,7 @@ func TestArchive(t *testing.T) {
 	if said := says(t, 0, host.Current(t).Command(host.Tester, "mcpscope", "run", "--", "echo", "ran")); said != "ran\n" {
 		t.Errorf("it says %q", said)
 	}
+	used(t, "/usr/local/bin/mcpscope")
 	says(t, 0, exec.Command(trees[0]+"/uninstall"))
 	same(t, before)
 }
