@@ -63,7 +63,7 @@ test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 test-full: test-vm ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
 	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
-	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents' || status=$$?; \
+	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
