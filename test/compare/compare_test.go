@@ -25,6 +25,7 @@ import (
 const pageEnv = "MCPSCOPE_COMPARE"
 
 func TestMain(m *testing.M) {
+	host.Stage() // has another environment
 	if os.Getenv(pageEnv) == "" && !escape.Full() {
 		os.Exit(m.Run()) // which skips, and needs no host
 	}
