@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // Attr returns the extended attribute name. ok is false where it is not set or

@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/poll"
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // events is an open cgroup.events file: the kernel marks it with POLLPRI when
@@ -151,7 +151,7 @@ func over(deadline time.Time) bool {
 
 // poll waits for the next change, and tells whether wake came instead.
 func (e *events) poll(deadline time.Time, wake int) (woken bool, err error) {
-	fds, err := poll.Until(deadline, unix.PollFd{Fd: int32(e.fd), Events: unix.POLLPRI}, unix.PollFd{Fd: int32(wake), Events: unix.POLLIN})
+	fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(e.fd), Events: unix.POLLPRI}, unix.PollFd{Fd: int32(wake), Events: unix.POLLIN})
 	if err != nil {
 		return false, fmt.Errorf("wait for cgroup.events of %q: %w", e.path, err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // Members lists the processes of the whole subtree, as this pid namespace numbers

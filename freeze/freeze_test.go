@@ -18,8 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-func TestMain(m *testing.M) { bed.Main(m) }
-
 func fresh(t *testing.T) *cgroup.Group {
 	t.Helper()
 	g, err := cgroup.Open(bed.Group(t, "freeze"))

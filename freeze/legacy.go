@@ -9,8 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/poll"
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // hasFreezer1 tells whether a process could be in one.
@@ -28,7 +28,7 @@ func hasFreezer1() bool {
 // to the root of that hierarchy; others in its cgroup stay frozen. pid is what pidfd refers to.
 func LeaveFreezer1(pid, pidfd int) {
 	root, dir, ok := proc.Freezer1(pid)
-	if !ok || poll.Ended(pidfd) {
+	if !ok || linux.Ended(pidfd) {
 		return
 	}
 	state, err := os.ReadFile(dir + "/freezer.state")
@@ -40,7 +40,7 @@ func LeaveFreezer1(pid, pidfd int) {
 		return // it will be reported
 	}
 	defer unix.Close(procs)
-	if !poll.Ended(pidfd) { // being frozen, it can't end by itself
+	if !linux.Ended(pidfd) { // being frozen, it can't end by itself
 		_, _ = unix.Write(procs, []byte(strconv.Itoa(pid))) // as above
 	}
 }

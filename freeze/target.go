@@ -9,7 +9,7 @@ import (
 )
 
 // Target is what a ladder ends: a *cgroup.Group or, where there is no cgroup, a
-// *tree.Tree.
+// *Tree.
 type Target interface {
 	// Members lists who is to be ended, in no order.
 	Members() ([]int, error)

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 
-	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -34,7 +33,7 @@ func (v *invocation) configure() int {
 	return cli.ExitOK
 }
 
-func (v *invocation) note(p config.Problem) {
+func (v *invocation) note(p settings.FileProblem) {
 	text := []rune("configuration: " + cli.ErrorLine(p))
 	if len(text) > maxNoteRunes {
 		text = append(text[:maxNoteRunes-1], '…')
@@ -47,7 +46,7 @@ func (v *invocation) note(p config.Problem) {
 func (v *invocation) openReport() (int, error) {
 	report, err := cli.OpenReport(v.values.Report)
 	if from, ours := v.values.From["report"]; err != nil && ours && !v.values.Strict {
-		v.note(config.Problem{File: from.File, Line: from.Line, Text: "cannot open the report: " + err.Error()})
+		v.note(settings.FileProblem{File: from.File, Line: from.Line, Text: "cannot open the report: " + err.Error()})
 		return -1, nil
 	}
 	return report, err

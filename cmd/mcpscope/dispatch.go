@@ -9,8 +9,8 @@ import (
 	"syscall"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/proc"
 )
 
 // dispatch becomes mcpscopectl: the same process, with the same terminal, descriptors and signals.

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/name"
 	"github.com/mcpscope/mcpscope/scope"
 )
 

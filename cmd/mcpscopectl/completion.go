@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/clients"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clients"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/units"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // What follows the command of a server is completed as that command's own: cobra can't, shells can.

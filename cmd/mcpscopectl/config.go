@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -86,7 +85,7 @@ func (s setting) origin() string {
 	return s.From
 }
 
-// configProblem is a config.Problem in JSON.
+// configProblem is a settings.FileProblem in JSON.
 type configProblem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"`
@@ -135,7 +134,7 @@ func showJSON(io cli.Stdio, what any) int {
 }
 
 // effective are all settings, by key. The variables are in v already.
-func effective(v *settings.Values, of map[string]config.Value) []setting {
+func effective(v *settings.Values, of map[string]settings.FileValue) []setting {
 	var all []setting
 	for _, r := range settings.Rows(settings.Run) {
 		if r.Where&settings.File == 0 {
@@ -163,14 +162,14 @@ func effective(v *settings.Values, of map[string]config.Value) []setting {
 
 // configCheck prints what there is to correct as editors read it.
 func configCheck(files []string, io cli.Stdio) int {
-	places := config.Places(os.Getenv)
+	places := settings.FilePlaces(os.Getenv)
 	if len(files) > 0 {
 		places = nil
 	}
 	for _, f := range files {
-		places = append(places, config.Place{Path: f, Asked: true, Trusted: true})
+		places = append(places, settings.FilePlace{Path: f, Asked: true, Trusted: true})
 	}
-	c := config.Read(places, settings.Keys)
+	c := settings.ParseFiles(places, settings.Keys)
 	for _, p := range c.Problems {
 		fmt.Fprintln(io.Out, cli.ErrorLine(p))
 	}

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/clients"
-	"github.com/mcpscope/mcpscope/configfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/configfile"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/splice"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // configured is a file of a client that was read.

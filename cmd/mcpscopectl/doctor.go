@@ -97,7 +97,7 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 func diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
 	surveyed := make(chan scope.Host, 1)
-	go func() { surveyed <- scope.Survey() }()
+	go func() { surveyed <- scope.HostInfo() }()
 	d.Runner, _, _ = runnerVersion() // why it can't be run, the trials say
 	for _, b := range scope.Candidates() {
 		t := tryBackend(by, b)

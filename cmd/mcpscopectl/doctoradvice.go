@@ -9,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/units"
 	"github.com/mcpscope/mcpscope/scope"
-	"github.com/mcpscope/mcpscope/units"
 )
 
 // advice is what would make servers end better where they run already.

@@ -9,6 +9,7 @@ import (
 	"github.com/containerd/cgroups/v3/cgroup2"
 	"github.com/containerd/cgroups/v3/cgroup2/stats"
 
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -17,7 +18,8 @@ import (
 //
 //   - How many processes there are: by cgroup.procs of the whole subtree, which also tells a group
 //     that has gone (the library returns zeros for it).
-//   - Whether memory is counted at all: a file that is not there reads as 0.
+//   - Whether memory is counted at all, and has been from the start: a file that is not there reads
+//     as 0, and so does one of a controller that came later.
 //   - pids.events, and memory.events of the directory above where the payload has none.
 //   - The pressure of memory where there is no memory controller: memory.pressure is there, but the
 //     library looks at it after memory.stat only.
@@ -31,13 +33,30 @@ import (
 type figures struct {
 	scope.Usage
 	scope.Shortages // only if they were asked for
+	memoryFrom      memorySource
 }
+
+// memorySource is where the figure of a server's memory comes from.
+type memorySource string
+
+const (
+	// fromGroup is the kernel's count of what the server's group has had charged to it.
+	fromGroup memorySource = "group"
+	// fromScope is the same of the scope around that, which has the supervisor in it too.
+	fromScope memorySource = "scope"
+	// fromMembers is a sum over the processes, where the kernel has not counted from the start.
+	fromMembers memorySource = "members"
+)
 
 // measure reads figures; with those of what the server lacked, if short. For a server that has
 // ended since it was listed it returns an error.
 func measure(s *scope.Listed, short bool) (f figures, err error) {
 	if s.Directory() == "" {
-		f.Usage, err = s.Usage()
+		if f.Usage, err = s.Usage(); err != nil {
+			return f, err
+		}
+		pids, err := s.Processes()
+		f.addMembers(pids)
 		return f, err
 	}
 	m, err := manager(s)
@@ -56,18 +75,60 @@ func measure(s *scope.Listed, short bool) (f figures, err error) {
 	f.CPU = time.Duration(st.CPU.UsageUsec) * time.Microsecond
 	f.Limits = s.Limits()
 	memory := countsMemory(m)
-	if memory {
-		f.Memory = &st.Memory.Usage
-		if st.Memory.MaxUsage > 0 { // Linux 5.19
-			f.PeakBytes = &st.Memory.MaxUsage
-		}
-	}
+	f.countMemory(s, st.Memory, memory)
 	if short {
 		f.take(st, memory)
 	}
 	pids, err := s.Processes() // last: it tells that all of the above was there
 	f.Processes = len(pids)
+	if f.Memory == nil {
+		f.addMembers(pids)
+	}
 	return f, err
+}
+
+// countMemory takes the kernel's count, if there is one since the start.
+func (f *figures) countMemory(s *scope.Listed, payload *stats.MemoryStat, counted bool) {
+	switch dir := s.MemoryDirectory(); {
+	case dir == "" || dir == s.Directory() && !counted:
+		return
+	case dir == s.Directory():
+		f.memoryFrom = fromGroup
+	default:
+		around, err := cgroup2.Load("/", cgroup2.WithMountpoint(dir))
+		if err != nil || !countsMemory(around) {
+			return
+		}
+		st, err := around.StatFiltered(cgroup2.StatMemory)
+		if err != nil {
+			return
+		}
+		payload, f.memoryFrom = st.Memory, fromScope
+	}
+	if payload.Usage == 0 {
+		return // no more than a zombie
+	}
+	f.Memory = &payload.Usage
+	if payload.MaxUsage > 0 { // Linux 5.19
+		f.PeakBytes = &payload.MaxUsage
+	}
+}
+
+// addMembers sums up what the processes have: the private memory of each, and what the one with most
+// has of files and shared memory, which is the same pages in many of them.
+func (f *figures) addMembers(pids []int) {
+	var private, shared uint64
+	for _, pid := range pids {
+		m, err := proc.ReadMemory(pid)
+		if err != nil {
+			continue // it has gone
+		}
+		private += m.Resident - min(m.Shared, m.Resident)
+		shared = max(shared, m.Shared)
+	}
+	if sum := private + shared; sum > 0 {
+		f.Memory, f.PeakBytes, f.memoryFrom = &sum, nil, fromMembers
+	}
 }
 
 // take puts what the library knows in place of our own.

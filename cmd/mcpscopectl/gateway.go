@@ -10,13 +10,13 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/name"
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 	"github.com/mcpscope/mcpscope/scope"
-	"github.com/mcpscope/mcpscope/wrapping"
 )
 
 func gatewayCommand(args []string, io cli.Stdio) int {

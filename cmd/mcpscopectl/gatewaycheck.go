@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 )
 
 // checkGateway runs the gateway for a moment, as it would run, and says what was taken. All that it has

@@ -8,8 +8,8 @@ import (
 	"os"
 	"time"
 
-	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/scope"
 )
 

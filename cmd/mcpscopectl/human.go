@@ -54,10 +54,14 @@ func humanDuration(d time.Duration) string {
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// memoryText has the limit, if there is one.
+// memoryText has the limit, if there is one. "~" marks what the kernel has not counted.
 func memoryText(v view) string {
-	if most := v.limit("memory.max"); most != nil {
-		return humanMemory(v.Memory) + "/" + humanBytes(*most)
+	text := humanMemory(v.Memory)
+	if v.MemoryFrom == fromMembers {
+		text = "~" + text
 	}
-	return humanMemory(v.Memory)
+	if most := v.limit("memory.max"); most != nil {
+		text += "/" + humanBytes(*most)
+	}
+	return text
 }

@@ -133,7 +133,7 @@ func (i *inspection) write(out io.Writer) {
 	line("launcher, supervisor", "%d, %d", i.Launcher, i.Supervisor)
 	line("CPU", "%s", humanSeconds(i.CPU))
 	if i.Memory != nil {
-		line("memory", "%s, at most %s", humanMemory(i.Memory), humanMemory(i.Peak))
+		line("memory", "%s", i.memoryLine())
 	}
 	if most := i.biggest(); most != "" {
 		line("memory of members", "%s", most)
@@ -161,6 +161,21 @@ func (i *inspection) write(out io.Writer) {
 	for _, m := range i.Tree {
 		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
 	}
+}
+
+// memoryLine says what is counted, where that is not simply the server's group.
+func (i *inspection) memoryLine() string {
+	text := memoryText(i.view)
+	if i.Peak != nil {
+		text += ", at most " + humanBytes(*i.Peak)
+	}
+	switch i.MemoryFrom {
+	case fromScope:
+		text += ", with the supervisor's"
+	case fromMembers:
+		text += ", a sum over its processes: the kernel has not counted it from the start"
+	}
+	return text
 }
 
 // biggest are the members with the most memory.

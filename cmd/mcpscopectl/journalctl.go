@@ -16,8 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/journal"
-	"github.com/mcpscope/mcpscope/poll"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -85,8 +85,8 @@ var errEnough = errors.New("enough")
 // with us, however we end.
 func readJournal(args []string, each func(entry) error) error {
 	tool, err := scope.Lookup("journalctl", cli.SearchPath())
-	if err != nil || !journal.Exists() {
-		return journal.ErrNone
+	if err != nil || !systemd.JournalExists() {
+		return systemd.ErrNoJournal
 	}
 	runtime.LockOSThread() // with the thread that has started it the tool would die
 	defer runtime.UnlockOSThread()
@@ -183,7 +183,7 @@ func readEntries(from io.Reader, each func(entry) error) error {
 // endWithReader ends this process, as a write would, when whoever reads our output has gone.
 // It is for commands that may have nothing to write for a long time.
 func endWithReader() {
-	if _, err := poll.Until(noDeadline, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
+	if _, err := linux.PollUntil(noDeadline, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
 		_ = cli.EndBySignal(unix.SIGPIPE)
 	}
 }
@@ -193,7 +193,7 @@ func cannotRead(io cli.Stdio, err error) int {
 	status := io.Cannot("read the journal", err)
 	var failed *journalctlError
 	switch {
-	case errors.Is(err, journal.ErrNone):
+	case errors.Is(err, systemd.ErrNoJournal):
 		fmt.Fprint(io.Err, "mcpscope: hint: it takes systemd-journald and journalctl; without: mcpscope run --report FILE\n")
 	case errors.As(err, &failed) && failed.denied():
 		fmt.Fprint(io.Err, "mcpscope: hint: keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal\n")

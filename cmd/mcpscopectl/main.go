@@ -14,8 +14,8 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
-	gw "github.com/mcpscope/mcpscope/gateway"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 )
 
 func main() {

@@ -11,7 +11,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/atomicfile"
+	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -120,6 +120,7 @@ type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
 	value func(view) (float64, bool)
+	more  func(view) string // the value of one more label; may be nil
 }
 
 var labels = []string{"id", "name", "client", "backend"}
@@ -129,18 +130,26 @@ func describe(name, unit, help string, more ...string) *prometheus.Desc {
 }
 
 func gauge(name, unit, help string, value func(view) (float64, bool)) metric {
-	return metric{describe(name, unit, help), prometheus.GaugeValue, value}
+	return metric{desc: describe(name, unit, help), kind: prometheus.GaugeValue, value: value}
 }
 
 func counter(name, unit, help string, value func(view) (float64, bool)) metric {
-	return metric{describe(name+"_total", unit, help), prometheus.CounterValue, value}
+	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
+}
+
+// memoryNow has one more label: a sum over processes is no count of the kernel's.
+func memoryNow() metric {
+	m := metric{kind: prometheus.GaugeValue, value: func(v view) (float64, bool) { return number(v.Memory) }}
+	m.desc = describe("server_memory_bytes", "bytes", "Memory of the server now: as its group has it, or the scope around that, or a sum over its processes (members).", "source")
+	m.more = func(v view) string { return string(v.MemoryFrom) }
+	return m
 }
 
 var (
 	families = []metric{
 		gauge("server_processes", "", "Processes of the server.", func(v view) (float64, bool) { return float64(v.Processes), true }),
 		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v view) (float64, bool) { return v.CPU, true }),
-		gauge("server_memory_bytes", "bytes", "Memory of the server now.", func(v view) (float64, bool) { return number(v.Memory) }),
+		memoryNow(),
 		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v view) (float64, bool) { return number(v.Peak) }),
 		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v view) (float64, bool) { return number(v.limit("memory.max")) }),
 		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v view) (float64, bool) { return number(v.limit("pids.max")) }),
@@ -188,9 +197,15 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 
 func collect(to chan<- prometheus.Metric, v view, of []string) {
 	for _, m := range families {
-		if value, ok := m.value(v); ok {
-			to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, of...)
+		value, ok := m.value(v)
+		if !ok {
+			continue
 		}
+		values := of[:len(of):len(of)]
+		if m.more != nil {
+			values = append(values, m.more(v))
+		}
+		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
 	}
 	for what, p := range v.short.Pressure {
 		send := func(kind string, seconds float64) {

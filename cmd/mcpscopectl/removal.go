@@ -21,10 +21,10 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/clients"
-	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // use is a file that starts this mcpscope.
@@ -138,7 +138,7 @@ func ownUses(runner string) ([]use, error) {
 			uses = append(uses, use{File: c.where(), What: counted(len(names), "wrapped server") + " of " + c.title() + ": " + strings.Join(names, ", "), Remedy: unwrapAll})
 		}
 	}
-	if dir := config.UserDir(os.Getenv); dir != "" {
+	if dir := settings.UserDir(os.Getenv); dir != "" {
 		uses = append(uses, unitUses(filepath.Join(dir, "systemd", "user"), "", runner)...)
 	}
 	return uses, nil

@@ -12,10 +12,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/clients"
-	"github.com/mcpscope/mcpscope/configfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // rewriting is what wrap and unwrap have in common: plan, show, ask, write.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/proc"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // runRunner becomes the runner. It returns only if it can't.

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -60,7 +60,7 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 	return status
 }
 
-func setOne(s *scope.Listed, l resources.Limit, io cli.Stdio) error {
+func setOne(s *scope.Listed, l cgroup.Limit, io cli.Stdio) error {
 	changed, err := s.LimitBy(l, update(s))
 	if err != nil {
 		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
@@ -76,14 +76,14 @@ func setOne(s *scope.Listed, l resources.Limit, io cli.Stdio) error {
 
 // splitLimits tells limits from servers, whose names may have an = in them, but hardly one behind
 // the name of a file.
-func splitLimits(operands []string) (servers []string, limits []resources.Limit, err error) {
+func splitLimits(operands []string) (servers []string, limits []cgroup.Limit, err error) {
 	for _, arg := range operands {
 		file, _, is := strings.Cut(arg, "=")
 		if !is || !strings.Contains(file, ".") {
 			servers = append(servers, arg)
 			continue
 		}
-		l, err := resources.Parse(arg)
+		l, err := cgroup.ParseLimit(arg)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 type statusFlags struct{ json bool }

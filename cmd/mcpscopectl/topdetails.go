@@ -59,7 +59,7 @@ func (v *topView) detailLines(r *reading, width, height int) []string {
 		lines = append(lines, fmt.Sprintf("memory %s, most %s in %s", memoryText(r.view), humanBytes(uint64(largest(memory))), humanDuration(span)))
 		lines = append(lines, graph(memory, width, rows)...)
 	} else {
-		lines = append(lines, "memory is not counted here")
+		lines = append(lines, "memory is not known")
 	}
 	for _, m := range r.tree {
 		lines = append(lines, cli.OneLine(fmt.Sprintf("%s%d %s %s", strings.Repeat("  ", m.Depth), m.PID, humanBytes(m.Memory), m.Command)))

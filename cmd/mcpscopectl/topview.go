@@ -245,14 +245,18 @@ func (v *topView) summary(shown int) string {
 	var processes int
 	var cpu float64
 	var memory *uint64
+	mark := ""
 	for _, r := range v.all {
 		processes, cpu = processes+r.Processes, cpu+max(r.cpu, 0)
 		if r.Memory != nil {
 			sum := orZero(memory) + *r.Memory
 			memory = &sum
 		}
+		if r.MemoryFrom == fromMembers {
+			mark = "~"
+		}
 	}
-	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, humanMemory(memory), orderOf(v.order).name)
+	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, mark+humanMemory(memory), orderOf(v.order).name)
 	if v.reverse {
 		text += " reversed"
 	}

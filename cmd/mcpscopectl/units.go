@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/config"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/units"
+	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 type unitsFlags struct {
@@ -142,7 +142,7 @@ func (f *unitsFlags) dir() (string, error) {
 	if f.manager() == units.System {
 		return "/etc/systemd/system", nil
 	}
-	dir := config.UserDir(os.Getenv)
+	dir := settings.UserDir(os.Getenv)
 	if dir == "" {
 		return "", errors.New("HOME is not set")
 	}

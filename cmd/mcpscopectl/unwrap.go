@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 func unwrapCommand(io cli.Stdio) *cobra.Command {

@@ -7,14 +7,14 @@ import (
 
 	"github.com/containerd/cgroups/v3/cgroup2"
 
-	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
 // update writes a limit by the library, if that is sound (figures.go says for what it is not).
 // Package resources enables the controller before, and reads after whether the limit holds.
-func update(s *scope.Listed) func(resources.Limit) (bool, error) {
-	return func(l resources.Limit) (bool, error) {
+func update(s *scope.Listed) func(cgroup.Limit) (bool, error) {
+	return func(l cgroup.Limit) (bool, error) {
 		r := resourcesOf(l)
 		if r == nil {
 			return false, nil
@@ -28,7 +28,7 @@ func update(s *scope.Listed) func(resources.Limit) (bool, error) {
 }
 
 // resourcesOf is nil for what the library does not write, or not as it has to be.
-func resourcesOf(l resources.Limit) *cgroup2.Resources {
+func resourcesOf(l cgroup.Limit) *cgroup2.Resources {
 	number, err := strconv.ParseInt(l.Value, 10, 64)
 	whole := err == nil && number > 0
 	positive := uint64(max(number, 0))

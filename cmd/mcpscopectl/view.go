@@ -33,6 +33,8 @@ type view struct {
 	CPU        float64       `json:"cpu_seconds"`
 	Memory     *uint64       `json:"memory_bytes,omitempty"`
 	Peak       *uint64       `json:"memory_peak_bytes,omitempty"`
+	// MemoryFrom is where Memory comes from, if that is known.
+	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are what the files say that were set.
 	Limits map[string]string `json:"limits,omitempty"`
 	short  scope.Shortages   // see lookAt
@@ -65,7 +67,7 @@ func lookAt(s *scope.Listed, short bool) (view, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
 		Client: processView{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
 		Age: s.Age().Seconds(), Policy: s.Policy,
-		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, Limits: f.Limits, short: f.Shortages,
+		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, MemoryFrom: f.memoryFrom, Limits: f.Limits, short: f.Shortages,
 	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started

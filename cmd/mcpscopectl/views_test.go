@@ -21,17 +21,18 @@ import (
 )
 
 func someViews() []view {
-	memory, peak := uint64(52_428_800), uint64(104_857_600)
+	memory, peak, sum := uint64(52_428_800), uint64(104_857_600), uint64(3<<20)
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []view{
 		{
 			ID: "k3x9w2ab", Name: "time", Backend: scope.SystemdUser, State: scope.Running, Client: processView{4711, "hermes"},
-			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, Started: &started,
+			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup, Started: &started,
 		},
 		{
 			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: scope.Tree, State: scope.Orphaned,
-			Client: processView{12, "\xff"}, Age: 200000, Processes: 1,
+			Client: processView{12, "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: fromMembers,
 		},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: scope.Cgroup, State: scope.Ending, Client: processView{12, "x"}},
 	}
 }
 
@@ -40,7 +41,8 @@ func TestTable(t *testing.T) {
 	writeTable(&out, someViews(), true, 0)
 	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
 k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
-p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  -       ` + "\ufffd" + `[12]         tree          1000
+p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         tree          1000
+zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgroup        0
 `
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	if squeeze(out.String()) != squeeze(want) {
@@ -65,7 +67,8 @@ func TestMetrics(t *testing.T) {
 	for _, want := range []string{
 		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
 		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.25` + "\n",
-		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 5.24288e+07` + "\n",
+		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",source="group"} 5.24288e+07` + "\n",
+		`name="evil?[31m?\"\\",source="members"} 3.145728e+06` + "\n",
 		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
 		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
 		`mcpscope_servers{state="orphan"} 1.0` + "\n",
@@ -74,8 +77,8 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, open)
 		}
 	}
-	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 1 {
-		t.Errorf("%d figures of memory, want 1: what is not counted is left out", n)
+	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 2 {
+		t.Errorf("%d figures of memory, want 2: what is not counted is left out", n)
 	}
 	if !strings.HasSuffix(open, "\n# EOF\n") {
 		t.Error("it does not end with # EOF")

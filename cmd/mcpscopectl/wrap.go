@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/wrapping"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // changeFlags are those of wrap and unwrap.

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/appendfile"
+	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // OpenDescriptors lists those above 2 that are open and would be passed on: right at
@@ -48,7 +48,7 @@ func OpenReport(where string) (int, error) {
 	}
 	number, isFD := strings.CutPrefix(where, "fd:")
 	if !isFD {
-		return appendfile.Open(where)
+		return linux.OpenAppend(where)
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 0 {

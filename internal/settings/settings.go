@@ -17,9 +17,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/config"
-	"github.com/mcpscope/mcpscope/proc"
-	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -127,7 +126,7 @@ type Values struct {
 	Replace bool
 	Slice   string
 	Policy  scope.Policy
-	Limits  resources.Limits
+	Limits  cgroup.Limits
 	Stderr  scope.Stderr
 	Report  string
 	Quiet   bool
@@ -142,7 +141,7 @@ type Values struct {
 	KeepPrivileges         bool
 
 	// From are the values that a file gave, by name.
-	From map[string]config.Value
+	From map[string]FileValue
 	// given are the settings that a flag or a variable gave.
 	given map[string]bool
 }
@@ -150,7 +149,7 @@ type Values struct {
 // Defaults are the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: scope.Auto, Slice: scope.DefaultSlice, Policy: scope.DefaultPolicy(), Limits: resources.Default(),
+		Backend: scope.Auto, Slice: scope.DefaultSlice, Policy: scope.DefaultPolicy(), Limits: cgroup.DefaultLimits(),
 		Stderr: scope.StderrInherit, given: map[string]bool{},
 	}
 }
@@ -254,22 +253,22 @@ func Dashes(name string) string {
 }
 
 // Keys are the settings that a file may have.
-func Keys() config.Keys {
-	all := config.Keys{}
+func Keys() Schema {
+	all := Schema{}
 	scratch := Defaults()
 	for i := range table {
 		if r := &table[i]; r.Where&File != 0 {
-			all[r.Name] = config.Key{Bool: r.Switch(), Check: func(text string) error { return r.set(scratch, text) }}
+			all[r.Name] = SchemaKey{Bool: r.Switch(), Check: func(text string) error { return r.set(scratch, text) }}
 		}
 	}
 	return all
 }
 
 // ReadFiles reads the configuration files of this user.
-func ReadFiles() *config.Config { return config.Read(config.Places(os.Getenv), Keys) }
+func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv), Keys) }
 
 // FromFile takes what neither a flag nor a variable gave.
-func (v *Values) FromFile(of map[string]config.Value) {
+func (v *Values) FromFile(of map[string]FileValue) {
 	for i := range table {
 		r := &table[i]
 		text, some := of[r.Name]
@@ -278,7 +277,7 @@ func (v *Values) FromFile(of map[string]config.Value) {
 		}
 		_ = r.set(v, text.Text) // it was checked when it was read
 		if v.From == nil {
-			v.From = map[string]config.Value{}
+			v.From = map[string]FileValue{}
 		}
 		v.From[r.Name] = text
 	}
@@ -299,7 +298,7 @@ func ServerEnvironment() []string {
 		if !strings.HasPrefix(key, "MCPSCOPE_") {
 			return false
 		}
-		if key == "MCPSCOPE_ID" || key == config.Variable {
+		if key == "MCPSCOPE_ID" || key == FileVariable {
 			return true
 		}
 		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })

@@ -12,9 +12,8 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/mcpscope/mcpscope/config"
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/resources"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -77,7 +76,7 @@ func TestDefaults(t *testing.T) {
 		}
 	}
 	plain := Defaults()
-	told.Limits.Files = slices.DeleteFunc(told.Limits.Files, func(l resources.Limit) bool { return strings.HasSuffix(l.Value, "100") }) // the kernel's own weights
+	told.Limits.Files = slices.DeleteFunc(told.Limits.Files, func(l cgroup.Limit) bool { return strings.HasSuffix(l.Value, "100") }) // the kernel's own weights
 	if told.Limits.Files = slices.Clip(told.Limits.Files); len(told.Limits.Files) == 0 {
 		told.Limits.Files = nil
 	}
@@ -134,7 +133,7 @@ func TestOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
-	t.Setenv(config.Variable, file)
+	t.Setenv(FileVariable, file)
 	t.Setenv("MCPSCOPE_EOF_GRACE", "20s")
 	t.Setenv("MCPSCOPE_REQUIRE", "false")
 	t.Setenv("MCPSCOPE_NAME", "")

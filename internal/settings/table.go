@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/name"
-	"github.com/mcpscope/mcpscope/resources"
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -81,32 +81,32 @@ var table = [...]Row{
 		}},
 	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.max", Default: "infinity", Values: sizes,
 		Help:  "limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the machine's, infinity (default)",
-		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, resources.ParseMemory) }},
+		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
 	{Name: "memory-high", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.high", Default: "infinity", Values: sizes,
 		Help:  "above that, let it wait and give memory back",
-		parse: func(v *Values, s string) error { return limit(v, "memory.high", s, resources.ParseMemory) }},
+		parse: func(v *Values, s string) error { return limit(v, "memory.high", s, cgroup.ParseMemory) }},
 	{Name: "swap-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.swap.max", Default: "infinity", Values: []string{"0", "512M", "infinity"},
 		Help:  "limit its swap space",
-		parse: func(v *Values, s string) error { return limit(v, "memory.swap.max", s, resources.ParseSwap) }},
+		parse: func(v *Values, s string) error { return limit(v, "memory.swap.max", s, cgroup.ParseSwap) }},
 	{Name: "cpu-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.max", Default: "infinity", Values: []string{"0.5", "1", "2", "infinity"},
 		Help:  "limit it to so many processors: 1.5, or 150%",
-		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, resources.ParseCPU) }},
+		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
 	{Name: "cpu-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.weight", Default: "100", Values: weights,
 		Help:  "its share of the processors where others want them too: 1 to 10000 (default 100)",
-		parse: func(v *Values, s string) error { return limit(v, "cpu.weight", s, resources.ParseWeight) }},
+		parse: func(v *Values, s string) error { return limit(v, "cpu.weight", s, cgroup.ParseWeight) }},
 	{Name: "io-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "io.weight", Default: "100", Values: weights,
 		Help:  "its share of the disks, in the same way",
-		parse: func(v *Values, s string) error { return limit(v, "io.weight", s, resources.ParseIOWeight) }},
+		parse: func(v *Values, s string) error { return limit(v, "io.weight", s, cgroup.ParseIOWeight) }},
 	{Name: "pids-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "pids.max", Default: "infinity", Values: []string{"100", "1000", "infinity"},
 		Help:  "limit its processes and threads",
-		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, resources.ParsePIDs) }},
+		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
 	{Name: "oom-group", For: Run | Gateway, Where: Everywhere, File: "memory.oom.group", Default: "true",
 		Help:  "where that memory does not suffice the kernel kills all of it (default); one process with --oom-group=false",
 		parse: func(v *Values, s string) error { return flag(&v.Limits.OOMGroup, s) }},
 	{Name: "set", For: Run | Gateway, Where: Everywhere, Arg: "FILE=VALUE",
 		Help: "any other file of its group, like memory.min=64M; several: again, or with semicolons",
 		parse: func(v *Values, s string) error {
-			all, err := resources.ParseAll(s)
+			all, err := cgroup.ParseLimits(s)
 			for _, one := range all {
 				v.Limits.Put(one)
 			}
@@ -224,7 +224,7 @@ func more(to *[]string, text string) error {
 func limit(v *Values, file, text string, parse func(string) (string, error)) error {
 	value, err := parse(text)
 	if err == nil {
-		v.Limits.Put(resources.Limit{File: file, Value: value})
+		v.Limits.Put(cgroup.Limit{File: file, Value: value})
 	}
 	return err
 }

@@ -13,6 +13,9 @@ import (
 
 const module = "github.com/mcpscope/mcpscope/"
 
+// room is where the rooms of the package scope are.
+const room = "scope/internal/"
+
 // rule is what a package of the product may import beyond the standard library and
 // golang.org/x/sys, and why not more.
 type rule struct {
@@ -21,34 +24,39 @@ type rule struct {
 }
 
 var rules = map[string]rule{
-	"name":              {nil, "a name is made from words alone, on any system"},
-	"proc":              {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
-	"stdio":             {[]string{"proc"}, "it watches descriptors and finds who has the other end; it knows nothing of servers"},
-	"appendfile":        {nil, "it opens a file, whatever is to be written to it"},
-	"poll":              {nil, "it waits for descriptors, whatever they are"},
-	"cgroup":            {[]string{"poll", "proc"}, "one directory by descriptor: neither signals nor systemd"},
-	"resources":         {[]string{"cgroup"}, "it limits one group, whoever made that"},
-	"freeze":            {[]string{"cgroup", "poll", "proc"}, "it ends groups, and does not decide when"},
-	"tree":              {[]string{"cgroup", "freeze", "poll", "proc"}, "the processes below a root, with the face of a cgroup"},
-	"config":            {nil, "it reads settings as text, and does not know what they are for"},
-	"units":             {[]string{"atomicfile"}, "files for systemd, and no word with it"},
-	"atomicfile":        {nil, "it replaces a file, whatever is in it and whosever it is"},
-	"memfile":           {nil, "bytes for the next process, whatever they mean"},
-	"systemd":           {nil, "it speaks D-Bus, and knows nothing of what a scope is for"},
-	"spawn":             {[]string{"cgroup"}, "between fork and exec nothing but system calls may run"},
-	"journal":           {nil, "it writes to the journal, and does not know what a server is"},
-	"mcp":               {nil, "it judges bytes, wherever they were read"},
-	"notify":            {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"gateway":           {[]string{"journal", "mcp", "memfile", "name", "notify", "poll", "proc", "resources", "scope", "spawn", "tree"}, "it decides which child is a server; groups and ladders are scope's"},
-	"scope":             {[]string{"cgroup", "freeze", "journal", "memfile", "name", "poll", "proc", "resources", "spawn", "stdio", "systemd", "tree"}, "the only one that knows the two processes; it never prints or exits"},
-	"internal/cli":      {[]string{"appendfile", "cgroup", "scope"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings": {[]string{"config", "internal/cli", "name", "proc", "resources", "scope"}, "the table of settings; it is linked into the runner"},
-	"cmd/mcpscope":      {[]string{"config", "internal/cli", "internal/settings", "name", "proc", "scope"}, "the runner: it stands beside every server, twice"},
-	"cmd/mcpscopectl":   {[]string{"atomicfile", "clients", "config", "configfile", "gateway", "internal/cli", "internal/settings", "journal", "name", "poll", "proc", "resources", "scope", "splice", "units", "wrapping"}, "the tool: people and gateways wait for it, servers do not"},
-	"splice":            {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
-	"wrapping":          {[]string{"name", "splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
-	"clients":           {[]string{"splice", "wrapping"}, "where clients have their files; it never looks into one"},
-	"configfile":        {[]string{"atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
+	"cgroup": {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
+	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
+	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "launcher", room + "lifecycle", room + "protocol", room + "supervisor", room + "sweep"},
+		"the face of its rooms, and nothing else; it never prints or exits"},
+
+	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
+	room + "backend":    {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "lifecycle", room + "protocol"}, "where groups come from"},
+	room + "lifecycle":  {[]string{"freeze", "internal/linux", "internal/proc", room + "group", room + "protocol"}, "when a server ends, whatever its group is"},
+	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
+	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
+	room + "supervisor": {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
+	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it knows the supervisor by a socket and a pidfd alone"},
+
+	"internal/name":       {nil, "a name is made from words alone, on any system"},
+	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
+	"internal/linux":      {[]string{"internal/proc"}, "what the kernel is asked for beside cgroups, whatever it is for; between fork and exec nothing but system calls may run"},
+	"internal/systemd":    {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
+	"internal/units":      {[]string{"internal/atomicfile"}, "files for systemd, and no word with it"},
+	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
+	"internal/mcp":        {nil, "it judges bytes, wherever they were read"},
+	"internal/notify":     {nil, "it holds programs until somebody has looked, and does not know what for"},
+	"internal/gateway":    {[]string{"cgroup", "freeze", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/systemd", "scope"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/cli":        {[]string{"cgroup", "internal/linux", "scope"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", "scope"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
+	"internal/wrapping":   {[]string{"internal/name", "internal/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
+	"internal/clients":    {[]string{"internal/splice", "internal/wrapping"}, "where clients have their files; it never looks into one"},
+	"internal/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
+
+	"cmd/mcpscope": {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", "scope"}, "the runner: it stands beside every server, twice"},
+	"cmd/mcpscopectl": {[]string{"cgroup", "internal/atomicfile", "internal/cli", "internal/clients", "internal/configfile", "internal/gateway", "internal/linux", "internal/name", "internal/proc",
+		"internal/settings", "internal/splice", "internal/systemd", "internal/units", "internal/wrapping", "scope"}, "the tool: people and gateways wait for it, servers do not"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -57,12 +65,12 @@ type library struct{ path, reason string }
 // foreign are the libraries that a package may use. What the runner links of them is in
 // programs_test.go.
 var foreign = map[string][]library{
-	"systemd": {
+	"internal/systemd": {
 		{"github.com/godbus/", "D-Bus"},
 		{"github.com/coreos/go-systemd/", "the properties of units"},
 	},
-	"config": {{"github.com/pelletier/go-toml/v2/unstable", "the parser alone: the decoder has no lines, and reflects"}},
-	"splice": {
+	"internal/settings": {{"github.com/pelletier/go-toml/v2/unstable", "the parser alone: the decoder has no lines, and reflects"}},
+	"internal/splice": {
 		{"github.com/tailscale/hujson", "JSON with comments"},
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},
 		{"github.com/goccy/go-yaml", "YAML, with the place of each value"},
@@ -82,6 +90,7 @@ var foreign = map[string][]library{
 // helpers are packages that serve tests. Of what is ours they may import no more than this.
 var helpers = map[string]rule{
 	"test/bed":         {nil, "what checks a kill must not share the code that kills"},
+	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
 	"test/host":        {[]string{"test/bed"}, "it gives tests a kind of host, and knows nothing of the product"},
 	"test/escape":      {[]string{"test/bed"}, "the table is the same on every host, and knows the product from outside alone"},
 	"test/operate":     {[]string{"test/bed", "test/escape", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
@@ -93,7 +102,7 @@ var helpers = map[string]rule{
 var forbidden = map[string]string{
 	"log":      "libraries never log, and run's stderr is the server's",
 	"log/slog": "libraries never log, and run's stderr is the server's",
-	"os/exec":  "processes are started by spawn, which restores what the client gave us",
+	"os/exec":  "processes are started by internal/linux, which restores what the client gave us",
 }
 
 type pkg struct {

@@ -7,7 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/stdio"
+	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // A connection is made anew for each direction: of two descriptors, the reader's and the
@@ -28,13 +28,13 @@ func socketpair() (int, int, error) {
 
 // watch registers a server's pipes as run does, and holds nothing else of them: what the
 // kernel needs for that shows in bare.
-func watch(stdin, stdout int) ([]*stdio.Watch, error) {
-	var all []*stdio.Watch
+func watch(stdin, stdout int) ([]*linux.Watch, error) {
+	var all []*linux.Watch
 	for _, w := range []struct {
 		fd     int
 		events uint32
-	}{{stdin, stdio.HangUp}, {stdin, stdio.Input}, {stdout, stdio.Error}} {
-		set, err := stdio.New(w.fd, w.events)
+	}{{stdin, linux.HangUp}, {stdin, linux.Input}, {stdout, linux.Error}} {
+		set, err := linux.NewWatch(w.fd, w.events)
 		if err != nil {
 			return nil, err
 		}

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/stdio"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
@@ -32,7 +32,7 @@ type server struct {
 	pid     int           // as the server sees it
 	took    time.Duration // to the first byte
 	said    *os.File
-	watches []*stdio.Watch
+	watches []*linux.Watch
 	group   string // what has to be gone before the next one starts, or ""
 }
 

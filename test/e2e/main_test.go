@@ -39,7 +39,7 @@ func build() (func(), error) {
 	binaries.transparent = transparent.ProgramsIn(dir)
 	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
 	withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
-	configured := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/config.system=" + binaries.systemConfig, "../../cmd/mcpscope"}
+	configured := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system=" + binaries.systemConfig, "../../cmd/mcpscope"}
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
 		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"),
 		"without-kill/mcpscope":    escape.Go(withoutKill...),

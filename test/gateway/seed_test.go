@@ -237,3 +237,36 @@ func TestHungUpAtOnce(t *testing.T) {
 	g.Own.Signal(unix.SIGKILL)
 	w.clean()
 }
+
+// A client that connects again starts the same command: that is captured before it runs, and whether or not it
+// is spoken to.
+func TestStartedAgain(t *testing.T) {
+	w := newWorld(t)
+	g := w.gateway()
+	members := escape.NewMembers(t)
+	t.Cleanup(members.Kill)
+	for i, how := range []string{"server", "quiet"} {
+		g.Tell("%s %d %s --register %s setsid", how, i, binaries.Zoo, members.Address)
+		g.Expect(fmt.Sprint("server ", i))
+		if !members.AwaitBorn(2*(i+1), escape.Patience) {
+			t.Fatalf("%d members were born", members.Count())
+		}
+		for until := time.Now().Add(escape.Patience); i == 0 && listed(w) == 0 && time.Now().Before(until); {
+			g.Tell("ask 0") // on a busy machine the first message can be missed
+			g.Expect("answer 0")
+		}
+	}
+	if n := listed(w); n != 2 {
+		t.Errorf("ls has %d servers, want 2", n)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	if left := members.UntilDead(seedEnd); left > 0 {
+		t.Errorf("%d left:\n\t%s", left, strings.Join(members.Survivors(), "\n\t"))
+	}
+	w.clean()
+}
+
+func listed(w *world) int {
+	w.T.Helper()
+	return strings.Count(w.run("ls", "--format", "{{.Name}}"), "zoo\n")
+}

@@ -1,6 +1,7 @@
 package limits
 
 import (
+	"encoding/json"
 	"os"
 	"strconv"
 	"strings"
@@ -185,7 +186,7 @@ func TestSet(t *testing.T) {
 				t.Errorf("set %q says %q, want %q", limits, out, want)
 			}
 		}
-		sets("memory.max=104857600; what it has already is not counted", "memory.max=100M", "pids.max=30")
+		sets("memory.max=104857600, was max", "memory.max=100M", "pids.max=30")
 		sets("memory.max=52428800, was 104857600", "memory.max=50M")
 		for _, f := range [][2]string{{"memory.max", "52428800"}, {"pids.max", "30"}, {"memory.oom.group", "1"}} {
 			s.tell(f[0])
@@ -245,14 +246,89 @@ func TestDelegatedSubgroup(t *testing.T) {
 	}, "memory", "pids")
 }
 
-// Who asks for no limits gets no controller, and pays for none.
-func TestNoLimits(t *testing.T) {
+// The memory of a server without limits is counted from its start: what it says of itself is what every
+// command says, and a limit holds for what it has already.
+func TestMemoryIsSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
-		s := b.start(t, "free-"+b.name, nil, group+"echo controllers $(cat $g/cgroup.controllers); read -r line")
-		s.hear("controllers")
-		s.end()
-		if r := s.told(); len(r.Limits) > 0 || r.OutOfMemory.Kills > 0 {
+		name := "seen-" + b.name
+		s := b.start(t, name, nil, group+`v=$(head -c 20000000 /dev/zero | tr '\0' x); echo controllers $(cat $g/cgroup.controllers); echo $(cat $g/memory.current); read -r line`)
+		s.hear("controllers memory")
+		own, err := strconv.ParseUint(s.line(), 10, 64)
+		if err != nil || own < 20e6 {
+			t.Fatalf("it has %d bytes, %v", own, err)
+		}
+		v := b.one(t, name)
+		if v.Source != "group" || v.Memory < 20e6 || v.Memory > 2*own || len(v.Limits) > 0 {
+			t.Errorf("ls --json: %+v, and it has %d bytes", v, own)
+		}
+		if out := b.succeed(t, "ls"); strings.Contains(out, "0B") || strings.Contains(out, " -  ") || strings.Contains(out, "~") {
+			t.Errorf("ls says %s", out)
+		}
+		if line := lineWith(b.succeed(t, "metrics"), `mcpscope_server_memory_bytes{`); !strings.Contains(line, `source="group"`) {
+			t.Errorf("metrics says %s", line)
+		}
+		if out := b.succeed(t, "set", name, "memory.max=1M"); !strings.HasSuffix(out, "memory.max=1048576, was max; with that the server has ended\n") {
+			t.Errorf("set says %s", out)
+		}
+		if status := s.wait(); status.Signal() != unix.SIGKILL {
+			t.Errorf("it ended with %v", status)
+		}
+		if r := s.told(); r.Cause != "out-of-memory" || r.OutOfMemory.Kills < 1 {
 			t.Errorf("%+v", r)
 		}
 	}, "memory")
+}
+
+// Where its memory is not counted a server shows the sum of its processes, and a limit that would hold
+// for nothing is refused.
+func TestMemoryIsNotCounted(t *testing.T) {
+	for _, b := range backends() {
+		if b.has("memory") || b.name == "cgroup" && b.prepare != nil {
+			continue
+		}
+		t.Run(b.name, func(t *testing.T) {
+			if b.name == "cgroup" {
+				withhold(t)
+			}
+			name := "uncounted-" + b.name
+			s := b.start(t, name, nil, `v=$(head -c 20000000 /dev/zero | tr '\0' x); echo ready; read -r line`)
+			s.hear("ready")
+			v := b.one(t, name)
+			if v.Memory < 20e6 || v.Memory > 60e6 || v.Source != "members" && v.Source != "scope" {
+				t.Errorf("ls --json: %+v", v)
+			}
+			if out := b.succeed(t, "ls"); v.Source == "members" && !strings.Contains(out, "  ~") {
+				t.Errorf("ls says %s", out)
+			}
+			out, stderr, status := b.result(t, "set", name, "memory.max=1M")
+			if status != 1 || out != "" || !strings.HasPrefix(stderr, "mcpscope: cannot limit "+name) || !strings.Contains(stderr, "mcpscope: hint: ") {
+				t.Errorf("set: status %d, %q, %q", status, out, stderr)
+			}
+			s.end()
+		})
+	}
+}
+
+// seen is what TestMemoryIsSeen reads of `ls --json`.
+type seen struct {
+	Name   string
+	Memory uint64 `json:"memory_bytes"`
+	Source string `json:"memory_source"`
+	Limits map[string]string
+}
+
+// one is the server of that name.
+func (b backend) one(t *testing.T, name string) seen {
+	t.Helper()
+	var all struct{ Servers []seen }
+	if err := json.Unmarshal([]byte(b.succeed(t, "ls", "--json")), &all); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range all.Servers {
+		if v.Name == name {
+			return v
+		}
+	}
+	t.Fatalf("there is no %s", name)
+	return seen{}
 }

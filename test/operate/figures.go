@@ -19,8 +19,10 @@ type measured struct {
 	CPU       float64  `json:"cpu_seconds"`
 	Memory    *float64 `json:"memory_bytes"`
 	Peak      *float64 `json:"memory_peak_bytes"`
-	OOMKills  float64  `json:"oom_kills"`
-	Refused   float64  `json:"pids_refused"`
+	Source    string   `json:"memory_source"`
+	Tree      []struct{ PID int }
+	OOMKills  float64 `json:"oom_kills"`
+	Refused   float64 `json:"pids_refused"`
 	Pressure  map[string]struct {
 		Some float64  `json:"some_seconds"`
 		Full *float64 `json:"full_seconds"`
@@ -33,9 +35,10 @@ func Figures(t *testing.T, s Subject) {
 		server := g.start([]string{"--memory-max", "512M", "--pids-max", "100", "--limits", "best-effort"}, g.Probe, "--members", "3")
 		first := g.measured(server.id)
 		if first.Group == "" {
-			if first.Memory != nil || first.Pressure != nil {
+			if first.Pressure != nil || first.Peak != nil {
 				t.Errorf("figures of no group: %+v", first)
 			}
+			first.wantSum(t)
 			return
 		}
 		dir := g.payload(first.Group)
@@ -58,6 +61,10 @@ func Figures(t *testing.T, s Subject) {
 			}
 		}
 		for what, value := range told {
+			if what == "memory_bytes" && inspected.Source == "members" {
+				inspected.wantSum(t)
+				continue
+			}
 			if _, there := after[what]; !there && value != nil && *value != 0 {
 				t.Errorf("%s: inspect says %v, and the kernel does not count it", what, *value)
 			}
@@ -67,6 +74,35 @@ func Figures(t *testing.T, s Subject) {
 		}
 		g.sameInMetrics(metrics, inspected.ID, before, after)
 	})
+}
+
+// wantSum compares the memory of a server that the kernel does not count with what its processes have:
+// it is more than what is private in them, and less than that and all that is shared.
+func (m *measured) wantSum(t *testing.T) {
+	t.Helper()
+	var least, most float64
+	for _, p := range m.Tree {
+		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(status)) {
+			f := strings.Fields(line)
+			if len(f) != 3 || f[2] != "kB" {
+				continue
+			}
+			kilobytes, _ := strconv.ParseFloat(f[1], 64) // 0 makes the test fail
+			switch f[0] {
+			case "RssAnon:":
+				least += kilobytes * 1024
+			case "VmRSS:":
+				most += kilobytes * 1024
+			}
+		}
+	}
+	if m.Source != "members" || m.Memory == nil || *m.Memory < 0.8*least || *m.Memory > 1.2*most || most == 0 {
+		t.Errorf("%+v, and its processes have %v to %v", m, least, most)
+	}
 }
 
 func (g *ground) measured(id string) measured {

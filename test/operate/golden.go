@@ -69,8 +69,11 @@ var unsteady = []struct {
 }{
 	{regexp.MustCompile(`(?s)      "(resources|pressure|stdio|ancestry)": [{\[].*?\n      [}\]],?\n`), ""},
 	{regexp.MustCompile(` ← .*`), " ← …"},
-	{regexp.MustCompile(`(?m)^ *"memory(_peak)?_bytes": .*\n`), ""},
-	{regexp.MustCompile(`(?m)^((cpu |memory |io )?pressure|memory|pids|io|peak|stdin|stdout|stderr) .*\n`), ""},
+	{regexp.MustCompile(`(?m)^ *"memory_((peak_)?bytes|source)": .*\n`), ""},
+	{regexp.MustCompile(`source="[a-z]*"`), `source="WHERE"`},
+	{regexp.MustCompile(`(?m)^mcpscope_server_memory_peak.*\n|^# [A-Z]+ mcpscope_server_memory_peak.*\n`), ""},
+	{regexp.MustCompile(`~?\b\d+(\.\d)?[KMG]\b`), "SIZE"},
+	{regexp.MustCompile(`(?m)^((cpu |memory |io )?pressure|memory( of members)?|pids|io|peak|stdin|stdout|stderr) .*\n`), ""},
 	{regexp.MustCompile(`"20\d\d-[^"]*"`), `"TIME"`},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][^ ]*( [A-Z]+)?`), "TIME"},
 	{regexp.MustCompile(`(_seconds|_pid|pid)": [0-9.e+-]+`), `$1": 0`},

@@ -156,21 +156,23 @@ static void wait_until_frozen(const char *dir)
 	close(events.fd);
 }
 
+static const char *frozen_group; /* below the one that we are in now: a gateway may be about to move us to another */
+
 static void freeze_myself(void)
 {
-	const char *dir = below(own_group(), "zoo");
 	ignore_signals();
-	move_to(dir);
+	move_to(frozen_group);
 	up();
-	write_file(dir, "cgroup.freeze", "1");
+	write_file(frozen_group, "cgroup.freeze", "1");
 	park();
 }
 
 static void frozen(void)
 {
+	frozen_group = below(own_group(), "zoo");
 	member("frozen", freeze_myself);
 	await_up(1);
-	wait_until_frozen(below(own_group(), "zoo"));
+	wait_until_frozen(frozen_group);
 }
 
 static const char *destination;

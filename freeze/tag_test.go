@@ -1,0 +1,120 @@
+//go:build linux
+
+package freeze
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// sleeper starts a shell that waits for a line, and then for its children.
+func sleeper(t *testing.T) (cmd *exec.Cmd, pidfd int, grow func()) {
+	t.Helper()
+	cmd = exec.Command("/bin/sh", "-c", `read x; setsid sh -c 'sleep 1000 & echo; exec sleep 1000' & exec sleep 1000`)
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
+	pidfd, err = unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { unix.Close(pidfd) })
+	return cmd, pidfd, func() {
+		t.Helper()
+		if _, err := in.Write([]byte("go on\n")); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bufio.NewReader(out).ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Who has been marked is found with all that it has started since, and nobody else.
+func TestMark(t *testing.T) {
+	marked, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
+	one, oneFD, grow := sleeper(t)
+	two, twoFD, growTwo := sleeper(t)
+	for _, err := range []error{marked.Put(one.Process.Pid, oneFD), beside.Put(two.Process.Pid, twoFD)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: beside}}.Run() })
+	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: marked}}.Run() })
+	grow()
+	growTwo()
+	for _, m := range []Tag{marked, beside} {
+		if got := members(t, &Tree{Tag: m}); len(got) != 3 {
+			t.Errorf("%d have the mark, want 3", len(got))
+		}
+	}
+	for _, m := range []Tag{0, 1024, ^Tag(0)} { // values that many have
+		if got := members(t, &Tree{Tag: m}); len(got) != 0 {
+			t.Errorf("%v have the mark %#x", got, uint64(m))
+		}
+	}
+	res, err := Stop{Target: &Tree{Tag: marked}}.Run()
+	if err != nil || len(res.Stuck) != 0 || len(members(t, &Tree{Tag: marked})) != 0 {
+		t.Errorf("%+v, %v", res, err)
+	}
+	if got := members(t, &Tree{Tag: beside}); len(got) != 3 {
+		t.Errorf("of the others %d are left, want 3", len(got))
+	}
+}
+
+// A process that has ended is not marked, and who may have its pid now keeps its limit.
+func TestMarkOfNobody(t *testing.T) {
+	var before, after unix.Rlimit
+	cmd, fd, _ := sleeper(t)
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait()
+	err := unix.Getrlimit(unix.RLIMIT_LOCKS, &before)
+	if err == nil {
+		err = NewTag(1).Put(os.Getpid(), fd)
+	}
+	if !errors.Is(err, unix.ESRCH) {
+		t.Errorf("%v, want %v", err, unix.ESRCH)
+	}
+	if err := unix.Getrlimit(unix.RLIMIT_LOCKS, &after); err != nil || before != after {
+		t.Errorf("the limit was %+v, and is %+v (%v)", before, after, err)
+	}
+}
+
+// Who starts a group of its own takes its mark off.
+func TestClearMark(t *testing.T) {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	var before, after unix.Rlimit
+	m := NewTag(2)
+	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_LOCKS, &before), m.Put(os.Getpid(), fd)); err != nil {
+		t.Fatal(err)
+	}
+	if got := members(t, &Tree{Tag: m}); len(got) != 1 {
+		t.Errorf("%d have the mark, want this process", len(got))
+	}
+	ClearTag()
+	if err := unix.Getrlimit(unix.RLIMIT_LOCKS, &after); err != nil || after.Cur != before.Max || after.Max != before.Max {
+		t.Errorf("the limit was %+v, and is %+v (%v)", before, after, err)
+	}
+}

@@ -1,0 +1,65 @@
+// Package clients knows the MCP clients: where each has the files with its servers, how they are
+// written, and where in them the servers are.
+//
+// It looks at names of files and never into one. docs/use/clients.md says for each client what was
+// verified, and against what.
+package clients
+
+import (
+	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
+)
+
+// A Client is one that starts servers.
+type Client struct {
+	ID    string // as people type it
+	Title string
+	files []pattern
+	Note  string // what is to be known before its servers are wrapped
+}
+
+// pattern is where files of a client may be.
+type pattern struct {
+	variable string // of the environment, which has the directory
+	base     string // the directory if that is not set; "~" is the home; "" a project's
+	glob     string
+	format   splice.Format
+	places   []wrapping.Place
+	readOnly string // why it must not be edited
+}
+
+// Why files are shown and left alone.
+const (
+	managed = "an administrator manages it"
+	plugin  = "it belongs to a plugin, whose next update would replace it"
+)
+
+const config = "XDG_CONFIG_HOME"
+
+func place(keys ...string) []wrapping.Place { return []wrapping.Place{keys} }
+
+func jsonIn(base, glob string, places []wrapping.Place) pattern {
+	return pattern{base: base, glob: glob, format: splice.JSON, places: places}
+}
+
+func yamlIn(base, glob string, places []wrapping.Place) pattern {
+	return pattern{base: base, glob: glob, format: splice.YAML, places: places}
+}
+
+func tomlIn(base, glob string, places []wrapping.Place) pattern {
+	return pattern{base: base, glob: glob, format: splice.TOML, places: places}
+}
+
+// or takes the directory from a variable where that is set.
+func (p pattern) or(variable string) pattern {
+	p.variable = variable
+	return p
+}
+
+func (p pattern) leftAlone(why string) pattern {
+	p.readOnly = why
+	return p
+}
+
+// project is what is in the directory that one works in, or above.
+const project = ""

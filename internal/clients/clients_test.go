@@ -1,0 +1,198 @@
+package clients_test
+
+import (
+	"bytes"
+	"flag"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
+)
+
+var update = flag.Bool("update", false, "write the .wrapped files anew")
+
+// testdata has a home and a project for each client, with files as its documentation shows them, and beside each
+// what it is when it is wrapped. "-" has those that are no client's own.
+
+// filesBelow leaves out the wrapped ones.
+func filesBelow(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err == nil && d.Type().IsRegular() && !strings.HasSuffix(path, ".wrapped") {
+			files = append(files, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func finderOf(t *testing.T, id string) clients.Finder {
+	t.Helper()
+	dir, err := filepath.Abs(filepath.Join("testdata", id))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return clients.Finder{Getenv: func(string) string { return "" }, Home: filepath.Join(dir, "home"), Dir: filepath.Join(dir, "project")}
+}
+
+// Every client's files are found, each is known again by its path, and none is another client's.
+func TestEveryClientsFilesAreFound(t *testing.T) {
+	for _, c := range clients.All() {
+		f := finderOf(t, c.ID)
+		var found []string
+		for _, file := range f.Files(c) {
+			if strings.HasPrefix(file.Path, "/etc/") {
+				continue
+			}
+			found = append(found, file.Path)
+			again, err := f.Find(file.Path)
+			if err != nil || len(again) != 1 || again[0].Client != c.ID || again[0].Format != file.Format || again[0].ReadOnly != file.ReadOnly {
+				t.Errorf("by its path %+v is %+v (%v)", file, again, err)
+			}
+		}
+		want := filesBelow(t, filepath.Dir(f.Home))
+		slices.Sort(found)
+		slices.Sort(want)
+		if len(want) == 0 || !slices.Equal(found, want) {
+			t.Errorf("%s: found %q, there are %q", c.ID, found, want)
+		}
+	}
+}
+
+func TestVariablesMoveDirectories(t *testing.T) {
+	dir := t.TempDir()
+	for variable, c := range map[string]struct{ client, file string }{
+		"CODEX_HOME":        {"codex", "config.toml"},
+		"CLAUDE_CONFIG_DIR": {"claude-code", ".claude.json"},
+		"HERMES_HOME":       {"hermes", "config.yaml"},
+		"XDG_CONFIG_HOME":   {"goose", "goose/config.yaml"},
+	} {
+		path := filepath.Join(dir, variable, c.file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f := clients.Finder{Home: "/nonexistent", Dir: "/", Getenv: func(name string) string {
+			if name == variable {
+				return filepath.Join(dir, variable)
+			}
+			return ""
+		}}
+		if files, err := f.Find(c.client); err != nil || files[0].Path != path {
+			t.Errorf("%s: %+v, %v", variable, files, err)
+		}
+	}
+}
+
+// A project's files are looked for up to the top of its repository, and no further.
+func TestProjectsEndAtTheirRepository(t *testing.T) {
+	top := t.TempDir()
+	below := filepath.Join(top, "repo", "a", "b")
+	for _, dir := range []string{below, filepath.Join(top, "repo", ".git")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, dir := range []string{top, filepath.Join(top, "repo"), below} {
+		if err := os.WriteFile(filepath.Join(dir, ".mcp.json"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := clients.Finder{Home: "/nonexistent", Dir: below, Getenv: func(string) string { return "" }}
+	files, err := f.Find("claude-code")
+	if err != nil || len(files) != 2 || files[0].Path != below+"/.mcp.json" || files[1].Path != top+"/repo/.mcp.json" {
+		t.Errorf("%+v, %v", files, err)
+	}
+	// Without a repository there is only the directory itself.
+	if err := os.Remove(filepath.Join(top, "repo", ".git")); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := f.Find("claude-code"); err != nil || len(files) != 1 {
+		t.Errorf("%+v, %v", files, err)
+	}
+}
+
+func reader(places []wrapping.Place) wrapping.Reader {
+	return wrapping.Reader{Places: places, Exists: func(string) bool { return false }, Operands: func(args []string) ([]string, error) {
+		fs := flag.NewFlagSet("run", flag.ContinueOnError)
+		fs.SetOutput(io.Discard)
+		fs.String("name", "", "")
+		fs.String("wrapped", "", "")
+		err := fs.Parse(args)
+		return fs.Args(), err
+	}}
+}
+
+// Golden: what wrapping makes of a real file of every client, and back to the byte.
+func TestGolden(t *testing.T) {
+	ids := []string{"-"}
+	for _, c := range clients.All() {
+		ids = append(ids, c.ID)
+	}
+	for _, id := range ids {
+		f := finderOf(t, id)
+		wrapped := 0
+		for _, path := range filesBelow(t, filepath.Dir(f.Home)) {
+			files, err := f.Find(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if files[0].ReadOnly == "" {
+				wrapped += golden(t, files[0])
+			}
+		}
+		if wrapped == 0 {
+			t.Errorf("%s: nothing was wrapped", id)
+		}
+	}
+}
+
+func golden(t *testing.T, f clients.File) (wrapped int) {
+	t.Helper()
+	bare, err := os.ReadFile(f.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := reader(f.Places)
+	all := func(string) bool { return true }
+	d, err := splice.Parse(f.Format, bare)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Path, err)
+	}
+	there, err := r.Wrap(d, "/usr/local/bin/mcpscope", all)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Path, err)
+	}
+	if *update {
+		if err := os.WriteFile(f.Path+".wrapped", there.Data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want, err := os.ReadFile(f.Path + ".wrapped"); err != nil || !bytes.Equal(there.Data, want) {
+		t.Errorf("%s: %v\n%s\nwant\n%s", f.Path, err, there.Data, want)
+	}
+	if d, err = splice.Parse(f.Format, there.Data); err != nil {
+		t.Fatalf("%s: %v", f.Path, err)
+	}
+	if back, err := r.Unwrap(d, all); err != nil || !bytes.Equal(back.Data, bare) {
+		t.Errorf("%s does not come back: %v", f.Path, err)
+	}
+	for _, changed := range there.Changed {
+		if changed {
+			wrapped++
+		}
+	}
+	return wrapped
+}

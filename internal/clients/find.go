@@ -1,0 +1,165 @@
+package clients
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/wrapping"
+)
+
+// A File is one that may have servers.
+type File struct {
+	Client   string // "" for one that is no client's
+	Path     string
+	Format   splice.Format
+	Places   []wrapping.Place
+	ReadOnly string // why it must not be edited
+}
+
+// A Finder looks for files.
+type Finder struct {
+	Getenv func(string) string
+	Home   string
+	Dir    string // that one works in
+}
+
+// Files are those of a client that are there, the user's before the project's.
+func (f Finder) Files(c Client) []File {
+	var found []File
+	seen := map[string]bool{}
+	for _, p := range c.files {
+		for _, dir := range f.directories(p) {
+			for _, path := range glob(dir, p.glob) {
+				if !seen[path] {
+					seen[path] = true
+					found = append(found, File{c.ID, path, p.format, p.places, p.readOnly})
+				}
+			}
+		}
+	}
+	return found
+}
+
+// glob leaves alone what a directory's own name has of glob's letters, and what we left beside a file.
+func glob(dir, pattern string) []string {
+	var found []string
+	names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are ours, and well-formed
+	for _, name := range names {
+		if !strings.HasSuffix(name, BackupSuffix) {
+			found = append(found, filepath.Join(dir, name))
+		}
+	}
+	return found
+}
+
+// BackupSuffix ends the name of the copy that is left beside a changed file.
+const BackupSuffix = ".mcpscope-backup"
+
+func (f Finder) directories(p pattern) []string {
+	if p.base == project {
+		return f.ancestors()
+	}
+	base := p.base
+	if value := f.Getenv(p.variable); p.variable != "" && filepath.IsAbs(value) {
+		base = value
+	}
+	if rest, ok := strings.CutPrefix(base, "~"); ok {
+		if f.Home == "" {
+			return nil
+		}
+		base = filepath.Join(f.Home, rest)
+	}
+	return []string{base}
+}
+
+// ancestors are the directory and those above it, up to the top of the repository that it is in;
+// without one there is only itself. The home is no project.
+func (f Finder) ancestors() []string {
+	var dirs []string
+	for dir := f.Dir; filepath.IsAbs(dir) && dir != f.Home; dir = filepath.Dir(dir) {
+		dirs = append(dirs, dir)
+		if _, err := os.Lstat(filepath.Join(dir, ".git")); err == nil {
+			return dirs
+		}
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	return dirs[:min(len(dirs), 1)]
+}
+
+// Named returns the client of that name, or nil.
+func Named(id string) *Client {
+	for _, c := range All() {
+		if c.ID == id {
+			return &c
+		}
+	}
+	return nil
+}
+
+// Find returns what an argument means: the files of a client, or one by its path.
+func (f Finder) Find(arg string) ([]File, error) {
+	if c := Named(arg); c != nil {
+		files := f.Files(*c)
+		if len(files) == 0 {
+			return nil, fmt.Errorf("%s has no configuration here", c.Title)
+		}
+		return files, nil
+	}
+	path, err := filepath.Abs(arg)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(path); err != nil {
+		if !strings.ContainsAny(arg, "./") {
+			return nil, fmt.Errorf("%q is neither a client nor a file", arg)
+		}
+		return nil, err
+	}
+	return []File{f.byPath(path)}, nil
+}
+
+// byPath knows a file again that is a client's, also in another project.
+func (f Finder) byPath(path string) File {
+	var file *File
+	for _, c := range All() {
+		for _, p := range c.files {
+			for _, dir := range f.directories(p) {
+				if slices.Contains(glob(dir, p.glob), path) {
+					return File{c.ID, path, p.format, p.places, p.readOnly}
+				}
+			}
+			if file == nil && p.base == project && inProject(path, p.glob) {
+				file = &File{c.ID, path, p.format, p.places, p.readOnly}
+			}
+		}
+	}
+	if file != nil {
+		return *file
+	}
+	return File{Path: path, Format: formatOf(path), Places: everywhere}
+}
+
+// inProject tells whether the end of a path is what a project has.
+func inProject(path, pattern string) bool {
+	parts := strings.Split(path, "/")
+	n := strings.Count(pattern, "/") + 1
+	ok, _ := filepath.Match(pattern, strings.Join(parts[max(0, len(parts)-n):], "/"))
+	return ok
+}
+
+func formatOf(path string) splice.Format {
+	switch filepath.Ext(path) {
+	case ".toml":
+		return splice.TOML
+	case ".yaml", ".yml":
+		return splice.YAML
+	}
+	return splice.JSON
+}

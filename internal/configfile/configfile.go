@@ -1,0 +1,152 @@
+//go:build linux
+
+// Package configfile replaces a configuration file of another program so that nobody's work is lost.
+//
+// At every moment there is the old file or the new one under the name, whole, with the old owner, mode
+// and attributes, and the old content is in a backup beside it. A file that somebody else has changed
+// since it was read stays as it is. It does not look into files.
+package configfile
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/atomicfile"
+)
+
+// A File is one that was read.
+type File struct {
+	Path   string // as it was asked for
+	Target string // what is at the end of symbolic links
+	Data   []byte
+	stat   unix.Stat_t
+}
+
+// ErrChanged is a file that is another one than was read.
+var ErrChanged = errors.New("another program has changed it meanwhile")
+
+const largest = 64<<20 + 1
+
+// Read reads a file.
+func Read(path string) (*File, error) {
+	target, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		return nil, cause(err)
+	}
+	f := &File{Path: path, Target: target}
+	f.Data, f.stat, err = read(target)
+	return f, err
+}
+
+func read(path string) (data []byte, st unix.Stat_t, err error) {
+	// Not to wait for who might write into a FIFO.
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	if err != nil {
+		return nil, st, cause(err)
+	}
+	defer file.Close()
+	if err := unix.Fstat(int(file.Fd()), &st); err != nil {
+		return nil, st, err
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, st, errors.New("it is no regular file")
+	}
+	data, err = io.ReadAll(io.LimitReader(file, largest))
+	return data, st, cause(err)
+}
+
+// cause leaves out the path, which whoever reports the error has said.
+func cause(err error) error {
+	var path *os.PathError
+	if errors.As(err, &path) {
+		return path.Err
+	}
+	return err
+}
+
+// Obstacle is why the file can't be replaced, or "".
+func (f *File) Obstacle() string {
+	switch {
+	case f.stat.Mode&0o222 == 0:
+		return "it is read-only"
+	case unix.Access(f.Target, unix.W_OK) != nil:
+		return "there is no right to write it"
+	case unix.Access(filepath.Dir(f.Target), unix.W_OK|unix.X_OK) != nil:
+		return "there is no right to write its directory"
+	case f.stat.Nlink > 1:
+		return fmt.Sprintf("it has %d names (hard links), and would keep one of them", f.stat.Nlink)
+	}
+	return ""
+}
+
+// Replace puts data in the place of what was read, and that into the backup. A backup that is the same as
+// data is of no more use, and is removed.
+func (f *File) Replace(data []byte, backup string) error {
+	if old, _, err := read(backup); err == nil && bytes.Equal(old, data) {
+		if err := f.put(f.Target, data); err != nil {
+			return err
+		}
+		return cause(os.Remove(backup))
+	}
+	if err := f.put(backup, f.Data); err != nil {
+		return fmt.Errorf("back it up as %s: %w", backup, err)
+	}
+	return f.put(f.Target, data)
+}
+
+// put gives a new file the name, and what the old one has beside its content.
+func (f *File) put(path string, data []byte) error {
+	last := func() error { return nil }
+	if path == f.Target {
+		last = f.unchanged
+	}
+	return cause(atomicfile.WriteAs(path, data, f.dress, last))
+}
+
+func (f *File) dress(temp *os.File) error {
+	fd := int(temp.Fd())
+	if f.stat.Uid != uint32(os.Geteuid()) || f.stat.Gid != uint32(os.Getegid()) {
+		if err := unix.Fchown(fd, int(f.stat.Uid), int(f.stat.Gid)); err != nil {
+			return fmt.Errorf("keep its owner: %w", err)
+		}
+	}
+	if err := unix.Fchmod(fd, f.stat.Mode&0o7777); err != nil {
+		return err
+	}
+	f.copyAttributes(fd)
+	return nil
+}
+
+// copyAttributes: access lists are attributes too. Those that are the system's business can't be set, and need
+// not be: it gives the new file its own.
+func (f *File) copyAttributes(fd int) {
+	names := make([]byte, 64<<10)
+	n, err := unix.Listxattr(f.Target, names)
+	if err != nil {
+		return
+	}
+	for name := range strings.SplitSeq(strings.TrimSuffix(string(names[:n]), "\x00"), "\x00") {
+		value := make([]byte, 64<<10)
+		if n, err := unix.Getxattr(f.Target, name, value); err == nil && name != "" {
+			_ = unix.Fsetxattr(fd, name, value[:n], 0)
+		}
+	}
+}
+
+func (f *File) unchanged() error {
+	data, st, err := read(f.Target)
+	if err != nil {
+		return err
+	}
+	if st.Dev != f.stat.Dev || st.Ino != f.stat.Ino || st.Mode != f.stat.Mode || !bytes.Equal(data, f.Data) {
+		return ErrChanged
+	}
+	return nil
+}

@@ -1,0 +1,191 @@
+//go:build linux
+
+package configfile_test
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/configfile"
+)
+
+func write(t *testing.T, path, text string, mode os.FileMode) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func read(t *testing.T, path string) *configfile.File {
+	t.Helper()
+	f, err := configfile.Read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func wantText(t *testing.T, path, want string) {
+	t.Helper()
+	if got, err := os.ReadFile(path); err != nil || string(got) != want {
+		t.Errorf("%s is %q (%v), want %q", path, got, err, want)
+	}
+}
+
+func wantNames(t *testing.T, dir string, want int) {
+	t.Helper()
+	if all, err := os.ReadDir(dir); err != nil || len(all) != want {
+		t.Errorf("%s has %v (%v), want %d names", dir, all, err, want)
+	}
+}
+
+// Mode, owner and attributes stay, a link stays one, and the old content is in the backup.
+func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
+	dir := t.TempDir()
+	target, link, backup := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "backup")
+	write(t, target, "old", 0o640)
+	if err := errors.Join(os.Chown(target, 1234, 2345), os.Symlink("file", link)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setxattr(target, "user.mcpscope.test", []byte("x"), 0); err != nil {
+		t.Logf("no attributes on this file system: %v", err)
+	}
+	if err := read(t, link).Replace([]byte("new"), backup); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, link, "new")
+	wantText(t, backup, "old")
+	wantNames(t, dir, 3)
+	if to, err := os.Readlink(link); err != nil || to != "file" {
+		t.Errorf("the link is %q, %v", to, err)
+	}
+	for _, path := range []string{target, backup} {
+		var st unix.Stat_t
+		if err := unix.Stat(path, &st); err != nil || st.Mode&0o7777 != 0o640 || st.Uid != 1234 || st.Gid != 2345 {
+			t.Errorf("%s: mode %o, owner %d:%d, %v", path, st.Mode, st.Uid, st.Gid, err)
+		}
+		value := make([]byte, 8)
+		if n, err := unix.Getxattr(path, "user.mcpscope.test", value); !errors.Is(err, unix.ENOTSUP) && string(value[:max(n, 0)]) != "x" {
+			t.Errorf("%s: attribute %q, %v", path, value, err)
+		}
+	}
+	// Back again there is nothing left to keep.
+	if err := read(t, link).Replace([]byte("old"), backup); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, target, "old")
+	wantNames(t, dir, 2)
+}
+
+func TestWhatSomebodyElseChangedStays(t *testing.T) {
+	for what, change := range map[string]func(path string) error{
+		"written": func(path string) error { return os.WriteFile(path, []byte("theirs"), 0) },
+		"replaced": func(path string) error {
+			return errors.Join(os.WriteFile(path+".theirs", []byte("theirs"), 0o600), os.Rename(path+".theirs", path))
+		},
+		"replaced by the same": func(path string) error {
+			return errors.Join(os.WriteFile(path+".theirs", []byte("old"), 0o600), os.Rename(path+".theirs", path))
+		},
+	} {
+		dir := t.TempDir()
+		path, backup := filepath.Join(dir, "file"), filepath.Join(dir, "backup")
+		write(t, path, "old", 0o600)
+		f := read(t, path)
+		if err := change(path); err != nil {
+			t.Fatal(err)
+		}
+		now, _ := os.ReadFile(path)
+		if err := f.Replace([]byte("ours"), backup); !errors.Is(err, configfile.ErrChanged) {
+			t.Errorf("%s: %v", what, err)
+		}
+		wantText(t, path, string(now))
+		wantNames(t, dir, 2)
+	}
+}
+
+// A backup that is a link to somewhere is replaced, and not followed.
+func TestBackupIsNoWayOut(t *testing.T) {
+	dir := t.TempDir()
+	path, backup, other := filepath.Join(dir, "file"), filepath.Join(dir, "backup"), filepath.Join(dir, "other")
+	write(t, path, "old", 0o600)
+	write(t, other, "precious", 0o600)
+	if err := os.Symlink(other, backup); err != nil {
+		t.Fatal(err)
+	}
+	if err := read(t, path).Replace([]byte("new"), backup); err != nil {
+		t.Fatal(err)
+	}
+	wantText(t, other, "precious")
+	wantText(t, backup, "old")
+}
+
+func TestObstacles(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "file")
+	write(t, path, "", 0o400)
+	if got := read(t, path).Obstacle(); got != "it is read-only" {
+		t.Errorf("%q", got)
+	}
+	write(t, path, "", 0o600)
+	if got := read(t, path).Obstacle(); got != "" {
+		t.Errorf("%q", got)
+	}
+	if err := os.Link(path, path+"2"); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, path).Obstacle(); got != "it has 2 names (hard links), and would keep one of them" {
+		t.Errorf("%q", got)
+	}
+	if err := unix.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"fifo", "", "nothing"} {
+		if _, err := configfile.Read(filepath.Join(dir, name)); err == nil {
+			t.Errorf("%q was read", name)
+		}
+	}
+}
+
+// Every version of git's index, and a work tree whose .git is a file.
+func TestTracked(t *testing.T) {
+	for _, version := range []string{"2", "3", "4"} {
+		dir := t.TempDir()
+		git := func(args ...string) {
+			t.Helper()
+			cmd := exec.Command("git", append([]string{"-c", "index.version=" + version, "-c", "user.name=x", "-c", "user.email=x@x"}, args...)...)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("git %q: %v: %s", args, err, out)
+			}
+		}
+		git("init", "-q")
+		if err := os.MkdirAll(filepath.Join(dir, "a/.vscode"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"a/.vscode/mcp.json", "x.mcp.json", ".mcp.json"} {
+			write(t, filepath.Join(dir, name), "", 0o600)
+		}
+		git("add", "a", "x.mcp.json")
+		git("commit", "-q", "-m", "x")
+		if write(t, filepath.Join(dir, "intended"), "", 0o600); version == "3" {
+			git("add", "--intent-to-add", "intended") // such an entry has the longer flags
+		}
+		git("worktree", "add", "-q", filepath.Join(dir, "tree"))
+		for name, want := range map[string]bool{"a/.vscode/mcp.json": true, "x.mcp.json": true, "tree/x.mcp.json": true, "intended": version != "2", ".mcp.json": version == "4", "tree/.mcp.json": version == "4"} {
+			if got := configfile.Tracked(filepath.Join(dir, name)); got != want {
+				t.Errorf("index of version %s: %s is tracked: %v", version, name, got)
+			}
+		}
+	}
+	if configfile.Tracked("/nonexistent/file") {
+		t.Error("where there is no repository")
+	}
+}

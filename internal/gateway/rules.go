@@ -1,0 +1,165 @@
+package gateway
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/name"
+)
+
+// Caller is a process that is about to execute a program.
+type Caller struct {
+	// Stdio: its stdin and stdout are both pipes or sockets.
+	Stdio bool
+	// Inherited: its stdin is the gateway's own.
+	Inherited bool
+	// Argv is nil where nobody may look at it before the program runs.
+	Argv []string
+	// Path is the file, and Interpreter what its first line asks for.
+	Path, Interpreter string
+}
+
+// Verdict says what a caller is.
+type Verdict int
+
+const (
+	Left      Verdict = iota // no server
+	Taken                    // a server
+	Candidate                // what is written to its stdin tells
+)
+
+// Rules say which program is a server.
+type Rules struct {
+	// Match are patterns of a command's base name or whole line: what matches is a server, wherever it
+	// is below the gateway.
+	Match []string
+	// Except are patterns of what never is.
+	Except []string
+	// Configured are those that are known by their whole command line.
+	Configured []Configured
+	// NamedOnly: nothing is a server that is neither configured nor matches.
+	NamedOnly bool
+}
+
+// Decide errs on the side of leaving: when a server's main process has ended, so has all that
+// it has started, which must not happen to what a tool call leaves running on purpose.
+func (r Rules) Decide(c Caller) (v Verdict, why string) {
+	if isRun(c.Argv) {
+		return Left, "mcpscope run contains it"
+	}
+	if glob := matching(r.Except, c.Argv); glob != "" {
+		return Left, fmt.Sprintf("--except %q", glob)
+	}
+	if known := r.configured(c.Argv); known != nil && (c.Stdio || known.Listens) {
+		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
+	}
+	if glob := matching(r.Match, c.Argv); glob != "" {
+		return Taken, fmt.Sprintf("--match %q", glob)
+	}
+	switch {
+	case r.NamedOnly:
+		return Left, "neither configured nor matched, and --recognize=never"
+	case !c.Stdio:
+		return Left, "its stdin or stdout is neither a pipe nor a socket"
+	case c.Inherited:
+		return Left, "its stdin is the gateway's own"
+	}
+	return Candidate, ""
+}
+
+// byName is for what may not be looked at. It is narrow: a gateway's own workers are run by the same
+// programs as servers are.
+func byName(c Caller) (Verdict, string) {
+	if len(c.Argv) == 0 {
+		return Left, "neither its stdin nor its command line may be looked at"
+	}
+	base := path.Base(c.Path)
+	switch called := name.Derive(c.Argv); {
+	case namesMCP(base):
+		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", base)
+	case namesMCP(called):
+		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", called)
+	case isRunner(base):
+		return Taken, fmt.Sprintf("%q runs servers, and what it is told could not be looked at", base)
+	}
+	return Left, "its stdin may not be looked at; --config or --match would take it"
+}
+
+// isRun: it makes a group itself, and what is in it needs no other. That goes for its supervisor
+// too, who comes home to a gateway that is a subreaper.
+func isRun(argv []string) bool {
+	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
+}
+
+// matching returns the pattern that matches the line, also with the command's base name in front, or
+// the base name, or "".
+func matching(globs, argv []string) string {
+	if len(argv) == 0 || len(globs) == 0 {
+		return ""
+	}
+	line, base := strings.Join(argv, " "), path.Base(argv[0])
+	short := base + strings.TrimPrefix(line, argv[0])
+	for _, g := range globs {
+		if matches(g, line) || matches(g, short) || matches(g, base) {
+			return g
+		}
+	}
+	return ""
+}
+
+// matches knows * and ? alone, which may stand for a slash: that is why it is not path.Match.
+func matches(glob, s string) bool {
+	star, from := -1, 0
+	g := 0
+	for i := 0; i < len(s); {
+		switch {
+		case g < len(glob) && glob[g] == '*':
+			star, from = g, i
+			g++
+		case g < len(glob) && (glob[g] == '?' || glob[g] == s[i]):
+			g, i = g+1, i+1
+		case star >= 0: // the last star takes one more
+			from++
+			g, i = star+1, from
+		default:
+			return false
+		}
+	}
+	return strings.Trim(glob[g:], "*") == ""
+}
+
+// namesMCP: one of the words of a file's name is mcp.
+func namesMCP(base string) bool {
+	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool { return strings.ContainsRune("-_.", r) })
+	return slices.Contains(words, "mcp")
+}
+
+// isRunner: it is given a package or an image, and is seldom started with both ends of a pipe for
+// anything but a server.
+func isRunner(base string) bool {
+	switch base {
+	case "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl":
+		return true
+	}
+	return false
+}
+
+// isInterpreter: it takes longer to start than a client to speak.
+func isInterpreter(base string) bool {
+	switch strings.TrimRight(base, "0123456789.") {
+	case "npx", "npm", "pnpm", "yarn", "node", "nodejs", "bun", "bunx", "deno", "tsx", "uvx", "pipx", "python", "pypy",
+		"docker", "podman", "nerdctl", "java", "dotnet", "ruby", "php", "electron":
+		return true
+	}
+	return false
+}
+
+func isShell(base string) bool {
+	switch base {
+	case "sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "mksh", "busybox", "tcsh", "csh", "nu", "pwsh":
+		return true
+	}
+	return false
+}

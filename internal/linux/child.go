@@ -1,0 +1,220 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The three hooks of package syscall around a fork. They are on the list of names
+// that the linker lets other modules use.
+//
+//go:linkname beforeFork syscall.runtime_BeforeFork
+func beforeFork()
+
+//go:linkname afterFork syscall.runtime_AfterFork
+func afterFork()
+
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// args is everything that the child needs, made before the fork, because it must
+// not allocate.
+type args struct {
+	path      *byte
+	argv      []*byte
+	env       []*byte
+	shell     *byte // nil: no fallback for ENOEXEC
+	shellArgv []*byte
+	keep      []int
+	pipe      int
+	group     int // directory to be born in, or -1
+	procs     int // its cgroup.procs, or -1
+	pgid      int
+	nofile    *unix.Rlimit
+	locks     *unix.Rlimit
+	mask      *uint64
+	detach    bool
+}
+
+// message is what the child says on the pipe.
+type message struct {
+	step  Step
+	value uint32
+}
+
+// cloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal uint64
+	stack, stackSize, tls, setTID, setTIDSize     uint64
+	cgroup                                        uint64
+}
+
+// fork returns the child's pid in the caller; in a child it does not return. All the
+// vforks are made in this one frame, because the children run on the caller's stack and
+// overwrite what is below it. What a child changes of the variables here, its parent
+// sees; so each fork has its own.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func fork(a *args) (int, syscall.Errno) {
+	into := cloneArgs{
+		flags: unix.CLONE_INTO_CGROUP | vforkFlags, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(a.group),
+	}
+	plain := uintptr(syscall.SIGCHLD) | vforkFlags
+	beforeFork()
+	if a.detach {
+		between, errno := vfork(syscall.SYS_CLONE, plain, 0)
+		if errno != 0 || between != 0 {
+			afterFork()
+			return int(between), syscall.Errno(errno)
+		}
+		// in the process in between, which exits at once
+		afterForkInChild()
+	}
+	if a.group >= 0 {
+		pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&into)), unsafe.Sizeof(into))
+		if errno == 0 && pid == 0 {
+			become(a, true)
+		}
+		if !refused(errno) {
+			return forked(a, pid, errno)
+		}
+	}
+	pid, errno := vfork(syscall.SYS_CLONE, plain, 0)
+	if errno == 0 && pid == 0 {
+		become(a, a.group < 0)
+	}
+	return forked(a, pid, errno)
+}
+
+// forked goes on in the process that has forked: the caller's or the one in between.
+//
+//go:nosplit
+//go:norace
+func forked(a *args, pid, errno uintptr) (int, syscall.Errno) {
+	if !a.detach {
+		afterFork()
+		return int(pid), syscall.Errno(errno)
+	}
+	if errno != 0 {
+		fail(a, stepFork, syscall.Errno(errno))
+	}
+	tell(a, stepPid, uint32(pid))
+	exit(0)
+	return 0, 0 // not reached
+}
+
+// refused tells whether clone3 into a cgroup can't be had here: seccomp answers ENOSYS
+// or EPERM, a kernel before 5.7 E2BIG. Then the child is forked the old way and joins
+// by itself, which is as free of races because it does so before it runs anything.
+//
+//go:nosplit
+//go:norace
+func refused(errno uintptr) bool {
+	switch syscall.Errno(errno) {
+	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
+		return true
+	}
+	return false
+}
+
+// become turns the child into the process that was asked for.
+//
+//go:nosplit
+//go:norace
+func become(a *args, joined bool) {
+	if !a.detach {
+		afterForkInChild() // the process in between has done it otherwise
+	}
+	if a.mask != nil {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(a.mask)), 0, unsafe.Sizeof(*a.mask), 0, 0)
+		if e != 0 {
+			fail(a, stepMask, e)
+		}
+	}
+	if a.procs >= 0 && !joined {
+		zero := [1]byte{'0'}
+		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+		if e != 0 {
+			fail(a, stepJoin, e)
+		}
+	}
+	_, _, e := syscall.RawSyscall(syscall.SYS_SETPGID, 0, uintptr(a.pgid), 0)
+	if e != 0 {
+		fail(a, stepProcessGroup, e)
+	}
+	setLimit(a, syscall.RLIMIT_NOFILE, a.nofile)
+	setLimit(a, unix.RLIMIT_LOCKS, a.locks)
+	for i := 0; i < len(a.keep); i++ {
+		_, _, e = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(a.keep[i]), syscall.F_SETFD, 0)
+		if e != 0 {
+			fail(a, stepKeep, e)
+		}
+	}
+	e = execute(a.path, a.argv, a.env)
+	if e == syscall.ENOEXEC && a.shell != nil {
+		e = execute(a.shell, a.shellArgv, a.env)
+	}
+	fail(a, StepExec, e)
+}
+
+//go:nosplit
+//go:norace
+func setLimit(a *args, which uintptr, limit *unix.Rlimit) {
+	if limit == nil {
+		return
+	}
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, which, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	if e != 0 {
+		fail(a, stepLimits, e)
+	}
+}
+
+//go:nosplit
+//go:norace
+func execute(path *byte, argv, env []*byte) syscall.Errno {
+	_, _, e := syscall.RawSyscall(syscall.SYS_EXECVE, uintptr(unsafe.Pointer(path)),
+		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])))
+	return e
+}
+
+//go:nosplit
+//go:norace
+func tell(a *args, step Step, value uint32) {
+	m := message{step: step, value: value}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.pipe), uintptr(unsafe.Pointer(&m)), unsafe.Sizeof(m))
+}
+
+//go:nosplit
+//go:norace
+func fail(a *args, step Step, errno syscall.Errno) {
+	tell(a, step, uint32(errno))
+	exit(1)
+}
+
+//go:nosplit
+//go:norace
+func exit(status uintptr) {
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, status, 0, 0)
+	}
+}
+
+// receive reads one message; ok is false at the end of the pipe. A message of eight
+// bytes is written and read whole (PIPE_BUF).
+func receive(pipe int) (m message, ok bool, err error) {
+	buf := (*[unsafe.Sizeof(m)]byte)(unsafe.Pointer(&m))
+	for {
+		n, err := unix.Read(pipe, buf[:])
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		return m, err == nil && n == len(buf), err
+	}
+}

@@ -1,0 +1,151 @@
+//go:build linux
+
+package linux
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// OtherEndHeld tells whether a process has the other end of f, a pipe or socket that the calling process need
+// not have itself: who could still write to it. Processes that skip accepts do not count. Where a
+// process may not be looked at, unseen is asked about it; an answer of true makes this fail with
+// EACCES. A socket's other end is found only in our network namespace (sock_diag(7), Linux 3.3).
+func OtherEndHeld(f File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
+	end := f
+	if socket {
+		peer, err := peerOf(f.Ino)
+		if err != nil || peer == 0 {
+			return false, err
+		}
+		end.Ino = uint64(peer)
+	}
+	held := false
+	var failed error
+	err := proc.Each(func(pid int) bool {
+		if skip(pid) {
+			return true
+		}
+		has, err := holds(pid, end, socket)
+		switch {
+		case errors.Is(err, os.ErrPermission) && unseen(pid):
+			failed = fmt.Errorf("look at the descriptors of process %d: %w", pid, unix.EACCES)
+		case has:
+			held = true
+		}
+		return !held
+	})
+	if held {
+		return true, nil
+	}
+	return false, errors.Join(err, failed)
+}
+
+// holds looks at each descriptor of a process without asking its file system, which may hang.
+func holds(pid int, end File, socket bool) (bool, error) {
+	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
+	d, err := os.Open(dir)
+	if err != nil {
+		return false, err
+	}
+	defer d.Close()
+	names, err := d.Readdirnames(-1)
+	for _, name := range names {
+		if same(dir+name, end) && (socket || writes(dir+name)) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+func same(link string, end File) bool {
+	var st unix.Statx_t
+	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
+	return err == nil && st.Ino == end.Ino && unix.Mkdev(st.Dev_major, st.Dev_minor) == end.Dev
+}
+
+// writes: the mode of the link is that of the descriptor (proc_pid_fd(5)).
+func writes(link string) bool {
+	var st unix.Stat_t
+	return unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0
+}
+
+// peerOf asks for the inode number of the socket that a UNIX socket is connected to; 0 if there is none.
+func peerOf(ino uint64) (uint32, error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
+	if err != nil {
+		return 0, fmt.Errorf("create sock_diag socket: %w", err)
+	}
+	defer unix.Close(fd)
+	wait := unix.Timeval{Sec: 1} // the kernel answers at once
+	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
+		return 0, fmt.Errorf("set timeout: %w", err)
+	}
+	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return 0, fmt.Errorf("ask sock_diag: %w", err)
+	}
+	buf := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, buf, 0)
+	if err != nil {
+		return 0, fmt.Errorf("ask sock_diag: %w", err)
+	}
+	return parsePeer(buf[:n])
+}
+
+// The parts of linux/unix_diag.h that are used.
+const (
+	sockDiagByFamily = 20
+	showPeer         = 0x4 // UDIAG_SHOW_PEER
+	attributePeer    = 2   // UNIX_DIAG_PEER
+	headerSize       = 16  // struct nlmsghdr
+	answerSize       = 16  // struct unix_diag_msg
+)
+
+// diagRequest is a struct nlmsghdr and a struct unix_diag_req.
+func diagRequest(ino uint32) []byte {
+	b := make([]byte, 0, headerSize+24)
+	e := binary.NativeEndian
+	b = e.AppendUint32(b, headerSize+24)
+	b = e.AppendUint16(b, sockDiagByFamily)
+	b = e.AppendUint16(b, unix.NLM_F_REQUEST)
+	b = e.AppendUint64(b, 0) // sequence number, port
+	b = append(b, unix.AF_UNIX, 0, 0, 0)
+	b = e.AppendUint32(b, 0xffffffff) // sockets in any state
+	b = e.AppendUint32(b, ino)
+	b = e.AppendUint32(b, showPeer)
+	return e.AppendUint64(b, 0xffffffffffffffff) // no cookie
+}
+
+// errAnswer: the kernel says something else than expected.
+var errAnswer = errors.New("sock_diag: unexpected answer")
+
+func parsePeer(b []byte) (uint32, error) {
+	e := binary.NativeEndian
+	if len(b) < headerSize+4 {
+		return 0, errAnswer
+	}
+	if e.Uint16(b[4:]) == unix.NLMSG_ERROR {
+		return 0, fmt.Errorf("sock_diag: %w", unix.Errno(-int32(e.Uint32(b[headerSize:]))))
+	}
+	if e.Uint16(b[4:]) != sockDiagByFamily || len(b) < headerSize+answerSize {
+		return 0, errAnswer
+	}
+	for attrs := b[headerSize+answerSize:]; len(attrs) >= 4; {
+		size := int(e.Uint16(attrs))
+		if size < 4 || size > len(attrs) {
+			return 0, errAnswer
+		}
+		if e.Uint16(attrs[2:]) == attributePeer && size >= 8 {
+			return e.Uint32(attrs[4:]), nil
+		}
+		attrs = attrs[min((size+3)&^3, len(attrs)):]
+	}
+	return 0, nil
+}

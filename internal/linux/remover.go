@@ -1,0 +1,125 @@
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+	"runtime"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Remover removes directories that a process can't remove itself, because it lives in
+// one of them: a copy of it, born in another group, waits for its end and does. The
+// copy never executes anything, so that it is there within a fraction of a
+// millisecond; for the process to move itself out of the way would take an RCU grace
+// period (6 to 16 ms).
+type Remover struct {
+	Leaf  Group        // where the copy is born; it stays
+	PidFD int          // of the process whose end it waits for
+	Dirs  []RemoverDir // in the order of removal
+}
+
+// Dir is a directory to remove, by its name in Parent.
+type RemoverDir struct {
+	Parent Group
+	Name   string
+}
+
+// removal is what the copy needs, made before the fork.
+type removal struct {
+	into    cloneArgs
+	procs   int
+	pidfd   int32
+	parents []int
+	names   []*byte
+}
+
+// Start starts the copy. It inherits every descriptor, and so keeps locks and sockets
+// until it is done.
+func (r *Remover) Start() error {
+	m := &removal{
+		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(r.Leaf.FD())},
+		pidfd: int32(r.PidFD),
+	}
+	for _, d := range r.Dirs {
+		name, err := syscall.BytePtrFromString(d.Name)
+		if err != nil {
+			return fmt.Errorf("remove %q: %w", d.Name, err)
+		}
+		m.parents, m.names = append(m.parents, d.Parent.FD()), append(m.names, name)
+	}
+	var err error
+	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
+		return err
+	}
+	defer unix.Close(m.procs)
+	return startCopy(func() syscall.Errno { return forkRemover(m) })
+}
+
+// startCopy starts a copy of this process by a function that comes back in the caller alone.
+func startCopy(fork func() syscall.Errno) error {
+	syscall.ForkLock.Lock()
+	errno := fork()
+	syscall.ForkLock.Unlock()
+	runtime.KeepAlive(fork) // and what it needs
+	if errno != 0 {
+		return fmt.Errorf("fork: %w", errno)
+	}
+	return nil
+}
+
+// forkRemover comes back in the caller alone. The child has a copy of the address
+// space, not a loan: its parent goes on.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkRemover(m *removal) syscall.Errno {
+	beforeFork()
+	joined := true
+	pid, _, errno := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&m.into)), unsafe.Sizeof(m.into), 0)
+	if refused(uintptr(errno)) {
+		joined = false
+		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	}
+	if errno != 0 || pid != 0 {
+		afterFork()
+		return errno
+	}
+	afterForkInChild()
+	remove(m, joined)
+	return 0 // not reached
+}
+
+// removeTries bounds the wait for a directory whose last process is just leaving it.
+const removeTries = 2000
+
+//go:nosplit
+//go:norace
+func remove(m *removal, joined bool) {
+	if !joined {
+		zero := [1]byte{'0'}
+		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(m.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+	}
+	end := unix.PollFd{Fd: m.pidfd, Events: unix.POLLIN}
+	for {
+		_, _, e := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&end)), 1, 0, 0, 0, 0)
+		if e != syscall.EINTR {
+			break
+		}
+	}
+	for i := 0; i < len(m.names); i++ {
+		for try := 0; try < removeTries; try++ {
+			_, _, e := syscall.RawSyscall(syscall.SYS_UNLINKAT, uintptr(m.parents[i]), uintptr(unsafe.Pointer(m.names[i])), unix.AT_REMOVEDIR)
+			if e != syscall.EBUSY {
+				break
+			}
+			pause := syscall.Timespec{Nsec: 50_000} // no event says that a directory can be removed
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
+		}
+	}
+	exit(0)
+}

@@ -1,0 +1,152 @@
+//go:build linux
+
+package linux
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }
+
+// output runs a shell script and returns what it wrote to the file that $OUT names.
+func output(t *testing.T, c Cmd, script string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "out")
+	c.Path, c.Argv, c.Env = "/bin/sh", []string{"sh", "-c", script}, append(c.Env, "OUT="+file)
+	pid, err := c.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	reap(pid)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(string(b))
+}
+
+// directory is a group of a test's own.
+type directory struct{ *os.File }
+
+func (d directory) FD() int { return int(d.Fd()) }
+
+func (d directory) OpenProcs() (int, error) {
+	return unix.Openat(d.FD(), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0)
+}
+
+func group(t *testing.T) directory {
+	t.Helper()
+	f, err := os.Open(bed.Group(t, "spawn"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Close() })
+	return directory{f}
+}
+
+func TestBornInGroup(t *testing.T) {
+	g := group(t)
+	got := output(t, Cmd{Group: g}, `cat /proc/self/cgroup >"$OUT"`)
+	if !strings.Contains(got, "0::/"+filepath.Base(g.Name())) {
+		t.Fatalf("born in %q, want %s", got, g.Name())
+	}
+}
+
+func TestLimitAndEnvironment(t *testing.T) {
+	got := output(t, Cmd{NoFile: &unix.Rlimit{Cur: 321, Max: 4000}, Env: []string{"A=1", "A=2"}},
+		`{ ulimit -Sn; ulimit -Hn; cat /proc/$$/environ | tr '\0' '\n' | grep -c ^A=; } >"$OUT"`)
+	if got != "321\n4000\n2" {
+		t.Fatalf("limits and variables: %q", got)
+	}
+}
+
+func TestProcessGroups(t *testing.T) {
+	if got := output(t, Cmd{}, `cut -d' ' -f1,5 /proc/$$/stat >"$OUT"`); len(strings.Fields(got)) != 2 || strings.Fields(got)[0] != strings.Fields(got)[1] {
+		t.Errorf("leads its own process group: %q", got)
+	}
+	own := strconv.Itoa(unix.Getpgrp())
+	if got := output(t, Cmd{Pgid: unix.Getpgrp()}, `cut -d' ' -f5 /proc/$$/stat >"$OUT"`); got != own {
+		t.Errorf("process group %q, want ours, %s", got, own)
+	}
+}
+
+func TestKeep(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[0])
+	defer unix.Close(p[1])
+	script := `for fd in ` + strconv.Itoa(p[0]) + ` ` + strconv.Itoa(p[1]) + `; do [ -e /proc/self/fd/$fd ] && echo $fd; done >"$OUT"`
+	if got := output(t, Cmd{Keep: p[1:]}, script); got != strconv.Itoa(p[1]) {
+		t.Errorf("open in the process: %q, want %d alone", got, p[1])
+	}
+}
+
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("exit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		path string
+		want unix.Errno
+	}{{"/nonexistent", unix.ENOENT}, {dir, unix.EACCES}, {script, unix.ENOEXEC}} {
+		for _, detach := range []bool{false, true} {
+			_, err := (&Cmd{Path: c.path, Argv: []string{"x"}, Detach: detach}).Start()
+			var e *StartError
+			if !errors.As(err, &e) || e.Step != StepExec || e.Errno != c.want {
+				t.Errorf("start %s (detached %v): %v, want %v", c.path, detach, err, c.want)
+			}
+		}
+	}
+}
+
+// What execvp does for a script without "#!", a client's spawn did, too.
+func TestShell(t *testing.T) {
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("exit $#\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	pid, err := (&Cmd{Path: script, Argv: []string{"x", "a", "b"}, Shell: true}).Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil || ws.ExitStatus() != 2 {
+		t.Fatalf("exit status %v (%v), want the number of arguments", ws, err)
+	}
+}
+
+// A detached process is in nobody's tree but the reaper's, which in the bed is us.
+func TestDetach(t *testing.T) {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+	g := group(t)
+	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "100"}, Group: g, Detach: true}).Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err := os.ReadFile(filepath.Join(g.Name(), "cgroup.procs"))
+	if err != nil || string(members) != strconv.Itoa(pid)+"\n" {
+		t.Fatalf("members: %q (%v), want %d alone", members, err, pid)
+	}
+	if st, err := proc.ReadStat(pid); err != nil || st.PPID != os.Getpid() || st.Comm != "sleep" {
+		t.Fatalf("%+v, %v", st, err)
+	}
+	_ = unix.Kill(pid, unix.SIGKILL) // our child, unreaped
+	reap(pid)
+}

@@ -1,0 +1,155 @@
+//go:build linux
+
+package notify
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Request is struct seccomp_notif: a call that waits.
+type Request struct {
+	id    uint64
+	TID   uint32 // of the caller, 0 if it is in no pid namespace that we see
+	Flags uint32
+	Call  int32
+	Arch  uint32
+	IP    uint64
+	Args  [6]uint64
+}
+
+// response is struct seccomp_notif_resp.
+type response struct {
+	id    uint64
+	value int64
+	errno int32
+	flags uint32
+}
+
+// slots bounds how many requests are being looked at. Further callers wait in the kernel.
+const slots = 128
+
+// Listener receives what the filter holds.
+type Listener struct {
+	fd     int
+	memory int
+	table  *[slots]Request // shared with whoever takes over
+	free   chan *Request
+}
+
+// NewMemory makes the memory that requests are received into, for Open.
+func NewMemory() (fd int, err error) {
+	fd, err = unix.MemfdCreate("mcpscope", unix.MFD_CLOEXEC)
+	if err == nil {
+		err = unix.Ftruncate(fd, int64(unsafe.Sizeof([slots]Request{})))
+	}
+	if err != nil {
+		return -1, fmt.Errorf("create memory file: %w", err)
+	}
+	return fd, nil
+}
+
+// Open takes over a listener and its memory. left are the requests that a predecessor has
+// received and not answered; they are to be answered like any others.
+func Open(fd, memory int) (l *Listener, left []*Request, err error) {
+	size := int(unsafe.Sizeof([slots]Request{}))
+	b, err := unix.Mmap(memory, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, nil, fmt.Errorf("map memory file: %w", err)
+	}
+	// Caller and answerer take turns, so one processor serves both better than two (Linux 6.6;
+	// before, it is slower).
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	l = &Listener{fd: fd, memory: memory, table: (*[slots]Request)(unsafe.Pointer(&b[0])), free: make(chan *Request, slots)}
+	for i := range l.table {
+		r := &l.table[i]
+		if l.Valid(r) {
+			left = append(left, r)
+		} else {
+			l.free <- r
+		}
+	}
+	return l, left, nil
+}
+
+// FD and Memory are for whoever takes over.
+func (l *Listener) FD() int { return l.fd }
+
+func (l *Listener) Memory() int { return l.memory }
+
+// Receive waits for a request. It is io.EOF when no process is left that has the filter.
+func (l *Listener) Receive() (*Request, error) {
+	r := <-l.free
+	for {
+		if err := l.await(); err != nil {
+			return nil, err
+		}
+		*r = Request{} // the kernel insists
+		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(r))
+		switch {
+		case err == nil:
+			return r, nil
+		case errors.Is(err, unix.EINTR), errors.Is(err, unix.ENOENT): // the caller was killed meanwhile
+		default:
+			return nil, fmt.Errorf("receive a notification: %w", err)
+		}
+	}
+}
+
+// await asks before it receives: the receiving call is not woken when the last process with
+// the filter has gone (before Linux 6.12).
+func (l *Listener) await() error {
+	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
+	for {
+		_, err := unix.Poll(fds, -1)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return fmt.Errorf("wait for a notification: %w", err)
+		case fds[0].Revents&unix.POLLIN != 0:
+			return nil
+		default:
+			return io.EOF
+		}
+	}
+}
+
+// Over waits until no process is left that has the filter.
+func (l *Listener) Over() {
+	fds := []unix.PollFd{{Fd: int32(l.fd)}}
+	for {
+		if n, err := unix.Poll(fds, -1); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
+
+// Valid tells whether the caller still waits. What was read from /proc before is then its
+// own, and not that of another process with its pid.
+func (l *Listener) Valid(r *Request) bool {
+	return r.id != 0 && l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&r.id)) == nil
+}
+
+// Continue lets the call go on. r is not to be used any more.
+func (l *Listener) Continue(r *Request) {
+	answer := response{id: r.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	for {
+		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+		if !errors.Is(err, unix.EINTR) {
+			break // ENOENT: the caller was killed
+		}
+	}
+	*r = Request{}
+	l.free <- r
+}
+
+func (l *Listener) ioctl(what uintptr, arg unsafe.Pointer) error {
+	if _, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(l.fd), what, uintptr(arg)); errno != 0 {
+		return errno
+	}
+	return nil
+}

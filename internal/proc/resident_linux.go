@@ -1,0 +1,42 @@
+//go:build linux
+
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+)
+
+// Memory is what a process has of the physical memory, in bytes.
+type Memory struct {
+	Resident uint64
+	Shared   uint64 // of these: pages of files, and shared memory
+}
+
+// ReadMemory reads /proc/PID/statm. A zombie has no memory.
+func ReadMemory(pid int) (m Memory, err error) {
+	b, err := readPID(pid, "statm")
+	if err != nil {
+		return m, err
+	}
+	f := bytes.Fields(b)
+	if len(f) < 3 {
+		return m, fmt.Errorf("parse statm of %d: %q", pid, clip(b))
+	}
+	for i, to := range []*uint64{&m.Resident, &m.Shared} {
+		pages, err := strconv.ParseUint(string(f[1+i]), 10, 52)
+		if err != nil {
+			return m, fmt.Errorf("parse statm of %d: %w", pid, reason(err))
+		}
+		*to = pages * uint64(os.Getpagesize())
+	}
+	return m, nil
+}
+
+// Resident is how many bytes of memory a process has, shared ones too; 0 for a zombie.
+func Resident(pid int) (uint64, error) {
+	m, err := ReadMemory(pid)
+	return m.Resident, err
+}

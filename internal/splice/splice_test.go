@@ -1,0 +1,66 @@
+package splice_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/splice"
+)
+
+// A malformed file is told by place, and nothing of it is quoted.
+func TestMalformed(t *testing.T) {
+	for _, c := range []struct {
+		format     splice.Format
+		text, want string
+	}{
+		{splice.JSON, "{\n  \"a\": s3cret\n}", "line 2, column 8: is not valid JSON"},
+		{splice.JSON, "\uFEFF{\"a\"}", "line 1, column 5: is not valid JSON"},
+		{splice.JSON, "{\"ü\": \xff}", "line 1, column 7: invalid UTF-8"},
+		{splice.JSON, "\xff\xfe{\x00}\x00", "is UTF-16; clients read UTF-8"},
+		{splice.TOML, "a = 1\nb = s3cret\n", "line 2, column 5: is not valid TOML"},
+		{splice.TOML, "[a]\nb = 1\n[a]\n", "line 3, column 2: is not valid TOML"},
+		{splice.YAML, "a:\n  - b\n c: s3cret\n", "is not valid YAML"},
+		{splice.YAML, strings.Repeat("- ", 1000), "is nested too deeply"},
+		{splice.YAML, strings.Repeat("a: b\n", 30_000), "has more than 20000 lines"},
+		{splice.JSON, strings.Repeat(",", 3_000_000), "has too many values"},
+		{splice.TOML, "a = " + strings.Repeat("[", 20_000), "has too many brackets"},
+	} {
+		d, err := splice.Parse(c.format, []byte(c.text))
+		if err == nil || !strings.HasSuffix(err.Error(), c.want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%.40q: %+v, %v; want %q", c.text, d, err, c.want)
+		}
+	}
+}
+
+func TestEmptyFilesHaveNothing(t *testing.T) {
+	for _, format := range []splice.Format{splice.JSON, splice.TOML, splice.YAML} {
+		for _, text := range []string{"", "\n \r\n", "\uFEFF", "\uFEFF\n"} {
+			if d, err := splice.Parse(format, []byte(text)); err != nil || len(d.Root.Members) > 0 {
+				t.Errorf("%s %q: %v", format, text, err)
+			}
+		}
+	}
+}
+
+// What follows an array of tables belongs to its last one.
+func TestTablesOfArrays(t *testing.T) {
+	d, err := splice.Parse(splice.TOML, []byte("[[m]]\n[[m]]\n[m.env]\nA = 'x'\n[[m.n]]\nb.c = 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	items := d.Root.Get("m").Items
+	if len(items) != 2 || len(items[0].Members) != 0 || items[1].Get("env").Get("A").Text != "x" || items[1].Get("n").Items[0].Get("b").Get("c").Text != "1" {
+		t.Errorf("%+v", items)
+	}
+}
+
+func TestEditsMayNotOverlap(t *testing.T) {
+	for _, edits := range [][]splice.Edit{{{0, 2, ""}, {1, 3, ""}}, {{2, 1, ""}}, {{0, 9, ""}}} {
+		if got, err := splice.Apply([]byte("abc"), edits); err == nil {
+			t.Errorf("%v: %q", edits, got)
+		}
+	}
+	if got, err := splice.Apply([]byte("abc"), []splice.Edit{{2, 3, "C"}, {0, 0, "<"}, {1, 2, ""}}); err != nil || string(got) != "<aC" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

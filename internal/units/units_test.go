@@ -1,0 +1,154 @@
+package units
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const exe = "/opt/mcpscope"
+
+var both = Programs{exe, exe + "ctl"}
+
+func TestEveryUnitNamesTheExecutable(t *testing.T) {
+	for _, m := range []Manager{System, User} {
+		var names []string
+		for _, f := range append(All(m, both), Gateway("g.service", both)) {
+			names = append(names, f.Name)
+			runs := strings.Contains(f.Name, ".service")
+			if strings.Contains(f.Text, "@MCPSCOPE") || strings.Contains(f.Text, exe+" ") != runs {
+				t.Errorf("%s: %s", f.Name, f.Text)
+			}
+		}
+		if want := []string{"mcp-server@.service", "mcp.slice", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
+			t.Errorf("%q, want %q", names, want)
+		}
+	}
+}
+
+// each step is on what the ones before have left.
+func TestInstallAndRemove(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "units")
+	old := Gateway("g.service", Programs{"/old", "/oldctl"})
+	file := Gateway("g.service", both)
+	path := filepath.Join(dir, file.Name)
+	link := filepath.Join(dir, "x.wants", "g.service")
+	change := func(text string) func() error {
+		return func() error { return os.WriteFile(path, []byte(text), 0o644) }
+	}
+	mask := func() error { return errors.Join(os.RemoveAll(path), os.Symlink("/dev/null", path)) }
+	enable := func() error {
+		return errors.Join(os.MkdirAll(filepath.Dir(link), 0o755), os.Symlink(path, link), os.Symlink("/other", link+"2"))
+	}
+	for i, step := range []struct {
+		before func() error
+		do     func(File, string, bool) (Result, error)
+		file   File
+		force  bool
+		want   Result
+		err    error
+	}{
+		{nil, File.Remove, file, false, Absent, nil},
+		{nil, File.Install, old, false, Installed, nil},
+		{nil, File.Install, old, false, Unchanged, nil},
+		{nil, File.Install, file, false, Replaced, nil},
+		{change(sealed("[Service]\n") + "KillMode=none\n"), File.Install, file, false, "", ErrChanged},
+		{nil, File.Remove, file, false, "", ErrChanged},
+		{nil, File.Install, file, true, Replaced, nil},
+		{change("[Service]\n"), File.Install, file, false, "", ErrChanged},
+		{change(""), File.Install, file, false, "", ErrChanged},
+		{mask, File.Install, file, false, "", ErrChanged},
+		{nil, File.Install, file, true, Replaced, nil},
+		{change("[Service]\n"), File.Remove, file, false, "", ErrChanged},
+		{nil, File.Remove, file, true, Removed, nil},
+		{nil, File.Install, file, false, Installed, nil},
+		{enable, File.Remove, file, false, Removed, nil},
+		{nil, File.Remove, file, true, Absent, nil},
+	} {
+		var before []byte
+		if step.before != nil {
+			if err := step.before(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before, _ = os.ReadFile(path)
+		got, err := step.do(step.file, dir, step.force)
+		if got != step.want || !errors.Is(err, step.err) {
+			t.Fatalf("step %d: %s, %v; want %s, %v", i, got, err, step.want, step.err)
+		}
+		after, _ := os.ReadFile(path)
+		want := sealed(step.file.Text)
+		switch got {
+		case Removed, Absent:
+			want = ""
+		case "":
+			want = string(before)
+		}
+		if string(after) != want {
+			t.Errorf("step %d: %q, want %q", i, after, want)
+		}
+	}
+	if _, err := os.Lstat(link); err == nil {
+		t.Error("it is enabled still")
+	}
+	if _, err := os.Lstat(link + "2"); err != nil {
+		t.Errorf("another unit's link: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, "*")); !slices.Equal(left, []string{filepath.Dir(link)}) {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// What can't be finished leaves the old file, and nothing beside it.
+func TestInstallFails(t *testing.T) {
+	dir := t.TempDir()
+	file := File{"a.service", "text\n"}
+	if err := os.MkdirAll(filepath.Join(dir, "a.service", "sub"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := file.Install(dir, true); err == nil {
+		t.Errorf("over a directory: %s", got)
+	}
+	if left, _ := filepath.Glob(filepath.Join(dir, ".*")); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+func TestCheckService(t *testing.T) {
+	for name, want := range map[string]string{
+		"hermes-gateway": "hermes-gateway.service", "a@b.service": "a@b.service", "../a": "", "a/b": "", "": "", ".service": "", "a\nb": "", "é": "",
+		strings.Repeat("x", 300): "",
+	} {
+		if got, err := CheckService(name); got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v", name, got, err)
+		}
+	}
+}
+
+// make install has its own way to put the executable in, for it may install for another machine.
+func TestMakeInstallsTheSame(t *testing.T) {
+	dir := t.TempDir()
+	for _, target := range []string{"build", "install"} {
+		cmd := exec.Command("make", "--no-print-directory", "-C", "../..", target, "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, m := range []Manager{System, User} {
+		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/libexec/mcpscope/mcpscopectl"})
+		there, err := os.ReadDir(filepath.Join(dir, "dest/usr/lib/systemd", string(m)))
+		if err != nil || len(there) != len(all) {
+			t.Errorf("%q, %v", there, err)
+		}
+		for i, f := range there {
+			text, err := os.ReadFile(filepath.Join(dir, "dest/usr/lib/systemd", string(m), f.Name()))
+			if f.Name() != all[i].Name || string(text) != all[i].Text || err != nil {
+				t.Errorf("%s: %v\n%s", f.Name(), err, text)
+			}
+		}
+	}
+}

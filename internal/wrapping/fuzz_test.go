@@ -1,0 +1,147 @@
+package wrapping_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+	"github.com/tailscale/hujson"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/mcpscope/mcpscope/internal/splice"
+)
+
+// The readers here are others than those that the product finds positions with, where there are any: YAML's is
+// a port of libyaml, which the clients' readers are made from or after.
+
+func FuzzJSON(f *testing.F) {
+	fuzz(f, splice.JSON, func(data []byte, v any) error {
+		data, err := hujson.Standardize(bytes.TrimPrefix(bytes.Clone(data), []byte("\uFEFF")))
+		if err != nil {
+			return err
+		}
+		return json.Unmarshal(data, v)
+	})
+}
+
+func FuzzTOML(f *testing.F) {
+	fuzz(f, splice.TOML, func(data []byte, v any) error {
+		m := map[string]any{}
+		err := toml.Unmarshal(bytes.TrimPrefix(data, []byte("\uFEFF")), &m)
+		*v.(*any) = m
+		return err
+	})
+}
+
+func FuzzYAML(f *testing.F) { fuzz(f, splice.YAML, yaml.Unmarshal) }
+
+func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
+	for _, text := range seeds(f, format) {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		// A hang is reported by nobody else.
+		watchdog := time.AfterFunc(20*time.Second, func() { panic(fmt.Sprintf("still at work on %q", data)) })
+		defer watchdog.Stop()
+		d, err := splice.Parse(format, data)
+		if err != nil {
+			return
+		}
+		checkPositions(t, d, d.Root, decode)
+		there, err := everywhere.Wrap(d, program, all)
+		if err != nil {
+			t.Fatalf("cannot wrap: %v", err)
+		}
+		var before, after any
+		if decode(data, &before) == nil {
+			if err := decode(there.Data, &after); err != nil {
+				t.Fatalf("the result is malformed: %v\n%q", err, there.Data)
+			}
+			before, after = plain(before), plain(after)
+			if after = undo(before, after); !reflect.DeepEqual(before, after) && !hasNaN(before) {
+				t.Fatalf("wrapped %q\nto %q\nit says %#v\nand should say %#v", data, there.Data, after, before)
+			}
+		}
+		d, err = splice.Parse(format, there.Data)
+		if err != nil {
+			t.Fatalf("the result cannot be read: %v\n%q", err, there.Data)
+		}
+		if again, err := everywhere.Wrap(d, program, all); err != nil || again.Any() {
+			t.Fatalf("a second wrap changes %q (%v)", there.Data, err)
+		}
+		wasBare := map[int]bool{}
+		for i, changed := range there.Changed {
+			wasBare[i] = changed
+		}
+		back, err := everywhere.Unwrap(d, all)
+		if err != nil {
+			t.Fatalf("cannot unwrap: %v\n%q", err, there.Data)
+		}
+		for i, changed := range back.Changed {
+			if changed && !wasBare[i] {
+				return // it was wrapped before
+			}
+		}
+		if !bytes.Equal(back.Data, data) {
+			t.Fatalf("%q\nbecame %q\nand came back as %q", data, there.Data, back.Data)
+		}
+	})
+}
+
+// seeds are the clients' files, and the tables' texts by way of them.
+func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
+	ext := map[splice.Format]string{splice.JSON: ".json", splice.TOML: ".toml", splice.YAML: ".yaml"}[format]
+	err := filepath.WalkDir("../clients/testdata", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ext {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		texts = append(texts, text)
+		return err
+	})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, text := range map[splice.Format][]string{
+		splice.JSON: {`{"mcpServers":{"t":{"command":"npx","args":["-y",]}}}`, `{"mcp":{"t":{"command":["npx"]/**/}}}`, `{"mcpServers":{"t":{"command":"npx"}}}`},
+		splice.TOML: {"mcp_servers.t.command='x'", "[[mcp_servers]]\ncommand=['x']", "[mcp_servers]\nt={command='x',args=[]}", "[mcp_servers.t]\r\ncommand='x'\r\nargs=[#\r\n'']"},
+		splice.YAML: {"mcpServers:\r\n  t:\r\n    command: x # c\r\n    args:\r\n    - y", "mcpServers: {t: {command: x, args: [y, 1]}}", "extensions:\n- cmd: a,b\n  args: []", "extensions:\n- cmd: a",
+			"mcp:\n  t:\n    command:\n    - x\n    - 'y'", "? mcp\n: {}", "a: &a\n  b: *a", "mcp:\n  t:\n    command: \"\\u00e9\"\n    args: [\"\\\"\", ü]"},
+	}[format] {
+		texts = append(texts, []byte(text))
+	}
+	return texts
+}
+
+// checkPositions: what is at a text's place is a text of that meaning.
+func checkPositions(t *testing.T, d *splice.Document, n *splice.Node, decode func([]byte, any) error) {
+	if n.Kind == splice.Text && n.Fixed == "" && !n.Plain {
+		raw, key := d.Raw(n), ""
+		if d.Format == splice.TOML {
+			key = "k = "
+		}
+		var v any
+		if err := decode([]byte(key+raw), &v); err != nil {
+			return // the two readers are not of one mind about what is malformed
+		}
+		if m, _ := v.(map[string]any); d.Format == splice.TOML {
+			v = m["k"]
+		}
+		if v != n.Text {
+			t.Fatalf("%q: at %d is %q, which says %#v and not %q", d.Data, n.Start, raw, v, n.Text)
+		}
+	}
+	for _, m := range n.Members {
+		checkPositions(t, d, m.Value, decode)
+	}
+	for _, item := range n.Items {
+		checkPositions(t, d, item, decode)
+	}
+}

@@ -1,0 +1,204 @@
+// Package wrapping puts `mcpscope run --name NAME --` in front of the commands of servers in a client's
+// configuration, and takes it away again.
+//
+// It keeps two invariants, and refuses what would break them: a changed file differs from the old one in
+// command and arguments of the servers that were meant and in nothing else, and unwrapping what was
+// wrapped gives the old file to the byte. It does no I/O and knows no client.
+package wrapping
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/splice"
+)
+
+// A Place is where servers are in a file: the keys on the way to the map or list of them. "*" is any key.
+type Place []string
+
+// A State is how it stands with a server.
+type State string
+
+// The states.
+const (
+	Bare    State = "bare"       // it can be wrapped
+	Wrapped State = "wrapped"    // it is
+	Left    State = "left alone" // for the reason
+)
+
+// A Server is one as it is in a file.
+type Server struct {
+	Name     string
+	State    State
+	Reason   string // why it is left alone
+	Argv     []string
+	Disabled bool
+	Listens  bool // it is started by its command, and spoken to by HTTP
+
+	entry
+	unnamed bool // Name is only for people
+	prefix  int  // how many words of Argv are ours
+}
+
+// What the prefix says about the layout that it took the place of.
+const (
+	run         = "run"
+	end         = "--"
+	flag        = "--wrapped="
+	hadNoArgs   = "no-args" // there was no list of arguments
+	wasUnquoted = "plain"   // the command had no quotes, which it needs in a list
+)
+
+// Program is what the program of a wrapped server is called.
+const Program = "mcpscope"
+
+// A Reader lists the servers of a file.
+type Reader struct {
+	Places []Place
+	// Exists tells whether a command that looks like a line of a shell is a file.
+	Exists func(string) bool
+	// Operands takes the flags of run away: what is left is the server's own command.
+	Operands func(args []string) ([]string, error)
+}
+
+// Servers are all that the file has, in its order.
+func (r Reader) Servers(d *splice.Document) []Server {
+	var all []Server
+	for _, p := range r.Places {
+		r.walk(d.Root, p, "", &all)
+	}
+	return all
+}
+
+func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
+	why = first(why, n.Fixed)
+	if len(p) == 0 {
+		r.container(n, why, all)
+		return
+	}
+	repeated := n.Repeated()
+	for _, m := range n.Members {
+		if m.Name == p[0] || p[0] == "*" {
+			r.walk(m.Value, p[1:], first(why, ambiguous(repeated, m.Name)), all)
+		}
+	}
+}
+
+// ambiguous says which of the keys is there more than once.
+func ambiguous(repeated map[string]bool, keys ...string) string {
+	for _, key := range keys {
+		if repeated[key] {
+			return fmt.Sprintf("there is more than one %q", key)
+		}
+	}
+	return ""
+}
+
+func first(texts ...string) string {
+	for _, t := range texts {
+		if t != "" {
+			return t
+		}
+	}
+	return ""
+}
+
+func (r Reader) container(n *splice.Node, why string, all *[]Server) {
+	repeated := n.Repeated()
+	for _, m := range n.Members {
+		if m.Name != "<<" {
+			*all = append(*all, r.server(m.Name, m.Value, first(why, ambiguous(repeated, m.Name))))
+		}
+	}
+	for i, item := range n.Items {
+		s := r.server(text(item, "name"), item, why)
+		if s.Name == "" {
+			s.Name, s.unnamed = fmt.Sprintf("#%d", i+1), true
+		}
+		*all = append(*all, s)
+	}
+}
+
+func text(n *splice.Node, keys ...string) string {
+	for _, key := range keys {
+		if v := n.Get(key); v != nil && v.Kind == splice.Text {
+			return v.Text
+		}
+	}
+	return ""
+}
+
+func is(n *splice.Node, key, value string) bool {
+	v := n.Get(key)
+	return v != nil && strings.EqualFold(v.Text, value)
+}
+
+func (r Reader) server(name string, n *splice.Node, why string) Server {
+	s := Server{Name: name, Disabled: is(n, "enabled", "false") || is(n, "disabled", "true")}
+	s.entry = find(n)
+	s.Argv = s.argv()
+	s.Listens = s.command != nil && listens(n)
+	s.Reason = first(kind(n, s.entry), why, s.entry.obstacle(n), r.oddity(s.Argv))
+	switch {
+	case s.isWrapped() && s.Reason == "":
+		s.State, s.Reason = Wrapped, s.findOwn(r)
+	case s.Reason != "":
+		s.State = Left
+	default:
+		s.State = Bare
+	}
+	return s
+}
+
+// kind is why a server is none that is started here.
+func kind(n *splice.Node, e entry) string {
+	switch t := text(n, "type", "transport"); {
+	case n.Kind != splice.Map:
+		return "it is no table of settings"
+	case t != "" && t != "stdio" && t != "local":
+		return fmt.Sprintf("it is of type %q", t)
+	case e.command == nil && text(n, "url", "httpUrl", "serverUrl", "uri") != "":
+		return "it is remote"
+	case e.command == nil:
+		return "it has no command"
+	}
+	return ""
+}
+
+// listens: it says so, or has an address as well.
+func listens(n *splice.Node) bool {
+	t := text(n, "type", "transport")
+	return t != "" && t != "stdio" && t != "local" || text(n, "url", "httpUrl", "serverUrl", "uri") != ""
+}
+
+// oddity is why a command would not mean the same behind a prefix.
+func (r Reader) oddity(argv []string) string {
+	switch {
+	case len(argv) == 0 || argv[0] == "":
+		return "its command is empty"
+	case strings.HasPrefix(argv[0], "~"):
+		return "its command begins with ~, which a client may replace there and not in args"
+	case strings.ContainsAny(argv[0], " \t\n") && !strings.Contains(argv[0], "${") && !r.Exists(argv[0]):
+		return "its command is a whole line; put the arguments into args"
+	}
+	return ""
+}
+
+func (s *Server) isWrapped() bool {
+	return len(s.Argv) > 1 && path.Base(s.Argv[0]) == Program && s.Argv[1] == run
+}
+
+// findOwn finds the server's own command behind the prefix. The result is why it can't be had.
+func (s *Server) findOwn(r Reader) string {
+	own, err := r.Operands(s.Argv[2:])
+	if err != nil || len(own) == 0 {
+		return "its own command cannot be told from the flags before it"
+	}
+	s.prefix = len(s.Argv) - len(own)
+	s.inner = s.prefix - (len(s.Argv) - len(s.list().Items))
+	return s.list().Items[s.inner].Fixed
+}
+
+// Own is what the client would start without mcpscope.
+func (s *Server) Own() []string { return s.Argv[s.prefix:] }

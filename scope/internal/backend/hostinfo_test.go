@@ -1,0 +1,74 @@
+//go:build linux
+
+package backend
+
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+func TestKernelVersions(t *testing.T) {
+	for release, old := range map[string]bool{
+		"5.10.0-35-amd64": true, "5.13": true, "4.19.0+": true,
+		"5.14.0": false, "6.18.5-fc": false, "10.0": false, "nonsense": false, "": false,
+	} {
+		if got := parseVersion(release).before(version{5, 14}); got != old {
+			t.Errorf("%q is older than 5.14: %v", release, got)
+		}
+	}
+}
+
+// A system call that no kernel has is what an old one lacks.
+func TestUnavailable(t *testing.T) {
+	if !unavailable(1<<20, bad) {
+		t.Error("there is a system call 1048576")
+	}
+	for _, l := range HostInfo().Kernel.Lacks {
+		if l.Refused {
+			t.Errorf("refused here: %+v", l)
+		}
+	}
+}
+
+func TestSweepsInExecStopPost(t *testing.T) {
+	command := func(argv ...string) []any { return []any{argv[0], argv, true, uint64(0)} }
+	for _, c := range []struct {
+		value any
+		want  bool
+	}{
+		{[][]any{command("/bin/true"), command("/usr/bin/mcpscope", "sweep")}, true},
+		{[][]any{command("/usr/bin/mcpscope", "version"), command("/usr/bin/mcpscope")}, false},
+		{[][]any{{"/usr/bin/mcpscope"}, {}}, false},
+		{[][]any{}, false},
+		{"text", false},
+		{nil, false},
+	} {
+		if got := sweeps(c.value); got != c.want {
+			t.Errorf("%v: %v", c.value, got)
+		}
+	}
+}
+
+// A name that no manager gives is none to paste into a command.
+func TestUnitAt(t *testing.T) {
+	for group, want := range map[string]string{
+		"/system.slice/gw.service":               "sudo systemctl edit gw.service",
+		`/system.slice/a\x2db.service`:           `sudo systemctl edit 'a\x2db.service'`,
+		"/system.slice/a;reboot.service":         "",
+		"/system.slice/a\x1b[31m.service":        "",
+		"/mcp.slice/0/mcp-time-k3x9w2ab/payload": "",
+	} {
+		got := ""
+		if u := unitAt(group); u != nil {
+			got = u.Edit()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", group, got, want)
+		}
+	}
+	if (&Unit{Manager: systemd.System}).Binds(protocol.SystemdUser) || !(&Unit{Manager: systemd.User}).Binds(protocol.SystemdUser) {
+		t.Error("a scope can be bound to a unit of its own manager alone")
+	}
+}

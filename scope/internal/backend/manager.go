@@ -1,0 +1,162 @@
+//go:build linux
+
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+const (
+	busWithin   = time.Second      // for a manager to answer at all, where there is a next backend
+	SoleWithin  = 5 * time.Second  // the same where there is none, and a busy machine's manager is waited for
+	scopeWithin = 10 * time.Second // for a scope
+	scopeTries  = 3
+)
+
+// manager is a place whose groups systemd makes: transient scopes.
+type manager struct {
+	kind   systemd.Kind
+	root   *cgroup.Group
+	slice  string
+	client string        // the client's unit, if it is of the same manager
+	within time.Duration // for the manager to answer at all
+}
+
+// managerPlace finds out by one stat(2) whether there is such a manager.
+func (at Location) managerPlace(kind systemd.Kind) (Place, error) {
+	if err := systemd.Present(kind, os.Getuid()); err != nil {
+		return nil, err
+	}
+	if there, _, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
+		return nil, fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
+	}
+	m := manager{kind: kind, root: at.Root, slice: at.Slice, within: busWithin}
+	if at.Sole {
+		m.within = SoleWithin
+	}
+	if unit, of, ok := systemd.UnitOf(at.Path, os.Getuid()); ok && of == kind {
+		m.client = unit
+	}
+	return m, nil
+}
+
+func (m manager) Backend() protocol.Backend {
+	if m.kind == systemd.User {
+		return protocol.SystemdUser
+	}
+	return protocol.SystemdSystem
+}
+
+func (m manager) NeedsProcess() bool { return true }
+
+// Group starts the scope. It is bound to the client's unit, unless that is being
+// stopped: then a server that is started all the same must neither cancel the stop nor
+// wait for it.
+func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, error) {
+	conn, err := systemd.Dial(m.kind, m.within)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	bound := m.client
+	for try := 1; ; try++ {
+		g, err := m.try(conn, facts, pids, bound)
+		switch {
+		case err == nil:
+			return g, nil
+		case try == scopeTries:
+			return nil, err
+		case errors.Is(err, systemd.ErrTransaction):
+			bound = ""
+		case !errors.Is(err, errNotInside):
+			return nil, err
+		}
+	}
+}
+
+// errNotInside: systemd has been seen to stop a new scope as empty at once
+// (systemd #36781).
+var errNotInside = errors.New("the supervisor is not in the scope")
+
+func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, bound string) (*group.ControlGroup, error) {
+	id, err := protocol.NewID()
+	if err != nil {
+		return nil, err
+	}
+	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
+	err = conn.Start(systemd.Scope{
+		Name: g.Dir, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
+		TimeoutStop: stopTimeout(facts.Policy.TermGrace), KillSignal: int(protocol.StopSignal), Client: bound,
+	}, scopeWithin)
+	if err != nil {
+		return nil, err
+	}
+	where, _, err := proc.ReadCgroup(pids[0])
+	if errors.Is(err, proc.ErrGone) {
+		return nil, protocol.ErrUnheard // which says nothing about the manager
+	}
+	if err != nil {
+		return nil, err
+	}
+	if path.Base(where) != g.Dir {
+		return nil, fmt.Errorf("%w %s, but in %s", errNotInside, g.Dir, where)
+	}
+	if g.Top, err = m.root.Child(strings.TrimPrefix(where, "/")); err != nil {
+		return nil, err
+	}
+	if g.Parent, err = g.Top.Parent(); err != nil {
+		return nil, err
+	}
+	return g, g.Arm(facts)
+}
+
+// stopTimeout lets the supervisor finish its ladder before systemd kills.
+func stopTimeout(grace time.Duration) time.Duration {
+	if grace < 0 {
+		return math.MaxInt64
+	}
+	return grace + time.Second
+}
+
+// CheckSlice accepts the name of a slice (systemd.slice(5)).
+func CheckSlice(s string) error {
+	bare, ok := strings.CutSuffix(s, protocol.SliceSuffix)
+	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(unitLetters, r) }) ||
+		bare != "-" && (strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")) {
+		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
+	}
+	return nil
+}
+
+const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
+
+// shelter is a scope without a server in it, which the client's unit is stopped before.
+func (m manager) MoveOut() error {
+	conn, err := systemd.Dial(m.kind, m.within)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	id, err := protocol.NewID()
+	if err != nil {
+		return err
+	}
+	return conn.Start(systemd.Scope{
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
+		TimeoutStop: stopTimeout(0), KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+	}, scopeWithin)
+}

@@ -1,0 +1,228 @@
+//go:build linux
+
+package backend
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// A tree has no directory for attributes. Its supervisor has a memory file open instead, with the same
+// facts in it: other processes of its user, and root's, read that by way of /proc/PID/fd, also while the
+// supervisor is stopped.
+
+// treeFacts are what is known when the server starts. They are written once, before anybody can need them: a
+// reader who meets a write sees half of it. Fields are only ever added.
+type treeFacts struct {
+	Version    int                  `json:"version"`
+	ID         string               `json:"id"`
+	Name       string               `json:"name"`
+	Supervisor int                  `json:"supervisor"` // its pid, in its own pid namespace
+	Launcher   string               `json:"launcher"`   // as the attribute of that name
+	Client     protocol.ClientFacts `json:"client"`
+	Started    time.Time            `json:"started"`
+	Policy     protocol.Policy      `json:"policy"`
+}
+
+const factsName = "mcpscope-facts"
+
+// part is a piece of the file, padded with zeros. Each is written on its own.
+type part struct{ at, most int64 }
+
+var (
+	partFacts   = part{0, 16 << 10}       // JSON
+	PartRequest = part{16 << 10, 64}      // the term grace of a stop that was asked for
+	PartEnding  = part{16<<10 + 64, 64}   // as the attribute of that name
+	PartNotes   = part{20 << 10, 4 << 10} // as the attribute of that name
+	factsSize   = int(PartNotes.at + PartNotes.most)
+)
+
+// factsFile is that file, as its supervisor has it or as somebody else has opened it.
+type factsFile struct{ fd int }
+
+// newFactsFile makes one. RLIMIT_FSIZE applies to memory files, too: where that is too small there is
+// none, and the server can't be listed.
+func newFactsFile() (factsFile, error) {
+	fd, err := linux.NewMemoryFile(factsName, factsSize)
+	return factsFile{fd}, err
+}
+
+// Write puts text into a part, which it replaces.
+func (f factsFile) Write(p part, text string) error {
+	if int64(len(text)) > p.most {
+		return fmt.Errorf("write %d bytes of facts: %w", len(text), unix.EFBIG)
+	}
+	_, err := unix.Pwrite(f.fd, append([]byte(text), make([]byte, int(p.most)-len(text))...), p.at)
+	return err
+}
+
+// Read gives what is in a part. A process of the supervisor's user may have written that.
+func (f factsFile) Read(p part) string {
+	buf := make([]byte, p.most)
+	n, _ := unix.Pread(f.fd, buf, p.at) // nothing, if there is none
+	text, _, _ := strings.Cut(string(buf[:max(n, 0)]), "\x00")
+	return text
+}
+
+func (f factsFile) writeFacts(facts treeFacts) error {
+	said, err := json.Marshal(facts)
+	if err != nil {
+		return err
+	}
+	return f.Write(partFacts, string(said))
+}
+
+func (f factsFile) readFacts() (facts treeFacts, err error) {
+	err = json.Unmarshal([]byte(f.Read(partFacts)), &facts)
+	return facts, err
+}
+
+// requested is the term grace that the next stop is to have.
+func (f factsFile) requested() (time.Duration, bool) {
+	text := f.Read(PartRequest)
+	if text == "" {
+		return 0, false
+	}
+	grace, err := protocol.ParseGrace(text)
+	return grace, err == nil
+}
+
+func (f factsFile) Close() { _ = unix.Close(f.fd) } // memory
+
+// TreeSupervisor is the supervisor of a tree, as another process sees it.
+type TreeSupervisor struct {
+	PID, UID int
+	PIDFD    int
+	File     factsFile
+	Facts    treeFacts // when it was opened
+}
+
+// OpenTree returns the supervisor pid of a tree, nil if it is none that belongs to uid. What it says of
+// itself may be forged, so its children count only as far as its owner could signal them: see freeze.Tree.
+func OpenTree(pid, uid int) *TreeSupervisor {
+	var st unix.Stat_t
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil || uid != group.Everyone && int(st.Uid) != uid {
+		return nil
+	}
+	if comm, err := proc.Comm(pid); err != nil || comm != protocol.CommOfGuards {
+		return nil
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return nil
+	}
+	t := &TreeSupervisor{PID: pid, UID: int(st.Uid), PIDFD: pidfd, File: factsFile{-1}}
+	t.File.fd, err = openFacts(pid, t.UID)
+	if err == nil {
+		t.Facts, err = t.File.readFacts()
+	}
+	if err != nil || !t.holdsItsOwn() || !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
+		t.Close()
+		return nil
+	}
+	return t
+}
+
+// holdsItsOwn: between fork and exec the main process has the supervisor's files, too.
+func (t *TreeSupervisor) holdsItsOwn() bool {
+	st, err := proc.ReadStatus(t.PID)
+	return err == nil && len(st.NSpid) > 0 && st.NSpid[len(st.NSpid)-1] == t.Facts.Supervisor
+}
+
+func (t *TreeSupervisor) Close() {
+	_ = unix.Close(t.PIDFD)
+	if t.File.fd >= 0 {
+		t.File.Close()
+	}
+}
+
+// errNoFacts: the process has no such file.
+var errNoFacts = errors.New("no facts of a tree")
+
+// openFacts finds the file among the descriptors of a process.
+func openFacts(pid, uid int) (int, error) {
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	names, err := os.ReadDir(dir)
+	if err != nil {
+		return -1, err
+	}
+	for _, n := range names {
+		target, err := os.Readlink(dir + n.Name())
+		if err != nil || !strings.HasPrefix(target, "/memfd:"+factsName) {
+			continue
+		}
+		if fd, err := linux.ReopenMemoryFile(dir+n.Name(), uid); err == nil {
+			return fd, nil
+		}
+	}
+	return -1, errNoFacts
+}
+
+// OpenGuard returns a pidfd of the guard, the supervisor's parent; -1 if it is gone. While it is that
+// parent its pid can't be another's.
+func (t *TreeSupervisor) OpenGuard() int {
+	st, err := proc.ReadStat(t.PID)
+	if err != nil || st.PPID <= 1 {
+		return -1
+	}
+	guard, err := unix.PidfdOpen(st.PPID, 0)
+	if err != nil {
+		return -1
+	}
+	if again, err := proc.ReadStat(t.PID); err != nil || again.PPID != st.PPID || !group.Supervises(st.PPID) {
+		_ = unix.Close(guard)
+		return -1
+	}
+	return guard
+}
+
+// Tree is what is below the supervisor. Where that is another user's, only processes count that this
+// user could signal.
+func (t *TreeSupervisor) Tree() *freeze.Tree {
+	below := &freeze.Tree{Roots: []freeze.Root{{PID: t.PID, PIDFD: t.PIDFD}}, Spare: supervisors()}
+	if t.UID != os.Getuid() {
+		below.Owner, below.OwnersOnly = t.UID, true
+	}
+	return below
+}
+
+// EachTree visits the supervisors of a user's trees. Each is open for the call, and longer if visit keeps
+// it.
+func EachTree(uid int, visit func(*TreeSupervisor) (keep bool)) error {
+	return proc.Each(func(pid int) bool {
+		if t := OpenTree(pid, uid); t != nil && !visit(t) {
+			t.Close()
+		}
+		return true
+	})
+}
+
+// LauncherLives tells whether a tree has a launcher, which looks after the supervisor.
+func (t *TreeSupervisor) LauncherLives() bool {
+	id, ok := group.ParseIdentity(t.Facts.Launcher)
+	return ok && id.Alive() && (id.Namespace != linux.PIDNamespace() || !group.TagOf(t.Facts.ID).On(id.PID))
+}
+
+// Stopped tells whether the supervisor can't act.
+func (t *TreeSupervisor) Stopped() bool { return group.AllStopped([]int{t.PID}) }
+
+// factsOfTree are those at the start of a supervisor.
+func factsOfTree(at *protocol.Placed, c *protocol.Config) treeFacts {
+	return treeFacts{
+		Version: protocol.ProtocolVersion, ID: at.ID, Name: c.Name, Supervisor: os.Getpid(), Launcher: at.Launcher, Client: c.Client,
+		Started: time.Unix(0, c.Started).UTC(), Policy: c.Policy,
+	}
+}

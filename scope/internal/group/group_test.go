@@ -1,0 +1,119 @@
+//go:build linux
+
+package group
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
+	t.Helper()
+	g, err := MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestMakeGroup(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "a server/with: odd\tname")
+	defer g.Close()
+	if strings.ContainsAny(g.Dir, " /:\t") || !strings.HasSuffix(g.Dir, "-"+g.ID) || len(g.ID) != 8 {
+		t.Errorf("directory %q, id %q", g.Dir, g.ID)
+	}
+	if got, ok, err := g.Payload.Attr(AttrName); got != "a server/with: odd\tname" || !ok || err != nil {
+		t.Errorf("the name is kept as %q (%v, %v)", got, ok, err)
+	}
+	again, err := parent.Child(g.Dir + "/" + protocol.PayloadName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.TryLock(unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("a second lock: %v", err)
+	}
+}
+
+// In a frozen group nothing would run, and whoever forks into it would hang.
+func TestFrozenPlace(t *testing.T) {
+	parent := groups.Directory(t)
+	if err := parent.SetFrozen(true); err != nil {
+		t.Fatal(err)
+	}
+	defer parent.SetFrozen(false)
+	if g, err := MakeGroup(parent, &protocol.Config{Name: "x"}); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("%v, %v", g, err)
+	}
+	if left, _ := parent.Children(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// A member that keeps a group from being removed keeps all of it.
+func TestRemoveOfAGroupWithAMember(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "busy")
+	defer g.Close()
+	groups.Member(t, g.Payload)
+	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("remove: %v", err)
+	}
+	if left, _ := g.Top.Children(); len(left) != 2 {
+		t.Errorf("left of it: %q", left)
+	}
+}
+
+// A launcher that was stopped between its directory and the lock may find both gone; lock and
+// attributes succeed all the same.
+func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
+	parent := groups.Directory(t)
+	over := make(chan struct{})
+	removed := make(chan int)
+	go func() { // what removeNewborn does, to groups of any age
+		n := 0
+		for {
+			select {
+			case <-over:
+				removed <- n
+				return
+			default:
+			}
+			dirs, _ := parent.Children()
+			for _, dir := range dirs {
+				g := &ControlGroup{Dir: dir, Parent: parent}
+				var err error
+				if g.Top, err = parent.Child(dir); err == nil {
+					g.Payload, err = g.Top.Child(protocol.PayloadName)
+				}
+				if err == nil && g.Payload.TryLock(unix.LOCK_EX) == nil && g.RemoveLeaves() == nil {
+					n++
+				}
+				g.Close()
+			}
+		}
+	}()
+	for range 300 {
+		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()})
+		if err != nil {
+			continue // 16 were removed one after the other
+		}
+		if _, err := g.Payload.Read("cgroup.procs"); err != nil {
+			t.Fatalf("a group that is not there: %v", err)
+		}
+		_ = g.Remove()
+		g.Close()
+	}
+	close(over)
+	if n := <-removed; n == 0 {
+		t.Error("no group was removed: this tests nothing")
+	}
+}

@@ -1,0 +1,59 @@
+//go:build linux
+
+package group
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// Identity is a process for as long as the machine runs: the pid alone would be
+// reused.
+type Identity struct {
+	PID       int
+	Start     uint64 // clock ticks after boot
+	Namespace uint64 // the pid namespace that numbers it so
+}
+
+func Identify(pid int) (Identity, error) {
+	st, err := proc.ReadStat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, Start: st.StartTime, Namespace: linux.PIDNamespace()}, nil
+}
+
+// Alive tells whether that very process may run. In another pid namespace the numbers
+// mean nothing, and it may.
+func (i Identity) Alive() bool { return i.AliveIn(linux.PIDNamespace()) }
+
+// AliveIn is alive for who looks at many, and knows our pid namespace.
+func (i Identity) AliveIn(namespace uint64) bool {
+	if i.Namespace != namespace {
+		return true
+	}
+	st, err := proc.ReadStat(i.PID)
+	if err != nil {
+		return !errors.Is(err, proc.ErrGone) // out of descriptors, say: that we can't look at it does not end it
+	}
+	return st.StartTime == i.Start && st.State != 'Z'
+}
+
+func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }
+
+func ParseIdentity(s string) (Identity, bool) {
+	pid, rest, _ := strings.Cut(s, " ")
+	start, rest, _ := strings.Cut(rest, " ")
+	namespace, _, _ := strings.Cut(rest, " ")
+	var i Identity
+	var errs [3]error
+	i.PID, errs[0] = strconv.Atoi(pid)
+	i.Start, errs[1] = strconv.ParseUint(start, 10, 64)
+	i.Namespace, errs[2] = strconv.ParseUint(namespace, 10, 64)
+	return i, errs == [3]error{}
+}

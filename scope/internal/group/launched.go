@@ -1,0 +1,53 @@
+//go:build linux
+
+package group
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+func (g *ControlGroup) Ident() string { return g.ID }
+
+func (g *ControlGroup) Members() Payload {
+	if g.owned {
+		return ownPayload{g.Payload, g.Top}
+	}
+	return g.Payload
+}
+
+func (g *ControlGroup) SupervisorGroup() linux.Group { return g.Supervisor }
+
+func (g *ControlGroup) Started(_, _ int) error { return nil }
+
+func (g *ControlGroup) Placed() (protocol.Placed, []int) {
+	return protocol.Placed{ID: g.ID, Dir: g.Dir, Managed: g.Managed}, []int{g.Payload.FD()}
+}
+
+func (g *ControlGroup) WakeSupervisor() {
+	_ = g.Supervisor.Thaw()
+	_ = g.Top.SetFrozen(false) // gone, or never frozen: as good
+	_, _ = freeze.Signal(g.Supervisor, unix.SIGCONT)
+}
+
+func (g *ControlGroup) SupervisorStopped() bool {
+	pids, err := g.Supervisor.Members()
+	if err != nil || len(pids) != 1 {
+		return true // no supervisor where it belongs: not slow, at any rate
+	}
+	if s, err := g.Supervisor.State(); err != nil || s.Frozen {
+		return true
+	}
+	st, err := proc.ReadStat(pids[0])
+	return err != nil || st.Stopped()
+}
+
+func (g *ControlGroup) KillSupervisor() {
+	_, _ = freeze.Kill(g.Supervisor, protocol.SupervisorGoneWithin)
+}
+
+func (g *ControlGroup) EndAll() (freeze.Result, error) { return g.EndWithTagged(freeze.Stop{}) }

@@ -1,0 +1,11 @@
+//go:build linux
+
+package group
+
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }

@@ -1,0 +1,36 @@
+//go:build linux
+
+package group
+
+import (
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// MemoryFile is one of the controller that counts memory.
+const MemoryFile = "memory.current"
+
+// CountMemory has the kernel count the payload's memory, where that can be had. It is for a payload
+// without members: what they have already stays with the group that it was charged to. In a new group
+// it costs least, for then no process has to be moved to the new controller.
+func (g *ControlGroup) CountMemory(from protocol.Backend) {
+	switch {
+	case cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)):
+		_ = g.Payload.SetAttr(attrMemory, protocol.PayloadName) // for people only
+	case g.Managed && cgroup.HasController(g.Top, MemoryFile):
+		_ = g.Payload.SetAttr(attrMemory, ".") // as above
+	}
+}
+
+// MemoryGroup is the group whose memory is all that the server has had since its start; nil if there is
+// none.
+func (g *ControlGroup) MemoryGroup() *cgroup.Group {
+	where, _, _ := g.Payload.Attr(attrMemory) // none, if it can't be read
+	switch where {
+	case protocol.PayloadName:
+		return g.Payload
+	case ".":
+		return g.Top
+	}
+	return nil
+}

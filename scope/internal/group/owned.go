@@ -1,0 +1,143 @@
+//go:build linux
+
+package group
+
+import (
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// ownPayload is the payload as its supervisor freezes and kills it. A server of root's, or in a delegated
+// tree, can have moved the supervisor into it.
+type ownPayload struct {
+	*cgroup.Group
+	top *cgroup.Group
+}
+
+func (p ownPayload) SetFrozen(frozen bool) error {
+	if frozen {
+		p.stepOut()
+	}
+	return p.Group.SetFrozen(frozen)
+}
+
+func (p ownPayload) Kill() error {
+	p.stepOut()
+	return p.Group.Kill()
+}
+
+func (p ownPayload) stepOut() {
+	if where, _, err := proc.ReadCgroup(0); err != nil || path.Base(where) == protocol.SupervisorName {
+		return
+	}
+	leaf, err := p.top.MkdirOpen(protocol.SupervisorName, GroupMode) // it can have been removed as well
+	if err != nil {
+		return // the launcher, or a sweep, ends the group
+	}
+	_ = leaf.Enter() // as above
+	_ = leaf.Close() // a directory
+}
+
+func (g *ControlGroup) PayloadGroup() linux.Group { return g.Payload }
+
+func (g *ControlGroup) Guard() int { return -1 }
+
+// Nested returns the directory of the group that pid supervises or, when it is about to
+// be removed, leavingName; "" if it is no supervisor beside us.
+func (g *ControlGroup) Nested(pid int) string {
+	where, _, err := proc.ReadCgroup(pid)
+	if err != nil {
+		return ""
+	}
+	own, _, err := proc.ReadCgroup(0)
+	group := path.Dir(where)
+	if err == nil && where == path.Join(path.Dir(path.Dir(own)), protocol.LeavingName) {
+		return protocol.LeavingName
+	}
+	if err != nil || path.Base(where) != protocol.SupervisorName || path.Dir(group) != path.Dir(path.Dir(own)) || group == path.Dir(own) {
+		return ""
+	}
+	payload, err := g.Parent.Child(path.Join(path.Base(group), protocol.PayloadName))
+	if err != nil {
+		return ""
+	}
+	defer payload.Close()
+	if _, armed, _ := payload.Attr(AttrArmed); !armed {
+		return ""
+	}
+	return path.Base(group)
+}
+
+func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
+
+func (g *ControlGroup) Elsewhere(pid int) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	return err == nil && where != payloadPath()
+}
+
+func payloadPath() string {
+	own, _, err := proc.ReadCgroup(0)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSuffix(own, protocol.SupervisorName) + protocol.PayloadName
+}
+
+func (g *ControlGroup) StopGrace() (time.Duration, bool) {
+	text, there, err := g.Payload.Attr(AttrStop)
+	if err != nil || !there {
+		return 0, false
+	}
+	grace, err := protocol.ParseGrace(text)
+	return grace, err == nil
+}
+
+func (g *ControlGroup) Note(notes []string) {
+	if text := NoteText(notes); text != "" {
+		_ = g.Payload.SetAttr(AttrNotes, text) // for people only
+	}
+}
+
+// notesMost fits an attribute beside others, and an answer.
+const notesMost = 1000
+
+func NoteText(notes []string) string {
+	text := strings.Join(notes, "\n")
+	return strings.ToValidUTF8(text[:min(len(text), notesMost)], "")
+}
+
+func (g *ControlGroup) Ending(why protocol.Cause) {
+	_ = g.Payload.SetAttr(AttrEnding, string(why)) // for people only
+}
+
+// Leave removes the group when we have left it. Until then payload is there, by which a
+// supervisor around us knows what we are. What can't be removed now, a sweeper removes.
+func (g *ControlGroup) Leave() {
+	if g.Managed {
+		return // systemd does
+	}
+	_ = g.Payload.RemoveChildren()
+	leaf, err := g.Parent.MkdirOpen(protocol.LeavingName, GroupMode)
+	if err != nil {
+		return
+	}
+	defer leaf.Close()
+	ThawOurs(leaf)
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return
+	}
+	r := linux.Remover{Leaf: leaf, PidFD: self, Dirs: []linux.RemoverDir{
+		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
+	}}
+	_ = r.Start() // if it can't, the launcher removes the group
+}

@@ -1,0 +1,75 @@
+//go:build linux
+
+package group
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// Position is where a process is.
+type Position struct {
+	Root *cgroup.Group // of the cgroup2 mount
+	Path string        // from there
+}
+
+// OwnPosition is that of the calling process.
+func OwnPosition() (Position, error) { return PositionOf(0) }
+
+// PositionOf is ownPosition for another process; 0 is ourselves.
+func PositionOf(pid int) (Position, error) {
+	own, _, err := proc.ReadCgroup(pid)
+	if errors.Is(err, proc.ErrNoCgroup2) {
+		return Position{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
+	}
+	if err != nil {
+		return Position{}, err
+	}
+	mounts, err := proc.ReadCgroup2Mounts()
+	if err != nil {
+		return Position{}, fmt.Errorf("find the cgroup2 mount: %w", err)
+	}
+	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount, e.g. at /sys/fs/cgroup"})
+	for _, m := range mounts {
+		var root *cgroup.Group
+		if root, err = shows(m, own, pid); err == nil {
+			return Position{Root: root, Path: own}, nil
+		}
+	}
+	return Position{}, err
+}
+
+// shows opens the root of a mount if the process is where /proc/PID/cgroup says. With a
+// private cgroup namespace and the host's hierarchy mounted, "/" would name the
+// host's real root, and we would make our groups in somebody else's tree.
+func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	if m.ReadOnly {
+		return nil, fmt.Errorf("use cgroup2 mount %q: %w", m.Target, unix.EROFS)
+	}
+	if m.Root != "/" {
+		return nil, fmt.Errorf("use cgroup2 mount %q, which shows %q alone: %w", m.Target, m.Root, errors.ErrUnsupported)
+	}
+	here, err := cgroup.Open(path.Join(m.Target, own))
+	if err != nil {
+		return nil, err
+	}
+	defer here.Close()
+	member, err := here.Holds(pid)
+	if err != nil {
+		return nil, err
+	}
+	if !member {
+		return nil, fmt.Errorf("use cgroup2 mount %q: it belongs to another cgroup namespace: %w", m.Target, errors.ErrUnsupported)
+	}
+	return cgroup.Open(m.Target)
+}

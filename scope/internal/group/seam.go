@@ -1,0 +1,77 @@
+//go:build linux
+
+package group
+
+import (
+	"time"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// The seam between the backends and everything above them: a group is a cgroup
+// (controlGroup) or, where there is none, a process tree (launchedTree, ownedTree).
+
+// Payload is what a ladder ends, and what it has cost.
+type Payload interface {
+	freeze.Target
+	CPU() time.Duration
+}
+
+// group is what both processes know of a server's group.
+type group interface {
+	Ident() string
+	Members() Payload
+	// marked are members that are neither there nor below the supervisor any more.
+	Tagged() *freeze.Tree
+}
+
+// Launched is a group as its launcher sees it.
+type Launched interface {
+	group
+	// Placed is what the supervisor has to be told, and the descriptors that go with it.
+	Placed() (protocol.Placed, []int)
+	// cradle is where the supervisor is to be born; nil for anywhere.
+	SupervisorGroup() linux.Group
+	// Started gets pidfds of the supervisor and of its guard, if it has one.
+	Started(supervisor, guard int) error
+	SupervisorStopped() bool
+	// WakeSupervisor continues it, whether it was stopped or frozen.
+	WakeSupervisor()
+	KillSupervisor()
+	// EndAll ends everyone whose supervisor is dead.
+	EndAll() (freeze.Result, error)
+	Remove() error
+}
+
+// Owned is a group as its supervisor sees it.
+type Owned interface {
+	group
+	// birthplace is where the main process is to be born; nil for anywhere.
+	PayloadGroup() linux.Group
+	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
+	Guard() int
+	// Nested names the group that pid supervises, leavingName for a process that removes one; ""
+	// if it does neither.
+	Nested(pid int) string
+	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	Beside() (parent *cgroup.Group, own string)
+	// StopGrace is the term grace that whoever asks for a stop wants it to have.
+	StopGrace() (grace time.Duration, ok bool)
+	// Note says to others what is to be known about the start.
+	Note(notes []string)
+	// Limit makes a limit hold, and says what the file has then.
+	Limit(l cgroup.Limit, from protocol.Backend) (now string, err error)
+	// Ending says to others why the server is being ended.
+	Ending(why protocol.Cause)
+	// Elsewhere tells whether pid has left for another cgroup.
+	Elsewhere(pid int) bool
+	// mark marks the members that there are; what they start later has it from them.
+	TagMembers() error
+	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	Figures() *Figures
+	// Leave removes the group, with the calling process in it, at that one's end.
+	Leave()
+}

@@ -1,0 +1,99 @@
+//go:build linux
+
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// settle tries the places in turn, the best first. Where a group can be made before
+// there is a supervisor, that is born in it.
+func (l *launcher) acquireGroup() error {
+	here, places, errs := l.server.placesFor()
+	l.here, l.places = here, places
+	l.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
+	var broken []error                                                  // places that there are
+	for _, p := range places {
+		err := l.acquireFrom(p, l.server.notesOn(p.Backend(), errs))
+		if err == nil {
+			l.warn(p.Backend(), broken)
+			return nil
+		}
+		if errors.Is(err, protocol.ErrSpawn) {
+			return err // no other place would help
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", p.Backend(), err))
+		if _, ours := p.(backend.Directory); ours { // a manager can be busy, or not be meant for us
+			broken = append(broken, errs[len(errs)-1])
+		}
+	}
+	return backend.NoPlace(errs)
+}
+
+// complain: that a host has no better backend is a note. That one which it has does not work any more must
+// not be silent, for tree is weaker.
+func (l *launcher) warn(taken protocol.Backend, broken []error) {
+	if taken == protocol.Tree && len(broken) > 0 && l.server.Weaker != nil {
+		l.server.Weaker(errors.Join(broken...))
+	}
+}
+
+// notesOn are for people who wonder about the backend.
+func (s *Server) notesOn(taken protocol.Backend, missed []error) []string {
+	notes := slices.Clone(s.Notes)
+	for _, err := range missed {
+		notes = append(notes, "not available: "+protocol.OneLine(err))
+	}
+	if s.Slice != protocol.DefaultSlice && taken != protocol.SystemdUser && taken != protocol.SystemdSystem {
+		notes = append(notes, fmt.Sprintf("the backend %s knows no slices, so the server is not in %s", taken, s.Slice))
+	}
+	return notes
+}
+
+func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
+	var err error
+	if l.supervisor == 0 && p.NeedsProcess() {
+		if err = l.spawn(nil); err != nil {
+			return err
+		}
+	}
+	if l.group, err = p.Group(l.config, l.pids()...); err != nil {
+		return err
+	}
+	l.backend, l.notes, l.client.Mark = p.Backend(), notes, group.TagOf(l.group.Ident())
+	if l.child != nil {
+		return nil // it comes first: see Taken
+	}
+	return l.post()
+}
+
+// pids are for a place that needs processes.
+func (l *launcher) pids() []int {
+	if l.child != nil {
+		return []int{l.supervisor, l.child.PID}
+	}
+	return []int{l.supervisor}
+}
+
+// post has the supervisor go to its group, which it starts the server in.
+func (l *launcher) post() error {
+	at, fds := l.group.Placed()
+	at.Backend, at.Enter, at.Notes = l.backend, l.supervisor != 0, l.notes
+	if l.supervisor == 0 {
+		if err := l.spawn(l.group.SupervisorGroup()); err != nil {
+			return err
+		}
+	}
+	if err := l.control.Send(protocol.Message{Type: protocol.SayPlace, Place: &at}, fds...); err != nil {
+		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
+	}
+	return nil
+}

@@ -1,0 +1,239 @@
+//go:build linux
+
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// Taken is a server that its client has started, in a group of its own.
+type Taken struct {
+	l      *launcher
+	theirs protocol.Control
+	origin string // the cgroup that it was in
+	guided bool
+}
+
+// guideWithin is how long a supervisor may take to say that it has the server.
+const guideWithin = 10 * time.Second
+
+// Take puts a process into a new group. Guide or Release has to follow.
+func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
+	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config()}
+	t := &Taken{l: l}
+	var err error
+	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
+		return nil, err
+	}
+	if l.client, l.config.Held, err = lifecycle.WatchChild(r); err != nil {
+		return nil, err
+	}
+	l.config.Main = r.PIDFD
+	if t.theirs, err = l.connect(); err == nil {
+		err = l.acquireGroup()
+		l.closePlaces()
+	}
+	if err == nil {
+		err = t.Group().Payload.Take(r.PID)
+	}
+	if err == nil && linux.Ended(r.PIDFD) {
+		err = unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
+	}
+	if err != nil {
+		t.Release()
+		return nil, err
+	}
+	t.tag(r.PID, r.PIDFD)
+	return t, nil
+}
+
+// mark is for a member that may run before there is a supervisor, and leave the group. It marks those
+// that it can't here.
+func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
+
+// Group: a tree can't take in who is there already, so nobody is asked for one.
+func (t *Taken) Group() *group.ControlGroup {
+	g, _ := t.l.group.(*group.ControlGroup) // nil before it is made
+	return g
+}
+
+// TakeAlso puts another process into the same group, which the first one has started before. It may be
+// there already.
+func (t *Taken) TakeAlso(pid, pidfd int) error {
+	err := t.Group().Payload.Take(pid)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+	}
+	if err != nil {
+		return err
+	}
+	t.tag(pid, pidfd)
+	return nil
+}
+
+// attach has the manager do it that the group is from.
+func (t *Taken) attach(pid int) error {
+	g := t.Group()
+	kind, ours := map[protocol.Backend]systemd.Kind{protocol.SystemdUser: systemd.User, protocol.SystemdSystem: systemd.System}[t.l.backend]
+	if !ours {
+		return unix.EACCES
+	}
+	conn, err := systemd.Dial(kind, backend.SoleWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Attach(g.Dir, "/"+protocol.PayloadName, []int{pid}, backend.SoleWithin)
+}
+
+// Guide starts the supervisor, and returns when that watches the server.
+func (t *Taken) Guide() error {
+	if err := t.l.post(); err != nil {
+		return err
+	}
+	t.theirs.Close()
+	if !linux.AwaitEnd(t.l.control.In, unix.POLLIN, guideWithin) {
+		return fmt.Errorf("%w: it says nothing", protocol.ErrSpawn)
+	}
+	m, err := t.l.control.Receive(unix.MSG_DONTWAIT)
+	switch {
+	case errors.Is(err, protocol.ErrClosed):
+		return protocol.ErrUnheard
+	case err != nil:
+		return err
+	case m.Type != protocol.SayStarted:
+		return m.Failure("")
+	}
+	for _, fd := range m.FDs {
+		_ = unix.Close(fd) // the socket tells of its end
+	}
+	t.guided = true
+	t.closeClientDescriptors()
+	return nil
+}
+
+// letGo closes what the supervisor has now.
+func (t *Taken) closeClientDescriptors() {
+	t.l.client.Stdin.Close()
+	t.l.client.Input.Close()
+	t.l.client.Stdout.Close()
+	if t.l.config.Held >= 0 {
+		_ = unix.Close(t.l.config.Held) // a copy
+	}
+	t.l.client.Stdin, t.l.client.Input, t.l.client.Stdout, t.l.config.Held = nil, nil, nil, -1
+}
+
+// ID and Backend are for people.
+func (t *Taken) ID() string { return t.l.group.Ident() }
+
+func (t *Taken) Backend() protocol.Backend { return t.l.backend }
+
+func (t *Taken) Notes() []string { return t.l.notes }
+
+// FD hangs up when the supervisor has gone; then call Over.
+func (t *Taken) FD() int { return t.l.control.In }
+
+// Wake continues a supervisor that was stopped, which can't notice that the client is gone.
+func (t *Taken) Wake() { t.l.group.WakeSupervisor() }
+
+// Kill ends everybody, the supervisor too: one that does not do so itself.
+func (t *Taken) Kill() { _, _ = t.l.group.EndAll() }
+
+// Over ends what a supervisor has left that was killed, at once: whoever killed it may be a
+// member.
+func (t *Taken) Over() error {
+	all, _ := t.l.control.Pending()
+	ended := false
+	for _, m := range all {
+		ended = ended || m.Type == protocol.SayEnded
+	}
+	var err error
+	if !ended {
+		err = t.l.supervisorDied()
+	}
+	if t.l.subreaper {
+		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+	}
+	t.Close()
+	return err
+}
+
+// Release puts everybody back to where the process was, and removes the group.
+func (t *Taken) Release() {
+	if t.Group() != nil {
+		t.putBack()
+	}
+	t.l.control.Close() // a supervisor that waits to be told of the group ends at this
+	if t.Group() != nil {
+		t.l.removeGroup()
+	}
+	t.Close()
+}
+
+// releaseTries bounds the race with members that fork.
+const releaseTries = 100
+
+func (t *Taken) putBack() {
+	here, err := group.PositionOf(os.Getpid())
+	if err != nil {
+		return
+	}
+	defer here.Root.Close()
+	origin, err := here.Root.Child("./" + strings.TrimPrefix(t.origin, "/"))
+	if err != nil {
+		return // it has gone: then the group goes on without a supervisor, until a sweep
+	}
+	defer origin.Close()
+	for range releaseTries {
+		pids, err := t.Group().Payload.Members()
+		if err != nil || len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			_ = origin.Take(pid) // it may have ended
+		}
+	}
+}
+
+func (t *Taken) Close() {
+	t.closeClientDescriptors()
+	t.theirs.Close()
+	t.l.control.Close()
+	if g := t.Group(); g != nil {
+		g.Close()
+		_ = g.Parent.Close() // a directory
+	}
+}
+
+// closePlaces keeps what the group needs.
+func (l *launcher) closePlaces() {
+	if l.here.Root != nil {
+		_ = l.here.Root.Close()
+	}
+	g, _ := l.group.(*group.ControlGroup)
+	for _, p := range l.places {
+		if d, ours := p.(backend.Directory); ours && (g == nil || g.Parent != d.Parent) {
+			_ = d.Parent.Close() // a directory, like all of these
+		}
+	}
+}
+
+// Rename is for a name that was found out after Take, before Guide.
+func (t *Taken) Rename(name string) {
+	t.l.config.Name, t.l.server.Name = name, name
+	_ = t.Group().Payload.SetAttr(group.AttrName, name) // for people only
+}

@@ -1,0 +1,42 @@
+//go:build linux
+
+package launcher
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// abandon undoes a start that failed.
+func (l *launcher) abandon() {
+	l.control.Close() // the supervisor, if there is one, ends at this
+	l.client.Close()  // that it failed may be for lack of descriptors
+	if l.group == nil {
+		return
+	}
+	_, _ = freeze.Stop{Target: l.group.Members()}.Run()
+	l.removeGroup()
+}
+
+// awaitRemoval waits until the supervisor has gone, and with it who removes the group:
+// both hold the other end of the control socket.
+func (l *launcher) awaitRemoval() {
+	gone := linux.AwaitEnd(l.control.In, 0, protocol.SupervisorGoneWithin) // POLLHUP needs no asking
+	if l.subreaper {
+		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+	}
+	if !gone {
+		l.group.KillSupervisor() // its payload is gone
+	}
+	_ = l.group.Remove() // it is gone, as a rule; a sweeper removes what can't be removed now
+}
+
+// removeGroup removes a group whose supervisor is dead or was never there.
+func (l *launcher) removeGroup() {
+	l.group.KillSupervisor()
+	_ = l.group.Remove() // a sweeper removes what can't be removed now
+}

@@ -1,0 +1,62 @@
+//go:build linux
+
+package launcher
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed
+// the shell would take the terminal back while the server is still putting it in order
+// (top, less, an editor), and the server that ignores ^Z would be in the background. So the
+// launcher is stopped by nothing but the server's own stop, of which the supervisor tells, as
+// its parent. Both are continued by the shell: they are in one process group. Whether one of
+// these signals was sent to the launcher alone is not asked: a second one would stop the
+// server twice.
+
+// jobControl are the signals by which a terminal stops a process group.
+var jobControl = []os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+
+func terminalStops(sig unix.Signal) bool { return slices.Contains(jobControl, os.Signal(sig)) }
+
+// stopToo stops this process as the main process was stopped, unless that goes on already.
+// It returns when the shell has continued both.
+func (l *launcher) stopToo(sig unix.Signal) {
+	pid, err := proc.PIDOf(l.client.Main)
+	if err != nil {
+		return
+	}
+	if st, err := proc.ReadStat(pid); err != nil || st.State != 'T' {
+		return
+	}
+	StopBy(sig)
+}
+
+// StopBy stops this process as a signal does that it may have caught, and returns when somebody
+// has continued it; at once where nobody could.
+func StopBy(sig unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if terminalStops(sig) {
+		defer withDefault(sig)()
+	}
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) // to this thread: it arrives before the call returns
+}
+
+// withDefault gives a signal its default action until restore is called. signal.Reset does not:
+// it leaves the runtime's handler, which passes over these signals.
+func withDefault(sig unix.Signal) (restore func()) {
+	var was, act [4]uintptr // struct sigaction of the kernel; all zero: SIG_DFL
+	set := func(to, old *[4]uintptr) {
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+	}
+	set(&act, &was)
+	return func() { set(&was, nil) }
+}

@@ -1,0 +1,50 @@
+//go:build linux
+
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// placesFor returns the places that the server may be in, the best first, and why others
+// are none.
+func (s *Server) placesFor() (here backend.Location, places []backend.Place, errs []error) {
+	candidates := s.candidates()
+	if len(candidates) == 0 {
+		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, backend.ErrWeak)}
+	}
+	at, err := group.PositionOf(s.Client)
+	here.Position = at
+	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
+		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
+		candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool { return c != protocol.Tree })
+	}
+	here.Slice, here.Sole, here.Limits = s.Slice, len(candidates) == 1, s.Limits.Files
+	for _, c := range candidates {
+		p, err := here.Place(c)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", c, err))
+			continue
+		}
+		places = append(places, p)
+	}
+	return here, places, errs
+}
+
+// candidates lists what is tried.
+func (s *Server) candidates() []protocol.Backend {
+	all := []protocol.Backend{s.Backend}
+	if s.Backend == protocol.Auto {
+		all = backend.CandidatesFor(os.Getuid())
+	}
+	if s.Require {
+		all = slices.DeleteFunc(all, func(c protocol.Backend) bool { return c == protocol.Tree })
+	}
+	return all
+}

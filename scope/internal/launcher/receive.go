@@ -1,0 +1,99 @@
+//go:build linux
+
+package launcher
+
+import (
+	"errors"
+	"fmt"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// errSupervisor says that the supervisor was killed; the server has been ended.
+var errSupervisor = errors.New("the supervisor was killed, so the server was ended")
+
+// errGuard: the supervisor has ended the server while it could.
+var errGuard = errors.New("the guard of the supervisor was killed, so the server was ended")
+
+// hear takes in what the supervisor says.
+func (l *launcher) receive() (done bool, err error) {
+	all, closed := l.control.Pending()
+	for _, m := range all {
+		switch m.Type {
+		case protocol.SayStarted:
+			l.due.Stop()
+			if err := l.Started(m.FDs); err != nil {
+				if end := l.supervisorDied(); end != errSupervisor { // it says more: who is left
+					err = errors.Join(err, end)
+				}
+				return true, err
+			}
+		case protocol.SayStopped:
+			l.stopToo(unix.Signal(m.Signal))
+		case protocol.SayFailed:
+			l.abandon()
+			return true, m.Failure(l.server.Path)
+		case protocol.SayEnded:
+			l.final = &m
+			err := l.verify()
+			if err == nil && m.Cause == protocol.SupervisorGone {
+				err = errGuard // it is our failure, however the main process ended by that
+			}
+			return true, err
+		}
+	}
+	if closed {
+		return true, l.supervisorDied()
+	}
+	l.loop.Again(l.control.In, lifecycle.TokenControl)
+	return false, nil
+}
+
+// verify believes in the supervisor's last word when the kernel says the same: a member
+// may have taken from it what it takes to end a group, or its voice.
+func (l *launcher) verify() error {
+	if !group.Populated(l.group.Members()) {
+		if len(l.final.Stuck) == 0 {
+			l.awaitRemoval()
+		} // otherwise it stays until they are gone, and removes the group then
+		return nil
+	}
+	res, err := freeze.Stop{Target: l.group.Members()}.Run()
+	if len(res.Stuck) > 0 {
+		l.final.Stuck = []string{group.DescribeStuck(res.Stuck)} // of those that the supervisor named, who is left
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	l.final.Stuck = nil
+	l.removeGroup()
+	return nil
+}
+
+// supervisorDied: it was killed. Nobody can say what is left of a grace, and
+// whoever killed it may be a member: kill at once.
+func (l *launcher) supervisorDied() error {
+	why := errSupervisor
+	if l.pidfd < 0 {
+		why = protocol.ErrUnheard
+	}
+	res, err := l.group.EndAll()
+	l.removeGroup()
+	r := protocol.NewReport(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
+	if l.server.Report >= 0 {
+		r.Write(l.server.Report)
+	}
+	if err != nil {
+		return fmt.Errorf("%w, but: %w", why, err)
+	}
+	if len(res.Stuck) > 0 {
+		return fmt.Errorf("%w, but %s is left", why, group.DescribeStuck(res.Stuck))
+	}
+	return why
+}

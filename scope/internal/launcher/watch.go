@@ -1,0 +1,154 @@
+//go:build linux
+
+package launcher
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// watch passes on what the client does until the supervisor says that nothing is left. The supervisor
+// notices all of that by itself; a word to it also continues it if a member has stopped it. If it does not
+// act in time, the launcher ends the server.
+func (l *launcher) watch() (Outcome, error) {
+	if err := l.listen(); err != nil {
+		l.abandon()
+		return Outcome{}, err
+	}
+	for {
+		select {
+		case t := <-l.loop.C:
+			if done, err := l.handle(t); done {
+				return l.outcome(), err
+			}
+		case s := <-l.signals:
+			l.handleSignal(s.(unix.Signal))
+		case <-l.chld:
+			lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
+		case <-l.due.C:
+			if done, err := l.overdue(); done {
+				return l.outcome(), err
+			}
+		}
+	}
+}
+
+func (l *launcher) listen() error {
+	l.due = time.NewTimer(protocol.StartedWithin)
+	l.chld = lifecycle.NewSignals()
+	lifecycle.Notify(l.chld, unix.SIGCHLD)
+	if err := l.loop.Add(l.control.In, lifecycle.TokenControl); err != nil {
+		return err
+	}
+	go l.loop.Run()
+	return nil
+}
+
+// happened reacts to a descriptor.
+func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
+	switch t {
+	case lifecycle.TokenControl:
+		return l.receive()
+	case lifecycle.TokenPeer:
+		if done, err := l.receive(); done { // its last word may be here
+			return done, err
+		}
+		return true, l.supervisorDied()
+	case lifecycle.TokenClient:
+		if l.server.Policy.OnClientDeath != protocol.IgnoreClientDeath {
+			l.send(protocol.Message{Type: protocol.SayLook}, l.afterClientDeath())
+		}
+	case lifecycle.TokenStdin, lifecycle.TokenStdout:
+		l.send(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterHangUp())
+	default:
+		l.send(protocol.Message{Type: protocol.SayLook}, l.server.Policy.AfterStop())
+	}
+	return false, nil
+}
+
+// afterClientDeath: a client that has only passed on its stdin may die without ending anything.
+func (l *launcher) afterClientDeath() time.Duration {
+	in := l.client
+	if in.HungUp() || in.Conveyed && in.HeldByNobodyBut(l.group.Members()) || !in.Conveyed {
+		return l.server.Policy.AfterStop()
+	}
+	return protocol.Never
+}
+
+// caught takes a signal that we have got, alone or with our process group.
+func (l *launcher) handleSignal(sig unix.Signal) {
+	switch {
+	case terminalStops(sig): // the main process has got it: see jobcontrol.go
+	case l.terminal && lifecycle.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
+	case lifecycle.EndsServer(sig):
+		l.asked = true
+		l.send(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, l.server.Policy.AfterStop())
+	default:
+		l.send(protocol.Message{Type: protocol.SaySignal, Signal: int(sig)}, protocol.Never)
+	}
+}
+
+// pass sends the supervisor a word, and notes by when it must have acted on it. The word continues a supervisor
+// that is stopped, but not one that is frozen, which systemd does with a whole scope.
+func (l *launcher) send(m protocol.Message, within time.Duration) {
+	_ = l.control.Send(m) // a peer that is gone shows as EOF, one with a full queue as overdue
+	if within != protocol.Never {
+		l.group.WakeSupervisor()
+	}
+	if at := time.Now().Add(within); within != protocol.Never && (l.dueAt.IsZero() || at.Before(l.dueAt)) {
+		l.dueAt = at
+		l.due.Reset(within)
+	}
+}
+
+// overdue: by now the supervisor should have said that the server runs, or have emptied the group. One that
+// runs is slow; one that is stopped was stopped by a member, and may be so again and again.
+func (l *launcher) overdue() (done bool, err error) {
+	if l.pidfd < 0 { // nothing is there to be ended: whoever stopped it knows of nothing that would end it
+		l.group.WakeSupervisor()
+		l.due.Reset(protocol.StartedWithin)
+		return false, nil
+	}
+	if l.client.Open() && l.reopened() {
+		return false, nil
+	}
+	if l.extended++; l.extended > protocol.ExtendMost {
+		return true, l.supervisorDied()
+	}
+	if l.group.SupervisorStopped() {
+		if group.Populated(l.group.Members()) {
+			_, _ = freeze.Stop{Target: l.group.Members()}.Run() // who is stuck the supervisor names
+		}
+		l.group.WakeSupervisor() // nothing is left but its report
+	}
+	l.due.Reset(protocol.ExtendBy)
+	return false, nil
+}
+
+// reopened: it was no hang-up that the supervisor was told of, but a FIFO that has got another writer.
+func (l *launcher) reopened() bool {
+	if l.asked || l.client.Dead() || linux.Ended(l.client.Main) {
+		return false
+	}
+	l.dueAt = time.Time{}
+	l.client.WatchAgain()
+	return true
+}
+
+func (l *launcher) outcome() Outcome {
+	if l.final == nil {
+		return Outcome{}
+	}
+	o := Outcome{Notes: l.final.Notes, Stuck: l.final.Stuck}
+	if l.final.Status != nil {
+		o.Status, o.Known = unix.WaitStatus(*l.final.Status), true
+	}
+	return o
+}

@@ -1,0 +1,125 @@
+//go:build linux
+
+package lifecycle
+
+import (
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+// testCourse is the lifecycle of an empty group, whose ladder ends at once.
+func testCourse(t *testing.T, p protocol.Policy) *Lifecycle {
+	t.Helper()
+	c, err := New(p, groups.Directory(t), &ClientSide{PIDFD: -1, Main: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.hurry.Close)
+	return c
+}
+
+func TestCourse(t *testing.T) {
+	type step func(*Lifecycle)
+	hungUp := func(c *Lifecycle) { c.HungUp(protocol.StdinClosed) }
+	died := func(c *Lifecycle) { c.ClientDied() }
+	term := func(c *Lifecycle) { c.Signalled(unix.SIGTERM) }
+	exited := func(c *Lifecycle) { c.End(protocol.MainExited) }
+	elapsed := func(c *Lifecycle) { c.Elapsed() }
+	lost := func(c *Lifecycle) { c.End(protocol.LauncherGone) }
+	for name, c := range map[string]struct {
+		steps []step
+		phase phase
+		cause protocol.Cause
+	}{
+		"nothing happens":             {nil, running, ""},
+		"stdin closed":                {[]step{hungUp}, finishing, protocol.StdinClosed},
+		"a FIFO opened again":         {[]step{hungUp, elapsed}, running, ""}, // no watch says that it is closed
+		"stdin closed, then TERM":     {[]step{hungUp, term}, Stopping, protocol.StdinClosed},
+		"stdin closed, client dead":   {[]step{hungUp, died}, Stopping, protocol.StdinClosed},
+		"client dead, stdin open":     {[]step{died}, doubting, ""},
+		"and idle":                    {[]step{died, elapsed}, Stopping, protocol.ClientIdle},
+		"and stdin closed later":      {[]step{died, hungUp}, Stopping, protocol.ClientDied},
+		"TERM":                        {[]step{term}, Stopping, protocol.Signalled},
+		"TERM, then stdin closed":     {[]step{term, hungUp}, Stopping, protocol.Signalled},
+		"main process exited":         {[]step{exited}, Stopping, protocol.MainExited},
+		"launcher gone":               {[]step{lost}, Stopping, protocol.LauncherGone},
+		"the first cause is the one":  {[]step{exited, term, lost}, Stopping, protocol.MainExited},
+		"told twice of a dead client": {[]step{died, died}, doubting, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			co := testCourse(t, protocol.DefaultPolicy())
+			for _, s := range c.steps {
+				s(co)
+			}
+			if co.Phase != c.phase || co.Cause != c.cause {
+				t.Errorf("phase %d, cause %q; want %d, %q", co.Phase, co.Cause, c.phase, c.cause)
+			}
+		})
+	}
+}
+
+// With stdin closed for good the end of the EOF grace is the stop.
+func TestEOFGraceIsOver(t *testing.T) {
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	c := testCourse(t, protocol.DefaultPolicy())
+	var err error
+	if c.in.Stdin, err = linux.NewWatch(p[0], linux.HangUp); err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(p[0])
+	_ = unix.Close(p[1])
+	c.HungUp(protocol.StdinClosed)
+	c.Elapsed()
+	if c.Phase != Stopping || c.Cause != protocol.StdinClosed {
+		t.Errorf("phase %d, cause %q", c.Phase, c.Cause)
+	}
+}
+
+func TestIgnoredClientDeath(t *testing.T) {
+	p := protocol.DefaultPolicy()
+	p.OnClientDeath = protocol.IgnoreClientDeath
+	c := testCourse(t, p)
+	c.ClientDied()
+	if c.Phase != running {
+		t.Errorf("phase %d after a death that is to be ignored", c.Phase)
+	}
+	c.HungUp(protocol.StdinClosed)
+	if c.Phase != finishing {
+		t.Errorf("phase %d after the end of stdin, which has its grace all the same", c.Phase)
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	self, err := group.Identify(unix.Getpid())
+	if err != nil || !self.Alive() {
+		t.Fatalf("%v, %v", self, err)
+	}
+	back, ok := group.ParseIdentity(self.String())
+	if !ok || back != self {
+		t.Errorf("%q came back as %v", self, back)
+	}
+	reused := self
+	reused.Start++
+	if reused.Alive() {
+		t.Error("another process of this pid counts as the one")
+	}
+	elsewhere := reused
+	elsewhere.Namespace++
+	if !elsewhere.Alive() {
+		t.Error("a process that another pid namespace numbers so counts as dead")
+	}
+	for _, bad := range []string{"", "1", "1 2", "x y z", "1 -1 3"} {
+		if _, ok := group.ParseIdentity(bad); ok {
+			t.Errorf("%q is taken for an identity", bad)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+//go:build linux
+
+package lifecycle
+
+import (
+	"os"
+	"os/signal"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, os.Signal(sig)) }
+
+// TerminalSends lists the signals that a terminal sends to the whole foreground
+// process group, and so to the main process itself, or that a shell's fg does. Nothing in a
+// signal tells whether it was sent to the launcher alone, so on a terminal these never count as that.
+func TerminalSends(sig unix.Signal) bool {
+	switch sig {
+	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:
+		return true
+	}
+	return false
+}
+
+// Forwarded lists everything that the launcher catches to pass on. Not caught are: KILL and
+// STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher (see jobcontrol.go); CHLD
+// and URG, which the kernel and the Go runtime send; the signals of a fault in our
+// own code; and 32 and 33, which the C library keeps for itself.
+func Forwarded() []os.Signal {
+	var sigs []os.Signal
+	for s := unix.Signal(1); s <= 64; s++ {
+		switch s {
+		case unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD, unix.SIGURG,
+			unix.SIGSEGV, unix.SIGBUS, unix.SIGFPE, unix.SIGILL, unix.SIGSYS, unix.SIGTRAP, 32, 33:
+			continue
+		}
+		sigs = append(sigs, s)
+	}
+	return sigs
+}
+
+// NewSignals is large enough for a client that sends each signal at once.
+func NewSignals() chan os.Signal { return make(chan os.Signal, 128) }
+
+// Notify catches the signals. What the client ignores (nohup) stays ignored, for the
+// server too; the runtime can tell for HUP and INT alone.
+func Notify(c chan os.Signal, sigs ...os.Signal) {
+	for _, s := range sigs {
+		if !signal.Ignored(s) {
+			signal.Notify(c, s)
+		}
+	}
+}
+
+// Ending are the signals by which a client ends a server.
+var Ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+
+// Early are those others that are likely to come in our first milliseconds: an alarm that the
+// client has set before it became us (alarm(2)), and what a client sends to a server it knows.
+var Early = []os.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
+
+// OnTerminal tells whether descriptor 0 is our controlling terminal: then job
+// control is the terminal's business.
+func OnTerminal() bool {
+	sid, err := unix.IoctlGetInt(0, unix.TIOCGSID)
+	if err != nil {
+		return false
+	}
+	own, err := unix.Getsid(0)
+	return err == nil && own == sid
+}
+
+// ReapAll waits for every child that has ended. found is called for each.
+func ReapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
+	return WaitAll(-1, 0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
+}
+
+// WaitAll is reapAll for one child, or with -1 for all, with options for what is not an end.
+func WaitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
+	var used unix.Rusage
+	for {
+		var ws unix.WaitStatus
+		pid, err := unix.Wait4(child, &ws, unix.WNOHANG|unix.WALL|options, &used)
+		switch {
+		case err == unix.EINTR:
+		case err != nil:
+			return true
+		case pid == 0:
+			return false
+		default:
+			found(pid, ws, &used)
+		}
+	}
+}

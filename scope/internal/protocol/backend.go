@@ -1,0 +1,44 @@
+//go:build linux
+
+package protocol
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Backend names where a group comes from. Everything above that is the same.
+type Backend string
+
+const (
+	// Auto takes the best that the host offers.
+	Auto Backend = "auto"
+	// SystemdUser and SystemdSystem ask a manager for a scope in mcp.slice.
+	SystemdUser   Backend = "systemd-user"
+	SystemdSystem Backend = "systemd-system"
+	// Delegated makes groups below our own cgroup, which was delegated to us.
+	Delegated Backend = "delegated"
+	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
+	Cgroup Backend = "cgroup"
+	// Tree needs no cgroup: what descends from the supervisor is the group. It is the
+	// weakest; docs/understand/containment.md says what can get away from it.
+	Tree Backend = "tree"
+)
+
+// Backends lists what --backend accepts, after auto the best first.
+var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup, Tree}
+
+// ParseBackend accepts the names of Backends.
+func ParseBackend(s string) (Backend, error) {
+	var names []string
+	for _, b := range Backends {
+		if s == string(b) {
+			return b, nil
+		}
+		names = append(names, string(b))
+	}
+	return "", fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
+}
+
+// OneLine: joined errors are a line each.
+func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

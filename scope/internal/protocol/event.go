@@ -1,0 +1,148 @@
+//go:build linux
+
+package protocol
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// Event is a kind of entry in the journal.
+type Event string
+
+const (
+	EventStarted     Event = "started"
+	EventEnded       Event = "ended"
+	EventKilled      Event = "killed" // members had to be
+	EventOutOfMemory Event = "out-of-memory"
+	EventPIDsRefused Event = "pids-refused"
+	EventFrozen      Event = "frozen"
+	EventThawed      Event = "thawed"
+	EventSwept       Event = "swept"
+	EventNote        Event = "note"
+)
+
+// MessageIDs are what the journal finds events by. They stay the same for ever.
+func MessageIDs() map[Event]string {
+	return map[Event]string{
+		EventStarted:     "c3c54b04cd8149ca85498690168c08b9",
+		EventEnded:       "91271e0caed64105a0c3c1d4802c3a93",
+		EventKilled:      "b4e25e2ac9cb42fdac0db736db3dd0e2",
+		EventOutOfMemory: "46388ec4ba7f4e888f60aa0a3bc8c269",
+		EventPIDsRefused: "3de0d1a745614ddb8cefd5f00225299b",
+		EventFrozen:      "c4da185547cd46349f526b0af5700a60",
+		EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
+		EventSwept:       "a791711570c24d8980007a89a52bd556",
+		EventNote:        "53f8aa8a5b22421cb9d953af98b92a85",
+	}
+}
+
+// Fields of an event. The server's arguments and environment are in none.
+const (
+	FieldEvent      = "MCPSCOPE_EVENT"
+	FieldID         = "MCPSCOPE_ID"
+	FieldName       = "MCPSCOPE_NAME"
+	FieldClient     = "MCPSCOPE_CLIENT"
+	FieldClientPID  = "MCPSCOPE_CLIENT_PID"
+	FieldClientUnit = "MCPSCOPE_CLIENT_UNIT"
+	FieldBackend    = "MCPSCOPE_BACKEND"
+	FieldStderr     = "MCPSCOPE_STDERR" // of EventStarted
+	FieldCause      = "MCPSCOPE_CAUSE"  // this one and the next ones of EventEnded
+	FieldSignal     = "MCPSCOPE_SIGNAL"
+	FieldExitStatus = "MCPSCOPE_EXIT_STATUS"
+	FieldExitSignal = "MCPSCOPE_EXIT_SIGNAL"
+	FieldSeconds    = "MCPSCOPE_SECONDS"
+	FieldCPU        = "MCPSCOPE_CPU_SECONDS"
+	FieldMemoryPeak = "MCPSCOPE_MEMORY_PEAK_BYTES"
+	FieldStuck      = "MCPSCOPE_STUCK"        // of EventEnded and EventSwept; once for each
+	FieldKilled     = "MCPSCOPE_KILLED"       // of EventKilled; once for each of the first 16
+	FieldTotal      = "MCPSCOPE_KILLED_TOTAL" // of EventKilled
+	FieldOOMKills   = "MCPSCOPE_OOM_KILLS"    // of EventOutOfMemory, with FieldMemoryPeak
+	FieldMemoryMax  = "MCPSCOPE_MEMORY_MAX_BYTES"
+	FieldBiggest    = "MCPSCOPE_BIGGEST"      // of EventOutOfMemory; once for each
+	FieldRefused    = "MCPSCOPE_PIDS_REFUSED" // of EventPIDsRefused
+	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
+	FieldNote       = "MCPSCOPE_NOTE" // of EventNote
+)
+
+// LogIdentifier is what the journal knows the lines of a server's stderr by.
+func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
+
+// Subject is the server that an event is about.
+type Subject struct {
+	ID, Name string
+	Client   ClientFacts
+	Backend  Backend
+}
+
+// Tell writes an event, if there is a journal that takes it at once. Nobody hears of it
+// otherwise: whoever wants to be sure has the report.
+func (s Subject) Tell(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
+	_ = systemd.SendJournal(s.entry(e, p, what, more...))
+}
+
+func (s Subject) entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
+	fields := []systemd.JournalField{
+		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)}, {Name: "MESSAGE_ID", Value: MessageIDs()[e]},
+		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"}, {Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
+	}
+	if s.Client.PID > 0 {
+		fields = append(fields, systemd.JournalField{Name: FieldClient, Value: s.Client.Name}, systemd.JournalField{Name: FieldClientPID, Value: strconv.Itoa(s.Client.PID)})
+	}
+	for _, f := range []systemd.JournalField{{Name: FieldClientUnit, Value: s.Client.Unit}, {Name: FieldBackend, Value: string(s.Backend)}} {
+		if f.Value != "" {
+			fields = append(fields, f)
+		}
+	}
+	return systemd.JournalEntry(p, append(fields, more...)...)
+}
+
+// Entry is the event of an end.
+func (r *Report) Entry(about Subject) []byte {
+	fields := []systemd.JournalField{
+		{Name: FieldCause, Value: string(r.Cause)}, {Name: FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
+	}
+	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
+	add := func(name, value, said string) {
+		if value != "" {
+			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
+		}
+	}
+	add(FieldSignal, r.Signal, " ")
+	if r.ExitStatus != nil {
+		add(FieldExitStatus, strconv.Itoa(*r.ExitStatus), ", exit status ")
+	}
+	add(FieldExitSignal, r.ExitSignal, ", by ")
+	if r.CPUSeconds != nil {
+		add(FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
+	}
+	if r.MemoryPeakBytes != nil {
+		add(FieldMemoryPeak, strconv.FormatUint(*r.MemoryPeakBytes, 10), ", peak memory ")
+	}
+	for _, stuck := range r.Stuck {
+		add(FieldStuck, stuck, ", left: ")
+	}
+	return about.entry(EventEnded, systemd.Info, text, fields...)
+}
+
+// Stderr is where the server's stderr goes.
+type Stderr string
+
+const (
+	// StderrInherit is the client's own.
+	StderrInherit Stderr = "inherit"
+	// StderrJournal is a stream of the journal or, where there is none, the client's own.
+	StderrJournal Stderr = "journal"
+)
+
+// ParseStderr accepts "inherit" and "journal".
+func ParseStderr(s string) (Stderr, error) {
+	switch where := Stderr(s); where {
+	case StderrInherit, StderrJournal:
+		return where, nil
+	}
+	return "", fmt.Errorf("%q is neither inherit nor journal", s)
+}

@@ -1,0 +1,67 @@
+//go:build linux
+
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// DefaultSlice is where the groups are, unless a user wants another.
+const DefaultSlice = "mcp.slice"
+
+// Names in the cgroup tree.
+const (
+	SliceName      = DefaultSlice
+	SliceSuffix    = ".slice"
+	GroupPrefix    = "mcp-"
+	ScopeSuffix    = ".scope"
+	SupervisorName = "supervisor"
+	PayloadName    = "payload"
+	LeavingName    = "leaving" // a leaf for processes that remove a group (linux.Remover), and for the watchers of gateways
+)
+
+func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
+
+const (
+	IDLetters = "abcdefghjkmnpqrstuvwxyz023456789" // easy to type
+	idLength  = 8
+)
+
+// NewID returns 40 random bits.
+func NewID() (string, error) {
+	var b [idLength]byte
+	if _, err := unix.Getrandom(b[:], 0); err != nil {
+		return "", fmt.Errorf("get random bytes: %w", err)
+	}
+	for i := range b {
+		b[i] = IDLetters[int(b[i])%len(IDLetters)]
+	}
+	return string(b[:]), nil
+}
+
+func IDOf(dir string) string {
+	dir = strings.TrimSuffix(dir, ScopeSuffix)
+	return dir[strings.LastIndexByte(dir, '-')+1:]
+}
+
+// IsGone tells whether an error says that a server has ended since it was listed.
+func IsGone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
+}
+
+// IsGroup tells whether a directory has a name that directoryName makes, with or without what
+// systemd adds. There are others that begin so: slices, and a user's units.
+func IsGroup(dir string) bool {
+	if !strings.HasPrefix(dir, GroupPrefix) {
+		return false
+	}
+	id := IDOf(dir)
+	return len(id) == idLength && len(dir) > len(GroupPrefix)+idLength && strings.Trim(id, IDLetters) == ""
+}

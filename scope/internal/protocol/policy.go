@@ -1,0 +1,166 @@
+//go:build linux
+
+package protocol
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/freeze"
+)
+
+// Policy says how patiently a server is ended.
+type Policy struct {
+	// EOFGrace runs from the moment the client has closed stdin (and the server has
+	// read what was in it) to the stop. freeze.Forever waits for the server.
+	EOFGrace time.Duration
+	// TermGrace runs from the asking signal to the kill.
+	TermGrace time.Duration
+	// OnClientDeath says what the client's death means.
+	OnClientDeath ClientDeath
+	// MaxLifetime runs from the start of the server to its stop; 0 is no limit.
+	MaxLifetime time.Duration
+	// IdleTimeout is how long a server may use no CPU (20 ms) and have nothing unread on
+	// stdin before it is stopped: between once and twice that; 0 is no limit.
+	IdleTimeout time.Duration
+}
+
+// DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
+// and then kill lose patience, at 3 s.
+func DefaultPolicy() Policy {
+	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: AutoOnClientDeath}
+}
+
+// String is for people, and for attributes.
+func (p Policy) String() string {
+	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s", GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)
+	if p.MaxLifetime > 0 {
+		text += " max-lifetime=" + p.MaxLifetime.String()
+	}
+	if p.IdleTimeout > 0 {
+		text += " idle-timeout=" + p.IdleTimeout.String()
+	}
+	return text
+}
+
+// ParsePolicy reads what String has made. What it does not know it passes over: another
+// version may have written it.
+func ParsePolicy(s string) (Policy, error) {
+	p := DefaultPolicy()
+	var errs []error
+	for _, field := range strings.Fields(s) {
+		key, value, _ := strings.Cut(field, "=")
+		var err error
+		switch key {
+		case "eof-grace":
+			p.EOFGrace, err = ParseGrace(value)
+		case "term-grace":
+			p.TermGrace, err = ParseGrace(value)
+		case "on-client-death":
+			p.OnClientDeath, err = ParseClientDeath(value)
+		case "max-lifetime":
+			p.MaxLifetime, err = ParseLimit(value)
+		case "idle-timeout":
+			p.IdleTimeout, err = ParseLimit(value)
+		}
+		errs = append(errs, err)
+	}
+	return p, errors.Join(errs...)
+}
+
+// ParseLimit reads a duration above zero; "0" and "infinity" are no limit, which is 0.
+func ParseLimit(s string) (time.Duration, error) {
+	d, err := ParseGrace(s)
+	return max(d, 0), err
+}
+
+// GraceText is what ParseGrace reads.
+func GraceText(d time.Duration) string {
+	if d < 0 {
+		return "infinity"
+	}
+	return d.String()
+}
+
+// ClientDeath is what to do when the client has died: the process that started the launcher.
+type ClientDeath string
+
+const (
+	// AutoOnClientDeath stops the server where stdin is a pipe or socket, and nobody outside the payload
+	// holds the other end: the process that died could be a mere spawner.
+	AutoOnClientDeath ClientDeath = "auto"
+	// StopOnClientDeath stops it as well where stdin is a file, a terminal or /dev/null.
+	StopOnClientDeath ClientDeath = "stop"
+	IgnoreClientDeath ClientDeath = "ignore"
+)
+
+// Bounds that are nobody's to set.
+const (
+	UnreadWait           = 10 * time.Second       // how long unread input may delay the EOF grace
+	UnreadEvery          = 50 * time.Millisecond  // see Lifecycle.drain
+	IdleWindow           = 10 * time.Second       // without a client, with stdin held open by another
+	IdleCPU              = 20 * time.Millisecond  // less than this in a window is no work
+	StartedWithin        = 100 * time.Millisecond // for a supervisor, before it is continued in case that it was stopped
+	WakeEvery            = 100 * time.Millisecond // for a guard that a member stops again and again
+	killSlack            = time.Second            // for the kill, and all else of a stop but its graces
+	ExtendBy             = time.Second            // that again for a supervisor that is slow
+	ExtendMost           = 60                     // times
+	RepeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
+	DoubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
+	WakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
+	NestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
+	LeafWithin           = time.Second            // for a process that removes a group to be done
+	NewbornAge           = 10 * time.Second       // before an unarmed group may be removed
+	ForgottenAfter       = 2 * time.Second        // before an empty scope is removed that systemd leaves
+	GuardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
+	SupervisorGoneWithin = 2 * time.Second        // between its last word and its exit
+)
+
+// Never is no time at all.
+const Never time.Duration = -1
+
+// AfterStop is how long a supervisor takes at most to empty the group once the server is to be stopped.
+func (p Policy) AfterStop() time.Duration {
+	if p.TermGrace < 0 {
+		return Never
+	}
+	return p.TermGrace + killSlack
+}
+
+// AfterHangUp is the same once the client has closed its end of stdin or stdout.
+func (p Policy) AfterHangUp() time.Duration {
+	if p.EOFGrace < 0 || p.TermGrace < 0 {
+		return Never
+	}
+	return UnreadWait + p.EOFGrace + p.AfterStop()
+}
+
+// ParseClientDeath accepts "auto", "stop" and "ignore".
+func ParseClientDeath(s string) (ClientDeath, error) {
+	switch d := ClientDeath(s); d {
+	case AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath:
+		return d, nil
+	}
+	return "", fmt.Errorf("%q is none of auto, stop and ignore", s)
+}
+
+// ParseGrace reads a grace period: a Go duration that is not negative, 0, or
+// "infinity".
+func ParseGrace(s string) (time.Duration, error) {
+	switch s {
+	case "infinity":
+		return freeze.Forever, nil
+	case "0":
+		return 0, nil
+	}
+	d, err := time.ParseDuration(s)
+	if err != nil {
+		return 0, fmt.Errorf("%q is no duration (like 1.2s, 500ms, 0 or infinity)", s)
+	}
+	if d < 0 {
+		return 0, fmt.Errorf("%q is negative", s)
+	}
+	return d, nil
+}

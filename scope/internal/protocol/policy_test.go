@@ -1,0 +1,52 @@
+//go:build linux
+
+package protocol
+
+import (
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/freeze"
+)
+
+func TestParseGrace(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"0": 0, "0s": 0, "1.2s": 1200 * time.Millisecond, "500ms": 500 * time.Millisecond, "1h": time.Hour, "infinity": freeze.Forever,
+	} {
+		if got, err := ParseGrace(text); err != nil || got != want {
+			t.Errorf("%q is %v (%v), want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "1", "-1s", "soon", "1e9s", "inf", "9999999999h", "1s "} {
+		if got, err := ParseGrace(text); err == nil {
+			t.Errorf("%q is taken for %v", text, got)
+		}
+	}
+}
+
+func TestParseChoices(t *testing.T) {
+	for _, text := range []string{"stop", "ignore"} {
+		if got, err := ParseClientDeath(text); err != nil || string(got) != text {
+			t.Errorf("%q is %q (%v)", text, got, err)
+		}
+	}
+	for _, b := range Backends {
+		if got, err := ParseBackend(string(b)); err != nil || got != b {
+			t.Errorf("%q is %q (%v)", b, got, err)
+		}
+	}
+	if _, err := ParseClientDeath("Stop"); err == nil {
+		t.Error("Stop is taken for stop")
+	}
+	if _, err := ParseBackend(""); err == nil {
+		t.Error("nothing is taken for a backend")
+	}
+}
+
+// The whole ladder is over before the clients that kill after closing stdin do.
+func TestDefaultsAreWithinTheClientsPatience(t *testing.T) {
+	p := DefaultPolicy()
+	if sum := p.EOFGrace + p.TermGrace; sum >= 3*time.Second || p.EOFGrace < time.Second {
+		t.Errorf("%v and %v: rmcp kills at 3 s, and answers may take 1 s", p.EOFGrace, p.TermGrace)
+	}
+}

@@ -1,0 +1,167 @@
+//go:build linux
+
+package protocol
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// Report is the line written when a server has ended. Fields are only ever added.
+type Report struct {
+	Version         int         `json:"version"`
+	ID              string      `json:"id"`
+	Name            string      `json:"name"`
+	Backend         Backend     `json:"backend"`
+	Client          ClientFacts `json:"client"`
+	Cause           Cause       `json:"cause"`
+	Signal          string      `json:"signal,omitempty"` // for the cause "signal"
+	Started         time.Time   `json:"started"`
+	Ended           time.Time   `json:"ended"`
+	Seconds         float64     `json:"seconds"`
+	ExitStatus      *int        `json:"exit_status,omitempty"`
+	ExitSignal      string      `json:"exit_signal,omitempty"`
+	CPUSeconds      *float64    `json:"cpu_seconds,omitempty"`
+	MemoryPeakBytes *uint64     `json:"memory_peak_bytes,omitempty"`
+	// Limits are what the payload's files said that were set.
+	Limits      map[string]string   `json:"limits,omitempty"`
+	OutOfMemory *OutOfMemory        `json:"out_of_memory,omitempty"`
+	PIDsRefused *PIDsRefused        `json:"pids_refused,omitempty"`
+	Pressure    map[string]Pressure `json:"pressure,omitempty"`
+	Killed      []Killed            `json:"killed,omitempty"`
+	KilledTotal int                 `json:"killed_total"`
+	Stuck       []string            `json:"stuck,omitempty"`
+	Notes       []string            `json:"notes,omitempty"`
+}
+
+// Killed is a member that did not end when asked. Facts are observed, never
+// guessed.
+type Killed struct {
+	PID     int      `json:"pid"`
+	Name    string   `json:"name"`
+	Command string   `json:"command,omitempty"`
+	Facts   []string `json:"facts,omitempty"`
+}
+
+const (
+	InspectMost   = 64                     // members described one by one, for a report
+	InspectFew    = LastWordMost           // for the journal alone: it is to cost no end anything
+	InspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
+	reportBound   = time.Second            // for the write of the report
+	CommandMost   = 256                    // bytes of a command line
+	LastWordMost  = 16                     // members named to the launcher
+)
+
+func OtherNamespace(pid int, ns string) bool {
+	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/" + ns)
+	if err != nil {
+		return false
+	}
+	own, err := os.Readlink("/proc/self/ns/" + ns)
+	return err == nil && own != theirs
+}
+
+func (k Killed) String() string {
+	text := fmt.Sprintf("process %d (%s)", k.PID, k.Name)
+	if len(k.Facts) > 0 {
+		text += ": " + strings.Join(k.Facts, ", ")
+	}
+	return text
+}
+
+func NewReport(id, name string, c ClientFacts, b Backend, nanos int64, why Cause) *Report {
+	now := time.Now()
+	started := time.Unix(0, nanos)
+	return &Report{
+		Version: ProtocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
+		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
+	}
+}
+
+func (r *Report) SetStatus(ws unix.WaitStatus) {
+	if ws.Signaled() {
+		r.ExitSignal = unix.SignalName(ws.Signal())
+		return
+	}
+	status := ws.ExitStatus()
+	r.ExitStatus = &status
+}
+
+// Write makes one write(2), so that lines of several servers in one file don't mix. It
+// waits for a pipe that nobody empties for a bounded time: the end must not depend on
+// who reads of it.
+func (r *Report) Write(fd int) {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return // nothing in it can fail to encode
+	}
+	written := make(chan struct{})
+	go func() {
+		_, _ = unix.Write(fd, append(b, '\n')) // nobody is left to tell
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(reportBound):
+	}
+}
+
+// Consumer is a member with much memory.
+type Consumer struct {
+	PID   int    `json:"pid"`
+	Name  string `json:"name"`
+	Bytes uint64 `json:"bytes"` // resident, the most that was seen of it, or of a child that it has waited for (wait4(2))
+}
+
+func (c Consumer) String() string {
+	return fmt.Sprintf("%s[%d] %d", c.Name, c.PID, c.Bytes)
+}
+
+// OutOfMemory says that the kernel has killed members for lack of memory.
+type OutOfMemory struct {
+	Kills uint64 `json:"oom_kills"`
+	// LimitBytes is nil where the limit was not the payload's, but one of a unit or slice.
+	LimitBytes *uint64    `json:"memory_max_bytes,omitempty"`
+	PeakBytes  *uint64    `json:"memory_peak_bytes,omitempty"`
+	Biggest    []Consumer `json:"biggest,omitempty"`
+}
+
+// PIDsRefused says that members could not fork.
+type PIDsRefused struct {
+	Times uint64  `json:"times"`
+	Limit *uint64 `json:"pids_max,omitempty"`
+}
+
+// tellShortages tells the journal of what the server lacked.
+func (r *Report) LogShortages(about Subject) {
+	var fields []systemd.JournalField
+	add := func(name string, n *uint64, said string) string {
+		if n == nil {
+			return ""
+		}
+		fields = append(fields, systemd.JournalField{Name: name, Value: strconv.FormatUint(*n, 10)})
+		return said + strconv.FormatUint(*n, 10)
+	}
+	if o := r.OutOfMemory; o != nil {
+		text := "was out of memory: processes that the kernel killed" + add(FieldOOMKills, &o.Kills, ": ") +
+			add(FieldMemoryMax, o.LimitBytes, ", limit ") + add(FieldMemoryPeak, o.PeakBytes, ", peak ")
+		for _, c := range o.Biggest {
+			fields = append(fields, systemd.JournalField{Name: FieldBiggest, Value: c.String()})
+			text += ", " + c.String()
+		}
+		about.Tell(EventOutOfMemory, systemd.Warning, text, fields...)
+	}
+	fields = nil
+	if p := r.PIDsRefused; p != nil {
+		text := "could not fork" + add(FieldRefused, &p.Times, ", times ") + add(FieldPIDsMax, p.Limit, ", limit ")
+		about.Tell(EventPIDsRefused, systemd.Warning, text, fields...)
+	}
+}

@@ -1,0 +1,102 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// standGuard is the life of a supervisor that turns out to be in no cgroup: it starts
+// another as its child, and sees to what that may leave.
+func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
+	if err := s.startGuarded(at); err != nil {
+		s.failed(err)
+		return 125
+	}
+	s.closeClientDescriptors(foreign)
+	for _, fd := range s.config.Inherited() {
+		if fd != s.config.ControlOut { // which says to the launcher that nobody is left, when it is closed
+			_ = unix.Close(fd) // the supervisor has it
+		}
+	}
+	lifecycle.ReserveThreads()
+	s.guardTree()
+	return 0
+}
+
+func (s *supervisor) startGuarded(at protocol.Message) error {
+	if err := lifecycle.ReadyTimers(); err != nil {
+		return err
+	}
+	if err := lifecycle.BecomeSubreaper(); err != nil {
+		return err
+	}
+	s.config.Place, at.Place.Guard = at.Place, os.Getpid()
+	memory, err := protocol.WriteConfig(s.config)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(memory)
+	env, err := proc.Environ()
+	if err != nil {
+		return err
+	}
+	blocked := s.config.Mask | 1<<(protocol.StopSignal-1)
+	cmd := linux.Cmd{
+		Path: "/proc/self/exe", Argv: protocol.SuperviseArgs(memory, s.config.Name), Env: env,
+		Keep: append(s.config.Inherited(), memory), NoFile: s.config.NoFile, Mask: &blocked,
+	}
+	if s.main, err = cmd.Start(); err != nil {
+		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
+	}
+	return nil
+}
+
+// keepWatch lasts until the supervisor has ended and nobody is left of what it may have
+// left to us. It has to act only if the supervisor was killed.
+func (s *supervisor) guardTree() {
+	supervisor, err := unix.PidfdOpen(s.main, 0) // unreaped, so it is the one
+	if err != nil {
+		supervisor = -1 // out of descriptors: a nested one is not asked, but killed in time
+	}
+	all := backend.OwnTree(nil)
+	var climbing chan struct{} // the ladder; who it kills is reaped meanwhile
+	for {
+		lifecycle.ReapAll(func(pid int, _ unix.WaitStatus) { s.exited = s.exited || pid == s.main })
+		if childless() {
+			return
+		}
+		if s.exited && climbing == nil {
+			climbing = make(chan struct{})
+			go func() {
+				defer close(climbing)
+				_, _ = freeze.Stop{Target: &all}.Run() // whoever can't be killed yet is waited for
+			}()
+		}
+		select {
+		case <-climbing:
+			climbing = nil
+			s.awaitChild()
+		case sig := <-s.signals:
+			if sig != os.Signal(unix.SIGCHLD) && supervisor >= 0 {
+				_ = unix.PidfdSendSignal(supervisor, protocol.StopSignal, nil, 0) // gone is as good
+				_ = unix.PidfdSendSignal(supervisor, unix.SIGCONT, nil, 0)
+			}
+		}
+	}
+}
+
+// awaitChild waits until a child has ended, and leaves it to be reaped.
+func (s *supervisor) awaitChild() {
+	_ = unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil) // EINTR, ECHILD: looked at by the caller
+}

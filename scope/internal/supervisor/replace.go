@@ -1,0 +1,39 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/scope/internal/fleet"
+)
+
+// replaceOlder retires the servers of the same name that the same client process has
+// started before: a client that reconnects without closing would collect them. Of two that
+// start at the same time, one may not see the other yet; but then that one, which can
+// be seen before it looks, sees this one, and retires if it is the older.
+func (s *supervisor) replaceOlder() {
+	own := &fleet.Listed{
+		ID: s.group.Ident(), Name: s.config.Name, UID: os.Getuid(), Client: s.config.Client, Started: time.Unix(0, s.config.Started),
+	}
+	// Whoever can't be seen stays. The others are not looked at closely: that takes long where one forks all the time.
+	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
+	for _, l := range all {
+		if l.State == fleet.Running || l.State == fleet.Frozen {
+			s.retire(own, l)
+		}
+		l.Close()
+	}
+}
+
+func (s *supervisor) retire(own, other *fleet.Listed) {
+	switch own.Started.Compare(other.Started) {
+	case 1:
+		_ = other.RequestStop(fleet.AsConfigured) // nobody waits for it
+	case -1:
+		s.signals <- unix.SIGTERM // as if somebody had asked us
+	}
+}

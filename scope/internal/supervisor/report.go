@@ -1,0 +1,182 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// described: somebody wants to know of each member that had to be killed.
+func (s *supervisor) wantsDetails() bool { return s.config.Report >= 0 || s.config.Verbose }
+
+// inspect describes the members that are about to be killed, while they are frozen. It runs beside the
+// supervisor's loop, so it changes nothing.
+func (s *supervisor) inspect() lifecycle.Inspected {
+	pids, _ := s.group.Members().Members() // a partial list is better than none
+	most := protocol.InspectFew
+	if s.wantsDetails() {
+		most = protocol.InspectMost
+	}
+	found := make(chan []protocol.Killed, 1)
+	go func() {
+		var all []protocol.Killed
+		for _, pid := range pids[:min(len(pids), most)] {
+			all = append(all, s.describe(pid))
+		}
+		found <- all
+	}()
+	select {
+	case all := <-found:
+		return lifecycle.Inspected{All: all, Total: len(pids)}
+	case <-time.After(protocol.InspectWithin):
+		return lifecycle.Inspected{Total: len(pids), Late: true}
+	}
+}
+
+// tookDown adds what a ladder had to kill.
+func (s *supervisor) addKilled(seen lifecycle.Inspected) {
+	s.killed, s.killedTotal = append(s.killed, seen.All...), s.killedTotal+seen.Total
+	if seen.Late {
+		s.Note("the members that had to be killed could not be described in time")
+	}
+}
+
+// observe describes one process. What can't be read is left out.
+func (s *supervisor) describe(pid int) protocol.Killed {
+	k := protocol.Killed{PID: pid}
+	st, err := proc.ReadStat(pid)
+	if err != nil {
+		return k
+	}
+	k.Name = st.Comm
+	if s.wantsDetails() {
+		k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
+	}
+	fact := func(is bool, what string) {
+		if is {
+			k.Facts = append(k.Facts, what)
+		}
+	}
+	session, _ := unix.Getsid(0)
+	fact(st.Session != session, "new session")
+	fact(pid != s.main && st.PPID == os.Getpid(), "re-parented")
+	fact(st.State == 'T', "stopped")
+	status, err := proc.ReadStatus(pid)
+	if err == nil {
+		const term = 1 << (unix.SIGTERM - 1)
+		fact(status.TracerPid != 0, "traced")
+		fact(status.SigIgn&term != 0, "SIGTERM ignored")
+		fact(status.SigBlk&term != 0, "SIGTERM blocked")
+	}
+	fact(s.group.Elsewhere(pid), "other cgroup")
+	for _, ns := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
+		fact(protocol.OtherNamespace(pid, ns), "other "+ns+" namespace")
+	}
+	return k
+}
+
+func (s *supervisor) Note(text string) {
+	if !slices.Contains(s.notes, text) {
+		s.notes = append(s.notes, text)
+	}
+}
+
+// notesForPeople are the notes, and a few of those who had to be killed.
+func (s *supervisor) notesForPeople() []string {
+	notes := slices.Clone(s.notes)
+	for _, k := range s.killed[:min(len(s.killed), protocol.LastWordMost)] {
+		notes = append(notes, "killed "+k.String())
+	}
+	if total := max(s.killedTotal, len(s.killed)); total > protocol.LastWordMost {
+		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
+	}
+	return notes
+}
+
+// report writes the line, if one was asked for, and tells the journal.
+func (s *supervisor) report() {
+	wanted, journaled := s.config.Report >= 0, systemd.JournalExists()
+	if !wanted && !journaled {
+		return
+	}
+	r := protocol.NewReport(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.lifecycle.Cause)
+	if s.lifecycle.Cause == protocol.Signalled {
+		r.Signal = unix.SignalName(s.lifecycle.Signal)
+	}
+	if s.exited {
+		r.SetStatus(s.status)
+	}
+	cpu := s.group.Members().CPU().Seconds()
+	r.CPUSeconds = &cpu
+	r.MemoryPeakBytes = s.memoryPeak()
+	s.addLimits(r)
+	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
+	if journaled {
+		s.logEnd(r)
+	}
+	if wanted {
+		r.Write(s.config.Report)
+	}
+}
+
+func (s *supervisor) outOfMemory() *protocol.OutOfMemory {
+	f := s.group.Figures()
+	if f == nil || f.OOMKills() == 0 {
+		return nil
+	}
+	o := &protocol.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.memoryPeak()}
+	if s.oom != nil {
+		o.Biggest = s.oom.biggest()
+	}
+	return o
+}
+
+// memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
+func (s *supervisor) memoryPeak() *uint64 {
+	f := s.group.Figures()
+	if f == nil {
+		return nil
+	}
+	n := f.MemoryPeak()
+	if n == nil && f.MemoryMet() {
+		return f.MemoryMax()
+	}
+	return n
+}
+
+// exitCause: where the kernel ends all of a group that has no memory any more, it has ended the
+// main process too. Where it does not, who has killed that can't be told.
+func (s *supervisor) exitCause(ws unix.WaitStatus) protocol.Cause {
+	f := s.group.Figures()
+	if f == nil || !ws.Signaled() || ws.Signal() != unix.SIGKILL {
+		return protocol.MainExited
+	}
+	if f.EndsWhole() && f.OOMKills() > 0 {
+		return protocol.MemoryExhausted
+	}
+	return protocol.MainExited
+}
+
+// addLimits tells of the limits, and what became of them.
+func (s *supervisor) addLimits(r *protocol.Report) {
+	f := s.group.Figures()
+	if f == nil {
+		return
+	}
+	r.Limits = f.LimitsNow()
+	r.OutOfMemory = s.outOfMemory()
+	if times, limit := f.PidsRefused(); times > 0 {
+		r.PIDsRefused = &protocol.PIDsRefused{Times: times, Limit: limit}
+	}
+	r.Pressure = f.Pressure()
+}

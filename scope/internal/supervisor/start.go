@@ -1,0 +1,192 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// Limit makes the limits hold before there is a main process. It is for the supervisor to do: in
+// a scope the group has processes of its own until that is in its leaf.
+func (s *supervisor) Limit() error {
+	var held []string
+	for l := range s.config.Limits.All(&held) {
+		_, err := s.group.Limit(l, s.backend)
+		switch {
+		case err == nil:
+			held = append(held, l.File)
+		case !s.config.Limits.BestEffort:
+			return err
+		default:
+			s.Note("not limited: " + group.Explained(err))
+		}
+	}
+	if f := s.group.Figures(); f != nil && len(held) > 0 {
+		f.Limited(held)
+		s.oom = watchOOM(f.Payload)
+	}
+	return nil
+}
+
+// start arms the supervisor and only then starts the main process.
+func (s *supervisor) start(at protocol.Message, foreign []int) error {
+	if err := lifecycle.ReadyTimers(); err != nil {
+		return err
+	}
+	if err := s.arm(at); err != nil {
+		return err
+	}
+	env, err := proc.Environ() // which is not ours to read any more when tracers are kept off
+	if err != nil {
+		return err
+	}
+	if s.backend != protocol.Tree { // there others read the facts among our descriptors
+		if err := lifecycle.KeepTracersOff(); err != nil {
+			return err
+		}
+	}
+	if err := s.startMain(env); err != nil {
+		return err
+	}
+	return s.Started(foreign)
+}
+
+// Started: the server runs, or is about to.
+func (s *supervisor) Started(foreign []int) error {
+	s.closeClientDescriptors(foreign)
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err == nil && !s.found() {
+		s.client.Main, err = unix.PidfdOpen(s.main, 0) // unreaped, so it is the one
+	}
+	if err != nil {
+		_, _ = freeze.Stop{Target: s.group.Members()}.Run()
+		return fmt.Errorf("open pidfd: %w", err)
+	}
+	// a launcher that is gone already shows as EOF
+	pidfds := []int{self, s.client.Main}
+	if guard := s.group.Guard(); guard >= 0 {
+		pidfds = append(pidfds, guard)
+	}
+	_ = s.control.Send(protocol.Message{Type: protocol.SayStarted}, pidfds...)
+	_ = unix.Close(self) // the launcher has it
+	// Not before the start, which it would delay by 0.5 ms: a server that uses up all
+	// processes meanwhile ends this one, and the launcher then ends the server.
+	lifecycle.ReserveThreads()
+	s.logStart()
+	return nil
+}
+
+func (s *supervisor) arm(at protocol.Message) error {
+	c := s.config
+	var err error
+	// what moves itself out of the group comes home as our child when its parent dies
+	if err = lifecycle.BecomeSubreaper(); err != nil {
+		return err
+	}
+	if s.group, err = s.adopt(at); err != nil {
+		return err
+	}
+	s.backend, s.notes = at.Place.Backend, at.Place.Notes
+	if err = s.Limit(); err != nil {
+		return err
+	}
+	s.group.Note(s.notes)
+	s.client = &lifecycle.ClientSide{
+		Stdin: linux.WatchFromFD(c.Stdin), Input: linux.WatchFromFD(c.Input), Stdout: linux.WatchFromFD(c.Stdout),
+		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Mark: group.TagOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
+	}
+	if s.loop, err = lifecycle.NewPoller(); err != nil {
+		return err
+	}
+	// at once: whoever has stopped us may do so again before another thread is running
+	s.loop.HungUp = func(t lifecycle.Token) {
+		if t == lifecycle.TokenControl {
+			lifecycle.StayAwake(c.Policy.TermGrace)
+		}
+	}
+	if s.oom != nil {
+		if err = s.loop.AddChanges(s.oom.events, lifecycle.TokenShortage); err != nil {
+			return err
+		}
+	}
+	if err = s.client.Watch(s.loop); err != nil {
+		return err
+	}
+	if err = s.loop.Add(c.ControlIn, lifecycle.TokenControl); err != nil {
+		return err
+	}
+	if err = s.loop.Add(c.Launcher, lifecycle.TokenPeer); err != nil {
+		return err
+	}
+	if err = s.loop.Add(s.group.Guard(), lifecycle.TokenGuard); err != nil {
+		return err
+	}
+	if err = s.loop.Add(c.Main, lifecycle.TokenMain); err != nil {
+		return err
+	}
+	if err = lifecycle.ContinuedBy(c.ControlIn); err != nil {
+		return err
+	}
+	s.lifecycle, err = lifecycle.New(c.Policy, s.group.Members(), s.client)
+	if err != nil {
+		return err
+	}
+	if s.wantsDetails() || systemd.JournalExists() {
+		s.lifecycle.Inspect = s.inspect
+	}
+	return nil
+}
+
+func (s *supervisor) adopt(at protocol.Message) (group.Owned, error) {
+	if at.Place.Backend == protocol.Tree {
+		return backend.AdoptTree(at.Place, s.config)
+	}
+	g, err := group.AdoptGroup(at.FDs[0], at.Place)
+	if err == nil && g.Managed && !s.found() {
+		g.CountMemory(at.Place.Backend) // groups of other backends were empty until now, which is cheaper
+	}
+	return g, err
+}
+
+func (s *supervisor) startMain(env []string) error {
+	if s.found() {
+		s.stderr = protocol.StderrInherit
+		s.main, _ = proc.PIDOf(s.config.Main) // it may have ended, which the pidfd tells
+		s.tagMembers()
+		return nil
+	}
+	s.connectStderr()
+	cmd := linux.Cmd{
+		Path: s.config.Path, Argv: s.config.Argv, Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
+		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
+	}
+	var err error
+	s.main, err = cmd.Start()
+	return err
+}
+
+// letGo closes everything that is the client's.
+func (s *supervisor) closeClientDescriptors(foreign []int) {
+	_ = linux.ReplaceByNull(0, 1, 2)
+	ours := map[int]bool{}
+	for _, fd := range s.config.Inherited() {
+		ours[fd] = true
+	}
+	for _, fd := range foreign {
+		if !ours[fd] {
+			_ = unix.Close(fd) // it was a copy
+		}
+	}
+}

@@ -1,0 +1,78 @@
+//go:build linux
+
+package supervisor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+func (s *supervisor) subject() protocol.Subject {
+	return protocol.Subject{ID: s.group.Ident(), Name: s.config.Name, Client: s.config.Client, Backend: s.backend}
+}
+
+// tellStart says that the server runs. Notes so far are about the start.
+func (s *supervisor) logStart() {
+	about := s.subject()
+	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
+		systemd.JournalField{Name: protocol.FieldStderr, Value: string(s.stderr)})
+	s.logNotes()
+}
+
+// tellNotes tells each note once.
+func (s *supervisor) logNotes() {
+	for _, text := range s.notes[s.notesTold:] {
+		s.subject().Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
+	}
+	s.notesTold = len(s.notes)
+}
+
+// tellEnd says why and how the server ended.
+func (s *supervisor) logEnd(r *protocol.Report) {
+	about := s.subject()
+	r.LogShortages(about)
+	if r.KilledTotal > 0 {
+		fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
+		var all []string
+		for _, k := range s.killed[:min(len(s.killed), protocol.LastWordMost)] {
+			fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
+			all = append(all, k.String())
+		}
+		about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
+	}
+	s.logNotes()
+	_ = systemd.SendJournal(r.Entry(about)) // as tell
+}
+
+// connectStderr makes our descriptor 2, which the main process will have, the journal's.
+func (s *supervisor) connectStderr() {
+	s.stderr = protocol.StderrInherit
+	if s.config.Stderr != protocol.StderrJournal {
+		return
+	}
+	fd, err := systemd.JournalStream(protocol.LogIdentifier(s.config.Name, s.group.Ident()), systemd.Info)
+	if err == nil {
+		err = unix.Dup3(fd, 2, 0)
+		_ = unix.Close(fd) // descriptor 2 is the one
+	}
+	if err != nil {
+		s.Note("stderr is the client's: " + err.Error())
+		return
+	}
+	s.stderr = protocol.StderrJournal
+}
+
+// tellStop tells the launcher that the main process has stopped. On the ladder that may be our
+// own doing, where members are frozen by SIGSTOP.
+func (s *supervisor) sendStop(sig unix.Signal) {
+	if s.config.Pgid != 0 && s.lifecycle.Phase < lifecycle.Stopping {
+		_ = s.control.Send(protocol.Message{Type: protocol.SayStopped, Signal: int(sig)}) // a launcher that is gone needs no telling
+	}
+}

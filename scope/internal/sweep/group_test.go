@@ -1,0 +1,143 @@
+//go:build linux
+
+package sweep
+
+import (
+	"errors"
+	"os/exec"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+// What the rule of orphans says of each state that a group can be in.
+func TestOrphanRule(t *testing.T) {
+	parent := groups.Directory(t)
+	live := newGroup(t, parent, "live")
+	defer live.Close()
+	orphan := newGroup(t, parent, "orphan")
+	orphan.Close() // its lock is free now
+	unarmed := newGroup(t, parent, "unarmed")
+	if err := unix.Fremovexattr(unarmed.Payload.FD(), group.AttrArmed); err != nil {
+		t.Fatal(err)
+	}
+	unarmed.Close()
+	halfMade, err := parent.Mkdir(protocol.DirectoryName("half", "made0000"), 0o700)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer halfMade.Close()
+	for dir, want := range map[string]bool{
+		live.Dir: false, orphan.Dir: true, unarmed.Dir: false, protocol.DirectoryName("half", "made0000"): false, "mcp-gone-02345678": false,
+	} {
+		g, err := FindOrphan(parent, dir, time.Now())
+		if err != nil || (g != nil) != want {
+			t.Errorf("%s is an orphan: %v (%v), want %v", dir, g != nil, err, want)
+		}
+		if g != nil {
+			g.Close()
+		}
+	}
+	s := newSweeper(SweepFilter{}, nil)
+	swept, err := s.result(s.sweep(parent, ""))
+	if err != nil || len(swept) != 1 || swept[0].Name != "orphan" || swept[0].ID != orphan.ID {
+		t.Fatalf("swept %+v (%v)", swept, err)
+	}
+	left, err := parent.Children()
+	if err != nil || len(left) != 3 {
+		t.Fatalf("left: %q (%v)", left, err)
+	}
+}
+
+// Two sweepers may meet at one group: the one that does not get the lock passes.
+func TestSweepersDoNotMeet(t *testing.T) {
+	parent := groups.Directory(t)
+	orphan := newGroup(t, parent, "orphan")
+	orphan.Close()
+	first, err := FindOrphan(parent, orphan.Dir, time.Now())
+	if first == nil || err != nil {
+		t.Fatalf("no orphan: %v", err)
+	}
+	defer first.Close()
+	// its launcher, this test, lives: so the locked group counts as in use
+	if second, err := FindOrphan(parent, orphan.Dir, time.Now()); second != nil || err != nil {
+		t.Fatalf("a second sweeper got it, too (%v)", err)
+	}
+}
+
+// member starts a process with the group's mark that is born in its payload, until the test ends.
+func member(t *testing.T, g *group.ControlGroup) {
+	t.Helper()
+	pid := groups.Member(t, g.Payload)
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := group.TagOf(g.ID).Put(pid, pidfd); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What a member does to its own group does not hide it from a sweep.
+func TestSweepOfSpoiledGroups(t *testing.T) {
+	for name, spoil := range map[string]func(*group.ControlGroup) error{
+		"no supervisor/": func(g *group.ControlGroup) error { return g.Top.Remove(protocol.SupervisorName) },
+		"disarmed":       func(g *group.ControlGroup) error { return unix.Fremovexattr(g.Payload.FD(), group.AttrArmed) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := groups.Directory(t)
+			g := newGroup(t, parent, "spoiled")
+			member(t, g)
+			if err := spoil(g); err != nil {
+				t.Fatal(err)
+			}
+			g.Close()
+			s := newSweeper(SweepFilter{}, nil)
+			swept, err := s.result(s.sweep(parent, ""))
+			if left, _ := parent.Children(); err != nil || len(swept) != 1 || len(left) > 0 {
+				t.Errorf("swept %+v (%v), left %q", swept, err, left)
+			}
+		})
+	}
+}
+
+// A sweeper that dies before it has ended an orphan must not make another believe that it
+// is cared for.
+func TestSweepOutlivesAnotherSweeper(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "held") // locked, as by the other sweeper
+	member(t, g)
+	other := exec.Command("sleep", "100")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	id, err := group.Identify(other.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone := group.Identity{PID: id.PID, Start: id.Start + 1, Namespace: id.Namespace}
+	if err := errors.Join(g.Payload.SetAttr(group.AttrLauncher, gone.String()), g.Payload.SetAttr(group.AttrSweeper, id.String())); err != nil {
+		t.Fatal(err)
+	}
+	found := make(chan *Suspect)
+	go func() {
+		orphan, _ := FindOrphan(parent, g.Dir, time.Now().Add(time.Minute)) // nil is what the test looks for
+		found <- orphan
+	}()
+	g.Close() // the other sweeper's lock ends with it
+	_ = other.Process.Kill()
+	_ = other.Wait()
+	orphan := <-found
+	if orphan == nil {
+		t.Fatal("it was left to a sweeper that is dead")
+	}
+	if _, err := orphan.End(0, nil); err != nil {
+		t.Error(err)
+	}
+}

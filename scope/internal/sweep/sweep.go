@@ -1,0 +1,272 @@
+//go:build linux
+
+package sweep
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// Swept is an orphan that was ended.
+type Swept struct {
+	Name  string `json:"name"`
+	ID    string `json:"id"`
+	Dir   string `json:"group"`
+	Stuck string `json:"stuck,omitempty"` // who could not be killed, "" if all is gone
+}
+
+// SweepFilter says which orphans are meant; the zero value means all.
+type SweepFilter struct {
+	Unit      string        // the unit that the client was in
+	OlderThan time.Duration // since the server's start
+	AllUsers  bool          // for root: not its own alone
+}
+
+func (f SweepFilter) UID() int {
+	if f.AllUsers {
+		return group.Everyone
+	}
+	return os.Getuid()
+}
+
+// Means reads the attributes of an orphan.
+func (f SweepFilter) Means(g *group.ControlGroup) bool {
+	unit, _, _ := g.Payload.Attr(group.AttrUnit) // none, if it can't be read
+	start, _, _ := g.Payload.Attr(group.AttrStart)
+	started, _ := time.Parse(time.RFC3339Nano, start) // long ago, if it is none
+	return (f.Unit == "" || f.Unit == unit) && time.Since(started) >= f.OlderThan
+}
+
+// sweepGrace is what an orphan gets between the asking and the kill.
+const (
+	SweepGrace    = time.Second
+	SweepNow      = 0
+	sweepParallel = 64
+	sweepEvery    = time.Second     // in one directory, by servers that start
+	sweepFew      = 8               // directories that are looked at however fresh the mark is
+	sweepAnyway   = 5 * time.Second // after this time a fresh mark is not believed any more
+	sweepFinish   = time.Second     // what a launcher waits for it at most
+	OthersWithin  = 10 * time.Second
+)
+
+// Sweep ends the orphans of the calling user, wherever a backend has put them. A group
+// whose supervisor lives, or that is being made, is never touched.
+func Sweep(f SweepFilter) ([]Swept, error) {
+	if f.AllUsers && os.Getuid() != 0 {
+		return nil, group.ErrOthers
+	}
+	s := newSweeper(f, nil)
+	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
+		s.add(sweepTrees(f.UID()), nil)
+	}
+	err := group.InParents(func(_ group.Position, parent *cgroup.Group) error { return s.sweep(parent, "") })
+	return s.result(err)
+}
+
+// BeginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
+// nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
+// would end any more.
+func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
+	if parent == nil {
+		return func() {}
+	}
+	hurry, err := freeze.NewFlag()
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		sweepOnce(parent, except, hurry, over)
+	}()
+	return func() {
+		close(over)
+		if err == nil { // otherwise it keeps its graces
+			hurry.Raise()
+		}
+		select {
+		case <-done:
+		case <-time.After(sweepFinish):
+		}
+	}
+}
+
+// sweepOnce: of many servers that start together one that sweeps is enough. The others see its mark, and
+// look again when that is old. But the server itself can write the mark, so it puts a sweep off and
+// prevents none.
+func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-chan struct{}) {
+	dirs, _ := parent.Children() // few, if they can't be listed
+	for anyway := time.Now().Add(sweepAnyway + spread(len(dirs))); ; {
+		wait := min(sweepEvery-sinceSweep(parent), time.Until(anyway))
+		if wait <= 0 || len(dirs) <= sweepFew {
+			// a mark is no lock, which a stopped sweeper would keep
+			_ = parent.SetAttr(group.AttrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
+			_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except)                        // what failed is tried by the next one
+			return
+		}
+		select {
+		case <-over:
+			return
+		case <-time.After(wait):
+		}
+	}
+}
+
+// spread keeps servers that have started together from sweeping together: a sweep looks at each of n
+// groups, and all n of them are not to take more than some percent of a processor.
+func spread(n int) time.Duration {
+	var random [2]byte
+	_, _ = unix.Getrandom(random[:], 0) // without it all are as late as can be
+	part := uint64(^binary.NativeEndian.Uint16(random[:]))
+	return time.Duration(n*n+1) * time.Millisecond * time.Duration(part) / math.MaxUint16
+}
+
+// sinceSweep is how long ago the last sweep of this directory began.
+func sinceSweep(parent *cgroup.Group) time.Duration {
+	mark, _, _ := parent.Attr(group.AttrSwept)
+	nanos, err := strconv.ParseInt(mark, 10, 64)
+	ago := time.Since(time.Unix(0, nanos))
+	if err != nil || ago < 0 {
+		return sweepEvery // no mark, or of a clock that was set back
+	}
+	return ago
+}
+
+// A sweeper ends many orphans at a time. Other users may have made whatever delays it, so all that is
+// done about their groups has one bound.
+type sweeper struct {
+	filter SweepFilter
+	until  time.Time    // for what makes clear which group is an orphan
+	late   time.Time    // for the groups of other users
+	hurry  *freeze.Flag // ends the graces of orphans
+	own    chan struct{}
+	others chan struct{}
+
+	mu   sync.Mutex
+	done []Swept
+	errs []error
+}
+
+func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
+	return &sweeper{
+		filter: f, until: time.Now().Add(protocol.DoubtMost), late: time.Now().Add(OthersWithin), hurry: hurry,
+		own: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
+	}
+}
+
+// sweep deals with the groups of a directory.
+func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
+	dirs, err := parent.Children()
+	if err != nil {
+		return group.IgnoreGone(err)
+	}
+	var own sync.WaitGroup
+	ended := make(chan struct{}, len(dirs)) // a value for each group of another user
+	pending := 0
+	for _, dir := range dirs {
+		uid, err := group.OwnerOf(parent, dir)
+		switch {
+		case dir == except || !protocol.IsGroup(dir) || err != nil: // it has just gone
+		case uid == os.Getuid():
+			if s.worth(parent, dir) {
+				own.Go(func() { s.one(parent, dir, s.own) })
+			}
+		case s.filter.UID() == group.Everyone:
+			pending++
+			s.beginOthers(parent, dir, ended)
+		}
+	}
+	own.Wait()
+	late := time.NewTimer(time.Until(s.late))
+	defer late.Stop()
+	for ; pending > 0; pending-- {
+		select {
+		case <-ended:
+		case <-late.C:
+			return fmt.Errorf("%d groups in %s belong to other users, and took more than %v: %w", pending, parent, OthersWithin, unix.ETIMEDOUT)
+		}
+	}
+	return nil
+}
+
+// worth looks at a group without waiting: as a rule there is nothing to do about it.
+func (s *sweeper) worth(parent *cgroup.Group, dir string) bool {
+	g, v, err := judge(parent, dir)
+	g.Close()
+	s.add(nil, group.IgnoreGone(err))
+	return v != inUse && err == nil
+}
+
+// beginOthers leaves to a goroutine of its own whatever may take long, and what that needs.
+func (s *sweeper) beginOthers(parent *cgroup.Group, dir string, done chan<- struct{}) {
+	if time.Now().After(s.late) {
+		return // which makes sweep say so
+	}
+	parent, err := parent.Child(".")
+	if err != nil {
+		s.add(nil, err)
+		done <- struct{}{}
+		return
+	}
+	go func() {
+		s.one(parent, dir, s.others)
+		_ = parent.Close() // a directory
+		done <- struct{}{}
+	}()
+}
+
+// one ends a group if it is an orphan, and is meant.
+func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
+	slots <- struct{}{}
+	defer func() { <-slots }()
+	g, err := FindOrphan(parent, dir, s.until)
+	switch {
+	case err != nil:
+		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+	case g == nil:
+	case !s.filter.Means(g.ControlGroup):
+		g.Close()
+	default:
+		swept, err := g.End(SweepGrace, s.hurry)
+		if err != nil {
+			s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
+			return
+		}
+		s.add([]Swept{swept}, nil)
+	}
+}
+
+func (s *sweeper) add(done []Swept, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.done = append(s.done, done...)
+	if err != nil {
+		s.errs = append(s.errs, err)
+	}
+}
+
+func (s *sweeper) result(err error) ([]Swept, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
+}
+
+// SweepOne ends one group if it is an orphan.
+func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
+	orphan, err := FindOrphan(parent, dir, time.Now())
+	if orphan == nil || err != nil {
+		return Swept{}, err
+	}
+	return orphan.End(grace, nil)
+}

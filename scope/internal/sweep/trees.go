@@ -1,0 +1,42 @@
+//go:build linux
+
+package sweep
+
+import (
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// sweepTrees continues supervisors that were stopped and have no launcher to do it: they end their trees
+// then. One that is stopped again and again is killed, and its guard ends the tree.
+func sweepTrees(uid int) []Swept {
+	var halted []*backend.TreeSupervisor
+	_ = backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) { // without /proc there is no tree
+		if !t.Stopped() || t.LauncherLives() {
+			return false
+		}
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
+		halted = append(halted, t)
+		return true
+	})
+	var swept []Swept
+	until := time.Now().Add(protocol.WakeWithin) // for all of them together
+	for _, t := range halted {
+		ended := linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until))
+		if !ended && t.Stopped() {
+			_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGKILL, nil, 0) // gone is as good
+			ended = true
+		}
+		if ended {
+			swept = append(swept, Swept{Name: t.Facts.Name, ID: t.Facts.ID, Dir: strconv.Itoa(t.PID)})
+		}
+		t.Close()
+	}
+	return swept
+}
