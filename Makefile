@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mcpscope: a line per target around the go tool. `make help` lists them.
 SHELL := /bin/sh
 GO ?= go

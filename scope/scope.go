@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package scope is a contained server as a library: Server.Run runs a command in a control group of its own and

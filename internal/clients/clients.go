@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clients knows the MCP clients: where each has the files with its servers, how they are
 // written, and where in them the servers are.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command components writes what is linked into programs: as a list of components in SPDX's JSON,
 // or with the text of every license, from the copies of the modules that Go has downloaded.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package arch holds who may import whom, with the reason.
 package arch
 

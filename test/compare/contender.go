@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package compare puts what one would take instead of mcpscope to the same test: ways to stay alive
 // against ways to end, and the time of a start. It writes docs/understand/comparison.md.
 package compare

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package documents holds the documents to what they promise a reader: links lead somewhere, and
 // commands do what is printed below them.
 package documents

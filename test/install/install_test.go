@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package install tests how mcpscope comes to a host and leaves it, in a booted host of the test
 // run's own (test/host), whose root file system is thrown away.
 package install

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package transparent compares what a server is given below mcpscope with what it is given
 // bare: bytes, state, signals, a terminal. Where the groups come from is an escape.Backend.
 //

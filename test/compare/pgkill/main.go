@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Command pgkill does what SDKs do to end a server, as a command in front of it: a process group of

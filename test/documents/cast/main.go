@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command cast plays those whom the documents speak of, by the name that it is called: claude, a
 // client with the servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two of its own;
 // npx and uvx, a package runner with a server that does not end when its input does.
