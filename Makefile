@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 # mcpscope: a line per target around the go tool. `make help` lists them.
 SHELL := /bin/sh
 GO ?= go
@@ -10,28 +11,43 @@ FLAGS ?= -p=3
 SUITES ?= bullseye trixie bullseye+init bookworm trixie+containers bookworm+hybrid forky
 TIMEOUT ?= 20m
 PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
 CYCLES ?= 10000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
-LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
+DIST ?= dist
+PROCESSORS ?= amd64 arm64
+FORMATS ?= deb rpm apk
+EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
+COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
+LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install demo test test-full test-vm test-robust test-soak bench lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-arm64 test-robust test-soak bench session compare lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
 
-build: ## build bin/mcpscope and bin/mcpscopectl
+build: ## build bin/mcpscope and bin/mcpscopectl, with their man pages and completions
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o $(BIN)/ ./cmd/...
+	@$(MAKE) --no-print-directory man
 
-man: ## write man pages to .cache/man
-	@mkdir -p .cache/man && $(GO) run ./cmd/mcpscopectl man .cache/man
+man: ## write man pages and completions below bin, by the program that is there
+	@mkdir -p $(BIN)/man $(BIN)/completions && rm -f $(BIN)/man/* && $(BIN)/mcpscopectl man $(BIN)/man
+	@for shell in bash zsh fish; do $(BIN)/mcpscopectl completion $$shell >$(BIN)/completions/$$shell || exit 1; done
 
-install: build ## install both, and their units, below $(DESTDIR)$(PREFIX)
-	@for program in mcpscope mcpscopectl; do install -D -m 755 $(BIN)/$$program $(DESTDIR)$(PREFIX)/bin/$$program || exit 1; done
-	@for manager in system user; do for unit in internal/units/$$manager/* internal/units/common/*; do \
-		install -D -m 644 $$unit $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} && \
-		sed -i 's|@MCPSCOPE@|$(PREFIX)/bin/mcpscope|g; s|@MCPSCOPECTL@|$(PREFIX)/bin/mcpscopectl|g' $(DESTDIR)$(PREFIX)/lib/systemd/$$manager/$${unit##*/} || exit 1; done; done
+install: ## install what make build has built below $(DESTDIR)$(PREFIX), and settings in $(SYSCONFDIR)/mcpscope
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' packaging/install '$(BIN)'
+
+uninstall: ## remove it again, unless a client or service needs it: FORCE=1
+	@DESTDIR='$(DESTDIR)' PREFIX='$(PREFIX)' SYSCONFDIR='$(SYSCONFDIR)' FORCE='$(FORCE)' packaging/uninstall
+
+packages: ## make archives and packages in dist/: PROCESSORS="amd64 arm64" FORMATS="deb rpm apk"
+	@rm -rf $(DIST) && GO='$(GO)' NFPM='$(GO) run $(NFPM)' LDFLAGS='$(LDFLAGS)' VERSION='$(VERSION)' COMMIT='$(COMMIT)' SOURCE_DATE_EPOCH='$(EPOCH)' \
+		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
+	@cd $(DIST) && ls -l
 
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run
@@ -48,6 +64,7 @@ test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 test-full: test-vm ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
 	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
+	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
@@ -63,6 +80,10 @@ test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of othe
 	cat .cache/vm/stderr; \
 	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/vm/test.json; exit $$status
 
+test-arm64: ## every way to stay alive against three ends on an emulated arm64 machine: about 4 minutes; CELLS=REGEXP
+	@.ci/deps arm64
+	@CELLS='$(CELLS)' test/vm/arm64
+
 test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once: CYCLES=10000 SEED=N
 	@rm -f .cache/soak
 	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
@@ -75,6 +96,15 @@ bench: deps ## start, data path, kill and idle cost beside other tools and the k
 	@$(if $(JSON),: >'$(JSON)')
 	@MCPSCOPE_BENCH_JSON='$(abspath $(JSON))' $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 
+session: deps ## record the terminal session of the README
+	@touch docs/use/session.svg
+	@MCPSCOPE_SESSION=$(CURDIR)/docs/use/session.svg $(GO) test -count=1 -run 'TestSession$$' ./test/documents
+
+compare: deps ## put what one would take instead to the same test, and write docs/understand/comparison.md: about 6 minutes
+	@.ci/deps-bench
+	@touch docs/understand/comparison.md docs/understand/comparison.svg
+	@MCPSCOPE_COMPARE='$(CURDIR)/docs/understand/comparison.md:$(CURDIR)/docs/understand/comparison.svg' $(GO) test -count=1 -timeout 60m -v -run 'TestCompare$$' ./test/compare | grep -vE '^ *(=== |--- (PASS|SKIP))'
+
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
@@ -85,12 +115,15 @@ lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscopectl
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscope
-	GOOS=linux GOARCH=arm64 $(GO) build -o /dev/null ./cmd/mcpscopectl
+	@for processor in arm64 arm riscv64; do \
+		echo "GOOS=linux GOARCH=$$processor $(GO) build ./cmd/..."; GOOS=linux GOARCH=$$processor CGO_ENABLED=0 $(GO) build -o .cache/cross/$$processor/ ./cmd/... || exit 1; done
 
 fuzz: ## every fuzz target for 30 s
 	@for p in ./internal/settings ./internal/mcp ./internal/name ./internal/proc ./internal/gateway ./cgroup ./internal/systemd ./scope/internal/protocol ./internal/wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
+
+spdx: ## put the line with the identifier of our license into source files that lack it
+	@.ci/spdx
 
 deps: ## install what the tests need and the machine lacks (Debian)
 	@.ci/deps

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package cgroup is one cgroup v2 directory, held by descriptor.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package freeze ends what is in a cgroup, or in a process tree where there is none:

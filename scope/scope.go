@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package scope is a contained server as a library: Server.Run runs a command in a control group of its own and
@@ -200,7 +202,7 @@ const (
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup = protocol.Cgroup
 	// Tree needs no cgroup: what descends from the supervisor is the group. It is the
-	// weakest; docs/containment.md says what can get away from it.
+	// weakest; docs/understand/containment.md says what can get away from it.
 	Tree = protocol.Tree
 	// AutoOnClientDeath stops the server where stdin is a pipe or socket, and nobody outside the payload
 	// holds the other end: the process that died could be a mere spawner.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Command mcpscope runs an MCP server in a control group of its own, and leaves nothing of it
@@ -30,7 +32,7 @@ func command(args []string, io cli.Stdio) int {
 		case "supervise":
 			return superviseCommand(args[1:], io)
 		case cli.OwnCommand:
-			fmt.Fprintln(io.Out, cli.Version())
+			fmt.Fprintf(io.Out, "%s\n%s\n", cli.Version(), cli.Built())
 			return cli.ExitOK
 		}
 	}

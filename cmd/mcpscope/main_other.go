@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !linux
 
 // Command mcpscope runs an MCP server in a control group of its own. Control groups

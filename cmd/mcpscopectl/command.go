@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -65,7 +67,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
 		freezeCommand(io), thawCommand(io), setCommand(io), waitCommand(io), eventsCommand(io), logsCommand(io), metricsCommand(io),
 		sweepCommand(io), leaksCommand(io), statusCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), configCommand(io), unitsCommand(io),
-		versionCommand(io), completionCommand(io), manCommand(io),
+		versionCommand(io), completionCommand(io), manCommand(io), removalCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))
 	root.InitDefaultHelpCmd()

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -50,7 +52,7 @@ The exit status is 0 if a server gets a control group of its own, 1 if it does n
 or if a process escaped, and 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
-	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/doctor.md")
+	c.Flags().BoolVar(&f.json, "json", false, "one object")
 	return c
 }
 
@@ -99,7 +101,7 @@ func diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
 	surveyed := make(chan scope.Host, 1)
 	go func() { surveyed <- scope.HostInfo() }()
-	d.Runner, _ = runnerVersion() // why it can't be run, the trials say
+	d.Runner, _, _ = runnerVersion() // why it can't be run, the trials say
 	for _, b := range scope.Candidates() {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {

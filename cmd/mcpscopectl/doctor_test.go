@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -139,7 +141,7 @@ func TestAdviceOnTheUnit(t *testing.T) {
 	}
 }
 
-// The keys of docs/doctor.md are those of the JSON.
+// The keys of docs/operate/doctor.md are those of the JSON.
 func TestDoctorJSON(t *testing.T) {
 	d := sample()
 	d.Advice = d.advise()
@@ -151,7 +153,7 @@ func TestDoctorJSON(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/doctor.md")
+	page, err := os.ReadFile("../../docs/operate/doctor.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -15,6 +17,10 @@ import (
 
 const about = `mcpscope runs each MCP server in a control group of its own, and leaves nothing of
 it behind.`
+
+const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-everything
+  mcpscope ls
+`
 
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
@@ -82,17 +88,23 @@ func flagsOf(c *cobra.Command) string {
 		if f.Name == "help" || f.Hidden {
 			return
 		}
-		arg, help := pflag.UnquoteUsage(f)
-		flag := "--" + f.Name
-		if f.Shorthand != "" {
-			flag = "-" + f.Shorthand + ", " + flag
-		}
-		if f.Value.Type() == "bool" {
-			arg = ""
-		}
-		rows = append(rows, [2]string{strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)})
+		flag, help := flagOf(f)
+		rows = append(rows, [2]string{flag, help})
 	})
 	return cli.Columns(rows)
+}
+
+// flagOf is a flag as people write it, and what it does.
+func flagOf(f *pflag.Flag) (flag, explained string) {
+	arg, help := pflag.UnquoteUsage(f)
+	flag = "--" + f.Name
+	if f.Shorthand != "" {
+		flag = "-" + f.Shorthand + ", " + flag
+	}
+	if f.Value.Type() == "bool" {
+		arg = ""
+	}
+	return strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)
 }
 
 func overview(root *cobra.Command) string {
@@ -102,28 +114,23 @@ func overview(root *cobra.Command) string {
 			rows = append(rows, [2]string{c.Name(), c.Short})
 		}
 	}
-	return `Usage: mcpscope COMMAND [ARG…]
-
-  mcpscope run -- npx -y @modelcontextprotocol/server-everything
-  mcpscope ls
-
-` + reflowed(about) + "\n" + cli.Columns(rows) + "\nmcpscope help COMMAND says more.\n"
+	return "Usage: mcpscope COMMAND [ARG…]\n\n" + overviewExamples + "\n" + reflowed(about) + "\n" + cli.Columns(rows) + "\nmcpscope help COMMAND says more.\n"
 }
 
 func versionCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "version", short: "print the version",
-		long: `Prints the version, and what it was built with. There are two programs; where they
-are of different versions both are named.`,
+		long: `Prints the versions of the two programs, and what they were built from and with:
+mcpscope, which stands beside each server, and mcpscopectl, which has all other
+commands.`,
 	}, func([]string) int {
-		runner, err := runnerVersion()
+		runner, built, err := runnerVersion()
 		if err != nil {
 			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
 			return io.Cannot("tell the version of mcpscope", err)
 		}
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", runner, cli.Built())
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, ownVersion(), cli.Built())
 		if runner != ownVersion() {
-			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
 			fmt.Fprint(io.Err, "mcpscope: note: the two programs are of different versions; install both of one\n")
 		}
 		return cli.ExitOK

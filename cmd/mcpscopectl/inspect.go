@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -44,7 +46,7 @@ shows what the journal has: when, why and how it ended, who asked for that, and 
 happened to it; by a name that is the newest.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	allUsers(c.Flags(), &f.allUsers)
-	c.Flags().BoolVar(&asJSON, "json", false, "one object, as in docs/operators.md")
+	c.Flags().BoolVar(&asJSON, "json", false, "one object")
 	return c
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -58,7 +60,7 @@ The exit status is 0 if there are none or all have ended, and with --stop 1 if n
 	fs.Func("older-than", "only those that were started longer ago than `D` (default 10s)", duration(&f.olderThan))
 	fs.Func("grace", "from SIGTERM to SIGKILL (default 1s): `D`", duration(&f.grace))
 	allUsers(fs, &f.allUsers)
-	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	fs.BoolVar(&f.json, "json", false, "one object")
 	return c
 }
 

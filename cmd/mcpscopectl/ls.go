@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -61,8 +63,8 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
 	fs.BoolVar(&f.ended, "ended", false, "instead those that have ended within a day, as the journal has it")
 	timeFlag(fs, &f.since, "since", "with --ended, from then on")
-	fs.BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
-	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'; docs/operators.md has the fields", func(s string) (err error) {
+	fs.BoolVar(&f.json, "json", false, "one object")
+	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
 		return err
 	})

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Command mcpscopectl is what people, gateways and Prometheus talk to: every command of mcpscope but

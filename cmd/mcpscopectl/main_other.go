@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build !linux
 
 // Command mcpscopectl looks at MCP servers in control groups, which are a feature of Linux.

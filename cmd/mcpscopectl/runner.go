@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -69,17 +71,18 @@ func versionIn(said, file string) string {
 // versionWithin is how long the runner may take to say its version.
 const versionWithin = 5 * time.Second
 
-// runnerVersion asks the runner.
-func runnerVersion() (string, error) {
+// runnerVersion asks the runner for its version, and what it was built from.
+func runnerVersion() (version, built string, err error) {
 	runner, err := cli.FindRunner()
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), versionWithin)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, runner, cli.OwnCommand).Output()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", runner, err)
+		return "", "", fmt.Errorf("%s: %w", runner, err)
 	}
-	return versionIn(strings.TrimSpace(string(out)), runner), nil
+	version, built, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return versionIn(version, runner), built, nil
 }

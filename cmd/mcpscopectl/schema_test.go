@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -32,7 +34,7 @@ func keysOf(of reflect.Type) []string {
 // section is a part of the manual for operators.
 func section(t *testing.T, title string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operators.md")
+	text, err := os.ReadFile("../../docs/operate/commands.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package main
@@ -26,13 +28,13 @@ func statusCommand(io cli.Stdio) *cobra.Command {
 		long: `Lists the servers in the configurations of MCP clients that are found here: whether
 they are wrapped, and why not. Looks in the home directory, in the directory that one
 works in and in those above it, up to the top of its repository, and in the projects
-that clients were used in as far as their own files name them. docs/clients.md has the
-clients.
+that clients were used in as far as their own files name them. mcpscope-status(1)
+lists the clients.
 
 A server is broken if it is wrapped, and the mcpscope in its command is gone. The exit
 status is 1 if one is, or if a file can't be read.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	c.Flags().BoolVar(&f.json, "json", false, "one object, as in docs/operators.md")
+	c.Flags().BoolVar(&f.json, "json", false, "one object")
 	return c
 }
 

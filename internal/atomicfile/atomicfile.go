@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package atomicfile replaces files: at every moment, and after a crash of the machine, there is
 // the old file or the new one under the name, whole.
 package atomicfile

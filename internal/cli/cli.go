@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package cli is what the commands of both programs have in common: where they print, how a failure

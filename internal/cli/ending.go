@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package cli
@@ -23,10 +25,11 @@ func EndBySignal(sig unix.Signal) int {
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // never fails to lower
 	// by system calls: signal.Reset would put back the Go runtime's own handlers
-	var act [4]uintptr // struct sigaction of the kernel, all zero: SIG_DFL
+	var act [5]uintptr // no less than the kernel's struct sigaction, all zero: SIG_DFL
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
 	var set unix.Sigset_t
-	set.Val[(sig-1)/64] |= 1 << ((sig - 1) % 64)
+	const bits = unix.Signal(unsafe.Sizeof(set.Val[0])) * 8 // 32 or 64, as the processor has it
+	set.Val[(sig-1)/bits] |= 1 << ((sig - 1) % bits)
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 	// to this thread, so that it arrives before the call returns
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)

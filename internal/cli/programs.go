@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package cli
@@ -24,8 +26,8 @@ const (
 // libexec is where packages put what is not meant for PATH, from the directory of the runner.
 const libexec = "../libexec/mcpscope"
 
-// OwnCommand is a hidden command of the runner that prints its version, whatever other program is
-// there.
+// OwnCommand is a hidden command of the runner that prints its version, and on a second line what
+// it was built from, whatever other program is there.
 const OwnCommand = "own-version"
 
 // MissingError says that the other program is not there.

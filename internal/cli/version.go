@@ -1,13 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package cli
 
-import (
-	"runtime"
-)
+import "runtime"
 
-// release is set by the linker (-X …/internal/cli.release=…).
-var release = ""
+// release and commit are set by the linker (-X …/internal/cli.release=…).
+var release, commit = "", ""
 
 // Devel is the version of what no release was linked into. The build information in the file may
 // say more; the runner does without the package that reads it.
@@ -21,5 +21,11 @@ func Version() string {
 	return Devel
 }
 
-// Built says what the calling program was built with and for.
-func Built() string { return runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH }
+// Built says what the calling program was built from, with and for.
+func Built() string {
+	built := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
+	if commit != "" {
+		built = "commit " + commit + ", " + built
+	}
+	return built
+}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package configfile replaces a configuration file of another program so that nobody's work is lost.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gateway puts each server that a gateway starts into a group of its own, at the
 // moment it starts, while the gateway runs as the very process that it would have been.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package gateway
@@ -26,7 +28,8 @@ func compat(r *notify.Request) bool {
 
 // read reads what there is at an address, up to len(b). It takes the right to ptrace.
 func read(pid int, address uint64, b []byte) (int, error) {
-	local := []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}}
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
 	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
 	if err != nil {
 		return 0, fmt.Errorf("read memory of process %d: %w", pid, err)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gateway
 
 import (
@@ -66,7 +68,7 @@ func TestByName(t *testing.T) {
 
 // The examples of the documents do what they are there for, and take no agent.
 func TestExamples(t *testing.T) {
-	text, err := os.ReadFile("../../docs/gateway.md")
+	text, err := os.ReadFile("../../docs/use/gateway.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package leaks finds processes that a client has left: what was started as an MCP server by somebody who

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package linux is what this program asks of the kernel beside cgroups: processes that are born in a group, a

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package linux
@@ -7,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -139,7 +142,12 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 func SignalMask() uint64 {
 	var set unix.Sigset_t
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail
-	return set.Val[0]
+	const bits = int(unsafe.Sizeof(set.Val[0])) * 8    // 32 or 64, as the processor has it
+	var mask uint64
+	for i := range 64 / bits {
+		mask |= uint64(set.Val[i]) << (i * bits)
+	}
+	return mask
 }
 
 func reap(pid int) {

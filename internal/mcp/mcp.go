@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mcp recognizes the Model Context Protocol in what a client writes to a server's
 // standard input.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package name
 
 // Container engines: a server in a container is called by its image.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package name says what a server is called: by whom the user runs it
 // ([Derive]), whether a given name is one ([Check]), which is nearest to a text ([Fit]),
 // and how it looks in the name of a directory or unit ([Dir]).

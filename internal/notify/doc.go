@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package notify holds a program, and all that it starts, at each execve until somebody has
 // looked at it (seccomp user notification, Linux 5.5), and once more when the new program
 // begins: a parent waits for the end of the execve, so only after it can a program be held

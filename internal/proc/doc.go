@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package proc reads what the kernel tells about processes: the files of
 // /proc, and the two small formats of cgroup files that hold pids and
 // counters.

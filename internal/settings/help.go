@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package settings
@@ -28,7 +30,7 @@ func textOf(of Command) text {
 unit. Each MCP server that is started below it, by itself or by what it starts,
 is put into a group of its own, and ended as with mcpscope run: with all that it
 started, also when the gateway is killed. What else is started is left alone. A
-server is what is spoken to in MCP on its standard input (docs/gateway.md).
+server is what is spoken to in MCP on its standard input.
 `,
 			after: "\nSettings that mcpscope run has too are for each server by itself: see mcpscope\nhelp run.\n" + statuses,
 		}

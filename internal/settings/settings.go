@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package settings has one table of everything that `run` and `gateway` can be told: flag,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package splice finds values in configuration files, and puts others in their place without
 // touching a byte beside them: comments, order, quoting, indentation and line ends are somebody's work.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package systemd asks a service manager for transient scopes (systemd.scope(5),

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
 // A file that somebody has changed is neither replaced nor removed unless that is asked for:

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package units
 
 import (
@@ -135,12 +137,14 @@ func TestCheckService(t *testing.T) {
 // make install has its own way to put the executable in, for it may install for another machine.
 func TestMakeInstallsTheSame(t *testing.T) {
 	dir := t.TempDir()
-	cmd := exec.Command("make", "--no-print-directory", "-C", "../..", "install", "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	for _, target := range []string{"build", "install"} {
+		cmd := exec.Command("make", "--no-print-directory", "-C", "../..", target, "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
 	}
 	for _, m := range []Manager{System, User} {
-		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/bin/mcpscopectl"})
+		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/libexec/mcpscope/mcpscopectl"})
 		there, err := os.ReadDir(filepath.Join(dir, "dest/usr/lib/systemd", string(m)))
 		if err != nil || len(there) != len(all) {
 			t.Errorf("%q, %v", there, err)

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package wrapping puts `mcpscope run --name NAME --` in front of the commands of servers in a client's
 // configuration, and takes it away again.
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package arch holds who may import whom, with the reason.
 package arch
 
@@ -137,7 +139,7 @@ func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range list(t) {
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "demo") {
+		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "packaging/") || strings.HasPrefix(name, "demo") {
 			seen[name] = true
 			checkOwn(t, name, helpers, p.Imports)
 			continue

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package arch
 
 import (
@@ -62,7 +64,7 @@ func houses(t *testing.T) []house {
 			t.Fatal(err)
 		}
 		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "demo") {
+		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "packaging/") || strings.HasPrefix(name, "demo") {
 			continue
 		}
 		h := house{name: name, doc: p.Doc, program: p.Name == "main"}
@@ -78,11 +80,14 @@ func houses(t *testing.T) []house {
 				t.Fatal(err)
 			}
 			h.files, h.paths = append(h.files, f), append(h.paths, base)
-			h.lines += strings.Count(string(text), "\n")
+			h.lines += strings.Count(strings.TrimPrefix(string(text), spdx), "\n")
 		}
 		all = append(all, h)
 	}
 }
+
+// spdx is what make spdx puts in front of a file; nobody reads it.
+const spdx = "// SPDX-License-Identifier: Apache-2.0\n\n"
 
 func TestHouse(t *testing.T) {
 	for _, h := range houses(t) {

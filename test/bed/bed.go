@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package bed runs a test binary in a control group of its own, so that tests
 // may start, freeze, kill and migrate processes without ever meeting the
 // host's.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package bench compares mcpscope with a bare start, with other tools and with the least

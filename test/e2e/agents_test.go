@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promise of wrap, with agents as people have them: what they start from a wrapped configuration runs
 // in a group, and their file comes back as they wrote it.
 package e2e

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promise, with real clients and published servers: a server works below
 // `mcpscope run` as it does without, and nothing survives its client, whether
 // that says good-bye or is killed, whatever runs the server's package.

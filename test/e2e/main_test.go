@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e tests mcpscope from outside, with the parts of test/escape.
 //
 // Each test has a world of its own, so that a sweep in one can't tidy up behind another.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package e2e
 
 import (
@@ -137,14 +139,14 @@ func TestVersionsDiffer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
-	const release = "-X github.com/mcpscope/mcpscope/internal/cli.release="
+	const linked = "-X github.com/mcpscope/mcpscope/internal/cli.commit=0123abcd -X github.com/mcpscope/mcpscope/internal/cli.release="
 	for program, version := range map[string]string{"mcpscope": "v0.9.0", "mcpscopectl": "v1.0.0"} {
-		if out, err := exec.Command("go", "build", "-ldflags", release+version, "-o", dir, "../../cmd/"+program).CombinedOutput(); err != nil {
+		if out, err := exec.Command("go", "build", "-ldflags", linked+version, "-o", dir, "../../cmd/"+program).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	o := w.run(w.Command(filepath.Join(dir, "mcpscope"), "version"))
-	if o.status != 0 || !strings.HasPrefix(o.stdout, "mcpscope v0.9.0 (") || !strings.Contains(o.stdout, "\nmcpscopectl v1.0.0 (") || !strings.Contains(o.stderr, "different versions") {
+	if o.status != 0 || !strings.HasPrefix(o.stdout, "mcpscope v0.9.0 (commit 0123abcd, go1.") || !strings.Contains(o.stdout, "\nmcpscopectl v1.0.0 (commit 0123abcd, go1.") || !strings.Contains(o.stderr, "different versions") {
 		t.Errorf("%v, %q; stderr: %s", o.status, o.stdout, o.stderr)
 	}
 	if o := w.run(w.Command(filepath.Join(dir, "mcpscope"), "doctor")); !strings.Contains(o.stdout, "mcpscope is version v0.9.0, and mcpscopectl beside it v1.0.0: install both of one version\n") {

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package e2e
 
 import (
@@ -18,7 +20,7 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 			}
 			t.Parallel()
 			test(t, transparent.Subject{
-				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/differences.md",
+				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/understand/differences.md",
 			})
 		})
 	}

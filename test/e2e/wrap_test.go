@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // The promise of wrap: nothing of a configuration is lost, nothing but commands and arguments is different,
 // and unwrap gives the old file back to the byte.
 package e2e

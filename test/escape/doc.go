@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package escape has the escape table: each way to stay alive (a mode of the zoo) against
 // each way to end a server, with bystanders that nothing may happen to. Where the groups
 // come from is a Backend, and what surrounds a cell a Site; the table does not care.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package fault interrupts `mcpscope run` wherever it meets the kernel or a manager: every
 // system call of its processes, found by watching a run, and every message to and from a
 // manager. At each of these points guards are killed, or the call fails. Afterwards either the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package gateway
 
 import (
@@ -69,7 +71,7 @@ func cell(t *testing.T, m escape.Mode, e End, late bool) escape.Result {
 }
 
 // What drops its tag is found by its parents before the first message, and by its group afterwards. What does
-// both, drop it and leave them, before anybody has spoken to it, is known to stay: docs/gateway.md says so.
+// both, drop it and leave them, before anybody has spoken to it, is known to stay: docs/use/gateway.md says so.
 func TestTagDropped(t *testing.T) {
 	for _, c := range []struct {
 		mode        string

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gateway runs a gateway below mcpscope gateway, and tells it what to do. The tests on
 // groups of root's own are beside it, those with a systemd in a package below.
 package gateway

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package host gives tests a kind of host: one that runs the real systemd, or one
 // that lacks something (see Poor).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package limits tests what a server may use, on each backend. Limits hold where the kernel has
 // controllers in cgroup2, which takes a virtual machine (test/vm); elsewhere they have to be
 // refused, with the step that is missing.

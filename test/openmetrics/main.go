@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command openmetrics reads OpenMetrics text on stdin with the parser of Prometheus, and
 // prints each sample as it has understood it, or says what it does not understand.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package operate tests the commands for operators, ls, inspect, stop and their kin, wherever
 // servers' groups come from (escape.Backend).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package prometheus has Debian's Prometheus and node_exporter read what mcpscope says of servers.
 // They run in a network namespace that has nothing but a loopback of its own.
 package prometheus

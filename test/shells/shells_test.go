@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package shells tries the completions in the real shells, on a real terminal.
 package shells
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package soak runs servers by the thousand to an end drawn at random, several names at a
 // time, and demands that afterwards the host is as it was before: processes, groups,
 // descriptors. Every exit status on the way is foretold.

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package systemd
 
 import (
@@ -12,7 +14,7 @@ import (
 // What a server asks a manager for is not in its group, and this is no promise. If it
 // ends one day with the server, the page has to be changed.
 func TestUnitThatAServerAskedForSurvives(t *testing.T) {
-	page, err := os.ReadFile("../../docs/containment.md")
+	page, err := os.ReadFile("../../docs/understand/containment.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 package systemd
 
 import (
@@ -21,7 +23,7 @@ func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 		t.Parallel()
 		y := newYard(t, u)
 		test(t, transparent.Subject{
-			Backend: y.backend(), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Page: "../../docs/differences.md",
+			Backend: y.backend(), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Page: "../../docs/understand/differences.md",
 		})
 	})
 }

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package systemd tests the scopes that mcpscope asks a real systemd for, in a booted
 // host of the test run's own (test/host).
 package systemd

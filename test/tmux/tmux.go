@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tmux shows programs on a real terminal emulator, types at them, and reads the screen.
 package tmux
 

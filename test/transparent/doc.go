@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package transparent compares what a server is given below mcpscope with what it is given
 // bare: bytes, state, signals, a terminal. Where the groups come from is an escape.Backend.
 //
 // Each test runs the same command twice and looks for differences, of which
-// docs/differences.md has to have every one. Like bed and escape, the package knows the
+// docs/understand/differences.md has to have every one. Like bed and escape, the package knows the
 // product by its command line alone, and imports none of it.
 package transparent
 
@@ -24,7 +26,7 @@ type Subject struct {
 	escape.Backend
 	Program  string // mcpscope
 	Programs Programs
-	// Page is docs/differences.md, from the test's directory.
+	// Page is docs/understand/differences.md, from the test's directory.
 	Page string
 }
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package fleet is the servers that run, as anyone of their user can see them, and what one can do to them:

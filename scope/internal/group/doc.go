@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package group is the cgroup of one server: how it is made, locked, armed and removed, what its

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package launcher is what a client starts in place of its server: it finds a group, starts the supervisor,

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package lifecycle decides when a server ends, and how patiently: what the client's side tells, the lifecycle from

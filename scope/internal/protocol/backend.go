@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package protocol
@@ -21,7 +23,7 @@ const (
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
 	// Tree needs no cgroup: what descends from the supervisor is the group. It is the
-	// weakest; docs/containment.md says what can get away from it.
+	// weakest; docs/understand/containment.md says what can get away from it.
 	Tree Backend = "tree"
 )
 

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package protocol is what is said of a server, and to whom: its policy and the causes of its end, the

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package supervisor is the life of the process that parents a server's main process, owns its group and

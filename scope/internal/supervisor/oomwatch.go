@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package supervisor
@@ -76,7 +78,7 @@ func zombies() (map[int]string, error) {
 func ownPeak() int64 {
 	var used unix.Rusage
 	_ = unix.Getrusage(unix.RUSAGE_SELF, &used) // it can't fail
-	return used.Maxrss
+	return int64(used.Maxrss)
 }
 
 // biggest are the biggest of who was seen.

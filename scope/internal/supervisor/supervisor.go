@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 package supervisor
@@ -271,7 +273,7 @@ func (s *supervisor) reap() {
 	}
 	for pid, name := range names {
 		lifecycle.WaitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
-			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || used.Maxrss > ownPeak()) {
+			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || int64(used.Maxrss) > ownPeak()) {
 				s.oom.add(protocol.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)

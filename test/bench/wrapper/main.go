@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Command wrapper runs a command below processes of Go, each of which starts the next one

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Forger pretends to be a user's supervisor of a process tree. Started by root, it has a child of root's

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * client [--socketpair] [--session | --group] [--stdin FD --stdout FD] -- COMMAND...
  *

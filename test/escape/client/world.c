@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * world --make POINT
  * world --in PID [--proc | --no-proc | --read-only POINT] [--litter FD] -- COMMAND...

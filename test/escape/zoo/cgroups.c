@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive in another control group than the one we were born in. */
 #include "zoo.h"
 #include <errno.h>

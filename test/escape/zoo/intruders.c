@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive that forge what others believe. Each needs a test of its own. */
 #include "zoo.h"
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive behind a namespace. */
 #include "zoo.h"
 #include <errno.h>

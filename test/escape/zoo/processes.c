@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive that need nothing but processes, threads and descriptors. */
 #include "zoo.h"
 #include <pthread.h>

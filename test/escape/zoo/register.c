@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 #include "zoo.h"
 #include <errno.h>
 #include <fcntl.h>

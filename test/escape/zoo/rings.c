@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * Processes that replace each other. Each slot of a ring is a robust mutex in
  * shared memory, held by the process that lives in the slot: who waits for it is

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* Ways to stay alive that play with signals, stops and the parent. */
 #include "zoo.h"
 #include <dirent.h>

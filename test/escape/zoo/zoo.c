@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /*
  * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] MODE
  * zoo --list

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* The escape zoo: one mode for each way to stay alive when the client is gone. */
 #ifndef ZOO_H
 #define ZOO_H

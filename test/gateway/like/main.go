@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command like is a gateway as those in Python are: each server gets a session of its own, its
 // stdin and stdout are pipes, and it is talked to in lines. It does what its own stdin says,
 // and prints what came of it.

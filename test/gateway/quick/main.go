@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command quick is the server of quickc in Go: a static program with a runtime.
 package main
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 /* quick is an MCP server that reads its stdin as soon as it runs, faster than any SDK's does. */
 #include <stdio.h>
 #include <string.h>

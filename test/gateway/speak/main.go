@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command speak is a client that starts servers and speaks MCP to them: early or late, one after the
 // other or many at once, over pipes (as clients in Go and Python do) or sockets (as those on Node do).
 //

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package systemd tests gateways that are services of a real systemd, in a booted host of the
 // test run's own (test/host).
 package systemd

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Command probe runs on a poor host and says what it is like there: its argument is
 // a question, its output the answer. It has no need of anything but the kernel.
 package main

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Listener is a server without a client: it listens on the socket that is named and echoes lines, and
 // has a child in a session of its own that no signal but SIGKILL ends. When it listens it writes
 // SOCKET.up, beside the socket.

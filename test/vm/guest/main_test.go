@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package guest runs in a virtual machine alone (see ../boot). It says what the machine has to be, so that what other
 // tests show there is shown of that kernel and that systemd, and has a server on each backend.
 package guest

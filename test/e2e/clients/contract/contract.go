@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Package contract is the command line that all test clients share, so that one
 // test can drive every SDK:
 //

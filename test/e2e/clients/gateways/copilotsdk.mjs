@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: Apache-2.0
 // An agent of one's own on the Copilot SDK, which starts a runtime that starts the servers.
 import { CopilotClient, approveAll } from "@github/copilot-sdk";
 

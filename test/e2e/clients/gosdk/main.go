@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Gosdk is the test client on the official Go SDK.
 package main
 

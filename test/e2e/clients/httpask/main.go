@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Httpask asks a gateway that serves HTTP for the tools of a server behind it, on the official Go SDK:
 //
 //	httpask [--sse] [--sessions N] URL TOOL ARGUMENTS

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Mcpgo is the test client on mark3labs/mcp-go.
 package main
 

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
 // tsgateway is a gateway on the official TypeScript SDK: many servers at a time, each with a client of
 // its own, and tools that leave something running. It does what its stdin says, a line each, and prints
 // what came of it; the words are those of test/gateway/like.

@@ -1,4 +1,5 @@
 #!/usr/bin/env node
+// SPDX-License-Identifier: Apache-2.0
 // tssdk is the test client on the official TypeScript SDK; what it prints and
 // waits for is the contract of package contract.
 import { createInterface } from "node:readline";

@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Pythonlike is a test client that starts and ends its server as the official
 // Python SDK does, without asking for a Python: six variables of the environment,
 // a session of its own, and on the way out stdin closed, 2 s, SIGTERM to the

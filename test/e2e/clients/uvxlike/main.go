@@ -1,3 +1,5 @@
+// SPDX-License-Identifier: Apache-2.0
+
 // Uvxlike runs a command as a package runner such as uvx does that keeps its
 // child's stdin open: data is passed on, the end of it is not. A server behind it
 // never learns that its client has gone, and as the runner waits for the server,

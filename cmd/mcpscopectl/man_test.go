@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// Each page begins with examples, says what a caller needs, and man reads it without a complaint.
+func TestManPages(t *testing.T) {
+	dir := t.TempDir()
+	if s := say("man", dir); s.status != 0 {
+		t.Fatalf("%+v", s)
+	}
+	order := regexp.MustCompile(`(?s)\.SH NAME\n.*\.SH SYNOPSIS\n.*\.SH EXAMPLES\n.*\.SH DESCRIPTION\n.*\.SH EXIT STATUS\n.*\.SH ENVIRONMENT\n.*\.SH FILES\n.*\.SH SEE ALSO\n`)
+	all := map[string]bool{"mcpscope.1": true, "mcpscope.7": false, "mcpscope.toml.5": false}
+	for _, c := range newRoot(cli.Stdio{}).Commands() {
+		if !c.Hidden && c.Name() != "help" {
+			all["mcpscope-"+c.Name()+".1"] = true
+		}
+	}
+	for name, command := range all {
+		page, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if command && !order.Match(page) && name != "mcpscope-version.1" { // nobody needs an example of version
+			t.Errorf("%s has not all sections in their order: %q", name, regexp.MustCompile(`(?m)^\.SH .*`).FindAllString(string(page), -1))
+		}
+		if !command && !bytes.Contains(page, []byte(".SH EXAMPLES\n")) {
+			t.Errorf("%s has no examples", name)
+		}
+		reads(t, filepath.Join(dir, name))
+	}
+	if made, err := os.ReadDir(dir); err != nil || len(made) != len(all) {
+		t.Errorf("%d pages, %v; want %d", len(made), err, len(all))
+	}
+}
+
+// reads has man read a page.
+func reads(t *testing.T, page string) {
+	t.Helper()
+	if _, err := exec.LookPath("man"); err != nil {
+		t.Skip("no man here to read the pages")
+	}
+	cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
+	var complaints bytes.Buffer
+	cmd.Stderr = &complaints
+	if out, err := cmd.Output(); err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
+		t.Errorf("%s: %v: %s", page, err, complaints.String())
+	}
+}
+
+// Pages and helps have the same flags; mcpscope.toml(5) has the keys of the table.
+func TestPagesHaveEveryFlag(t *testing.T) {
+	root := newRoot(cli.Stdio{})
+	pages := manPages(root)
+	for _, c := range root.Commands() {
+		page := pages["mcpscope-"+c.Name()+".1"]
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if c.Hidden || c.Name() == "help" || f.Hidden || f.Name == "help" {
+				return
+			}
+			if !strings.Contains(helpOf(c), "--"+f.Name) || !strings.Contains(page, escaped("--"+f.Name)) {
+				t.Errorf("%s: no --%s in its help, or in its page", c.Name(), f.Name)
+			}
+		})
+		if strings.Contains(helpOf(c), "docs/") || strings.Contains(c.Long, "docs/") {
+			t.Errorf("the help of %s names a file that is not installed", c.Name())
+		}
+	}
+	for _, row := range settings.Rows(settings.Run | settings.Gateway) {
+		if has := strings.Contains(pages["mcpscope.toml.5"], `\fB`+escaped(row.Name)+" = "); has != (row.Where&settings.File != 0) {
+			t.Errorf("mcpscope.toml(5) and %s: %v", row.Name, has)
+		}
+		if v := row.Variable(); v != "" && !strings.Contains(pages["mcpscope-run.1"]+pages["mcpscope-gateway.1"], v) {
+			t.Errorf("no page has %s", v)
+		}
+	}
+}
+
+// A mistake ends with a status that is in the table of its command.
+func TestExitStatusesOfMistakes(t *testing.T) {
+	for _, c := range newRoot(cli.Stdio{}).Commands() {
+		if c.Hidden || c.Name() == "run" || c.Name() == "help" { // run becomes the runner
+			continue
+		}
+		s, known := say(c.Name(), "--no-such-flag"), false
+		for _, e := range exitStatuses(c.Name()) {
+			known = known || e.status == s.status && s.status != cli.ExitOK
+		}
+		if !known {
+			t.Errorf("%s: %+v", c.Name(), s)
+		}
+	}
+}
+
+// The settings that packages install are sound when they are taken out of their comments.
+func TestInstalledSettings(t *testing.T) {
+	text, err := os.ReadFile("../../packaging/mcpscope.toml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sample, _ := strings.Cut(string(text), "\n#\n")
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(sample, "\n#", "\n")[1:]), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := say("config", "check", file); s.status != 0 {
+		t.Errorf("%+v", s)
+	}
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if s := say("config", "check", file); s.status != 0 {
+		t.Errorf("%+v", s)
+	}
+}
