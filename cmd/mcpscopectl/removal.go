@@ -171,14 +171,18 @@ func unitUses(dir, sudo, runner string) []use {
 	for _, file := range append(files, inner...) {
 		starts, harmless := execs(file, runner)
 		switch name := filepath.Base(file); {
-		case !starts || name == "mcpscope-sweep.service" || name == "mcp-server@.service":
-		case harmless:
+		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service" || name == "mcp-server@.service":
+		case name == "mcpscope.conf":
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
 			manager := "--user"
 			if sudo != "" {
 				manager = "--system"
 			}
-			uses = append(uses, use{File: file, What: "a drop-in that sweeps after the service ends; does nothing without mcpscope", Harmless: true,
+			what := "a drop-in that starts the service by mcpscope"
+			if harmless {
+				what = "a drop-in that sweeps after the service ends; does nothing without mcpscope"
+			}
+			uses = append(uses, use{File: file, What: what, Harmless: harmless,
 				Remedy: sudo + "mcpscope units gateway " + manager + " --unit " + unit + " --remove"})
 		default:
 			uses = append(uses, use{File: file, What: "a unit that starts mcpscope", Remedy: sudo + "editor " + file})

@@ -184,25 +184,48 @@ func (s *programs) update(do func()) {
 	do()
 }
 
-// served are the whole command lines that were spoken to in MCP.
+// served are the whole command lines that were spoken to in MCP, and the candidates of other lines that have
+// ended before anything was seen of what they were told.
 type served struct {
-	mu  sync.Mutex
-	all map[string]bool
+	mu     sync.Mutex
+	all    map[string]bool
+	unseen map[string][]*candidate
 }
 
-func (s *served) add(argv []string) {
+// unseenMost bounds those of one line.
+const unseenMost = 64
+
+// add returns the candidates of that line that have turned out to be servers by this.
+func (s *served) add(argv []string) []*candidate {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all == nil || len(s.all) >= programsMost {
 		s.all = map[string]bool{}
 	}
-	s.all[strings.Join(argv, "\x00")] = true
+	line := strings.Join(argv, "\x00")
+	s.all[line] = true
+	before := s.unseen[line]
+	delete(s.unseen, line)
+	return before
 }
 
 func (s *served) has(argv []string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.all[strings.Join(argv, "\x00")]
+}
+
+// endedUnseen remembers a candidate, as long as its tag is known.
+func (s *served) endedUnseen(c *candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.unseen == nil || len(s.unseen) >= programsMost {
+		s.unseen = map[string][]*candidate{}
+	}
+	line := strings.Join(c.argv(), "\x00")
+	if len(s.unseen[line]) < unseenMost {
+		s.unseen[line] = append(s.unseen[line], c)
+	}
 }
 
 // holder is what a watcher has to hold programs.

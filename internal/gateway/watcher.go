@@ -236,7 +236,9 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 		if p := c.ran.Load(); p != nil {
 			w.programs.serves(*p)
 		}
-		w.served.add(c.argv())
+		for _, ended := range w.served.add(c.argv()) {
+			w.followed.Go(func() { w.endCarriers(ended) })
+		}
 		w.followed.Go(func() { w.capture(c, why) })
 	} else {
 		go w.leave(c, why)
@@ -268,6 +270,9 @@ func (w *watcher) gone(c *candidate) {
 	}
 	if c.decide(left) {
 		w.ears.forget(c)
+		if !c.heard && len(c.argv()) > 1 {
+			w.served.endedUnseen(c)
+		}
 		why := "it has ended, and nothing was written to it"
 		switch {
 		case c.heard:

@@ -128,12 +128,14 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	file := host.Tester.Home + "/.claude.json"
 	place(t, host.Tester, file, client)
 	says(t, 0, h.Command(host.Tester, "/usr/local/bin/mcpscope", "wrap", "claude-code", "--yes"))
-	dropIn := "/etc/systemd/system/gateway.service.d/mcpscope.conf"
+	gateway := "/etc/systemd/system/gateway.service"
+	place(t, host.Root, gateway, "[Service]\nExecStart=/bin/sleep infinity\n")
+	dropIn := gateway + ".d/mcpscope.conf"
 	says(t, 0, h.Command(host.Root, "/usr/local/bin/mcpscope", "units", "gateway", "--unit", "gateway", "--install"))
 	said := makes(t, 2, "uninstall")
 	for _, want := range []string{
 		file + ": 1 wrapped server of Claude Code: time\n", "first: sudo -H -u tester mcpscope unwrap --all\n",
-		dropIn + ": a drop-in that sweeps", "first: sudo mcpscope units gateway --system --unit gateway.service --remove\n", "nothing is removed",
+		dropIn + ": a drop-in that starts the service by mcpscope", "first: sudo mcpscope units gateway --system --unit gateway.service --remove\n", "nothing is removed",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("uninstall does not say %q: %s", want, said)
@@ -145,10 +147,12 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != client {
 		t.Errorf("%v: %s", err, text)
 	}
-	if said := makes(t, 0, "uninstall"); !strings.Contains(said, dropIn) { // named, but it does no harm
+	if said := makes(t, 2, "uninstall"); !strings.Contains(said, dropIn) || strings.Contains(said, file) {
 		t.Errorf("it says %q", said)
 	}
-	says(t, 0, h.Command(host.Root, "rm", "-r", filepath.Dir(dropIn)))
+	says(t, 0, h.Command(host.Root, "/usr/local/bin/mcpscope", "units", "gateway", "--system", "--unit", "gateway.service", "--remove"))
+	makes(t, 0, "uninstall")
+	says(t, 0, h.Command(host.Root, "rm", gateway))
 	same(t, before)
 }
 
