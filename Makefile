@@ -54,8 +54,8 @@ demo: deps ## show the main job: real servers and clients, bare and with mcpscop
 
 test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 	test/e2e/clients/setup
-	@rm -f .cache/tables
-	@status=0; MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails \
+	@rm -rf .cache/tables .cache/shared && mkdir -p .cache/shared
+	@status=0; ESCAPE_SHARED=$(CURDIR)/.cache/shared MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails \
 		--format-hide-empty-pkg --hide-summary all --jsonfile .cache/test.json --raw-command -- \
 		$(GO) test -json -count=1 -timeout $(TIMEOUT) $(FLAGS) $(if $(RUN),-run $(RUN)) $(PACKAGES) || status=$$?; \
 	cat .cache/tables 2>/dev/null; \
@@ -65,7 +65,7 @@ test-full: test-vm ## what takes longer: other kernels, the race detector, then 
 	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
 	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
-	for run in 'Escape|Logout|Soak|Sweepers' 'Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
+	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
 

@@ -3,14 +3,23 @@
 package escape
 
 import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 )
 
 // KeptEnv names a directory with programs that were built before; what is not there yet is
 // built into it. The tests in a virtual machine have no compilers: the run outside that fills
 // the directory has.
 const KeptEnv = "ESCAPE_PROGRAMS"
+
+// SharedEnv names a directory in which the packages of one test run share what they have built. It has to be new
+// for each run: nothing in it is looked at for being up to date.
+const SharedEnv = "ESCAPE_SHARED"
 
 // provide makes a program at path.
 func provide(dir, name string, command []string) error {
@@ -19,6 +28,9 @@ func provide(dir, name string, command []string) error {
 		return err
 	}
 	keep := os.Getenv(KeptEnv)
+	if shared := os.Getenv(SharedEnv); keep == "" && shared != "" {
+		return share(filepath.Join(shared, key(command)), path, command)
+	}
 	if keep == "" {
 		return compile(path, command)
 	}
@@ -32,4 +44,46 @@ func provide(dir, name string, command []string) error {
 		}
 	}
 	return os.Symlink(kept, path)
+}
+
+// key is the same for commands that make the same program, from whatever directory.
+func key(command []string) string {
+	var all []string
+	for _, arg := range command {
+		if strings.HasPrefix(arg, ".") {
+			if abs, err := filepath.Abs(arg); err == nil {
+				arg = abs
+			}
+		}
+		all = append(all, arg)
+	}
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, "\x00"))))
+}
+
+// share makes a program once, for whoever comes first; two that come at the same time both do.
+func share(shared, path string, command []string) error {
+	if _, err := os.Stat(shared); errors.Is(err, os.ErrNotExist) {
+		own := fmt.Sprintf("%s.%d", shared, os.Getpid())
+		if err := compile(own, command); err != nil {
+			return err
+		}
+		if err := os.Rename(own, shared); err != nil {
+			return err
+		}
+	}
+	return copyProgram(shared, path) // no link: tests change the modes of their programs
+}
+
+func copyProgram(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
 }
