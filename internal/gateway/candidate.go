@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -150,6 +151,19 @@ func (all *candidates) leave(c *candidate) {
 	if c.entry != nil {
 		c.entry.State = c.state.Load()
 	}
+}
+
+// undecided are those of a command line that nobody has decided about.
+func (all *candidates) undecided(argv []string) []*candidate {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	var found []*candidate
+	for _, c := range all.byPID {
+		if c.is(undecided) && slices.Equal(c.argv(), argv) {
+			found = append(found, c)
+		}
+	}
+	return found
 }
 
 // tagsMost is how many are kept before those that nobody carries are forgotten.

@@ -236,12 +236,26 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 		if p := c.ran.Load(); p != nil {
 			w.programs.serves(*p)
 		}
-		for _, ended := range w.served.add(c.argv()) {
-			w.followed.Go(func() { w.endCarriers(ended) })
-		}
+		w.serves(c.argv())
 		w.followed.Go(func() { w.capture(c, why) })
 	} else {
 		go w.leave(c, why)
+	}
+}
+
+// serves is for a command line that has turned out to be a server's, and for what else was started by it.
+func (w *watcher) serves(argv []string) {
+	for _, ended := range w.served.add(argv) {
+		w.followed.Go(func() { w.endCarriers(ended) })
+	}
+	if len(argv) < 2 {
+		return
+	}
+	for _, other := range w.candidates.undecided(argv) {
+		if other.decide(taken) {
+			w.ears.forget(other)
+			w.followed.Go(func() { w.capture(other, servedBefore) })
+		}
 	}
 }
 

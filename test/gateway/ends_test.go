@@ -182,9 +182,10 @@ func TestDelegated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Delegates = true
-	cmd := w.Command(binaries.mcpscope, "gateway", "--backend", "delegated", "--", binaries.like)
+	cmd := w.Command(binaries.mcpscope, "gateway", "--backend", "delegated", "--explain", w.explain, "--", binaries.like)
 	group := w.Unique("unit")
 	g := Start(t, cmd, func() error { return escape.StartIn(group, cmd) })
+	g.Explain = w.explain
 	s := g.Server(binaries.Programs, "a", "double-fork")
 	if path, err := bed.ProcessPath(s.Main.PID); err != nil || !strings.HasPrefix(path, mustPath(t, g.PID)+"/mcp-zoo-") {
 		t.Errorf("the server is in %s, the gateway in %s (%v)", path, mustPath(t, g.PID), err)

@@ -157,20 +157,33 @@ func (g *Gateway) start(how string, p escape.Programs, name, mode string) *Serve
 		g.Tell("hello %s", name)
 		g.Expect("hello")
 	}
-	g.AwaitTaken()
+	g.awaitTaken(name)
 	return s
 }
 
 // AwaitTaken waits until one server more has been taken.
-func (g *Gateway) AwaitTaken() {
+func (g *Gateway) AwaitTaken() { g.awaitTaken("") }
+
+// awaitTaken has the client speak to that server again where it was not taken at its first message: on a busy
+// machine that can be missed.
+func (g *Gateway) awaitTaken(name string) {
 	g.t.Helper()
 	g.servers++
 	if g.Explain == "" {
 		return
 	}
-	if err := escape.AwaitText(g.Explain, escape.Patience, func(text string) bool { return strings.Count(text, " taken as ") >= g.servers }); err != nil {
-		g.t.Fatalf("server %d was not taken: %v", g.servers, err)
+	taken := func(text string) bool { return strings.Count(text, " taken as ") >= g.servers }
+	var err error
+	for until := time.Now().Add(escape.Patience); time.Now().Before(until); {
+		if err = escape.AwaitText(g.Explain, time.Second, taken); err == nil {
+			return
+		}
+		if name != "" {
+			g.Tell("hello %s", name)
+			g.Expect("hello")
+		}
 	}
+	g.t.Fatalf("server %d was not taken: %v", g.servers, err)
 }
 
 // Tool has it start a tool, and returns what that leaves running.
