@@ -5,6 +5,7 @@
 package freeze
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,6 +21,15 @@ type Stuck struct {
 	Name  string
 	State byte
 	Wchan string
+}
+
+// AddStuck adds those who are not among them yet.
+func (r *Result) AddStuck(more []Stuck) {
+	for _, s := range more {
+		if !slices.ContainsFunc(r.Stuck, func(old Stuck) bool { return old.PID == s.PID }) {
+			r.Stuck = append(r.Stuck, s)
+		}
+	}
 }
 
 // NewStuck looks at a process; ok is false if it has ended after all.

@@ -83,7 +83,7 @@ func (y *yard) backend() escape.Backend {
 }
 
 // refused: the root group is not a user's; and where a manager has controllers, its slice hands them down
-// to the scopes, and a group that does so takes no process.
+// to the scopes, and those hand the memory's down to the payloads. A group that does so takes no process.
 func (y *yard) refused(t *testing.T) map[string]error {
 	t.Helper()
 	all := make(map[string]error)
@@ -97,6 +97,12 @@ func (y *yard) refused(t *testing.T) map[string]error {
 	}
 	if strings.TrimSpace(string(handed)) != "" {
 		all["move-grandparent"] = unix.EBUSY
+	}
+	scopes, _ := filepath.Glob(filepath.Join(slice(y.user), "mcp-first-*.scope", "cgroup.subtree_control")) // the pattern is valid
+	for _, file := range scopes {
+		if handed, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(handed)) != "" {
+			all["move-parent"] = unix.EBUSY
+		}
 	}
 	_ = first.stdin.Close()
 	if err := first.cmd.Wait(); err != nil {

@@ -76,7 +76,7 @@ func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
 	s.Target = g.Top
 	res, err := s.Run()
 	moved, markErr := freeze.Stop{Target: g.Tagged()}.Run()
-	res.Stuck = append(res.Stuck, moved.Stuck...)
+	res.AddStuck(moved.Stuck)
 	return res, errors.Join(err, markErr)
 }
 

@@ -199,10 +199,12 @@ func (s *supervisor) endTagged() {
 	res, err := freeze.Stop{Target: moved, Frozen: func() {
 		pids, _ := moved.Members() // for people only
 		for _, pid := range pids[:min(len(pids), protocol.InspectFew)] {
-			s.killed = append(s.killed, s.describe(pid))
+			if !slices.ContainsFunc(s.killed, func(k protocol.Killed) bool { return k.PID == pid }) { // it can't be killed yet
+				s.killed = append(s.killed, s.describe(pid))
+			}
 		}
 	}}.Run()
-	s.lifecycle.Result.Stuck = append(s.lifecycle.Result.Stuck, res.Stuck...)
+	s.lifecycle.Result.AddStuck(res.Stuck)
 	if err != nil {
 		s.Note("processes that have moved to another cgroup could not be looked for: " + protocol.OneLine(err))
 	}
