@@ -4,6 +4,7 @@ package host
 
 import (
 	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 )
@@ -89,9 +90,9 @@ func Files(n uint64) Kind {
 }
 
 // Processes limits RLIMIT_NPROC, which counts the threads of a user, those outside
-// of this host too. So it is one that no other kind has; root is exempt.
+// of this host too. So it is one that no other kind and no other test binary has; root is exempt.
 func Processes(n uint64) Kind {
-	return Kind{Name: fmt.Sprintf("%d processes", n), plan: poorPlan{UID: nobody - 1, Processes: n}}
+	return Kind{Name: fmt.Sprintf("%d processes", n), plan: poorPlan{UID: 60000 + os.Getpid()%5000, Processes: n}}
 }
 
 func refusing(name string, call int, errno unix.Errno) Kind {
