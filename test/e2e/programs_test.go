@@ -50,7 +50,7 @@ func TestBothNames(t *testing.T) {
 	client := fmt.Sprint(s.Own.PID) // trees of other tests are seen in every world
 	for _, args := range [][]string{
 		{"run", "--backend", "cgroup", "--", "sh", "-c", "echo out; echo err >&2; exit 7"}, {"run", "--backend", "cgroup", "--", "sh", "-c", "kill -KILL $$"},
-		{"run", "nosuch"}, {"gateway", "--", "sh", "-c", "echo out; echo err >&2; exit 7"}, {"ls", "--client", client}, {"ls", "-q", "--client", client}, {"ls", "--json", "--client", client}, {"inspect", "nobody"}, {"top"},
+		{"run", "nosuch"}, {"gateway", "--", "sh", "-c", "echo out; echo err >&2; exit 7"}, {"ls", "--format", "{{.ID}} {{.Name}} {{.Backend}}", "--client", client}, {"ls", "-q", "--client", client}, {"ls", "--json", "--client", client}, {"inspect", "nobody"}, {"top"},
 		{"stop"}, {"stop", "nobody"}, {"freeze", id}, {"thaw", id}, {"set", id, "pids.max=100"}, {"set", id, "nonsense=1"}, {"wait", "nobody"}, {"events"}, {"logs", "nobody"},
 		{"sweep", "--dry-run"}, {"status"}, {"wrap"}, {"unwrap", "--all"}, {"config", "show", "x"}, {"config", "check"}, {"units"}, {"version"},
 		{"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}, {"help"}, {"nonsense"}, {"restart"}, {"--help"}, {"--version"}, {"__complete", "ru"},
