@@ -130,9 +130,9 @@ func JobControl(t *testing.T, s Subject) {
 			term.Expect("PROMPT ")
 			term.Type("bg\n")
 			term.Expect("cat &")
-			term.Expect("Stopped") // by SIGTTIN
+			term.Expect("Stopped") // by SIGTTIN, before the prompt of bg or after it
 			term.Type("fg\n")
-			term.Expect("fg\r\n$W cat")
+			term.Expect("fg\r\n", "$W cat")
 			term.Type("third\n")
 			term.Expect("third\r\nthird")
 			term.Type("\x03")

@@ -5,6 +5,7 @@
 package backend
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -127,21 +128,11 @@ func OpenTree(pid, uid int) *TreeSupervisor {
 		return nil
 	}
 	t := &TreeSupervisor{PID: pid, UID: int(st.Uid), PIDFD: pidfd, File: factsFile{-1}}
-	t.File.fd, err = openFacts(pid, t.UID)
-	if err == nil {
-		t.Facts, err = t.File.readFacts()
-	}
-	if err != nil || !t.holdsItsOwn() || !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
+	if t.openFacts() != nil || !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
 		t.Close()
 		return nil
 	}
 	return t
-}
-
-// holdsItsOwn: between fork and exec the main process has the supervisor's files, too.
-func (t *TreeSupervisor) holdsItsOwn() bool {
-	st, err := proc.ReadStatus(t.PID)
-	return err == nil && len(st.NSpid) > 0 && st.NSpid[len(st.NSpid)-1] == t.Facts.Supervisor
 }
 
 func (t *TreeSupervisor) Close() {
@@ -154,23 +145,36 @@ func (t *TreeSupervisor) Close() {
 // errNoFacts: the process has no such file.
 var errNoFacts = errors.New("no facts of a tree")
 
-// openFacts finds the file among the descriptors of a process.
-func openFacts(pid, uid int) (int, error) {
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+// openFacts finds the file among the descriptors of the supervisor. One that looks at other supervisors has
+// theirs open as well, and between fork and exec the main process has its supervisor's: it is the one
+// that names this process.
+func (t *TreeSupervisor) openFacts() error {
+	status, err := proc.ReadStatus(t.PID)
+	if err != nil || len(status.NSpid) == 0 {
+		return cmp.Or(err, errNoFacts)
+	}
+	dir := fmt.Sprintf("/proc/%d/fd/", t.PID)
 	names, err := os.ReadDir(dir)
 	if err != nil {
-		return -1, err
+		return err
 	}
 	for _, n := range names {
 		target, err := os.Readlink(dir + n.Name())
 		if err != nil || !strings.HasPrefix(target, "/memfd:"+factsName) {
 			continue
 		}
-		if fd, err := linux.ReopenMemoryFile(dir+n.Name(), uid); err == nil {
-			return fd, nil
+		fd, err := linux.ReopenMemoryFile(dir+n.Name(), t.UID)
+		if err != nil {
+			continue
 		}
+		f := factsFile{fd}
+		if facts, err := f.readFacts(); err == nil && facts.Supervisor == status.NSpid[len(status.NSpid)-1] {
+			t.File, t.Facts = f, facts
+			return nil
+		}
+		f.Close()
 	}
-	return -1, errNoFacts
+	return errNoFacts
 }
 
 // OpenGuard returns a pidfd of the guard, the supervisor's parent; -1 if it is gone. While it is that
