@@ -205,11 +205,22 @@ func (s *stage) play(step step) int {
 	if strings.HasPrefix(script, "sudo ") { // there is none in the host
 		u, script = host.Root, `sudo() { "$@"; }; `+script
 	}
-	out, err := s.command(u, script).CombinedOutput()
+	var out []byte
+	var err error
+	wrong := func() bool {
+		out, err = s.command(u, script).CombinedOutput()
+		return err != nil && len(step.want) == 0 || !matches(step.want, string(out))
+	}
+	failed := wrong()
+	// a gateway's server is taken a moment after it has answered
+	for pause := time.Millisecond; failed && strings.Contains(script, "ls --gateways") && pause < escape.Patience; pause *= 2 {
+		escape.PollFor(pause)
+		failed = wrong()
+	}
 	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
 		s.t.Errorf("line %d: %s: %v", step.line, step.command, err)
 	}
-	if err != nil && len(step.want) == 0 || !matches(step.want, string(out)) {
+	if failed {
 		s.t.Errorf("line %d: %s: %v\n%swant\n%s", step.line, step.command, err, out, strings.Join(step.want, "\n"))
 	}
 	return 1
