@@ -126,7 +126,7 @@ func TestDoctorOnPoorHosts(t *testing.T) {
 	kinds := append(host.Kinds(), host.HangingBus.And(host.Delegated), host.Hidepid.As(host.Tester).WithManagers(),
 		host.Clone3Denied.WithManagers(), host.Unprivileged.WithManagers())
 	for i, k := range kinds {
-		if i%4 != 0 && !escape.Full() {
+		if i%8 != 0 && !escape.Full() {
 			continue
 		}
 		t.Run(k.Name, func(t *testing.T) {

@@ -24,6 +24,9 @@ func Signals(t *testing.T, s Subject) {
 		{"pid", "--group", "signal"}, {"group", "--group", "killpg"}, {"session", "--session", "killpg"},
 	} {
 		for _, sig := range slices.Concat(ending, others) {
+			if way.name != "pid" && !slices.Contains(ending, sig) && !escape.Full() {
+				continue
+			}
 			t.Run(way.name+"/"+unix.SignalName(sig), func(t *testing.T) {
 				t.Parallel()
 				site, crew := s.Site(t), newCrew(t)
