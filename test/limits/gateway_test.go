@@ -10,7 +10,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A gateway's servers have its limits each; one whose limits can't be had is not started.
+// A gateway's servers have its limits each, those that it knows before they run from the first instruction;
+// one whose limits can't be had is not started.
 func TestGateway(t *testing.T) {
 	const program = "/srv/limits-mcp"
 	script := "#!/bin/sh\n" + group + "echo limited to $(cat $g/memory.max)\n"
@@ -26,7 +27,8 @@ func TestGateway(t *testing.T) {
 			if b.name == "cgroup" {
 				withhold(t)
 			}
-			line := []string{"gateway", "--backend", b.name, "--eof-grace", "60s", "--memory-max", "64M", "--", "sh", "-c", "true | " + program + " | cat"}
+			line := []string{"gateway", "--backend", b.name, "--eof-grace", "60s", "--memory-max", "64M",
+				"--match", program, "--", "sh", "-c", "true | " + program + " | cat"}
 			if !b.has("memory") || b.prepare != nil {
 				out, stderr, status := b.result(t, line...)
 				if status != 125 || out != "" || !strings.HasPrefix(stderr, "mcpscope: cannot limit the servers of \"sh\": set memory.max=67108864: ") || !strings.Contains(stderr, "\nmcpscope: hint: ") {

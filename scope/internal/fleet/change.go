@@ -7,6 +7,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -40,6 +41,8 @@ func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error))
 	}
 	c.Before, _ = cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
 	var held []string
+	figures := s.group.Figures()
+	killed := figures.OOMKills()
 	for _, each := range s.withOOMGroup(l) {
 		now, err := s.group.LimitBy(each, s.Backend, write)
 		if err != nil && each == l && cgroup.OfMemory(l.File) && s.over() {
@@ -54,7 +57,11 @@ func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error))
 		}
 		held = append(held, each.File)
 	}
-	c.Ended = s.over()
+	if figures.EndsWhole() && figures.OOMKills() > killed {
+		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, unpopulated) // the last of them ends in a moment
+	} else {
+		c.Ended = s.over()
+	}
 	s.group.Limited(held)
 	return c, nil
 }
@@ -90,10 +97,15 @@ func (s *Listed) withOOMGroup(l cgroup.Limit) []cgroup.Limit {
 	return append(cgroup.OOMGroup(l), l)
 }
 
+// oomWithin is how long the kernel may take for members that it has killed for their memory.
+const oomWithin = 5 * time.Second
+
+func unpopulated(st cgroup.State) bool { return !st.Populated }
+
 // over tells whether the server has ended since s was listed.
 func (s *Listed) over() bool {
 	st, err := s.group.Payload.State()
-	return protocol.IsGone(err) || err == nil && !st.Populated
+	return protocol.IsGone(err) || err == nil && unpopulated(st)
 }
 
 // Shortages are what a server lacked so far.
