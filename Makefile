@@ -61,8 +61,9 @@ test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 	cat .cache/tables 2>/dev/null; \
 	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json; exit $$status
 
-test-full: test-vm ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
-	@status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
+test-full: deps ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
+	@status=0; $(MAKE) --no-print-directory test-vm || status=$$?; \
+	MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
 	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Leaks|Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest'; do \
@@ -72,7 +73,7 @@ test-full: test-vm ## what takes longer: other kernels, the race detector, then 
 test-robust: deps ## gateways as services, faults at every system call and bus message, load, and a tenth of test-soak: about 14 minutes; MCPSCOPE_FAULTS=all for all of the managers'
 	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='$(LONG)'
 
-test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"
+test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm
 	@printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null || : # who needs one that failed fails
 	@status=0; $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary all \
