@@ -3,6 +3,8 @@
 package gateway
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -137,8 +139,13 @@ func (c *Cell) gone(s *Server) int {
 	if !s.Supervisor.Ended(escape.Patience) {
 		c.T.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
 	}
-	if c.Forgets {
+	// A manager that is still about to stop the unit forgets the group only after that.
+	for pause := time.Millisecond; c.Forgets && pause < escape.Patience; pause *= 2 {
 		c.Run("sweep")
+		if _, err := os.Stat(s.Group); errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		escape.PollFor(pause)
 	}
 	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
 		c.T.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
