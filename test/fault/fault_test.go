@@ -111,13 +111,13 @@ const (
 	whole               // at every point all
 )
 
-// effort: a manager's scopes take time, and most of what is done with them is done with any group.
-// MCPSCOPE_FAULTS=all tries all there, too.
+// effort: a manager's scopes take time, and most of what is done with them, or with a tree, is done with any
+// group. MCPSCOPE_FAULTS=all tries all there, too.
 func (b *backend) effort() effort {
 	switch {
 	case !escape.Full():
 		return some
-	case b.managed && b.way == nil && os.Getenv("MCPSCOPE_FAULTS") != "all":
+	case (b.managed && b.way == nil || b == &tree) && os.Getenv("MCPSCOPE_FAULTS") != "all":
 		return half
 	}
 	return whole
