@@ -3,6 +3,7 @@
 package escape
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +156,10 @@ func (c *Cell) judgeGroups() {
 			c.T.Error(err)
 		}
 	}
-	if c.backend.hasty(c.mode, c.end) {
-		c.sweep() // whoever was in haste may have forgotten a group
+	if c.backend.hasty(c.mode, c.end) { // whoever was in haste may have forgotten a group, or be about to
+		SweepUntil(func() bool {
+			return !slices.ContainsFunc(c.slices, func(dir string) bool { return len(Servers(dir, c.server, "*")) > 0 })
+		}, c.sweep)
 	}
 	for _, dir := range c.slices {
 		WantNoServers(c.T, dir, c.server, c.backend.Removal)

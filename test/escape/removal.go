@@ -19,6 +19,16 @@ func AwaitRemoval(dir string, limit time.Duration) error {
 	})
 }
 
+// SweepUntil sweeps once, and again until what a manager has forgotten is gone: it does so only when it has tried to
+// stop the unit, and no event tells of that.
+func SweepUntil(gone func() bool, sweep func()) {
+	sweep()
+	for pause := time.Millisecond; pause < Patience && !gone(); pause *= 2 {
+		PollFor(pause)
+		sweep()
+	}
+}
+
 // AwaitFile returns when something has been written to a file that need not exist yet.
 func AwaitFile(file string, limit time.Duration) error {
 	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {

@@ -139,13 +139,11 @@ func (c *Cell) gone(s *Server) int {
 	if !s.Supervisor.Ended(escape.Patience) {
 		c.T.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
 	}
-	// A manager that is still about to stop the unit forgets the group only after that.
-	for pause := time.Millisecond; c.Forgets && pause < escape.Patience; pause *= 2 {
-		c.Run("sweep")
-		if _, err := os.Stat(s.Group); errors.Is(err, fs.ErrNotExist) {
-			break
-		}
-		escape.PollFor(pause)
+	if c.Forgets {
+		escape.SweepUntil(func() bool {
+			_, err := os.Stat(s.Group)
+			return errors.Is(err, fs.ErrNotExist)
+		}, func() { c.Run("sweep") })
 	}
 	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
 		c.T.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
