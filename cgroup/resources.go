@@ -41,7 +41,7 @@ type Limits struct {
 	BestEffort bool
 }
 
-// Default are no limits.
+// DefaultLimits are no limits.
 func DefaultLimits() Limits { return Limits{OOMGroup: true} }
 
 // Put replaces what is said of the same file.
@@ -92,7 +92,7 @@ func parsers() map[string]func(string) (string, error) {
 	}
 }
 
-// Parse reads FILE=VALUE. The value is the kernel's, or as with the flag for that file; of
+// ParseLimit reads FILE=VALUE. The value is the kernel's, or as with the flag for that file; of
 // cpu.max a percentage too.
 func ParseLimit(s string) (Limit, error) {
 	file, value, ok := strings.Cut(strings.TrimSpace(s), "=")
@@ -117,7 +117,7 @@ func ParseLimit(s string) (Limit, error) {
 	return Limit{file, value}, err
 }
 
-// ParseAll reads several, with semicolons between them.
+// ParseLimits reads several, with semicolons between them.
 func ParseLimits(s string) ([]Limit, error) {
 	var all []Limit
 	for part := range strings.SplitSeq(s, ";") {

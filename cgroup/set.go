@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Set makes one limit hold on g, and says what its file has then. Of the directories above g,
+// SetLimit makes one limit hold on g, and says what its file has then. Of the directories above g,
 // from the next one on, so many are the caller's: in these a controller is enabled that is not.
 func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 	return SetLimitBy(g, l, owned, nil)
 }
 
-// SetBy is Set with another way to write, which returns false for a file that it does not know.
+// SetLimitBy is SetLimit with another way to write, which returns false for a file that it does not know.
 func SetLimitBy(g *Group, l Limit, owned int, write func(Limit) (bool, error)) (now string, err error) {
 	if err := enable(g, l.controller(), owned); err != nil {
 		return "", err
@@ -46,7 +46,7 @@ func SetLimitBy(g *Group, l Limit, owned int, write func(Limit) (bool, error)) (
 	return now, err
 }
 
-// Read returns what a file says, as one line.
+// ReadLimit returns what a file says, as one line.
 func ReadLimit(g *Group, file string) (string, error) {
 	b, err := g.Read(file)
 	if errors.Is(err, unix.ENOENT) {
@@ -76,7 +76,7 @@ func rounded(have, want string) bool {
 	return herr == nil && werr == nil && h <= w && w-h < uint64(os.Getpagesize()) && h%uint64(os.Getpagesize()) == 0
 }
 
-// Enabled tells whether g has the controller that a file belongs to.
+// HasController tells whether g has the controller that a file belongs to.
 func HasController(g *Group, file string) bool {
 	return lists(g, "cgroup.controllers", Limit{File: file}.controller())
 }
@@ -139,12 +139,12 @@ func try(g *Group, controller string, owned int) bool {
 	return try(above, controller, owned-1) && above.Write("cgroup.subtree_control", "+"+controller) == nil
 }
 
-// Enable is Try with the reason why g can't have the controller.
+// EnableController is TryController with the reason why g can't have the controller.
 func EnableController(g *Group, file string, owned int) error {
 	return enable(g, Limit{File: file}.controller(), owned)
 }
 
-// Counts tells whether a limit is of something that members keep: what they had before it was
+// CountsMembersUse tells whether a limit is of something that members keep: what they had before it was
 // counted is not theirs to give back.
 func CountsMembersUse(file string) bool {
 	return slices.Contains([]string{"memory", "hugetlb"}, Limit{File: file}.controller())

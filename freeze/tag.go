@@ -12,28 +12,28 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// Mark is carried by all that a process starts once it has it: a value of the soft limit of
+// Tag is carried by all that a process starts once it has it: a value of the soft limit of
 // RLIMIT_LOCKS, which is inherited by fork, kept by execve, readable by all, and without a
 // meaning since Linux 2.4.25. It finds a process that is below none of ours and in no group of
 // ours. A process that a daemon has started does not carry it; a process can drop it by setting the
-// limit. 0 is no mark.
+// limit. 0 is no tag.
 type Tag uint64
 
-// A mark has more bits than any real limit, and fits what is signed.
+// A tag has more bits than any real limit, and fits what is signed.
 const (
-	markBits  = 40
-	markMagic = Tag(0x6d6370) << markBits // "mcp"
+	tagBits  = 40
+	tagMagic = Tag(0x6d6370) << tagBits // "mcp"
 )
 
-// NewMark makes one of 40 bits.
-func NewTag(bits uint64) Tag { return markMagic | Tag(bits&(1<<markBits-1)) }
+// NewTag makes one of 40 bits.
+func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<tagBits-1)) }
 
-func (m Tag) isTag() bool { return m>>markBits == markMagic>>markBits }
+func (t Tag) isTag() bool { return t>>tagBits == tagMagic>>tagBits }
 
-// Put marks a process that is held by a pidfd, but not those it has started before. Without
+// Put puts the tag on a process that is held by a pidfd, but not those it has started before. Without
 // CAP_SYS_RESOURCE it has to be of the same user, and its hard limit large enough. A pid that
 // was reused meanwhile is nobody's: its holder gets back what it had.
-func (m Tag) Put(pid, pidfd int) error {
+func (t Tag) Put(pid, pidfd int) error {
 	var old unix.Rlimit
 	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &old); err != nil {
 		return fmt.Errorf("read RLIMIT_LOCKS of process %d: %w", pid, err)
@@ -41,7 +41,7 @@ func (m Tag) Put(pid, pidfd int) error {
 	if !(Root{PIDFD: pidfd}).Alive() {
 		return unix.ESRCH
 	}
-	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: uint64(m), Max: old.Max}, nil); err != nil {
+	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: uint64(t), Max: old.Max}, nil); err != nil {
 		return fmt.Errorf("set RLIMIT_LOCKS of process %d: %w", pid, err)
 	}
 	if !(Root{PIDFD: pidfd}).Alive() {
@@ -51,17 +51,17 @@ func (m Tag) Put(pid, pidfd int) error {
 	return nil
 }
 
-// Limit is the RLIMIT_LOCKS with which a process that the calling one starts carries the mark. It is nil
+// Limit is the RLIMIT_LOCKS with which a process that the calling one starts carries the tag. It is nil
 // where the limit is in use: somebody has set one.
-func (m Tag) Limit() *unix.Rlimit {
+func (t Tag) Limit() *unix.Rlimit {
 	var own unix.Rlimit
-	if !m.isTag() || unix.Getrlimit(unix.RLIMIT_LOCKS, &own) != nil || own.Cur != unix.RLIM_INFINITY {
+	if !t.isTag() || unix.Getrlimit(unix.RLIMIT_LOCKS, &own) != nil || own.Cur != unix.RLIM_INFINITY {
 		return nil
 	}
-	return &unix.Rlimit{Cur: uint64(m), Max: own.Max}
+	return &unix.Rlimit{Cur: uint64(t), Max: own.Max}
 }
 
-// ClearMark is for a process that starts what is not to be found by the mark that it was
+// ClearTag is for a process that starts what is not to be found by the tag that it was
 // started with: a group of its own.
 func ClearTag() {
 	var limit unix.Rlimit
@@ -71,17 +71,17 @@ func ClearTag() {
 	}
 }
 
-// carriers lists the processes that carry the mark and that a process of the owner could signal,
-// wherever they are. The mark itself proves nothing: anyone may put any mark on a process of
+// carriers lists the processes that carry the tag and that a process of the owner could signal,
+// wherever they are. The tag itself proves nothing: anyone may put any tag on a process of
 // theirs, and a setuid program keeps the one of whoever has started it. So nobody is signalled for
-// a mark whom its owner could not have signalled without us.
-func (m Tag) carriers(owner int) ([]proc.Stat, error) {
-	if !m.isTag() {
+// a tag whom its owner could not have signalled without us.
+func (t Tag) carriers(owner int) ([]proc.Stat, error) {
+	if !t.isTag() {
 		return nil, nil
 	}
 	var found []proc.Stat
 	err := proc.Each(func(pid int) bool {
-		if m.On(pid) && owns(owner, pid) {
+		if t.On(pid) && owns(owner, pid) {
 			if st, err := proc.ReadStat(pid); err == nil && !zombie(st) { // ended, or hidden from us
 				found = append(found, st)
 			}
@@ -91,19 +91,19 @@ func (m Tag) carriers(owner int) ([]proc.Stat, error) {
 	return found, err
 }
 
-// On tells whether a process carries the mark. It asks by prlimit(2), which takes 0.7 µs, and only where
+// On tells whether a process carries the tag. It asks by prlimit(2), which takes 0.7 µs, and only where
 // that needs rights that we lack reads /proc/PID/limits, which takes 10.
-func (m Tag) On(pid int) bool {
-	if !m.isTag() {
+func (t Tag) On(pid int) bool {
+	if !t.isTag() {
 		return false
 	}
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
 	if err == unix.EPERM {
 		soft, ok := proc.SoftLimit(pid, proc.LimitLocks)
-		return ok && Tag(soft) == m
+		return ok && Tag(soft) == t
 	}
-	return err == nil && Tag(limit.Cur) == m
+	return err == nil && Tag(limit.Cur) == t
 }
 
 // owns tells whether a process of uid may signal pid: kill(2) compares with its real and its

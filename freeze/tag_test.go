@@ -49,21 +49,21 @@ func sleeper(t *testing.T) (cmd *exec.Cmd, pidfd int, grow func()) {
 	}
 }
 
-// Who has been marked is found with all that it has started since, and nobody else.
+// Who has been tagged is found with all that it has started since, and nobody else.
 func TestMark(t *testing.T) {
-	marked, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
+	tagged, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
 	one, oneFD, grow := sleeper(t)
 	two, twoFD, growTwo := sleeper(t)
-	for _, err := range []error{marked.Put(one.Process.Pid, oneFD), beside.Put(two.Process.Pid, twoFD)} {
+	for _, err := range []error{tagged.Put(one.Process.Pid, oneFD), beside.Put(two.Process.Pid, twoFD)} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: beside}}.Run() })
-	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: marked}}.Run() })
+	t.Cleanup(func() { _, _ = Stop{Target: &Tree{Tag: tagged}}.Run() })
 	grow()
 	growTwo()
-	for _, m := range []Tag{marked, beside} {
+	for _, m := range []Tag{tagged, beside} {
 		if got := members(t, &Tree{Tag: m}); len(got) != 3 {
 			t.Errorf("%d have the mark, want 3", len(got))
 		}
@@ -73,8 +73,8 @@ func TestMark(t *testing.T) {
 			t.Errorf("%v have the mark %#x", got, uint64(m))
 		}
 	}
-	res, err := Stop{Target: &Tree{Tag: marked}}.Run()
-	if err != nil || len(res.Stuck) != 0 || len(members(t, &Tree{Tag: marked})) != 0 {
+	res, err := Stop{Target: &Tree{Tag: tagged}}.Run()
+	if err != nil || len(res.Stuck) != 0 || len(members(t, &Tree{Tag: tagged})) != 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	if got := members(t, &Tree{Tag: beside}); len(got) != 3 {
@@ -82,8 +82,8 @@ func TestMark(t *testing.T) {
 	}
 }
 
-// A process that has ended is not marked, and who may have its pid now keeps its limit.
-func TestMarkOfNobody(t *testing.T) {
+// A process that has ended is not tagged, and who may have its pid now keeps its limit.
+func TestTagOfNobody(t *testing.T) {
 	var before, after unix.Rlimit
 	cmd, fd, _ := sleeper(t)
 	_ = cmd.Process.Kill()
@@ -101,7 +101,7 @@ func TestMarkOfNobody(t *testing.T) {
 }
 
 // Who starts a group of its own takes its mark off.
-func TestClearMark(t *testing.T) {
+func TestClearTag(t *testing.T) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		t.Fatal(err)

@@ -19,10 +19,10 @@ type Root struct {
 	PIDFD int // -1 for the calling process
 }
 
-// Tree is what is below its roots, and who has its mark.
+// Tree is what is below its roots, and who carries its tag.
 type Tree struct {
 	Roots []Root
-	// Mark adds the processes that carry it, as far as a process of the user Owner could signal
+	// Tag adds the processes that carry it, as far as a process of the user Owner could signal
 	// them.
 	Tag   Tag
 	Owner int
@@ -55,8 +55,8 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 		}
 		errs = append(errs, err)
 	}
-	marked, err := t.Tag.carriers(t.Owner)
-	for _, st := range marked {
+	tagged, err := t.Tag.carriers(t.Owner)
+	for _, st := range tagged {
 		if t.Spare == nil || !t.Spare(st) {
 			fn(st)
 		}

@@ -63,7 +63,7 @@ type Server = launcher.Server
 type Outcome = launcher.Outcome
 
 // Lineage is the id of a process and of all that it starts, where those are in no group of
-// their own: they are found by a mark alone. A server that is run or taken leaves it.
+// their own: they are found by a tag alone. A server that is run or taken leaves it.
 type Lineage = launcher.Lineage
 
 // State is where a server is on its way.
@@ -296,7 +296,7 @@ func Supervise(memory int, foreign []int) int { return supervisor.Supervise(memo
 // Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []Backend { return backend.Candidates() }
 
-// Survey reads it all. Managers that do not answer are waited for, both together, for
+// HostInfo reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func HostInfo() Host { return backend.HostInfo() }
 

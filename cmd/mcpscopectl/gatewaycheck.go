@@ -20,7 +20,7 @@ import (
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 )
 
-// checkGateway runs the gateway for a moment, as it would run, and says what was taken. All that it has
+// check runs the gateway for a moment, as it would run, and says what was taken. All that it has
 // started ends with it.
 func (v *gatewayRun) check(args []string) int {
 	line := slices.Insert(withoutCheck(args), 0, "mcpscope", "gateway", "--contain-gateway")

@@ -16,7 +16,7 @@ import (
 // What a contained gateway has started carries its hard limit: the soft one of the same resource is
 // the tag of a candidate.
 
-// lineageMagic is more than any tag or mark, which the soft limit has to be able to hold.
+// lineageMagic is more than any tag, which the soft limit has to be able to hold.
 const lineageMagic = uint64(0x6d6378) << tagBits
 
 // newLineage returns what a gateway and all that it starts are to have.

@@ -15,7 +15,7 @@ import (
 )
 
 // tag is a value of the soft limit of RLIMIT_LOCKS, which is inherited by fork, kept by execve and
-// has had no meaning since Linux 2.4.25 (see freeze.Mark, which members of groups have). Every program
+// has had no meaning since Linux 2.4.25 (see freeze.Tag, which members of groups have). Every program
 // that may be a server gets one of its own before it runs, so all that it starts is known when it
 // turns out to be one, wherever that has gone. 0 is no tag.
 type tag uint64
@@ -81,7 +81,7 @@ func everybody() (pids []int, err error) {
 	return pids, err
 }
 
-// untag takes the tag off a process that marks what it starts itself, if nobody has set that limit.
+// untag takes the tag off a process that tags what it starts itself, if nobody has set that limit.
 func untag(pid int, had locks) {
 	if had.known && had.tag() != 0 {
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: had.hard, Max: had.hard}, nil) // or it has ended

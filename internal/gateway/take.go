@@ -72,7 +72,7 @@ func (w *watcher) decide(s seen) {
 			w.board.left(s.Argv, "it is not spoken to on stdin; if it is a server that listens (HTTP, SSE), --match would take it")
 		}
 		switch {
-		case isRun(s.Argv): // it marks its server, which it does not where the limit is in use
+		case isRun(s.Argv): // it tags its server, which it does not where the limit is in use
 			untag(s.pid, s.had)
 		case s.Argv != nil && matching(w.Rules.Except, s.Argv) != "":
 			w.exclude(s)

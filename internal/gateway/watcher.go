@@ -82,7 +82,7 @@ func Watch(memory int, foreign []int, configure func(name string, s Servers) Ser
 	return 0
 }
 
-// letGo closes everything that is the gateway's.
+// closeClientDescriptors closes everything that is the gateway's.
 func (w *watcher) closeClientDescriptors(foreign []int, memory int) {
 	ours := append(w.descriptors(), memory)
 	for _, fd := range foreign {

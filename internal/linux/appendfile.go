@@ -17,7 +17,7 @@ const linksMost = 40
 
 const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
 
-// Open opens a file, which is made with mode 0600 if there is none. It follows a symbolic link in a
+// OpenAppend opens a file, which is made with mode 0600 if there is none. It follows a symbolic link in a
 // sticky directory that everybody may write to, such as /tmp, only if it belongs to the calling user or
 // to the owner of the directory, as the kernel does where fs.protected_symlinks is 1 (proc(5)): EACCES.
 // It does not wait for the reader of a FIFO: without one it is ENXIO. A write to the descriptor blocks.

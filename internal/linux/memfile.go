@@ -15,7 +15,7 @@ import (
 // largest is far beyond what a command line, which is the most of it, can be.
 const largest = 64 << 20
 
-// New makes an empty file, close-on-exec, that is to hold so many bytes, and returns its descriptor.
+// NewMemoryFile makes an empty file, close-on-exec, that is to hold so many bytes, and returns its descriptor.
 // The name is for people who look at /proc/PID/fd. EFBIG: RLIMIT_FSIZE, which applies to memory as
 // well, is smaller; a write would end the process by SIGXFSZ.
 func NewMemoryFile(name string, size int) (int, error) {
@@ -30,7 +30,7 @@ func NewMemoryFile(name string, size int) (int, error) {
 	return fd, nil
 }
 
-// Write makes a file with these bytes, close-on-exec, and returns its descriptor. Where RLIMIT_FSIZE
+// WriteMemoryFile makes a file with these bytes, close-on-exec, and returns its descriptor. Where RLIMIT_FSIZE
 // forbids the file it is the end of a pipe that holds them.
 func WriteMemoryFile(b []byte) (int, error) {
 	fd, err := NewMemoryFile("mcpscope", len(b))
@@ -69,7 +69,7 @@ func writePipe(b []byte, why error) (int, error) {
 	return ends[0], nil
 }
 
-// Read returns all of what Write has written, and closes it.
+// ReadMemoryFile returns all of what WriteMemoryFile has written, and closes it.
 func ReadMemoryFile(fd int) ([]byte, error) {
 	f := os.NewFile(uintptr(fd), "memory file")
 	if f == nil {
@@ -87,7 +87,7 @@ func ReadMemoryFile(fd int) ([]byte, error) {
 	return b, nil
 }
 
-// Reopen opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may be
+// ReopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may be
 // anything that this user has opened: a file of somebody else's, a pipe, a file of a file system that
 // hangs. So it is looked at before it is opened: a regular file of that user on the kernel's own mount,
 // on which all memory files are and which nobody can reach by a path.

@@ -24,7 +24,7 @@ type Remover struct {
 	Dirs  []RemoverDir // in the order of removal
 }
 
-// Dir is a directory to remove, by its name in Parent.
+// RemoverDir is a directory to remove, by its name in Parent.
 type RemoverDir struct {
 	Parent Group
 	Name   string

@@ -68,7 +68,7 @@ var stepNames = map[Step]string{
 	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", StepExec: "execute",
 }
 
-// Error is a failure in the new process before it ran.
+// StartError is a failure in the new process before it ran.
 type StartError struct {
 	Step  Step
 	Path  string
@@ -138,7 +138,7 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 	}
 }
 
-// Mask is the set of signals that are blocked in the calling thread.
+// SignalMask is the set of signals that are blocked in the calling thread.
 func SignalMask() uint64 {
 	var set unix.Sigset_t
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail

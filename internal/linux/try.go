@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Try tells whether so many processes more can be started, by starting them: copies of this one, which end
+// TryStart tells whether so many processes more can be started, by starting them: copies of this one, which end
 // at once when all are there. Otherwise it returns how many there could be, and why not more.
 func TryStart(n int) (started int, err error) {
 	var pipe [2]int

@@ -9,7 +9,7 @@ import "golang.org/x/sys/unix"
 // File identifies an open pipe or socket.
 type File struct{ Dev, Ino uint64 }
 
-// Identify returns what fd refers to, and whether it is a pipe, FIFO or socket: only
+// IdentifyFile returns what fd refers to, and whether it is a pipe, FIFO or socket: only
 // those have another end that can be closed.
 func IdentifyFile(fd int) (File, bool) {
 	var st unix.Stat_t
@@ -20,7 +20,7 @@ func IdentifyFile(fd int) (File, bool) {
 	return File{Dev: uint64(st.Dev), Ino: st.Ino}, kind == unix.S_IFIFO || kind == unix.S_IFSOCK
 }
 
-// Unread tells whether input that the client wrote to f is still waiting for the
+// UnreadInput tells whether input that the client wrote to f is still waiting for the
 // process behind pidfd, which has f as its descriptor 0. On a socket the Input of a
 // Watch can't be told from the hang-up, and we hold no descriptor of our own. What
 // can't be found out counts as read.
@@ -31,7 +31,7 @@ func UnreadInput(pidfd int, f File) bool {
 	})
 }
 
-// Full tells whether the process behind pidfd, which has f as its descriptor 1, would have to wait
+// OutputFull tells whether the process behind pidfd, which has f as its descriptor 1, would have to wait
 // for the client before it can write. What can't be found out counts as not full.
 func OutputFull(pidfd int, f File) bool {
 	return borrow(pidfd, 1, f, func(fd int) bool {

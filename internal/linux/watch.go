@@ -46,7 +46,7 @@ func NewWatch(fd int, events uint32) (*Watch, error) {
 	return nil, fmt.Errorf("watch descriptor %d: %w", fd, err)
 }
 
-// FromFD takes over an inherited set; -1 gives nil.
+// WatchFromFD takes over an inherited set; -1 gives nil.
 func WatchFromFD(epoll int) *Watch {
 	if epoll < 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Keys are the settings that there are.
+// Schema are the settings that there are.
 type Schema map[string]SchemaKey
 
 // A Key is one setting.
@@ -52,7 +52,7 @@ type FileSettings struct {
 	seq      int
 }
 
-// Read takes the files in turn, the last of which counts most. keys is asked only if there is
+// ParseFiles takes the files in turn, the last of which counts most. keys is asked only if there is
 // one: on most hosts there is none, and this is on the way of each start.
 func ParseFiles(places []FilePlace, keys func() Schema) *FileSettings {
 	c := &FileSettings{}

@@ -17,7 +17,7 @@ import (
 // system is the administrator's file. A test gives a build another.
 var system = "/etc/mcpscope/mcpscope.toml"
 
-// Variable names one file more.
+// FileVariable names one file more.
 const FileVariable = "MCPSCOPE_CONFIG"
 
 // maxText is how much is read: a file is a page or two, and is read at each start.
@@ -32,7 +32,7 @@ type FilePlace struct {
 	Trusted bool
 }
 
-// Places are where files are looked for, those that count most last: the system's, the
+// FilePlaces are where files are looked for, those that count most last: the system's, the
 // user's, and the one that the environment names.
 func FilePlaces(getenv func(string) string) []FilePlace {
 	places := []FilePlace{{Path: system}}

@@ -17,7 +17,7 @@ import (
 // directory of the sockets; a test may build with another.
 var directory = "/run/systemd/journal"
 
-// ErrNone says that there is no journal on this host.
+// ErrNoJournal says that there is no journal on this host.
 var ErrNoJournal = errors.New("there is no systemd journal here")
 
 // Priority is syslog's.
@@ -29,16 +29,16 @@ const (
 	Info    Priority = 6
 )
 
-// Field is one of an entry. Its name is of capital letters, digits and "_"; its value may be
+// JournalField is one of an entry. Its name is of capital letters, digits and "_"; its value may be
 // any bytes, of which the first 2048 are sent: journalctl leaves out what is much longer.
 type JournalField struct{ Name, Value string }
 
 const valueMost = 2048
 
-// Exists tells whether there is a journal to write to.
+// JournalExists tells whether there is a journal to write to.
 func JournalExists() bool { return unix.Access(directory+"/socket", unix.W_OK) == nil }
 
-// Entry is what Send takes. Each value has its length before it, so none can be taken for
+// JournalEntry is what SendJournal takes. Each value has its length before it, so none can be taken for
 // another field.
 func JournalEntry(p Priority, fields ...JournalField) []byte {
 	var b []byte
@@ -51,7 +51,7 @@ func JournalEntry(p Priority, fields ...JournalField) []byte {
 	return b
 }
 
-// Send writes one entry, or fails at once.
+// SendJournal writes one entry, or fails at once.
 func SendJournal(entry []byte) error {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -66,7 +66,7 @@ func SendJournal(entry []byte) error {
 // streamBuffer is what sd_journal_stream_fd asks for; the kernel may give less.
 const streamBuffer = 8 << 20
 
-// Stream opens a descriptor whose lines get to the journal as ident's, of the priority that
+// JournalStream opens a descriptor whose lines get to the journal as ident's, of the priority that
 // is told or that a line begins with ("<4>", sd-daemon(3)). The process that opens it counts
 // as their origin.
 func JournalStream(ident string, p Priority) (int, error) {

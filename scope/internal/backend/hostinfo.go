@@ -54,7 +54,7 @@ type InitFacts struct {
 // Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []protocol.Backend { return CandidatesFor(os.Getuid()) }
 
-// Survey reads it all. Managers that do not answer are waited for, both together, for
+// HostInfo reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func HostInfo() Host {
 	here, err := group.OwnPosition()

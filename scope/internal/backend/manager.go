@@ -146,7 +146,7 @@ func CheckSlice(s string) error {
 
 const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
 
-// shelter is a scope without a server in it, which the client's unit is stopped before.
+// MoveOut moves the calling process to a scope without a server in it, which the client's unit is stopped before.
 func (m manager) MoveOut() error {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {

@@ -73,7 +73,7 @@ func (u *Unit) Binds(b protocol.Backend) bool {
 // Service tells whether the unit's own settings decide how it ends.
 func (u *Unit) Service() bool { return path.Ext(u.Name) == ".service" }
 
-// surveyManagers asks the system manager and, if we are not root, our own.
+// managerInfo asks the system manager and, if we are not root, our own.
 func managerInfo(unit *Unit) []ManagerFacts {
 	kinds := []systemd.Kind{systemd.System, systemd.User}
 	if os.Getuid() == 0 {

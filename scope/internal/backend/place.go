@@ -237,7 +237,7 @@ func delegation(g *cgroup.Group) bool {
 	return false
 }
 
-// shelter is a leaf that supervisors go to when they remove their group, too. A server that may write to
+// MoveOut moves it to the leaf that supervisors go to when they remove their group. A server that may write to
 // it can have frozen it.
 func (d Directory) MoveOut() error {
 	leaf, err := d.Parent.MkdirOpen(protocol.LeavingName, group.GroupMode)

@@ -26,7 +26,7 @@ type Payload interface {
 type group interface {
 	Ident() string
 	Members() Payload
-	// marked are members that are neither there nor below the supervisor any more.
+	// Tagged are members that are neither there nor below the supervisor any more.
 	Tagged() *freeze.Tree
 }
 
@@ -70,7 +70,7 @@ type Owned interface {
 	Ending(why protocol.Cause)
 	// Elsewhere tells whether pid has left for another cgroup.
 	Elsewhere(pid int) bool
-	// mark marks the members that there are; what they start later has it from them.
+	// TagMembers tags the members that there are; what they start later has it from them.
 	TagMembers() error
 	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
 	Figures() *Figures

@@ -21,10 +21,10 @@ import (
 
 // A process that has moved to another cgroup becomes a child of its supervisor when its parent
 // dies; but not that of a server which the client has started, nor one that has a parent in another
-// pid namespace, nor any when the supervisor was killed. All these are found by a mark that all
+// pid namespace, nor any when the supervisor was killed. All these are found by a tag that all
 // members inherit.
 
-// markOf is made of the id alone, so that everybody who ends a group knows it.
+// TagOf is made of the id alone, so that everybody who ends a group knows it.
 func TagOf(id string) freeze.Tag {
 	var bits uint64
 	for _, letter := range id {
@@ -38,7 +38,7 @@ func TagOf(id string) freeze.Tag {
 }
 
 func (g *ControlGroup) TagMembers() error {
-	marked := map[int]bool{}
+	tagged := map[int]bool{}
 	for fresh := true; fresh; {
 		fresh = false
 		pids, err := g.Payload.Members()
@@ -46,13 +46,13 @@ func (g *ControlGroup) TagMembers() error {
 			return err
 		}
 		for _, pid := range pids {
-			if marked[pid] {
+			if tagged[pid] {
 				continue
 			}
 			if err := g.tagOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
-			marked[pid], fresh = true, true
+			tagged[pid], fresh = true, true
 		}
 	}
 	return nil
@@ -70,8 +70,8 @@ func (g *ControlGroup) tagOne(pid int) error {
 	return TagOf(g.ID).Put(pid, fd)
 }
 
-// endWithMarked ends all of the group, a member that has moved to the directory above the payload
-// too, and then who has left it with the mark.
+// EndWithTagged ends all of the group, a member that has moved to the directory above the payload
+// too, and then who has left it with the tag.
 func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
 	s.Target = g.Top
 	res, err := s.Run()
@@ -80,8 +80,8 @@ func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
 	return res, errors.Join(err, markErr)
 }
 
-// marked are the processes that carry the group's mark. An id is the name of a directory that
-// anyone can make below a cgroup of theirs, and a mark can be put on anything of theirs; so the
+// Tagged are the processes that carry the group's tag. An id is the name of a directory that
+// anyone can make below a cgroup of theirs, and a tag can be put on anything of theirs; so the
 // owner of the group decides whose processes count, and no member of another server's group does.
 func (g *ControlGroup) Tagged() *freeze.Tree {
 	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.owner(), Spare: inAnotherGroup(g.Top)}

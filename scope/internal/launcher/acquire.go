@@ -76,7 +76,7 @@ func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 	if l.group, err = p.Group(l.config, l.pids()...); err != nil {
 		return err
 	}
-	l.backend, l.notes, l.client.Mark = p.Backend(), notes, group.TagOf(l.group.Ident())
+	l.backend, l.notes, l.client.Tag = p.Backend(), notes, group.TagOf(l.group.Ident())
 	if l.child != nil {
 		return nil // it comes first: see Taken
 	}

@@ -63,7 +63,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	return t, nil
 }
 
-// mark is for a member that may run before there is a supervisor, and leave the group. It marks those
+// tag is for a member that may run before there is a supervisor, and leave the group. It tags those
 // that it can't here.
 func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
@@ -128,7 +128,7 @@ func (t *Taken) Guide() error {
 	return nil
 }
 
-// letGo closes what the supervisor has now.
+// closeClientDescriptors closes what the supervisor has now.
 func (t *Taken) closeClientDescriptors() {
 	t.l.client.Stdin.Close()
 	t.l.client.Input.Close()

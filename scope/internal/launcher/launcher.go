@@ -234,7 +234,7 @@ func (l *launcher) spawn(group linux.Group) error {
 	return nil
 }
 
-// letGo closes what is the server's own, as soon as the supervisor has it. Our stderr
+// closeClientDescriptors closes what is the server's own, as soon as the supervisor has it. Our stderr
 // stays, for our own failures.
 func (l *launcher) closeClientDescriptors() {
 	_ = linux.ReplaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices

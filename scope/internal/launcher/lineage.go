@@ -15,7 +15,7 @@ import (
 )
 
 // Lineage is the id of a process and of all that it starts, where those are in no group of
-// their own: they are found by a mark alone. A server that is run or taken leaves it.
+// their own: they are found by a tag alone. A server that is run or taken leaves it.
 type Lineage string
 
 // NewLineage makes an id.

@@ -31,7 +31,7 @@ func In(pid, client int) bool {
 	return false
 }
 
-// Shelter moves the calling process to where nothing reaches it that ends the client's unit, or a
+// MoveOut moves the calling process to where nothing reaches it that ends the client's unit, or a
 // server that the client is a member of.
 func (s *Server) MoveOut() (protocol.Backend, error) {
 	freeze.ClearTag()

@@ -22,7 +22,7 @@ var errSupervisor = errors.New("the supervisor was killed, so the server was end
 // errGuard: the supervisor has ended the server while it could.
 var errGuard = errors.New("the guard of the supervisor was killed, so the server was ended")
 
-// hear takes in what the supervisor says.
+// receive takes in what the supervisor says.
 func (l *launcher) receive() (done bool, err error) {
 	all, closed := l.control.Pending()
 	for _, m := range all {

@@ -84,7 +84,7 @@ func (l *launcher) afterClientDeath() time.Duration {
 	return protocol.Never
 }
 
-// caught takes a signal that we have got, alone or with our process group.
+// handleSignal takes a signal that we have got, alone or with our process group.
 func (l *launcher) handleSignal(sig unix.Signal) {
 	switch {
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
@@ -97,7 +97,7 @@ func (l *launcher) handleSignal(sig unix.Signal) {
 	}
 }
 
-// pass sends the supervisor a word, and notes by when it must have acted on it. The word continues a supervisor
+// send sends the supervisor a word, and notes by when it must have acted on it. The word continues a supervisor
 // that is stopped, but not one that is frozen, which systemd does with a whole scope.
 func (l *launcher) send(m protocol.Message, within time.Duration) {
 	_ = l.control.Send(m) // a peer that is gone shows as EOF, one with a full queue as overdue

@@ -27,7 +27,7 @@ type ClientSide struct {
 	File     linux.File // stdin
 	Answers  linux.File // stdout
 	Where    string     // the cgroup that the client has started the launcher in
-	Mark     freeze.Tag // of the payload's processes
+	Tag      freeze.Tag // of the payload's processes
 	Conveyed bool       // stdin is a pipe or socket, so it has another end
 	PIDFD    int        // the client, or -1
 	Main     int        // pidfd of the main process, or -1
@@ -126,7 +126,7 @@ func (in *ClientSide) HeldByNobodyBut(p group.Payload) bool {
 		where, _, err := proc.ReadCgroup(pid)
 		return err != nil || where == in.Where
 	}
-	held, err := linux.OtherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Mark.On(pid) }, beside)
+	held, err := linux.OtherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
 	return err == nil && !held
 }
 

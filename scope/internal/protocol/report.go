@@ -142,7 +142,7 @@ type PIDsRefused struct {
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
-// tellShortages tells the journal of what the server lacked.
+// LogShortages tells the journal of what the server lacked.
 func (r *Report) LogShortages(about Subject) {
 	var fields []systemd.JournalField
 	add := func(name string, n *uint64, said string) string {

@@ -184,7 +184,7 @@ func (e *escapees) giveUp() {
 	}
 }
 
-// mark is for a server that the client has started.
+// tagMembers is for a server that the client has started.
 func (s *supervisor) tagMembers() {
 	if err := s.group.TagMembers(); err != nil {
 		s.notes = append(s.notes, "who moves to another cgroup is not found: "+protocol.OneLine(err))
@@ -192,7 +192,7 @@ func (s *supervisor) tagMembers() {
 	}
 }
 
-// endMarked ends members that have left the group and are no descendants of ours: of a server that
+// endTagged ends members that have left the group and are no descendants of ours: of a server that
 // the client has started, or by way of another pid namespace.
 func (s *supervisor) endTagged() {
 	moved := s.group.Tagged()

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// standGuard is the life of a supervisor that turns out to be in no cgroup: it starts
+// runGuard is the life of a supervisor that turns out to be in no cgroup: it starts
 // another as its child, and sees to what that may leave.
 func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 	if err := s.startGuarded(at); err != nil {

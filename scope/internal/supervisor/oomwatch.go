@@ -21,7 +21,7 @@ const (
 	sampleMost    = 1024 // members looked at
 )
 
-// shortage watches a payload whose memory is limited. Who was big can't be asked when it has
+// oomWatch watches a payload whose memory is limited. Who was big can't be asked when it has
 // been killed, so members are looked at each time the kernel says that the limit was met, and
 // once more when they are waited for: a zombie has its name yet, and wait4(2) tells the most that
 // it had.
@@ -31,7 +31,7 @@ type oomWatch struct {
 	seen   map[int]protocol.Consumer
 }
 
-// watchShortage returns nil where the payload's memory is not limited.
+// watchOOM returns nil where the payload's memory is not limited.
 func watchOOM(payload *cgroup.Group) *oomWatch {
 	fd, err := payload.OpenFile("memory.events")
 	if err != nil {
@@ -40,7 +40,7 @@ func watchOOM(payload *cgroup.Group) *oomWatch {
 	return &oomWatch{events: fd, group: payload, seen: map[int]protocol.Consumer{}}
 }
 
-// happened looks at the members; the file has to be read before it tells of another change.
+// handle looks at the members; the file has to be read before it tells of another change.
 func (s *oomWatch) handle() {
 	var b [512]byte
 	_, _ = unix.Pread(s.events, b[:], 0) // what it says is looked at in the end

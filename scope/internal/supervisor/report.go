@@ -45,7 +45,7 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 	}
 }
 
-// tookDown adds what a ladder had to kill.
+// addKilled adds what a ladder had to kill.
 func (s *supervisor) addKilled(seen lifecycle.Inspected) {
 	s.killed, s.killedTotal = append(s.killed, seen.All...), s.killedTotal+seen.Total
 	if seen.Late {

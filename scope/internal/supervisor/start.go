@@ -107,7 +107,7 @@ func (s *supervisor) arm(at protocol.Message) error {
 	s.group.Note(s.notes)
 	s.client = &lifecycle.ClientSide{
 		Stdin: linux.WatchFromFD(c.Stdin), Input: linux.WatchFromFD(c.Input), Stdout: linux.WatchFromFD(c.Stdout),
-		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Mark: group.TagOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
+		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Tag: group.TagOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
 	}
 	if s.loop, err = lifecycle.NewPoller(); err != nil {
 		return err
@@ -179,7 +179,7 @@ func (s *supervisor) startMain(env []string) error {
 	return err
 }
 
-// letGo closes everything that is the client's.
+// closeClientDescriptors closes everything that is the client's.
 func (s *supervisor) closeClientDescriptors(foreign []int) {
 	_ = linux.ReplaceByNull(0, 1, 2)
 	ours := map[int]bool{}

@@ -99,7 +99,7 @@ func (s *supervisor) failed(err error) {
 	_ = s.control.Send(m) // without a launcher there is nobody to tell
 }
 
-// whereabouts waits for the launcher to say where the group is, unless it has told our
+// receivePlace waits for the launcher to say where the group is, unless it has told our
 // guard.
 func (s *supervisor) receivePlace() (protocol.Message, error) {
 	if s.config.Place != nil {
@@ -171,7 +171,7 @@ func (s *supervisor) handle(t lifecycle.Token) {
 	}
 }
 
-// hear takes in what the launcher says.
+// receive takes in what the launcher says.
 func (s *supervisor) receive() {
 	all, closed := s.control.Pending()
 	for _, m := range all {

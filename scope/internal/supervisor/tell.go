@@ -20,7 +20,7 @@ func (s *supervisor) subject() protocol.Subject {
 	return protocol.Subject{ID: s.group.Ident(), Name: s.config.Name, Client: s.config.Client, Backend: s.backend}
 }
 
-// tellStart says that the server runs. Notes so far are about the start.
+// logStart says that the server runs. Notes so far are about the start.
 func (s *supervisor) logStart() {
 	about := s.subject()
 	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
@@ -28,7 +28,7 @@ func (s *supervisor) logStart() {
 	s.logNotes()
 }
 
-// tellNotes tells each note once.
+// logNotes tells each note once.
 func (s *supervisor) logNotes() {
 	for _, text := range s.notes[s.notesTold:] {
 		s.subject().Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
@@ -36,7 +36,7 @@ func (s *supervisor) logNotes() {
 	s.notesTold = len(s.notes)
 }
 
-// tellEnd says why and how the server ended.
+// logEnd says why and how the server ended.
 func (s *supervisor) logEnd(r *protocol.Report) {
 	about := s.subject()
 	r.LogShortages(about)
@@ -71,7 +71,7 @@ func (s *supervisor) connectStderr() {
 	s.stderr = protocol.StderrJournal
 }
 
-// tellStop tells the launcher that the main process has stopped. On the ladder that may be our
+// sendStop tells the launcher that the main process has stopped. On the ladder that may be our
 // own doing, where members are frozen by SIGSTOP.
 func (s *supervisor) sendStop(sig unix.Signal) {
 	if s.config.Pgid != 0 && s.lifecycle.Phase < lifecycle.Stopping {

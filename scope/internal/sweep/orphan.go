@@ -79,7 +79,7 @@ func (g *Suspect) look() (verdict, error) {
 }
 
 // isServers tells whether the group was armed. A directory of another program may have a name like
-// ours, so one that is not armed and has members is ours only if a member carries its mark: nothing is
+// ours, so one that is not armed and has members is ours only if a member carries its tag: nothing is
 // started in a group before it is armed, but the owner can remove the attribute.
 func (g *Suspect) isServers() (bool, error) {
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
@@ -125,7 +125,7 @@ func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == group.GroupMode), err
 }
 
-// remind makes systemd look at an empty scope again. When the first process in one ends at
+// nudgeManager makes systemd look at an empty scope again. When the first process in one ends at
 // once, systemd (252) misses that and has the scope run for ever; it looks whether anybody is
 // in it whenever something changes in cgroup.events, which tells of freezing as well.
 func (g *Suspect) nudgeManager() {
@@ -164,7 +164,7 @@ func (g *Suspect) orphan() (verdict, error) {
 }
 
 // supervisors are the processes in the leaf that can be one. A member that has put itself there
-// carries the mark; one that has dropped the mark is still not called as a supervisor is. hidden
+// carries the tag; one that has dropped the tag is still not called as a supervisor is. hidden
 // tells that there are processes of which we can't see which.
 func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 	if g.Supervisor == nil || !group.Populated(g.Supervisor) {
