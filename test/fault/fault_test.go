@@ -107,7 +107,7 @@ type effort int
 
 const (
 	some  effort = iota // one at every second point
-	half                // at every point every second one
+	each                // at every point one
 	whole               // at every point all
 )
 
@@ -118,7 +118,7 @@ func (b *backend) effort() effort {
 	case !escape.Full():
 		return some
 	case (b.managed && b.way == nil || b == &tree) && os.Getenv("MCPSCOPE_FAULTS") != "all":
-		return half
+		return each
 	}
 	return whole
 }
@@ -128,7 +128,7 @@ func plan(points []visit, e effort) []shot {
 	var all []shot
 	for i, v := range points {
 		for j, f := range v.faults() {
-			if e == some && (i%2 == 1 || j != i%len(v.faults())) || e == half && (i+j)%2 == 1 {
+			if e == some && i%2 == 1 || e != whole && j != i%len(v.faults()) {
 				continue
 			}
 			all = append(all, shot{v, f})
