@@ -70,7 +70,7 @@ test-full: deps ## what takes longer: other kernels, the race detector, then eve
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
 
-test-robust: deps ## gateways as services, faults at every system call and bus message, load, and a tenth of test-soak: about 10 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
+test-robust: deps ## gateways as services, faults at every system call and bus message, load, and a tenth of test-soak: about 8 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
 	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=2 PACKAGES='$(LONG)'
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
