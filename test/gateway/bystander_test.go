@@ -41,7 +41,7 @@ func TestBystanders(t *testing.T) {
 			bed.Require(t, bed.Feature{Name: b.argv[0], Missing: func() error { return err }})
 		}
 	}
-	count := 20
+	count := 10
 	if escape.Full() {
 		count = 100
 	}
