@@ -184,6 +184,8 @@ const (
 	StderrInherit = protocol.StderrInherit
 	// StderrJournal is a stream of the journal or, where there is none, the client's own.
 	StderrJournal = protocol.StderrJournal
+	// StderrKept begins the note of a server that was to have the journal's; the reason follows.
+	StderrKept = protocol.StderrKept
 	// DefaultSlice is where the groups are, unless a user wants another.
 	DefaultSlice = protocol.DefaultSlice
 	Running      = fleet.Running

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -30,9 +31,9 @@ func logsCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope logs git -n 50
   mcpscope logs -f git
 `,
-		long: `Prints what a server has written to stderr, if it was started with mcpscope run
---stderr journal. It may have ended: a name means the newest server of that name, and
-ID may be the beginning of one.
+		long: `Prints what a server has written to stderr, if it was started with --stderr
+journal, by mcpscope run or below mcpscope gateway. It may have ended: a name means
+the newest server of that name, and ID may be the beginning of one.
 
 On a terminal control characters are shown as "?". The journal drops empty lines and
 cuts those of more than 48 KiB (journald.conf, LineMax=).`,
@@ -60,9 +61,7 @@ func (f *logsFlags) run(operands []string, io cli.Stdio) int {
 		return cannotRead(io, err)
 	}
 	if s.Stderr == string(scope.StderrInherit) {
-		status := io.Cannot("print logs", fmt.Errorf("the stderr of %s (%s) is its client's", s.Name, s.ID))
-		fmt.Fprint(io.Err, "mcpscope: hint: start it with mcpscope run --stderr journal, or MCPSCOPE_STDERR=journal in its environment\n")
-		return status
+		return f.inherited(s, io)
 	}
 	if f.follow {
 		go endWithReader()
@@ -80,6 +79,29 @@ func (f *logsFlags) run(operands []string, io cli.Stdio) int {
 		return cannotRead(io, err)
 	}
 	return cli.ExitOK
+}
+
+// inherited says that there are no lines, and why not where they were asked for.
+func (f *logsFlags) inherited(s eventView, io cli.Stdio) int {
+	why, hint := "", "start it with --stderr journal, of mcpscope run or of its gateway"
+	_ = f.read([]string{scope.FieldID + "=" + s.ID, "_UID=" + strconv.Itoa(s.UID)}, func(v eventView) error { // without it only the reason is missing
+		if text, kept := strings.CutPrefix(v.Note, scope.StderrKept); kept {
+			why = ": " + text
+		}
+		return nil
+	}, scope.EventNote)
+	switch why {
+	case "":
+	case ": " + gw.RanBefore:
+		hint = "it is known before it runs at its next start, or by --config or --match of its gateway"
+	default:
+		hint = ""
+	}
+	status := io.Cannot("print logs", fmt.Errorf("the stderr of %s (%s) is its client's%s", s.Name, s.ID, why))
+	if hint != "" {
+		fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", hint)
+	}
+	return status
 }
 
 // line is journalctl's. Only what came by a stream counts: an entry says of itself what it

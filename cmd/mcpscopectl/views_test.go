@@ -192,7 +192,7 @@ func TestFindServers(t *testing.T) {
 	all := []*scope.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
 	for arg, want := range map[string]string{
 		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
-		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "x": `there is no server "x"`,
+		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "nobody-is-called-so": `there is no server "nobody-is-called-so"`,
 	} {
 		found, err := find(all, arg)
 		var got []string

@@ -55,8 +55,9 @@ type candidate struct {
 	freeOnce sync.Once
 	free     chan struct{} // closed when it need not be held any more
 
-	ran  atomic.Pointer[program] // the last one of its that began
-	heir atomic.Int32            // a process that it has started with its stdin
+	begun atomic.Bool             // the program that it has executed last, as far as we know
+	ran   atomic.Pointer[program] // the last one of its that began
+	heir  atomic.Int32            // a process that it has started with its stdin
 }
 
 // command is what it was first executed as, or nil where nobody may look before it runs.

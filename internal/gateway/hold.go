@@ -36,6 +36,7 @@ const slotsHeld = 48
 func (w *watcher) begins(r *notify.Request) {
 	pid := int(r.TID)
 	c := w.candidates.of(pid)
+	w.redirections.begins(pid, c)
 	switch {
 	case c != nil && c.is(undecided) && c.argv() == nil:
 		go w.judgeBegun(r, c, pid)
@@ -44,7 +45,11 @@ func (w *watcher) begins(r *notify.Request) {
 	case w.blind.Load() && (len(w.Rules.Match) > 0 || w.Rules.listening()):
 		go w.matchBegun(r, pid)
 	default:
-		w.listener.Continue(r)
+		if d := w.redirections.goesOn(pid); d != nil {
+			go w.goOnWith(r, d)
+		} else {
+			w.listener.Continue(r)
+		}
 	}
 }
 
@@ -52,7 +57,7 @@ func (w *watcher) begins(r *notify.Request) {
 func (w *watcher) judgeBegun(r *notify.Request, c *candidate, pid int) {
 	argv := arguments(pid)
 	if len(argv) == 0 || c.pid() != pid {
-		w.listener.Continue(r)
+		w.goOn(r)
 		return
 	}
 	c.runs(argv, argv[0])
@@ -79,15 +84,15 @@ func (w *watcher) matchBegun(r *notify.Request, pid int) {
 			w.takeNow(seen{origin: origin{pid: pid}, Caller: c, stdin: stdin, had: had}, nil, why)
 		}
 	}
-	w.listener.Continue(r)
+	w.goOn(r)
 }
 
 func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
-	defer w.listener.Continue(r)
+	defer w.goOn(r)
 	if stdin, _ := stdioOf(pid); !stdin.same(c.in.file) {
 		return
 	}
-	p, why := w.programOf(pid)
+	p, why := w.programOf(pid, w.Stderr == scope.StderrJournal && pid == c.pid())
 	c.ran.Store(&p)
 	if c.is(undecided) && why == "" {
 		if w.holds.Add(1) <= holdsMost {
@@ -98,7 +103,9 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 			case <-timer.C:
 				if c.is(undecided) {
 					w.programs.wasInVain(p)
-					w.ears.expect(c)
+					if !p.slow {
+						w.ears.expect(c)
+					}
 				}
 			}
 			timer.Stop()
@@ -116,21 +123,22 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 	}
 }
 
-// programOf identifies what runs in a process. why is a reason not to hold it.
-func (w *watcher) programOf(pid int) (p program, why string) {
+// programOf identifies what runs in a process. why is a reason not to hold it. slow: what takes its time is held as well.
+func (w *watcher) programOf(pid int, slow bool) (p program, why string) {
 	exe := fmt.Sprintf("/proc/%d/exe", pid)
 	file, err := os.Readlink(exe)
 	if err != nil {
 		return p, "it may not be looked at"
 	}
-	if base := path.Base(file); isInterpreter(base) || isShell(base) {
+	base := path.Base(file)
+	if p.slow = isInterpreter(base) || isShell(base); p.slow && !slow {
 		return p, "it takes its time"
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(exe, &st); err != nil {
 		return p, "it may not be looked at"
 	}
-	p = program{dev: st.Dev, ino: st.Ino}
+	p.dev, p.ino = st.Dev, st.Ino
 	if argv := arguments(pid); len(argv) > 1 {
 		p.argument = argv[1]
 	}
@@ -144,6 +152,7 @@ func (w *watcher) programOf(pid int) (p program, why string) {
 type program struct {
 	dev, ino uint64
 	argument string
+	slow     bool // it reads long after it begins
 }
 
 // programs is what is known of them: how often each was held in vain, or that it was a server once.
@@ -235,6 +244,8 @@ type holder struct {
 	holds    atomic.Int32
 	programs programs
 	spun     spins
+
+	redirections redirections
 }
 
 // spins counts how often programs were listened to without a pause.

@@ -86,5 +86,6 @@ func (w *watcher) find(c *candidate, e *entry) (stdin file, ok bool) {
 		c.runs(argv, argv[0])
 	}
 	c.direct = st.PPID == w.PID
+	c.begun.Store(true) // as far as we know
 	return stdin, true
 }

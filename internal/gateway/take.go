@@ -101,6 +101,9 @@ func (w *watcher) takeNow(s seen, own *candidate, why string) {
 		if !own.decide(taken) {
 			return // it is being taken
 		}
+		if own.pid() == s.pid {
+			own.begun.Store(false) // it executes another program
+		}
 		w.ears.forget(own)
 		w.capture(own, why)
 		return
@@ -222,21 +225,28 @@ func (w *watcher) capture(c *candidate, why string) {
 	argv := c.argv()
 	if argv == nil {
 		argv = arguments(c.pid())
+		c.runs(argv, "")
 	}
 	w.candidates.leave(c)
 	s := w.server(w.Rules.name(argv))
 	s.Notes = append(s.Notes, "a server: "+why)
+	stderr := w.redirect(s, c)
 	t, err := w.take(s, c)
 	for err != nil && linux.Ended(c.pidfd()) && c.passOn() { // it has left its stdin to one that it started
+		stderr.keep(RanBefore)
 		t, err = w.take(s, c)
 	}
 	if err == nil {
 		w.takeCarriers(t, c)
+		stderr.open(s.Name, t.ID())
 	}
 	c.release()
 	close(c.moved)
 	if err != nil {
 		ended := linux.Ended(c.pidfd())
+		stderr.keep(neverBegan)
+		w.endRedirection(stderr)
+		stderr.close()
 		c.close()
 		if ended {
 			w.explain(c.pid(), "ended", argv, "it has ended before it had a group, and so does what it has started")
@@ -247,12 +257,30 @@ func (w *watcher) capture(c *candidate, why string) {
 		w.explain(c.pid(), "left", argv, "it can't be contained: "+err.Error())
 		return
 	}
-	w.ears.calm(100 * time.Millisecond)
-	t = w.guide(t, s.Name, c.pid(), argv, why)
-	c.close()
-	if t != nil {
-		w.followed.Go(func() { w.follow(t) })
+	if stderr.awaited() {
+		w.followed.Go(func() { w.supervise(t, s, c, stderr, why) }) // we may be what it waits for
+		return
 	}
+	w.supervise(t, s, c, stderr, why)
+}
+
+// supervise gives a server that is in its group a supervisor.
+func (w *watcher) supervise(t *scope.Taken, s *scope.Server, c *candidate, stderr *redirection, why string) {
+	if stderr != nil {
+		t.SetStderr(stderr.await())
+		w.endRedirection(stderr)
+	}
+	w.ears.calm(100 * time.Millisecond)
+	t = w.guide(t, s.Name, c.pid(), c.argv(), why)
+	c.close()
+	if t == nil {
+		stderr.close()
+		return
+	}
+	w.followed.Go(func() {
+		w.follow(t)
+		stderr.close()
+	})
 }
 
 func (w *watcher) take(s *scope.Server, c *candidate) (*scope.Taken, error) {
@@ -410,7 +438,7 @@ func (w *watcher) server(name string) *scope.Server {
 	limits := of.Limits
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
-		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, MaxCopies: of.MaxCopies, Slice: of.Slice,
+		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, MaxCopies: of.MaxCopies, Slice: of.Slice, Stderr: of.Stderr,
 		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID, ClientName: w.Name,
 	}
 }

@@ -233,7 +233,7 @@ func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
 	}
 	if to == taken {
 		w.spun.reset(c.key())
-		if p := c.ran.Load(); p != nil {
+		if p := c.ran.Load(); p != nil && !p.slow { // whose first argument says little
 			w.programs.serves(*p)
 		}
 		w.serves(c.argv())

@@ -136,6 +136,33 @@ func (l *Listener) Valid(r *Request) bool {
 	return r.id != 0 && l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&r.id)) == nil
 }
 
+// addition is struct seccomp_notif_addfd.
+type addition struct {
+	id          uint64
+	flags       uint32
+	from        uint32
+	descriptor  uint32
+	ofTheirKind uint32 // O_CLOEXEC or 0
+}
+
+// CanReplace tells whether the kernel has Replace: Linux 5.9.
+func (l *Listener) CanReplace() bool {
+	nobody := addition{from: uint32(l.fd)} // no request has the id 0
+	return errors.Is(l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&nobody)), unix.ENOENT)
+}
+
+// Replace gives the caller, which still waits, a copy of from in the place of its descriptor fd, whether that is
+// open or not. The copy is kept over execve.
+func (l *Listener) Replace(r *Request, fd, from int) error {
+	what := addition{id: r.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD, from: uint32(from), descriptor: uint32(fd)}
+	for {
+		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&what))
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
 // Continue lets the call go on. r is not to be used any more.
 func (l *Listener) Continue(r *Request) {
 	answer := response{id: r.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}

@@ -6,10 +6,12 @@ package notify
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,6 +98,12 @@ func TestTakeOver(t *testing.T) {
 	if err != nil || int(r.TID) != cmd.Process.Pid || !r.Begins() {
 		t.Fatalf("%+v, %v; the stage is %d, whose program begins", r, err, cmd.Process.Pid)
 	}
+	if err := first.Replace(r, 2, memory); !first.CanReplace() || err != nil {
+		t.Errorf("replace its stderr: %v", err)
+	}
+	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", r.TID)); !strings.HasPrefix(to, "/memfd:mcpscope") {
+		t.Errorf("its stderr is %s (%v)", to, err)
+	}
 	first.Continue(r)
 	r, err = first.Receive() // the shell's child, which waits from now on
 	if err != nil || int(r.TID) == cmd.Process.Pid {
@@ -146,6 +154,9 @@ func TestCallerKilled(t *testing.T) {
 	_ = cmd.Wait()
 	if l.Valid(r) {
 		t.Error("it is valid without a caller")
+	}
+	if err := l.Replace(r, 2, memory); !errors.Is(err, unix.ENOENT) {
+		t.Errorf("replace the stderr of nobody: %v", err)
 	}
 	open(t, fd, memory, 0)
 	l.Continue(r)

@@ -139,7 +139,7 @@ var table = [...]Row{
 			}
 			return nil
 		}},
-	{Name: "stderr", For: Run, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
+	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
 		Help: "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
 		parse: func(v *Values, s string) (err error) {
 			v.Stderr, err = scope.ParseStderr(s)

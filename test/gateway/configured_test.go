@@ -109,7 +109,7 @@ func TestSettingsFromAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("[defaults]\nterm-grace = '700ms'\nmax-lifetime = '1h'\nbackend = 'tree'\nstderr = 'journal'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\nnonsense = 1\n")
+	write("[defaults]\nterm-grace = '700ms'\nmax-lifetime = '1h'\nbackend = 'tree'\nreport = '/nowhere'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\nnonsense = 1\n")
 	g := w.start([]string{"env", "MCPSCOPE_CONFIG=" + file, binaries.mcpscope, "gateway", "--idle-timeout", "5h", "--explain", w.explain, "--", binaries.like, "gateway", "run"})
 	if text := escape.Contents(g.Stderr); !strings.Contains(text, "mcpscope: note: configuration: ") || !strings.Contains(text, "nonsense") {
 		t.Errorf("what is wrong with the file is not said: %q", text)

@@ -82,7 +82,7 @@ func TestLogsOfOthers(t *testing.T) {
 	id := b.events(t, "inherits").event("started").ID
 	r := output(t, b.command(t, "logs", "inherits"))
 	want := fmt.Sprintf("mcpscope: cannot print logs: the stderr of inherits (%s) is its client's\n"+
-		"mcpscope: hint: start it with mcpscope run --stderr journal, or MCPSCOPE_STDERR=journal in its environment\n", id)
+		"mcpscope: hint: start it with --stderr journal, of mcpscope run or of its gateway\n", id)
 	if r.status != 1 || r.out != "" || r.stderr != want {
 		t.Errorf("%+v", r)
 	}

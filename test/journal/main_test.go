@@ -27,7 +27,9 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl")})
+	return escape.Build(dir, map[string][]string{
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("../gateway/like"),
+	})
 }
 
 // keepOnDisk gives each user a journal of their own, which a journal in /run has not. It is

@@ -108,7 +108,6 @@ func leaveOne(t *testing.T, u host.User, mode, option string) {
 		t.Fatal(err)
 	}
 	main, _ := m.Main()
-	pid := strconv.Itoa(main.PID)
 	if found := s.leaks(main.PID); len(found) > 0 {
 		t.Errorf("its client runs: %+v", found)
 	}
@@ -120,6 +119,13 @@ func leaveOne(t *testing.T, u host.User, mode, option string) {
 	if len(found) != 1 || found[0].Parent.PID != 1 || found[0].Memory == 0 || found[0].Server != nil || !strings.Contains(strings.Join(found[0].Why, "; "), "so is that of its stdout") {
 		t.Fatalf("%+v", found)
 	}
+	s.stops(m, main.PID)
+}
+
+// stops fails the test unless one that is a leak is ended, and that not before somebody has confirmed it.
+func (s *searcher) stops(m *escape.Members, main int) {
+	t, pid := s.t, strconv.Itoa(main)
+	t.Helper()
 	if out, errs, status := s.command(pid); out+errs != "" || status != 0 {
 		t.Errorf("it was started a moment ago: %s%s", out, errs)
 	}
@@ -130,13 +136,56 @@ func leaveOne(t *testing.T, u host.User, mode, option string) {
 	if len(m.Running()) == 0 {
 		t.Fatal("it was ended without a yes")
 	}
-	found = s.leaks(main.PID, "--stop", "--yes", "--grace", "100ms")
+	found := s.leaks(main, "--stop", "--yes", "--grace", "100ms")
 	if len(found) != 1 || found[0].Ended == nil || !*found[0].Ended {
 		t.Errorf("%+v", found)
 	}
 	if n := m.UntilDead(escape.Patience); n > 0 {
 		t.Errorf("%d left: %q", n, m.Survivors())
 	}
+}
+
+// A user's manager adopts what a client in one of its units has left.
+func TestLeaksBelowAUserManager(t *testing.T) {
+	u := host.Tester
+	s, m := newSearcher(t, u), escape.NewMembers(t)
+	t.Cleanup(m.Kill)
+	fifo := filepath.Join(s.home, "in") // without an end
+	if err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Chown(fifo, u.UID, u.UID)); err != nil {
+		t.Fatal(err)
+	}
+	client := []string{"sh", "-c", `exec "$@" <>"$0"`, fifo, programs.Client, "--group", "--", programs.Zoo, "--register", m.Address, "ignore-both"}
+	unit := host.Current(t).Start(t, host.Service{User: u, Properties: []string{"KillMode=process"}, Argv: client})
+	if err := m.UntilReady(escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	main, _ := m.Main()
+	if found := s.leaks(main.PID); len(found) > 0 {
+		t.Errorf("its client runs: %+v", found)
+	}
+	pid, err := unit.MainPID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := escape.OpenProcess(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer own.Close()
+	own.Signal(unix.SIGKILL)
+	if !own.Ended(escape.Patience) {
+		t.Fatal("the client outlived SIGKILL")
+	}
+	found := s.leaks(main.PID)
+	if len(found) != 1 {
+		t.Fatalf("%+v", found)
+	}
+	var st unix.Stat_t
+	parent := found[0].Parent.PID
+	if err := unix.Stat(fmt.Sprintf("/proc/%d", parent), &st); err != nil || parent == 1 || int(st.Uid) != u.UID {
+		t.Errorf("its parent %d is no manager of %s (%v)", parent, u.Name, err)
+	}
+	s.stops(m, main.PID)
 }
 
 // leave starts a command whose parent is gone, with these ends of pipes as stdin and stdout.

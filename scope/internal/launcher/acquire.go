@@ -94,7 +94,7 @@ func (l *launcher) pids() []int {
 // post has the supervisor go to its group, which it starts the server in.
 func (l *launcher) post() error {
 	at, fds := l.group.Placed()
-	at.Backend, at.Enter, at.Notes = l.backend, l.supervisor != 0, l.notes
+	at.Backend, at.Enter, at.Notes, at.Stderr = l.backend, l.supervisor != 0, l.notes, l.stderr
 	if l.supervisor == 0 {
 		if err := l.spawn(l.group.SupervisorGroup()); err != nil {
 			return err

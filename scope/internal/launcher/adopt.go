@@ -35,7 +35,7 @@ const guideWithin = 10 * time.Second
 
 // Take puts a process into a new group. Guide or Release has to follow.
 func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
-	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config()}
+	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config(), stderr: protocol.StderrInherit}
 	t := &Taken{l: l}
 	var err error
 	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
@@ -231,6 +231,15 @@ func (l *launcher) closePlaces() {
 		if d, ours := p.(backend.Directory); ours && (g == nil || g.Parent != d.Parent) {
 			_ = d.Parent.Close() // a directory, like all of these
 		}
+	}
+}
+
+// SetStderr says where the server's stderr goes, with a note or "". It is for whoever has replaced it, before Guide;
+// otherwise it is the client's.
+func (t *Taken) SetStderr(where protocol.Stderr, note string) {
+	t.l.stderr = where
+	if note != "" {
+		t.l.notes = append(t.l.notes, note)
 	}
 }
 

@@ -48,7 +48,7 @@ type Server struct {
 	Report int
 	// Verbose asks for notes on who had to be killed.
 	Verbose bool
-	// Stderr is where the server's goes.
+	// Stderr is where the server's goes. One that is taken has its own: see Taken.SetStderr.
 	Stderr protocol.Stderr
 	// Executable is mcpscope itself, for the supervisor.
 	Executable string
@@ -79,7 +79,8 @@ type launcher struct {
 	child      *lifecycle.Child // nil unless the client has started the main process
 	group      group.Launched
 	backend    protocol.Backend
-	notes      []string // on it
+	notes      []string        // on it
+	stderr     protocol.Stderr // of a child
 	here       backend.Location
 	places     []backend.Place // that were thought of
 	control    protocol.Control

@@ -74,6 +74,8 @@ type Placed struct {
 	Guard int
 	// Notes say why it is not a better backend.
 	Notes []string
+	// Stderr is what a server has as that whose client has started it.
+	Stderr Stderr
 }
 
 func (p *Placed) fields(w *wire) {
@@ -85,6 +87,7 @@ func (p *Placed) fields(w *wire) {
 	text(w, &p.Launcher)
 	number(w, &p.Guard)
 	texts(w, &p.Notes)
+	text(w, &p.Stderr)
 }
 
 type verb string

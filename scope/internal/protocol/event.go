@@ -145,6 +145,9 @@ const (
 	StderrJournal Stderr = "journal"
 )
 
+// StderrKept begins the note of a server that was to have the journal's; the reason follows.
+const StderrKept = "stderr is the client's: "
+
 // ParseStderr accepts "inherit" and "journal".
 func ParseStderr(s string) (Stderr, error) {
 	switch where := Stderr(s); where {

@@ -59,7 +59,7 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 			return err
 		}
 	}
-	if err := s.startMain(env); err != nil {
+	if err := s.startMain(env, at.Place.Stderr); err != nil {
 		return err
 	}
 	return s.Started(foreign)
@@ -162,9 +162,10 @@ func (s *supervisor) adopt(at protocol.Message) (group.Owned, error) {
 	return g, err
 }
 
-func (s *supervisor) startMain(env []string) error {
+// startMain starts the main process. had is what one that was found has as stderr.
+func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 	if s.found() {
-		s.stderr = protocol.StderrInherit
+		s.stderr = had
 		s.main, _ = proc.PIDOf(s.config.Main) // it may have ended, which the pidfd tells
 		s.tagMembers()
 		return nil

@@ -65,7 +65,7 @@ func (s *supervisor) connectStderr() {
 		_ = unix.Close(fd) // descriptor 2 is the one
 	}
 	if err != nil {
-		s.Note("stderr is the client's: " + err.Error())
+		s.Note(protocol.StderrKept + err.Error())
 		return
 	}
 	s.stderr = protocol.StderrJournal
