@@ -88,7 +88,11 @@ func (w *watcher) matchBegun(r *notify.Request, pid int) {
 }
 
 func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
-	defer w.goOn(r)
+	after := func() {}
+	defer func() { // locks that others hold are no reason for it to wait
+		w.goOn(r)
+		after()
+	}()
 	if stdin, _ := stdioOf(pid); !stdin.same(c.in.file) {
 		return
 	}
@@ -102,15 +106,17 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 			case <-c.free:
 			case <-timer.C:
 				if c.is(undecided) {
-					w.programs.wasInVain(p)
-					if !p.slow {
-						w.ears.expect(c)
-					}
+					after = func() { w.inVain(c, p) }
 				}
 			}
 			timer.Stop()
+			took := time.Since(began).Round(10 * time.Microsecond)
 			if w.Explain >= 0 {
-				w.explain(pid, fmt.Sprintf("held for %v", time.Since(began).Round(10*time.Microsecond)), c.argv(), "it may be a server")
+				vain := after
+				after = func() {
+					vain()
+					w.explain(pid, fmt.Sprintf("held for %v", took), c.argv(), "it may be a server")
+				}
 			}
 		}
 		w.holds.Add(-1)
@@ -120,6 +126,14 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 		case <-c.moved:
 		case <-time.After(moveWithin):
 		}
+	}
+}
+
+// inVain: it was not spoken to while it was held.
+func (w *watcher) inVain(c *candidate, p program) {
+	w.programs.wasInVain(p)
+	if !p.slow {
+		w.ears.expect(c)
 	}
 }
 
