@@ -28,7 +28,7 @@ func (l *launcher) receive() (done bool, err error) {
 	for _, m := range all {
 		switch m.Type {
 		case protocol.SayStarted:
-			l.due.Stop()
+			l.awaitNext()
 			if err := l.Started(m.FDs); err != nil {
 				if end := l.supervisorDied(); end != errSupervisor { // it says more: who is left
 					err = errors.Join(err, end)

@@ -110,6 +110,16 @@ func (l *launcher) send(m protocol.Message, within time.Duration) {
 	}
 }
 
+// awaitNext is for a supervisor that has said that the server runs: due is now only what was asked of it
+// before it had. One that a member stops again and again may not have acted on that, and never will.
+func (l *launcher) awaitNext() {
+	if l.dueAt.IsZero() {
+		l.due.Stop()
+		return
+	}
+	l.due.Reset(time.Until(l.dueAt))
+}
+
 // overdue: by now the supervisor should have said that the server runs, or have emptied the group. One that
 // runs is slow; one that is stopped was stopped by a member, and may be so again and again.
 func (l *launcher) overdue() (done bool, err error) {
