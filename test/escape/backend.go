@@ -74,14 +74,20 @@ func Servers(dir, name, id string) []string {
 	return found
 }
 
-// WantNoServers fails the test for every group of a server called name that is still in
-// dir after the limit. A supervisor without a launcher leaves the last rmdir to a process in the group
-// "leaving", which outlives it by a moment.
-func WantNoServers(t *testing.T, dir, name string, limit time.Duration) {
+// AwaitRemovers waits for the processes that remove groups in dir: a supervisor without a launcher leaves the
+// last rmdir to one in the group "leaving", which outlives it by a moment. It is for a dir that no other test
+// uses, whose members may be there for long.
+func AwaitRemovers(t *testing.T, dir string) {
 	t.Helper()
 	if err := bed.WaitEmpty(filepath.Join(dir, "leaving"), Patience); err != nil {
 		t.Errorf("someone stays in the group that is there to leave: %v", err)
 	}
+}
+
+// WantNoServers fails the test for every group of a server called name that is still in
+// dir after the limit.
+func WantNoServers(t *testing.T, dir, name string, limit time.Duration) {
+	t.Helper()
 	deadline := time.Now().Add(limit)
 	for _, group := range Servers(dir, name, "*") {
 		if err := AwaitRemoval(group, time.Until(deadline)); err != nil {

@@ -162,6 +162,9 @@ func (c *Cell) judgeGroups() {
 		}, c.sweep)
 	}
 	for _, dir := range c.slices {
+		if c.backend.Owns {
+			AwaitRemovers(c.T, dir)
+		}
 		WantNoServers(c.T, dir, c.server, c.backend.Removal)
 	}
 }

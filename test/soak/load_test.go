@@ -148,6 +148,7 @@ func pipe(t *testing.T) [2]*os.File {
 // wantNothing: no group of a server, and in the site nobody but its own root.
 func wantNothing(t *testing.T, s *escape.Site, limit time.Duration) {
 	t.Helper()
+	escape.AwaitRemovers(t, rootsSlice(s))
 	escape.WantNoServers(t, rootsSlice(s), "*", limit)
 	p := Plan{site: s, groups: []string{s.Dir}}
 	only := footprint{processes: 1}
