@@ -10,8 +10,9 @@
 //   - It was re-parented: its parent is the first process, or a service manager.
 //   - Its stdin is a pipe or socket whose other end is closed. So nobody can ask it anything, ever, and no
 //     process of a client that runs is one.
-//   - Its command is that of a configured server; or its stdout is such a pipe or socket, too, it listens at
-//     no address, and no process below it is spoken to: then it is no client itself, and no daemon.
+//   - Its command is that of a configured server, or that of one below it is and none of those is spoken to, and
+//     its stdout is no pipe or socket that somebody reads; or its stdout is such a pipe or socket, too, it listens
+//     at no address, and no process below it is spoken to: then it is no client itself, and no daemon.
 //
 // Whether another process holds an end is asked of the pipe or socket and not of processes, of which the caller
 // may not see all. The package knows no configuration, and prints nothing.
@@ -155,11 +156,16 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 	}
 	l.Why = []string{fmt.Sprintf("its parent is gone, and %d has it", p.PPID), "the other end of its stdin is closed"}
 	known := s.Known(l.Argv)
-	for i := 0; known == nil && i < len(l.Below); i++ { // behind a package runner
-		known = s.Known(arguments(l.Below[i]))
+	if known == nil && !l.converses() { // what speaks to configured servers is their client
+		for i := 0; known == nil && i < len(l.Below); i++ { // behind a package runner
+			known = s.Known(arguments(l.Below[i]))
+		}
 	}
 	l.Known = known
 	switch {
+	case known != nil && l.isRead():
+		l.Close() // a client that has closed its stdin waits for the last answer
+		return nil
 	case known != nil:
 		l.Why = append(l.Why, "it is the server "+known.Name+" of "+known.File)
 	case linux.Closed(p.PID, 1) && !l.converses() && !l.listens():
@@ -189,8 +195,16 @@ func (l *Leak) converses() bool {
 	own := link(l.PID, 0)
 	return slices.ContainsFunc(l.Below, func(pid int) bool {
 		its := link(pid, 0)
-		return its != own && (strings.HasPrefix(its, "pipe:") || strings.HasPrefix(its, "socket:")) && !linux.Closed(pid, 0)
+		return its != own && conveyed(its) && !linux.Closed(pid, 0)
 	})
+}
+
+// isRead: its stdout is a pipe or socket whose other end somebody has.
+func (l *Leak) isRead() bool { return conveyed(link(l.PID, 1)) && !linux.Closed(l.PID, 1) }
+
+// conveyed tells by its link whether a descriptor is a pipe or socket.
+func conveyed(link string) bool {
+	return strings.HasPrefix(link, "pipe:") || strings.HasPrefix(link, "socket:")
 }
 
 // listens: somebody can speak to it by another way.
