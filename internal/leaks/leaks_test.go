@@ -164,3 +164,25 @@ func TestKnownIsRead(t *testing.T) {
 		t.Error("nobody can read its stdout any more, and it is no leak")
 	}
 }
+
+// What else has the same stdin is ended only if it was below the leak: another one that was left with it may be a daemon.
+func TestStopSparesOthersOfItsStdin(t *testing.T) {
+	in, held := ends(t)
+	lost, out := ends(t)
+	leak := leave(t, in, out, "sh", "-c", "(sleep 1004 & wait); :")
+	daemon := leave(t, in, out, "sleep", "1005")
+	if err := errors.Join(in.Close(), held.Close(), lost.Close(), out.Close()); err != nil {
+		t.Fatal(err)
+	}
+	awaitBelow(t, leak, "sleep")
+	l := judge(t, leak)
+	if l == nil {
+		t.Fatal("no leak")
+	}
+	if err := l.Stop(0); err != nil {
+		t.Error(err)
+	}
+	if st, err := proc.ReadStat(daemon); err != nil || st.State == 'Z' {
+		t.Errorf("another process with its stdin was ended: %c (%v)", st.State, err)
+	}
+}
