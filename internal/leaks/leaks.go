@@ -226,7 +226,7 @@ func (l *Leak) listens() bool {
 func sockets(pid int) map[string]bool {
 	all := map[string]bool{}
 	for file, is := range map[string]func(fields []string) (inode string, ok bool){
-		"tcp": listensTCP, "tcp6": listensTCP, "unix": listensUNIX,
+		"tcp": listensTCP, "tcp6": listensTCP, "udp": listensUDP, "udp6": listensUDP, "unix": listensUNIX,
 	} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
 		if err != nil {
@@ -249,13 +249,22 @@ func listensTCP(f []string) (string, bool) {
 	return f[9], f[3] == "0A"
 }
 
-// listensUNIX reads a line of /proc/net/unix, whose flags have __SO_ACCEPTCON.
+// listensUDP reads a line of /proc/net/udp: 07 is TCP_CLOSE, of a socket that is bound and not connected.
+func listensUDP(f []string) (string, bool) {
+	if len(f) < 10 {
+		return "", false
+	}
+	return f[9], f[3] == "07"
+}
+
+// listensUNIX reads a line of /proc/net/unix. The flags of one that accepts connections have __SO_ACCEPTCON; one for
+// datagrams (type 2) has a name, which is the eighth field.
 func listensUNIX(f []string) (string, bool) {
 	if len(f) < 7 {
 		return "", false
 	}
 	flags, err := strconv.ParseUint(f[3], 16, 64)
-	return f[6], err == nil && flags&0x10000 != 0
+	return f[6], err == nil && flags&0x10000 != 0 || f[4] == "0002" && len(f) > 7
 }
 
 func link(pid, fd int) string {

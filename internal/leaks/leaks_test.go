@@ -186,3 +186,33 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		t.Errorf("another process with its stdin was ended: %c (%v)", st.State, err)
 	}
 }
+
+// So can one that waits for datagrams, and not one that sends them to a single address or has no address.
+func TestListensForDatagrams(t *testing.T) {
+	self := &Leak{PID: os.Getpid()}
+	path := filepath.Join(t.TempDir(), "socket")
+	for network, address := range map[string]string{"udp4": "127.0.0.1:0", "udp6": "[::1]:0", "unixgram": path} {
+		c, err := net.ListenPacket(network, address)
+		if err != nil {
+			t.Logf("no %s here: %v", network, err)
+			continue
+		}
+		if !self.listens() {
+			t.Errorf("a socket that anybody can send to (%s) is not seen", network)
+		}
+		c.Close()
+	}
+	c, err := net.Dial("udp4", "127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	nameless, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(nameless)
+	if self.listens() {
+		t.Error("a socket that sends only is taken for a listener")
+	}
+}
