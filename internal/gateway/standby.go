@@ -113,20 +113,34 @@ func (w *watcher) dismissed() bool {
 	return err == nil && n > 0
 }
 
-// awaitHangUp waits without a thread of its own until the other end of a socket is closed.
+// awaitHangUp waits until the other end of a socket is closed, without a thread of its own where there is a descriptor
+// for that. It returns for no other reason: a server is ended then.
 func awaitHangUp(fd int) {
+	if awaitPolled(fd) {
+		return
+	}
+	for {
+		if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(fd)}); err == nil {
+			return
+		}
+		time.Sleep(time.Second) // for lack of memory: the kernel has no other reason
+	}
+}
+
+// awaitPolled is false where package os can't wait for it.
+func awaitPolled(fd int) bool {
 	copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return
+		return false
 	}
 	_ = unix.SetNonblock(copied, true) // what package os takes to its poller; it is a socket, so it can't fail
 	f := os.NewFile(uintptr(copied), "socket")
 	defer f.Close()
 	conn, err := f.SyscallConn()
 	if err != nil {
-		return
+		return false
 	}
-	_ = conn.Read(func(fd uintptr) bool { // it fails when the file is closed, which is after it
+	err = conn.Read(func(fd uintptr) bool {
 		for {
 			n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd)}}, 0)
 			if !errors.Is(err, unix.EINTR) {
@@ -134,4 +148,5 @@ func awaitHangUp(fd int) {
 			}
 		}
 	})
+	return err == nil
 }

@@ -10,8 +10,9 @@
 //   - It was re-parented: its parent is the first process, or a service manager.
 //   - Its stdin is a pipe or socket whose other end is closed. So nobody can ask it anything, ever, and no
 //     process of a client that runs is one.
-//   - Its command is that of a configured server; or its stdout is such a pipe or socket, too, it listens at
-//     no address, and no process below it is spoken to: then it is no client itself, and no daemon.
+//   - Its command is that of a configured server, or that of one below it is and none of those is spoken to, and
+//     its stdout is no pipe or socket that somebody reads; or its stdout is such a pipe or socket, too, it listens
+//     at no address, and no process below it is spoken to: then it is no client itself, and no daemon.
 //
 // Whether another process holds an end is asked of the pipe or socket and not of processes, of which the caller
 // may not see all. The package knows no configuration, and prints nothing.
@@ -155,11 +156,16 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 	}
 	l.Why = []string{fmt.Sprintf("its parent is gone, and %d has it", p.PPID), "the other end of its stdin is closed"}
 	known := s.Known(l.Argv)
-	for i := 0; known == nil && i < len(l.Below); i++ { // behind a package runner
-		known = s.Known(arguments(l.Below[i]))
+	if known == nil && !l.converses() { // what speaks to configured servers is their client
+		for i := 0; known == nil && i < len(l.Below); i++ { // behind a package runner
+			known = s.Known(arguments(l.Below[i]))
+		}
 	}
 	l.Known = known
 	switch {
+	case known != nil && l.isRead():
+		l.Close() // a client that has closed its stdin waits for the last answer
+		return nil
 	case known != nil:
 		l.Why = append(l.Why, "it is the server "+known.Name+" of "+known.File)
 	case linux.Closed(p.PID, 1) && !l.converses() && !l.listens():
@@ -189,8 +195,16 @@ func (l *Leak) converses() bool {
 	own := link(l.PID, 0)
 	return slices.ContainsFunc(l.Below, func(pid int) bool {
 		its := link(pid, 0)
-		return its != own && (strings.HasPrefix(its, "pipe:") || strings.HasPrefix(its, "socket:")) && !linux.Closed(pid, 0)
+		return its != own && conveyed(its) && !linux.Closed(pid, 0)
 	})
+}
+
+// isRead: its stdout is a pipe or socket whose other end somebody has.
+func (l *Leak) isRead() bool { return conveyed(link(l.PID, 1)) && !linux.Closed(l.PID, 1) }
+
+// conveyed tells by its link whether a descriptor is a pipe or socket.
+func conveyed(link string) bool {
+	return strings.HasPrefix(link, "pipe:") || strings.HasPrefix(link, "socket:")
 }
 
 // listens: somebody can speak to it by another way.
@@ -212,7 +226,7 @@ func (l *Leak) listens() bool {
 func sockets(pid int) map[string]bool {
 	all := map[string]bool{}
 	for file, is := range map[string]func(fields []string) (inode string, ok bool){
-		"tcp": listensTCP, "tcp6": listensTCP, "unix": listensUNIX,
+		"tcp": listensTCP, "tcp6": listensTCP, "udp": listensUDP, "udp6": listensUDP, "unix": listensUNIX,
 	} {
 		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
 		if err != nil {
@@ -235,13 +249,22 @@ func listensTCP(f []string) (string, bool) {
 	return f[9], f[3] == "0A"
 }
 
-// listensUNIX reads a line of /proc/net/unix, whose flags have __SO_ACCEPTCON.
+// listensUDP reads a line of /proc/net/udp: 07 is TCP_CLOSE, of a socket that is bound and not connected.
+func listensUDP(f []string) (string, bool) {
+	if len(f) < 10 {
+		return "", false
+	}
+	return f[9], f[3] == "07"
+}
+
+// listensUNIX reads a line of /proc/net/unix. The flags of one that accepts connections have __SO_ACCEPTCON; one for
+// datagrams (type 2) has a name, which is the eighth field.
 func listensUNIX(f []string) (string, bool) {
 	if len(f) < 7 {
 		return "", false
 	}
 	flags, err := strconv.ParseUint(f[3], 16, 64)
-	return f[6], err == nil && flags&0x10000 != 0
+	return f[6], err == nil && flags&0x10000 != 0 || f[4] == "0002" && len(f) > 7
 }
 
 func link(pid, fd int) string {

@@ -30,9 +30,13 @@ func (l *Leak) Stop(grace time.Duration) error {
 	if !l.is() || !linux.Closed(l.PID, 0) {
 		return ErrChanged
 	}
-	err := end(l.PID, l.pidfd, l.UID, unix.SIGTERM, grace)
+	others, err := l.withItsStdin()
+	if err != nil {
+		return err
+	}
+	err = end(l.PID, l.pidfd, l.UID, unix.SIGTERM, grace)
 	for range restPasses {
-		some, restErr := l.endRest()
+		some, restErr := l.endRest(others)
 		if err = errors.Join(err, restErr); !some {
 			break
 		}
@@ -81,15 +85,24 @@ func end(pid, pidfd, uid int, ask unix.Signal, grace time.Duration) error {
 	return nil
 }
 
-// endRest kills what has the leak's own stdin, to which nobody can write, and is nobody's child any more. some: there was
-// one.
-func (l *Leak) endRest() (some bool, err error) {
+// withItsStdin lists what has the leak's own stdin, to which nobody can write, and is nobody's child any more, with the time
+// of its start.
+func (l *Leak) withItsStdin() (map[int]uint64, error) {
 	all, _, err := everybody()
-	if err != nil {
-		return false, err
-	}
+	found := map[int]uint64{}
 	for pid, p := range all {
-		if p.uid != l.UID || p.PPID != l.Parent || link(pid, 0) != l.stdin {
+		if p.uid == l.UID && p.PPID == l.Parent && link(pid, 0) == l.stdin {
+			found[pid] = p.StartTime
+		}
+	}
+	return found, err
+}
+
+// endRest kills what is such a process now and was none before: it has been below the leak. some: there was one.
+func (l *Leak) endRest(before map[int]uint64) (some bool, err error) {
+	now, err := l.withItsStdin()
+	for pid, start := range now {
+		if was, there := before[pid]; there && was == start {
 			continue
 		}
 		pidfd, openErr := unix.PidfdOpen(pid, 0)

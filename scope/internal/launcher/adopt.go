@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +28,7 @@ type Taken struct {
 	l      *launcher
 	theirs protocol.Control
 	origin string // the cgroup that it was in
+	back   wayBack
 	guided bool
 }
 
@@ -36,7 +38,7 @@ const guideWithin = 10 * time.Second
 // Take puts a process into a new group. Guide or Release has to follow.
 func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config(), stderr: protocol.StderrInherit}
-	t := &Taken{l: l}
+	t := &Taken{l: l, back: noWayBack()}
 	var err error
 	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
 		return nil, err
@@ -48,6 +50,9 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	if t.theirs, err = l.connect(); err == nil {
 		err = l.acquireGroup()
 		l.closePlaces()
+	}
+	if err == nil {
+		t.back, err = t.openWayBack()
 	}
 	if err == nil {
 		err = t.Group().Payload.Take(r.PID)
@@ -125,6 +130,7 @@ func (t *Taken) Guide() error {
 	}
 	t.guided = true
 	t.closeClientDescriptors()
+	t.back.close()
 	return nil
 }
 
@@ -186,33 +192,91 @@ func (t *Taken) Release() {
 	t.Close()
 }
 
-// releaseTries bounds the race with members that fork.
-const releaseTries = 100
+// wayBack is what it takes to put members back: of where they were, and of where they are, cgroup.procs, or -1. Both are
+// open before anybody is moved, for later there may be no descriptor left, and whoever stays in a group without a
+// supervisor is swept.
+type wayBack struct{ origin, members int }
 
-func (t *Taken) putBack() {
+func noWayBack() wayBack { return wayBack{-1, -1} }
+
+func (b *wayBack) close() {
+	for _, fd := range []int{b.origin, b.members} {
+		if fd >= 0 {
+			_ = unix.Close(fd)
+		}
+	}
+	*b = noWayBack()
+}
+
+// openWayBack fails for lack of descriptors alone. Where there is no right to move anybody back there is no way.
+func (t *Taken) openWayBack() (wayBack, error) {
+	b, err := t.tryWayBack()
+	if err == nil {
+		return b, nil
+	}
+	b.close()
+	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
+		return b, err
+	}
+	return b, nil
+}
+
+func (t *Taken) tryWayBack() (wayBack, error) {
+	b := noWayBack()
 	here, err := group.PositionOf(os.Getpid())
 	if err != nil {
-		return
+		return b, err
 	}
 	defer here.Root.Close()
 	origin, err := here.Root.Child("./" + strings.TrimPrefix(t.origin, "/"))
 	if err != nil {
-		return // it has gone: then the group goes on without a supervisor, until a sweep
+		return b, err
 	}
 	defer origin.Close()
+	if b.origin, err = unix.Openat(origin.FD(), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
+		return noWayBack(), err
+	}
+	b.members, err = t.Group().Payload.OpenFile("cgroup.procs")
+	return b, err
+}
+
+// pids lists who is in the payload's own directory.
+func (b *wayBack) pids() []int {
+	buf := make([]byte, 64<<10)
+	n, _ := unix.Pread(b.members, buf, 0) // nobody, if it is gone
+	var all []int
+	for word := range strings.FieldsSeq(string(buf[:max(n, 0)])) {
+		if pid, err := strconv.Atoi(word); err == nil {
+			all = append(all, pid)
+		}
+	}
+	return all
+}
+
+// releaseTries bounds the race with members that fork.
+const releaseTries = 100
+
+func (t *Taken) putBack() {
+	if t.back.members < 0 {
+		return // then the group goes on without a supervisor, until a sweep
+	}
 	for range releaseTries {
-		pids, err := t.Group().Payload.Members()
-		if err != nil || len(pids) == 0 {
+		pids := t.back.pids()
+		if nested, err := t.Group().Payload.Members(); err == nil {
+			pids = nested // with those in directories of its own
+		}
+		if len(pids) == 0 {
 			return
 		}
 		for _, pid := range pids {
-			_ = origin.Take(pid) // it may have ended
+			_, _ = unix.Write(t.back.origin, []byte(strconv.Itoa(pid))) // it may have ended
 		}
 	}
 }
 
 func (t *Taken) Close() {
 	t.closeClientDescriptors()
+	t.back.close()
 	t.theirs.Close()
 	t.l.control.Close()
 	if g := t.Group(); g != nil {
