@@ -62,7 +62,7 @@ func says(t *testing.T, status int, cmd *exec.Cmd) string {
 func files(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
-	for _, dir := range []string{"/usr/local", "/usr/bin", "/usr/lib/systemd", "/lib/systemd", "/usr/libexec", "/usr/share/man", "/usr/share/doc", "/etc"} {
+	for _, dir := range []string{"/usr/local", "/usr/bin", "/usr/lib/systemd", "/lib/systemd", "/usr/libexec", "/usr/share/man", "/usr/share/doc", "/usr/share/bash-completion", "/usr/share/zsh", "/usr/share/fish", "/etc"} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // a directory may be missing
 			if err == nil && !d.IsDir() {
 				all[path] = true

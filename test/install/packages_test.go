@@ -167,22 +167,28 @@ func serverOf(t *testing.T, u host.User, name string) *server {
 	return s
 }
 
-func (s *server) lives(t *testing.T, when string) {
+// lost counts members that must live.
+func (s *server) lost(t *testing.T, when string) (n int) {
 	t.Helper()
 	for _, p := range s.members {
 		if p.Ended(0) {
+			n++
 			t.Errorf("%s: %s has lost %d", when, s.name, p.PID)
 		}
 	}
+	return n
 }
 
-func (s *server) gone(t *testing.T, why string) {
+// left counts members that must end.
+func (s *server) left(t *testing.T, why string) (n int) {
 	t.Helper()
 	for _, p := range s.members {
 		if !p.Ended(patience) {
+			n++
 			t.Errorf("%s: %s has left %s", why, s.name, escape.Describe(p.PID))
 		}
 	}
+	return n
 }
 
 // ends are the ways to end a server of one version while another one is installed.
@@ -215,8 +221,9 @@ func crew(t *testing.T, version string) []*server {
 func outlive(t *testing.T, what string, all []*server, do func()) {
 	t.Helper()
 	do()
+	lost, left := 0, 0
 	for _, s := range all {
-		s.lives(t, what)
+		lost += s.lost(t, what)
 	}
 	_, err := os.Stat("/usr/bin/mcpscope")
 	if err == nil {
@@ -238,10 +245,12 @@ func outlive(t *testing.T, what string, all []*server, do func()) {
 		}
 	}
 	for _, s := range all {
-		s.gone(t, what+", "+s.name)
+		left += s.left(t, what+", "+s.name)
 	}
-	if !t.Failed() {
-		t.Logf("%s: %d servers, %d processes, 0 lost, 0 left", what, len(all), 2*len(all))
+	line := fmt.Sprintf("the deb's %s: %d servers of %d processes, %d processes lost, %d left\n", what, len(all), 2*len(all), lost, left)
+	t.Log(line)
+	if err := escape.AppendTable(line); err != nil {
+		t.Error(err)
 	}
 }
 
