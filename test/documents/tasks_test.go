@@ -303,6 +303,9 @@ func (k *tasks) uninstalled() {
 
 	k.live("mcpscope was uninstalled", k.clients) // whose client runs
 	k.gone("its gateway was restarted", k.gateway)
+	if state := k.sh(host.Root, "systemctl is-active my-gateway || :"); state != "active\n" {
+		k.t.Errorf("the gateway's service is %s", state)
+	}
 	bare := k.await(4, func(all []actor) bool {
 		return !slices.ContainsFunc(all, func(a actor) bool { return !strings.HasSuffix(a.group, "/my-gateway.service") })
 	}, k.clients)
