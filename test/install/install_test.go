@@ -20,13 +20,20 @@ import (
 const built = host.Shared + "/built"
 
 func TestMain(m *testing.M) {
-	host.Main(m, host.Options{Users: true, Build: build})
+	o := host.Options{Users: true, Build: build}
+	if file := os.Getenv(escape.TableEnv); file != "" {
+		o.Writable = []string{file}
+	}
+	host.Main(m, o)
 }
 
 // byGo is where go install has put them.
 const byGo = host.Shared + "/go"
 
 func build(dir string) error {
+	if err := escape.AppendTable(""); err != nil { // where the host finds it
+		return err
+	}
 	if escape.Full() {
 		if err := goInstall(filepath.Join(dir, filepath.Base(byGo))); err != nil {
 			return err
