@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,8 +21,8 @@ import (
 )
 
 type unitsFlags struct {
-	system, user, install, remove, force bool
-	unit                                 string
+	system, user, install, remove, force, now bool
+	unit                                      string
 }
 
 func unitsCommand(io cli.Stdio) *cobra.Command {
@@ -29,7 +30,7 @@ func unitsCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "units [NAME…] [flags]", short: "print or install units of systemd", operands: unitOperands,
 		examples: `  mcpscope units --install
-  mcpscope units gateway --unit hermes-gateway.service --install
+  mcpscope units gateway --unit hermes-gateway.service --install --now
 `,
 		long: `Prints units of systemd, with the path of this mcpscope in them; all, or those that
 are named:
@@ -49,6 +50,7 @@ Of the gateway's unit the manager is asked; one that it does not know is refused
 	fs.BoolVar(&f.user, "user", false, "for your own manager (default for others), in ~/.config/systemd/user")
 	fs.BoolVar(&f.install, "install", false, "write them there, but none over a file that was changed since")
 	fs.BoolVar(&f.remove, "remove", false, "remove them there, but none that was changed since")
+	fs.BoolVar(&f.now, "now", false, "and enter what it says to enter then")
 	fs.BoolVar(&f.force, "force", false, "also those that were changed")
 	fs.StringVar(&f.unit, "unit", "", "the service of the gateway: `UNIT`")
 	return c
@@ -89,6 +91,8 @@ func (f *unitsFlags) choose(names []string) ([]units.File, error) {
 		return nil, errors.New("--system or --user, not both")
 	case f.install && f.remove:
 		return nil, errors.New("--install or --remove, not both")
+	case f.now && !f.install && !f.remove:
+		return nil, errors.New("--now is for --install and --remove")
 	case f.unit != "" && !slices.Contains(names, gateway):
 		return nil, errors.New("--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT")
 	}
@@ -184,28 +188,72 @@ func (f *unitsFlags) each(files []units.File, dir string, io cli.Stdio, verb str
 			news = news || result != units.Unchanged && result != units.Absent
 		}
 	}
-	if news {
-		fmt.Fprintf(io.Out, "now: %s\n", f.next(files))
+	switch {
+	case f.now && (news || f.install && status == cli.ExitOK): // what was there before may not have been acted on
+		return max(status, f.act(files, io))
+	case !news:
+		return status
 	}
+	line, between := "", ""
+	for _, step := range f.next(files) {
+		line += between + step.String()
+		between = step.then
+	}
+	fmt.Fprintf(io.Out, "now: %s\n", line)
 	return status
 }
 
-// next is what to enter.
-func (f *unitsFlags) next(files []units.File) string {
-	systemctl := "systemctl"
-	if f.manager() == units.User {
-		systemctl += " --user"
-	}
-	next := systemctl + " daemon-reload"
-	const timer = "mcpscope-sweep.timer"
-	if f.unit != "" {
-		return next + " && " + systemctl + " restart " + f.unit
-	}
-	if slices.ContainsFunc(files, func(u units.File) bool { return u.Name == timer }) {
-		if f.remove {
-			return systemctl + " stop " + timer + "; " + next
+// act enters what else would be said to enter.
+func (f *unitsFlags) act(files []units.File, io cli.Stdio) int {
+	for _, step := range f.next(files) {
+		cmd := exec.Command(step.argv[0], step.argv[1:]...)
+		out, err := cmd.CombinedOutput()
+		if err != nil && step.then == whatever {
+			continue
 		}
-		next += " && " + systemctl + " enable --now " + timer
+		if err != nil {
+			return io.Cannot(step.String(), fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))))
+		}
+		fmt.Fprintf(io.Out, "done: %s\n", step)
 	}
-	return next
+	return cli.ExitOK
+}
+
+// step is a command to enter, and what stands between it and the next one.
+type step struct {
+	argv []string
+	then string
+}
+
+const (
+	whatever = "; " // its failure does not matter
+	ifDone   = " && "
+)
+
+func (s step) String() string { return strings.Join(s.argv, " ") }
+
+// next are the commands that make the manager act on what was installed or removed.
+func (f *unitsFlags) next(files []units.File) (steps []step) {
+	systemctl := []string{"systemctl"}
+	if f.manager() == units.User {
+		systemctl = append(systemctl, "--user")
+	}
+	add := func(then string, words ...string) {
+		steps = append(steps, step{append(slices.Clone(systemctl), words...), then})
+	}
+	const timer = "mcpscope-sweep.timer"
+	timed := f.unit == "" && slices.ContainsFunc(files, func(u units.File) bool { return u.Name == timer })
+	if timed && f.remove {
+		add(whatever, "stop", timer) // it may never have been started
+	}
+	add(ifDone, "daemon-reload")
+	switch {
+	case f.unit != "" && f.remove:
+		add(ifDone, "try-restart", f.unit) // a removal starts no service
+	case f.unit != "":
+		add(ifDone, "restart", f.unit)
+	case timed && f.install:
+		add(ifDone, "enable", "--now", timer)
+	}
+	return steps
 }

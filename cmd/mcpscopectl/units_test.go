@@ -77,6 +77,7 @@ func TestUnitsAreWhatWasNamed(t *testing.T) {
 	for args, want := range map[string]string{
 		"--system --user":     "--system or --user, not both",
 		"--install --remove":  "--install or --remove, not both",
+		"gateway --now":       "--now is for --install and --remove",
 		"gateway --install":   "the drop-in of which service? Give --unit UNIT",
 		"gateway --unit ../x": `"../x" is no name of a service`,
 		"--unit x":            "--unit is for the gateway's drop-in: mcpscope units gateway --unit UNIT",

@@ -157,6 +157,7 @@ func describeGroup(dir string) []string {
 	}
 	switch {
 	case len(lines) > 0:
+	case filepath.Base(dir) == "leaving": // a delegated group keeps it, empty
 	case transientFile(filepath.Base(dir)) != "":
 		lines = append(lines, "unit "+rel)
 	case filepath.Ext(dir) == "" && !bed.SharedSlice(rel): // no unit's name

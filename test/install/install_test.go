@@ -20,13 +20,20 @@ import (
 const built = host.Shared + "/built"
 
 func TestMain(m *testing.M) {
-	host.Main(m, host.Options{Users: true, Build: build})
+	o := host.Options{Users: true, Build: build}
+	if file := os.Getenv(escape.TableEnv); file != "" {
+		o.Writable = []string{file}
+	}
+	host.Main(m, o)
 }
 
 // byGo is where go install has put them.
 const byGo = host.Shared + "/go"
 
 func build(dir string) error {
+	if err := escape.AppendTable(""); err != nil { // where the host finds it
+		return err
+	}
 	if escape.Full() {
 		if err := goInstall(filepath.Join(dir, filepath.Base(byGo))); err != nil {
 			return err
@@ -62,7 +69,7 @@ func says(t *testing.T, status int, cmd *exec.Cmd) string {
 func files(t *testing.T) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}
-	for _, dir := range []string{"/usr/local", "/usr/bin", "/usr/lib/systemd", "/lib/systemd", "/usr/libexec", "/usr/share/man", "/usr/share/doc", "/etc"} {
+	for _, dir := range []string{"/usr/local", "/usr/bin", "/usr/lib/systemd", "/lib/systemd", "/usr/libexec", "/usr/share/man", "/usr/share/doc", "/usr/share/bash-completion", "/usr/share/zsh", "/usr/share/fish", "/etc"} {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // a directory may be missing
 			if err == nil && !d.IsDir() {
 				all[path] = true

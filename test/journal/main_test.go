@@ -5,10 +5,7 @@
 package journal
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"syscall"
 	"testing"
 	"time"
 
@@ -23,35 +20,13 @@ const patience = 30 * time.Second
 var mcpscope = host.Shared + "/mcpscope"
 
 func TestMain(m *testing.M) {
-	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{keepOnDisk}})
+	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}})
 }
 
 func build(dir string) error {
 	return escape.Build(dir, map[string][]string{
 		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("../gateway/like"),
 	})
-}
-
-// keepOnDisk gives each user a journal of their own, which a journal in /run has not. It is
-// made for the first entry.
-func keepOnDisk() (func(), error) {
-	if err := os.MkdirAll("/var/log/journal", 0o755); err != nil {
-		return nil, err
-	}
-	if out, err := exec.Command("journalctl", "--flush").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("flush the journal: %w: %s", err, out)
-	}
-	for _, u := range []host.User{host.Tester, host.NoLinger} {
-		cmd := exec.Command("logger", "the first")
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.UID)}}
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("write to the journal of %s: %w: %s", u.Name, err, out)
-		}
-	}
-	if out, err := exec.Command("journalctl", "--sync").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("synchronize the journal: %w: %s", err, out)
-	}
-	return nil, nil
 }
 
 // A backend is one way to start a server, by one user.

@@ -2,18 +2,23 @@
 
 // Command cast plays those whom the documents speak of, by the name that it is called: claude, a
 // client with the servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two of its own;
-// npx and uvx, a package runner with a server that does not end when its input does.
+// npx and uvx, a package runner with a server that does not end when its input does. A server with "hungry" in its name
+// takes memory; one of a service writes a line to its log.
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
+	"runtime"
+	"strings"
 	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 func main() {
@@ -31,7 +36,7 @@ func play(name string) error {
 		if err := client([][]string{{"uvx", "mcp-server-time"}, {"npx", "-y", "some-mcp-server"}}); err != nil {
 			return err
 		}
-		if err := exec.Command("systemd-notify", "--ready", "--pid="+strconv.Itoa(os.Getpid())).Run(); err != nil {
+		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil { // systemd-notify(1) fails where the answer takes 5 s
 			return err
 		}
 		time.Sleep(time.Hour)
@@ -42,8 +47,26 @@ func play(name string) error {
 		time.Sleep(time.Hour)
 	case "npx", "uvx":
 		return runner()
+	case "mcp-server":
+		return server()
 	}
-	time.Sleep(time.Hour) // the server itself
+	return fmt.Errorf("nobody plays %s", name)
+}
+
+const (
+	hungry = "CAST_HUNGRY"
+	hunger = 96 << 20 // what such a server takes
+)
+
+// server tells its package runner that it has what it needs.
+func server() error {
+	var taken []byte
+	if os.Getenv(hungry) != "" {
+		taken = bytes.Repeat([]byte{1}, hunger)
+	}
+	fmt.Println()
+	time.Sleep(time.Hour)
+	runtime.KeepAlive(taken)
 	return nil
 }
 
@@ -68,14 +91,16 @@ func servers() error {
 		Args    []string
 	}
 	var file struct {
-		MCPServers struct{ Time, Browser server }
+		MCPServers struct{ Time, Git, Browser server }
 	}
 	if err := json.Unmarshal(text, &file); err != nil {
 		return err
 	}
 	var lines [][]string
-	for _, s := range []server{file.MCPServers.Time, file.MCPServers.Browser} {
-		lines = append(lines, append([]string{s.Command}, s.Args...))
+	for _, s := range []server{file.MCPServers.Time, file.MCPServers.Git, file.MCPServers.Browser} {
+		if s.Command != "" {
+			lines = append(lines, append([]string{s.Command}, s.Args...))
+		}
 	}
 	return client(lines)
 }
@@ -112,9 +137,23 @@ const answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18"
 
 // runner starts a server in a session of its own, answers for it, and stays after the end of its input.
 func runner() error {
+	name := os.Args[len(os.Args)-1]
 	cmd := exec.Command("setsid", "mcp-server")
+	if strings.Contains(name, "hungry") {
+		cmd.Env = append(os.Environ(), hungry+"=1")
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
 	if err := cmd.Start(); err != nil {
 		return err
+	}
+	if _, err := io.ReadFull(out, make([]byte, 1)); err != nil {
+		return err
+	}
+	if os.Getenv("JOURNAL_STREAM") != "" { // a service's
+		fmt.Fprintln(os.Stderr, name+" serves")
 	}
 	if _, err := io.ReadFull(os.Stdin, make([]byte, len(initialize))); err != nil {
 		return err
