@@ -162,7 +162,7 @@ func (c *Cell) judgeGroups() {
 		}, c.sweep)
 	}
 	for _, dir := range c.slices {
-		if c.backend.Owns {
+		if c.backend.Removal == 0 { // otherwise somebody else removes it, and dir is everybody's
 			AwaitRemovers(c.T, dir)
 		}
 		WantNoServers(c.T, dir, c.server, c.backend.Removal)
