@@ -66,7 +66,7 @@ func (w *world) start(line []string) *Gateway {
 	w.T.Cleanup(func() {
 		if w.T.Failed() {
 			text, _ := os.ReadFile(w.explain) // none was asked for
-			w.T.Logf("explained:\n%s\nstderr: %s", text, escape.Contents(g.Stderr))
+			w.T.Logf("explained:\n%s\nstderr: %s\nprocesses: %s", text, escape.Contents(g.Stderr), escape.Tree(w.Dir))
 		}
 	})
 	return g
