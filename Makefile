@@ -66,7 +66,7 @@ test-full: deps ## what takes longer: other kernels, the race detector, then eve
 	MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
 	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
-	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Leaks|Transparent|Terminal|DoctorOn|Hostile|Many|Seed|Servers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest|Tried|Bystanders'; do \
+	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm' 'WrapUnder|Selftest|Tried|Bystanders'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd ./test/gateway' RUN="'^Test($$run)'" || status=$$?; \
 	done; exit $$status
 
