@@ -83,7 +83,10 @@ func TestBystanders(t *testing.T) {
 			held, most = held+1, max(most, d)
 		}
 	}
-	const slack = 15 * time.Millisecond // for a busy machine's timers
+	slack := 200 * time.Millisecond // beside the other fast tests
+	if escape.Full() {
+		slack = 15 * time.Millisecond // for the timers of a machine that does nothing else
+	}
 	if most > 5*time.Millisecond+slack {
 		t.Errorf("one was held for %v", most)
 	}

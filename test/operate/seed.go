@@ -59,7 +59,7 @@ func connections() int {
 	if escape.Full() {
 		return 500
 	}
-	return 50
+	return 20
 }
 
 // Reconnects: a client connects again and again without closing, and always has one server, or

@@ -30,14 +30,27 @@ func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 
 func TestTransparentState(t *testing.T)       { onEachManager(t, transparent.State) }
 func TestTransparentEnds(t *testing.T)        { onEachManager(t, transparent.Ends) }
-func TestTransparentSignals(t *testing.T)     { onEachManager(t, transparent.Signals) }
-func TestTransparentBytes(t *testing.T)       { onEachManager(t, transparent.Bytes) }
 func TestTransparentLastAnswers(t *testing.T) { onEachManager(t, transparent.LastAnswers) }
 func TestTransparentHolders(t *testing.T)     { onEachManager(t, transparent.Holders) }
 func TestTerminalSignals(t *testing.T)        { onEachManager(t, transparent.TerminalSignals) }
 func TestTerminalJobControl(t *testing.T)     { onEachManager(t, transparent.JobControl) }
+
+// What follows test/e2e has in the fast tests.
+
+func TestTransparentSignals(t *testing.T) {
+	if escape.Full() {
+		onEachManager(t, transparent.Signals)
+	}
+}
+
+func TestTransparentBytes(t *testing.T) {
+	if escape.Full() {
+		onEachManager(t, transparent.Bytes)
+	}
+}
+
 func TestTerminalFullScreen(t *testing.T) {
-	if escape.Full() { // test/e2e has it in the fast tests
+	if escape.Full() {
 		onEachManager(t, transparent.FullScreen)
 	}
 }
