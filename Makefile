@@ -5,7 +5,7 @@ GO ?= go
 BIN := bin
 LONG := ./test/gateway/systemd ./test/fault ./test/soak
 # those first that take longest
-PACKAGES ?= ./test/e2e ./test/systemd $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
+PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
 FLAGS ?= -p=3
 # those first that take longest
 SUITES ?= bullseye trixie bullseye+init bookworm trixie+containers bookworm+hybrid forky
