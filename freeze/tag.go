@@ -51,6 +51,15 @@ func (t Tag) Put(pid, pidfd int) error {
 	return nil
 }
 
+// Remove takes the tag from a process that carries it. What that has started keeps it.
+func (t Tag) Remove(pid int) {
+	var limit unix.Rlimit
+	if t.On(pid) && unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil {
+		limit.Cur = limit.Max
+		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil) // it may have ended
+	}
+}
+
 // Limit is the RLIMIT_LOCKS with which a process that the calling one starts carries the tag. It is nil
 // where the limit is in use: somebody has set one.
 func (t Tag) Limit() *unix.Rlimit {

@@ -50,7 +50,7 @@ func sleeper(t *testing.T) (cmd *exec.Cmd, pidfd int, grow func()) {
 }
 
 // Who has been tagged is found with all that it has started since, and nobody else.
-func TestMark(t *testing.T) {
+func TestTag(t *testing.T) {
 	tagged, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
 	one, oneFD, grow := sleeper(t)
 	two, twoFD, growTwo := sleeper(t)
@@ -65,12 +65,12 @@ func TestMark(t *testing.T) {
 	growTwo()
 	for _, m := range []Tag{tagged, beside} {
 		if got := members(t, &Tree{Tag: m}); len(got) != 3 {
-			t.Errorf("%d have the mark, want 3", len(got))
+			t.Errorf("%d have the tag, want 3", len(got))
 		}
 	}
 	for _, m := range []Tag{0, 1024, ^Tag(0)} { // values that many have
 		if got := members(t, &Tree{Tag: m}); len(got) != 0 {
-			t.Errorf("%v have the mark %#x", got, uint64(m))
+			t.Errorf("%v have the tag %#x", got, uint64(m))
 		}
 	}
 	res, err := Stop{Target: &Tree{Tag: tagged}}.Run()
@@ -100,7 +100,7 @@ func TestTagOfNobody(t *testing.T) {
 	}
 }
 
-// Who starts a group of its own takes its mark off.
+// Who starts a group of its own takes its tag off.
 func TestClearTag(t *testing.T) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -113,10 +113,30 @@ func TestClearTag(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := members(t, &Tree{Tag: m}); len(got) != 1 {
-		t.Errorf("%d have the mark, want this process", len(got))
+		t.Errorf("%d have the tag, want this process", len(got))
 	}
 	ClearTag()
 	if err := unix.Getrlimit(unix.RLIMIT_LOCKS, &after); err != nil || after.Cur != before.Max || after.Max != before.Max {
 		t.Errorf("the limit was %+v, and is %+v (%v)", before, after, err)
+	}
+}
+
+// A process that is let go is found by its tag no more; one with another tag keeps it.
+func TestRemoveTag(t *testing.T) {
+	fd, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	m := NewTag(3)
+	if err := m.Put(os.Getpid(), fd); err != nil {
+		t.Fatal(err)
+	}
+	defer ClearTag()
+	if NewTag(4).Remove(os.Getpid()); !m.On(os.Getpid()) {
+		t.Error("another tag was removed")
+	}
+	if m.Remove(os.Getpid()); m.On(os.Getpid()) {
+		t.Error("it carries the tag yet")
 	}
 }

@@ -181,8 +181,14 @@ func (t *Taken) Over() error {
 }
 
 // Release puts everybody back to where the process was, and removes the group.
+//
+// The supervisor is killed before that: it would end what it knows by its tag, wherever that is. That takes
+// descriptors, which the first lines give back.
 func (t *Taken) Release() {
+	t.closeClientDescriptors()
+	t.theirs.Close()
 	if t.Group() != nil {
+		t.l.group.KillSupervisor()
 		t.putBack()
 	}
 	t.l.control.Close() // a supervisor that waits to be told of the group ends at this
@@ -260,6 +266,7 @@ func (t *Taken) putBack() {
 	if t.back.members < 0 {
 		return // then the group goes on without a supervisor, until a sweep
 	}
+	tag := group.TagOf(t.Group().ID)
 	for range releaseTries {
 		pids := t.back.pids()
 		if nested, err := t.Group().Payload.Members(); err == nil {
@@ -270,6 +277,7 @@ func (t *Taken) putBack() {
 		}
 		for _, pid := range pids {
 			_, _ = unix.Write(t.back.origin, []byte(strconv.Itoa(pid))) // it may have ended
+			tag.Remove(pid)
 		}
 	}
 }
