@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -187,7 +188,9 @@ func TestAwait(t *testing.T) {
 	if _, ok, err := tr.Await(time.Time{}, flag, empty); ok || err != nil {
 		t.Fatalf("woken: %v, %v", ok, err)
 	}
-	go func() { _, _ = Signal(tr, unix.SIGKILL) }()
+	var signalling sync.WaitGroup
+	signalling.Go(func() { _, _ = Signal(tr, unix.SIGKILL) })
+	defer signalling.Wait() // it looks at the tree, which the end of the test changes
 	if _, ok, err := tr.Await(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
