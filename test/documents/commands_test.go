@@ -20,6 +20,9 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // a reader's make is not below another
+		_ = os.Unsetenv(name)
+	}
 	o := host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}}
 	if file := os.Getenv(sessionEnv); file != "" {
 		o.Writable = []string{file}
