@@ -145,7 +145,7 @@ func (r *agentRun) check() {
 	r.starts("") // and does to its files what it does at a first start
 	bare := r.contents()
 	out := r.wrap(0, r.name, "--yes")
-	if strings.Contains(out, "hunter2") || !strings.Contains(out, "wrapped 1 server") {
+	if strings.Contains(out, "hunter2") || !strings.Contains(out, "Wrapped 1 server") {
 		r.t.Errorf("%s", out)
 	}
 	wrapped := r.contents()
