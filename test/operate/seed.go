@@ -77,7 +77,7 @@ func Reconnects(t *testing.T, s Subject) {
 				t.Fatalf("connection %d is not answered", i)
 			}
 			if n := members.UntilFew(2, escape.Patience); n > 2 {
-				t.Fatalf("after connection %d there are %d servers: %q", i, n, members.Running())
+				t.Fatalf("after connection %d there are %d servers: %q; %+v", i, n, members.Running(), g.run("ls", "--json"))
 			}
 			most = max(most, len(members.Running()))
 		}
