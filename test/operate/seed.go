@@ -57,7 +57,7 @@ func hasSignal(all []escape.Saying) bool {
 // connections is how often the client connects.
 func connections() int {
 	if escape.Full() {
-		return 500
+		return 200
 	}
 	return 20
 }
