@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -153,6 +154,36 @@ func TestSweepOfAScope(t *testing.T) {
 		}
 		dead(t, "sweep", all)
 		gone(t, r.scope)
+	})
+}
+
+// A sweep may have removed one leaf of a forgotten scope when the other was busy.
+func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
+	h := host.Current(t)
+	both(t, func(t *testing.T, u host.User) {
+		live := start(t, u, h.Command(u, run("keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
+		dir := slice(u) + "/mcp-rest-0234abce.scope"
+		for _, sub := range []string{"", "/supervisor"} {
+			if err := os.Mkdir(dir+sub, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = os.Remove(dir + sub) }) // if the sweep has not
+			if err := os.Chown(dir+sub, u.UID, u.UID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		long := time.Now().Add(-time.Minute)
+		if err := os.Chtimes(dir, long, long); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil {
+			t.Errorf("sweep: %v: %s", err, out)
+		}
+		if _, err := os.Stat(dir); err == nil {
+			t.Error("it is still there")
+		}
+		_ = live.stdin.Close()
+		_ = live.cmd.Wait() // with the server's status
 	})
 }
 

@@ -107,8 +107,7 @@ func (g *Suspect) removeNewborn() error {
 		return nil // it is being armed just now
 	}
 	if g.Managed {
-		g.nudgeManager()
-		return nil
+		g.nudgeManager() // what it has forgotten with one leaf removed stays, though
 	}
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
 		return err
