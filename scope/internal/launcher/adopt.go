@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -239,24 +240,20 @@ func (t *Taken) tryWayBack() (wayBack, error) {
 		return b, err
 	}
 	defer origin.Close()
-	if b.origin, err = unix.Openat(origin.FD(), "cgroup.procs", unix.O_WRONLY|unix.O_CLOEXEC, 0); err != nil {
-		return noWayBack(), err
+	if b.origin, err = origin.OpenProcs(); err != nil {
+		return b, err
 	}
 	b.members, err = t.Group().Payload.OpenFile("cgroup.procs")
 	return b, err
 }
 
-// pids lists who is in the payload's own directory.
+// pids lists who is in the payload's own directory. Who is in another pid namespace has the number 0, which is
+// nobody's: written to cgroup.procs it would move the writer.
 func (b *wayBack) pids() []int {
 	buf := make([]byte, 64<<10)
 	n, _ := unix.Pread(b.members, buf, 0) // nobody, if it is gone
-	var all []int
-	for word := range strings.FieldsSeq(string(buf[:max(n, 0)])) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			all = append(all, pid)
-		}
-	}
-	return all
+	all, _ := proc.ParsePIDs(buf[:max(n, 0)])
+	return slices.DeleteFunc(all, func(pid int) bool { return pid == 0 })
 }
 
 // releaseTries bounds the race with members that fork.
