@@ -53,9 +53,14 @@ func (t Tag) Put(pid, pidfd int) error {
 
 // Remove takes the tag from a process that carries it. What that has started keeps it.
 func (t Tag) Remove(pid int) {
+	removeTag(pid, func(its Tag) bool { return its == t && t.isTag() })
+}
+
+// removeTag takes such a tag from a process, or from the calling one by the pid 0.
+func removeTag(pid int, such func(Tag) bool) {
 	var limit unix.Rlimit
-	if t.On(pid) && unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil {
-		limit.Cur = limit.Max
+	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && such(Tag(limit.Cur)) {
+		limit.Cur = limit.Max                                 // which the soft limit may always be
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil) // it may have ended
 	}
 }
@@ -72,13 +77,7 @@ func (t Tag) Limit() *unix.Rlimit {
 
 // ClearTag is for a process that starts what is not to be found by the tag that it was
 // started with: a group of its own.
-func ClearTag() {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) == nil && Tag(limit.Cur).isTag() {
-		limit.Cur = limit.Max
-		_ = unix.Setrlimit(unix.RLIMIT_LOCKS, &limit) // the soft limit may always be the hard one
-	}
-}
+func ClearTag() { removeTag(0, Tag.isTag) }
 
 // carriers lists the processes that carry the tag and that a process of the owner could signal,
 // wherever they are. The tag itself proves nothing: anyone may put any tag on a process of
