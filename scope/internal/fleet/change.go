@@ -58,7 +58,7 @@ func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error))
 		held = append(held, each.File)
 	}
 	if figures.EndsWhole() && figures.OOMKills() > killed {
-		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, unpopulated) // the last of them ends in a moment
+		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, group.IsEmpty) // the last of them ends in a moment
 	} else {
 		c.Ended = s.over()
 	}
@@ -100,12 +100,10 @@ func (s *Listed) withOOMGroup(l cgroup.Limit) []cgroup.Limit {
 // oomWithin is how long the kernel may take for members that it has killed for their memory.
 const oomWithin = 5 * time.Second
 
-func unpopulated(st cgroup.State) bool { return !st.Populated }
-
 // over tells whether the server has ended since s was listed.
 func (s *Listed) over() bool {
 	st, err := s.group.Payload.State()
-	return protocol.IsGone(err) || err == nil && unpopulated(st)
+	return protocol.IsGone(err) || err == nil && group.IsEmpty(st)
 }
 
 // Shortages are what a server lacked so far.
