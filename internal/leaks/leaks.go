@@ -156,10 +156,9 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 	}
 	l.Why = []string{fmt.Sprintf("its parent is gone, and %d has it", p.PPID), "the other end of its stdin is closed"}
 	known := s.Known(l.Argv)
-	if known == nil && !l.converses() { // what speaks to configured servers is their client
-		for i := 0; known == nil && i < len(l.Below); i++ { // behind a package runner
-			known = s.Known(arguments(l.Below[i]))
-		}
+	client := known == nil && l.converses()                        // of configured servers, it may be
+	for i := 0; known == nil && !client && i < len(l.Below); i++ { // behind a package runner
+		known = s.Known(arguments(l.Below[i]))
 	}
 	l.Known = known
 	switch {
@@ -168,7 +167,7 @@ func (s Search) look(p process, below map[int][]int) *Leak {
 		return nil
 	case known != nil:
 		l.Why = append(l.Why, "it is the server "+known.Name+" of "+known.File)
-	case linux.Closed(p.PID, 1) && !l.converses() && !l.listens():
+	case !client && linux.Closed(p.PID, 1) && !l.listens():
 		l.Why = append(l.Why, "so is that of its stdout")
 	default:
 		l.Close()
