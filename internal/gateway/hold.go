@@ -88,10 +88,17 @@ func (w *watcher) matchBegun(r *notify.Request, pid int) {
 }
 
 func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
-	after := func() {}
-	defer func() { // locks that others hold are no reason for it to wait
+	var p program
+	var took time.Duration // 0 if it was not held
+	vain := false
+	defer func() { // what takes locks that others hold comes after it has gone on
 		w.goOn(r)
-		after()
+		if vain {
+			w.inVain(c, p)
+		}
+		if took > 0 && w.Explain >= 0 {
+			w.explain(pid, fmt.Sprintf("held for %v", took.Round(10*time.Microsecond)), c.argv(), "it may be a server")
+		}
 	}()
 	if stdin, _ := stdioOf(pid); !stdin.same(c.in.file) {
 		return
@@ -105,19 +112,10 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 			select {
 			case <-c.free:
 			case <-timer.C:
-				if c.is(undecided) {
-					after = func() { w.inVain(c, p) }
-				}
+				vain = c.is(undecided)
 			}
 			timer.Stop()
-			took := time.Since(began).Round(10 * time.Microsecond)
-			if w.Explain >= 0 {
-				vain := after
-				after = func() {
-					vain()
-					w.explain(pid, fmt.Sprintf("held for %v", took), c.argv(), "it may be a server")
-				}
-			}
+			took = time.Since(began)
 		}
 		w.holds.Add(-1)
 	}
