@@ -58,7 +58,7 @@ func (l locks) tag() tag {
 	return tag(l.soft)
 }
 
-// marked: a member of a group, or one that has left it.
+// inGroup: it is a member of a group, or one that has left it.
 func (l locks) inGroup() bool { return l.soft>>tagBits == uint64(freeze.NewTag(0)>>tagBits) }
 
 // put tags a process that can't end meanwhile, or whose pidfd is asked afterwards.

@@ -75,9 +75,9 @@ func (g *ControlGroup) tagOne(pid int) error {
 func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
 	s.Target = g.Top
 	res, err := s.Run()
-	moved, markErr := freeze.Stop{Target: g.Tagged()}.Run()
+	moved, tagErr := freeze.Stop{Target: g.Tagged()}.Run()
 	res.AddStuck(moved.Stuck)
-	return res, errors.Join(err, markErr)
+	return res, errors.Join(err, tagErr)
 }
 
 // Tagged are the processes that carry the group's tag. An id is the name of a directory that

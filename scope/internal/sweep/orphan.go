@@ -93,8 +93,9 @@ func (g *Suspect) isServers() (bool, error) {
 	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
 }
 
-// removeNewborn removes a group whose launcher died before it armed it. A launcher
-// that is only slow finds it gone, or its lock taken, and makes another.
+// removeNewborn removes a group whose launcher died before it armed it, or what is left of one whose other
+// leaf was busy when it was removed. A launcher that is only slow finds it gone, or its lock taken, and makes
+// another.
 func (g *Suspect) removeNewborn() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
@@ -107,7 +108,7 @@ func (g *Suspect) removeNewborn() error {
 		return nil // it is being armed just now
 	}
 	if g.Managed {
-		g.nudgeManager() // what it has forgotten with one leaf removed stays, though
+		g.nudgeManager() // it may have forgotten the scope, so what is empty is removed all the same
 	}
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
 		return err
