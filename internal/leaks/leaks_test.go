@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // A process that somebody can reach by an address is a daemon; a connection alone makes none.
@@ -45,20 +46,6 @@ func TestListens(t *testing.T) {
 		}
 		c.Close()
 	}
-}
-
-// ends are those of a pipe, closed by the test at the latest.
-func ends(t *testing.T) (read, write *os.File) {
-	t.Helper()
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		read.Close()
-		write.Close()
-	})
-	return read, write
 }
 
 // leave starts a command, in a process group of its own that is killed with the test.
@@ -136,7 +123,7 @@ func TestKnownBelow(t *testing.T) {
 		{"a client", "sleep 1001 | cat; :", "cat", []string{"sleep", "cat"}, false},
 		{"a package runner", "sleep 1002; :", "sleep 1002", []string{"sleep"}, true},
 	} {
-		in, held := ends(t)
+		in, held := bed.Pipe(t)
 		pid := leave(t, in, nil, "sh", "-c", tc.script)
 		if err := errors.Join(in.Close(), held.Close()); err != nil {
 			t.Fatal(err)
@@ -150,8 +137,8 @@ func TestKnownBelow(t *testing.T) {
 
 // A configured server is no leak while somebody can read its answers.
 func TestKnownIsRead(t *testing.T) {
-	in, held := ends(t)
-	read, out := ends(t)
+	in, held := bed.Pipe(t)
+	read, out := bed.Pipe(t)
 	pid := leave(t, in, out, "sleep", "1003")
 	if err := errors.Join(in.Close(), held.Close(), out.Close()); err != nil {
 		t.Fatal(err)
@@ -167,8 +154,8 @@ func TestKnownIsRead(t *testing.T) {
 
 // What else has the same stdin is ended only if it was below the leak: another one that was left with it may be a daemon.
 func TestStopSparesOthersOfItsStdin(t *testing.T) {
-	in, held := ends(t)
-	lost, out := ends(t)
+	in, held := bed.Pipe(t)
+	lost, out := bed.Pipe(t)
 	leak := leave(t, in, out, "sh", "-c", "(sleep 1004 & wait); :")
 	daemon := leave(t, in, out, "sleep", "1005")
 	if err := errors.Join(in.Close(), held.Close(), lost.Close(), out.Close()); err != nil {

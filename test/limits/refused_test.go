@@ -141,14 +141,16 @@ func TestStepOfAUserManager(t *testing.T) {
 	again := func() {
 		for _, command := range []string{"systemctl daemon-reload", restart} {
 			// systemd 247 may stop /run/user's unit as unneeded just when the manager needs it again
-			const tries = 3
-			out, err := exec.Command("sh", "-c", command).CombinedOutput()
-			for i := 1; err != nil && i < tries; i++ {
-				t.Logf("%s, again after: %v: %s", command, err, out)
-				out, err = exec.Command("sh", "-c", command).CombinedOutput()
-			}
-			if err != nil {
-				t.Errorf("%s: %v: %s", command, err, out)
+			for tries := 3; ; tries-- {
+				out, err := exec.Command("sh", "-c", command).CombinedOutput()
+				if err == nil {
+					break
+				}
+				t.Logf("%s: %v: %s", command, err, out)
+				if tries == 1 {
+					t.Fail()
+					break
+				}
 			}
 		}
 	}

@@ -100,24 +100,25 @@ func TestManyLaunchersKilledAtOnce(t *testing.T) {
 
 func TestStopOfAHugeGroup(t *testing.T) {
 	s := newSite(t)
-	in, out := pipe(t), pipe(t)
+	theirIn, in := bed.Pipe(t)
+	out, theirOut := bed.Pipe(t)
 	cmd := s.Command(contained("--name", "huge", "--eof-grace", "100ms", "--term-grace", "100ms", "--", programs.crowd, fmt.Sprint(load(10000)))...)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = in[0], out[1], os.Stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
 	s.Start(s.Dir, cmd)
-	in[0].Close()
-	out[1].Close()
+	theirIn.Close()
+	theirOut.Close()
 	launcher, err := escape.OpenProcess(cmd.Process.Pid)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer launcher.Close()
-	line, err := bufio.NewReader(out[0]).ReadString('\n')
+	line, err := bufio.NewReader(out).ReadString('\n')
 	members, bad := strconv.Atoi(strings.TrimSpace(line))
 	if err != nil || bad != nil {
 		t.Fatalf("the server said %q, %v", line, err)
 	}
 	begin := time.Now()
-	in[1].Close()
+	in.Close()
 	if !launcher.Ended(patience) {
 		t.Fatalf("the launcher lives: %s", escape.Tree(s.Dir))
 	}
@@ -130,19 +131,6 @@ func TestStopOfAHugeGroup(t *testing.T) {
 		t.Errorf("ended with %q", got)
 	}
 	wantNothing(t, s, 0)
-}
-
-func pipe(t *testing.T) [2]*os.File {
-	t.Helper()
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		r.Close()
-		w.Close()
-	})
-	return [2]*os.File{r, w}
 }
 
 // wantNothing: no group of a server, and in the site nobody but its own root.

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -213,17 +214,10 @@ func leave(t *testing.T, u host.User, in, out *os.File, argv ...string) *escape.
 // ends are those of a pipe of the user's: nobody else may look at it.
 func ends(t *testing.T, u host.User) (read, write *os.File) {
 	t.Helper()
-	read, write, err := os.Pipe()
-	if err == nil {
-		err = read.Chown(u.UID, u.UID)
-	}
-	if err != nil {
+	read, write = bed.Pipe(t)
+	if err := read.Chown(u.UID, u.UID); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		read.Close()
-		write.Close()
-	})
 	return read, write
 }
 
