@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/mcp"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // ears looks at the stdin of candidates whenever something was written to it. It has a thread of its
@@ -181,14 +182,13 @@ func (e *ears) attend(c *candidate) {
 		return
 	}
 	for fd := range 2 {
-		path := fmt.Sprintf("/proc/%d/fd/%d", c.pid(), fd)
-		if wd, err := unix.InotifyAddWatch(e.changed, path, unix.IN_MODIFY|unix.IN_MASK_ADD); err == nil {
+		if wd, err := unix.InotifyAddWatch(e.changed, proc.DescriptorPath(c.pid(), fd), unix.IN_MODIFY|unix.IN_MASK_ADD); err == nil {
 			c.watches = append(c.watches, int32(wd))
 			e.byWatch[int32(wd)] = c
 		}
 	}
 	// A socket is silent about writes, but says when there is room again: when somebody has read.
-	if fd, err := unix.PidfdGetfd(c.pidfd(), 1, 0); err == nil {
+	if fd, err := proc.GetDescriptor(c.pid(), c.pidfd(), 1); err == nil {
 		event := unix.EpollEvent{Events: unix.EPOLLOUT | unix.EPOLLET&0xffffffff}
 		_ = unix.EpollCtl(c.set, unix.EPOLL_CTL_ADD, fd, &event) // the same socket as stdin is there already
 		_ = unix.Close(fd)

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // file is what a descriptor refers to.
@@ -77,10 +79,13 @@ func (in *input) open(pid, pidfd int) (fd int, err error) {
 	if !in.again {
 		return in.reopen(pid)
 	}
-	if fd, err = unix.PidfdGetfd(pidfd, 0, 0); err != nil {
+	if fd, err = proc.GetDescriptor(pid, pidfd, 0); err == nil {
+		return fd, in.check(fd)
+	}
+	if in.socket {
 		return -1, err
 	}
-	return fd, in.check(fd)
+	return in.reopen(pid) // of a thread, on a kernel that knows no pidfd of one
 }
 
 func (in *input) done(fd int) {
@@ -91,7 +96,7 @@ func (in *input) done(fd int) {
 
 // reopen works without the right to ptrace, of which a pipe needs less than a copy does.
 func (in *input) reopen(pid int) (int, error) {
-	fd, err := unix.Open(fmt.Sprintf("/proc/%d/fd/0", pid), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	fd, err := unix.Open(proc.DescriptorPath(pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err != nil {
 		return -1, errUnreadable
 	}

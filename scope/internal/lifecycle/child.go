@@ -5,11 +5,10 @@
 package lifecycle
 
 import (
-	"fmt"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // Child is a process of the client's that is about to become a server. Whoever knows of it
@@ -62,14 +61,14 @@ func (in *ClientSide) watchStdin(fd int) error {
 // process above has; then a pipe can be opened once more, but its copy is another one, which
 // tells of a hang-up only as long as it is open. A socket can't.
 func (r Child) borrow(fd int) (got int, copied bool) {
-	got, err := unix.PidfdGetfd(r.PIDFD, fd, 0)
+	got, err := proc.GetDescriptor(r.PID, r.PIDFD, fd)
 	if err == nil {
 		return got, true
 	}
 	if fd != 0 {
 		return -1, false // another writer would keep the client from seeing the end of stdout
 	}
-	got, err = unix.Open(fmt.Sprintf("/proc/%d/fd/%d", r.PID, fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	got, err = unix.Open(proc.DescriptorPath(r.PID, fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err == nil && isFIFO(got) {
 		return got, false
 	}
