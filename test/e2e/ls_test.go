@@ -116,6 +116,35 @@ func TestLsBesideVanishingGroups(t *testing.T) {
 	}
 }
 
+// A server can keep its own user from reading its group; the others are listed, and what could not be is named.
+func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir, program := w.delegate("theirs"), readable(t, binaries.mcpscope)
+	ids := []string{"abcdefgh", "qrstuvwx", "stuvwxyz"}
+	for _, id := range ids {
+		w.forge(dir, "mcp-forged-"+id)
+	}
+	for _, hidden := range ids { // whichever comes first in the directory
+		unreadable := filepath.Join(dir, "mcp-forged-"+hidden)
+		if err := os.Chmod(unreadable, 0); err != nil {
+			t.Fatal(err)
+		}
+		o, err := escape.Finish(dir, w.Command(w.attackers(program, "ls", "-q")...))
+		if err != nil || o.Status.ExitStatus() != 1 || !strings.Contains(o.Stderr, hidden) {
+			t.Errorf("%s hidden: %v, %v; stderr: %s", hidden, o.Status, err, o.Stderr)
+		}
+		for _, id := range ids {
+			if strings.Contains(o.Stdout, id) == (id == hidden) {
+				t.Errorf("%s hidden: listed are %q", hidden, o.Stdout)
+			}
+		}
+		if err := os.Chmod(unreadable, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestLsFitsTheTerminal(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

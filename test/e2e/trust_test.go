@@ -34,11 +34,15 @@ func (w *world) delegate(name string) string {
 	return dir
 }
 
+// attackers is a command line that runs as that user.
+func (w *world) attackers(command ...string) []string {
+	return append([]string{"setpriv", "--reuid", fmt.Sprint(attacker), "--regid", fmt.Sprint(attacker), "--clear-groups"}, command...)
+}
+
 // asAttacker runs a script as that user, in a cgroup.
 func (w *world) asAttacker(group, script string, args ...string) {
 	w.T.Helper()
-	line := append([]string{"setpriv", "--reuid", fmt.Sprint(attacker), "--regid", fmt.Sprint(attacker), "--clear-groups", "sh", "-euc", script, "sh"}, args...)
-	o, err := escape.Finish(group, w.Command(line...))
+	o, err := escape.Finish(group, w.Command(w.attackers(append([]string{"sh", "-euc", script, "sh"}, args...)...)...))
 	if err != nil || o.Status != 0 {
 		w.T.Fatalf("the attacker's %q: %v, %v: %s", script, o.Status, err, o.Stderr)
 	}

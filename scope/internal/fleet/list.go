@@ -6,6 +6,7 @@ package fleet
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"slices"
 	"strings"
@@ -55,22 +56,18 @@ func listIn(at group.Position, parent *cgroup.Group, uid int) ([]*Listed, error)
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: linux.PIDNamespace()}
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	var all []*Listed
+	var errs []error // a server can make its own group unreadable, and hides nobody else's by that
 	for _, dir := range dirs {
 		if !protocol.IsGroup(dir) || !group.Belongs(parent, dir, uid) {
 			continue
 		}
 		s, err := in.one(dir)
-		if err != nil {
-			if group.IgnoreGone(err) != nil {
-				return all, err
-			}
-			continue
-		}
+		errs = append(errs, group.IgnoreGone(err))
 		if s != nil {
 			all = append(all, s)
 		}
 	}
-	return all, nil
+	return all, errors.Join(errs...)
 }
 
 // listing is what all groups of one directory have in common: of a thousand it is found out
