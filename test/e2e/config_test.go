@@ -43,28 +43,29 @@ func TestConfigurationPrecedence(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
+	// hours: on a busy machine a server lives for many seconds
 	asked := filepath.Join(dir, "asked.toml")
-	writeFile(t, binaries.systemConfig, "[defaults]\neof-grace = '11s'\nterm-grace = '11s'\nmax-lifetime = '11s'\n[server.g]\nidle-timeout = '11s'\n")
-	writeFile(t, dir+"/.config/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '12s'\nidle-timeout = '12s'\n[server.'g*']\nmax-lifetime = '12s'\n")
-	writeFile(t, dir+"/xdg/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '13s'\n")
-	writeFile(t, asked, "[defaults]\nmax-lifetime = '14s'\non-client-death = 'ignore'\n")
+	writeFile(t, binaries.systemConfig, "[defaults]\neof-grace = '11h'\nterm-grace = '11h'\nmax-lifetime = '11h'\n[server.g]\nidle-timeout = '11h'\n")
+	writeFile(t, dir+"/.config/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '12h'\nidle-timeout = '12h'\n[server.'g*']\nmax-lifetime = '12h'\n")
+	writeFile(t, dir+"/xdg/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '13h'\n")
+	writeFile(t, asked, "[defaults]\nmax-lifetime = '14h'\non-client-death = 'ignore'\n")
 	t.Cleanup(func() { _ = os.Remove(binaries.systemConfig) }) // with its directory, at the latest
 	for _, c := range []struct {
 		what, name string
 		env, flags []string
 		want       string
 	}{
-		{"the system's file", "x", nil, nil, "eof-grace=11s term-grace=11s on-client-death=auto max-lifetime=11s"},
-		{"and its section", "g", nil, nil, "eof-grace=11s term-grace=11s on-client-death=auto max-lifetime=11s idle-timeout=11s"},
-		{"the user's", "x", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=auto max-lifetime=11s idle-timeout=12s"},
-		{"and its section", "g", []string{"HOME=" + dir}, nil, "eof-grace=11s term-grace=12s on-client-death=auto max-lifetime=12s idle-timeout=11s"},
-		{"by XDG_CONFIG_HOME", "x", []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/xdg"}, nil, "eof-grace=11s term-grace=13s on-client-death=auto max-lifetime=11s"},
+		{"the system's file", "x", nil, nil, "eof-grace=11h0m0s term-grace=11h0m0s on-client-death=auto max-lifetime=11h0m0s"},
+		{"and its section", "g", nil, nil, "eof-grace=11h0m0s term-grace=11h0m0s on-client-death=auto max-lifetime=11h0m0s idle-timeout=11h0m0s"},
+		{"the user's", "x", []string{"HOME=" + dir}, nil, "eof-grace=11h0m0s term-grace=12h0m0s on-client-death=auto max-lifetime=11h0m0s idle-timeout=12h0m0s"},
+		{"and its section", "g", []string{"HOME=" + dir}, nil, "eof-grace=11h0m0s term-grace=12h0m0s on-client-death=auto max-lifetime=12h0m0s idle-timeout=11h0m0s"},
+		{"by XDG_CONFIG_HOME", "x", []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/xdg"}, nil, "eof-grace=11h0m0s term-grace=13h0m0s on-client-death=auto max-lifetime=11h0m0s"},
 		{"the one that is asked for", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked}, nil,
-			"eof-grace=11s term-grace=12s on-client-death=ignore max-lifetime=14s idle-timeout=12s"},
-		{"variables", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15s", "MCPSCOPE_MAX_LIFETIME=0"}, nil,
-			"eof-grace=15s term-grace=12s on-client-death=ignore idle-timeout=12s"},
-		{"flags", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15s"}, []string{"--eof-grace", "16s", "--on-client-death", "stop"},
-			"eof-grace=16s term-grace=12s on-client-death=stop max-lifetime=14s idle-timeout=12s"},
+			"eof-grace=11h0m0s term-grace=12h0m0s on-client-death=ignore max-lifetime=14h0m0s idle-timeout=12h0m0s"},
+		{"variables", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15h", "MCPSCOPE_MAX_LIFETIME=0"}, nil,
+			"eof-grace=15h0m0s term-grace=12h0m0s on-client-death=ignore idle-timeout=12h0m0s"},
+		{"flags", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15h"}, []string{"--eof-grace", "16h", "--on-client-death", "stop"},
+			"eof-grace=16h0m0s term-grace=12h0m0s on-client-death=stop max-lifetime=14h0m0s idle-timeout=12h0m0s"},
 	} {
 		t.Run(c.what+" "+c.name, func(t *testing.T) {
 			args := append([]string{binaries.configured, "run", "--name", c.name}, c.flags...)
