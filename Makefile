@@ -3,12 +3,13 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin
-LONG := ./test/gateway/systemd ./test/fault ./test/soak
+LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/documents ./test/compare
 # those first that take longest
 PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
 FLAGS ?= -p=3
 # those first that take longest
-SUITES ?= bullseye trixie bullseye+init bookworm trixie+containers bookworm+hybrid forky
+SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
+IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
 TIMEOUT ?= 20m
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
@@ -61,11 +62,12 @@ test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
 	cat .cache/tables 2>/dev/null; \
 	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json; exit $$status
 
-test-full: deps ## what takes longer: other kernels, the race detector, then every table whole, then what is timed or waits
-	@status=0; $(MAKE) --no-print-directory test-vm || status=$$?; \
-	MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
+test-full: deps ## what takes longer: the race detector, other kernels, then every table whole, then what is timed or waits
+	@.ci/deps vm
+	@$(IMAGES) & images=$$!; \
+	status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
-	$(MAKE) --no-print-directory test FLAGS=-p=1 PACKAGES='./test/install ./test/documents ./test/compare' || status=$$?; \
+	wait $$images; $(MAKE) --no-print-directory test-vm || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=2 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test($$run)'" || status=$$?; \
 	done; \
@@ -75,12 +77,12 @@ test-full: deps ## what takes longer: other kernels, the race detector, then eve
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 2.8 GB of them: about 7 minutes
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^TestTried'"
 
-test-robust: deps ## gateways as services, faults at every system call and bus message, load, and a tenth of test-soak: about 8 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
+test-robust: deps ## gateways as services, faults at every system call and bus message, load, a tenth of test-soak, and what is installed and documented: about 9 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
 	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=2 PACKAGES='$(LONG)'
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm
-	@printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null || : # who needs one that failed fails
+	@$(IMAGES) || : # who needs one that failed fails
 	@status=0; $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary all \
 		--jsonfile .cache/vm/test.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
 	cat .cache/vm/stderr; \
