@@ -30,7 +30,7 @@ func List(uid int) ([]*Listed, error) {
 // list leaves out who is not wanted, before it is known what those do.
 func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
-		return nil, group.ErrOthers
+		return nil, group.ErrOthers()
 	}
 	all := listTrees(uid, wanted)
 	err := group.InParents(func(here group.Position, parent *cgroup.Group) error {

@@ -28,8 +28,9 @@ func (g *ControlGroup) Subject() protocol.Subject {
 	return s
 }
 
-// ErrOthers is what another user's servers are to anyone but root.
-var ErrOthers = fmt.Errorf("look at other users' servers: %w", unix.EPERM)
+// ErrOthers is what another user's servers are to anyone but root. It is made when it is needed: to format it
+// takes longer than any other initialization of ours, and every server would pay for it twice.
+func ErrOthers() error { return fmt.Errorf("look at other users' servers: %w", unix.EPERM) }
 
 // SupervisorPID is 0 where the leaf is empty, or a member has removed it when it was.
 func (g *ControlGroup) SupervisorPID() int {

@@ -69,7 +69,7 @@ const (
 // whose supervisor lives, or that is being made, is never touched.
 func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
-		return nil, group.ErrOthers
+		return nil, group.ErrOthers()
 	}
 	s := newSweeper(f, nil)
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
