@@ -86,6 +86,7 @@ func measure(s *scope.Listed, short bool) (f figures, err error) {
 	if f.Memory == nil {
 		f.addMembers(pids)
 	}
+	f.addContainers(s)
 	return f, err
 }
 

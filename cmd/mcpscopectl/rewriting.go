@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clients"
 	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
@@ -137,8 +138,8 @@ func (r *rewriting) warn(c *configured, change *wrapping.Change) {
 		fmt.Fprintf(r.io.Out, "  warning: %s\n", client.Note)
 	}
 	for i := range change.Servers {
-		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && inContainer(s.Own()) {
-			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container, which a daemon starts: mcpscope ends the program that talks to it, and not what a SIGKILL of that leaves\n", cli.OneLine(s.Label()))
+		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && inContainer(s.Own()) && name.ContainerOf(s.Own()) == nil {
+			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container that is not started by it: mcpscope ends the program that talks to it, and not what is left in the container\n", cli.OneLine(s.Label()))
 		}
 	}
 }

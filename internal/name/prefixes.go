@@ -79,27 +79,37 @@ func prefixes() map[string]prefix {
 
 // behind names the command behind a prefix.
 func (c command) behind(p prefix, args []string) string {
+	if next, ok := c.past(p, args); ok {
+		return next.name()
+	}
+	return ""
+}
+
+// past is the command behind a prefix, if there is one.
+func (c command) past(p prefix, args []string) (next command, ok bool) {
 	q := p.parse(args)
 	c = c.in(q.dir)
 	rest := q.operands
 	if p.subs != "" {
 		sub, more := q.word()
 		if !listed(p.subs, sub) {
-			return ""
+			return command{}, false
 		}
 		q = p.parse(more)
 		c, rest = c.in(q.dir), q.operands
 	}
 	if i := slices.Index(rest, "--"); i >= 0 && p.dashes {
-		return c.then(rest[i+1:]).name()
+		return c.then(rest[i+1:]), true
 	}
 	rest = rest[min(p.operands, len(rest)):]
-	return c.then(unassigned(rest)).name()
+	return c.then(unassigned(rest)), true
 }
+
+var envFlags = grammar{valued: "-u --unset -S --split-string", dir: "-C --chdir"}
 
 // env is a prefix that may hold the command in one word, as #! lines need it.
 func (c command) env(args []string) string {
-	p := grammar{valued: "-u --unset -S --split-string", dir: "-C --chdir"}.parse(args)
+	p := envFlags.parse(args)
 	words := p.operands
 	if line := p.first("-S --split-string"); line != "" {
 		words = append(strings.Fields(line), words...)

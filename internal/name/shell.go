@@ -4,8 +4,10 @@ package name
 
 import "strings"
 
+var shellFlags = grammar{valued: "-o -O --rcfile --init-file"}
+
 func (c command) shell(args []string) string {
-	p := grammar{valued: "-o -O --rcfile --init-file"}.parse(args)
+	p := shellFlags.parse(args)
 	word, rest := p.word()
 	if _, ok := p.flags["-c"]; ok {
 		return c.line(word, rest)

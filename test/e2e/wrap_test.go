@@ -339,19 +339,20 @@ func TestStatusOfARemovedProgram(t *testing.T) {
 	h.run(0, "status")
 }
 
-// The engine's daemon starts the container, and the group has only the program that talks to it.
+// A container that is started for the server is ended with it. What is started in another one is not.
 func TestWrapWarnsOfContainers(t *testing.T) {
 	t.Parallel()
 	h := newHome(t)
-	h.write(".cursor/mcp.json", `{"mcpServers": {"a": {"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}, "b": {"command": "sh", "args": ["-c", "exec podman run x"]},
-		"c": {"command": "docker-mcp", "args": ["run"]}, "d": {"command": "echo", "args": ["docker"]}}}`)
+	h.write(".cursor/mcp.json", `{"mcpServers": {"a": {"command": "docker", "args": ["exec", "-i", "mcp-time", "serve"]}, "b": {"command": "sh", "args": ["-c", "exec podman start -ai x"]},
+		"c": {"command": "docker-mcp", "args": ["run"]}, "d": {"command": "echo", "args": ["docker"]},
+		"e": {"command": "docker", "args": ["run", "-i", "--rm", "mcp/time"]}, "f": {"command": "sh", "args": ["-c", "exec podman run x"]}}}`)
 	out := h.wrap(0, "--yes")
-	for name, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false} {
+	for name, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false, "e": false, "f": false} {
 		if strings.Contains(out, "warning: "+name+" runs in a container") != want {
 			t.Errorf("%s: %s", name, out)
 		}
 	}
-	if !strings.Contains(out, "Wrapped 4 servers in ") {
+	if !strings.Contains(out, "Wrapped 6 servers in ") {
 		t.Errorf("%s", out)
 	}
 }

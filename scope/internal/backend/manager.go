@@ -102,7 +102,7 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, 
 	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
 	err = conn.Start(systemd.Scope{
 		Name: g.Dir, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
-		TimeoutStop: stopTimeout(facts.Policy.TermGrace), KillSignal: int(protocol.StopSignal), Client: bound,
+		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: bound,
 	}, scopeWithin)
 	if err != nil {
 		return nil, err
@@ -126,12 +126,19 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, 
 	return g, g.Arm(facts)
 }
 
+// killTimeout is for the kill, and all else of a stop but its graces.
+const killTimeout = time.Second
+
 // stopTimeout lets the supervisor finish its ladder before systemd kills.
-func stopTimeout(grace time.Duration) time.Duration {
-	if grace < 0 {
+func stopTimeout(facts *protocol.Config) time.Duration {
+	switch grace := facts.Policy.TermGrace; {
+	case grace < 0:
 		return math.MaxInt64
+	case facts.Engine() != "":
+		return grace + killTimeout + protocol.EngineWithin
+	default:
+		return grace + killTimeout
 	}
-	return grace + time.Second
 }
 
 // CheckSlice accepts the name of a slice (systemd.slice(5)).
@@ -159,6 +166,6 @@ func (m manager) MoveOut() error {
 	}
 	return conn.Start(systemd.Scope{
 		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
-		TimeoutStop: stopTimeout(0), KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+		TimeoutStop: killTimeout, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
 	}, scopeWithin)
 }

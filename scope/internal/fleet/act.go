@@ -44,6 +44,9 @@ func (s *Listed) Stop(grace time.Duration) error {
 	var deadline time.Time
 	if patience >= 0 {
 		deadline = time.Now().Add(patience + stopSlack)
+		if s.group.Engine() != "" {
+			deadline = deadline.Add(protocol.EngineWithin)
+		}
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err
@@ -187,6 +190,9 @@ func (s *Listed) stopTree(grace time.Duration) error {
 	var deadline time.Time
 	if patience := s.patience(grace); patience >= 0 {
 		deadline = time.Now().Add(patience + stopSlack)
+		if s.group.Engine() != "" {
+			deadline = deadline.Add(protocol.EngineWithin)
+		}
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err

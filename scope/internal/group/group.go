@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -31,6 +32,7 @@ const (
 	AttrStop     = "user.mcpscope.stop"   // the term grace of a stop that was asked for
 	AttrEnding   = "user.mcpscope.ending" // why it is being ended
 	AttrNotes    = "user.mcpscope.notes"  // a line each
+	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container
 	attrLimits   = "user.mcpscope.limits" // the files that were set
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
 )
@@ -41,14 +43,16 @@ const AttrSwept = "user.mcpscope.swept"
 // ControlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
 // are on payload, which is ours to make wherever the directory above comes from.
 type ControlGroup struct {
-	ID         string
-	Dir        string
-	Managed    bool // a scope: systemd removes it when it is empty
-	owned      bool // the calling process is its supervisor
-	Parent     *cgroup.Group
-	Top        *cgroup.Group
-	Supervisor *cgroup.Group
-	Payload    *cgroup.Group
+	ID      string
+	Dir     string
+	Managed bool // a scope: systemd removes it when it is empty
+	owned   bool // the calling process is its supervisor
+	// accompanied: a container engine's program may be beside the supervisor, which asks it something.
+	accompanied bool
+	Parent      *cgroup.Group
+	Top         *cgroup.Group
+	Supervisor  *cgroup.Group
+	Payload     *cgroup.Group
 }
 
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
@@ -93,6 +97,7 @@ func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config) (*ControlGroup, 
 
 func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	var err error
+	g.accompanied = facts.Engine() != ""
 	if g.Supervisor, err = g.Top.Mkdir(protocol.SupervisorName, GroupMode); err != nil {
 		return err
 	}
@@ -123,11 +128,15 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range [][2]string{
+	attributes := [][2]string{
 		{AttrName, facts.Name}, {AttrLauncher, self.String()}, {AttrClient, facts.Client.String()},
 		{AttrUnit, facts.Client.Unit}, {AttrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {AttrPolicy, facts.Policy.String()},
 		{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},
-	} {
+	}
+	if engine := facts.Engine(); engine != "" {
+		attributes = slices.Insert(attributes, 0, [2]string{AttrEngine, engine})
+	}
+	for _, a := range attributes {
 		if err := g.Payload.SetAttr(a[0], a[1]); err != nil {
 			return err
 		}

@@ -5,6 +5,8 @@
 package group
 
 import (
+	"slices"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
@@ -38,14 +40,16 @@ func (g *ControlGroup) WakeSupervisor() {
 
 func (g *ControlGroup) SupervisorStopped() bool {
 	pids, err := g.Supervisor.Members()
-	if err != nil || len(pids) != 1 {
+	if err != nil || len(pids) == 0 || len(pids) > 1 && !g.accompanied {
 		return true // no supervisor where it belongs: not slow, at any rate
 	}
 	if s, err := g.Supervisor.State(); err != nil || s.Frozen {
 		return true
 	}
-	st, err := proc.ReadStat(pids[0])
-	return err != nil || st.Stopped()
+	return slices.ContainsFunc(pids, func(pid int) bool { // it has others there while it asks an engine
+		st, err := proc.ReadStat(pid)
+		return err == nil && st.Stopped() || err != nil && len(pids) == 1
+	})
 }
 
 func (g *ControlGroup) KillSupervisor() {

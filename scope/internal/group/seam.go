@@ -35,7 +35,7 @@ type Launched interface {
 	group
 	// Placed is what the supervisor has to be told, and the descriptors that go with it.
 	Placed() (protocol.Placed, []int)
-	// cradle is where the supervisor is to be born; nil for anywhere.
+	// SupervisorGroup is where the supervisor is to be born; nil for anywhere.
 	SupervisorGroup() linux.Group
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
@@ -51,7 +51,8 @@ type Launched interface {
 // Owned is a group as its supervisor sees it.
 type Owned interface {
 	group
-	// birthplace is where the main process is to be born; nil for anywhere.
+	// PayloadGroup is where the main process is to be born, and whatever else is to be a member; nil for
+	// anywhere.
 	PayloadGroup() linux.Group
 	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	Guard() int

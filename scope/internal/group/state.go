@@ -7,6 +7,7 @@ package group
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -26,6 +27,17 @@ func (g *ControlGroup) Subject() protocol.Subject {
 	s := protocol.Subject{ID: g.ID, Name: attr(AttrName), Client: protocol.ParseClient(attr(AttrClient))}
 	s.Client.Unit = attr(AttrUnit)
 	return s
+}
+
+// Engine is the container engine that runs the server, "" if none does or it is another user's. The server
+// itself may have written which one that is, so it is one of those that are known.
+func (g *ControlGroup) Engine() string {
+	engine, is, _ := g.Payload.Attr(AttrEngine) // none, if it can't be read
+	var st unix.Stat_t
+	if err := unix.Fstat(g.Payload.FD(), &st); !is || err != nil || int(st.Uid) != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
+		return ""
+	}
+	return engine
 }
 
 // ErrOthers is what another user's servers are to anyone but root. It is made when it is needed: to format it

@@ -85,6 +85,7 @@ func (l *launcher) supervisorDied() error {
 	if l.pidfd < 0 {
 		why = protocol.ErrUnheard
 	}
+	uncontained := l.endContainers()
 	res, err := l.group.EndAll()
 	l.removeGroup()
 	r := protocol.NewReport(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
@@ -97,5 +98,17 @@ func (l *launcher) supervisorDied() error {
 	if len(res.Stuck) > 0 {
 		return fmt.Errorf("%w, but %s is left", why, group.DescribeStuck(res.Stuck))
 	}
+	if uncontained != nil {
+		return fmt.Errorf("%w, but %w", why, uncontained)
+	}
 	return why
+}
+
+// endContainers is what the supervisor would have done of a server that it has started.
+func (l *launcher) endContainers() error {
+	s := l.server
+	if l.pidfd < 0 || l.child != nil {
+		return nil
+	}
+	return lifecycle.Contained{ID: l.group.Ident(), Path: s.Path, Argv: s.Argv, Env: s.Env, Grace: s.Policy.TermGrace}.End()
 }

@@ -44,8 +44,10 @@ type Lifecycle struct {
 	until    time.Time // end of draining
 	cpu      time.Duration
 	Ladder   chan climbed
-	Result   freeze.Result
-	seen     Inspected // of those who had to be killed
+	// Beside is how much longer than the grace the kill waits for Hurry: for what is ended by somebody else.
+	Beside time.Duration
+	Result freeze.Result
+	seen   Inspected // of those who had to be killed
 }
 
 // climbed is what came of a ladder.
@@ -224,8 +226,18 @@ func (c *Lifecycle) after(d time.Duration) { c.Timer.Reset(d) }
 func (c *Lifecycle) stop(ask unix.Signal) {
 	c.Timer.Stop()
 	c.Phase = Stopping
-	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: c.policy.TermGrace, Hurry: c.hurry})
+	grace := c.policy.TermGrace
+	if grace >= 0 {
+		grace += c.Beside
+	}
+	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: grace, Hurry: c.hurry})
 }
+
+// Hurry ends the grace.
+func (c *Lifecycle) Hurry() { c.hurry.Raise() }
+
+// TermGrace is how long the server has after it was asked to end.
+func (c *Lifecycle) TermGrace() time.Duration { return c.policy.TermGrace }
 
 func (c *Lifecycle) climb(s freeze.Stop) {
 	go func() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/name"
 )
 
 // Config is what the launcher hands to the supervisor, in a memory file: it may be
@@ -55,6 +56,17 @@ type Config struct {
 	Where string
 	// Conveyed: stdin is a pipe or socket, so it has another end.
 	Conveyed bool
+}
+
+// Engine is the container engine that is asked for what the server runs in, or "".
+func (c *Config) Engine() string { return EngineOf(c.Argv) }
+
+// EngineOf is the same of a command line.
+func EngineOf(argv []string) string {
+	if c := name.ContainerOf(argv); c != nil {
+		return c.Engine
+	}
+	return ""
 }
 
 func (c *Config) fields(w *wire) {

@@ -118,6 +118,7 @@ const (
 	LeafWithin           = time.Second            // for a process that removes a group to be done
 	NewbornAge           = 10 * time.Second       // before an unarmed group may be removed
 	ForgottenAfter       = 2 * time.Second        // before an empty scope is removed that systemd leaves
+	EngineWithin         = 20 * time.Second       // beyond the grace, for a container engine to end what it runs
 	GuardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
 	SupervisorGoneWithin = 2 * time.Second        // between its last word and its exit
 )

@@ -41,6 +41,9 @@ type supervisor struct {
 	swept       func()
 	killed      []protocol.Killed
 	killedTotal int
+	env         []string   // the client's
+	contained   chan error // what came of the end of its containers; nil for a server without
+	undone      string     // what may be left of them
 	notes       []string
 	notesTold   int             // of them, to the journal
 	stderr      protocol.Stderr // of the server, as it turned out
@@ -143,6 +146,7 @@ func (s *supervisor) run() {
 		}
 		if !told && s.lifecycle.Phase >= lifecycle.Stopping {
 			told = true
+			s.endContainers()
 			s.group.Ending(s.lifecycle.Cause)
 		}
 	}

@@ -7,6 +7,7 @@ package sweep
 import (
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -274,6 +276,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
 	forgotten := g.Managed && empty
+	left := g.endContainers(grace)
 	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
 	s.Stuck = group.DescribeStuck(res.Stuck)
 	if !empty && err == nil {
@@ -282,12 +285,28 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if err != nil || s.Stuck != "" {
 		return s, err
 	}
+	if left != "" {
+		s.Stuck = left
+		return s, nil
+	}
 	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
 		g.nudgeManager()
 		g.awaitManager()
 		return s, g.Parent.Remove(g.Dir)
 	}
 	return s, g.Remove()
+}
+
+// endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.
+func (g *Suspect) endContainers(grace time.Duration) (left string) {
+	engine := g.Engine()
+	if engine == "" {
+		return ""
+	}
+	if err := (lifecycle.Contained{ID: g.ID, Path: engine, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // tell says what became of the orphan.

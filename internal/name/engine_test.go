@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package name
+
+import (
+	"strings"
+	"testing"
+)
+
+// What stands behind "run" gets the label, and what stands before it asks the same engine.
+func TestContainerOf(t *testing.T) {
+	const sep = " | " // between arguments
+	for _, c := range []struct{ argv, labelled, asked string }{
+		{"docker | run | -i | --rm | image", "docker | run | --label | a=b | -i | --rm | image", "docker | ps"},
+		{"/usr/bin/docker | --context | far | -H=ssh://x | container | run | image", "/usr/bin/docker | --context | far | -H=ssh://x | container | run | --label | a=b | image",
+			"/usr/bin/docker | --context | far | -H=ssh://x | ps"},
+		{"sudo | -n | -u | me | podman | --root | /x | run | image", "sudo | -n | -u | me | podman | --root | /x | run | --label | a=b | image", "sudo | -n | -u | me | podman | --root | /x | ps"},
+		{"env | -u | A | B=1 | nerdctl | -n | k8s.io | run | image", "env | -u | A | B=1 | nerdctl | -n | k8s.io | run | --label | a=b | image", "env | -u | A | B=1 | nerdctl | -n | k8s.io | ps"},
+		{"timeout | 5 | docker | compose | -f | x.yml | run | --rm | service", "timeout | 5 | docker | compose | -f | x.yml | run | --label | a=b | --rm | service", "timeout | 5 | docker | ps"},
+		{"sh | -c | docker run -i --rm image", "sh | -c | docker run --label a=b -i --rm image", `sh | -c | docker "$@" | sh | ps`},
+		{"sh | -ec | A=1 exec docker --context $CONTEXT run -i \"$@\" | sh | image", "sh | -ec | A=1 exec docker --context $CONTEXT run --label a=b -i \"$@\" | sh | image",
+			`sh | -ec | docker --context $CONTEXT "$@" | sh | ps`},
+		{"env | A=1 | bash | -lc | docker pull x && if docker run x; then true; fi", "env | A=1 | bash | -lc | docker pull x && if docker run --label a=b x; then true; fi", `env | A=1 | bash | -lc | docker "$@" | sh | ps`},
+
+		{"docker | exec | -i | container | server", "", ""},
+		{"docker | start | -ai | run", "", ""},
+		{"docker | mcp | gateway | run", "", ""},
+		{"docker | compose | up", "", ""},
+		{"echo | docker | run", "", ""},
+		{"sh | docker | run", "", ""},
+		{"sh | -c | echo docker; docker run x", "", ""}, // which of the two is not told from the words
+		{"sh | -c | \"docker\" \"ru\"n x", "", ""},
+		{"env | -S | docker run x", "", ""},
+		{"docker", "", ""},
+		{"", "", ""},
+	} {
+		argv := strings.Split(c.argv, sep)
+		got := ContainerOf(argv)
+		if got == nil {
+			if c.labelled != "" {
+				t.Errorf("%s: none", c.argv)
+			}
+			continue
+		}
+		if labelled, asked := strings.Join(got.Labelled("a=b"), sep), strings.Join(got.Asked("ps"), sep); labelled != c.labelled || asked != c.asked {
+			t.Errorf("%s:\n\t%s\n\t%s\nwant\n\t%s\n\t%s", c.argv, labelled, asked, c.labelled, c.asked)
+		}
+		if strings.Join(argv, sep) != c.argv {
+			t.Errorf("%s was changed to %q", c.argv, argv)
+		}
+	}
+}
+
+// Whatever a command line is, a label is all that it gets, and nothing of it is lost.
+func FuzzContainerOf(f *testing.F) {
+	f.Add("sudo\x00docker\x00-H\x00x\x00run\x00image")
+	f.Add("sh\x00-c\x00cd x && docker run -i \"$@\"; podman ps\x00y")
+	f.Fuzz(func(t *testing.T, line string) {
+		argv := strings.Split(line, "\x00")
+		c := ContainerOf(argv)
+		if c == nil {
+			return
+		}
+		labelled := strings.Join(c.Labelled("a=b"), "\x00")
+		bare := strings.Replace(labelled, "\x00--label\x00a=b", "", 1)
+		if c.script >= 0 {
+			bare = strings.Replace(labelled, " --label a=b", "", 1)
+		}
+		if len(labelled)-len(line) != len(" --label a=b") || c.script < 0 && !strings.Contains(line, "--label") && bare != line {
+			t.Errorf("%q became %q", line, labelled)
+		}
+		if asked := c.Asked("ps"); asked[0] != argv[0] || asked[len(asked)-1] != "ps" {
+			t.Errorf("%q asks by %q", line, asked)
+		}
+	})
+}

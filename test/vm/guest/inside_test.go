@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// deafServer says that it is up, answers, and ends neither with its stdin nor at SIGTERM.
+const deafServer = `trap "" TERM; echo up; while read line; do echo "$line"; done; while :; do sleep 1000; done`
+
+type way struct{ name, line string }
+
+// ways are those to start a container: ENGINE is the engine's program with its flags, NAME what the container
+// is called.
+var ways = []way{
+	{"run", "ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"absolute path", "/usr/bin/ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"container run", "ENGINE container run --interactive --rm --stop-timeout=1 --network=none --name=NAME " + image + " sh -c SERVER"},
+	{"flags before", "ENGINE --log-level error run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"kept", "ENGINE run -i --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"init", "ENGINE run --init -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"detached", "ENGINE run -d --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"env", "env -u NOTHING A=1 ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"timeout", "nice -n 1 timeout 1000 ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
+	{"sh -c", "sh -c LINE:ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + ` sh -c "$0" SERVER`},
+	{"sh -c, cd", "sh -c LINE:cd / && A=1 exec ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + ` sh -c "$0" SERVER`},
+	{"sh -c, arguments", `sh -c LINE:ENGINE run -i --rm "$@" sh --stop-timeout=1 --network=none --name NAME ` + image + " sh -c SERVER"},
+}
+
+// line makes a command line of a way.
+func (e engine) line(way, name string) []string {
+	script, inScript := "", false
+	if before, after, is := strings.Cut(way, "LINE:"); is {
+		way, inScript = before, true
+		script = after
+	}
+	words := strings.Fields(way)
+	if inScript {
+		cut := strings.LastIndexAny(script, `"`) + 1 // what follows are the script's arguments
+		words = append(words, script[:cut])
+		words = append(words, strings.Fields(script[cut:])...)
+	}
+	var all []string
+	for _, word := range words {
+		switch {
+		case word == "SERVER":
+			all = append(all, deafServer)
+		case strings.HasSuffix(word, "ENGINE") && !strings.Contains(word, " "):
+			all = append(all, strings.TrimSuffix(word, "ENGINE")+e.argv[0])
+			all = append(all, e.argv[1:]...)
+		default:
+			all = append(all, strings.NewReplacer("ENGINE", strings.Join(e.argv, " "), "NAME", name).Replace(word))
+		}
+	}
+	return all
+}
+
+// contained is a server in a container, and who is around it.
+type contained struct {
+	*escape.Client
+	t          *testing.T
+	e          engine
+	id         string
+	supervisor *escape.Process
+	main       *escape.Process
+}
+
+type containerEnd struct {
+	name string
+	do   func(s *contained)
+}
+
+// containerEnds are the ways in which such a server's life is over.
+var containerEnds = []containerEnd{
+	{"stdin", func(s *contained) { s.Tell("close") }},
+	{"TERM", func(s *contained) { s.Server.Signal(unix.SIGTERM) }},
+	{"kill", func(s *contained) { s.Server.Signal(unix.SIGKILL) }},
+	{"main", func(s *contained) { s.main.Signal(unix.SIGKILL) }},
+	{"superv", func(s *contained) { s.supervisor.Signal(unix.SIGKILL) }},
+	{"client", func(s *contained) { s.Own.Signal(unix.SIGKILL) }},
+	{"stop", func(s *contained) { s.e.tool("stop", s.id) }},
+	{"swept", func(s *contained) { // nobody is left to act
+		s.supervisor.Signal(unix.SIGSTOP)
+		s.Server.Signal(unix.SIGKILL)
+		s.supervisor.Signal(unix.SIGKILL)
+		if !s.supervisor.Ended(escape.Patience) || !s.Server.Ended(escape.Patience) {
+			s.t.Error("launcher or supervisor outlived SIGKILL")
+		}
+		s.e.tool("sweep")
+	}},
+	{"daemon restarted", func(s *contained) {
+		s.e.daemon("restart")
+		s.Tell("close")
+	}},
+	{"daemon stopped", func(s *contained) {
+		s.e.daemon("stop")
+		s.Tell("close")
+		if status := s.Status(escape.Patience); status != "exit 125" || !strings.Contains(escape.Contents(s.Stderr), "could not be asked") {
+			s.t.Errorf("without a daemon it ended with %q; stderr: %s", status, escape.Contents(s.Stderr))
+		}
+		s.e.daemon("start")
+	}},
+	{"daemon hangs", func(s *contained) {
+		kill := func(signal string) {
+			engine{t: s.t, argv: []string{"systemctl", "kill", "--kill-whom=main"}}.well("--signal="+signal, "docker.service")
+		}
+		kill("STOP")
+		s.Server.Signal(unix.SIGTERM)
+		if status := s.Status(escape.Patience); status != "exit 125" || !strings.Contains(escape.Contents(s.Stderr), "did not answer") {
+			s.t.Errorf("with a daemon that hangs it ended with %q; stderr: %s", status, escape.Contents(s.Stderr))
+		}
+		kill("CONT")
+		s.e.well(append([]string{"rm", "--force"}, strings.Fields(s.e.well("ps", "-aq", "--filter", "label=mcpscope.id="+s.id))...)...) // as the message says
+	}},
+}
+
+// tool runs mcpscope as the engine's user.
+func (e engine) tool(args ...string) string {
+	e.t.Helper()
+	e.argv = []string{mcpscope}
+	return e.well(args...)
+}
+
+// daemon is for docker, which has one.
+func (e engine) daemon(verb string) {
+	engine{t: e.t, argv: []string{"systemctl", verb}}.well("docker.service", "docker.socket")
+}
+
+// startIn starts a server by a command line, and returns when it runs in its container.
+func (e engine) startIn(command []string, name string, up bool) *contained {
+	t := e.t
+	t.Helper()
+	line := append([]string{filepath.Join(host.Shared, "client"), "--", mcpscope, "run", "--name", name, "--eof-grace", "200ms", "--term-grace", "300ms", "--"}, command...)
+	cmd := engine{t: t, user: e.user}.command(line...)
+	s := &contained{Client: escape.StartClient(t, cmd, cmd.Start), t: t, e: e}
+	if !up {
+		return s
+	}
+	s.Expect("out up")
+	var found struct {
+		Servers []struct {
+			ID         string
+			Supervisor int `json:"supervisor_pid"`
+			Processes  int
+			Memory     uint64 `json:"memory_bytes"`
+			Tree       []struct{ PID int }
+		}
+	}
+	if err := json.Unmarshal([]byte(e.tool("inspect", "--json", name)), &found); err != nil || len(found.Servers) != 1 || len(found.Servers[0].Tree) == 0 {
+		t.Fatalf("%s is not listed: %+v, %v", name, found.Servers, err)
+	}
+	l := found.Servers[0]
+	s.wantFigures(name, l.Processes, l.Memory)
+	s.id, s.supervisor, s.main = l.ID, s.hold(l.Supervisor), s.hold(l.Tree[0].PID)
+	return s
+}
+
+// wantFigures compares what is listed with the container's own group. That has half of its memory at least: the rest
+// is read at another time, and of the engine's program.
+func (s *contained) wantFigures(name string, processes int, memory uint64) {
+	t := s.t
+	t.Helper()
+	path, err := bed.ProcessPath(s.e.first(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	group := filepath.Join(bed.Root(t), path)
+	text, err := os.ReadFile(filepath.Join(group, "memory.current"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, bytes := len(inside(t, group)), uint64(0)
+	if _, err := fmt.Sscan(string(text), &bytes); err != nil || own == 0 || bytes == 0 {
+		t.Fatalf("the container's group has %d processes and %d bytes: %v", own, bytes, err)
+	}
+	if processes < own+1 || memory < bytes/2 {
+		t.Errorf("%d processes and %d bytes are listed; the container alone has %d and %d", processes, memory, own, bytes)
+	}
+}
+
+func (s *contained) hold(pid int) *escape.Process {
+	s.t.Helper()
+	p, err := escape.OpenProcess(pid)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(p.Close)
+	return p
+}
+
+// Nothing is left of a server that an engine runs for it, however it was started and however it ends, and no other
+// container is touched.
+func TestServersInContainers(t *testing.T) {
+	if !strings.HasSuffix(suite, "+containers") {
+		return // there is no engine
+	}
+	startDocker(t)
+	root := rootFS(t)
+	for i, e := range engines {
+		t.Run(e.name, func(t *testing.T) {
+			e := e.engine
+			e.t = t
+			e.load(root)
+			beside := []string{"beside", "labelled"}
+			e.well("run", "--detach", "--init", "--stop-timeout=1", "--network=none", "--restart=always", "--name", beside[0], image, "sleep", "100000")
+			e.well("run", "--detach", "--init", "--stop-timeout=1", "--network=none", "--restart=always", "--name", beside[1], "--label", "mcpscope.id=abcdefgh", image, "sleep", "100000")
+			t.Cleanup(func() {
+				e.t = t
+				for _, name := range beside {
+					e.well("kill", name)
+					e.well("rm", "--force", name)
+				}
+			})
+			cells, left := 0, 0
+			for _, c := range cellsOf(e.argv[0], i) {
+				t.Run(c.way.name+", "+c.end.name, func(t *testing.T) {
+					e.t = t
+					cells++
+					name := fmt.Sprintf("server-%d", cells)
+					detached := c.way.name == "detached" // its main process is done at once, and so is the server
+					s := e.startIn(e.line(c.way.line, name), name, !detached)
+					if detached {
+						s.Status(escape.Patience)
+					} else {
+						c.end.do(s)
+					}
+					left += len(e.awaitGone(name, beside))
+					if t.Failed() {
+						t.Logf("mcpscope says: %s", escape.Contents(s.Stderr))
+					}
+				})
+			}
+			if err := escape.AppendTable(fmt.Sprintf("\nservers in containers, %s\n%d cells, %d with nothing left, 0 exempt; %d members registered, %d left\n", t.Name(), cells, cells-left, cells, left)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A cell is a way to start a container, and one for it to end.
+type insideCell struct {
+	way way
+	end containerEnd
+}
+
+// cellsOf are all, or each way once and each end once with docker, and those at which nobody is left to ask the
+// engine's program with the others: a container takes long to start on an emulated processor.
+func cellsOf(engine string, nth int) (cells []insideCell) {
+	whole := os.Getenv("MCPSCOPE_TEST_CONTAINERS") != ""
+	var attached []way
+	for _, w := range ways {
+		if w.name != "detached" {
+			attached = append(attached, w)
+		} else if whole || engine == "docker" {
+			cells = append(cells, insideCell{w, containerEnd{name: "exit"}})
+		}
+	}
+	for i, end := range containerEnds {
+		daemon := strings.HasPrefix(end.name, "daemon")
+		switch {
+		case daemon && engine != "docker" || !whole && engine != "docker" && !slices.Contains([]string{"kill", "main", "superv"}, end.name):
+		case whole:
+			for _, w := range attached {
+				cells = append(cells, insideCell{w, end})
+			}
+		default:
+			cells = append(cells, insideCell{attached[(i+4*nth)%len(attached)], end})
+		}
+	}
+	return cells
+}
+
+// awaitGone waits until no container is there but those beside, which have to be.
+func (e engine) awaitGone(name string, beside []string) (left []string) {
+	t := e.t
+	t.Helper()
+	var up []string
+	for pause := 10 * time.Millisecond; ; pause *= 2 { // an engine tells of no removal, nor a daemon when it has started all
+		left = slices.DeleteFunc(strings.Fields(e.well("ps", "-a", "--format", "{{.Names}}")), func(name string) bool { return slices.Contains(beside, name) })
+		up = strings.Fields(e.well("ps", "--format", "{{.Names}}"))
+		if len(left) == 0 && len(up) == len(beside) || pause > escape.Patience {
+			break
+		}
+		escape.PollFor(pause)
+	}
+	for _, other := range left {
+		t.Errorf("%s: the container %s is left", name, other)
+		e.well("rm", "--force", other)
+	}
+	if len(up) != len(beside) {
+		t.Errorf("%s: running are %q, want %q", name, up, beside)
+	}
+	return left
+}
