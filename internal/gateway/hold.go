@@ -24,8 +24,8 @@ import (
 // long, not where that has been in vain before, and not where the program takes its time anyway.
 
 const (
-	holdMost   = 4500 * time.Microsecond // with what it takes to be continued: 5 ms
-	moveWithin = time.Second             // for a server to be in its group before it runs
+	holdMost   = 4 * time.Millisecond // with what it takes to be continued: 5 ms
+	moveWithin = time.Second          // for a server to be in its group before it runs
 	holdsMost  = slotsHeld
 )
 
