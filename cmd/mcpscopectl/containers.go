@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/containerd/cgroups/v3/cgroup2"
@@ -19,7 +20,12 @@ import (
 )
 
 // engineWithin is for an engine to list containers. One that takes longer is left out of the figures.
-const engineWithin = 2 * time.Second
+const engineWithin = 5 * time.Second
+
+// silent are the engines that did not answer, and when: each delays a list of many servers once.
+var silent sync.Map
+
+const silentFor = 30 * time.Second
 
 // addContainers adds what an engine runs for the server. Those are groups of the engine's, which anyone may read.
 func (f *figures) addContainers(s *scope.Listed) {
@@ -51,9 +57,17 @@ func containerGroups(s *scope.Listed) (dirs []string) {
 	if len(query) == 0 || err != nil || !found {
 		return nil
 	}
+	if since, is := silent.Load(query[0]); is && time.Since(since.(time.Time)) < silentFor {
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), engineWithin)
 	defer cancel()
-	out, err := exec.CommandContext(ctx, query[0], query[1:]...).Output()
+	cmd := exec.CommandContext(ctx, query[0], query[1:]...)
+	cmd.WaitDelay = time.Millisecond // for whom it has left with its stdout
+	out, err := cmd.Output()
+	if ctx.Err() != nil {
+		silent.Store(query[0], time.Now())
+	}
 	ids := strings.Fields(string(out))
 	if err != nil || len(ids) == 0 {
 		return nil

@@ -139,7 +139,7 @@ func (r *rewriting) warn(c *configured, change *wrapping.Change) {
 	}
 	for i := range change.Servers {
 		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && inContainer(s.Own()) && name.ContainerOf(s.Own()) == nil {
-			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container that is not started by it: mcpscope ends the program that talks to it, and not what is left in the container\n", cli.OneLine(s.Label()))
+			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container that exists already: mcpscope ends the program that talks to it, and not what is left in the container\n", cli.OneLine(s.Label()))
 		}
 	}
 }

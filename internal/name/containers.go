@@ -6,7 +6,7 @@ package name
 
 var (
 	dockerFlags = grammar{
-		valued: "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey --url --connection --root --runroot --storage-driver -n --namespace -a --address",
+		valued: "-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey --url --connection --root --runroot --storage-driver -n --namespace -a --address --cgroup-manager --runtime --identity --tmpdir --module --storage-opt --snapshotter --data-root --conmon --hooks-dir --ssh --volumepath --imagestore",
 	}
 	// dockerRunFlags lists the flags without a value, for they are few: a
 	// value taken for an image could be a secret (-e TOKEN=…).

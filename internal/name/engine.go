@@ -10,61 +10,64 @@ import (
 // Container is a command line by which a container engine is asked to run a container, in front of
 // which there may be other programs, a shell with a script among them.
 type Container struct {
-	Engine        string // docker, podman or nerdctl
-	argv          []string
-	at            int // of the first argument behind the word "run"
-	ask           int // of the first one that says what to do
-	script, start int // argv[script] is a script, in which the same are offsets, or there is none: -1
+	Engine string // docker, podman or nerdctl
+	argv   []string
+	at     []int    // where a label goes: an index in argv or, of a script, offsets in argv[script]
+	script int      // -1 if there is none
+	asked  []string // what the engine is asked by
 }
 
 // ContainerOf looks for one; nil is none, or one that can't be told for sure.
-func ContainerOf(argv []string) *Container { return command{argv: argv}.container(argv) }
+func ContainerOf(argv []string) *Container { return command{argv: argv}.container(argv, nil) }
 
 // Labelled is the command line with a label for the container.
 func (c *Container) Labelled(label string) []string {
+	all := slices.Clone(c.argv)
 	if c.script < 0 {
-		return slices.Insert(slices.Clone(c.argv), c.at, "--label", label)
+		return slices.Insert(all, c.at[0], "--label", label)
 	}
-	all, line := slices.Clone(c.argv), c.argv[c.script]
-	all[c.script] = line[:c.at] + " --label " + label + line[c.at:]
+	line := &all[c.script]
+	for _, at := range slices.Backward(c.at) {
+		*line = (*line)[:at] + " --label " + label + (*line)[at:]
+	}
 	return all
 }
 
 // Asked is how the same engine is asked for something else, the same way: with its context, host,
 // namespace, and as the same user.
-func (c *Container) Asked(words ...string) []string {
-	if c.script < 0 {
-		return slices.Concat(c.argv[:c.ask], words)
-	}
-	line := c.argv[c.script][c.start:c.ask] + `"$@"`
-	return slices.Concat(c.argv[:c.script], []string{line, "sh"}, words)
-}
+func (c *Container) Asked(words ...string) []string { return slices.Concat(c.asked, words) }
 
-func (c command) container(whole []string) *Container {
+const (
+	engines = "docker podman nerdctl"
+	asking  = "sudo doas runuser setpriv gosu su-exec" // prefixes that say who asks
+	besides = "exec command nohup setsid time nice ionice chrt taskset timeout stdbuf flock strace xvfb-run tini dumb-init catatonit systemd-inhibit"
+)
+
+// container looks for one in the rest of a whole command line, of which asked is to be kept for asking.
+func (c command) container(whole, asked []string) *Container {
 	if c.depth > maxDepth || len(c.argv) == 0 {
 		return nil
 	}
-	tool, args := toolName(c.argv[0]), c.argv[1:]
-	if p, ok := prefixes()[tool]; ok {
-		next, _ := c.past(p, args)
-		return next.container(whole)
-	}
-	switch tool {
-	case "docker", "podman", "nerdctl":
+	tool, args, next := toolName(c.argv[0]), c.argv[1:], command{}
+	switch {
+	case listed(engines, tool):
 		ask, at, ok := runs(args)
 		if !ok {
 			return nil
 		}
-		before := len(whole) - len(args)
-		return &Container{Engine: tool, argv: whole, at: before + at, ask: before + ask, script: -1}
-	case "sh", "bash", "zsh", "dash", "ash", "ksh":
-		return c.inScript(whole, args)
-	case "env":
+		return &Container{Engine: tool, argv: whole, at: []int{len(whole) - len(args) + at}, script: -1, asked: slices.Concat(asked, c.argv[:1+ask])}
+	case listed("sh bash zsh dash ash ksh", tool):
+		return c.inScript(whole, asked)
+	case listed(besides+" "+asking, tool):
+		if next = c.past(prefixes()[tool], args); listed(besides, tool) {
+			return next.container(whole, asked)
+		}
+	case tool == "env":
 		if p := envFlags.parse(args); p.first("-S --split-string") == "" {
-			return c.then(unassigned(p.operands)).container(whole)
+			next = c.then(unassigned(p.operands))
 		}
 	}
-	return nil
+	return next.container(whole, slices.Concat(asked, c.argv[:len(c.argv)-len(next.argv)]))
 }
 
 // runs finds what an engine is told to do, and what is behind "run", in its arguments.
@@ -80,37 +83,37 @@ func runs(args []string) (ask, at int, ok bool) {
 	return ask, len(args) - len(rest), word == "run"
 }
 
-// inScript looks for the first program of a script that does, and for its words in the script.
-func (c command) inScript(whole, args []string) *Container {
-	p := shellFlags.parse(args)
+// inScript looks for all programs of a script that do.
+func (c command) inScript(whole, asked []string) *Container {
+	p := shellFlags.parse(c.argv[1:])
 	script, rest := p.word()
 	if _, ok := p.flags["-c"]; !ok {
 		return nil
 	}
-	end := 0
-	for _, words := range simpleCommands(script, nil) {
-		for len(words) > 0 && (listed(keywords+" exec command", words[0]) || isAssignment(words[0])) {
-			words = words[1:]
-		}
-		if len(words) == 0 || !listed("docker podman nerdctl", toolName(words[0])) {
+	found := &Container{argv: whole, script: len(whole) - len(rest) - 1}
+	l := split(script, nil)
+	for i, words := range l.commands {
+		tool := slices.IndexFunc(words, func(w string) bool { return !listed(keywords+" exec command", w) && !isAssignment(w) })
+		if tool < 0 || !listed(engines, toolName(words[tool])) {
 			continue
 		}
-		ask, at, ok := runs(words[1:]) // at is behind the last word where it runs nothing
-		begins := make([]int, at+1)
-		for i, word := range words[:at+1] { // "run" is the last of them
-			offset := strings.Index(script[end:], word)
-			if offset < 0 {
-				return nil // it is quoted
-			}
-			begins[i] = end + offset
-			end = begins[i] + len(word)
+		first, begin := tool, l.begins[i] // or the first assignment
+		if assigned := slices.IndexFunc(words[:tool], isAssignment); assigned >= 0 {
+			first = assigned
 		}
-		if alone := simpleCommands(script[begins[0]:end], nil); len(alone) != 1 || !slices.Equal(alone[0], words[:at+1]) {
-			return nil // these are others, which look the same
+		ask, at, ok := runs(words[tool+1:])
+		if !ok {
+			continue
 		}
-		if ok {
-			return &Container{Engine: toolName(words[0]), argv: whole, script: len(whole) - len(rest) - 1, start: begins[0], ask: begins[ask+1], at: end}
+		line, end := script[begin[first]:begin[tool+1+ask]], begin[tool+at]+len("run")
+		if found.Engine != "" && found.asked[0] != line || end > len(script) || script[end-len("run"):end] != "run" || slices.ContainsFunc(strings.Split(line, "$")[1:], func(s string) bool { return s != "" && strings.Contains("0123456789@*{", s[:1]) }) {
+			return nil
 		}
+		found.Engine, found.at, found.asked = toolName(words[tool]), append(found.at, end), []string{line}
+	}
+	if found.Engine != "" {
+		found.asked = slices.Concat(asked, c.argv[:len(c.argv)-len(rest)-1], []string{found.asked[0] + `"$@"`, "sh"})
+		return found
 	}
 	return nil
 }

@@ -110,6 +110,4 @@ func (p parsed) word() (string, []string) {
 	return p.operands[0], p.operands[1:]
 }
 
-func listed(list, word string) bool {
-	return slices.Contains(strings.Fields(list), word)
-}
+func listed(list, word string) bool { return slices.Contains(strings.Fields(list), word) }

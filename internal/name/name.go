@@ -64,9 +64,7 @@ func unfit(r rune) string {
 
 // turnsText reports bidirectional overrides and isolates. With them a name
 // reads on a terminal as another one.
-func turnsText(r rune) bool {
-	return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
-}
+func turnsText(r rune) bool { return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 }
 
 // maxDerived is far below MaxLen: a name that nobody chose has to fit a table.
 const maxDerived = 128

@@ -129,9 +129,7 @@ func stemmed(parts []string) []string {
 
 // parts are the elements of a path, without "." and what ".." cancels. Taken as
 // absolute: what a ".." at the head leads to is unknown anyway.
-func parts(p string) []string {
-	return strings.FieldsFunc(path.Clean("/"+slashes(p)), isSlash)
-}
+func parts(p string) []string { return strings.FieldsFunc(path.Clean("/"+slashes(p)), isSlash) }
 
 // urlParts are the host and the path of what follows "://", without the
 // credentials before the one and the query, with its tokens, behind the other.
@@ -148,9 +146,7 @@ func isSlash(r rune) bool { return r == '/' }
 
 // slashes: command lines written for Windows are run under WSL, and a backslash
 // in the name of a Unix file is rarer than that.
-func slashes(p string) string {
-	return strings.ReplaceAll(p, `\`, "/")
-}
+func slashes(p string) string { return strings.ReplaceAll(p, `\`, "/") }
 
 // base is the last element of a path as it stands, "" for none.
 func base(p string) string {

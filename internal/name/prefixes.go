@@ -78,31 +78,26 @@ func prefixes() map[string]prefix {
 }
 
 // behind names the command behind a prefix.
-func (c command) behind(p prefix, args []string) string {
-	if next, ok := c.past(p, args); ok {
-		return next.name()
-	}
-	return ""
-}
+func (c command) behind(p prefix, args []string) string { return c.past(p, args).name() }
 
-// past is the command behind a prefix, if there is one.
-func (c command) past(p prefix, args []string) (next command, ok bool) {
+// past is the command behind a prefix, an empty one if there is none.
+func (c command) past(p prefix, args []string) command {
 	q := p.parse(args)
 	c = c.in(q.dir)
 	rest := q.operands
 	if p.subs != "" {
 		sub, more := q.word()
 		if !listed(p.subs, sub) {
-			return command{}, false
+			return command{}
 		}
 		q = p.parse(more)
 		c, rest = c.in(q.dir), q.operands
 	}
 	if i := slices.Index(rest, "--"); i >= 0 && p.dashes {
-		return c.then(rest[i+1:]), true
+		return c.then(rest[i+1:])
 	}
 	rest = rest[min(p.operands, len(rest)):]
-	return c.then(unassigned(rest)), true
+	return c.then(unassigned(rest))
 }
 
 var envFlags = grammar{valued: "-u --unset -S --split-string", dir: "-C --chdir"}

@@ -2,7 +2,10 @@
 
 package name
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 var shellFlags = grammar{valued: "-o -O --rcfile --init-file"}
 
@@ -44,22 +47,26 @@ func (c command) line(script string, args []string) string {
 // simpleCommands splits a script as far as it takes to find its programs: at
 // quotes, blanks, and the operators between commands. Of all that a shell
 // expands only a word that is one of its arguments is: exec "$@".
-func simpleCommands(script string, args []string) [][]string {
+func simpleCommands(script string, args []string) [][]string { return split(script, args).commands }
+func split(script string, args []string) lexer {
 	l := lexer{args: args}
-	for i := 0; i < len(script); {
-		i += l.next(script[i:])
+	for l.at < len(script) {
+		l.at += l.next(script[l.at:])
 	}
 	l.endCommand()
-	return l.commands
+	return l
 }
 
 type lexer struct {
 	args     []string // taken for "$@" once: what comes after that is not read
 	spread   bool     // and that has been
 	commands [][]string
+	begins   [][]int // where their words begin
 	words    []string
+	begin    []int
 	word     []byte
 	inWord   bool // word is one, also if it is empty
+	at, from int  // in the script: now, and where word began
 }
 
 // next takes one token from the head of s and returns its length.
@@ -106,12 +113,16 @@ func (l *lexer) redirecting() bool {
 }
 
 func (l *lexer) add(s string) {
+	if !l.inWord {
+		l.from = l.at
+	}
 	l.word, l.inWord = append(l.word, s...), true
 }
 
 func (l *lexer) endWord() {
 	if l.inWord {
-		l.words = append(l.words, l.expand(string(l.word))...)
+		all := l.expand(string(l.word))
+		l.words, l.begin = append(l.words, all...), append(l.begin, slices.Repeat([]int{l.from}, len(all))...)
 	}
 	l.word, l.inWord = nil, false
 }
@@ -119,9 +130,9 @@ func (l *lexer) endWord() {
 func (l *lexer) endCommand() {
 	l.endWord()
 	if len(l.words) > 0 {
-		l.commands = append(l.commands, l.words)
+		l.commands, l.begins = append(l.commands, l.words), append(l.begins, l.begin)
 	}
-	l.words = nil
+	l.words, l.begin = nil, nil
 }
 
 func (l *lexer) expand(word string) []string {

@@ -51,8 +51,7 @@ type Launched interface {
 // Owned is a group as its supervisor sees it.
 type Owned interface {
 	group
-	// PayloadGroup is where the main process is to be born, and whatever else is to be a member; nil for
-	// anywhere.
+	// PayloadGroup is where the main process is to be born; nil for anywhere.
 	PayloadGroup() linux.Group
 	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	Guard() int

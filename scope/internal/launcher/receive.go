@@ -85,8 +85,11 @@ func (l *launcher) supervisorDied() error {
 	if l.pidfd < 0 {
 		why = protocol.ErrUnheard
 	}
-	uncontained := l.endContainers()
+	if lifecycle.EndsFirst(l.config.Engine()) {
+		_ = l.endContainers() // it is asked once more
+	}
 	res, err := l.group.EndAll()
+	uncontained := l.endContainers()
 	l.removeGroup()
 	r := protocol.NewReport(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
 	if l.server.Report >= 0 {
@@ -104,11 +107,10 @@ func (l *launcher) supervisorDied() error {
 	return why
 }
 
-// endContainers is what the supervisor would have done of a server that it has started.
+// endContainers is what the supervisor would have done, but at once, of a server that it has started.
 func (l *launcher) endContainers() error {
-	s := l.server
 	if l.pidfd < 0 || l.child != nil {
 		return nil
 	}
-	return lifecycle.Contained{ID: l.group.Ident(), Path: s.Path, Argv: s.Argv, Env: s.Env, Grace: s.Policy.TermGrace}.End()
+	return lifecycle.Contained{ID: l.group.Ident(), Argv: l.server.Argv, Env: l.server.Env}.End()
 }

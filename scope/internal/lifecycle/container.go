@@ -18,10 +18,10 @@ import (
 
 // What a server has in a container is ended here. An engine's program (docker, podman, nerdctl) is a client: the
 // container is another process's child, in a group of the engine's, and outlives that program's end. So a
-// container that a server runs in gets a label with the server's id when it is started, and when the server's
-// own processes are gone the engine is asked for containers with that label.
+// container that a server runs in gets a label with the server's id when it is started, and the engine is asked
+// for containers with that label when the server's own processes are gone.
 //
-// The engine is asked by its own program, with the server's environment and with whatever stood before the
+// The engine is asked by its own program, with the server's environment and with what stood before the
 // subcommand when the server was started: only that knows which engine is meant by a context, a remote host, a
 // namespace or another user, and podman has no daemon that could be asked.
 
@@ -31,10 +31,7 @@ const labelKey = "mcpscope.id="
 // Contained is a server whose containers are to be ended.
 type Contained struct {
 	ID        string
-	Path      string // the file that was executed
-	Argv, Env []string
-	// Group is where the engine's program runs; nil for where the caller is.
-	Group linux.Group
+	Argv, Env []string // as it was started
 	// Grace is for what runs in a container to end by itself, between SIGTERM and SIGKILL.
 	Grace time.Duration
 }
@@ -52,6 +49,10 @@ func ContainerQuery(engine, id string) []string {
 	return []string{engine, "ps", "-q", "--no-trunc", "--filter", "label=" + labelKey + id}
 }
 
+// EndsFirst tells whether an engine has processes of its own among the server's, without which it can neither stop
+// nor remove the container.
+func EndsFirst(engine string) bool { return engine == "podman" }
+
 // script asks until there is none, and says so: what is being removed by the engine itself (--rm) is listed until
 // it has gone. If there never was one, it asks twice: what was asked for last may not be listed at once.
 const script = `label=$1 grace=$2 answer=/proc/self/fd/$3; shift 3
@@ -65,7 +66,7 @@ while [ $looks -gt 0 ]; do
 	fi
 	looks=1
 	"$@" stop -t "$grace" $all >/dev/null
-	"$@" rm -f -v $all >/dev/null
+	"$@" rm -f $all >/dev/null
 	grace=0
 done
 echo ` + none + ` >$answer`
@@ -79,8 +80,6 @@ func (s Contained) End() error {
 	if c == nil {
 		return nil
 	}
-	asked := c.Asked()
-	asked[0] = s.Path
 	grace := max(int((s.Grace+time.Second-1)/time.Second), 0)
 	// In a supervisor somebody else may wait for it, and have its status.
 	answer, err := unix.MemfdCreate("answer", unix.MFD_CLOEXEC)
@@ -89,22 +88,22 @@ func (s Contained) End() error {
 	}
 	defer unix.Close(answer)
 	cmd := linux.Cmd{
-		Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace), strconv.Itoa(answer)}, asked...),
-		Env: s.Env, Group: s.Group, Keep: []int{answer},
+		Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace), strconv.Itoa(answer)}, c.Asked()...),
+		Env: s.Env, Keep: []int{answer},
 	}
 	pid, err := cmd.Start()
 	if err != nil {
 		return fmt.Errorf("ask %s for containers: %w", c.Engine, err)
 	}
-	pidfd, err := unix.PidfdOpen(pid, 0) // unreaped, so it is the one
+	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return fmt.Errorf("ask %s for containers: %w", c.Engine, err)
+		return fmt.Errorf("wait for %s: %w", c.Engine, err) // which goes on
 	}
 	defer unix.Close(pidfd)
 	within := time.Duration(grace)*time.Second + protocol.EngineWithin
 	late := !linux.AwaitEnd(pidfd, unix.POLLIN, within)
 	if late {
-		_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // what it has started is ended with the group
+		_ = unix.Kill(-pid, unix.SIGKILL) // the process group that it leads: it lives, so nobody else does
 	}
 	_, _ = unix.Wait4(pid, nil, 0, nil) // as above
 	said := make([]byte, len(none))

@@ -5,6 +5,7 @@
 package lifecycle
 
 import (
+	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,7 +45,7 @@ type Lifecycle struct {
 	until    time.Time // end of draining
 	cpu      time.Duration
 	Ladder   chan climbed
-	// Beside is how much longer than the grace the kill waits for Hurry: for what is ended by somebody else.
+	// Beside is added to the term grace for what has to be done before the kill; Hurry says that it is done.
 	Beside time.Duration
 	Result freeze.Result
 	seen   Inspected // of those who had to be killed
@@ -237,7 +238,12 @@ func (c *Lifecycle) stop(ask unix.Signal) {
 func (c *Lifecycle) Hurry() { c.hurry.Raise() }
 
 // TermGrace is how long the server has after it was asked to end.
-func (c *Lifecycle) TermGrace() time.Duration { return c.policy.TermGrace }
+func (c *Lifecycle) TermGrace() time.Duration {
+	if c.policy.TermGrace < 0 {
+		return math.MaxInt64
+	}
+	return c.policy.TermGrace
+}
 
 func (c *Lifecycle) climb(s freeze.Stop) {
 	go func() {

@@ -5,6 +5,7 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
@@ -15,7 +16,9 @@ import (
 
 // finish ends what left the group, reports, and removes the group.
 func (s *supervisor) finish() {
-	s.awaitContainers()
+	if s.endContainersFirst(); s.first != nil {
+		<-s.first
+	}
 	for range 3 { // someone outside the group may still have put a process into it
 		s.reapEscaped()
 		s.endTagged()
@@ -24,6 +27,7 @@ func (s *supervisor) finish() {
 		}
 		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // the loop looks itself
 	}
+	s.endContainers()
 	s.report()
 	if len(s.lifecycle.Result.Stuck) > 0 {
 		_ = s.control.Send(s.last()) // a launcher that is gone needs no telling
@@ -34,43 +38,50 @@ func (s *supervisor) finish() {
 	_ = s.control.Send(s.last()) // as above; said twice it changes nothing
 }
 
-// endContainers begins to end what an engine runs for the server. The kill waits for that: an engine whose own
-// processes for the container were killed, as members, can neither stop nor remove it.
-func (s *supervisor) endContainers() {
-	c := s.config
-	if c.Engine() == "" || s.found() { // what somebody else has started has no label
+// contained is this server with what is left of its grace, if an engine runs it: what somebody else has started has
+// no label.
+func (s *supervisor) contained() (server lifecycle.Contained, is bool) {
+	left := time.Until(s.graceOver)
+	if s.config.Policy.TermGrace < 0 { // for a program that has ended
+		left = protocol.DefaultPolicy().TermGrace
+	}
+	return lifecycle.Contained{ID: s.group.Ident(), Argv: s.config.Argv, Env: s.env, Grace: left}, s.config.Engine() != "" && !s.found()
+}
+
+// endContainersFirst begins to end what can't be ended any more when members have been killed (lifecycle.EndsFirst), as
+// soon as the engine's program has ended or the grace is over.
+func (s *supervisor) endContainersFirst() {
+	due := s.exited || s.lifecycle.Phase == lifecycle.Stopped || !time.Now().Before(s.graceOver)
+	if s.lifecycle.Beside == 0 || s.first != nil || !due {
 		return
 	}
-	grace := s.lifecycle.TermGrace()
-	if grace < 0 { // its program has ended, so nobody waits for ever
-		grace = protocol.DefaultPolicy().TermGrace
-	}
-	server := lifecycle.Contained{ID: s.group.Ident(), Path: c.Path, Argv: c.Argv, Env: s.env, Grace: grace}
-	killAt := time.Now().Add(grace)
-	s.contained = make(chan error, 1)
+	server, _ := s.contained()
+	s.first = make(chan struct{})
 	go func() {
-		s.contained <- server.End()
-		time.AfterFunc(time.Until(killAt), s.lifecycle.Hurry)
+		defer close(s.first)
+		_ = server.End() // it is asked once more
+		s.lifecycle.Hurry()
 	}()
 }
 
-// awaitContainers takes in what came of that.
-func (s *supervisor) awaitContainers() {
-	if s.contained == nil {
+// endContainers ends what an engine runs for the server, whose own processes are dead, so that they start no more.
+func (s *supervisor) endContainers() {
+	server, is := s.contained()
+	if !is {
 		return
 	}
-	err := <-s.contained
-	switch {
+	switch err := server.End(); {
 	case err == nil:
-	case s.exited && s.status.ExitStatus() == engineFailed:
+	case s.exited && slices.Contains(neverStarted, s.status.ExitStatus()):
 		s.Note(err.Error())
 	default:
 		s.undone = err.Error()
 	}
 }
 
-// engineFailed is the status of an engine's program that could not start a container.
-const engineFailed = 125
+// neverStarted are the statuses of an engine's program that could not start a container, and of a shell that could not
+// start that.
+var neverStarted = []int{125, 126, 127}
 
 // outlast stays until a member in uninterruptible sleep has ended after all.
 func (s *supervisor) outlast() {

@@ -146,7 +146,7 @@ func (s *supervisor) arm(at protocol.Message) error {
 	if err != nil {
 		return err
 	}
-	if c.Engine() != "" && !s.found() {
+	if lifecycle.EndsFirst(c.Engine()) && !s.found() && s.backend != protocol.Tree { // there everybody is a member, the engine's program too
 		s.lifecycle.Beside = protocol.EngineWithin
 	}
 	if s.wantsDetails() || systemd.JournalExists() {

@@ -7,8 +7,10 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -41,9 +43,10 @@ type supervisor struct {
 	swept       func()
 	killed      []protocol.Killed
 	killedTotal int
-	env         []string   // the client's
-	contained   chan error // what came of the end of its containers; nil for a server without
-	undone      string     // what may be left of them
+	env         []string      // the client's
+	graceOver   time.Time     // of a server that is being ended
+	first       chan struct{} // closed when its containers have been ended before it is killed; nil if they are not
+	undone      string        // what may be left of them
 	notes       []string
 	notesTold   int             // of them, to the journal
 	stderr      protocol.Stderr // of the server, as it turned out
@@ -130,6 +133,8 @@ func (s *supervisor) run() {
 	}
 	limits := lifecycle.NewLimits(s.config.Policy)
 	told := false
+	over := time.NewTimer(math.MaxInt64) // the term grace, of those of whom somebody else is asked something then
+	defer over.Stop()
 	for s.lifecycle.Phase != lifecycle.Stopped {
 		select {
 		case t := <-s.loop.C:
@@ -140,14 +145,19 @@ func (s *supervisor) run() {
 			limits.Elapsed(s.lifecycle)
 		case <-s.lifecycle.Timer.C:
 			s.lifecycle.Elapsed()
+		case <-over.C:
 		case end := <-s.lifecycle.Ladder:
 			s.lifecycle.Climbed(end)
 			s.addKilled(end.Seen)
 		}
 		if !told && s.lifecycle.Phase >= lifecycle.Stopping {
 			told = true
-			s.endContainers()
 			s.group.Ending(s.lifecycle.Cause)
+			s.graceOver = time.Now().Add(s.lifecycle.TermGrace())
+			over.Reset(s.lifecycle.TermGrace())
+		}
+		if told {
+			s.endContainersFirst()
 		}
 	}
 }

@@ -276,7 +276,10 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
 	forgotten := g.Managed && empty
-	left := g.endContainers(grace)
+	engine := g.Engine()
+	if lifecycle.EndsFirst(engine) {
+		_ = g.endContainers(engine, grace) // it is asked once more
+	}
 	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
 	s.Stuck = group.DescribeStuck(res.Stuck)
 	if !empty && err == nil {
@@ -285,11 +288,8 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if err != nil || s.Stuck != "" {
 		return s, err
 	}
-	if left != "" {
-		s.Stuck = left
-		return s, nil
-	}
-	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
+	s.Stuck = g.endContainers(engine, 0) // said once: the group goes, for a server may have named an engine that can't be asked
+	if forgotten {                       // by systemd (252), which fails to stop a scope with a threaded group in it
 		g.nudgeManager()
 		g.awaitManager()
 		return s, g.Parent.Remove(g.Dir)
@@ -298,12 +298,11 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 }
 
 // endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.
-func (g *Suspect) endContainers(grace time.Duration) (left string) {
-	engine := g.Engine()
+func (g *Suspect) endContainers(engine string, grace time.Duration) (left string) {
 	if engine == "" {
 		return ""
 	}
-	if err := (lifecycle.Contained{ID: g.ID, Path: engine, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
+	if err := (lifecycle.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
 		return err.Error()
 	}
 	return ""
