@@ -102,11 +102,11 @@ var containerEnds = []containerEnd{
 		}
 		s.e.tool("sweep")
 	}},
-	{"daemon restarted", func(s *contained) {
+	{"daemon-restarted", func(s *contained) {
 		s.e.daemon("restart")
 		s.Tell("close")
 	}},
-	{"daemon stopped", func(s *contained) {
+	{"daemon-stopped", func(s *contained) {
 		s.e.daemon("stop")
 		s.Tell("close")
 		if status := s.Status(escape.Patience); status != "exit 125" || !strings.Contains(escape.Contents(s.Stderr), "could not be asked") {
@@ -114,7 +114,7 @@ var containerEnds = []containerEnd{
 		}
 		s.e.daemon("start")
 	}},
-	{"daemon hangs", func(s *contained) {
+	{"daemon-hangs", func(s *contained) {
 		kill := func(signal string) {
 			engine{t: s.t, argv: []string{"systemctl", "kill", "--kill-whom=main"}}.well("--signal="+signal, "docker.service")
 		}
@@ -210,9 +210,10 @@ func TestServersInContainers(t *testing.T) {
 	}
 	startDocker(t)
 	root := rootFS(t)
-	for i, e := range engines {
+	next := 0
+	for _, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
-			e := e.engine
+			name, e := e.name, e.engine
 			e.t = t
 			e.load(root)
 			beside := []string{"beside", "labelled"}
@@ -226,7 +227,7 @@ func TestServersInContainers(t *testing.T) {
 				}
 			})
 			cells, left := 0, 0
-			for _, c := range cellsOf(e.argv[0], i) {
+			for _, c := range cellsOf(name, e.argv[0], &next) {
 				t.Run(c.way.name+", "+c.end.name, func(t *testing.T) {
 					e.t = t
 					cells++
@@ -257,9 +258,14 @@ type insideCell struct {
 	end containerEnd
 }
 
-// cellsOf are all, or each way once and each end once with docker, and those at which nobody is left to ask the
-// engine's program with the others: a container takes long to start on an emulated processor.
-func cellsOf(engine string, nth int) (cells []insideCell) {
+// fewEnds are those that each engine is tried with, each of another way to start a container, unless all of all are asked
+// for: a container takes a quarter of a minute on an emulated processor.
+var fewEnds = map[string]string{
+	"docker": "kill superv stop swept daemon-stopped daemon-hangs", "podman": "stdin main superv", "rootless podman": "TERM kill",
+}
+
+// cellsOf are the cells of an engine; next is how many ways were tried with others.
+func cellsOf(engine, program string, next *int) (cells []insideCell) {
 	whole := os.Getenv("MCPSCOPE_TEST_CONTAINERS") != ""
 	var attached []way
 	for _, w := range ways {
@@ -269,16 +275,15 @@ func cellsOf(engine string, nth int) (cells []insideCell) {
 			cells = append(cells, insideCell{w, containerEnd{name: "exit"}})
 		}
 	}
-	for i, end := range containerEnds {
-		daemon := strings.HasPrefix(end.name, "daemon")
+	for _, end := range containerEnds {
 		switch {
-		case daemon && engine != "docker" || !whole && engine != "docker" && !slices.Contains([]string{"kill", "main", "superv"}, end.name):
-		case whole:
+		case whole && (program == "docker" || !strings.HasPrefix(end.name, "daemon")):
 			for _, w := range attached {
 				cells = append(cells, insideCell{w, end})
 			}
-		default:
-			cells = append(cells, insideCell{attached[(i+4*nth)%len(attached)], end})
+		case !whole && slices.Contains(strings.Fields(fewEnds[engine]), end.name):
+			cells = append(cells, insideCell{attached[*next%len(attached)], end})
+			*next++
 		}
 	}
 	return cells
