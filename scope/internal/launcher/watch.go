@@ -123,7 +123,7 @@ func (l *launcher) awaitNext() {
 // overdue: by now the supervisor should have said that the server runs, or have emptied the group. One that
 // runs is slow; one that is stopped was stopped by a member, and may be so again and again.
 func (l *launcher) overdue() (done bool, err error) {
-	if l.pidfd < 0 { // nothing is there to be ended: whoever stopped it knows of nothing that would end it
+	if l.starting(func() bool { return group.Populated(l.group.Members()) }) {
 		l.group.WakeSupervisor()
 		l.due.Reset(protocol.StartedWithin)
 		return false, nil
@@ -142,6 +142,12 @@ func (l *launcher) overdue() (done bool, err error) {
 	}
 	l.due.Reset(protocol.ExtendBy)
 	return false, nil
+}
+
+// starting: nothing is there to be ended yet, as far as we know. A server that holds its supervisor in a ptrace stop
+// keeps it from ever saying that the server runs; so what is due by then holds for one that has members.
+func (l *launcher) starting(populated func() bool) bool {
+	return l.pidfd < 0 && (l.dueAt.IsZero() || time.Now().Before(l.dueAt) || !populated())
 }
 
 // reopened: it was no hang-up that the supervisor was told of, but a FIFO that has got another writer.
