@@ -18,9 +18,9 @@ import (
 // binaries are what the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, withoutKill, probe, forger string
-	configured, systemConfig             string // with a system's configuration file of the test's own
-	transparent                          transparent.Programs
+	mcpscope, withoutKill, probe, forger, seizer string
+	configured, systemConfig                     string // with a system's configuration file of the test's own
+	transparent                                  transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -40,10 +40,11 @@ func build() (func(), error) {
 	binaries.configured, binaries.systemConfig = filepath.Join(dir, "configured", "mcpscope"), filepath.Join(dir, "system.toml")
 	binaries.transparent = transparent.ProgramsIn(dir)
 	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
+	binaries.seizer = filepath.Join(dir, "seizer")
 	withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
 	configured := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system=" + binaries.systemConfig, "../../cmd/mcpscope"}
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"),
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
 		"without-kill/mcpscope":    escape.Go(withoutKill...),
 		"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
 		"configured/mcpscope":      escape.Go(configured...),

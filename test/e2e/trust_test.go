@@ -451,6 +451,25 @@ func TestFallToTreeIsSaid(t *testing.T) {
 	}
 }
 
+// Whoever holds the supervisor before it could say that the server runs keeps nothing from its end. Not each of them
+// comes in time.
+func TestSupervisorHeldBeforeItsFirstWord(t *testing.T) {
+	t.Parallel()
+	for i := range 8 {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", "cgroup", "--term-grace", "100ms", "--", binaries.seizer})
+			c.Expect("out up")
+			c.Server.Signal(unix.SIGTERM)
+			if c.Status(escape.Patience) == "" {
+				t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
+			}
+			w.clean()
+		})
+	}
+}
+
 // A process of the same user may not take the launcher's descriptors, by which it could say what the
 // supervisor believes. TestEscape has one that tries to trace the supervisor.
 func TestLauncherKeepsTracersOff(t *testing.T) {
