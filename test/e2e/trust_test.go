@@ -513,7 +513,8 @@ func TestSecondStopOfAnOrphan(t *testing.T) {
 	w.Start(w.Dir, first)
 	defer func() { _ = first.Wait() }() // the test looks at the second
 	orphan.told(1, escape.Patience)
-	if o := w.run(w.mcpscope("stop", id)); o.status != 0 {
+	// on a busy machine the first may be done before the second has looked
+	if o := w.run(w.mcpscope("stop", id)); o.status != 0 && !strings.Contains(o.stderr, "there is no server") {
 		t.Errorf("stop ended with %v; stderr: %s", o.status, o.stderr)
 	}
 	if left := orphan.members.Running(); len(left) > 0 {
