@@ -52,9 +52,12 @@ func (f *figures) addContainers(s *scope.Listed) {
 // containerGroups are the directories of the containers with the server's label.
 func containerGroups(s *scope.Listed) (dirs []string) {
 	query := s.ContainerQuery()
+	if query == nil {
+		return nil
+	}
 	inside, err := os.Readlink(s.Directory())
 	root, _, found := strings.Cut(inside, s.Group)
-	if len(query) == 0 || err != nil || !found {
+	if err != nil || !found {
 		return nil
 	}
 	if since, is := silent.Load(query[0]); is && time.Since(since.(time.Time)) < silentFor {

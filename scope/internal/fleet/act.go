@@ -190,9 +190,6 @@ func (s *Listed) stopTree(grace time.Duration) error {
 	var deadline time.Time
 	if patience := s.patience(grace); patience >= 0 {
 		deadline = time.Now().Add(patience + stopSlack)
-		if s.group.Engine() != "" {
-			deadline = deadline.Add(protocol.EngineWithin)
-		}
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err

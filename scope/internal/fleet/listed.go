@@ -104,10 +104,14 @@ func (s *Listed) Directory() string {
 // ContainerQuery is a command line that prints the ids of the containers that an engine runs for it; nil where there
 // are none, or they are another user's.
 func (s *Listed) ContainerQuery() []string {
-	if s.group == nil || s.group.Engine() == "" {
+	if s.group == nil {
 		return nil
 	}
-	return lifecycle.ContainerQuery(s.group.Engine(), s.ID)
+	engine := s.group.Engine()
+	if engine == "" {
+		return nil
+	}
+	return lifecycle.ContainerQuery(engine, s.ID)
 }
 
 // Limits are what the files say that were set.

@@ -32,12 +32,8 @@ func (g *ControlGroup) Subject() protocol.Subject {
 // Engine is the container engine that runs the server, "" if none does or it is another user's. The server
 // itself may have written which one that is, so it is one of those that are known.
 func (g *ControlGroup) Engine() string {
-	if g == nil {
-		return "" // a tree says nothing of it
-	}
 	engine, is, _ := g.Payload.Attr(AttrEngine) // none, if it can't be read
-	var st unix.Stat_t
-	if err := unix.Fstat(g.Payload.FD(), &st); !is || err != nil || int(st.Uid) != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
+	if !is || g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
 		return ""
 	}
 	return engine

@@ -59,8 +59,10 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 			return err
 		}
 	}
-	s.env = env
-	if err := s.startMain(at.Place.Stderr); err != nil {
+	if s.config.Engine() != "" {
+		s.env = env
+	}
+	if err := s.startMain(env, at.Place.Stderr); err != nil {
 		return err
 	}
 	return s.Started(foreign)
@@ -167,7 +169,7 @@ func (s *supervisor) adopt(at protocol.Message) (group.Owned, error) {
 }
 
 // startMain starts the main process. had is what one that was found has as stderr.
-func (s *supervisor) startMain(had protocol.Stderr) error {
+func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 	if s.found() {
 		s.stderr = had
 		s.main, _ = proc.PIDOf(s.config.Main) // it may have ended, which the pidfd tells
@@ -176,7 +178,7 @@ func (s *supervisor) startMain(had protocol.Stderr) error {
 	}
 	s.connectStderr()
 	cmd := linux.Cmd{
-		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident()), Env: append(s.env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
+		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident()), Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
 		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
 	}
 	var err error

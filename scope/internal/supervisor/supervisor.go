@@ -43,7 +43,7 @@ type supervisor struct {
 	swept       func()
 	killed      []protocol.Killed
 	killedTotal int
-	env         []string      // the client's
+	env         []string      // the client's, for the engine that runs the server
 	graceOver   time.Time     // of a server that is being ended
 	first       chan struct{} // closed when its containers have been ended before it is killed; nil if they are not
 	undone      string        // what may be left of them

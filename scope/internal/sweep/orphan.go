@@ -282,14 +282,17 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	}
 	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
 	s.Stuck = group.DescribeStuck(res.Stuck)
+	ended := err == nil && s.Stuck == ""
+	if ended { // what is left of containers is said once, and the group goes: a server may have named an engine that can't be asked
+		s.Stuck = g.endContainers(engine, 0)
+	}
 	if !empty && err == nil {
 		s.tell(about)
 	}
-	if err != nil || s.Stuck != "" {
+	if !ended {
 		return s, err
 	}
-	s.Stuck = g.endContainers(engine, 0) // said once: the group goes, for a server may have named an engine that can't be asked
-	if forgotten {                       // by systemd (252), which fails to stop a scope with a threaded group in it
+	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
 		g.nudgeManager()
 		g.awaitManager()
 		return s, g.Parent.Remove(g.Dir)
