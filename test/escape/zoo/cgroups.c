@@ -107,13 +107,32 @@ static void nested(void)
 }
 
 static const char *threaded_group;
+static int thread_moved[2];
 
+static void make_threaded_group(void)
+{
+	threaded_group = below(own_group(), "zoo");
+	write_file(threaded_group, "cgroup.type", "threaded");
+}
+
+/* A thread can't go where its process's domain is another one, which it is as soon as a gateway has moved us
+ * to a group of our own: then there is a new place to make. */
 static void *move_thread(void *arg)
 {
 	char tid[16];
 	(void)arg;
 	snprintf(tid, sizeof tid, "%ld", syscall(SYS_gettid));
-	write_file(threaded_group, "cgroup.threads", tid);
+	for (;;) {
+		int fd = open_file(threaded_group, "cgroup.threads", O_WRONLY);
+		if (write(fd, tid, strlen(tid)) >= 0)
+			break;
+		if (errno != EOPNOTSUPP || strncmp(threaded_group, own_group(), strlen(own_group())) == 0)
+			die("cgroup.threads");
+		close(fd);
+		make_threaded_group();
+	}
+	if (write(thread_moved[1], "", 1) != 1)
+		die("say that the thread has moved");
 	up();
 	park();
 }
@@ -127,12 +146,14 @@ static void move_process(void)
 /* One thread of this process, and another process, in a threaded group. */
 static void go_threaded(void)
 {
+	char moved;
 	pthread_t thread;
-	threaded_group = below(own_group(), "zoo");
-	write_file(threaded_group, "cgroup.type", "threaded");
+	make_threaded_group();
 	ignore_signals();
-	if (pthread_create(&thread, NULL, move_thread, NULL) != 0)
+	if (pipe2(thread_moved, O_CLOEXEC) != 0 || pthread_create(&thread, NULL, move_thread, NULL) != 0)
 		die("pthread_create");
+	if (read(thread_moved[0], &moved, 1) != 1)
+		die("wait for the thread");
 	member("threaded", move_process);
 	park();
 }
