@@ -42,10 +42,11 @@ type Lifecycle struct {
 	received map[unix.Signal]time.Time // the first time
 	hurry    *freeze.Flag
 	Timer    *time.Timer
-	until    time.Time // end of draining
+	until    time.Time // end of draining, or of the term grace
 	cpu      time.Duration
 	Ladder   chan climbed
-	// Beside is added to the term grace for what has to be done before the kill; Hurry says that it is done.
+	// Beside is added to the term grace for what has to be done before the kill; Hurry says that it is done. Then
+	// Timer tells of the end of the grace itself.
 	Beside time.Duration
 	Result freeze.Result
 	seen   Inspected // of those who had to be killed
@@ -194,6 +195,7 @@ func (c *Lifecycle) Shorten(grace time.Duration) {
 func (c *Lifecycle) Kill() {
 	c.hurry.Raise()
 	if c.Phase < Stopping {
+		c.until = time.Now()
 		c.climb(freeze.Stop{Target: c.payload})
 		c.Phase = Stopping
 	}
@@ -228,7 +230,9 @@ func (c *Lifecycle) stop(ask unix.Signal) {
 	c.Timer.Stop()
 	c.Phase = Stopping
 	grace := c.policy.TermGrace
-	if grace >= 0 {
+	c.until = time.Now().Add(grace)
+	if grace >= 0 && c.Beside > 0 {
+		c.after(grace)
 		grace += c.Beside
 	}
 	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: grace, Hurry: c.hurry})
@@ -237,12 +241,13 @@ func (c *Lifecycle) stop(ask unix.Signal) {
 // Hurry ends the grace.
 func (c *Lifecycle) Hurry() { c.hurry.Raise() }
 
-// TermGrace is how long the server has after it was asked to end.
-func (c *Lifecycle) TermGrace() time.Duration {
+// GraceLeft is what is left of the term grace of a server that was asked to end: less than 0 when it is over, and much
+// if it has no end.
+func (c *Lifecycle) GraceLeft() time.Duration {
 	if c.policy.TermGrace < 0 {
 		return math.MaxInt64
 	}
-	return c.policy.TermGrace
+	return time.Until(c.until)
 }
 
 func (c *Lifecycle) climb(s freeze.Stop) {

@@ -41,7 +41,7 @@ func (s *supervisor) finish() {
 // contained is this server with what is left of its grace, if an engine runs it: what somebody else has started has
 // no label.
 func (s *supervisor) contained() (server lifecycle.Contained, is bool) {
-	left := time.Until(s.graceOver)
+	left := s.lifecycle.GraceLeft()
 	if s.config.Policy.TermGrace < 0 { // for a program that has ended
 		left = protocol.DefaultPolicy().TermGrace
 	}
@@ -51,7 +51,7 @@ func (s *supervisor) contained() (server lifecycle.Contained, is bool) {
 // endContainersFirst begins to end what can't be ended any more when members have been killed (lifecycle.EndsFirst), as
 // soon as the engine's program has ended or the grace is over.
 func (s *supervisor) endContainersFirst() {
-	due := s.exited || s.lifecycle.Phase == lifecycle.Stopped || !time.Now().Before(s.graceOver)
+	due := s.exited || s.lifecycle.Phase == lifecycle.Stopped || s.lifecycle.GraceLeft() <= 0
 	if s.lifecycle.Beside == 0 || s.first != nil || !due {
 		return
 	}

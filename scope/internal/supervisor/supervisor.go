@@ -7,10 +7,8 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -44,7 +42,6 @@ type supervisor struct {
 	killed      []protocol.Killed
 	killedTotal int
 	env         []string      // the client's, for the engine that runs the server
-	graceOver   time.Time     // of a server that is being ended
 	first       chan struct{} // closed when its containers have been ended before it is killed; nil if they are not
 	undone      string        // what may be left of them
 	notes       []string
@@ -133,8 +130,6 @@ func (s *supervisor) run() {
 	}
 	limits := lifecycle.NewLimits(s.config.Policy)
 	told := false
-	over := time.NewTimer(math.MaxInt64) // the term grace, of those of whom somebody else is asked something then
-	defer over.Stop()
 	for s.lifecycle.Phase != lifecycle.Stopped {
 		select {
 		case t := <-s.loop.C:
@@ -145,7 +140,6 @@ func (s *supervisor) run() {
 			limits.Elapsed(s.lifecycle)
 		case <-s.lifecycle.Timer.C:
 			s.lifecycle.Elapsed()
-		case <-over.C:
 		case end := <-s.lifecycle.Ladder:
 			s.lifecycle.Climbed(end)
 			s.addKilled(end.Seen)
@@ -153,8 +147,6 @@ func (s *supervisor) run() {
 		if !told && s.lifecycle.Phase >= lifecycle.Stopping {
 			told = true
 			s.group.Ending(s.lifecycle.Cause)
-			s.graceOver = time.Now().Add(s.lifecycle.TermGrace())
-			over.Reset(s.lifecycle.TermGrace())
 		}
 		if told {
 			s.endContainersFirst()
