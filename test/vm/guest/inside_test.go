@@ -22,45 +22,40 @@ import (
 // deafServer says that it is up, answers, and ends neither with its stdin nor at SIGTERM.
 const deafServer = `trap "" TERM; echo up; while read line; do echo "$line"; done; while :; do sleep 1000; done`
 
-type way struct{ name, line string }
+type way struct {
+	name string
+	argv []string
+}
 
 // ways are those to start a container: ENGINE is the engine's program with its flags, NAME what the container
 // is called.
 var ways = []way{
-	{"run", "ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"absolute path", "/usr/bin/ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"container run", "ENGINE container run --interactive --rm --stop-timeout=1 --network=none --name=NAME " + image + " sh -c SERVER"},
-	{"flags before", "ENGINE --log-level error run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"kept", "ENGINE run -i --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"init", "ENGINE run --init -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"detached", "ENGINE run -d --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"env", "env -u NOTHING A=1 ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"timeout", "nice -n 1 timeout 1000 ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + " sh -c SERVER"},
-	{"sh -c", "sh -c LINE:ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + ` sh -c "$0" SERVER`},
-	{"sh -c, cd", "sh -c LINE:cd / && A=1 exec ENGINE run -i --rm --stop-timeout=1 --network=none --name NAME " + image + ` sh -c "$0" SERVER`},
-	{"sh -c, arguments", `sh -c LINE:ENGINE run -i --rm "$@" sh --stop-timeout=1 --network=none --name NAME ` + image + " sh -c SERVER"},
+	{"run", strings.Fields("ENGINE run -i --rm " + ofAll)},
+	{"absolute path", strings.Fields("/usr/bin/ENGINE run -i --rm " + ofAll)},
+	{"container run", strings.Fields("ENGINE container run --interactive --rm " + ofAll)},
+	{"flags before", strings.Fields("ENGINE --log-level error run -i --rm " + ofAll)},
+	{"kept", strings.Fields("ENGINE run -i " + ofAll)},
+	{"init", strings.Fields("ENGINE run --init -i --rm " + ofAll)},
+	{"detached", strings.Fields("ENGINE run -d --rm " + ofAll)},
+	{"env", strings.Fields("env -u NOTHING A=1 ENGINE run -i --rm " + ofAll)},
+	{"timeout", strings.Fields("nice -n 1 timeout 1000 ENGINE run -i --rm " + ofAll)},
+	{"sh -c", []string{"sh", "-c", `ENGINE run -i --rm ` + strings.ReplaceAll(ofAll, "SERVER", `"$0"`), "SERVER"}},
+	{"sh -c, cd", []string{"sh", "-c", `cd / && A=1 exec ENGINE run -i --rm ` + strings.ReplaceAll(ofAll, "SERVER", `"$0"`), "SERVER"}},
+	{"sh -c, arguments", append([]string{"sh", "-c", `ENGINE run -i --rm "$@"`, "sh"}, strings.Fields(ofAll)...)},
 }
 
+// ofAll is what each runs.
+const ofAll = "--stop-timeout=1 --network=none --name=NAME " + image + " sh -c SERVER"
+
 // line makes a command line of a way.
-func (e engine) line(way, name string) []string {
-	script, inScript := "", false
-	if before, after, is := strings.Cut(way, "LINE:"); is {
-		way, inScript = before, true
-		script = after
-	}
-	words := strings.Fields(way)
-	if inScript {
-		cut := strings.LastIndexAny(script, `"`) + 1 // what follows are the script's arguments
-		words = append(words, script[:cut])
-		words = append(words, strings.Fields(script[cut:])...)
-	}
-	var all []string
-	for _, word := range words {
+func (e engine) line(w way, name string) (all []string) {
+	for _, word := range w.argv {
+		program, alone := strings.CutSuffix(word, "ENGINE")
 		switch {
 		case word == "SERVER":
 			all = append(all, deafServer)
-		case strings.HasSuffix(word, "ENGINE") && !strings.Contains(word, " "):
-			all = append(all, strings.TrimSuffix(word, "ENGINE")+e.argv[0])
+		case alone:
+			all = append(all, program+e.argv[0])
 			all = append(all, e.argv[1:]...)
 		default:
 			all = append(all, strings.NewReplacer("ENGINE", strings.Join(e.argv, " "), "NAME", name).Replace(word))
@@ -235,8 +230,9 @@ func TestServersInContainers(t *testing.T) {
 			e.t = t
 			e.load(root)
 			beside := []string{"beside", "labelled"}
-			e.well("run", "--detach", "--init", "--stop-timeout=1", "--network=none", "--restart=always", "--name", beside[0], image, "sleep", "100000")
-			e.well("run", "--detach", "--init", "--stop-timeout=1", "--network=none", "--restart=always", "--name", beside[1], "--label", "mcpscope.id=abcdefgh", image, "sleep", "100000")
+			for i, label := range []string{"of=nobody", "mcpscope.id=abcdefgh"} {
+				e.well("run", "--detach", "--init", "--stop-timeout=1", "--network=none", "--restart=always", "--label", label, "--name", beside[i], image, "sleep", "100000")
+			}
 			t.Cleanup(func() {
 				e.t = t
 				for _, name := range beside {
@@ -251,7 +247,7 @@ func TestServersInContainers(t *testing.T) {
 					cells++
 					name := fmt.Sprintf("server-%d", cells)
 					detached := c.way.name == "detached" // its main process is done at once, and so is the server
-					s := e.startIn(e.line(c.way.line, name), name, !detached)
+					s := e.startIn(e.line(c.way, name), name, !detached)
 					if detached {
 						s.Status(escape.Patience)
 					} else {
