@@ -51,7 +51,7 @@ func (s *Stream) Look(unread []byte) (v Verdict, why string) {
 		return Other, "messages with a Content-Length header (LSP, DAP)"
 	}
 	whole, neutral := 0, false
-	for rest := unread; len(rest) > 0; {
+	for rest, first := unread, true; len(rest) > 0; first = false {
 		line, after, ended := bytes.Cut(rest, []byte("\n"))
 		rest = after
 		if len(line) > LineMost {
@@ -66,7 +66,7 @@ func (s *Stream) Look(unread []byte) (v Verdict, why string) {
 		case kind == kindNeutral:
 			neutral = true
 		}
-		if ended {
+		if ended && !(first && endsMessage(line)) {
 			whole++
 		}
 	}
@@ -85,6 +85,13 @@ func (s *Stream) Look(unread []byte) (v Verdict, why string) {
 		return Other, "JSON-RPC that is not MCP"
 	}
 	return Undecided, ""
+}
+
+// endsMessage: it may be what is left of a message that is being read. A shell reads one byte at a time, so that
+// every look may find a part of its first message.
+func endsMessage(line []byte) bool {
+	line = bytes.TrimSpace(line)
+	return len(line) > 0 && line[0] != '{' && line[0] != '[' && (line[len(line)-1] == '}' || line[len(line)-1] == ']')
 }
 
 // framed: the header comes before the message, so the first bytes tell.

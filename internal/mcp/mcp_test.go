@@ -98,11 +98,28 @@ func TestGivesUp(t *testing.T) {
 			t.Errorf("%s: given up after %d looks, want %d", what, looks, c.looks)
 		}
 	}
-	var s Stream
-	for range 1000 {
-		if v, why := s.Look([]byte("half a li")); v != Undecided {
-			t.Fatalf("half a line: %v (%s)", v, why)
+	for _, part := range []string{"half a li", `"clientInfo":{"name":"x"}}}` + "\n"} {
+		var s Stream
+		for range 1000 {
+			if v, why := s.Look([]byte(part)); v != Undecided {
+				t.Fatalf("%s: %v (%s)", part, v, why)
+			}
 		}
+	}
+}
+
+// What a shell has read half of says nothing of what comes next.
+func TestReadByTheByte(t *testing.T) {
+	var s Stream
+	for i := range init2025 {
+		if i > 0 {
+			if v, why := s.Look([]byte(init2025[i:] + "\n")); v == Other {
+				t.Fatalf("from byte %d on: %s", i, why)
+			}
+		}
+	}
+	if v, why := s.Look([]byte(init2025 + "\n")); v != Server {
+		t.Errorf("%v (%s)", v, why)
 	}
 }
 
