@@ -290,6 +290,10 @@ func ParseGrace(s string) (time.Duration, error) { return protocol.ParseGrace(s)
 // In tells whether a process is in a server's group, and not just where its client is.
 func In(pid int, client int) bool { return launcher.In(pid, client) }
 
+// Contained tells whether a process is in any server's group, or carries the tag of the server with this id. What can't
+// be found out counts as yes.
+func Contained(pid int, id string) bool { return group.Contained(pid, id) }
+
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
 // configuration, foreign are those above 2 that it was started with. It returns the
 // exit status, which nobody reads.
@@ -301,6 +305,9 @@ func Candidates() []Backend { return backend.Candidates() }
 // HostInfo reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func HostInfo() Host { return backend.HostInfo() }
+
+// FindManager says why no systemd manager can start anything for this user, nil if there is no reason.
+func FindManager() error { return backend.FindManager() }
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
 func FindHierarchy() error { return backend.FindHierarchy() }

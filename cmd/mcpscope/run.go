@@ -67,8 +67,12 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	if err != nil {
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot open the report: %v", err), "--report takes a path or fd:N")
 	}
+	env := settings.ServerEnvironment()
+	if !f.NoBrowser {
+		env = withBrowser(env)
+	}
 	v.server = &scope.Server{
-		Name: f.Name, Path: file, Argv: operands, Env: settings.ServerEnvironment(), Policy: f.Policy, Limits: f.Limits,
+		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, MaxCopies: f.MaxCopies, Slice: f.Slice, Notes: v.notes, Stderr: f.Stderr, Report: report, Verbose: f.Verbose,
 		ClientName: clientName(os.Getppid()), Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
 		Weaker: v.tellWeaker,

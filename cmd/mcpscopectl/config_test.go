@@ -53,6 +53,7 @@ max-copies       infinity   default
 max-lifetime     infinity   default
 memory-high      infinity   default
 memory-max       infinity   default
+no-browser       false      default
 on-client-death  auto       default
 oom-group        true       default
 pids-max         infinity   default

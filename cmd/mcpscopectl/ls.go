@@ -40,9 +40,9 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 
 type lsFlags struct {
 	filter
-	json, quiet, gateways, ended bool
-	since                        string // for ended
-	format                       *template.Template
+	json, quiet, gateways, ended, escaped bool
+	since                                 string // for ended
+	format                                *template.Template
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -62,6 +62,7 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
 	fs.BoolVar(&f.ended, "ended", false, "instead those that have ended within a day, as the journal has it")
+	fs.BoolVar(&f.escaped, "escaped", false, "instead what servers had systemd, at or another daemon start, as far as it kept MCPSCOPE_ID")
 	timeFlag(fs, &f.since, "since", "with --ended, from then on")
 	fs.BoolVar(&f.json, "json", false, "one object")
 	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
@@ -74,6 +75,10 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 
 func (f *lsFlags) run(io cli.Stdio) int {
 	switch {
+	case f.escaped && (f.ended || f.gateways || f.orphans || f.duplicates || f.quiet || f.client != "" || f.format != nil):
+		return io.Mistake("ls", "--escaped goes with --all-users and --json alone")
+	case f.escaped:
+		return f.listEscaped(io)
 	case f.ended && (f.gateways || f.orphans || f.duplicates || f.format != nil):
 		return io.Mistake("ls", "--ended goes with --client, --since, --all-users, --json and -q alone")
 	case f.since != "" && !f.ended:

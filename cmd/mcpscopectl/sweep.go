@@ -15,7 +15,7 @@ import (
 
 type sweepFlags struct {
 	scope.SweepFilter
-	dryRun, json bool
+	dryRun, json, escaped, yes bool
 }
 
 func sweepCommand(io cli.Stdio) *cobra.Command {
@@ -38,12 +38,21 @@ same.`,
 		return err
 	})
 	fs.StringVar(&f.Unit, "unit", "", "only servers whose client was in that `UNIT`: for a unit's ExecStopPost=-mcpscope sweep --unit=%n")
+	fs.BoolVar(&f.escaped, "escaped", false, "instead ask, and end what servers that have ended had systemd, at or another daemon start: see ls --escaped")
+	fs.BoolVar(&f.yes, "yes", false, "with --escaped, do not ask")
 	fs.BoolVar(&f.json, "json", false, "a line of JSON for each")
 	return c
 }
 
 func (f *sweepFlags) run(io cli.Stdio) (status int) {
-	if f.dryRun {
+	switch {
+	case f.escaped && f.Unit != "":
+		return io.Mistake("sweep", "--escaped does not go with --unit")
+	case f.yes && !f.escaped:
+		return io.Mistake("sweep", "--yes is for --escaped: nobody asks about orphans")
+	case f.escaped:
+		return f.sweepEscaped(io)
+	case f.dryRun:
 		return f.rehearse(io)
 	}
 	swept, err := scope.Sweep(f.SweepFilter)

@@ -45,6 +45,8 @@ type Search struct {
 	OlderThan time.Duration
 	// Inside tells which processes are those of servers that mcpscope runs. It is called for what may be a leak alone.
 	Inside func(pid int) bool
+	// Contained is the same for FindEscaped, of the server with this id.
+	Contained func(pid int, id string) bool
 	// Known finds a command line among configured servers; nil if it is none's. It is called as Inside.
 	Known func(argv []string) *Known
 }

@@ -133,6 +133,7 @@ type Values struct {
 	Limits    cgroup.Limits
 	Stderr    scope.Stderr
 	Report    string
+	NoBrowser bool
 	Quiet     bool
 	Verbose   bool
 	Strict    bool

@@ -151,6 +151,9 @@ var table = [...]Row{
 			v.Report = s
 			return nil
 		}},
+	{Name: "no-browser", For: Run, Where: Everywhere,
+		Help:  "offer the server no BROWSER that outlives it, in a graphical session where it has none: see mcpscope detach",
+		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
 	{Name: "strict-config", For: Run, Where: Everywhere,
 		Help:  "start nothing if anything in a configuration file is wrong",
 		parse: func(v *Values, s string) error { return flag(&v.Strict, s) }},

@@ -136,6 +136,14 @@ func (m *Manager) Close() {
 	m.cancel()
 }
 
+// Own is the kind of manager that starts things for this user: root has the system's.
+func Own() Kind {
+	if os.Getuid() == 0 {
+		return System
+	}
+	return User
+}
+
 // Present tells cheaply whether there may be such a manager: systemd runs, and the
 // user's has a runtime directory.
 func Present(kind Kind, uid int) error {

@@ -46,9 +46,9 @@ var ErrTransaction = errors.New("in conflict with a job of the client's unit")
 func (m *Manager) Start(s Scope, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err := m.start(ctx, s, s.properties())
+	err := m.start(ctx, s.Name, s.Client, s.properties())
 	if unknownProperty(err) {
-		err = m.start(ctx, s, s.essential())
+		err = m.start(ctx, s.Name, s.Client, s.essential())
 	}
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.Name, err)
@@ -56,17 +56,18 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	return nil
 }
 
-func (m *Manager) start(ctx context.Context, s Scope, properties []dbus.Property) error {
+// start starts a transient unit; client is as in Scope.
+func (m *Manager) start(ctx context.Context, name, client string, properties []dbus.Property) error {
 	var job godbus.ObjectPath
 	aux := []dbus.PropertyCollection{}
-	err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, s.Name, "fail", properties, aux).Store(&job)
+	err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, name, "fail", properties, aux).Store(&job)
 	if named(err, "org.freedesktop.systemd1.TransactionIsDestructive") {
 		return fmt.Errorf("%w: %w", ErrTransaction, err)
 	}
 	if err != nil {
 		return err
 	}
-	return m.await(ctx, s.Client, job)
+	return m.await(ctx, client, job)
 }
 
 // await waits for the job's end: the reply alone comes before the process is in the

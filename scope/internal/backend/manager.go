@@ -38,6 +38,9 @@ type manager struct {
 	within time.Duration // for the manager to answer at all
 }
 
+// FindManager says why no manager can start anything for this user.
+func FindManager() error { return systemd.Present(systemd.Own(), os.Getuid()) }
+
 // managerPlace finds out by one stat(2) whether there is such a manager.
 func (at Location) managerPlace(kind systemd.Kind) (Place, error) {
 	if err := systemd.Present(kind, os.Getuid()); err != nil {

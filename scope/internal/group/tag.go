@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -121,6 +122,16 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		defer here.Root.Close()
 		return belowAnother(here.Root, own, where)
 	}
+}
+
+// Contained tells whether a process is in any server's group, or carries the tag of the one with this id. What can't be
+// found out counts as yes.
+func Contained(pid int, id string) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	if err != nil && !errors.Is(err, proc.ErrNoCgroup2) || strings.HasPrefix(where, "/..") {
+		return true
+	}
+	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup) || TagOf(id).On(pid)
 }
 
 // belowAnother looks at each directory on the way to where.

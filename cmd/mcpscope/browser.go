@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// withBrowser gives a server that may sign its user in a BROWSER that outlives it, where there is a graphical session
+// with a manager, and no BROWSER. Programs split the variable at colons and spaces, and put the address in for %s.
+func withBrowser(env []string) []string {
+	graphical := false
+	for _, v := range env {
+		name, value, _ := strings.Cut(v, "=")
+		switch name {
+		case "BROWSER":
+			return env
+		case "DISPLAY", "WAYLAND_DISPLAY":
+			graphical = graphical || value != ""
+		}
+	}
+	if !graphical {
+		return env
+	}
+	self, err := os.Executable()
+	if err != nil || strings.ContainsAny(self, " \t\n:%\\'\"$") || scope.FindManager() != nil {
+		return env
+	}
+	return append(env, "BROWSER="+self+cli.Browser)
+}
