@@ -3,6 +3,7 @@
 package name
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -10,25 +11,26 @@ import (
 // Container is a command line by which a container engine is asked to run a container, in front of
 // which there may be other programs, a shell with a script among them.
 type Container struct {
-	Engine string // docker, podman or nerdctl
-	argv   []string
-	at     []int    // where a label goes: an index in argv or, of a script, offsets in argv[script]
-	script int      // -1 if there is none
-	asked  []string // what the engine is asked by
+	Engine  string // docker, podman or nerdctl
+	Compose bool   // by way of its compose, which knows fewer flags
+	argv    []string
+	at      []int    // where flags go: an index in argv or, of a script, offsets in argv[script]
+	script  int      // -1 if there is none
+	asked   []string // what the engine is asked by
 }
 
 // ContainerOf looks for one; nil is none, or one that can't be told for sure.
 func ContainerOf(argv []string) *Container { return command{argv: argv}.container(argv, nil) }
 
-// Labelled is the command line with a label for the container.
-func (c *Container) Labelled(label string) []string {
+// With is the command line with flags for the container, without a blank or quote, in front of its own.
+func (c *Container) With(flags ...string) []string {
 	all := slices.Clone(c.argv)
 	if c.script < 0 {
-		return slices.Insert(all, c.at[0], "--label", label)
+		return slices.Insert(all, c.at[0], flags...)
 	}
 	line := &all[c.script]
 	for _, at := range slices.Backward(c.at) {
-		*line = (*line)[:at] + " --label " + label + (*line)[at:]
+		*line = (*line)[:at] + " " + strings.Join(flags, " ") + (*line)[at:]
 	}
 	return all
 }
@@ -51,11 +53,11 @@ func (c command) container(whole, asked []string) *Container {
 	tool, args, next := toolName(c.argv[0]), c.argv[1:], command{}
 	switch {
 	case listed(engines, tool):
-		ask, at, ok := runs(args)
-		if !ok {
+		ask, at, run := runs(args)
+		if run == "" {
 			return nil
 		}
-		return &Container{Engine: tool, argv: whole, at: []int{len(whole) - len(args) + at}, script: -1, asked: slices.Concat(asked, c.argv[:1+ask])}
+		return &Container{Engine: tool, Compose: run == "compose", argv: whole, at: []int{len(whole) - len(args) + at}, script: -1, asked: slices.Concat(asked, c.argv[:1+ask])}
 	case listed("sh bash zsh dash ash ksh", tool):
 		return c.inScript(whole, asked)
 	case listed(besides+" "+asking, tool):
@@ -70,17 +72,21 @@ func (c command) container(whole, asked []string) *Container {
 	return next.container(whole, slices.Concat(asked, c.argv[:len(c.argv)-len(next.argv)]))
 }
 
-// runs finds what an engine is told to do, and what is behind "run", in its arguments.
-func runs(args []string) (ask, at int, ok bool) {
+// runs finds what an engine is told to do, and what is behind "run", in its arguments; run is "" if it is not to run anything.
+func runs(args []string) (ask, at int, run string) {
 	word, rest := dockerFlags.parse(args).word()
 	ask = len(args) - len(rest) - 1
 	switch word {
 	case "compose":
+		run = word
 		word, rest = composeFlags.parse(rest).word()
 	case "container":
 		word, rest = parsed{operands: rest}.word()
 	}
-	return ask, len(args) - len(rest), word == "run"
+	if word != "run" {
+		return ask, 0, ""
+	}
+	return ask, len(args) - len(rest), cmp.Or(run, word)
 }
 
 // inScript looks for all programs of a script that do.
@@ -101,14 +107,15 @@ func (c command) inScript(whole, asked []string) *Container {
 		if assigned := slices.IndexFunc(words[:tool], isAssignment); assigned >= 0 {
 			first = assigned
 		}
-		ask, at, ok := runs(words[tool+1:])
-		if !ok {
+		ask, at, run := runs(words[tool+1:])
+		if run == "" {
 			continue
 		}
 		line, end := script[begin[first]:begin[tool+1+ask]], begin[tool+at]+len("run")
 		if found.Engine != "" && found.asked[0] != line || end > len(script) || script[end-len("run"):end] != "run" || slices.ContainsFunc(strings.Split(line, "$")[1:], func(s string) bool { return s != "" && strings.Contains("0123456789@*{", s[:1]) }) {
 			return nil
 		}
+		found.Compose = found.Compose || run == "compose"
 		found.Engine, found.at, found.asked = toolName(words[tool]), append(found.at, end), []string{line}
 	}
 	if found.Engine != "" {

@@ -52,7 +52,7 @@ func TestContainerOf(t *testing.T) {
 			}
 			continue
 		}
-		if labelled, asked := strings.Join(got.Labelled("a=b"), sep), strings.Join(got.Asked("ps"), sep); labelled != c.labelled || asked != c.asked {
+		if labelled, asked := strings.Join(got.With("--label", "a=b"), sep), strings.Join(got.Asked("ps"), sep); labelled != c.labelled || asked != c.asked {
 			t.Errorf("%s:\n\t%s\n\t%s\nwant\n\t%s\n\t%s", c.argv, labelled, asked, c.labelled, c.asked)
 		}
 		if strings.Join(argv, sep) != c.argv {
@@ -71,7 +71,7 @@ func FuzzContainerOf(f *testing.F) {
 		if c == nil {
 			return
 		}
-		labelled := strings.Join(c.Labelled("a=b"), "\x00")
+		labelled := strings.Join(c.With("--label", "a=b"), "\x00")
 		bare := strings.Replace(labelled, "\x00--label\x00a=b", "", 1)
 		if c.script >= 0 {
 			bare = strings.Replace(labelled, " --label a=b", "", 1)

@@ -36,12 +36,17 @@ type Contained struct {
 	Grace time.Duration
 }
 
-// Labelled is the command line of a server with that id: what it runs in a container can be found by it.
-func Labelled(argv []string, id string) []string {
-	if c := name.ContainerOf(argv); c != nil {
-		return c.Labelled(labelKey + id)
+// Labelled is the command line of a server with that id: what it runs in a container can be found by it, and has the
+// flags for its limits, in front of the line's own. compose knows none of those.
+func Labelled(argv []string, id string, limits ...string) []string {
+	c := name.ContainerOf(argv)
+	switch {
+	case c == nil:
+		return argv
+	case c.Compose:
+		limits = nil
 	}
-	return argv
+	return c.With(append([]string{"--label", labelKey + id}, limits...)...)
 }
 
 // ContainerQuery is a command line that prints the ids of a server's containers that run, as whoever calls it would ask.

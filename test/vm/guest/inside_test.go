@@ -3,6 +3,7 @@
 package guest
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -147,7 +148,7 @@ func (e engine) daemon(verb string) {
 func (e engine) startIn(command []string, name string, up bool) *contained {
 	t := e.t
 	t.Helper()
-	line := append([]string{filepath.Join(host.Shared, "client"), "--", mcpscope, "run", "--name", name, "--eof-grace", "200ms", "--term-grace", "300ms", "--"}, command...)
+	line := append([]string{filepath.Join(host.Shared, "client"), "--", mcpscope, "run", "--name", name, "--eof-grace", "200ms", "--term-grace", "300ms", "--memory-max", "512M", "--pids-max", "300", "--"}, command...)
 	cmd := engine{t: t, user: e.user}.command(line...)
 	s := &contained{Client: escape.StartClient(t, cmd, cmd.Start), t: t, e: e}
 	if !up {
@@ -157,7 +158,26 @@ func (e engine) startIn(command []string, name string, up bool) *contained {
 	l := e.inspected(name)
 	s.id, s.supervisor, s.main = l.ID, s.hold(l.Supervisor), s.hold(l.Tree[0].PID)
 	s.wantFigures(name)
+	s.wantLimits(name)
 	return s
+}
+
+// wantLimits: what the server may use the container may, whichever of its groups the engine has limited.
+func (s *contained) wantLimits(name string) {
+	path, err := bed.ProcessPath(s.e.first(name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for file, want := range map[string]string{"memory.max": "536870912", "pids.max": "300"} {
+		said := "max"
+		for dir := path; dir != "/" && said == "max"; dir = filepath.Dir(dir) {
+			text, _ := os.ReadFile(filepath.Join(bed.Root(s.t), dir, file)) // the controller may end above
+			said = cmp.Or(strings.TrimSpace(string(text)), "max")
+		}
+		if said != want {
+			s.t.Errorf("%s of the container is %s, want %s", file, said, want)
+		}
+	}
 }
 
 // inspected is what the tests read of `inspect --json`.

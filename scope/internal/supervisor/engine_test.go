@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package supervisor
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+)
+
+// A container gets the limits that its engine has a flag for, in front of the line's own, of which the last counts.
+func TestEngineFlags(t *testing.T) {
+	limits := func(all ...string) (l cgroup.Limits) {
+		for _, text := range all {
+			file, value, _ := strings.Cut(text, "=")
+			l.Files = append(l.Files, cgroup.Limit{File: file, Value: value})
+		}
+		return l
+	}
+	loose := limits("memory.max=1048576")
+	loose.BestEffort = true
+	for _, c := range []struct {
+		line   string
+		limits cgroup.Limits
+		want   string
+	}{
+		{"docker run -i --memory=1g IMAGE", limits("memory.max=1048576"), "docker run --label mcpscope.id=ID --memory=1048576b -i --memory=1g IMAGE"},
+		{"podman run IMAGE", limits("pids.max=100", "cpu.max=150000 100000", "memory.swap.max=0", "memory.max=1048576", "io.weight=50"),
+			"podman run --label mcpscope.id=ID --memory=1048576b --memory-swap=1048576b --cpus=1.500 --pids-limit=100 IMAGE"},
+		{"docker run IMAGE", limits("memory.swap.max=0", "cpu.max=max 100000"), "docker run --label mcpscope.id=ID IMAGE"},
+		{"docker run IMAGE", loose, "docker run --label mcpscope.id=ID IMAGE"},
+		{"docker compose run SERVICE", limits("memory.max=1048576"), "docker compose run --label mcpscope.id=ID SERVICE"},
+		{"npx run", limits("memory.max=1048576"), "npx run"},
+	} {
+		if got := strings.Join(lifecycle.Labelled(strings.Fields(c.line), "ID", engineFlags(c.limits)...), " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.line, got, c.want)
+		}
+	}
+}
