@@ -6,6 +6,7 @@ package sweep
 
 import (
 	"errors"
+	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -53,6 +54,42 @@ func TestOrphanRule(t *testing.T) {
 	left, err := parent.Children()
 	if err != nil || len(left) != 3 {
 		t.Fatalf("left: %q (%v)", left, err)
+	}
+}
+
+// A supervisor that has not executed anything yet is not called as one. However long that takes, its group is in use;
+// not so when a member is there, or the launcher is gone.
+func TestSupervisorIsBeingBorn(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil  func(t *testing.T, g *group.ControlGroup) error
+		orphan bool
+	}{
+		"unborn": {func(*testing.T, *group.ControlGroup) error { return nil }, false},
+		"a member is there": {func(t *testing.T, g *group.ControlGroup) error {
+			member(t, g)
+			return nil
+		}, true},
+		"the launcher is gone": {func(_ *testing.T, g *group.ControlGroup) error {
+			self, err := group.Identify(os.Getpid())
+			self.Start++
+			return errors.Join(err, g.Payload.SetAttr(group.AttrLauncher, self.String()))
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGroup(t, groups.Directory(t), "starts")
+			defer g.Close()
+			groups.Member(t, g.Supervisor)
+			if err := c.spoil(t, g); err != nil {
+				t.Fatal(err)
+			}
+			orphan, err := FindOrphan(g.Parent, g.Dir, time.Now())
+			if err != nil || (orphan != nil) != c.orphan {
+				t.Errorf("it is an orphan: %v (%v), want %v", orphan != nil, err, c.orphan)
+			}
+			if orphan != nil {
+				orphan.Close()
+			}
+		})
 	}
 }
 

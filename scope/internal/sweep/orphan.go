@@ -159,6 +159,8 @@ func (g *Suspect) orphan() (verdict, error) {
 		return inUse, nil
 	case len(supervisors) == 0 && !group.Populated(g.Top) && g.Said(group.AttrLauncher, group.Identity.Alive):
 		return inUse, nil // it is being started, or has just ended
+	case len(supervisors) == 0 && g.starting():
+		return inUse, nil
 	case len(supervisors) == 0 && !g.Said(group.AttrLauncher, group.Identity.Alive) && !g.Said(group.AttrSweeper, group.Identity.Alive):
 		return orphaned, nil
 	}
@@ -177,6 +179,17 @@ func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 		return nil, err == nil, err // in a pid namespace beside ours
 	}
 	return slices.DeleteFunc(all, func(pid int) bool { return group.TagOf(g.ID).On(pid) || !group.Supervises(pid) }), false, nil
+}
+
+// starting tells whether a supervisor may be there that has not executed anything yet, which takes long on a busy
+// machine: nobody is in the group but who carries no tag in its leaf, and the launcher lives. A member that looks so
+// could as well be called as a supervisor is.
+func (g *Suspect) starting() bool {
+	if g.Supervisor == nil || group.Populated(g.Payload) || !group.Populated(g.Supervisor) || !g.launcherLives() {
+		return false
+	}
+	all, err := g.Supervisor.Members()
+	return err == nil && !slices.ContainsFunc(all, group.TagOf(g.ID).On)
 }
 
 // halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze

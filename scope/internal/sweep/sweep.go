@@ -149,7 +149,6 @@ func sinceSweep(parent *cgroup.Group) time.Duration {
 // done about their groups has one bound.
 type sweeper struct {
 	filter SweepFilter
-	until  time.Time    // for what makes clear which group is an orphan
 	late   time.Time    // for the groups of other users
 	hurry  *freeze.Flag // ends the graces of orphans
 	own    chan struct{}
@@ -162,7 +161,7 @@ type sweeper struct {
 
 func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
 	return &sweeper{
-		filter: f, until: time.Now().Add(protocol.DoubtMost), late: time.Now().Add(OthersWithin), hurry: hurry,
+		filter: f, late: time.Now().Add(OthersWithin), hurry: hurry,
 		own: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
 	}
 }
@@ -232,7 +231,7 @@ func (s *sweeper) beginOthers(parent *cgroup.Group, dir string, done chan<- stru
 func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
-	g, err := FindOrphan(parent, dir, s.until)
+	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost)) // its own time: to look at a thousand takes longer
 	switch {
 	case err != nil:
 		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
