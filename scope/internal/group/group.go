@@ -37,7 +37,7 @@ const (
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
 )
 
-// AttrSwept marks the directory of the groups with the time of the last sweep.
+// AttrSwept marks the directory of the groups with the time from which the next server may sweep it.
 const AttrSwept = "user.mcpscope.swept"
 
 // ControlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes

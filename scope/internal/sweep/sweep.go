@@ -58,8 +58,12 @@ const (
 	SweepGrace    = time.Second
 	SweepNow      = 0
 	sweepParallel = 64
-	sweepEvery    = time.Second     // in one directory, by servers that start
-	sweepFew      = 8               // directories that are looked at however fresh the mark is
+	sweepEvery    = time.Second           // in one directory, by servers that start
+	sweepFew      = 8                     // directories that are looked at at once, however fresh the mark is
+	sweepApart    = 10 * time.Millisecond // for each directory, from one that looks at the mark to the next
+	sweepRest     = 20                    // times as long as a sweep has taken, before the next
+	sweepRestMost = time.Minute
+	sweepLater    = 10 * time.Minute
 	sweepAnyway   = 5 * time.Second // after this time a fresh mark is not believed any more
 	sweepFinish   = time.Second     // what a launcher waits for it at most
 	OthersWithin  = 10 * time.Second
@@ -104,45 +108,71 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 }
 
-// sweepOnce: of many servers that start together one that sweeps is enough. The others see its mark, and
-// look again when that is old. But the server itself can write the mark, so it puts a sweep off and
-// prevents none.
+// sweepOnce: of many servers that start together one that sweeps is enough. The others see by its mark when the next
+// one may, and look again then, each at a time of its own: a thousand that looked together would all sweep, and each
+// sweep would make the others longer. But the server itself can write the mark, so it puts a sweep off and prevents none.
 func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-chan struct{}) {
-	dirs, _ := parent.Children() // few, if they can't be listed
-	for anyway := time.Now().Add(sweepAnyway + spread(len(dirs))); ; {
-		wait := min(sweepEvery-sinceSweep(parent), time.Until(anyway))
-		if wait <= 0 || len(dirs) <= sweepFew {
-			// a mark is no lock, which a stopped sweeper would keep
-			_ = parent.SetAttr(group.AttrSwept, strconv.FormatInt(time.Now().UnixNano(), 10)) // at worst two sweep
-			_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except)                        // what failed is tried by the next one
-			return
-		}
+	n, wait := count(parent), time.Duration(0)
+	few := n <= sweepFew
+	if !few {
+		wait = random(time.Duration(n) * sweepApart)
+	}
+	for anyway := time.Now().Add(sweepAnyway + seldom(n)); ; {
 		select {
 		case <-over:
 			return
 		case <-time.After(wait):
 		}
+		if time.Until(anyway) <= 0 && !few {
+			if now := count(parent); now > 2*n {
+				n, anyway = now, time.Now().Add(seldom(now)) // it was meant for few
+			}
+		}
+		left := min(untilNext(parent), time.Until(anyway))
+		if left <= 0 || few {
+			// a mark is no lock, which a stopped sweeper would keep
+			markNext(parent, max(sweepEvery, time.Duration(n)*sweepApart))
+			begin := time.Now()
+			_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except) // what failed is tried by the next one
+			markNext(parent, min(max(sweepEvery, sweepRest*time.Since(begin)), sweepRestMost))
+			return
+		}
+		wait = left + random(time.Duration(n)*sweepApart)
 	}
 }
 
-// spread keeps servers that have started together from sweeping together: a sweep looks at each of n
-// groups, and all n of them are not to take more than some percent of a processor.
-func spread(n int) time.Duration {
-	var random [2]byte
-	_, _ = unix.Getrandom(random[:], 0) // without it all are as late as can be
-	part := uint64(^binary.NativeEndian.Uint16(random[:]))
-	return time.Duration(n*n+1) * time.Millisecond * time.Duration(part) / math.MaxUint16
+// count is how many directories there are.
+func count(parent *cgroup.Group) int {
+	dirs, _ := parent.Children() // none, if they can't be listed
+	return len(dirs)
 }
 
-// sinceSweep is how long ago the last sweep of this directory began.
-func sinceSweep(parent *cgroup.Group) time.Duration {
+// seldom is after what time a server sweeps whatever the mark says: a sweep looks at each of n groups, and all n of them
+// are not to take more than some percent of a processor.
+func seldom(n int) time.Duration { return random(time.Duration(n*n) * time.Millisecond) }
+
+// random is a part of a time.
+func random(most time.Duration) time.Duration {
+	var bits [2]byte
+	_, _ = unix.Getrandom(bits[:], 0) // without it all are as late as can be
+	return most * time.Duration(^binary.NativeEndian.Uint16(bits[:])) / math.MaxUint16
+}
+
+// markNext says when the next sweep of this directory may begin.
+func markNext(parent *cgroup.Group, in time.Duration) {
+	_ = parent.SetAttr(group.AttrSwept, strconv.FormatInt(time.Now().Add(in).UnixNano(), 10)) // at worst two sweep
+}
+
+// untilNext is how long the next sweep has to wait, at most sweepLater: a mark of later is somebody else's, or of a clock
+// that was set back.
+func untilNext(parent *cgroup.Group) time.Duration {
 	mark, _, _ := parent.Attr(group.AttrSwept)
 	nanos, err := strconv.ParseInt(mark, 10, 64)
-	ago := time.Since(time.Unix(0, nanos))
-	if err != nil || ago < 0 {
-		return sweepEvery // no mark, or of a clock that was set back
+	wait := time.Until(time.Unix(0, nanos))
+	if err != nil || wait > sweepLater {
+		return 0
 	}
-	return ago
+	return wait
 }
 
 // A sweeper ends many orphans at a time. Other users may have made whatever delays it, so all that is
