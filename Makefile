@@ -68,7 +68,7 @@ test-full: deps ## what takes longer: the race detector, other kernels, then eve
 	status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
 	wait $$images; $(MAKE) --no-print-directory test-vm || status=$$?; \
-	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm'; do \
+	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|PoorHosts|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm'; do \
 		$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=2 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test($$run)'" || status=$$?; \
 	done; \
 	$(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^Test(Escape|Seed|Servers|Gateway|Many|Bystanders)'" || status=$$?; \

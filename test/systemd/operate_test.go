@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/operate"
 	"github.com/mcpscope/mcpscope/test/transparent"
@@ -29,6 +30,9 @@ func TestSeedCronJobs(t *testing.T)   { operated(t, operate.CronJobs) }
 func TestSeedReconnects(t *testing.T) { operated(t, operate.Reconnects) }
 
 func TestChurn(t *testing.T) {
+	if !escape.Full() {
+		t.Skip("as on groups that no manager makes (test/e2e), and slower: make test-full")
+	}
 	both(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
 		operate.Churn(t, y.operated())

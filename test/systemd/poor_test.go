@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -59,7 +60,10 @@ func TestPoorHosts(t *testing.T) {
 	kinds := append(host.Kinds(), host.HangingBus.And(host.Delegated), host.DeadBus.And(host.Delegated),
 		host.Clone3Denied.As(host.Tester).WithManagers(), host.NoClone3.As(host.Tester).WithManagers(),
 		host.Hidepid.As(host.Tester).WithManagers(), host.Clone3Denied.WithManagers())
-	for _, k := range kinds {
+	for i, k := range kinds {
+		if i%3 != 0 && !escape.Full() {
+			continue
+		}
 		t.Run(k.Name, func(t *testing.T) {
 			want, known := verdicts[k.Name]
 			if !known {
