@@ -295,7 +295,7 @@ type insideCell struct {
 // fewEnds are those that each engine is tried with, each of another way to start a container, unless all of all are asked
 // for: a container takes a quarter of a minute on an emulated processor.
 var fewEnds = map[string]string{
-	"docker": "kill superv stop swept daemon-stopped", "podman": "stdin superv", "rootless podman": "TERM main",
+	"docker": "kill superv swept daemon-stopped", "podman": "superv", "rootless podman": "TERM",
 }
 
 // cellsOf are the cells of an engine; next is how many ways were tried with others.
