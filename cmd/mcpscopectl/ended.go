@@ -168,10 +168,7 @@ func writeEnded(out io.Writer, all []*endedView, users bool, width int) {
 		if users {
 			line = append(line, strconv.Itoa(s.UID))
 		}
-		for i := range line {
-			line[i] = cli.OneLine(line[i])
-		}
-		lines = append(lines, line)
+		lines = append(lines, oneLines(line))
 	}
 	for _, line := range layout(columns, lines, width, []string{"UID", "CLIENT", "KILLED", "LIVED", "PEAK", "ID"}) {
 		fmt.Fprintln(out, line)

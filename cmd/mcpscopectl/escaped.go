@@ -52,12 +52,12 @@ func findEscaped(everyone bool, olderThan time.Duration) ([]escapedView, error) 
 	for _, s := range servers {
 		running[s.ID] = true
 	}
-	inside := insideServers(uid)
+	inside := processesOf(servers)
 	whose := os.Getuid()
 	if everyone {
 		whose = leaks.Everyone
 	}
-	contained := func(pid int, id string) bool { return scope.Contained(pid, id) || inside(pid) }
+	contained := func(pid int, id string) bool { return scope.Contained(pid, id) || inside[pid] }
 	found, err := leaks.Search{UID: whose, OlderThan: olderThan, Contained: contained}.FindEscaped()
 	views := []escapedView{}
 	for _, e := range found {
@@ -109,10 +109,7 @@ func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
 			state = "runs"
 		}
 		line := []string{strconv.Itoa(v.PID), v.Server, state, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), firstOf(v.Unit, "-"), v.Program}
-		for i := range line {
-			line[i] = cli.OneLine(line[i])
-		}
-		lines = append(lines, line)
+		lines = append(lines, oneLines(line))
 	}
 	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "UNIT", "PROCS", "AGE"}) {
 		fmt.Fprintln(io.Out, line)
@@ -158,14 +155,9 @@ func (f *sweepFlags) sweepEscaped(io cli.Stdio) (status int) {
 	}
 	for i := range views {
 		v := &views[i]
-		err := v.escaped.Stop(scope.DefaultPolicy().TermGrace)
-		gone := err == nil
-		v.Ended = &gone
-		switch {
-		case err != nil:
-			status = io.Cannot(fmt.Sprintf("end %s (process %d)", cli.OneLine(v.Name), v.PID), err)
-		case !f.json:
-			fmt.Fprintf(io.Out, "ended %s (process %d)\n", cli.OneLine(v.Name), v.PID)
+		ended := endStray(io, v.Name, v.PID, f.json, func() error { return v.escaped.Stop(scope.DefaultPolicy().TermGrace) })
+		if v.Ended = &ended; !ended {
+			status = cli.ExitFailure
 		}
 	}
 	if f.json {

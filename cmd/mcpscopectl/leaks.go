@@ -98,19 +98,25 @@ func insideServers(uid int) func(pid int) bool {
 	inside, unknown := map[int]bool(nil), false
 	return func(pid int) bool {
 		if inside == nil {
-			inside = map[int]bool{}
 			servers, err := scope.List(uid)
 			unknown = err != nil
-			for _, s := range servers {
-				pids, _ := s.Processes() // none, if it has ended
-				for _, pid := range append(pids, s.Launcher, s.Supervisor) {
-					inside[pid] = true
-				}
-				s.Close()
-			}
+			inside = processesOf(servers)
+			closeAll(servers)
 		}
 		return unknown || inside[pid]
 	}
+}
+
+// processesOf are all of servers, launchers and supervisors with them.
+func processesOf(servers []*scope.Listed) map[int]bool {
+	all := map[int]bool{}
+	for _, s := range servers {
+		pids, _ := s.Processes() // none, if it has ended
+		for _, pid := range append(pids, s.Launcher, s.Supervisor) {
+			all[pid] = true
+		}
+	}
+	return all
 }
 
 // knownServers reads the configurations when it is first asked.
@@ -195,17 +201,24 @@ func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
 func (f *leaksFlags) end(io cli.Stdio, views []leakView) (status int) {
 	for i := range views {
 		v := &views[i]
-		err := v.leak.Stop(f.grace)
-		gone := err == nil
-		v.Ended = &gone
-		switch {
-		case err != nil:
-			status = io.Cannot(fmt.Sprintf("end %s (process %d)", cli.OneLine(v.Name), v.PID), err)
-		case !f.json:
-			fmt.Fprintf(io.Out, "ended %s (process %d)\n", cli.OneLine(v.Name), v.PID)
+		ended := endStray(io, v.Name, v.PID, f.json, func() error { return v.leak.Stop(f.grace) })
+		if v.Ended = &ended; !ended {
+			status = cli.ExitFailure
 		}
 	}
 	return status
+}
+
+// endStray ends a process that mcpscope does not run, and says how that went.
+func endStray(io cli.Stdio, name string, pid int, asJSON bool, stop func() error) (ended bool) {
+	if err := stop(); err != nil {
+		io.Cannot(fmt.Sprintf("end %s (process %d)", cli.OneLine(name), pid), err)
+		return false
+	}
+	if !asJSON {
+		fmt.Fprintf(io.Out, "ended %s (process %d)\n", cli.OneLine(name), pid)
+	}
+	return true
 }
 
 func (f *leaksFlags) write(io cli.Stdio, views []leakView) {
@@ -222,10 +235,7 @@ func (f *leaksFlags) write(io cli.Stdio, views []leakView) {
 		line := []string{
 			strconv.Itoa(v.PID), v.Name, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), clientText(v.Parent), v.Program, strings.Join(v.Why[1:], "; "),
 		}
-		for i := range line {
-			line[i] = cli.OneLine(line[i])
-		}
-		lines = append(lines, line)
+		lines = append(lines, oneLines(line))
 	}
 	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "PARENT", "PROCS", "AGE"}) {
 		fmt.Fprintln(io.Out, line)

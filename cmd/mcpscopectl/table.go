@@ -45,6 +45,14 @@ func table(columns []column, rows []reading, width int) []string {
 	return layout(columns, lines, width, dropped)
 }
 
+// oneLines makes what others have written fit for a row.
+func oneLines(line []string) []string {
+	for i := range line {
+		line[i] = cli.OneLine(line[i])
+	}
+	return line
+}
+
 // layout is table of texts. drop are the columns that go first where there is no room.
 func layout(columns []column, lines [][]string, width int, drop []string) []string {
 	var heads []string

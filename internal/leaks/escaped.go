@@ -57,7 +57,7 @@ func (s Search) FindEscaped() ([]*Escaped, error) {
 	var found []*Escaped
 	for pid, id := range ids {
 		p := all[pid]
-		age := uptime - time.Duration(p.StartTime)*(time.Second/ticks)
+		age := p.age(uptime)
 		if id == "" || age < s.OlderThan || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
 			continue
 		}

@@ -72,6 +72,11 @@ type process struct {
 	uid int
 }
 
+// age is how long ago it was started, uptime after the boot.
+func (p process) age(uptime time.Duration) time.Duration {
+	return uptime - time.Duration(p.StartTime)*(time.Second/ticks)
+}
+
 // Find lists leaks, the oldest first. Each has to be closed.
 func (s Search) Find() ([]*Leak, error) {
 	uptime, err := sinceBoot()
@@ -91,7 +96,7 @@ func (s Search) Find() ([]*Leak, error) {
 		if pid == os.Getpid() || s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] || p.State == 'Z' && p.Threads <= 1 {
 			continue
 		}
-		age := uptime - time.Duration(p.StartTime)*(time.Second/ticks)
+		age := p.age(uptime)
 		if age < s.OlderThan {
 			continue
 		}

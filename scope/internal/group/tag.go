@@ -131,7 +131,12 @@ func Contained(pid int, id string) bool {
 	if err != nil && !errors.Is(err, proc.ErrNoCgroup2) || strings.HasPrefix(where, "/..") {
 		return true
 	}
-	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup) || TagOf(id).On(pid)
+	return InAny(where) || TagOf(id).On(pid)
+}
+
+// InAny tells whether the path of a cgroup has a directory in it that is named as a server's group.
+func InAny(where string) bool {
+	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
 }
 
 // belowAnother looks at each directory on the way to where.

@@ -6,11 +6,11 @@ package launcher
 
 import (
 	"fmt"
-	"path"
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -23,12 +23,7 @@ func In(pid, client int) bool {
 	if theirs, _, err := proc.ReadCgroup(client); err == nil && theirs == where {
 		return false
 	}
-	for ; where != "/" && where != "."; where = path.Dir(where) {
-		if protocol.IsGroup(path.Base(where)) {
-			return true
-		}
-	}
-	return false
+	return group.InAny(where)
 }
 
 // MoveOut moves the calling process to where nothing reaches it that ends the client's unit, or a
