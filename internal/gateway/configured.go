@@ -6,6 +6,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/glob"
 )
 
 // Configured is a server that some configuration of this user's has.
@@ -49,7 +51,7 @@ func (c *Configured) is(argv []string) bool {
 	}
 	exact := isShell(path.Base(argv[0]))
 	for i, arg := range c.Argv[1:] {
-		if arg != argv[i+1] && (exact || !matches(pattern(arg), argv[i+1])) {
+		if arg != argv[i+1] && (exact || !glob.Matches(pattern(arg), argv[i+1])) {
 			return false
 		}
 	}

@@ -5,6 +5,8 @@ package gateway
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/glob"
 )
 
 func TestConfigured(t *testing.T) {
@@ -68,7 +70,7 @@ func FuzzPattern(f *testing.F) {
 		if strings.ContainsAny(arg, "~${*?") {
 			return
 		}
-		if matches(pattern(arg), s) && s != "" {
+		if glob.Matches(pattern(arg), s) && s != "" {
 			t.Errorf("%q matches %q", arg, s)
 		}
 	})

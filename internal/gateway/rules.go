@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/glob"
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
@@ -51,14 +52,14 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	if isRun(c.Argv) {
 		return Left, "mcpscope run contains it"
 	}
-	if glob := matching(r.Except, c.Argv); glob != "" {
-		return Left, fmt.Sprintf("--except %q", glob)
+	if pattern := glob.Find(r.Except, c.Argv); pattern != "" {
+		return Left, fmt.Sprintf("--except %q", pattern)
 	}
 	if known := r.configured(c.Argv); known != nil && (c.Stdio || known.Listens) {
 		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
 	}
-	if glob := matching(r.Match, c.Argv); glob != "" {
-		return Taken, fmt.Sprintf("--match %q", glob)
+	if pattern := glob.Find(r.Match, c.Argv); pattern != "" {
+		return Taken, fmt.Sprintf("--match %q", pattern)
 	}
 	switch {
 	case r.NamedOnly:
@@ -93,43 +94,6 @@ func byName(c Caller) (Verdict, string) {
 // too, who comes home to a gateway that is a subreaper.
 func isRun(argv []string) bool {
 	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
-}
-
-// matching returns the pattern that matches the line, also with the command's base name in front, or
-// the base name, or "".
-func matching(globs, argv []string) string {
-	if len(argv) == 0 || len(globs) == 0 {
-		return ""
-	}
-	line, base := strings.Join(argv, " "), path.Base(argv[0])
-	short := base + strings.TrimPrefix(line, argv[0])
-	for _, g := range globs {
-		if matches(g, line) || matches(g, short) || matches(g, base) {
-			return g
-		}
-	}
-	return ""
-}
-
-// matches knows * and ? alone, which may stand for a slash: that is why it is not path.Match.
-func matches(glob, s string) bool {
-	star, from := -1, 0
-	g := 0
-	for i := 0; i < len(s); {
-		switch {
-		case g < len(glob) && glob[g] == '*':
-			star, from = g, i
-			g++
-		case g < len(glob) && (glob[g] == '?' || glob[g] == s[i]):
-			g, i = g+1, i+1
-		case star >= 0: // the last star takes one more
-			from++
-			g, i = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(glob[g:], "*") == ""
 }
 
 // namesMCP: one of the words of a file's name is mcp.

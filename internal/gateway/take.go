@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/glob"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/notify"
@@ -74,7 +75,7 @@ func (w *watcher) decide(s seen) {
 		switch {
 		case isRun(s.Argv): // it tags its server, which it does not where the limit is in use
 			untag(s.pid, s.had)
-		case s.Argv != nil && matching(w.Rules.Except, s.Argv) != "":
+		case s.Argv != nil && glob.Find(w.Rules.Except, s.Argv) != "":
 			w.exclude(s)
 		}
 	case own != nil && own.pid() != s.pid: // it reads what that would read
