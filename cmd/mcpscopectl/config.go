@@ -129,7 +129,7 @@ func configShow(server string, asJSON bool, io cli.Stdio) int {
 }
 
 func showJSON(io cli.Stdio, what any) int {
-	if err := cli.PrintJSON(io.Out, what, "  "); err != nil {
+	if err := printJSON(io.Out, what, "  "); err != nil {
 		return io.Cannot("print", err)
 	}
 	return cli.ExitOK

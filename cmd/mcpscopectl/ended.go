@@ -128,7 +128,7 @@ func (f *lsFlags) listEnded(io cli.Stdio) int {
 	slices.SortStableFunc(all, func(a, b *endedView) int { return a.Ended.Compare(*b.Ended) })
 	switch {
 	case f.json:
-		err := cli.PrintJSON(io.Out, struct {
+		err := printJSON(io.Out, struct {
 			Version int          `json:"version"`
 			Ended   []*endedView `json:"ended"`
 		}{viewVersion, append([]*endedView{}, all...)}, "  ")

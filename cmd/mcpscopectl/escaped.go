@@ -90,7 +90,7 @@ func closeEscaped(all []escapedView) {
 
 func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
 	if asJSON {
-		return cli.PrintJSON(io.Out, struct {
+		return printJSON(io.Out, struct {
 			Version int           `json:"version"`
 			Escaped []escapedView `json:"escaped"`
 		}{escapedVersion, views}, "  ")

@@ -190,7 +190,7 @@ func (v eventView) means(arg string) bool {
 func (f *eventsFlags) print(v eventView, io cli.Stdio) error {
 	var err error
 	if f.json {
-		err = cli.PrintJSON(io.Out, v, "")
+		err = printJSON(io.Out, v, "")
 	} else {
 		_, err = fmt.Fprintln(io.Out, v.line(f.allUsers, onTerminal(io.Out)))
 	}

@@ -47,7 +47,7 @@ func (f *lsFlags) listGateways(io cli.Stdio) int {
 		all = append(all, v)
 	}
 	if f.json {
-		err := cli.PrintJSON(io.Out, struct {
+		err := printJSON(io.Out, struct {
 			Version  int           `json:"version"`
 			Gateways []gatewayView `json:"gateways"`
 		}{viewVersion, all}, "  ")

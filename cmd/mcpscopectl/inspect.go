@@ -115,7 +115,7 @@ func (f *filter) chooseAlsoEnded(operands []string) (servers []*scope.Listed, pa
 }
 
 func writeInspections(io cli.Stdio, all []inspection, past []*endedView) int {
-	err := cli.PrintJSON(io.Out, struct {
+	err := printJSON(io.Out, struct {
 		Version int          `json:"version"`
 		Servers []inspection `json:"servers"`
 		Ended   []*endedView `json:"ended,omitempty"`

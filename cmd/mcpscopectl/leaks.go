@@ -187,7 +187,7 @@ func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
 		status = f.end(io, views)
 	}
 	if f.json {
-		err := cli.PrintJSON(io.Out, struct {
+		err := printJSON(io.Out, struct {
 			Version int        `json:"version"`
 			Leaks   []leakView `json:"leaks"`
 		}{leaksVersion, views}, "  ")

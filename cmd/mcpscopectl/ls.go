@@ -193,7 +193,7 @@ func lookAtAll(servers []*scope.Listed) []view {
 }
 
 func writeJSON(out io.Writer, views []view) error {
-	return cli.PrintJSON(out, struct {
+	return printJSON(out, struct {
 		Version int    `json:"version"`
 		Servers []view `json:"servers"`
 	}{viewVersion, views}, "  ")

@@ -63,7 +63,7 @@ func (f *removalFlags) run(io cli.Stdio) int {
 	}
 	uses, err := f.uses(runner)
 	if f.json {
-		err = errors.Join(err, cli.PrintJSON(io.Out, uses, ""))
+		err = errors.Join(err, printJSON(io.Out, uses, ""))
 	} else {
 		for _, u := range uses {
 			fmt.Fprintf(io.Out, "%s: %s\n", cli.OneLine(u.File), cli.OneLine(u.What))

@@ -49,7 +49,7 @@ func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 		return status
 	}
 	if f.json {
-		err = cli.PrintJSON(io.Out, statusView(all), "  ")
+		err = printJSON(io.Out, statusView(all), "  ")
 	} else {
 		writeStatus(io.Out, all, widthOf(io.Out))
 	}

@@ -100,7 +100,7 @@ type sweptView struct {
 func (f *sweepFlags) tell(s scope.Swept, what string, io cli.Stdio) {
 	switch {
 	case f.json:
-		_ = cli.PrintJSON(io.Out, sweptView{sweptVersion, s}, "") // see cli.Output
+		_ = printJSON(io.Out, sweptView{sweptVersion, s}, "") // see cli.Output
 	case s.Stuck != "":
 		fmt.Fprintf(io.Err, "mcpscope: cannot end all of %q (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(s.Stuck))
 	default:
