@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/launcher"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 	"github.com/mcpscope/mcpscope/scope/internal/supervisor"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
@@ -93,24 +94,24 @@ type ClientDeath = protocol.ClientDeath
 type Pressure = protocol.Pressure
 
 // Report is the line written when a server has ended. Fields are only ever added.
-type Report = protocol.Report
+type Report = report.Report
 
 // Killed is a member that did not end when asked. Facts are observed, never
 // guessed.
-type Killed = protocol.Killed
+type Killed = report.Killed
 
 // LimitError says that a limit can't hold here. Step is what would make it, "" if that is not
 // known.
 type LimitError = protocol.LimitError
 
 // Consumer is a member with much memory.
-type Consumer = protocol.Consumer
+type Consumer = report.Consumer
 
 // OutOfMemory says that the kernel has killed members for lack of memory.
-type OutOfMemory = protocol.OutOfMemory
+type OutOfMemory = report.OutOfMemory
 
 // PIDsRefused says that members could not fork.
-type PIDsRefused = protocol.PIDsRefused
+type PIDsRefused = report.PIDsRefused
 
 // Host is what can be read about a host without changing anything on it. It explains
 // why a backend works or does not; whether it does, only a server that is run in it

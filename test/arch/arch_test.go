@@ -28,17 +28,18 @@ type rule struct {
 var rules = map[string]rule{
 	"cgroup": {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
 	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
-	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "launcher", room + "lifecycle", room + "protocol", room + "supervisor", room + "sweep"},
+	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "launcher", room + "lifecycle", room + "protocol", room + "report", room + "supervisor", room + "sweep"},
 		"the face of its rooms, and nothing else; it never prints or exits"},
 
 	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "lifecycle", room + "protocol"}, "where groups come from"},
-	room + "lifecycle":  {[]string{"freeze", "internal/linux", "internal/name", "internal/proc", room + "group", room + "protocol"}, "when a server ends, whatever its group is"},
+	room + "lifecycle":  {[]string{"freeze", "internal/linux", "internal/name", "internal/proc", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
-	room + "supervisor": {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
-	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it knows the supervisor by a socket and a pidfd alone"},
+	room + "supervisor": {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
+	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "report"}, "it knows the supervisor by a socket and a pidfd alone"},
 
 	"internal/name":       {nil, "a name is made from words alone, on any system"},
 	"internal/glob":       {nil, "bytes in, yes or no out"},

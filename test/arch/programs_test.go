@@ -15,7 +15,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 110
+const runnerMost = 111
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -31,6 +31,7 @@ var linked = map[string]string{
 	room + "lifecycle":  "when it ends",
 	room + "sweep":      "every start ends orphans",
 	room + "fleet":      "--replace looks for older servers",
+	room + "report":     "the line that whoever asks for it reads at the end",
 	room + "protocol":   "what launcher and supervisor tell each other, the client and the journal",
 	"internal/cli":      "how failures read, and how a process ends as another one did",
 	"internal/linux":    "the main process is born in the group; one wait for everything; the end of stdin, without reading it",

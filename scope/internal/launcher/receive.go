@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 // errSupervisor says that the supervisor was killed; the server has been ended.
@@ -91,7 +92,7 @@ func (l *launcher) supervisorDied() error {
 	res, err := l.group.EndAll()
 	uncontained := l.endContainers()
 	l.removeGroup()
-	r := protocol.NewReport(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
+	r := report.New(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
 	if l.server.Report >= 0 {
 		r.Write(l.server.Report)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 // phase is where a server is on its way to the end.
@@ -268,7 +269,7 @@ func (c *Lifecycle) Climbed(end climbed) {
 
 // Inspected are members that had to be killed.
 type Inspected struct {
-	All   []protocol.Killed
+	All   []report.Killed
 	Total int
 	Late  bool // not all could be described in time
 }

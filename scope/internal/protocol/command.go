@@ -13,6 +13,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// CommandMost is how much of a command line is kept, in bytes.
+const CommandMost = 256
+
 // CommandError says why a command can't be executed; it unwraps to the errno:
 // ENOENT for one that is not there, otherwise EACCES, EISDIR and the like.
 type CommandError struct {

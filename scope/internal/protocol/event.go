@@ -7,7 +7,6 @@ package protocol
 import (
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
@@ -88,10 +87,11 @@ type Subject struct {
 // Tell writes an event, if there is a journal that takes it at once. Nobody hears of it
 // otherwise: whoever wants to be sure has the report.
 func (s Subject) Tell(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
-	_ = systemd.SendJournal(s.entry(e, p, what, more...))
+	_ = systemd.SendJournal(s.Entry(e, p, what, more...))
 }
 
-func (s Subject) entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
+// Entry is the journal's of an event.
+func (s Subject) Entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
 	fields := []systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)}, {Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"}, {Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
@@ -105,34 +105,6 @@ func (s Subject) entry(e Event, p systemd.Priority, what string, more ...systemd
 		}
 	}
 	return systemd.JournalEntry(p, append(fields, more...)...)
-}
-
-// Entry is the event of an end.
-func (r *Report) Entry(about Subject) []byte {
-	fields := []systemd.JournalField{
-		{Name: FieldCause, Value: string(r.Cause)}, {Name: FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
-	}
-	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
-	add := func(name, value, said string) {
-		if value != "" {
-			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
-		}
-	}
-	add(FieldSignal, r.Signal, " ")
-	if r.ExitStatus != nil {
-		add(FieldExitStatus, strconv.Itoa(*r.ExitStatus), ", exit status ")
-	}
-	add(FieldExitSignal, r.ExitSignal, ", by ")
-	if r.CPUSeconds != nil {
-		add(FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
-	}
-	if r.MemoryPeakBytes != nil {
-		add(FieldMemoryPeak, strconv.FormatUint(*r.MemoryPeakBytes, 10), ", peak memory ")
-	}
-	for _, stuck := range r.Stuck {
-		add(FieldStuck, stuck, ", left: ")
-	}
-	return about.entry(EventEnded, systemd.Info, text, fields...)
 }
 
 // Stderr is where the server's stderr goes.

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 // finish ends what left the group, reports, and removes the group.
@@ -95,7 +96,7 @@ func (s *supervisor) last() protocol.Message {
 		status := int(s.status)
 		m.Status = &status
 	}
-	for _, stuck := range s.lifecycle.Result.Stuck[:min(len(s.lifecycle.Result.Stuck), protocol.LastWordMost)] {
+	for _, stuck := range s.lifecycle.Result.Stuck[:min(len(s.lifecycle.Result.Stuck), report.LastWordMost)] {
 		m.Stuck = append(m.Stuck, group.DescribeStuck([]freeze.Stuck{stuck}))
 	}
 	if s.undone != "" {

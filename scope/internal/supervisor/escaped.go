@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
 
@@ -198,8 +199,8 @@ func (s *supervisor) endTagged() {
 	moved := s.group.Tagged()
 	res, err := freeze.Stop{Target: moved, Frozen: func() {
 		pids, _ := moved.Members() // for people only
-		for _, pid := range pids[:min(len(pids), protocol.InspectFew)] {
-			if !slices.ContainsFunc(s.killed, func(k protocol.Killed) bool { return k.PID == pid }) { // it can't be killed yet
+		for _, pid := range pids[:min(len(pids), report.InspectFew)] {
+			if !slices.ContainsFunc(s.killed, func(k report.Killed) bool { return k.PID == pid }) { // it can't be killed yet
 				s.killed = append(s.killed, s.describe(pid))
 			}
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 const (
@@ -28,7 +28,7 @@ const (
 type oomWatch struct {
 	events int // memory.events
 	group  *cgroup.Group
-	seen   map[int]protocol.Consumer
+	seen   map[int]report.Consumer
 }
 
 // watchOOM returns nil where the payload's memory is not limited.
@@ -37,7 +37,7 @@ func watchOOM(payload *cgroup.Group) *oomWatch {
 	if err != nil {
 		return nil
 	}
-	return &oomWatch{events: fd, group: payload, seen: map[int]protocol.Consumer{}}
+	return &oomWatch{events: fd, group: payload, seen: map[int]report.Consumer{}}
 }
 
 // handle looks at the members; the file has to be read before it tells of another change.
@@ -48,12 +48,12 @@ func (s *oomWatch) handle() {
 	for _, pid := range pids[:min(len(pids), sampleMost)] {
 		if now, err := proc.Resident(pid); err == nil {
 			st, _ := proc.ReadStat(pid) // without a name, if it has just gone
-			s.add(protocol.Consumer{PID: pid, Name: st.Comm, Bytes: now})
+			s.add(report.Consumer{PID: pid, Name: st.Comm, Bytes: now})
 		}
 	}
 }
 
-func (s *oomWatch) add(c protocol.Consumer) {
+func (s *oomWatch) add(c report.Consumer) {
 	old := s.seen[c.PID]
 	c.Name, c.Bytes = cmp.Or(c.Name, old.Name), max(c.Bytes, old.Bytes)
 	if c.Bytes > 0 {
@@ -82,12 +82,12 @@ func ownPeak() int64 {
 }
 
 // biggest are the biggest of who was seen.
-func (s *oomWatch) biggest() []protocol.Consumer {
-	var all []protocol.Consumer
+func (s *oomWatch) biggest() []report.Consumer {
+	var all []report.Consumer
 	for _, c := range s.seen {
 		all = append(all, c)
 	}
-	slices.SortFunc(all, func(a, b protocol.Consumer) int {
+	slices.SortFunc(all, func(a, b report.Consumer) int {
 		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), a.PID-b.PID)
 	})
 	return all[:min(len(all), consumersMost)]

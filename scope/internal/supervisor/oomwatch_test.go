@@ -11,18 +11,19 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 func TestBiggest(t *testing.T) {
-	s := &oomWatch{seen: map[int]protocol.Consumer{}}
+	s := &oomWatch{seen: map[int]report.Consumer{}}
 	for pid := 1; pid <= 2*consumersMost; pid++ {
-		s.add(protocol.Consumer{PID: pid, Name: "p", Bytes: uint64(pid) << 20})
+		s.add(report.Consumer{PID: pid, Name: "p", Bytes: uint64(pid) << 20})
 	}
-	s.add(protocol.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40})
-	s.add(protocol.Consumer{PID: 3, Name: "", Bytes: 1}) // a zombie that has no memory left, and then no name
-	s.add(protocol.Consumer{PID: 99, Name: "nothing", Bytes: 0})
+	s.add(report.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40})
+	s.add(report.Consumer{PID: 3, Name: "", Bytes: 1}) // a zombie that has no memory left, and then no name
+	s.add(report.Consumer{PID: 99, Name: "nothing", Bytes: 0})
 	all := s.biggest()
-	if len(all) != consumersMost || all[0] != (protocol.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40}) || all[1].PID != 2*consumersMost {
+	if len(all) != consumersMost || all[0] != (report.Consumer{PID: 3, Name: "grown", Bytes: 1 << 40}) || all[1].PID != 2*consumersMost {
 		t.Errorf("%v", all)
 	}
 }

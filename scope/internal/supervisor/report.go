@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 // described: somebody wants to know of each member that had to be killed.
@@ -25,13 +26,13 @@ func (s *supervisor) wantsDetails() bool { return s.config.Report >= 0 || s.conf
 // supervisor's loop, so it changes nothing.
 func (s *supervisor) inspect() lifecycle.Inspected {
 	pids, _ := s.group.Members().Members() // a partial list is better than none
-	most := protocol.InspectFew
+	most := report.InspectFew
 	if s.wantsDetails() {
-		most = protocol.InspectMost
+		most = report.InspectMost
 	}
-	found := make(chan []protocol.Killed, 1)
+	found := make(chan []report.Killed, 1)
 	go func() {
-		var all []protocol.Killed
+		var all []report.Killed
 		for _, pid := range pids[:min(len(pids), most)] {
 			all = append(all, s.describe(pid))
 		}
@@ -40,7 +41,7 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 	select {
 	case all := <-found:
 		return lifecycle.Inspected{All: all, Total: len(pids)}
-	case <-time.After(protocol.InspectWithin):
+	case <-time.After(report.InspectWithin):
 		return lifecycle.Inspected{Total: len(pids), Late: true}
 	}
 }
@@ -54,8 +55,8 @@ func (s *supervisor) addKilled(seen lifecycle.Inspected) {
 }
 
 // observe describes one process. What can't be read is left out.
-func (s *supervisor) describe(pid int) protocol.Killed {
-	k := protocol.Killed{PID: pid}
+func (s *supervisor) describe(pid int) report.Killed {
+	k := report.Killed{PID: pid}
 	st, err := proc.ReadStat(pid)
 	if err != nil {
 		return k
@@ -82,7 +83,7 @@ func (s *supervisor) describe(pid int) protocol.Killed {
 	}
 	fact(s.group.Elsewhere(pid), "other cgroup")
 	for _, ns := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
-		fact(protocol.OtherNamespace(pid, ns), "other "+ns+" namespace")
+		fact(report.OtherNamespace(pid, ns), "other "+ns+" namespace")
 	}
 	return k
 }
@@ -96,10 +97,10 @@ func (s *supervisor) Note(text string) {
 // notesForPeople are the notes, and a few of those who had to be killed.
 func (s *supervisor) notesForPeople() []string {
 	notes := slices.Clone(s.notes)
-	for _, k := range s.killed[:min(len(s.killed), protocol.LastWordMost)] {
+	for _, k := range s.killed[:min(len(s.killed), report.LastWordMost)] {
 		notes = append(notes, "killed "+k.String())
 	}
-	if total := max(s.killedTotal, len(s.killed)); total > protocol.LastWordMost {
+	if total := max(s.killedTotal, len(s.killed)); total > report.LastWordMost {
 		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
 	}
 	return notes
@@ -111,7 +112,7 @@ func (s *supervisor) report() {
 	if !wanted && !journaled {
 		return
 	}
-	r := protocol.NewReport(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.lifecycle.Cause)
+	r := report.New(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.lifecycle.Cause)
 	if s.lifecycle.Cause == protocol.Signalled {
 		r.Signal = unix.SignalName(s.lifecycle.Signal)
 	}
@@ -131,12 +132,12 @@ func (s *supervisor) report() {
 	}
 }
 
-func (s *supervisor) outOfMemory() *protocol.OutOfMemory {
+func (s *supervisor) outOfMemory() *report.OutOfMemory {
 	f := s.group.Figures()
 	if f == nil || f.OOMKills() == 0 {
 		return nil
 	}
-	o := &protocol.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.memoryPeak()}
+	o := &report.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.memoryPeak()}
 	if s.oom != nil {
 		o.Biggest = s.oom.biggest()
 	}
@@ -170,7 +171,7 @@ func (s *supervisor) exitCause(ws unix.WaitStatus) protocol.Cause {
 }
 
 // addLimits tells of the limits, and what became of them.
-func (s *supervisor) addLimits(r *protocol.Report) {
+func (s *supervisor) addLimits(r *report.Report) {
 	f := s.group.Figures()
 	if f == nil {
 		return
@@ -178,7 +179,7 @@ func (s *supervisor) addLimits(r *protocol.Report) {
 	r.Limits = f.LimitsNow()
 	r.OutOfMemory = s.outOfMemory()
 	if times, limit := f.PidsRefused(); times > 0 {
-		r.PIDsRefused = &protocol.PIDsRefused{Times: times, Limit: limit}
+		r.PIDsRefused = &report.PIDsRefused{Times: times, Limit: limit}
 	}
 	r.Pressure = f.Pressure()
 }

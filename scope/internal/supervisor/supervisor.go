@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
 
@@ -39,7 +40,7 @@ type supervisor struct {
 	launcher    bool          // it lives
 	beside      *cgroup.Group // the directory of its group and of others; nil if there is none
 	swept       func()
-	killed      []protocol.Killed
+	killed      []report.Killed
 	killedTotal int
 	env         []string      // the client's, for the engine that runs the server
 	first       chan struct{} // closed when its containers have been ended before it is killed; nil if they are not
@@ -280,7 +281,7 @@ func (s *supervisor) reap() {
 	for pid, name := range names {
 		lifecycle.WaitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
 			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || int64(used.Maxrss) > ownPeak()) {
-				s.oom.add(protocol.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
+				s.oom.add(report.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
 			}
 			s.waited(pid, ws, used)
 		})

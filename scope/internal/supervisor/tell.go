@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
 func (s *supervisor) subject() protocol.Subject {
@@ -37,13 +38,13 @@ func (s *supervisor) logNotes() {
 }
 
 // logEnd says why and how the server ended.
-func (s *supervisor) logEnd(r *protocol.Report) {
+func (s *supervisor) logEnd(r *report.Report) {
 	about := s.subject()
 	r.LogShortages(about)
 	if r.KilledTotal > 0 {
 		fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
 		var all []string
-		for _, k := range s.killed[:min(len(s.killed), protocol.LastWordMost)] {
+		for _, k := range s.killed[:min(len(s.killed), report.LastWordMost)] {
 			fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
 			all = append(all, k.String())
 		}

@@ -2,7 +2,9 @@
 
 //go:build linux
 
-package protocol
+// Package report is the line that is written when a server has ended, for whoever has asked for it, and what of it the
+// journal is told.
+package report
 
 import (
 	"encoding/json"
@@ -15,33 +17,34 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
 // Report is the line written when a server has ended. Fields are only ever added.
 type Report struct {
-	Version         int         `json:"version"`
-	ID              string      `json:"id"`
-	Name            string      `json:"name"`
-	Backend         Backend     `json:"backend"`
-	Client          ClientFacts `json:"client"`
-	Cause           Cause       `json:"cause"`
-	Signal          string      `json:"signal,omitempty"` // for the cause "signal"
-	Started         time.Time   `json:"started"`
-	Ended           time.Time   `json:"ended"`
-	Seconds         float64     `json:"seconds"`
-	ExitStatus      *int        `json:"exit_status,omitempty"`
-	ExitSignal      string      `json:"exit_signal,omitempty"`
-	CPUSeconds      *float64    `json:"cpu_seconds,omitempty"`
-	MemoryPeakBytes *uint64     `json:"memory_peak_bytes,omitempty"`
+	Version         int                  `json:"version"`
+	ID              string               `json:"id"`
+	Name            string               `json:"name"`
+	Backend         protocol.Backend     `json:"backend"`
+	Client          protocol.ClientFacts `json:"client"`
+	Cause           protocol.Cause       `json:"cause"`
+	Signal          string               `json:"signal,omitempty"` // for the cause "signal"
+	Started         time.Time            `json:"started"`
+	Ended           time.Time            `json:"ended"`
+	Seconds         float64              `json:"seconds"`
+	ExitStatus      *int                 `json:"exit_status,omitempty"`
+	ExitSignal      string               `json:"exit_signal,omitempty"`
+	CPUSeconds      *float64             `json:"cpu_seconds,omitempty"`
+	MemoryPeakBytes *uint64              `json:"memory_peak_bytes,omitempty"`
 	// Limits are what the payload's files said that were set.
-	Limits      map[string]string   `json:"limits,omitempty"`
-	OutOfMemory *OutOfMemory        `json:"out_of_memory,omitempty"`
-	PIDsRefused *PIDsRefused        `json:"pids_refused,omitempty"`
-	Pressure    map[string]Pressure `json:"pressure,omitempty"`
-	Killed      []Killed            `json:"killed,omitempty"`
-	KilledTotal int                 `json:"killed_total"`
-	Stuck       []string            `json:"stuck,omitempty"`
-	Notes       []string            `json:"notes,omitempty"`
+	Limits      map[string]string            `json:"limits,omitempty"`
+	OutOfMemory *OutOfMemory                 `json:"out_of_memory,omitempty"`
+	PIDsRefused *PIDsRefused                 `json:"pids_refused,omitempty"`
+	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
+	Killed      []Killed                     `json:"killed,omitempty"`
+	KilledTotal int                          `json:"killed_total"`
+	Stuck       []string                     `json:"stuck,omitempty"`
+	Notes       []string                     `json:"notes,omitempty"`
 }
 
 // Killed is a member that did not end when asked. Facts are observed, never
@@ -58,7 +61,6 @@ const (
 	InspectFew    = LastWordMost           // for the journal alone: it is to cost no end anything
 	InspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
 	reportBound   = time.Second            // for the write of the report
-	CommandMost   = 256                    // bytes of a command line
 	LastWordMost  = 16                     // members named to the launcher
 )
 
@@ -79,11 +81,11 @@ func (k Killed) String() string {
 	return text
 }
 
-func NewReport(id, name string, c ClientFacts, b Backend, nanos int64, why Cause) *Report {
+func New(id, name string, c protocol.ClientFacts, b protocol.Backend, nanos int64, why protocol.Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, nanos)
 	return &Report{
-		Version: ProtocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
+		Version: protocol.ProtocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
 	}
 }
@@ -142,8 +144,36 @@ type PIDsRefused struct {
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
+// Entry is the event of an end.
+func (r *Report) Entry(about protocol.Subject) []byte {
+	fields := []systemd.JournalField{
+		{Name: protocol.FieldCause, Value: string(r.Cause)}, {Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
+	}
+	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
+	add := func(name, value, said string) {
+		if value != "" {
+			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
+		}
+	}
+	add(protocol.FieldSignal, r.Signal, " ")
+	if r.ExitStatus != nil {
+		add(protocol.FieldExitStatus, strconv.Itoa(*r.ExitStatus), ", exit status ")
+	}
+	add(protocol.FieldExitSignal, r.ExitSignal, ", by ")
+	if r.CPUSeconds != nil {
+		add(protocol.FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
+	}
+	if r.MemoryPeakBytes != nil {
+		add(protocol.FieldMemoryPeak, strconv.FormatUint(*r.MemoryPeakBytes, 10), ", peak memory ")
+	}
+	for _, stuck := range r.Stuck {
+		add(protocol.FieldStuck, stuck, ", left: ")
+	}
+	return about.Entry(protocol.EventEnded, systemd.Info, text, fields...)
+}
+
 // LogShortages tells the journal of what the server lacked.
-func (r *Report) LogShortages(about Subject) {
+func (r *Report) LogShortages(about protocol.Subject) {
 	var fields []systemd.JournalField
 	add := func(name string, n *uint64, said string) string {
 		if n == nil {
@@ -153,17 +183,17 @@ func (r *Report) LogShortages(about Subject) {
 		return said + strconv.FormatUint(*n, 10)
 	}
 	if o := r.OutOfMemory; o != nil {
-		text := "was out of memory: processes that the kernel killed" + add(FieldOOMKills, &o.Kills, ": ") +
-			add(FieldMemoryMax, o.LimitBytes, ", limit ") + add(FieldMemoryPeak, o.PeakBytes, ", peak ")
+		text := "was out of memory: processes that the kernel killed" + add(protocol.FieldOOMKills, &o.Kills, ": ") +
+			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") + add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
 		for _, c := range o.Biggest {
-			fields = append(fields, systemd.JournalField{Name: FieldBiggest, Value: c.String()})
+			fields = append(fields, systemd.JournalField{Name: protocol.FieldBiggest, Value: c.String()})
 			text += ", " + c.String()
 		}
-		about.Tell(EventOutOfMemory, systemd.Warning, text, fields...)
+		about.Tell(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
 	}
 	fields = nil
 	if p := r.PIDsRefused; p != nil {
-		text := "could not fork" + add(FieldRefused, &p.Times, ", times ") + add(FieldPIDsMax, p.Limit, ", limit ")
-		about.Tell(EventPIDsRefused, systemd.Warning, text, fields...)
+		text := "could not fork" + add(protocol.FieldRefused, &p.Times, ", times ") + add(protocol.FieldPIDsMax, p.Limit, ", limit ")
+		about.Tell(protocol.EventPIDsRefused, systemd.Warning, text, fields...)
 	}
 }
