@@ -6,7 +6,6 @@ package backend
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -30,14 +29,49 @@ import (
 // treeFacts are what is known when the server starts. They are written once, before anybody can need them: a
 // reader who meets a write sees half of it. Fields are only ever added.
 type treeFacts struct {
-	Version    int                  `json:"version"`
-	ID         string               `json:"id"`
-	Name       string               `json:"name"`
-	Supervisor int                  `json:"supervisor"` // its pid, in its own pid namespace
-	Launcher   string               `json:"launcher"`   // as the attribute of that name
-	Client     protocol.ClientFacts `json:"client"`
-	Started    time.Time            `json:"started"`
-	Policy     protocol.Policy      `json:"policy"`
+	Version    int
+	ID         string
+	Name       string
+	Supervisor int    // its pid, in its own pid namespace
+	Launcher   string // as the attribute of that name
+	Client     protocol.ClientFacts
+	Started    time.Time
+	Policy     protocol.Policy
+}
+
+// String is a line for each, as the attributes of a group have them, quoted for Go.
+func (f treeFacts) String() string {
+	var b strings.Builder
+	for key, value := range map[string]string{
+		"version": strconv.Itoa(f.Version), "id": f.ID, "name": f.Name, "supervisor": strconv.Itoa(f.Supervisor), "launcher": f.Launcher,
+		"client": f.Client.String(), "unit": f.Client.Unit, "start": strconv.FormatInt(f.Started.UnixNano(), 10), "policy": f.Policy.String(),
+	} {
+		b.WriteString(key + "=" + strconv.Quote(value) + "\n")
+	}
+	return b.String()
+}
+
+// parseTreeFacts passes over what it does not know: another version may have written that, or anybody anything.
+func parseTreeFacts(text string) (f treeFacts, err error) {
+	said := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, quoted, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		value, err := strconv.Unquote(quoted)
+		if err != nil {
+			return f, fmt.Errorf("read the facts of a tree: %w", err)
+		}
+		said[key] = value
+	}
+	f = treeFacts{ID: said["id"], Name: said["name"], Launcher: said["launcher"], Client: protocol.ParseClient(said["client"])}
+	f.Client.Unit = said["unit"]
+	number := func(key string) int64 {
+		n, wrong := strconv.ParseInt(said[key], 10, 64)
+		err = cmp.Or(err, wrong)
+		return n
+	}
+	f.Version, f.Supervisor, f.Started = int(number("version")), int(number("supervisor")), time.Unix(0, number("start")).UTC()
+	f.Policy, _ = protocol.ParsePolicy(said["policy"]) // the defaults, for what another version has
+	return f, err
 }
 
 const factsName = "mcpscope-facts"
@@ -46,7 +80,7 @@ const factsName = "mcpscope-facts"
 type part struct{ at, most int64 }
 
 var (
-	partFacts   = part{0, 16 << 10}       // JSON
+	partFacts   = part{0, 16 << 10}       // treeFacts
 	PartRequest = part{16 << 10, 64}      // the term grace of a stop that was asked for
 	PartEnding  = part{16<<10 + 64, 64}   // as the attribute of that name
 	PartNotes   = part{20 << 10, 4 << 10} // as the attribute of that name
@@ -81,16 +115,11 @@ func (f factsFile) Read(p part) string {
 }
 
 func (f factsFile) writeFacts(facts treeFacts) error {
-	said, err := json.Marshal(facts)
-	if err != nil {
-		return err
-	}
-	return f.Write(partFacts, string(said))
+	return f.Write(partFacts, facts.String())
 }
 
 func (f factsFile) readFacts() (facts treeFacts, err error) {
-	err = json.Unmarshal([]byte(f.Read(partFacts)), &facts)
-	return facts, err
+	return parseTreeFacts(f.Read(partFacts))
 }
 
 // requested is the term grace that the next stop is to have.

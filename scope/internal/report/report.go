@@ -7,7 +7,6 @@
 package report
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
@@ -103,13 +102,10 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 // waits for a pipe that nobody empties for a bounded time: the end must not depend on
 // who reads of it.
 func (r *Report) Write(fd int) {
-	b, err := json.Marshal(r)
-	if err != nil {
-		return // nothing in it can fail to encode
-	}
+	line := append(r.json(), '\n')
 	written := make(chan struct{})
 	go func() {
-		_, _ = unix.Write(fd, append(b, '\n')) // nobody is left to tell
+		_, _ = unix.Write(fd, line) // nobody is left to tell
 		close(written)
 	}()
 	select {
