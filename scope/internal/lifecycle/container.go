@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -38,15 +39,16 @@ type Contained struct {
 
 // Labelled is the command line of a server with that id: what it runs in a container can be found by it, and has the
 // flags for its limits, in front of the line's own. compose knows none of those.
-func Labelled(argv []string, id string, limits ...string) []string {
+func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 	c := name.ContainerOf(argv)
-	switch {
-	case c == nil:
+	if c == nil {
 		return argv
-	case c.Compose:
-		limits = nil
 	}
-	return c.With(append([]string{"--label", labelKey + id}, limits...)...)
+	flags := []string{"--label", labelKey + id}
+	if !c.Compose {
+		flags = append(flags, engineFlags(limits)...)
+	}
+	return c.With(flags...)
 }
 
 // ContainerQuery is a command line that prints the ids of a server's containers that run, as whoever calls it would ask.

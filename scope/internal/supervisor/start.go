@@ -178,7 +178,7 @@ func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 	}
 	s.connectStderr()
 	cmd := linux.Cmd{
-		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident(), engineFlags(s.config.Limits)...), Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
+		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident(), s.config.Limits), Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
 		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
 	}
 	var err error

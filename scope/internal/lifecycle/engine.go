@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package supervisor
+package lifecycle
 
 import (
 	"fmt"

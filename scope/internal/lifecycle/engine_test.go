@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package supervisor
+package lifecycle
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 )
 
 // A container gets the limits that its engine has a flag for, in front of the line's own, of which the last counts.
@@ -34,7 +33,7 @@ func TestEngineFlags(t *testing.T) {
 		{"docker compose run SERVICE", limits("memory.max=1048576"), "docker compose run --label mcpscope.id=ID SERVICE"},
 		{"npx run", limits("memory.max=1048576"), "npx run"},
 	} {
-		if got := strings.Join(lifecycle.Labelled(strings.Fields(c.line), "ID", engineFlags(c.limits)...), " "); got != c.want {
+		if got := strings.Join(Labelled(strings.Fields(c.line), "ID", c.limits), " "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.line, got, c.want)
 		}
 	}
