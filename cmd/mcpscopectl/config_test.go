@@ -45,6 +45,7 @@ func TestConfigShow(t *testing.T) {
 backend          auto       default
 cpu-max          infinity   default
 cpu-weight       100        default
+detach-command   -          default
 eof-grace        5s         FILE:6 [server."git*"]
 idle-timeout     infinity   default
 io-weight        100        default

@@ -58,7 +58,7 @@ func (s Search) FindEscaped() ([]*Escaped, error) {
 	for pid, id := range ids {
 		p := all[pid]
 		age := p.age(uptime)
-		if id == "" || age < s.OlderThan || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
+		if id == "" || age < s.OlderThan || wasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
 			continue
 		}
 		e := &Escaped{PID: pid, UID: p.uid, Server: id, Argv: arguments(pid), Age: age, Below: descendants(pid, below), start: p.StartTime}
@@ -112,6 +112,12 @@ func serverOf(pid int) string {
 // isID: somebody may have put anything there.
 func isID(s string) bool {
 	return len(s) == 8 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
+}
+
+// wasLetOut: --detach-command left it to others. What somebody else calls so is not listed, as if it had no such variable.
+func wasLetOut(pid int) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	return err == nil && strings.HasPrefix(path.Base(where), "detached-")
 }
 
 // isOurs: the watcher of a gateway that a server has started is outside of its group, and ends by itself.

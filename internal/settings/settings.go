@@ -134,6 +134,7 @@ type Values struct {
 	Stderr    scope.Stderr
 	Report    string
 	NoBrowser bool
+	Detach    []string
 	Quiet     bool
 	Verbose   bool
 	Strict    bool

@@ -36,9 +36,10 @@ var rules = map[string]rule{
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "lifecycle", room + "protocol"}, "where groups come from"},
 	room + "lifecycle":  {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
+	room + "detach":     {[]string{"freeze", "internal/glob", "internal/linux", "internal/name", "internal/proc", "internal/systemd", room + "group", room + "protocol"}, "who is let out, and where to; it does not know when"},
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
-	room + "supervisor": {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
+	room + "supervisor": {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "detach", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
 	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "report"}, "it knows the supervisor by a socket and a pidfd alone"},
 
 	"internal/name":       {nil, "a name is made from words alone, on any system"},

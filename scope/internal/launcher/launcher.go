@@ -40,6 +40,8 @@ type Server struct {
 	Replace bool
 	// MaxCopies retires the oldest of them beyond so many, this one counted; 0 is no limit.
 	MaxCopies int
+	// Detach are patterns of members that are to outlive the server, with * and ?, of a command's base name or line.
+	Detach []string
 	// Slice is where systemd is to put the scope.
 	Slice string
 	// Notes are the caller's own, for the report.
@@ -144,7 +146,7 @@ func (s *Server) prepare() (*launcher, error) {
 func (s *Server) config() *protocol.Config {
 	return &protocol.Config{
 		Version: protocol.ProtocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
-		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Detach: s.Detach, Stderr: s.Stderr,
 		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1,
 	}
 }

@@ -39,6 +39,8 @@ type Config struct {
 	Mask uint64
 	// Copies is how many servers of this name one client process may have: the oldest are to go. 0 is any number.
 	Copies int
+	// Detach are patterns of command lines (internal/glob): members that match are let out before the server is ended.
+	Detach []string
 	// Place is where the group is, for a supervisor that is told by its guard.
 	Place  *Placed
 	Client ClientFacts
@@ -86,6 +88,7 @@ func (c *Config) fields(w *wire) {
 	number(w, &c.Started)
 	flag(w, &c.Verbose)
 	number(w, &c.Copies)
+	texts(w, &c.Detach)
 	text(w, &c.Stderr)
 	number(w, &c.Pgid)
 	if optional(w, &c.NoFile) {

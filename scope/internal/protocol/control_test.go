@@ -99,7 +99,7 @@ func TestSendNeverBlocks(t *testing.T) {
 
 func TestConfigRoundTrip(t *testing.T) {
 	want := &Config{
-		Version: ProtocolVersion, Name: "ü", Path: "/bin/\xff", Argv: []string{"a\xfe", "", "c"},
+		Version: ProtocolVersion, Name: "ü", Path: "/bin/\xff", Argv: []string{"a\xfe", "", "c"}, Detach: []string{"d*"},
 		Place: &Placed{ID: "x", Notes: []string{"n"}}, Client: ClientFacts{PID: 1, Name: "c", Unit: "u.service"}, StdinFile: linux.File{Dev: 1 << 63, Ino: 7}, Pgid: 5, Verbose: true,
 		Policy: DefaultPolicy(), Limits: cgroup.Limits{Files: []cgroup.Limit{{File: "cpu.max", Value: "150000 100000"}}, BestEffort: true}, NoFile: &unix.Rlimit{Cur: 1024, Max: unix.RLIM_INFINITY}, Started: time.Now().UnixNano(), Report: -1,
 	}

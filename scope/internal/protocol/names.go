@@ -24,6 +24,7 @@ const (
 	SliceSuffix    = ".slice"
 	GroupPrefix    = "mcp-"
 	ScopeSuffix    = ".scope"
+	DetachedPrefix = "detached-" // of a unit that has what a server has left to others
 	SupervisorName = "supervisor"
 	PayloadName    = "payload"
 	LeavingName    = "leaving" // a leaf for processes that remove a group (linux.Remover), and for the watchers of gateways

@@ -159,8 +159,11 @@ func (r *Report) json() []byte {
 			})
 		}
 		table(o, "pressure", r.Pressure, func(p protocol.Pressure) any { return func(o *object) { pressureJSON(p, o) } })
-		list(o, "killed", r.Killed, func(k Killed) { o.object(k.json) })
+		killed := func(k Killed) { o.object(k.json) }
+		list(o, "killed", r.Killed, killed)
 		o.field("killed_total", r.KilledTotal)
+		list(o, "daemons", r.Daemons, killed)
+		list(o, "detached", r.Detached, killed)
 		list(o, "stuck", r.Stuck, o.string)
 		list(o, "notes", r.Notes, o.string)
 	})

@@ -29,6 +29,9 @@ func (s *supervisor) finish() {
 		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // the loop looks itself
 	}
 	s.endContainers()
+	if s.notLetOut != "" {
+		s.Note("not all that --detach-command names was let out: " + s.notLetOut)
+	}
 	s.report()
 	if len(s.lifecycle.Result.Stuck) > 0 {
 		_ = s.control.Send(s.last()) // a launcher that is gone needs no telling

@@ -34,7 +34,7 @@ func (s *supervisor) reapEscaped() {
 	giveUp := now.Add(2*protocol.NestedWithin + grace)
 	for {
 		s.reap()
-		if childless() || e.stuckAlone() {
+		if childless() || e.noneButSpared() {
 			return
 		}
 		if time.Now().After(giveUp) {
@@ -67,17 +67,18 @@ type escapees struct {
 	sparedNested time.Time // until then a nested supervisor is
 }
 
-// stuckAlone tells whether all children are members in uninterruptible sleep.
-func (e *escapees) stuckAlone() bool {
-	if len(e.s.lifecycle.Result.Stuck) == 0 {
+// noneButSpared tells whether all children are members in uninterruptible sleep, or were let out.
+func (e *escapees) noneButSpared() bool {
+	if len(e.s.lifecycle.Result.Stuck) == 0 && !e.s.out.Any() {
 		return false
 	}
 	children, err := proc.Children(os.Getpid())
 	return err == nil && len(e.others(children)) == 0
 }
 
-// others leaves out the members that the ladder could not end.
+// others leaves out the members that the ladder could not end, and those that it was not to end.
 func (e *escapees) others(children []int) []int {
+	children = slices.DeleteFunc(children, e.s.out.Has)
 	if len(e.s.lifecycle.Result.Stuck) == 0 {
 		return children
 	}

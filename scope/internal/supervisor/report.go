@@ -97,6 +97,9 @@ func (s *supervisor) Note(text string) {
 // notesForPeople are the notes, and a few of those who had to be killed.
 func (s *supervisor) notesForPeople() []string {
 	notes := slices.Clone(s.notes)
+	for _, k := range s.detached[:min(len(s.detached), report.LastWordMost)] {
+		notes = append(notes, "let out "+k.String())
+	}
 	for _, k := range s.killed[:min(len(s.killed), report.LastWordMost)] {
 		notes = append(notes, "killed "+k.String())
 	}
@@ -124,6 +127,7 @@ func (s *supervisor) report() {
 	r.MemoryPeakBytes = s.memoryPeak()
 	s.addLimits(r)
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
+	r.Daemons, r.Detached = s.daemons, s.detached
 	if journaled {
 		s.logEnd(r)
 	}

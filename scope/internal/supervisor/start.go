@@ -151,6 +151,9 @@ func (s *supervisor) arm(at protocol.Message) error {
 	if lifecycle.EndsFirst(c.Engine()) && !s.found() && s.backend != protocol.Tree { // there everybody is a member, the engine's program too
 		s.lifecycle.Beside = protocol.EngineWithin
 	}
+	if s.config.Report >= 0 || len(s.config.Detach) > 0 {
+		s.lifecycle.Before = s.beforeAsked
+	}
 	if s.wantsDetails() || systemd.JournalExists() {
 		s.lifecycle.Inspect = s.inspect
 	}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package detach
+
+import (
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+const (
+	managerWithin = time.Second      // to answer at all; all members are frozen meanwhile
+	scopeWithin   = 2 * time.Second  // to make the scope
+	stopTimeout   = 10 * time.Second // what a daemon gets when its scope is stopped
+)
+
+// moveByManager moves them to a scope of their own, which lasts until the last of them has ended.
+func (s Server) moveByManager(pids []int) error {
+	kind, slice := systemd.Own(), "system.slice"
+	if kind == systemd.User {
+		slice = "app.slice"
+	}
+	if err := systemd.Present(kind, os.Getuid()); err != nil {
+		return err
+	}
+	conn, err := systemd.Dial(kind, managerWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Start(systemd.Scope{
+		Name: protocol.DetachedPrefix + name.Dir(s.Name) + "-" + s.ID + protocol.ScopeSuffix, Slice: slice, Description: "left running by MCP server " + s.Name, PIDs: pids,
+		TimeoutStop: stopTimeout, KillSignal: int(unix.SIGTERM),
+	}, scopeWithin)
+}
