@@ -39,6 +39,10 @@ type Out struct {
 	scope string      // the group that was made for them, if one was
 }
 
+// lineMost is how much of a command line is compared, in bytes. gradle's names its daemon behind 256, and class paths
+// take thousands.
+const lineMost = 64 << 10
+
 // Find lists the members that match a pattern, with all below them.
 func (s Server) Find() (pids []int) {
 	if len(s.Patterns) == 0 {
@@ -52,7 +56,7 @@ func (s Server) Find() (pids []int) {
 			continue
 		}
 		parent[pid] = st.PPID
-		line, _ := proc.Cmdline(pid, protocol.CommandMost) // none, of who hides it
+		line, _ := proc.Cmdline(pid, lineMost) // none, of who hides it
 		if glob.Find(s.Patterns, strings.Split(line, " ")) != "" || glob.Find(s.Patterns, []string{st.Comm}) != "" {
 			pids = append(pids, pid)
 		}
