@@ -12,6 +12,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,9 +33,15 @@ type Server struct {
 	Members  freeze.Target
 }
 
+// Member is one that matches, or is below one.
+type Member struct {
+	PID           int
+	Name, Command string
+}
+
 // Out are members that were let out. The zero value is none.
 type Out struct {
-	PIDs  []int
+	All   []Member
 	held  map[int]int // to their pidfds
 	scope string      // the group that was made for them, if one was
 }
@@ -43,69 +50,91 @@ type Out struct {
 // take thousands.
 const lineMost = 64 << 10
 
-// Find lists the members that match a pattern, with all below them.
-func (s Server) Find() (pids []int) {
+// lookWithin bounds a look at all members: a process can back its command line by a file system that hangs, and nothing
+// that a member does may keep its server from being ended.
+const lookWithin = 500 * time.Millisecond
+
+// Find lists the members that match a pattern, with all below them. It fails after 500 ms.
+func (s Server) Find() ([]Member, error) {
 	if len(s.Patterns) == 0 {
-		return nil
+		return nil, nil
 	}
+	found := make(chan []Member, 1)
+	go func() { found <- s.find() }()
+	select {
+	case all := <-found:
+		return all, nil
+	case <-time.After(lookWithin):
+		return nil, errors.New("the command lines of its processes could not be read in time")
+	}
+}
+
+func (s Server) find() (found []Member) {
 	members, _ := s.Members.Members() // who is not listed stays
-	parent := map[int]int{}
+	parent, all := map[int]int{}, map[int]Member{}
 	for _, pid := range members {
 		st, err := proc.ReadStat(pid)
 		if err != nil || pid == s.Main || st.State == 'Z' {
 			continue
 		}
 		parent[pid] = st.PPID
+		all[pid] = Member{PID: pid, Name: st.Comm}
 		line, _ := proc.Cmdline(pid, lineMost) // none, of who hides it
 		if glob.Find(s.Patterns, strings.Split(line, " ")) != "" || glob.Find(s.Patterns, []string{st.Comm}) != "" {
-			pids = append(pids, pid)
+			found = append(found, Member{PID: pid, Name: st.Comm, Command: line[:min(len(line), protocol.CommandMost)]})
+			delete(all, pid)
 		}
 	}
-	for at := 0; at < len(pids); at++ {
-		for pid, of := range parent {
-			if of == pids[at] && !slices.Contains(pids, pid) {
-				pids = append(pids, pid)
+	for at := 0; at < len(found); at++ {
+		for pid, below := range all {
+			if parent[pid] == found[at].PID {
+				found = append(found, below)
+				delete(all, pid)
 			}
 		}
 	}
-	return pids
+	return found
 }
 
-// LetOut moves those that Find lists out of the group, without the tag by which they would be found, and calls seen of
-// each before. All members are frozen meanwhile, so that who is let out has its children with it; before Linux 5.2 a child that is
+// LetOut moves those that Find lists out of the group, without the tag by which they would be found. All members are frozen meanwhile, so that who is let out has its children with it; before Linux 5.2 a child that is
 // forked in that moment stays. Whoever could not be moved, or has ended, is not among those that it returns.
-func (s Server) LetOut(seen func(pid int)) (out Out, err error) {
+func (s Server) LetOut() (out Out, err error) {
 	freeze.Freeze(s.Members)
 	defer func() { _ = s.Members.SetFrozen(false) }() // the ladder, which is next, thaws again
-	held := map[int]int{}
-	for _, pid := range s.Find() {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			held[pid] = fd
-			seen(pid)
-		}
+	found, err := s.Find()
+	if err != nil {
+		return out, err
 	}
 	tag := group.TagOf(s.ID)
+	held := map[int]int{}
 	var pids []int
-	for pid := range held {
-		tag.Remove(pid)
-		pids = append(pids, pid)
+	for _, m := range found {
+		if fd, err := unix.PidfdOpen(m.PID, 0); err == nil {
+			held[m.PID] = fd
+			pids = append(pids, m.PID)
+			tag.Remove(m.PID)
+		}
 	}
 	err = s.move(pids)
 	inside, failed := s.Members.Members()
 	out.held = map[int]int{}
-	for pid, fd := range held {
+	for _, m := range found {
+		pid := m.PID
+		fd, is := held[pid]
+		if !is {
+			continue
+		}
 		if failed != nil || linux.Ended(fd) || slices.Contains(inside, pid) {
 			_ = tag.Put(pid, fd) // it is ended with the others
 			_ = unix.Close(fd)   // a pidfd has nothing to flush
 			continue
 		}
 		out.held[pid] = fd
-		out.PIDs = append(out.PIDs, pid)
+		out.All = append(out.All, m)
 		if where, _, err := proc.ReadCgroup(pid); err == nil && strings.HasPrefix(path.Base(where), protocol.DetachedPrefix) {
 			out.scope = where
 		}
 	}
-	slices.Sort(out.PIDs)
 	return out, errors.Join(err, failed)
 }
 

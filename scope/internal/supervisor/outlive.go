@@ -6,6 +6,7 @@ package supervisor
 
 import (
 	"os"
+	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/detach"
@@ -22,31 +23,32 @@ func (s *supervisor) beforeAsked() {
 	server := detach.Server{
 		Patterns: s.config.Detach, Name: s.config.Name, ID: s.group.Ident(), Client: s.config.Where, Main: s.main, Members: s.group.Members(),
 	}
-	if len(server.Find()) == 0 { // who has nobody to let out is not frozen
+	found, err := server.Find()
+	if err != nil {
+		s.notLetOut = err.Error()
+	}
+	if len(found) == 0 { // who has nobody to let out is not frozen
 		return
 	}
 	if s.backend == protocol.Tree {
 		s.notLetOut = "it takes a control group"
 		return
 	}
-	facts := map[int]report.Killed{}
-	out, err := server.LetOut(func(pid int) { facts[pid] = s.describe(pid) })
-	if err != nil {
+	if s.out, err = server.LetOut(); err != nil {
 		s.notLetOut = protocol.OneLine(err)
 	}
-	s.out = out
-	for _, pid := range out.PIDs {
-		s.detached = append(s.detached, facts[pid])
+	for _, m := range s.out.All {
+		s.detached = append(s.detached, report.Killed{PID: m.PID, Name: m.Name, Command: m.Command})
 	}
 }
 
 // adopted describes the members whose parent has ended, so that they are ours, as a daemon's does.
-func (s *supervisor) adopted() (all []report.Killed) {
+func (s *supervisor) adopted() []report.Killed {
 	pids, _ := s.group.Members().Members() // a part is better than nothing
-	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err == nil && pid != s.main && st.PPID == os.Getpid() && len(all) < report.InspectMost {
-			all = append(all, s.describe(pid))
-		}
-	}
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
+		st, err := proc.ReadStat(pid)
+		return err != nil || pid == s.main || st.PPID != os.Getpid()
+	})
+	all, _ := s.described(pids, report.InspectMost)
 	return all
 }

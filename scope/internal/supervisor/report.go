@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/report"
 )
 
-// described: somebody wants to know of each member that had to be killed.
+// wantsDetails: somebody wants to know of each member that had to be killed.
 func (s *supervisor) wantsDetails() bool { return s.config.Report >= 0 || s.config.Verbose }
 
 // inspect describes the members that are about to be killed, while they are frozen. It runs beside the
@@ -30,6 +30,12 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 	if s.wantsDetails() {
 		most = report.InspectMost
 	}
+	all, late := s.described(pids, most)
+	return lifecycle.Inspected{All: all, Total: len(pids), Late: late}
+}
+
+// described describes the first of these members, as far as that can be done in time.
+func (s *supervisor) described(pids []int, most int) (all []report.Killed, late bool) {
 	found := make(chan []report.Killed, 1)
 	go func() {
 		var all []report.Killed
@@ -40,9 +46,9 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 	}()
 	select {
 	case all := <-found:
-		return lifecycle.Inspected{All: all, Total: len(pids)}
+		return all, false
 	case <-time.After(report.InspectWithin):
-		return lifecycle.Inspected{Total: len(pids), Late: true}
+		return nil, true
 	}
 }
 
