@@ -122,13 +122,20 @@ func (s *server) gone(t *testing.T, all []*escape.Process) {
 	if len(all) < 2 {
 		t.Errorf("%d processes of the server, so this tests nothing", len(all))
 	}
-	for _, p := range all {
-		if !p.Ended(patience) {
-			t.Errorf("it lives: %s", escape.Describe(p.PID))
-		}
-	}
+	dead(t, all)
 	if err := escape.AwaitRemoval(s.scope, patience); err != nil {
 		t.Error(err)
+	}
+}
+
+// dead fails the test if one of the processes lives on.
+func dead(t *testing.T, all []*escape.Process) {
+	t.Helper()
+	deadline := time.Now().Add(patience)
+	for _, p := range all {
+		if !p.Ended(time.Until(deadline)) {
+			t.Errorf("it lives: %s", escape.Describe(p.PID))
+		}
 	}
 }
 

@@ -20,8 +20,16 @@ import (
 const flags = `export CHROMIUM_FLAGS="$CHROMIUM_FLAGS --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking --disable-component-update --disable-sync --user-data-dir=$HOME/profile"
 `
 
-// A user signs in with a browser that is outside of the server's group: it stays when that ends, and its memory does not count.
-func TestSignIn(t *testing.T) {
+// A user signs in with a browser that is outside of the server's group: it stays when that ends, and its memory does
+// not count.
+func TestSignIn(t *testing.T) { ends(t, signIn) }
+
+// A browser that a server starts itself ends with it. With a session bus Chromium has the user's manager put its first
+// process into a scope of its own, which is not the server's.
+func TestOwnBrowser(t *testing.T) { ends(t, ownBrowser) }
+
+// ends runs a test for each user, with the server's usual end and with one that leaves it to the supervisor.
+func ends(t *testing.T, test func(t *testing.T, u host.User, name string, end func(*server))) {
 	require(t, "chromium")
 	require(t, "xdg-open")
 	const settings = "/etc/chromium.d/mcpscope-test" // of the booted host
@@ -34,14 +42,14 @@ func TestSignIn(t *testing.T) {
 			"closed": func(s *server) { _ = s.stdin.Close() },
 			"killed": func(s *server) { _ = s.cmd.Process.Kill() },
 		} {
-			t.Run(u.Name+"/"+name, func(t *testing.T) { signIn(t, u, "signs-in-"+name, end) })
+			t.Run(u.Name+"/"+name, func(t *testing.T) { test(t, u, name, end) })
 		}
 	}
 }
 
 func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 	home := home(t, u)
-	s := start(t, u, name, []string{"DISPLAY=:99", "HOME=" + home}, nil, host.Shared+"/signin")
+	s := start(t, u, "detaches-"+name, []string{"DISPLAY=:99", "HOME=" + home}, nil, host.Shared+"/signin")
 	t.Cleanup(func() { stop(t, u, "detached-xdg*", "app-*hromium*") })
 	s.hears(t, "signed in by Mozilla/")
 	browser, units := browserOf(t, home)
@@ -55,7 +63,7 @@ func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 		}
 	}
 	members := append(processes(t, s.scope+"/payload"), processes(t, s.scope+"/supervisor")...)
-	own, theirs := serverMemory(t, u, name), proportional(browser)
+	own, theirs := serverMemory(t, u, "detaches-"+name), proportional(browser)
 	t.Logf("the server has %.1f MB, the browser's %d processes %.1f MB", float64(own)/1e6, len(browser), float64(theirs)/1e6)
 	if own <= 0 || own > theirs/4 {
 		t.Errorf("the server has %d bytes, the browser %d", own, theirs)
@@ -67,16 +75,32 @@ func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 		t.Error("the browser has ended with the server")
 	}
 	stop(t, u, names...)
-	for _, p := range browser {
-		if !p.Ended(patience) {
-			t.Errorf("it outlives its unit: %s", escape.Describe(p.PID))
-		}
-	}
+	dead(t, browser)
 	for dir := range units {
 		if err := escape.AwaitRemoval(dir, patience); err != nil {
 			t.Error(err)
 		}
 	}
+}
+
+func ownBrowser(t *testing.T, u host.User, name string, end func(*server)) {
+	home := home(t, u)
+	env := []string{"BROWSER=chromium %s"}
+	if u != host.Root {
+		env = append(env, u.ManagerEnviron()...)
+	}
+	env = append(env, "HOME="+home)
+	s := start(t, u, "browses-"+name, env, nil, host.Shared+"/signin")
+	t.Cleanup(func() { stop(t, u, "detached-xdg*", "app-*hromium*") })
+	s.hears(t, "signed in by Mozilla/")
+	browser, groups := browserOf(t, home)
+	first := mainOf(t, browser)
+	if path, _ := bed.ProcessPath(first.PID); u != host.Root && strings.HasPrefix(hierarchy+path, s.scope) {
+		t.Logf("it has stayed in the group: %v", groups)
+	}
+	end(s)
+	_ = s.cmd.Wait() // with the server's status, or the signal
+	s.gone(t, append(browser, s.all...))
 }
 
 // home is that of a user who has chosen Chromium.

@@ -34,7 +34,7 @@ func signIn() error {
 	if err != nil {
 		return err
 	}
-	state, signedIn := rand.Text(), make(chan string, 1)
+	state, signedIn, failed := rand.Text(), make(chan string, 1), make(chan error, 1)
 	http.HandleFunc("GET /sign-in", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, page, state)
@@ -48,11 +48,18 @@ func signIn() error {
 	})
 	go func() { _ = http.Serve(l, nil) }() // as long as this runs
 	fmt.Println("ready")
-	if err := open(os.Getenv("BROWSER"), "http://"+l.Addr().String()+"/sign-in"); err != nil {
+	go func() { // some browsers return when they are closed
+		if err := open(os.Getenv("BROWSER"), "http://"+l.Addr().String()+"/sign-in"); err != nil {
+			failed <- err
+		}
+	}()
+	select {
+	case by := <-signedIn:
+		fmt.Println("signed in by", by)
+		return nil
+	case err := <-failed:
 		return err
 	}
-	fmt.Println("signed in by", <-signedIn)
-	return nil
 }
 
 // open does what Python's webbrowser and xdg-open do with the first of the browsers.
