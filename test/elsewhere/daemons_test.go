@@ -30,9 +30,12 @@ type daemon struct {
 	is      string // part of the daemon's command line, as of no other member's
 	keep    string // the pattern that keeps it
 	serves  string // prints the daemon's pid, asked of itself
-	slow    bool   // to start: root's alone
+	root    bool   // root's alone: it is slow to start, or tester must not see it
 	needs   func(t *testing.T, dir string) []string
 }
+
+// mcporter is where .ci/deps has put it.
+const mcporter = "../../.cache/elsewhere/node_modules/.bin/mcporter"
 
 var daemons = []daemon{
 	{
@@ -53,14 +56,20 @@ var daemons = []daemon{
 		serves: `adb devices 2>&1 | grep -q 'not running' || pgrep -f "tcp:$ANDROID_ADB_SERVER_PORT fork-server"`,
 	},
 	{
-		name: "gradle", program: "gradle", is: "GradleDaemon", keep: "*GradleDaemon*", slow: true,
+		name: "gradle", program: "gradle", is: "GradleDaemon", keep: "*GradleDaemon*", root: true,
 		start:  `touch settings.gradle && gradle --offline --daemon help`,
 		serves: `gradle --offline --status`,
 	},
 	{
-		name: "bazel", program: "bazel", is: "bazel(", keep: "bazel(*", slow: true,
+		name: "bazel", program: "bazel", is: "bazel(", keep: "bazel(*", root: true,
 		start:  `touch WORKSPACE && bazel --output_user_root="$HOME/bazel" info server_pid`,
 		serves: `bazel --output_user_root="$HOME/bazel" info server_pid`,
+	},
+	{
+		name: "mcporter", program: mcporter, is: "daemon start --foreground", keep: "*mcporter*daemon start*", root: true,
+		start: `echo '{"mcpServers": {"any": {"command": "cat", "lifecycle": "keep-alive"}}}' >mcporter.json
+			"$MCPORTER" --config mcporter.json daemon start`,
+		serves: `"$MCPORTER" --config mcporter.json daemon status`,
 	},
 }
 
@@ -68,7 +77,7 @@ var daemons = []daemon{
 func TestSharedDaemons(t *testing.T) {
 	for _, u := range []host.User{host.Root, host.Tester} {
 		for _, d := range daemons {
-			if d.slow && u != host.Root {
+			if d.root && u != host.Root {
 				continue
 			}
 			for name, end := range map[string]func(*started){"ended": (*started).wantEnded, "kept": (*started).wantKept} {
@@ -106,7 +115,11 @@ func (s *started) reportFile() string { return filepath.Join(s.dir, "report") }
 // startIn has a server start it.
 func (s *started) startIn(name string, flags ...string) {
 	s.Helper()
-	s.env = []string{"HOME=" + s.dir, "GNUPGHOME=" + s.dir, "GRADLE_USER_HOME=" + s.dir + "/gradle", "ANDROID_ADB_SERVER_PORT=" + freePort(s.T)}
+	program, err := filepath.Abs(mcporter)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.env = []string{"MCPORTER=" + program, "HOME=" + s.dir, "GNUPGHOME=" + s.dir, "GRADLE_USER_HOME=" + s.dir + "/gradle", "ANDROID_ADB_SERVER_PORT=" + freePort(s.T)}
 	if s.needs != nil {
 		s.env = append(s.env, s.needs(s.T, directory(s.T, host.Tester))...)
 	}
