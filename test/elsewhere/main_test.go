@@ -65,7 +65,8 @@ type server struct {
 	stdin io.Closer
 	out   *bufio.Reader
 	scope string
-	all   []*escape.Process // its members then, and its supervisor
+	// who was in it then
+	payload, supervisor []*escape.Process
 }
 
 // start runs a command below mcpscope run.
@@ -104,7 +105,7 @@ func start(t *testing.T, u host.User, name string, env, flags []string, command 
 		t.Fatalf("scopes of %s: %q, %v", name, found, err)
 	}
 	s.scope = found[0]
-	s.all = append(processes(t, s.scope+"/payload"), processes(t, s.scope+"/supervisor")...)
+	s.payload, s.supervisor = processes(t, s.scope+"/payload"), processes(t, s.scope+"/supervisor")
 	return s
 }
 

@@ -62,7 +62,7 @@ func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 			t.Errorf("some of the browser is in %s", dir)
 		}
 	}
-	members := append(processes(t, s.scope+"/payload"), processes(t, s.scope+"/supervisor")...)
+	members := append(processes(t, s.scope+"/payload"), s.supervisor...)
 	own, theirs := serverMemory(t, u, "detaches-"+name), proportional(browser)
 	t.Logf("the server has %.1f MB, the browser's %d processes %.1f MB", float64(own)/1e6, len(browser), float64(theirs)/1e6)
 	if own <= 0 || own > theirs/4 {
@@ -100,7 +100,7 @@ func ownBrowser(t *testing.T, u host.User, name string, end func(*server)) {
 	}
 	end(s)
 	_ = s.cmd.Wait() // with the server's status, or the signal
-	s.gone(t, append(browser, s.all...))
+	s.gone(t, append(append(browser, s.payload...), s.supervisor...))
 }
 
 // home is that of a user who has chosen Chromium.
