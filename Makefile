@@ -3,9 +3,9 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin
-LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/documents ./test/compare
+LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/documents ./test/compare ./test/elsewhere
 # those first that take longest
-PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak)$$')
+PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak|elsewhere)$$')
 FLAGS ?= -p=3
 # those first that take longest
 SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
@@ -77,7 +77,8 @@ test-full: deps ## what takes longer: the race detector, other kernels, then eve
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 2.8 GB of them: about 7 minutes
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^TestTried'"
 
-test-robust: deps ## gateways as services, faults at every system call and bus message, load, a tenth of test-soak, and what is installed and documented: about 9 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
+test-robust: deps ## gateways as services, faults at every system call and bus message, load, a tenth of test-soak, what is installed and documented, and real daemons and browsers: about 10 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
+	@.ci/deps elsewhere
 	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=2 PACKAGES='$(LONG)'
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
