@@ -27,18 +27,10 @@ const rounds = 5
 // workers is how many runs go on at a time; they wait more than they work.
 const workers = 6
 
-// besideOthers lets a test run beside the other kinds, unless all is asked for: then they would
-// keep a manager from starting a scope in time.
-func besideOthers(t *testing.T) {
-	if !escape.Full() {
-		t.Parallel()
-	}
-}
-
 // TestFaults holds the promises at every system call. Unless all is asked for, every second point of
 // the backend cgroup is tried, with one fault, and neighbouring ones with different ones.
 func TestFaults(t *testing.T) {
-	besideOthers(t)
+	t.Parallel()
 	bed.Require(t, pidfdHangUp)
 	backends := []*backend{&cgroup}
 	if escape.Full() {

@@ -60,7 +60,7 @@ func ways(u host.User) map[string]*way {
 
 // TestFaultsOfTheBus holds the promises at every message to or from a manager.
 func TestFaultsOfTheBus(t *testing.T) {
-	besideOthers(t)
+	t.Parallel() // beside TestFaults, which asks no manager: a bus that is slow leaves the processors to others
 	bed.Require(t, pidfdHangUp)
 	if !escape.Full() {
 		return // a bus that is slow or silent takes its time
@@ -82,9 +82,9 @@ func isMessage(v visit) bool { return v.role == toManager || v.role == fromManag
 
 func isCall(v visit) bool { return !isMessage(v) }
 
-// TestFaultsOfManagedServers holds the promises at every system call where groups are scopes.
+// TestFaultsOfManagedServers holds the promises at every system call where groups are scopes. It is not beside the others,
+// which would keep a manager from starting a scope in time.
 func TestFaultsOfManagedServers(t *testing.T) {
-	besideOthers(t)
 	bed.Require(t, pidfdHangUp)
 	if !escape.Full() {
 		return // what differs from the backend cgroup are the messages

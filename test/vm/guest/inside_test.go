@@ -300,7 +300,7 @@ var fewEnds = map[string]string{
 
 // cellsOf are the cells of an engine; next is how many ways were tried with others.
 func cellsOf(engine, program string, next *int) (cells []insideCell) {
-	whole := os.Getenv("MCPSCOPE_TEST_CONTAINERS") != ""
+	whole := wholeContainers()
 	var attached []way
 	for _, w := range ways {
 		if w.name != "detached" {
