@@ -17,10 +17,24 @@ type Container struct {
 	at      []int    // where flags go: an index in argv or, of a script, offsets in argv[script]
 	script  int      // -1 if there is none
 	asked   []string // what the engine is asked by
+	other   string   // what it is to do instead
 }
 
 // ContainerOf looks for one; nil is none, or one that can't be told for sure.
-func ContainerOf(argv []string) *Container { return command{argv: argv}.container(argv, nil) }
+func ContainerOf(argv []string) *Container {
+	if c := (command{argv: argv}).container(argv, nil); c != nil && c.at != nil {
+		return c
+	}
+	return nil
+}
+
+// OtherContainer is what a command line asks an engine to do with a container that it does not make, as "docker exec"; "" if it does no such thing.
+func OtherContainer(argv []string) string {
+	if c := (command{argv: argv}).container(argv, nil); c != nil && listed("exec start attach", c.other) {
+		return c.Engine + " " + c.other
+	}
+	return ""
+}
 
 // With is the command line with flags for the container, without a blank or quote, in front of its own.
 func (c *Container) With(flags ...string) []string {
@@ -54,8 +68,8 @@ func (c command) container(whole, asked []string) *Container {
 	switch {
 	case listed(engines, tool):
 		ask, at, run := runs(args)
-		if run == "" {
-			return nil
+		if !listed("run compose", run) {
+			return &Container{Engine: tool, other: run}
 		}
 		return &Container{Engine: tool, Compose: run == "compose", argv: whole, at: []int{len(whole) - len(args) + at}, script: -1, asked: slices.Concat(asked, c.argv[:1+ask])}
 	case listed("sh bash zsh dash ash ksh", tool):
@@ -72,7 +86,7 @@ func (c command) container(whole, asked []string) *Container {
 	return next.container(whole, slices.Concat(asked, c.argv[:len(c.argv)-len(next.argv)]))
 }
 
-// runs finds what an engine is told to do, and what is behind "run", in its arguments; run is "" if it is not to run anything.
+// runs finds what an engine is told to do, and what is behind that, in its arguments; run is another word if it is not to run anything.
 func runs(args []string) (ask, at int, run string) {
 	word, rest := dockerFlags.parse(args).word()
 	ask = len(args) - len(rest) - 1
@@ -84,7 +98,7 @@ func runs(args []string) (ask, at int, run string) {
 		word, rest = parsed{operands: rest}.word()
 	}
 	if word != "run" {
-		return ask, 0, ""
+		return ask, 0, word
 	}
 	return ask, len(args) - len(rest), cmp.Or(run, word)
 }
@@ -108,7 +122,7 @@ func (c command) inScript(whole, asked []string) *Container {
 			first = assigned
 		}
 		ask, at, run := runs(words[tool+1:])
-		if run == "" {
+		if !listed("run compose", run) {
 			continue
 		}
 		line, end := script[begin[first]:begin[tool+1+ask]], begin[tool+at]+len("run")

@@ -118,3 +118,24 @@ func detachCommand(t *testing.T, backend escape.Backend, glob, end string, stays
 		t.Errorf("a sweep ends it: %s, %v", out, err)
 	}
 }
+
+// Who has an engine do something with a container that is there already is told what that means. The engine itself is not
+// asked for anything, so any program will do.
+func TestOtherContainersAreNoted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	docker := filepath.Join(t.TempDir(), "docker")
+	if err := os.Symlink("/bin/true", docker); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		word  string
+		noted bool
+	}{{"exec", true}, {"ps", false}} {
+		o := w.run(w.mcpscope("run", "--backend", "cgroup", "-v", "--", docker, c.word, "it"))
+		if noted := strings.Contains(o.stderr, "docker exec: what it starts"); noted != c.noted || o.status != 0 {
+			t.Errorf("%s: %v: %s", c.word, o.status, o.stderr)
+		}
+	}
+	w.clean()
+}

@@ -37,6 +37,15 @@ type Contained struct {
 	Grace time.Duration
 }
 
+// Uncontained is a note for a server that an engine runs in a container which is there already, "" for any other: nobody
+// can tell what of it the server has started.
+func Uncontained(argv []string) string {
+	if what := name.OtherContainer(argv); what != "" {
+		return what + ": what it starts in that container is not ended with the server"
+	}
+	return ""
+}
+
 // Labelled is the command line of a server with that id: what it runs in a container can be found by it, and has the
 // flags for its limits, in front of the line's own. compose knows none of those.
 func Labelled(argv []string, id string, limits cgroup.Limits) []string {

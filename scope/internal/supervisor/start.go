@@ -104,6 +104,9 @@ func (s *supervisor) arm(at protocol.Message) error {
 		return err
 	}
 	s.backend, s.notes = at.Place.Backend, at.Place.Notes
+	if note := lifecycle.Uncontained(s.config.Argv); note != "" {
+		s.Note(note)
+	}
 	if err = s.Limit(); err != nil {
 		return err
 	}
