@@ -96,8 +96,9 @@ func (s Server) find() (found []Member) {
 	return found
 }
 
-// LetOut moves those that Find lists out of the group, without the tag by which they would be found. All members are frozen meanwhile, so that who is let out has its children with it; before Linux 5.2 a child that is
-// forked in that moment stays. Whoever could not be moved, or has ended, is not among those that it returns.
+// LetOut moves those that Find lists out of the group, without the tag by which they would be found. All members are
+// frozen meanwhile, so that who is let out has its children with it; before Linux 5.2 a child that is forked in that
+// moment stays. Whoever could not be moved, or has ended, is not among those that it returns.
 func (s Server) LetOut() (out Out, err error) {
 	freeze.Freeze(s.Members)
 	defer func() { _ = s.Members.SetFrozen(false) }() // the ladder, which is next, thaws again
@@ -105,17 +106,25 @@ func (s Server) LetOut() (out Out, err error) {
 	if err != nil {
 		return out, err
 	}
-	tag := group.TagOf(s.ID)
 	held := map[int]int{}
-	var pids []int
 	for _, m := range found {
 		if fd, err := unix.PidfdOpen(m.PID, 0); err == nil {
 			held[m.PID] = fd
-			pids = append(pids, m.PID)
-			tag.Remove(m.PID)
 		}
 	}
-	err = s.move(pids)
+	inside, err := s.Members.Members() // who is still listed is who was held
+	if err != nil {
+		inside = nil
+	}
+	tag := group.TagOf(s.ID)
+	var pids []int
+	for pid := range held {
+		if slices.Contains(inside, pid) {
+			pids = append(pids, pid)
+			tag.Remove(pid)
+		}
+	}
+	err = errors.Join(err, s.move(pids))
 	inside, failed := s.Members.Members()
 	out.held = map[int]int{}
 	for _, m := range found {
@@ -124,7 +133,7 @@ func (s Server) LetOut() (out Out, err error) {
 		if !is {
 			continue
 		}
-		if failed != nil || linux.Ended(fd) || slices.Contains(inside, pid) {
+		if failed != nil || linux.Ended(fd) || !slices.Contains(pids, pid) || slices.Contains(inside, pid) {
 			_ = tag.Put(pid, fd) // it is ended with the others
 			_ = unix.Close(fd)   // a pidfd has nothing to flush
 			continue
@@ -141,7 +150,8 @@ func (s Server) LetOut() (out Out, err error) {
 // Any tells whether anybody was let out.
 func (o *Out) Any() bool { return len(o.held) > 0 }
 
-// Has tells whether a child of the calling process was let out, or was started by one that was. The pid of a child is nobody else's.
+// Has tells whether a child of the calling process was let out, or was started by one that was. The pid of a child is
+// nobody else's.
 func (o *Out) Has(pid int) bool {
 	if fd, is := o.held[pid]; is {
 		return !linux.Ended(fd)
