@@ -199,7 +199,7 @@ func (e engine) inspected(name string) inspected {
 }
 
 // wantFigures compares what is listed with the container's own group. That has half of its memory at least: the rest
-// is read at another time, and of the engine's program. An engine that takes too long to answer is left out.
+// is read at another time, and of the engine's program. An engine that takes too long to answer is left out, and asked again.
 func (s *contained) wantFigures(name string) {
 	t := s.t
 	t.Helper()
@@ -217,7 +217,7 @@ func (s *contained) wantFigures(name string) {
 		t.Fatalf("the container's group has %d processes and %d bytes: %v", own, bytes, err)
 	}
 	var l inspected
-	for range 3 {
+	for deadline := time.Now().Add(escape.Patience); time.Now().Before(deadline); { // each asks the engine again, for 5 s at most
 		if l = s.e.inspected(name); l.Processes >= own+1 && l.Memory >= bytes/2 {
 			return
 		}
