@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
@@ -34,7 +35,7 @@ type Escaped struct {
 const mark = "MCPSCOPE_ID="
 
 // FindEscaped lists them, the oldest first. Each has to be closed. Of those that may not be looked at nothing is
-// known (proc_pid_environ(5)); the caller, and what has started it, are none.
+// known (proc_pid_environ(5)); the caller, what has started it, and who was let out of its server are none.
 func (s Search) FindEscaped() ([]*Escaped, error) {
 	uptime, err := sinceBoot()
 	if err != nil {
@@ -58,7 +59,7 @@ func (s Search) FindEscaped() ([]*Escaped, error) {
 	for pid, id := range ids {
 		p := all[pid]
 		age := p.age(uptime)
-		if id == "" || age < s.OlderThan || wasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
+		if id == "" || age < s.OlderThan || freeze.WasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
 			continue
 		}
 		e := &Escaped{PID: pid, UID: p.uid, Server: id, Argv: arguments(pid), Age: age, Below: descendants(pid, below), start: p.StartTime}
@@ -112,12 +113,6 @@ func serverOf(pid int) string {
 // isID: somebody may have put anything there.
 func isID(s string) bool {
 	return len(s) == 8 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
-}
-
-// wasLetOut: --detach-command left it to others. What somebody else calls so is not listed, as if it had no such variable.
-func wasLetOut(pid int) bool {
-	where, _, err := proc.ReadCgroup(pid)
-	return err == nil && strings.HasPrefix(path.Base(where), "detached-")
 }
 
 // isOurs: the watcher of a gateway that a server has started is outside of its group, and ends by itself.

@@ -134,7 +134,11 @@ const killTimeout = time.Second
 
 // stopTimeout lets the supervisor finish its ladder before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
-	switch grace := facts.Policy.TermGrace; {
+	grace := facts.Policy.TermGrace
+	if len(facts.Detach) > 0 && grace >= 0 {
+		grace += protocol.LetOutWithin
+	}
+	switch {
 	case grace < 0:
 		return math.MaxInt64
 	case facts.Engine() != "":

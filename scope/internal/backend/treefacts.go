@@ -56,11 +56,9 @@ func parseTreeFacts(text string) (f treeFacts, err error) {
 	said := map[string]string{}
 	for line := range strings.Lines(text) {
 		key, quoted, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
-		value, err := strconv.Unquote(quoted)
-		if err != nil {
-			return f, fmt.Errorf("read the facts of a tree: %w", err)
+		if value, err := strconv.Unquote(quoted); err == nil {
+			said[key] = value
 		}
-		said[key] = value
 	}
 	f = treeFacts{ID: said["id"], Name: said["name"], Launcher: said["launcher"], Client: protocol.ParseClient(said["client"])}
 	f.Client.Unit = said["unit"]

@@ -26,6 +26,9 @@ func TestTreeFactsComeBack(t *testing.T) {
 			t.Errorf("%+v, %v, want %+v", got, err, f)
 		}
 	}
+	if f, err := parseTreeFacts(treeFacts{ID: "x", Policy: policy}.String() + "later={}\n"); err != nil || f.ID != "x" {
+		t.Errorf("what another version says: %+v, %v", f, err)
+	}
 	for _, text := range []string{"", "{}", "id=x", "version=\"1\"\n"} {
 		if f, err := parseTreeFacts(text); err == nil {
 			t.Errorf("%q is %+v", text, f)

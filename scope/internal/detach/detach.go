@@ -9,7 +9,6 @@ package detach
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 	"time"
@@ -28,7 +27,7 @@ import (
 type Server struct {
 	Patterns []string // of command lines: internal/glob
 	Name, ID string
-	Client   string // the control group of who has started the launcher
+	Outside  string // the control group to which they go where no manager makes one
 	Main     int    // the main process, which is the server, and never let out
 	Members  freeze.Target
 }
@@ -41,38 +40,39 @@ type Member struct {
 
 // Out are members that were let out. The zero value is none.
 type Out struct {
-	All   []Member
-	held  map[int]int // to their pidfds
-	scope string      // the group that was made for them, if one was
+	All  []Member
+	held map[int]int // to their pidfds
 }
 
 // lineMost is how much of a command line is compared, in bytes. gradle's names its daemon behind 256, and class paths
-// take thousands.
+// take thousands of bytes.
 const lineMost = 64 << 10
 
-// lookWithin bounds a look at all members: a process can back its command line by a file system that hangs, and nothing
-// that a member does may keep its server from being ended.
-const lookWithin = 500 * time.Millisecond
-
-// Find lists the members that match a pattern, with all below them. It fails after 500 ms.
-func (s Server) Find() ([]Member, error) {
+// Find lists the members that match a pattern, with all below them. It fails at the deadline: a process can back its command
+// line by a file system that hangs, and nothing that a member does may keep its server from being ended.
+func (s Server) Find(deadline time.Time) ([]Member, error) {
 	if len(s.Patterns) == 0 {
 		return nil, nil
 	}
 	found := make(chan []Member, 1)
-	go func() { found <- s.find() }()
+	go func() { found <- s.find(deadline) }()
 	select {
 	case all := <-found:
-		return all, nil
-	case <-time.After(lookWithin):
-		return nil, errors.New("the command lines of its processes could not be read in time")
+		if time.Now().Before(deadline) {
+			return all, nil
+		}
+	case <-time.After(time.Until(deadline)):
 	}
+	return nil, errors.New("the command lines of its processes could not be read in time")
 }
 
-func (s Server) find() (found []Member) {
+func (s Server) find(deadline time.Time) (found []Member) {
 	members, _ := s.Members.Members() // who is not listed stays
 	parent, all := map[int]int{}, map[int]Member{}
 	for _, pid := range members {
+		if time.Now().After(deadline) {
+			return nil
+		}
 		st, err := proc.ReadStat(pid)
 		if err != nil || pid == s.Main || st.State == 'Z' {
 			continue
@@ -81,7 +81,7 @@ func (s Server) find() (found []Member) {
 		all[pid] = Member{PID: pid, Name: st.Comm}
 		line, _ := proc.Cmdline(pid, lineMost) // none, of who hides it
 		if glob.Find(s.Patterns, strings.Split(line, " ")) != "" || glob.Find(s.Patterns, []string{st.Comm}) != "" {
-			found = append(found, Member{PID: pid, Name: st.Comm, Command: line[:min(len(line), protocol.CommandMost)]})
+			found = append(found, Member{PID: pid, Name: st.Comm, Command: strings.Clone(line[:min(len(line), protocol.CommandMost)])})
 			delete(all, pid)
 		}
 	}
@@ -99,10 +99,10 @@ func (s Server) find() (found []Member) {
 // LetOut moves those that Find lists out of the group, without the tag by which they would be found. All members are
 // frozen meanwhile, so that who is let out has its children with it; before Linux 5.2 a child that is forked in that
 // moment stays. Whoever could not be moved, or has ended, is not among those that it returns.
-func (s Server) LetOut() (out Out, err error) {
+func (s Server) LetOut(deadline time.Time) (out Out, err error) {
 	freeze.Freeze(s.Members)
 	defer func() { _ = s.Members.SetFrozen(false) }() // the ladder, which is next, thaws again
-	found, err := s.Find()
+	found, err := s.Find(deadline)
 	if err != nil {
 		return out, err
 	}
@@ -121,10 +121,10 @@ func (s Server) LetOut() (out Out, err error) {
 	for pid := range held {
 		if slices.Contains(inside, pid) {
 			pids = append(pids, pid)
-			tag.Remove(pid)
+			tag.LetOut(pid)
 		}
 	}
-	err = errors.Join(err, s.move(pids))
+	err = errors.Join(err, s.move(pids, deadline))
 	inside, failed := s.Members.Members()
 	out.held = map[int]int{}
 	for _, m := range found {
@@ -134,15 +134,14 @@ func (s Server) LetOut() (out Out, err error) {
 			continue
 		}
 		if failed != nil || linux.Ended(fd) || !slices.Contains(pids, pid) || slices.Contains(inside, pid) {
-			_ = tag.Put(pid, fd) // it is ended with the others
-			_ = unix.Close(fd)   // a pidfd has nothing to flush
+			if slices.Contains(pids, pid) {
+				_ = tag.Put(pid, fd) // it is ended with the others
+			}
+			_ = unix.Close(fd) // a pidfd has nothing to flush
 			continue
 		}
 		out.held[pid] = fd
 		out.All = append(out.All, m)
-		if where, _, err := proc.ReadCgroup(pid); err == nil && strings.HasPrefix(path.Base(where), protocol.DetachedPrefix) {
-			out.scope = where
-		}
 	}
 	return out, errors.Join(err, failed)
 }
@@ -151,37 +150,39 @@ func (s Server) LetOut() (out Out, err error) {
 func (o *Out) Any() bool { return len(o.held) > 0 }
 
 // Has tells whether a child of the calling process was let out, or was started by one that was. The pid of a child is
-// nobody else's.
+// nobody else's. Where nobody was let out, nobody can have been started by one.
 func (o *Out) Has(pid int) bool {
 	if fd, is := o.held[pid]; is {
 		return !linux.Ended(fd)
 	}
-	where, _, err := proc.ReadCgroup(pid)
-	return err == nil && o.scope != "" && where == o.scope
+	return o.Any() && freeze.WasLetOut(pid)
 }
 
-// move: where no manager makes a scope for them they go where the client is.
-func (s Server) move(pids []int) error {
+// move: where no manager makes a scope for them in time they go where the client is.
+func (s Server) move(pids []int, deadline time.Time) error {
 	if len(pids) == 0 {
 		return nil
 	}
-	err := s.moveByManager(pids)
+	err := s.moveByManager(pids, deadline)
 	if err == nil {
 		return nil
 	}
-	if other := s.moveToClient(pids); other != nil {
+	if other := s.moveOutside(pids); other != nil {
 		return errors.Join(err, other)
 	}
 	return nil
 }
 
-func (s Server) moveToClient(pids []int) error {
+func (s Server) moveOutside(pids []int) error {
+	if s.Outside == "" { // which would be the root
+		return errors.New("the client's control group is not known")
+	}
 	at, err := group.OwnPosition()
 	if err != nil {
 		return err
 	}
 	defer at.Root.Close()
-	to, err := at.Root.Child("." + s.Client)
+	to, err := at.Root.Child("." + s.Outside)
 	if err != nil {
 		return err
 	}

@@ -15,14 +15,12 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-const (
-	managerWithin = time.Second      // to answer at all; all members are frozen meanwhile
-	scopeWithin   = 2 * time.Second  // to make the scope
-	stopTimeout   = 10 * time.Second // what a daemon gets when its scope is stopped
-)
+// stopTimeout is what a daemon gets when its scope is stopped.
+const stopTimeout = 10 * time.Second
 
-// moveByManager moves them to a scope of their own, which lasts until the last of them has ended.
-func (s Server) moveByManager(pids []int) error {
+// moveByManager moves them to a scope of their own, which lasts until the last of them has ended. All members are frozen
+// meanwhile.
+func (s Server) moveByManager(pids []int, deadline time.Time) error {
 	kind, slice := systemd.Own(), "system.slice"
 	if kind == systemd.User {
 		slice = "app.slice"
@@ -30,13 +28,15 @@ func (s Server) moveByManager(pids []int) error {
 	if err := systemd.Present(kind, os.Getuid()); err != nil {
 		return err
 	}
-	conn, err := systemd.Dial(kind, managerWithin)
+	conn, err := systemd.Dial(kind, time.Until(deadline))
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return conn.Start(systemd.Scope{
-		Name: protocol.DetachedPrefix + name.Dir(s.Name) + "-" + s.ID + protocol.ScopeSuffix, Slice: slice, Description: "left running by MCP server " + s.Name, PIDs: pids,
+	scope := systemd.Scope{
+		Name: protocol.DetachedPrefix + name.Dir(s.Name) + "-" + s.ID + protocol.ScopeSuffix, Slice: slice,
+		Description: "left running by MCP server " + s.Name, PIDs: pids,
 		TimeoutStop: stopTimeout, KillSignal: int(unix.SIGTERM),
-	}, scopeWithin)
+	}
+	return conn.Start(scope, time.Until(deadline))
 }

@@ -47,7 +47,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	if l.client, l.config.Held, err = lifecycle.WatchChild(r); err != nil {
 		return nil, err
 	}
-	l.config.Main = r.PIDFD
+	l.config.Main, l.config.Outside = r.PIDFD, t.origin
 	if t.theirs, err = l.connect(); err == nil {
 		err = l.acquireGroup()
 		l.closePlaces()

@@ -5,6 +5,7 @@
 package launcher
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -199,7 +200,7 @@ func (l *launcher) connect() (theirs protocol.Control, err error) {
 		}
 	}
 	c.ClientPidfd, c.StdinFile, c.StdoutFile = l.client.PIDFD, l.client.File, l.client.Answers
-	c.Conveyed, c.Where = l.client.Conveyed, l.client.Where
+	c.Conveyed, c.Where, c.Outside = l.client.Conveyed, l.client.Where, cmp.Or(c.Outside, l.client.Where)
 	if l.terminal {
 		c.Pgid = unix.Getpgrp()
 	}

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
 // A member may stop its parent, the supervisor, and a stopped process can't notice
@@ -42,16 +44,19 @@ const (
 )
 
 // StayAwake makes the kernel continue this process many times: from now on, for the
-// asking, and when grace is over, for the kill. It is for a supervisor without a
+// asking, and when grace is over, for the kill, which letting members out delays by an unknown time. It is for a supervisor without a
 // launcher, which nobody else wakes before the next sweep. Each wake has a timer of its
 // own (timer_create(2)): an interval timer goes on only when its signal has been
 // delivered, and a SIGCONT that merely continues a process never is.
-func StayAwake(grace time.Duration) {
+func StayAwake(grace time.Duration, letsOut bool) {
 	for i := range time.Duration(awakeTimes) {
 		continueAfter((i + 1) * awakeEvery)
 		if grace > 0 {
 			continueAfter(grace + i*awakeEvery)
 		}
+	}
+	for late := awakeTimes * awakeEvery; letsOut && late < protocol.LetOutWithin+awakeTimes*awakeEvery; late += awakeEvery {
+		continueAfter(max(grace, 0) + late)
 	}
 }
 

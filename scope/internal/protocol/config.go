@@ -41,6 +41,8 @@ type Config struct {
 	Copies int
 	// Detach are patterns of command lines (internal/glob): members that match are let out before the server is ended.
 	Detach []string
+	// Outside is the control group that they go to where no manager makes one: the client's.
+	Outside string
 	// Place is where the group is, for a supervisor that is told by its guard.
 	Place  *Placed
 	Client ClientFacts
@@ -89,6 +91,7 @@ func (c *Config) fields(w *wire) {
 	flag(w, &c.Verbose)
 	number(w, &c.Copies)
 	texts(w, &c.Detach)
+	text(w, &c.Outside)
 	text(w, &c.Stderr)
 	number(w, &c.Pgid)
 	if optional(w, &c.NoFile) {

@@ -7,6 +7,7 @@ package supervisor
 import (
 	"os"
 	"slices"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/detach"
@@ -21,9 +22,10 @@ func (s *supervisor) beforeAsked() {
 		s.daemons = s.adopted()
 	}
 	server := detach.Server{
-		Patterns: s.config.Detach, Name: s.config.Name, ID: s.group.Ident(), Client: s.config.Where, Main: s.main, Members: s.group.Members(),
+		Patterns: s.config.Detach, Name: s.config.Name, ID: s.group.Ident(), Outside: s.config.Outside, Main: s.main, Members: s.group.Members(),
 	}
-	found, err := server.Find()
+	deadline := time.Now().Add(protocol.LetOutWithin)
+	found, err := server.Find(deadline)
 	if err != nil {
 		s.notLetOut = err.Error()
 	}
@@ -34,10 +36,10 @@ func (s *supervisor) beforeAsked() {
 		s.notLetOut = "it takes a control group"
 		return
 	}
-	if s.out, err = server.LetOut(); err != nil {
+	if s.out, err = server.LetOut(deadline); err != nil {
 		s.notLetOut = protocol.OneLine(err)
 	}
-	for _, m := range s.out.All {
+	for _, m := range s.out.All[:min(len(s.out.All), report.InspectMost)] {
 		s.detached = append(s.detached, report.Killed{PID: m.PID, Name: m.Name, Command: m.Command})
 	}
 }

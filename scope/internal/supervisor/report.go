@@ -60,7 +60,7 @@ func (s *supervisor) addKilled(seen lifecycle.Inspected) {
 	}
 }
 
-// observe describes one process. What can't be read is left out.
+// describe describes one process. What can't be read is left out.
 func (s *supervisor) describe(pid int) report.Killed {
 	k := report.Killed{PID: pid}
 	st, err := proc.ReadStat(pid)

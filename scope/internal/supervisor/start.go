@@ -121,7 +121,7 @@ func (s *supervisor) arm(at protocol.Message) error {
 	// at once: whoever has stopped us may do so again before another thread is running
 	s.loop.HungUp = func(t lifecycle.Token) {
 		if t == lifecycle.TokenControl {
-			lifecycle.StayAwake(c.Policy.TermGrace)
+			lifecycle.StayAwake(c.Policy.TermGrace, len(c.Detach) > 0)
 		}
 	}
 	if s.oom != nil {
