@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -228,19 +229,22 @@ func (s *started) wantNoTag() {
 	s.Errorf("no RLIMIT_LOCKS in %s", text)
 }
 
+// ports are below those that the kernel gives to whoever connects: a client that asks for a server at one of these, before that
+// listens, can be given the same port, and talks to itself.
+var ports atomic.Int32
+
 // freePort is nobody's in this network namespace.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 100 {
+		port := fmt.Sprint(20000 + ports.Add(1))
+		if l, err := net.Listen("tcp", "127.0.0.1:"+port); err == nil {
+			_ = l.Close() // nobody has connected
+			return port
+		}
 	}
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	t.Fatal("no port from 20001 on is free")
+	return ""
 }
 
 // sshServer runs one for tester, whom it lets in without being root, until the end of the test.
