@@ -85,7 +85,7 @@ func TestSharedDaemons(t *testing.T) {
 				t.Run(u.Name+"/"+d.name+"/"+name, func(t *testing.T) {
 					t.Parallel()
 					require(t, d.program)
-					end(&started{T: t, daemon: d, user: u, dir: directory(t, u)})
+					end(&started{T: t, daemon: d, user: u, dir: host.Directory(t, u)})
 				})
 			}
 		}
@@ -122,7 +122,7 @@ func (s *started) startIn(name string, flags ...string) {
 	}
 	s.env = []string{"MCPORTER=" + program, "HOME=" + s.dir, "GNUPGHOME=" + s.dir, "GRADLE_USER_HOME=" + s.dir + "/gradle", "ANDROID_ADB_SERVER_PORT=" + freePort(s.T)}
 	if s.needs != nil {
-		s.env = append(s.env, s.needs(s.T, directory(s.T, host.Tester))...)
+		s.env = append(s.env, s.needs(s.T, host.Directory(s.T, host.Tester))...)
 	}
 	script := `cd "$HOME" && { ` + s.daemon.start + `; } </dev/null >log 2>&1 && echo ready || cat log; read -r l`
 	s.server = start(s.T, s.user, name, s.env, append([]string{"--report", s.reportFile()}, flags...), "sh", "-c", script)

@@ -170,17 +170,3 @@ func stop(t *testing.T, u host.User, units ...string) {
 		t.Errorf("stop %v: %v: %s", units, err, out)
 	}
 }
-
-// directory is one of a user's own. Its path is short: there are sockets in it.
-func directory(t *testing.T, u host.User) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(host.Shared, "d")
-	if err == nil {
-		err = os.Chown(dir, u.UID, u.UID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-	return dir
-}

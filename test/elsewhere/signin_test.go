@@ -106,7 +106,7 @@ func ownBrowser(t *testing.T, u host.User, name string, end func(*server)) {
 // home is that of a user who has chosen Chromium.
 func home(t *testing.T, u host.User) string {
 	t.Helper()
-	dir := directory(t, u)
+	dir := host.Directory(t, u)
 	for _, step := range []error{
 		os.Mkdir(dir+"/.config", 0o755), os.Chown(dir+"/.config", u.UID, u.UID),
 		os.WriteFile(dir+"/.config/mimeapps.list", []byte("[Default Applications]\nx-scheme-handler/http=chromium.desktop\n"), 0o644),

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // A User is an account of the booted host.
@@ -73,4 +74,18 @@ func without(text string, users []User) string {
 		}
 	}
 	return kept.String()
+}
+
+// Directory makes one of a user's own in Shared, and removes it with the test. Its path is short: there may be sockets in it.
+func Directory(t *testing.T, u User) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(Shared, "d")
+	if err == nil {
+		err = os.Chown(dir, u.UID, u.UID)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
+	return dir
 }

@@ -21,7 +21,7 @@ func TestDetach(t *testing.T) {
 	h := host.Current(t)
 	both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
-		dir := sharedDir(t, u)
+		dir := host.Directory(t, u)
 		script := fmt.Sprintf(`cd %[1]s && A='$HOME 1' %[2]s detach -- sh -c 'env >env; pwd >dir; printf "%%s\n" "$@" >arguments; setsid %[3]s --register %[4]s ignore-both & exit 0' sh '$A' '%%i $$' ''; echo "status $?"; echo ready; read -r l`,
 			dir, mcpscope, programs.Zoo, m.Address)
 		r := start(t, u, h.Command(u, run("detaches", "sh", "-c", script)...), "detaches")
@@ -156,20 +156,6 @@ func command(t *testing.T, h *host.Host, u host.User, args ...string) string {
 		t.Fatalf("%v: %v", args, err)
 	}
 	return string(out)
-}
-
-// sharedDir is a directory of a user's that the test reads.
-func sharedDir(t *testing.T, u host.User) string {
-	t.Helper()
-	dir, err := os.MkdirTemp(host.Shared, "detach.")
-	if err == nil {
-		err = os.Chown(dir, u.UID, u.UID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-	return dir
 }
 
 // endUnits stops units of a user's manager, and what is left in them.

@@ -118,11 +118,14 @@ func (s Server) LetOut(deadline time.Time) (out Out, err error) {
 	}
 	tag := group.TagOf(s.ID)
 	var pids []int
-	for pid := range held {
-		if slices.Contains(inside, pid) {
-			pids = append(pids, pid)
-			tag.LetOut(pid)
+	for pid, fd := range held {
+		if !slices.Contains(inside, pid) {
+			_ = unix.Close(fd) // a pidfd has nothing to flush
+			delete(held, pid)
+			continue
 		}
+		pids = append(pids, pid)
+		tag.LetOut(pid)
 	}
 	err = errors.Join(err, s.move(pids, deadline))
 	inside, failed := s.Members.Members()
@@ -133,11 +136,9 @@ func (s Server) LetOut(deadline time.Time) (out Out, err error) {
 		if !is {
 			continue
 		}
-		if failed != nil || linux.Ended(fd) || !slices.Contains(pids, pid) || slices.Contains(inside, pid) {
-			if slices.Contains(pids, pid) {
-				_ = tag.Put(pid, fd) // it is ended with the others
-			}
-			_ = unix.Close(fd) // a pidfd has nothing to flush
+		if failed != nil || linux.Ended(fd) || slices.Contains(inside, pid) {
+			_ = tag.Put(pid, fd) // it is ended with the others
+			_ = unix.Close(fd)   // as above
 			continue
 		}
 		out.held[pid] = fd
@@ -182,7 +183,7 @@ func (s Server) moveOutside(pids []int) error {
 		return err
 	}
 	defer at.Root.Close()
-	to, err := at.Root.Child("." + s.Outside)
+	to, err := at.Open(s.Outside)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -235,7 +234,7 @@ func (t *Taken) tryWayBack() (wayBack, error) {
 		return b, err
 	}
 	defer here.Root.Close()
-	origin, err := here.Root.Child("./" + strings.TrimPrefix(t.origin, "/"))
+	origin, err := here.Open(t.origin)
 	if err != nil {
 		return b, err
 	}

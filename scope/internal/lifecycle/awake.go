@@ -44,10 +44,11 @@ const (
 )
 
 // StayAwake makes the kernel continue this process many times: from now on, for the
-// asking, and when grace is over, for the kill, which letting members out delays by an unknown time. It is for a supervisor without a
-// launcher, which nobody else wakes before the next sweep. Each wake has a timer of its
-// own (timer_create(2)): an interval timer goes on only when its signal has been
-// delivered, and a SIGCONT that merely continues a process never is.
+// asking, and when grace is over, for the kill; where members are let out that comes
+// later, nobody knows how much. It is for a supervisor without a launcher, which nobody
+// else wakes before the next sweep. Each wake has a timer of its own (timer_create(2)):
+// an interval timer goes on only when its signal has been delivered, and a SIGCONT that
+// merely continues a process never is.
 func StayAwake(grace time.Duration, letsOut bool) {
 	for i := range time.Duration(awakeTimes) {
 		continueAfter((i + 1) * awakeEvery)
