@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 func (g *Gateway) startWatcher() (control int, err error) {
@@ -62,7 +62,7 @@ func (c *config) start(executable string, env []string) error {
 		return err
 	}
 	defer unix.Close(memory)
-	cmd := linux.Cmd{
+	cmd := spawn.Cmd{
 		Path: executable, Argv: []string{"mcpscope", WatchCommand, strconv.Itoa(memory), c.Name}, Env: env,
 		Detach: true, Keep: append(c.descriptors(), memory),
 	}

@@ -2,12 +2,8 @@
 
 //go:build linux
 
-// Package linux is what this program asks of the kernel beside cgroups: processes that are born in a group, a
-// wait for descriptors, memory files, and the ends of pipes.
-//
-// A process is started here and not by os/exec, which has no fallback where clone3(2) is refused, can't leave
-// the caller's process tree, and changes what the new process inherits (limits, the signal mask). Between the
-// fork and the exec only raw system calls are made (child.go).
+// Package linux is what this program asks of the kernel beside cgroups and processes: a wait for descriptors, memory
+// files, and the ends of pipes.
 //
 // A Watch tells when the client has let go of a server's stdin or stdout, without holding either: a
 // registration in an epoll set lives as long as the open file description does, not as long as the

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
@@ -73,7 +74,7 @@ func (g *launchedTree) Ident() string { return g.id }
 
 func (g *launchedTree) Members() group.Payload { return &g.tree }
 
-func (g *launchedTree) SupervisorGroup() linux.Group { return nil }
+func (g *launchedTree) SupervisorGroup() spawn.Group { return nil }
 
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil
@@ -167,7 +168,7 @@ func (g *ownedTree) Ident() string { return g.id }
 
 func (g *ownedTree) Members() group.Payload { return &g.tree }
 
-func (g *ownedTree) PayloadGroup() linux.Group { return nil }
+func (g *ownedTree) PayloadGroup() spawn.Group { return nil }
 
 func (g *ownedTree) Guard() int { return g.guardFD }
 

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -24,7 +24,7 @@ func (g *ControlGroup) Members() Payload {
 	return g.Payload
 }
 
-func (g *ControlGroup) SupervisorGroup() linux.Group { return g.Supervisor }
+func (g *ControlGroup) SupervisorGroup() spawn.Group { return g.Supervisor }
 
 func (g *ControlGroup) Started(_, _ int) error { return nil }
 

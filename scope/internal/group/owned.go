@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -49,7 +49,7 @@ func (p ownPayload) stepOut() {
 	_ = leaf.Close() // a directory
 }
 
-func (g *ControlGroup) PayloadGroup() linux.Group { return g.Payload }
+func (g *ControlGroup) PayloadGroup() spawn.Group { return g.Payload }
 
 func (g *ControlGroup) Guard() int { return -1 }
 
@@ -138,7 +138,7 @@ func (g *ControlGroup) Leave() {
 	if err != nil {
 		return
 	}
-	r := linux.Remover{Leaf: leaf, PidFD: self, Dirs: []linux.RemoverDir{
+	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: []spawn.RemoverDir{
 		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
 	}}
 	_ = r.Start() // if it can't, the launcher removes the group

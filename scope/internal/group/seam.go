@@ -9,7 +9,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -36,7 +36,7 @@ type Launched interface {
 	// Placed is what the supervisor has to be told, and the descriptors that go with it.
 	Placed() (protocol.Placed, []int)
 	// SupervisorGroup is where the supervisor is to be born; nil for anywhere.
-	SupervisorGroup() linux.Group
+	SupervisorGroup() spawn.Group
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	SupervisorStopped() bool
@@ -52,7 +52,7 @@ type Launched interface {
 type Owned interface {
 	group
 	// PayloadGroup is where the main process is to be born; nil for anywhere.
-	PayloadGroup() linux.Group
+	PayloadGroup() spawn.Group
 	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	Guard() int
 	// Nested names the group that pid supervises, leavingName for a process that removes one; ""

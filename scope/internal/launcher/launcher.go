@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
@@ -208,21 +209,21 @@ func (l *launcher) connect() (theirs protocol.Control, err error) {
 }
 
 // spawn starts the supervisor, born in group if that is not nil.
-func (l *launcher) spawn(group linux.Group) error {
+func (l *launcher) spawn(group spawn.Group) error {
 	if l.subreaper = !lifecycle.InitReaps(); l.subreaper {
 		// Detached all the same, it comes back to us as its nearest subreaper.
 		if err := lifecycle.BecomeSubreaper(); err != nil {
 			return err
 		}
 	}
-	l.config.Mask = linux.SignalMask()
+	l.config.Mask = spawn.SignalMask()
 	blocked := l.config.Mask | 1<<(protocol.StopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := protocol.WriteConfig(l.config)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(memory)
-	cmd := linux.Cmd{
+	cmd := spawn.Cmd{
 		Path: l.server.Executable,
 		Argv: protocol.SuperviseArgs(memory, l.server.Name),
 		Env:  l.server.Env, Group: group, Detach: true,

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -103,7 +104,7 @@ func (s Contained) End() error {
 		return fmt.Errorf("create memory file: %w", err)
 	}
 	defer unix.Close(answer)
-	cmd := linux.Cmd{
+	cmd := spawn.Cmd{
 		Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace), strconv.Itoa(answer)}, c.Asked()...),
 		Env: s.Env, Keep: []int{answer},
 	}

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // ProtocolVersion is that of the messages, the configuration and the attributes.
@@ -220,7 +220,7 @@ func (c *Control) Close() {
 
 // Failure turns a failed start into the error that it was in the supervisor.
 func (m Message) Failure(path string) error {
-	if linux.Step(m.Step) == linux.StepExec {
+	if spawn.Step(m.Step) == spawn.StepExec {
 		return &CommandError{path, unix.Errno(m.Errno)}
 	}
 	if m.Limit {

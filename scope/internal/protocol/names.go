@@ -27,7 +27,7 @@ const (
 	DetachedPrefix = "detached-" // of a unit that has what a server has left to others
 	SupervisorName = "supervisor"
 	PayloadName    = "payload"
-	LeavingName    = "leaving" // a leaf for processes that remove a group (linux.Remover), and for the watchers of gateways
+	LeavingName    = "leaving" // a leaf for processes that remove a group (spawn.Remover), and for the watchers of gateways
 )
 
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }

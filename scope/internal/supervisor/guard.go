@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -54,7 +54,7 @@ func (s *supervisor) startGuarded(at protocol.Message) error {
 		return err
 	}
 	blocked := s.config.Mask | 1<<(protocol.StopSignal-1)
-	cmd := linux.Cmd{
+	cmd := spawn.Cmd{
 		Path: "/proc/self/exe", Argv: protocol.SuperviseArgs(memory, s.config.Name), Env: env,
 		Keep: append(s.config.Inherited(), memory), NoFile: s.config.NoFile, Mask: &blocked,
 	}

@@ -7,12 +7,14 @@ package supervisor
 import (
 	"fmt"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -183,7 +185,7 @@ func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 		return nil
 	}
 	s.connectStderr()
-	cmd := linux.Cmd{
+	cmd := spawn.Cmd{
 		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident(), s.config.Limits), Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
 		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
 	}
@@ -195,12 +197,9 @@ func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 // closeClientDescriptors closes everything that is the client's.
 func (s *supervisor) closeClientDescriptors(foreign []int) {
 	_ = linux.ReplaceByNull(0, 1, 2)
-	ours := map[int]bool{}
-	for _, fd := range s.config.Inherited() {
-		ours[fd] = true
-	}
+	ours := s.config.Inherited()
 	for _, fd := range foreign {
-		if !ours[fd] {
+		if !slices.Contains(ours, fd) {
 			_ = unix.Close(fd) // it was a copy
 		}
 	}

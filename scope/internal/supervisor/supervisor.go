@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/detach"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
@@ -97,7 +98,7 @@ func (s *supervisor) failed(err error) {
 	if errors.As(err, &limit) {
 		m.Limit, m.Hint = true, limit.Step
 	}
-	var step *linux.StartError
+	var step *spawn.StartError
 	if errors.As(err, &step) && !errors.Is(err, protocol.ErrSpawn) { // that is about ourselves, not about the server
 		m.Step = uint32(step.Step)
 	}

@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-package linux
+package spawn
 
 import "golang.org/x/sys/unix"
 

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package spawn
 
 import (
 	"fmt"
