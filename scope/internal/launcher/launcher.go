@@ -226,7 +226,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 	cmd := spawn.Cmd{
 		Path: l.server.Executable,
 		Argv: protocol.SuperviseArgs(memory, l.server.Name),
-		Env:  l.server.Env, Group: group, Detach: true,
+		Env:  protocol.SupervisorEnv(l.server.Env), Group: group, Detach: true,
 		Keep: append(l.config.Inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
 	if l.supervisor, err = cmd.Start(); err != nil {

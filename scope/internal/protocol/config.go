@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // Config is what the launcher hands to the supervisor, in a memory file: it may be
@@ -149,6 +150,20 @@ const SuperviseLine = "mcpscope supervise "
 // SuperviseArgs: the name is for people who look at ps.
 func SuperviseArgs(memory int, server string) []string {
 	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), server)
+}
+
+// forSupervisors are variables of the Go runtime, which has memory and threads for each processor that it may run on: for
+// a process that waits, one is enough.
+var forSupervisors = []string{"GOMAXPROCS=1"}
+
+// SupervisorEnv is the environment of a supervisor whose server is to have env. The runtime takes the first variable of
+// a name, so ours come before the client's.
+func SupervisorEnv(env []string) []string { return slices.Concat(forSupervisors, env) }
+
+// ServerEnv is what a supervisor was given for its server.
+func ServerEnv() ([]string, error) {
+	env, err := proc.Environ()
+	return env[min(len(forSupervisors), len(env)):], err
 }
 
 // CommOfGuards is the name, in /proc/PID/comm, of the processes that guard servers.

@@ -52,7 +52,7 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 	if err := s.arm(at); err != nil {
 		return err
 	}
-	env, err := proc.Environ() // which is not ours to read any more when tracers are kept off
+	env, err := protocol.ServerEnv() // which is not ours to read any more when tracers are kept off
 	if err != nil {
 		return err
 	}
