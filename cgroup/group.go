@@ -128,19 +128,18 @@ func (g *Group) Write(file, value string) error {
 }
 
 // OpenFile opens one of the group's files for reading; a change of some shows as POLLPRI.
-func (g *Group) OpenFile(file string) (int, error) {
-	fd, err := openRetry(g.fd, file, unix.O_RDONLY)
-	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)
-	}
-	return fd, nil
-}
+func (g *Group) OpenFile(file string) (int, error) { return g.openFile(file, unix.O_RDONLY) }
 
 // OpenProcs opens cgroup.procs for writing: who writes "0" to it moves itself in.
-func (g *Group) OpenProcs() (int, error) {
-	fd, err := openRetry(g.fd, "cgroup.procs", unix.O_WRONLY)
+func (g *Group) OpenProcs() (int, error) { return g.openFile("cgroup.procs", unix.O_WRONLY) }
+
+// OpenKill opens cgroup.kill (Linux 5.14) for writing: who writes "1" to it does what Kill does.
+func (g *Group) OpenKill() (int, error) { return g.openFile(killFile, unix.O_WRONLY) }
+
+func (g *Group) openFile(file string, flags int) (int, error) {
+	fd, err := openRetry(g.fd, file, flags)
 	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, "cgroup.procs"), err)
+		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)
 	}
 	return fd, nil
 }

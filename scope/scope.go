@@ -296,9 +296,9 @@ func In(pid int, client int) bool { return launcher.In(pid, client) }
 func Contained(pid int, id string) bool { return group.Contained(pid, id) }
 
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
-// configuration, foreign are those above 2 that it was started with. It returns the
-// exit status, which nobody reads.
-func Supervise(memory int, foreign []int) int { return supervisor.Supervise(memory, foreign) }
+// configuration, pid the main process if that was born first, otherwise 0, foreign are the descriptors above 2 that it
+// was started with. It returns the exit status, which nobody reads.
+func Supervise(memory, pid int, foreign []int) int { return supervisor.Supervise(memory, pid, foreign) }
 
 // Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []Backend { return backend.Candidates() }

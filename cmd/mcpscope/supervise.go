@@ -16,7 +16,7 @@ import (
 // its arguments is for people who look at ps.
 func superviseCommand(args []string, io cli.Stdio) int {
 	foreign := cli.OpenDescriptors()
-	if len(args) != 2 {
+	if len(args) != 3 {
 		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")
 		return cli.ExitUsage
 	}
@@ -24,6 +24,10 @@ func superviseCommand(args []string, io cli.Stdio) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
+	pid, err := strconv.Atoi(args[1])
+	if err != nil {
+		return cli.ExitUsage
+	}
 	_, _ = cli.NoFile() // it raises our own limit; the server's is in the configuration
-	return scope.Supervise(memory, foreign)
+	return scope.Supervise(memory, pid, foreign)
 }

@@ -28,6 +28,7 @@ func afterForkInChild()
 // not allocate.
 type args struct {
 	path      *byte
+	other     *byte // executed where path can't be; nil: none
 	argv      []*byte
 	env       []*byte
 	shell     *byte // nil: no fallback for ENOEXEC
@@ -41,6 +42,8 @@ type args struct {
 	locks     *unix.Rlimit
 	mask      *uint64
 	detach    bool
+	of        Step // added to what it says
+	failed    bool // it has said so: for who lends it its memory
 }
 
 // message is what the child says on the pipe.
@@ -134,18 +137,9 @@ func become(a *args, joined bool) {
 	if !a.detach {
 		afterForkInChild() // the process in between has done it otherwise
 	}
-	if a.mask != nil {
-		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(a.mask)), 0, unsafe.Sizeof(*a.mask), 0, 0)
-		if e != 0 {
-			fail(a, stepMask, e)
-		}
-	}
+	setMask(a)
 	if a.procs >= 0 && !joined {
-		zero := [1]byte{'0'}
-		_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
-		if e != 0 {
-			fail(a, stepJoin, e)
-		}
+		join(a)
 	}
 	_, _, e := syscall.RawSyscall(syscall.SYS_SETPGID, 0, uintptr(a.pgid), 0)
 	if e != 0 {
@@ -160,10 +154,35 @@ func become(a *args, joined bool) {
 		}
 	}
 	e = execute(a.path, a.argv, a.env)
+	if a.other != nil {
+		e = execute(a.other, a.argv, a.env)
+	}
 	if e == syscall.ENOEXEC && a.shell != nil {
 		e = execute(a.shell, a.shellArgv, a.env)
 	}
 	fail(a, StepExec, e)
+}
+
+//go:nosplit
+//go:norace
+func setMask(a *args) {
+	if a.mask == nil {
+		return
+	}
+	_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(a.mask)), 0, unsafe.Sizeof(*a.mask), 0, 0)
+	if e != 0 {
+		fail(a, stepMask, e)
+	}
+}
+
+//go:nosplit
+//go:norace
+func join(a *args) {
+	zero := [1]byte{'0'}
+	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+	if e != 0 {
+		fail(a, stepJoin, e)
+	}
 }
 
 //go:nosplit
@@ -189,7 +208,7 @@ func execute(path *byte, argv, env []*byte) syscall.Errno {
 //go:nosplit
 //go:norace
 func tell(a *args, step Step, value uint32) {
-	m := message{step: step, value: value}
+	m := message{step: step | a.of, value: value}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.pipe), uintptr(unsafe.Pointer(&m)), unsafe.Sizeof(m))
 }
 
@@ -197,6 +216,7 @@ func tell(a *args, step Step, value uint32) {
 //go:norace
 func fail(a *args, step Step, errno syscall.Errno) {
 	tell(a, step, uint32(errno))
+	a.failed = true
 	exit(1)
 }
 

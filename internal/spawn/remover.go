@@ -42,23 +42,29 @@ type removal struct {
 // Start starts the copy. It inherits every descriptor, and so keeps locks and sockets
 // until it is done.
 func (r *Remover) Start() error {
-	m := &removal{
-		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(r.Leaf.FD())},
-		pidfd: int32(r.PidFD),
+	m, err := removalOf(r.Dirs)
+	if err != nil {
+		return err
 	}
-	for _, d := range r.Dirs {
-		name, err := syscall.BytePtrFromString(d.Name)
-		if err != nil {
-			return fmt.Errorf("remove %q: %w", d.Name, err)
-		}
-		m.parents, m.names = append(m.parents, d.Parent.FD()), append(m.names, name)
-	}
-	var err error
+	m.into = cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(r.Leaf.FD())}
+	m.pidfd = int32(r.PidFD)
 	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
 		return err
 	}
 	defer unix.Close(m.procs)
 	return startCopy(func() syscall.Errno { return forkRemover(m) })
+}
+
+func removalOf(dirs []RemoverDir) (*removal, error) {
+	m := &removal{}
+	for _, d := range dirs {
+		name, err := syscall.BytePtrFromString(d.Name)
+		if err != nil {
+			return nil, fmt.Errorf("remove %q: %w", d.Name, err)
+		}
+		m.parents, m.names = append(m.parents, d.Parent.FD()), append(m.names, name)
+	}
+	return m, nil
 }
 
 // startCopy starts a copy of this process by a function that comes back in the caller alone.
@@ -113,6 +119,13 @@ func remove(m *removal, joined bool) {
 			break
 		}
 	}
+	removeAll(m)
+	exit(0)
+}
+
+//go:nosplit
+//go:norace
+func removeAll(m *removal) {
 	for i := 0; i < len(m.names); i++ {
 		for try := 0; try < removeTries; try++ {
 			_, _, e := syscall.RawSyscall(syscall.SYS_UNLINKAT, uintptr(m.parents[i]), uintptr(unsafe.Pointer(m.names[i])), unix.AT_REMOVEDIR)
@@ -123,5 +136,4 @@ func remove(m *removal, joined bool) {
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
 		}
 	}
-	exit(0)
 }

@@ -24,8 +24,10 @@ type Group interface {
 // Cmd describes the process.
 type Cmd struct {
 	Path string
-	Argv []string // Argv[0] is what the process sees as its name
-	Env  []string
+	// Other, if not empty, is executed where Path can't be.
+	Other string
+	Argv  []string // Argv[0] is what the process sees as its name
+	Env   []string
 	// Group is where the process is born: by CLONE_INTO_CGROUP (Linux 5.7) or,
 	// where clone3 is refused, by joining before the exec. nil: where the caller is.
 	Group Group
@@ -60,12 +62,13 @@ const (
 	stepLimits
 	stepKeep
 	stepMask
+	stepSubreaper
 	StepExec
 )
 
 var stepNames = map[Step]string{
 	stepFork: "fork", stepJoin: "join cgroup", stepProcessGroup: "set process group",
-	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", StepExec: "execute",
+	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", stepSubreaper: "become a subreaper for", StepExec: "execute",
 }
 
 // StartError is a failure in the new process before it ran.
@@ -170,6 +173,11 @@ func (c *Cmd) prepare() (*args, error) {
 	}
 	if a.env, err = syscall.SlicePtrFromStrings(c.Env); err != nil {
 		return nil, fmt.Errorf("environment of %q: %w", c.Path, err)
+	}
+	if c.Other != "" {
+		if a.other, err = syscall.BytePtrFromString(c.Other); err != nil {
+			return nil, fmt.Errorf("execute %q: %w", c.Other, err)
+		}
 	}
 	if c.Shell {
 		// can't fail: the same strings once more

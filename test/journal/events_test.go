@@ -116,6 +116,7 @@ func TestSweptOrphan(t *testing.T) {
 		name := "orphan-" + b.name
 		f := b.events(t, name)
 		s := b.start(t, name, nil, stubborn)
+		f.event("started") // who stands by until then would end it
 		if err := killGuards(s.cmd.Process.Pid, listed(t, b, name).Supervisor); err != nil {
 			t.Fatal(err)
 		}

@@ -76,6 +76,10 @@ func (g *launchedTree) Members() group.Payload { return &g.tree }
 
 func (g *launchedTree) SupervisorGroup() spawn.Group { return nil }
 
+func (g *launchedTree) PayloadGroup() spawn.Group { return nil }
+
+func (g *launchedTree) Standby() (s spawn.Standby, err error) { return s, errors.ErrUnsupported }
+
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil
 }

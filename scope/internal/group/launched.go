@@ -32,6 +32,16 @@ func (g *ControlGroup) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Managed: g.Managed}, []int{g.Payload.FD()}
 }
 
+// Standby is in the leaf that supervisors go to at their end, out of reach of who ends the client.
+func (g *ControlGroup) Standby() (spawn.Standby, error) {
+	leaf, err := g.leaving()
+	if err != nil {
+		return spawn.Standby{}, err
+	}
+	kill, err := g.Top.OpenKill()
+	return spawn.Standby{Group: leaf, Kill: kill, Within: protocol.StandbyWithin, Dirs: g.dirs()}, err
+}
+
 func (g *ControlGroup) WakeSupervisor() {
 	_ = g.Supervisor.Thaw()
 	_ = g.Top.SetFrozen(false) // gone, or never frozen: as good

@@ -128,18 +128,31 @@ func (g *ControlGroup) Leave() {
 		return // systemd does
 	}
 	_ = g.Payload.RemoveChildren()
-	leaf, err := g.Parent.MkdirOpen(protocol.LeavingName, GroupMode)
+	leaf, err := g.leaving()
 	if err != nil {
 		return
 	}
 	defer leaf.Close()
-	ThawOurs(leaf)
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		return
 	}
-	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: []spawn.RemoverDir{
-		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
-	}}
+	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: g.dirs()}
 	_ = r.Start() // if it can't, the launcher removes the group
+}
+
+// dirs are in the order of removal.
+func (g *ControlGroup) dirs() []spawn.RemoverDir {
+	return []spawn.RemoverDir{
+		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
+	}
+}
+
+// leaving is a leaf beside the groups, for processes that outlive one.
+func (g *ControlGroup) leaving() (*cgroup.Group, error) {
+	leaf, err := g.Parent.MkdirOpen(protocol.LeavingName, GroupMode)
+	if err == nil {
+		ThawOurs(leaf)
+	}
+	return leaf, err
 }

@@ -28,6 +28,8 @@ type group interface {
 	Members() Payload
 	// Tagged are members that are neither there nor below the supervisor any more.
 	Tagged() *freeze.Tree
+	// PayloadGroup is where the main process is to be born; nil for anywhere.
+	PayloadGroup() spawn.Group
 }
 
 // Launched is a group as its launcher sees it.
@@ -37,6 +39,8 @@ type Launched interface {
 	Placed() (protocol.Placed, []int)
 	// SupervisorGroup is where the supervisor is to be born; nil for anywhere.
 	SupervisorGroup() spawn.Group
+	// Standby is what a process needs that is to kill the group and remove it; the error says why that can't be had.
+	Standby() (spawn.Standby, error)
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	SupervisorStopped() bool
@@ -51,8 +55,6 @@ type Launched interface {
 // Owned is a group as its supervisor sees it.
 type Owned interface {
 	group
-	// PayloadGroup is where the main process is to be born; nil for anywhere.
-	PayloadGroup() spawn.Group
 	// Guard is a pidfd of a process that has to outlive the supervisor, or -1.
 	Guard() int
 	// Nested names the group that pid supervises, leavingName for a process that removes one; ""

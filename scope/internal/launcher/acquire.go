@@ -91,12 +91,18 @@ func (l *launcher) pids() []int {
 	return []int{l.supervisor}
 }
 
-// post has the supervisor go to its group, which it starts the server in.
-func (l *launcher) post() error {
+// placed is what the supervisor has to know of its group.
+func (l *launcher) placed() (protocol.Placed, []int) {
 	at, fds := l.group.Placed()
 	at.Backend, at.Enter, at.Notes, at.Stderr = l.backend, l.supervisor != 0, l.notes, l.stderr
+	return at, fds
+}
+
+// post has the supervisor go to its group, which it starts the server in.
+func (l *launcher) post() error {
+	at, fds := l.placed()
 	if l.supervisor == 0 {
-		if err := l.spawn(l.group.SupervisorGroup()); err != nil {
+		if err := l.spawn(l.group.SupervisorGroup()); err != nil || l.birth != nil {
 			return err
 		}
 	}

@@ -88,10 +88,13 @@ type launcher struct {
 	here       backend.Location
 	places     []backend.Place // that were thought of
 	control    protocol.Control
+	birth      *spawn.Birth // of supervisor and server, if the server was born first
+	bornSeen   bool
 	client     *lifecycle.ClientSide
 	loop       *lifecycle.Poller
-	supervisor int // its pid, only for a manager that wants one; 0 before it is started
-	pidfd      int // of the supervisor; -1 until it has started the server
+	supervisor int           // its pid, only for a manager that wants one; 0 before it is started
+	reserved   chan struct{} // closed when there are threads enough
+	pidfd      int           // of the supervisor; -1 until it has started the server
 	signals    chan os.Signal
 	chld       chan os.Signal
 
@@ -123,14 +126,17 @@ func (s *Server) Run() (Outcome, error) {
 	}
 	if err := l.start(); err != nil {
 		l.abandon()
+		l.awaitStandby()
 		return Outcome{}, err
 	}
-	return l.watch()
+	outcome, err := l.watch()
+	l.awaitStandby()
+	return outcome, err
 }
 
 // prepare makes everything that can fail before anything is started.
 func (s *Server) prepare() (*launcher, error) {
-	l := &launcher{server: s, terminal: lifecycle.OnTerminal(), pidfd: -1}
+	l := &launcher{server: s, terminal: lifecycle.OnTerminal(), pidfd: -1, reserved: make(chan struct{})}
 	var err error
 	if l.client, err = lifecycle.WatchClient(s.Policy.OnClientDeath); err != nil {
 		return nil, err
@@ -149,7 +155,7 @@ func (s *Server) config() *protocol.Config {
 	return &protocol.Config{
 		Version: protocol.ProtocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
 		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Detach: s.Detach, Stderr: s.Stderr,
-		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1,
+		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1, Payload: -1, Ready: -1,
 	}
 }
 
@@ -163,6 +169,10 @@ func (s *Server) copies() int {
 
 // start starts the supervisor, which starts the server.
 func (l *launcher) start() error {
+	go func() { // while the group is made
+		lifecycle.ReserveThreads()
+		close(l.reserved)
+	}()
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = lifecycle.NewSignals()
 	lifecycle.Notify(l.signals, slices.Concat(lifecycle.Ending, lifecycle.Early)...)
@@ -174,7 +184,6 @@ func (l *launcher) start() error {
 	if err := l.acquireGroup(); err != nil {
 		return err
 	}
-	go lifecycle.ReserveThreads() // there is time until the server runs
 	return nil
 }
 
@@ -217,6 +226,11 @@ func (l *launcher) spawn(group spawn.Group) error {
 		}
 	}
 	l.config.Mask = spawn.SignalMask()
+	standby, first := l.standby()
+	if first {
+		at, fds := l.placed()
+		l.config.Place, l.config.Payload = &at, fds[0]
+	}
 	blocked := l.config.Mask | 1<<(protocol.StopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := protocol.WriteConfig(l.config)
 	if err != nil {
@@ -224,12 +238,17 @@ func (l *launcher) spawn(group spawn.Group) error {
 	}
 	defer unix.Close(memory)
 	cmd := spawn.Cmd{
-		Path: l.server.Executable,
-		Argv: protocol.SuperviseArgs(memory, l.server.Name),
+		Path: executable(l.server.Executable), Other: l.server.Executable,
+		Argv: protocol.SuperviseArgs(memory, "0", l.server.Name),
 		Env:  protocol.SupervisorEnv(l.server.Env), Group: group, Detach: true,
 		Keep: append(l.config.Inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
-	if l.supervisor, err = cmd.Start(); err != nil {
+	if first {
+		err = l.bear(cmd, standby)
+	} else {
+		l.supervisor, err = cmd.Start()
+	}
+	if err != nil {
 		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
 	}
 	if l.child == nil {

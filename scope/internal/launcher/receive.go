@@ -50,6 +50,9 @@ func (l *launcher) receive() (done bool, err error) {
 			return true, err
 		}
 	}
+	if err := l.born(); err != nil { // it has said why before it ended
+		return true, err
+	}
 	if closed {
 		return true, l.supervisorDied()
 	}

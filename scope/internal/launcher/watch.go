@@ -49,6 +49,11 @@ func (l *launcher) listen() error {
 	if err := l.loop.Add(l.control.In, lifecycle.TokenControl); err != nil {
 		return err
 	}
+	if l.birth != nil {
+		if err := l.loop.Add(l.birth.FD(), lifecycle.TokenBirth); err != nil {
+			return err
+		}
+	}
 	go l.loop.Run()
 	return nil
 }
@@ -58,6 +63,10 @@ func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	switch t {
 	case lifecycle.TokenControl:
 		return l.receive()
+	case lifecycle.TokenBirth:
+		if err := l.born(); err != nil {
+			return true, err
+		}
 	case lifecycle.TokenPeer:
 		if done, err := l.receive(); done { // its last word may be here
 			return done, err

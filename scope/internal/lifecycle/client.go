@@ -152,7 +152,8 @@ const (
 	TokenMain
 	TokenGuard
 	TokenShortage
-	TokenPeer // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
+	TokenBirth // of the supervisor and the server
+	TokenPeer  // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
 
 // Watch adds everything to the poller.

@@ -44,7 +44,7 @@ type Config struct {
 	Detach []string
 	// Outside is the control group that they go to where no manager makes one: the client's.
 	Outside string
-	// Place is where the group is, for a supervisor that is told by its guard.
+	// Place is where the group is, for a supervisor whose group is known when it starts; others are told by a message.
 	Place  *Placed
 	Client ClientFacts
 	// Descriptors, numbered alike in launcher and supervisor.
@@ -52,6 +52,9 @@ type Config struct {
 	Stdin, Input, Stdout, ClientPidfd int
 	Launcher                          int // a pidfd
 	Report                            int
+	// Payload is the directory of Place; the lock is its. Ready is where a byte says that nobody needs to stand by any
+	// more (spawn.Pair), or -1.
+	Payload, Ready int
 	// Main is a pidfd of the main process where the client has started it, otherwise -1;
 	// Held is its stdin where that can be watched only by holding it.
 	Main, Held int
@@ -120,7 +123,7 @@ func (c *Config) fields(w *wire) {
 
 // descriptors are those that the supervisor gets in spite of close-on-exec.
 func (c *Config) descriptors() []*int {
-	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Main, &c.Held}
+	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Payload, &c.Ready, &c.Main, &c.Held}
 }
 
 // ClientFacts says who started the server.
@@ -147,10 +150,14 @@ func ParseClient(attr string) ClientFacts {
 // SuperviseLine is how the command line of a supervisor begins.
 const SuperviseLine = "mcpscope supervise "
 
-// SuperviseArgs: the name is for people who look at ps.
-func SuperviseArgs(memory int, server string) []string {
-	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), server)
+// SuperviseArgs: the name is for people who look at ps. main is the pid of a main process that is there already, "0" if
+// there is none.
+func SuperviseArgs(memory int, main, server string) []string {
+	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), main, server)
 }
+
+// MainArgument is the index of that pid.
+const MainArgument = 3
 
 // forSupervisors are variables of the Go runtime, which has memory and threads for each processor that it may run on: for
 // a process that waits, one is enough.
@@ -201,6 +208,14 @@ func (c *Config) Inherited() []int {
 		}
 	}
 	return fds
+}
+
+// SayReady tells who stands by that nobody needs to any more.
+func (c *Config) SayReady() {
+	if c.Ready >= 0 {
+		_, _ = unix.Write(c.Ready, []byte{1}) // nobody is there any more: as good
+		_ = unix.Close(c.Ready)
+	}
 }
 
 // LimitError says that a limit can't hold here. Step is what would make it, "" if that is not

@@ -55,7 +55,7 @@ func (s *supervisor) startGuarded(at protocol.Message) error {
 	}
 	blocked := s.config.Mask | 1<<(protocol.StopSignal-1)
 	cmd := spawn.Cmd{
-		Path: "/proc/self/exe", Argv: protocol.SuperviseArgs(memory, s.config.Name), Env: env,
+		Path: "/proc/self/exe", Argv: protocol.SuperviseArgs(memory, "0", s.config.Name), Env: env,
 		Keep: append(s.config.Inherited(), memory), NoFile: s.config.NoFile, Mask: &blocked,
 	}
 	if s.main, err = cmd.Start(); err != nil {

@@ -14,7 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -64,6 +63,7 @@ func (s *supervisor) start(at protocol.Message, foreign []int) error {
 	if s.config.Engine() != "" {
 		s.env = env
 	}
+	s.config.SayReady()
 	if err := s.startMain(env, at.Place.Stderr); err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (s *supervisor) adopt(at protocol.Message) (group.Owned, error) {
 	return g, err
 }
 
-// startMain starts the main process. had is what one that was found has as stderr.
+// startMain starts the main process, unless it was born first. had is what one that was found has as stderr.
 func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 	if s.found() {
 		s.stderr = had
@@ -184,11 +184,12 @@ func (s *supervisor) startMain(env []string, had protocol.Stderr) error {
 		s.tagMembers()
 		return nil
 	}
-	s.connectStderr()
-	cmd := spawn.Cmd{
-		Path: s.config.Path, Argv: lifecycle.Labelled(s.config.Argv, s.group.Ident(), s.config.Limits), Env: append(env, "MCPSCOPE_ID="+s.group.Ident()), Group: s.group.PayloadGroup(),
-		Pgid: s.config.Pgid, NoFile: s.config.NoFile, Locks: group.TagOf(s.group.Ident()).Limit(), Mask: &s.config.Mask, Shell: true,
+	if s.main > 0 {
+		s.stderr = protocol.StderrInherit
+		return nil
 	}
+	s.connectStderr()
+	cmd := lifecycle.MainCommand(s.config, s.group.Ident(), s.group.PayloadGroup(), env)
 	var err error
 	s.main, err = cmd.Start()
 	return err

@@ -58,15 +58,15 @@ type supervisor struct {
 }
 
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
-// configuration, foreign are those above 2 that it was started with. It returns the
-// exit status, which nobody reads.
-func Supervise(memory int, foreign []int) int {
+// configuration, pid the main process if that was born first (spawn.Pair), otherwise 0, foreign are the descriptors above
+// 2 that it was started with. It returns the exit status, which nobody reads.
+func Supervise(memory, pid int, foreign []int) int {
 	protocol.NameProcess()
 	c, err := protocol.ReadConfig(memory)
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, signals: lifecycle.NewSignals()}
+	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, signals: lifecycle.NewSignals(), main: pid}
 	// Caught, not ignored: that would be inherited by the payload.
 	lifecycle.Notify(s.signals, unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	for _, fd := range c.Inherited() {
@@ -109,11 +109,10 @@ func (s *supervisor) failed(err error) {
 	_ = s.control.Send(m) // without a launcher there is nobody to tell
 }
 
-// receivePlace waits for the launcher to say where the group is, unless it has told our
-// guard.
+// receivePlace waits for the launcher to say where the group is, unless that was known when we were started.
 func (s *supervisor) receivePlace() (protocol.Message, error) {
 	if s.config.Place != nil {
-		return protocol.Message{Type: protocol.SayPlace, Place: s.config.Place}, nil
+		return protocol.Message{Type: protocol.SayPlace, Place: s.config.Place, FDs: []int{s.config.Payload}}, nil
 	}
 	m, err := s.control.Receive(0)
 	if err == nil && (m.Type != protocol.SayPlace || m.Place == nil || m.Place.Backend != protocol.Tree && len(m.FDs) != 1) {

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -58,15 +59,19 @@ func TestOrphanRule(t *testing.T) {
 }
 
 // A supervisor that has not executed anything yet is not called as one. However long that takes, its group is in use;
-// not so when a member is there, or the launcher is gone.
+// and the server may be there before it, for it is born first. Not so when a member has its place, or the launcher is gone.
 func TestSupervisorIsBeingBorn(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil  func(t *testing.T, g *group.ControlGroup) error
 		orphan bool
 	}{
 		"unborn": {func(*testing.T, *group.ControlGroup) error { return nil }, false},
-		"a member is there": {func(t *testing.T, g *group.ControlGroup) error {
-			member(t, g)
+		"the server was born first": {func(t *testing.T, g *group.ControlGroup) error {
+			member(t, g, g.Payload)
+			return nil
+		}, false},
+		"a member has its place": {func(t *testing.T, g *group.ControlGroup) error {
+			member(t, g, g.Supervisor)
 			return nil
 		}, true},
 		"the launcher is gone": {func(_ *testing.T, g *group.ControlGroup) error {
@@ -109,10 +114,10 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	}
 }
 
-// member starts a process with the group's mark that is born in its payload, until the test ends.
-func member(t *testing.T, g *group.ControlGroup) {
+// member starts a process with the group's mark that is born in one of its leaves, until the test ends.
+func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	t.Helper()
-	pid := groups.Member(t, g.Payload)
+	pid := groups.Member(t, where)
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -132,7 +137,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			parent := groups.Directory(t)
 			g := newGroup(t, parent, "spoiled")
-			member(t, g)
+			member(t, g, g.Payload)
 			if err := spoil(g); err != nil {
 				t.Fatal(err)
 			}
@@ -151,7 +156,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	parent := groups.Directory(t)
 	g := newGroup(t, parent, "held") // locked, as by the other sweeper
-	member(t, g)
+	member(t, g, g.Payload)
 	other := exec.Command("sleep", "100")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)

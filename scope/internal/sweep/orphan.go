@@ -182,10 +182,10 @@ func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 }
 
 // starting tells whether a supervisor may be there that has not executed anything yet, which takes long on a busy
-// machine: nobody is in the group but who carries no tag in its leaf, and the launcher lives. A member that looks so
-// could as well be called as a supervisor is.
+// machine, or while the server is being executed: it is in its leaf, carries no tag, and the launcher lives. A member that
+// looks so could as well be called as a supervisor is.
 func (g *Suspect) starting() bool {
-	if g.Supervisor == nil || group.Populated(g.Payload) || !group.Populated(g.Supervisor) || !g.launcherLives() {
+	if g.Supervisor == nil || !group.Populated(g.Supervisor) || !g.launcherLives() {
 		return false
 	}
 	all, err := g.Supervisor.Members()

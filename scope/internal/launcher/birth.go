@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// standby tells whether the server is born before its supervisor executes anything, which saves it the wait for that,
+// and prepares who stands by until the supervisor is ready. It takes a group that there is already, and nothing that
+// only a supervisor can do before the start: limits, and a stream of the journal.
+func (l *launcher) standby() (standby spawn.Standby, first bool) {
+	if !spawn.CanPair || l.child != nil || l.group == nil || l.group.PayloadGroup() == nil ||
+		len(l.config.Limits.Files) > 0 || l.config.Stderr == protocol.StderrJournal {
+		return standby, false
+	}
+	var err error
+	if standby, err = l.group.Standby(); err != nil {
+		return standby, false
+	}
+	if err = unix.Pipe2(standby.Ready[:], unix.O_CLOEXEC); err != nil {
+		return standby, false // the long way fails for the same reason, and says so
+	}
+	l.config.Ready = standby.Ready[1]
+	return standby, true
+}
+
+// bear starts the server, below a process that then becomes its supervisor.
+func (l *launcher) bear(supervisor spawn.Cmd, standby spawn.Standby) error {
+	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open /dev/null: %w", err)
+	}
+	defer unix.Close(null)
+	defer unix.Close(standby.Kill)
+	if l.server.Report >= 0 {
+		unix.CloseOnExec(l.server.Report) // it may be the client's, and is not the server's
+	}
+	<-l.reserved // a server that uses up all processes must not end us
+	supervisor.Argv[protocol.MainArgument] = spawn.PIDDigits
+	pair := spawn.Pair{
+		Parent: supervisor, PID: protocol.MainArgument, Null: null, Standby: standby,
+		Main:    lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
+		Release: slices.DeleteFunc(slices.Clone(l.server.Foreign), func(fd int) bool { return fd == l.server.Report }),
+	}
+	l.birth, err = pair.Start()
+	return err
+}
+
+// born takes in what became of both. A failure ends everything.
+func (l *launcher) born() error {
+	if l.birth == nil || l.bornSeen {
+		return nil
+	}
+	known, err := l.birth.Outcome()
+	if !known {
+		return nil
+	}
+	l.bornSeen = true
+	if err == nil {
+		return nil
+	}
+	l.abandon()
+	var start *spawn.StartError
+	switch {
+	case errors.Is(err, spawn.ErrParent):
+		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
+	case errors.As(err, &start) && start.Step == spawn.StepExec:
+		return &protocol.CommandError{Command: l.server.Path, Errno: start.Errno}
+	}
+	return err
+}
+
+// awaitStandby returns when nobody stands by any more.
+func (l *launcher) awaitStandby() {
+	if l.birth == nil {
+		return
+	}
+	linux.AwaitEnd(l.birth.Standby(), 0, protocol.StandbyWithin)
+	if l.subreaper {
+		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+	}
+}
+
+// executable is the path of a file that is ours, by its name where it still has that: what the server sees its parent
+// called is the last element of the path that was executed.
+func executable(file string) string {
+	path, err := os.Readlink(file)
+	if err != nil {
+		return file
+	}
+	var named, ours unix.Stat_t
+	if unix.Stat(path, &named) != nil || unix.Stat(file, &ours) != nil || named.Dev != ours.Dev || named.Ino != ours.Ino {
+		return file
+	}
+	return path
+}
