@@ -55,90 +55,11 @@ func checkSuccess(t *testing.T, o outcome) {
 	}
 }
 
-func TestBadCommandLines(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	plainFile := filepath.Join(t.TempDir(), "not-executable")
-	if err := os.WriteFile(plainFile, []byte("#!/bin/sh\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		want int
-		args []string
-	}{
-		{failed, []string{"run"}},
-		{failed, []string{"run", "--"}},
-		{failed, []string{"run", "--nope", "--", "true"}},
-		{failed, []string{"run", "--name"}},
-		{failed, []string{"run", "--backend", "nope", "--", "true"}},
-		{failed, []string{"run", "--on-client-death", "nope", "--", "true"}},
-		{failed, []string{"run", "--eof-grace", "", "--", "true"}},
-		{failed, []string{"run", "--eof-grace", "soon", "--", "true"}},
-		{failed, []string{"run", "--eof-grace", "-1s", "--", "true"}},
-		{failed, []string{"run", "--eof-grace", "5", "--", "true"}},
-		{failed, []string{"run", "--term-grace", "99999999999h", "--", "true"}},
-		{failed, []string{"run", "--term-grace", "1s1", "--", "true"}},
-		{failed, []string{"run", "--name", "a\nb", "--", "true"}},
-		{failed, []string{"run", "--name", "a\x1b[31mb", "--", "true"}},
-		{failed, []string{"run", "--name", "a\x7fb", "--", "true"}},
-		{failed, []string{"run", "--name", "a\xffb", "--", "true"}},
-		{failed, []string{"run", "--report", "fd:99", "--", "true"}},
-		{failed, []string{"run", "--report", "/nonexistent/report", "--", "true"}},
-		{failed, []string{"run", "--name", "", "--", "true"}},
-		{notFound, []string{"run", "--", ""}},
-		{notFound, []string{"run", "--", "no-such-command"}},
-		{notFound, []string{"run", "--", "/no/such/command"}},
-		{notRunnable, []string{"run", "--", plainFile}},
-		{notRunnable, []string{"run", "--", t.TempDir()}},
-		{misused, []string{"nope"}},
-		{misused, []string{"--nope"}},
-		{misused, []string{"sweep", "--nope"}},
-		{misused, []string{"sweep", "what"}},
-		{misused, []string{"completion", "powershell"}},
-	} {
-		t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-			checkRefusal(t, w.run(w.mcpscope(c.args...)), c.want)
-			w.clean()
-		})
-	}
-}
-
-func TestUnusualCommandLinesWork(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for what, args := range map[string][]string{
-		"a name of 300 characters": {"--name", strings.Repeat("n", 300)},
-		"300 wide characters":      {"--name", strings.Repeat("名", 300)},
-		"a name with slashes":      {"--name", "../../a/b"},
-		"no grace":                 {"--eof-grace", "0", "--term-grace", "0"},
-		"endless grace":            {"--eof-grace", "infinity", "--term-grace", "infinity"},
-		"the backend by name":      {"--backend", "cgroup"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			args := append(append([]string{"run"}, args...), "--", "true")
-			checkSuccess(t, w.run(w.mcpscope(args...)))
-			w.clean()
-		})
-	}
-}
-
 // spoiled runs mcpscope behind a shell script that spoils its surroundings and ends in
 // exec "$@".
 func (w *world) spoiled(script string, args ...string) *exec.Cmd {
 	line := append([]string{"sh", "-c", script, "sh", binaries.mcpscope}, args...)
 	return w.Command(line...)
-}
-
-// A server may be started with what a careless client leaves it.
-func TestClosedDescriptorsAtStart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, script := range []string{`exec "$@" <&-`, `exec "$@" >&-`, `exec "$@" 2>&-`, `exec "$@" <&- >&- 2>&-`} {
-		t.Run(script, func(t *testing.T) {
-			checkSuccess(t, w.run(w.spoiled(script, "run", "--", "true")))
-			w.clean()
-		})
-	}
 }
 
 // Where the surroundings allow no group of the kind that is required there is no server,

@@ -37,47 +37,6 @@ func with(cmd *exec.Cmd, env ...string) *exec.Cmd {
 	return cmd
 }
 
-// A later file overrides an earlier one key by key, a variable files, a flag all; and the server
-// sees nothing of it. It says itself what its policy is.
-func TestConfigurationPrecedence(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	dir := t.TempDir()
-	// hours: on a busy machine a server lives for many seconds
-	asked := filepath.Join(dir, "asked.toml")
-	writeFile(t, binaries.systemConfig, "[defaults]\neof-grace = '11h'\nterm-grace = '11h'\nmax-lifetime = '11h'\n[server.g]\nidle-timeout = '11h'\n")
-	writeFile(t, dir+"/.config/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '12h'\nidle-timeout = '12h'\n[server.'g*']\nmax-lifetime = '12h'\n")
-	writeFile(t, dir+"/xdg/mcpscope/mcpscope.toml", "[defaults]\nterm-grace = '13h'\n")
-	writeFile(t, asked, "[defaults]\nmax-lifetime = '14h'\non-client-death = 'ignore'\n")
-	t.Cleanup(func() { _ = os.Remove(binaries.systemConfig) }) // with its directory, at the latest
-	for _, c := range []struct {
-		what, name string
-		env, flags []string
-		want       string
-	}{
-		{"the system's file", "x", nil, nil, "eof-grace=11h0m0s term-grace=11h0m0s on-client-death=auto max-lifetime=11h0m0s"},
-		{"and its section", "g", nil, nil, "eof-grace=11h0m0s term-grace=11h0m0s on-client-death=auto max-lifetime=11h0m0s idle-timeout=11h0m0s"},
-		{"the user's", "x", []string{"HOME=" + dir}, nil, "eof-grace=11h0m0s term-grace=12h0m0s on-client-death=auto max-lifetime=11h0m0s idle-timeout=12h0m0s"},
-		{"and its section", "g", []string{"HOME=" + dir}, nil, "eof-grace=11h0m0s term-grace=12h0m0s on-client-death=auto max-lifetime=12h0m0s idle-timeout=11h0m0s"},
-		{"by XDG_CONFIG_HOME", "x", []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir + "/xdg"}, nil, "eof-grace=11h0m0s term-grace=13h0m0s on-client-death=auto max-lifetime=11h0m0s"},
-		{"the one that is asked for", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked}, nil,
-			"eof-grace=11h0m0s term-grace=12h0m0s on-client-death=ignore max-lifetime=14h0m0s idle-timeout=12h0m0s"},
-		{"variables", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15h", "MCPSCOPE_MAX_LIFETIME=0"}, nil,
-			"eof-grace=15h0m0s term-grace=12h0m0s on-client-death=ignore idle-timeout=12h0m0s"},
-		{"flags", "x", []string{"HOME=" + dir, "MCPSCOPE_CONFIG=" + asked, "MCPSCOPE_EOF_GRACE=15h"}, []string{"--eof-grace", "16h", "--on-client-death", "stop"},
-			"eof-grace=16h0m0s term-grace=12h0m0s on-client-death=stop max-lifetime=14h0m0s idle-timeout=12h0m0s"},
-	} {
-		t.Run(c.what+" "+c.name, func(t *testing.T) {
-			args := append([]string{binaries.configured, "run", "--name", c.name}, c.flags...)
-			o := w.run(with(w.Command(append(args, tellPolicy()...)...), c.env...))
-			if want := "MCPSCOPE_ID\n" + c.name + " " + c.want + "\n"; o.status != 0 || o.stderr != "" || o.stdout != want {
-				t.Errorf("%+v, want %s", o, want)
-			}
-		})
-	}
-	w.clean()
-}
-
 // A file that is wrong, or somebody else's, keeps no server from starting. What is sound of it
 // counts. The report says what is wrong, and where; stderr says nothing, unless -v was given.
 func TestBrokenConfiguration(t *testing.T) {
@@ -161,21 +120,6 @@ func TestConfigurationOfAnotherUser(t *testing.T) {
 	checkSuccess(t, w.run(cmd()))
 	if _, err := os.Stat(report); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("root wrote the report that another user asks for: %v", err)
-	}
-	w.clean()
-}
-
-// A file may itself ask to be taken seriously.
-func TestStrictByFile(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	path := filepath.Join(t.TempDir(), "mcpscope.toml")
-	writeFile(t, path, "[defaults]\nstrict-config = true\nnope = 1\n")
-	o := w.run(with(w.mcpscope("run", "--", "true"), "MCPSCOPE_CONFIG="+path))
-	checkRefusal(t, o, failed)
-	want := "mcpscope: cannot use the configuration: " + path + ":3: unknown key \"nope\"\nmcpscope: hint: mcpscope config check\n"
-	if o.stderr != want {
-		t.Errorf("%q, want %q", o.stderr, want)
 	}
 	w.clean()
 }

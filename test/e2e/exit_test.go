@@ -3,10 +3,8 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,40 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/escape"
 )
-
-func TestExitStatusIsTheMainProcesss(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	var running sync.WaitGroup
-	for lane := range 4 {
-		running.Go(func() {
-			for status := lane; status < 256; status += 4 {
-				o, err := w.tryRun(w.mcpscope("run", "--", "sh", "-c", fmt.Sprint("exit ", status)))
-				if err != nil || !o.status.Exited() || o.status.ExitStatus() != status || o.stderr != "" {
-					t.Errorf("exit %d became %v, %v; stderr: %s", status, o.status, err, o.stderr)
-				}
-			}
-		})
-	}
-	running.Wait()
-	w.clean()
-}
-
-func TestDeathBySignalIsPassedOn(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for _, sig := range []unix.Signal{
-		unix.SIGTERM, unix.SIGKILL, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGABRT,
-		unix.SIGSEGV, unix.SIGPIPE, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM, unix.Signal(34),
-	} {
-		// No core dumps of ours: the launcher must not leave one either.
-		o := w.run(w.Command("sh", "-c", `ulimit -c 0; exec "$0" run -- sh -c "kill -$1 \$\$"`, binaries.mcpscope, fmt.Sprint(int(sig))))
-		if !o.status.Signaled() || o.status.Signal() != sig || o.stderr != "" {
-			t.Errorf("death by %v became %v; stderr: %s", sig, o.status, o.stderr)
-		}
-	}
-	w.clean()
-}
 
 // asFirst makes mcpscope the first process of a pid namespace, with the world's
 // view of everything else and a /proc of its own.

@@ -19,7 +19,6 @@ import (
 var binaries struct {
 	escape.Programs
 	mcpscope, withoutKill, probe, forger, seizer string
-	configured, systemConfig                     string // with a system's configuration file of the test's own
 	transparent                                  transparent.Programs
 }
 
@@ -37,17 +36,13 @@ func build() (func(), error) {
 	cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
 	binaries.Programs = escape.ProgramsIn(dir)
 	binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill", "mcpscope")
-	binaries.configured, binaries.systemConfig = filepath.Join(dir, "configured", "mcpscope"), filepath.Join(dir, "system.toml")
 	binaries.transparent = transparent.ProgramsIn(dir)
 	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
 	binaries.seizer = filepath.Join(dir, "seizer")
 	withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
-	configured := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system=" + binaries.systemConfig, "../../cmd/mcpscope"}
 	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
 		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
 		"without-kill/mcpscope":    escape.Go(withoutKill...),
 		"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
-		"configured/mcpscope":      escape.Go(configured...),
-		"configured/mcpscopectl":   escape.Go(append(configured[:2:2], "../../cmd/mcpscopectl")...),
 	}))
 }

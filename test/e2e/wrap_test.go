@@ -85,51 +85,6 @@ func wrapped(config string) string {
 	return strings.NewReplacer(`"uvx"`, `"`+binaries.mcpscope+`"`, `["mcp`, `["run", "--name", "time", "--", "uvx", "mcp`).Replace(config)
 }
 
-func TestWrapAndUnwrap(t *testing.T) {
-	t.Parallel()
-	for what, text := range map[string]string{
-		"plain":       oneServer,
-		"CRLF, BOM":   "\uFEFF" + strings.ReplaceAll(oneServer, "{", "{\r\n"),
-		"commented":   strings.ReplaceAll(oneServer, "{", "{ // c\n") + "// end",
-		"no line end": oneServer + "   ",
-	} {
-		t.Run(what, func(t *testing.T) {
-			h := newHome(t)
-			path := h.write(".cursor/mcp.json", text)
-			if err := os.Chmod(path, 0o640); err != nil {
-				t.Fatal(err)
-			}
-			if out := h.run(0, "status"); !strings.Contains(out, "cursor  time    bare   uvx      1") {
-				t.Errorf("status: %s", out)
-			}
-			h.wrap(0, "cursor", "--yes")
-			h.wantText(".cursor/mcp.json", wrapped(text))
-			backup := h.backup(".cursor/mcp.json")
-			h.wantText(backup, text)
-			if info, err := os.Stat(h.path(backup)); err != nil || info.Mode().Perm() != 0o600 {
-				t.Errorf("the backup: %v, %v", info, err)
-			}
-			if out := h.run(0, "status"); !strings.Contains(out, "cursor  time    wrapped  uvx      1") {
-				t.Errorf("status: %s", out)
-			}
-			if out := h.wrap(0, "--yes"); !strings.HasSuffix(out, "nothing to wrap\n") {
-				t.Errorf("a second wrap: %s", out)
-			}
-			h.run(0, "unwrap", "--all", "--yes")
-			h.wantText(".cursor/mcp.json", text)
-			if all, err := os.ReadDir(h.path(".cursor")); err != nil || len(all) != 1 {
-				t.Errorf("left: %v, %v", all, err)
-			}
-			if all, err := os.ReadDir(h.path(".local/state/mcpscope")); err != nil || len(all) > 0 {
-				t.Errorf("left of the backup: %v, %v", all, err)
-			}
-			if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o640 {
-				t.Errorf("%v, %v", info, err)
-			}
-		})
-	}
-}
-
 // Without a word from somebody nothing is changed.
 func TestWrapAsksFirst(t *testing.T) {
 	t.Parallel()

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package script has what the documents promise as scripts of testscript, each named by its promise. They run the
+// real programs in real control groups, in worlds of their own, and wait for the kernel and never for time.
+package script
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// dir has what build makes.
+var dir string
+
+func TestMain(m *testing.M) {
+	bed.Parallel(8)
+	bed.Main(m, build)
+}
+
+// configured is mcpscope with a system's settings file of the tests' own, which one script writes.
+func build() (cleanup func(), err error) {
+	if dir, err = os.MkdirTemp("", "mcpscope-script."); err != nil {
+		return nil, err
+	}
+	return func() { _ = os.RemoveAll(dir) }, escape.Build(dir, map[string][]string{ // what is left is in the temporary directory
+		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"),
+		"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml", "../../cmd/mcpscope"),
+	})
+}
+
+// tested makes a script's own *testing.T known to setUp.
+type tested struct{ *testing.T }
+
+func (t tested) Verbose() bool { return testing.Verbose() }
+func (t tested) Run(name string, test func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { test(tested{t}) })
+}
+
+func TestScripts(t *testing.T) {
+	testscript.RunT(tested{t}, testscript.Params{
+		Dir: "testdata", Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: time.Now().Add(2 * time.Minute),
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"await": await, "ended": ended, "gone": gone, "hold": hold, "refused": refused, "release": release, "status": status,
+		},
+	})
+}
+
+// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; $PROGRAM is the file, for
+// those that are there already.
+func setUp(env *testscript.Env) error {
+	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
+	clients := w.Group("clients")
+	env.Defer(func() { // also when it failed: testscript waits for what it has started
+		for _, group := range []string{clients, filepath.Join(w.Dir, "mcp.slice")} {
+			_ = bed.Kill(group, escape.Patience) // the end of the world fails if it could not
+		}
+	})
+	bin := filepath.Join(env.WorkDir, ".bin")
+	if err := os.Mkdir(bin, 0o755); err != nil {
+		return err
+	}
+	for name, program := range map[string]string{"mcpscope": "mcpscope", "configured": "configured/mcpscope"} {
+		line := fmt.Sprintf("#!/bin/sh\necho $$ >%s/cgroup.procs && exec %s --in %d -- env -C \"$PWD\" %s \"$@\"\n",
+			clients, w.Programs.World, w.Root.Cmd.Process.Pid, filepath.Join(dir, program))
+		if err := os.WriteFile(filepath.Join(bin, name), []byte(line), 0o755); err != nil {
+			return err
+		}
+	}
+	env.Setenv("PATH", bin+":"+env.Getenv("PATH"))
+	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
+	env.Setenv("PROGRAM", filepath.Join(dir, "mcpscope"))
+	env.Setenv("SYSTEM", filepath.Join(dir, "system.toml"))
+	env.Setenv("MCPSCOPE_EOF_GRACE", "1m") // a script's stdin is at its end before the server is there
+	env.Values["world"], env.Values["held"] = w, map[string]*os.File{}
+	return nil
+}
+
+func usage(ts *testscript.TestScript, ok bool, text string) {
+	if !ok {
+		ts.Fatalf("usage: %s", text)
+	}
+}
+
+// status N PROGRAM ARGUMENT…: the program ends with status N, or by signal -N.
+func status(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 1, "status N PROGRAM ARGUMENT…")
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	var exit *exec.ExitError
+	got := 0
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+		if s := exit.Sys().(syscall.WaitStatus); s.Signaled() {
+			got = -int(s.Signal())
+		}
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("status %d, want %d", got, want)
+	}
+}
+
+// complaint is one line of ours, and at most one hint.
+var complaint = regexp.MustCompile(`^mcpscope: .*\n(mcpscope: hint: .*\n)?$`)
+
+// refused N PROGRAM ARGUMENT…: the same, with a complaint and no output.
+func refused(ts *testscript.TestScript, neg bool, args []string) {
+	status(ts, neg, args)
+	if out := ts.ReadFile("stdout"); out != "" {
+		ts.Fatalf("stdout is %q", out)
+	}
+	if text := ts.ReadFile("stderr"); !complaint.MatchString(text) || strings.HasPrefix(text, "mcpscope: hint: ") {
+		ts.Fatalf("stderr is %q, want one line `mcpscope: …` and at most one `mcpscope: hint: …`", text)
+	}
+}
+
+// await FILE REGEXP: the file has such a text.
+func await(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 2, "await FILE REGEXP")
+	want, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	ts.Check(escape.AwaitText(ts.MkAbs(args[0]), escape.Patience, want.MatchString))
+}
+
+// hold FIFO: a new one has a writer, until release FIFO.
+func hold(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 1, "hold FIFO")
+	path := ts.MkAbs(args[0])
+	ts.Check(unix.Mkfifo(path, 0o600))
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // without a reader O_WRONLY alone waits for one
+	ts.Check(err)
+	ts.Value("held").(map[string]*os.File)[args[0]] = file
+	ts.Defer(func() { file.Close() })
+}
+
+func release(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 1, "release FIFO")
+	ts.Check(ts.Value("held").(map[string]*os.File)[args[0]].Close())
+}
+
+// ended FIFO: of those that had it open for writing nobody is left. One has to have been seen.
+func ended(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, len(args) == 1, "[!] ended FIFO")
+	fd, err := unix.Open(ts.MkAbs(args[0]), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	ts.Check(err)
+	defer unix.Close(fd)
+	_, err = unix.Read(fd, make([]byte, 1)) // EOF, unless there is a writer
+	over := err == nil || !neg && escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(fd), Events: unix.POLLIN})
+	if over == neg {
+		ts.Fatalf("ended: %v: %v", over, err)
+	}
+}
+
+// gone: no group of a server is left in the world, or will be soon.
+func gone(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 0, "gone")
+	w := ts.Value("world").(*escape.World)
+	slice := filepath.Join(w.Dir, "mcp.slice", "0")
+	escape.WantNoServers(w.T, slice, "*", escape.Patience)
+	escape.AwaitRemovers(w.T, slice)
+}
