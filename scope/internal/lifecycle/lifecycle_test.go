@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -63,40 +62,6 @@ func TestCourse(t *testing.T) {
 				t.Errorf("phase %d, cause %q; want %d, %q", co.Phase, co.Cause, c.phase, c.cause)
 			}
 		})
-	}
-}
-
-// With stdin closed for good the end of the EOF grace is the stop.
-func TestEOFGraceIsOver(t *testing.T) {
-	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	c := testCourse(t, protocol.DefaultPolicy())
-	var err error
-	if c.in.Stdin, err = linux.NewWatch(p[0], linux.HangUp); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(p[0])
-	_ = unix.Close(p[1])
-	c.HungUp(protocol.StdinClosed)
-	c.Elapsed()
-	if c.Phase != Stopping || c.Cause != protocol.StdinClosed {
-		t.Errorf("phase %d, cause %q", c.Phase, c.Cause)
-	}
-}
-
-func TestIgnoredClientDeath(t *testing.T) {
-	p := protocol.DefaultPolicy()
-	p.OnClientDeath = protocol.IgnoreClientDeath
-	c := testCourse(t, p)
-	c.ClientDied()
-	if c.Phase != running {
-		t.Errorf("phase %d after a death that is to be ignored", c.Phase)
-	}
-	c.HungUp(protocol.StdinClosed)
-	if c.Phase != finishing {
-		t.Errorf("phase %d after the end of stdin, which has its grace all the same", c.Phase)
 	}
 }
 
