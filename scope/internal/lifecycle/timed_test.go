@@ -11,46 +11,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
-
-// stubborn is a payload that only a kill ends. Its waits are in virtual time, which the kernel's polls are not.
-type stubborn struct {
-	worked       func(since time.Duration) time.Duration // CPU; nil for none
-	born, killed time.Time
-	frozen       bool
-}
-
-func (s *stubborn) CPU() time.Duration {
-	if s.worked == nil {
-		return 0
-	}
-	return s.worked(time.Since(s.born))
-}
-
-func (s *stubborn) Members() ([]int, error) { return nil, nil }
-func (s *stubborn) State() (cgroup.State, error) {
-	return cgroup.State{Populated: s.killed.IsZero(), Frozen: s.frozen}, nil
-}
-func (s *stubborn) SetFrozen(frozen bool) error { s.frozen = frozen; return nil }
-func (s *stubborn) Thaw() error                 { return nil }
-func (s *stubborn) Kill() error                 { s.killed = time.Now(); return nil }
-
-func (s *stubborn) Await(deadline time.Time, wake int, done func(cgroup.State) bool) (cgroup.State, bool, error) {
-	for {
-		st, _ := s.State()
-		if done(st) {
-			return st, true, nil
-		}
-		hurried, _ := unix.Poll([]unix.PollFd{{Fd: int32(wake), Events: unix.POLLIN}}, 0)
-		if hurried > 0 || !deadline.IsZero() && time.Until(deadline) <= 0 {
-			return st, false, nil
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
 
 // A course is a lifecycle with the ends of its server's stdin.
 type course struct {
@@ -58,7 +22,7 @@ type course struct {
 	client, server int
 }
 
-func newCourse(t *testing.T, p protocol.Policy, payload *stubborn, unread string) *course {
+func newCourse(t *testing.T, p protocol.Policy, payload *groups.Stubborn, unread string) *course {
 	t.Helper()
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -151,13 +115,17 @@ func TestWhenAServerIsKilled(t *testing.T) {
 				if c.policy != nil {
 					c.policy(&p)
 				}
-				payload := &stubborn{worked: c.worked, born: time.Now()}
+				born := time.Now()
+				payload := &groups.Stubborn{}
+				if c.worked != nil {
+					payload.Worked = func() time.Duration { return c.worked(time.Since(born)) }
+				}
 				life := newCourse(t, p, payload, c.unread)
 				over := time.After(2 * time.Hour)
 				for limits := NewLimits(p); life.Phase != Stopped; {
 					var next <-chan time.Time
 					if len(c.events) > 0 {
-						next = time.After(c.events[0].after - time.Since(payload.born))
+						next = time.After(c.events[0].after - time.Since(born))
 					}
 					select {
 					case <-next:
@@ -173,8 +141,8 @@ func TestWhenAServerIsKilled(t *testing.T) {
 						life.Kill()
 					}
 				}
-				if took := payload.killed.Sub(payload.born); took < c.want || took > c.want+ms || life.Cause != c.cause || !payload.frozen {
-					t.Errorf("killed after %v because of %q (frozen: %v), want %v, %q", took, life.Cause, payload.frozen, c.want, c.cause)
+				if took := payload.Killed.Sub(born); took < c.want || took > c.want+ms || life.Cause != c.cause || !payload.Frozen {
+					t.Errorf("killed after %v because of %q (frozen: %v), want %v, %q", took, life.Cause, payload.Frozen, c.want, c.cause)
 				}
 			})
 		})
