@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package sweep
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+// When a server that starts sweeps, by the mark that others have left: in virtual time.
+func TestWhenAServerSweeps(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	for name, c := range map[string]struct {
+		beside   int // directories
+		mark     time.Duration
+		ends     time.Duration // of the server; 0 is never
+		min, max time.Duration // of the sweep
+	}{
+		"beside few the mark does not count":       {beside: sweepFew, mark: time.Minute, max: ms},
+		"beside many it does":                      {beside: 10, mark: 2 * s, min: 2 * s, max: 2*s + 2*10*sweepApart},
+		"without one at once, almost":              {beside: 10, max: 10*sweepApart + ms},
+		"it puts a sweep off and prevents none":    {beside: 10, mark: time.Minute, min: sweepAnyway, max: sweepAnyway + 100*ms + 2*10*sweepApart},
+		"one of a clock that was set back is none": {beside: 10, mark: sweepLater + s, max: 10*sweepApart + ms},
+		"a server that has ended does not":         {beside: 10, mark: 2 * s, ends: s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			parent := groups.Directory(t)
+			for i := range c.beside {
+				child, err := parent.Mkdir(fmt.Sprint("other-", i), 0o700)
+				if err != nil {
+					t.Fatal(err)
+				}
+				child.Close()
+			}
+			synctest.Test(t, func(t *testing.T) {
+				if c.mark > 0 {
+					markNext(parent, c.mark)
+				}
+				over := make(chan struct{})
+				if c.ends > 0 {
+					time.AfterFunc(c.ends, func() { close(over) })
+				}
+				began := time.Now()
+				sweepOnce(parent, "", nil, over)
+				switch took := time.Since(began); {
+				case c.ends > 0:
+					if left := untilNext(parent); took != c.ends || left != c.mark-c.ends {
+						t.Errorf("ended after %v, and the mark is of %v later", took, left)
+					}
+				case took < c.min || took > c.max || untilNext(parent) != sweepEvery:
+					t.Errorf("swept after %v, want %v to %v; the mark is of %v later", took, c.min, c.max, untilNext(parent))
+				}
+			})
+		})
+	}
+}
