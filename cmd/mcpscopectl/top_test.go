@@ -5,9 +5,13 @@
 package main
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
@@ -172,4 +176,37 @@ func TestTopClicks(t *testing.T) {
 			t.Errorf("details by a click at %v", at)
 		}
 	}
+}
+
+// top looks each interval, and after what it has done at once: then not sooner again for what was due before.
+func TestTopLooks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const interval = 5 * time.Second
+		shown := &top{topFlags: &topFlags{interval: interval}, view: topView{order: 'c', past: map[string][]usageSample{}}}
+		messages := make(chan tea.Msg, 10)
+		run := func(cmd tea.Cmd) { go func() { messages <- cmd() }() }
+		began, over := time.Now(), time.After(18*time.Second)
+		time.AfterFunc(7*time.Second, func() { messages <- outcome("stopped x") })
+		var looks []time.Duration
+		run(shown.Init())
+		for open := true; open; {
+			select {
+			case m := <-messages:
+				_, cmd := shown.Update(m)
+				if _, look := m.(lookNow); look && cmd != nil {
+					looks = append(looks, time.Since(began))
+					_, cmd = shown.Update(sighting{}) // what it has found
+				}
+				if cmd != nil {
+					run(cmd)
+				}
+			case <-over:
+				open = false
+			}
+		}
+		time.Sleep(2 * interval) // for ticks that are due: a bubble has no time when its test has returned
+		if want := []time.Duration{firstWait, firstWait + interval, 7 * time.Second, 7*time.Second + interval, 7*time.Second + 2*interval}; !slices.Equal(looks, want) {
+			t.Errorf("it looked after %v, want %v", looks, want)
+		}
+	})
 }
