@@ -40,9 +40,7 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	return escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "pgkill": escape.Go("./pgkill"),
-	})
+	return escape.Build(dir, map[string][]string{"pgkill": escape.Go("./pgkill")})
 }
 
 // The ways to stay alive that need nothing but fork and signals, so that each contender can be put

@@ -6,7 +6,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -29,20 +28,17 @@ func TestMain(m *testing.M) {
 
 // build compiles outside the source tree: a test leaves no file in it.
 func build() (func(), error) {
-	dir, err := os.MkdirTemp("", "mcpscope-e2e.")
-	if err != nil {
-		return nil, err
-	}
-	cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
-	binaries.Programs = escape.ProgramsIn(dir)
-	binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill", "mcpscope")
-	binaries.transparent = transparent.ProgramsIn(dir)
-	binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
-	binaries.seizer = filepath.Join(dir, "seizer")
-	withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
-	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
-		"without-kill/mcpscope":    escape.Go(withoutKill...),
-		"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
-	}))
+	return escape.BuildTemporary(func(dir string) map[string][]string {
+		binaries.Programs = escape.ProgramsIn(dir)
+		binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill", "mcpscope")
+		binaries.transparent = transparent.ProgramsIn(dir)
+		binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
+		binaries.seizer = filepath.Join(dir, "seizer")
+		withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
+		return transparent.Commands(map[string][]string{
+			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
+			"without-kill/mcpscope":    escape.Go(withoutKill...),
+			"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
+		})
+	})
 }

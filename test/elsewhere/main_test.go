@@ -35,9 +35,7 @@ func build(dir string) error {
 			return err
 		}
 	}
-	return escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "signin": escape.Go("./signin"),
-	})
+	return escape.Build(dir, map[string][]string{"signin": escape.Go("./signin")})
 }
 
 // sshd is where build puts the one that no package has installed.

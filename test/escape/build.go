@@ -17,10 +17,11 @@ func ProgramsIn(dir string) Programs {
 	return Programs{Zoo: filepath.Join(dir, "zoo"), Client: filepath.Join(dir, "client"), World: filepath.Join(dir, "world")}
 }
 
-// Build puts the programs into dir, and more: commands are by the path of what they make, below
-// dir, as from Go and CC. mcpscope needs mcpscopectl beside it. The caller's directory is a package beside this one.
+// Build puts the programs into dir, mcpscope and mcpscopectl, and more: commands are by the path of what they make,
+// below dir, as from Go and CC. The caller's directory is a package beside this one.
 func Build(dir string, more map[string][]string) error {
 	commands := map[string][]string{
+		"mcpscope": Go("../../cmd/mcpscope"), "mcpscopectl": Go("../../cmd/mcpscopectl"),
 		"zoo":    CC("-pthread", "../escape/zoo/*.c"),
 		"client": CC("../escape/client/client.c"),
 		"world":  CC("../escape/client/world.c"),
@@ -34,6 +35,15 @@ func Build(dir string, more map[string][]string) error {
 		}
 	}
 	return nil
+}
+
+// BuildTemporary is Build for bed.Main: in a directory of the run's own, for which use says what more there is to be.
+func BuildTemporary(use func(dir string) (more map[string][]string)) (cleanup func(), err error) {
+	dir, err := os.MkdirTemp("", "mcpscope-built.")
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = os.RemoveAll(dir) }, Build(dir, use(dir)) // what is left is in the temporary directory
 }
 
 // output stands for the file that a command makes.

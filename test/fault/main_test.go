@@ -43,7 +43,6 @@ func build(dir string) error {
 		return err
 	}
 	return escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"),
 		"stage":  escape.CC("stage/stage.c"),
 		"server": escape.CC("server/server.c", "../escape/zoo/register.c", "../escape/zoo/member.c"),
 	})

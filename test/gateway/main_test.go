@@ -24,14 +24,10 @@ func TestMain(m *testing.M) {
 }
 
 func build() (func(), error) {
-	dir, err := os.MkdirTemp("", "mcpscope-gateway.")
-	if err != nil {
-		return nil, err
-	}
-	binaries.Programs = escape.ProgramsIn(dir)
-	binaries.mcpscope, binaries.like, binaries.deny = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "like"), filepath.Join(dir, "deny")
-	return func() { _ = os.RemoveAll(dir) }, escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
+	return escape.BuildTemporary(func(dir string) map[string][]string {
+		binaries.Programs = escape.ProgramsIn(dir)
+		binaries.mcpscope, binaries.like, binaries.deny = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "like"), filepath.Join(dir, "deny")
+		return map[string][]string{"like": escape.Go("./like"), "deny": escape.CC("deny/deny.c")}
 	})
 }
 

@@ -24,9 +24,7 @@ func TestMain(m *testing.M) {
 }
 
 func build(dir string) error {
-	return escape.Build(dir, map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("../gateway/like"),
-	})
+	return escape.Build(dir, map[string][]string{"like": escape.Go("../gateway/like")})
 }
 
 // A backend is one way to start a server, by one user.

@@ -23,7 +23,7 @@ var suite = os.Getenv("VM_SUITE")
 
 func TestMain(m *testing.M) {
 	host.Main(m, host.Options{Users: true, Build: func(dir string) error {
-		return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl")})
+		return escape.Build(dir, nil)
 	}})
 }
 

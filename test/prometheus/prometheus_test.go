@@ -33,16 +33,11 @@ const (
 
 func TestMain(m *testing.M) {
 	bed.Main(m, func() (func(), error) {
-		dir, err := os.MkdirTemp("", "mcpscope-prometheus.")
-		if err != nil {
-			return nil, err
-		}
-		programs = dir
-		if err := os.Setenv(programsEnv, dir); err != nil {
-			return nil, err
-		}
-		return func() { _ = os.RemoveAll(dir) }, // in the temporary directory
-			escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl")})
+		return escape.BuildTemporary(func(dir string) map[string][]string {
+			programs = dir
+			_ = os.Setenv(programsEnv, dir) // a valid name
+			return nil
+		})
 	})
 }
 

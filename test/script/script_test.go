@@ -34,12 +34,9 @@ func TestMain(m *testing.M) {
 
 // configured is mcpscope with a system's settings file of the tests' own, which one script writes.
 func build() (cleanup func(), err error) {
-	if dir, err = os.MkdirTemp("", "mcpscope-script."); err != nil {
-		return nil, err
-	}
-	return func() { _ = os.RemoveAll(dir) }, escape.Build(dir, map[string][]string{ // what is left is in the temporary directory
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"),
-		"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml", "../../cmd/mcpscope"),
+	return escape.BuildTemporary(func(made string) map[string][]string {
+		dir = made
+		return map[string][]string{"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml", "../../cmd/mcpscope")}
 	})
 }
 

@@ -22,13 +22,10 @@ var programs string
 
 func TestMain(m *testing.M) {
 	bed.Main(m, func() (func(), error) {
-		dir, err := os.MkdirTemp("", "mcpscope-shells.")
-		if err != nil {
-			return nil, err
-		}
-		programs = dir
-		return func() { _ = os.RemoveAll(dir) }, // in the temporary directory
-			escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl")})
+		return escape.BuildTemporary(func(dir string) map[string][]string {
+			programs = dir
+			return nil
+		})
 	})
 }
 

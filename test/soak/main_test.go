@@ -3,7 +3,6 @@
 package soak
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -23,16 +22,10 @@ func TestMain(m *testing.M) {
 }
 
 func build() (func(), error) {
-	dir, err := os.MkdirTemp("", "mcpscope-soak.")
-	if err != nil {
-		return nil, err
-	}
-	cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
-	programs.Programs = escape.ProgramsIn(dir)
-	programs.mcpscope, programs.crowd = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "crowd")
-	programs.probe = transparent.ProgramsIn(dir).Probe
-	return cleanup, escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"),
-		"crowd": escape.CC("crowd/crowd.c"),
-	}))
+	return escape.BuildTemporary(func(dir string) map[string][]string {
+		programs.Programs = escape.ProgramsIn(dir)
+		programs.mcpscope, programs.crowd = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "crowd")
+		programs.probe = transparent.ProgramsIn(dir).Probe
+		return transparent.Commands(map[string][]string{"crowd": escape.CC("crowd/crowd.c")})
+	})
 }

@@ -36,9 +36,7 @@ func build(dir string) error {
 	if err := escape.AppendTable(""); err != nil { // where the host finds it
 		return err
 	}
-	return escape.Build(dir, transparent.Commands(map[string][]string{
-		"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "listener": escape.Go("./listener"),
-	}))
+	return escape.Build(dir, transparent.Commands(map[string][]string{"listener": escape.Go("./listener")}))
 }
 
 // both runs a test against the system manager, as root, and a user's.

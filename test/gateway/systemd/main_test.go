@@ -42,7 +42,7 @@ func build(dir string) error {
 	if err := os.Chdir(".."); err != nil { // escape finds its sources beside the package above
 		return err
 	}
-	return escape.Build(dir, map[string][]string{"mcpscope": escape.Go("../../cmd/mcpscope"), "mcpscopectl": escape.Go("../../cmd/mcpscopectl"), "like": escape.Go("./like")})
+	return escape.Build(dir, map[string][]string{"like": escape.Go("./like")})
 }
 
 // both runs a test against the system manager, as root, and a user's.
