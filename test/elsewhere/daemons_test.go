@@ -185,7 +185,7 @@ func (s *started) wantKept() {
 	if is, _ := filepath.Match("detached-*.scope", unit); !is { // the pattern is valid
 		s.Fatalf("it is in %s", path)
 	}
-	s.Cleanup(func() { stop(s.T, s.user, unit) })
+	s.Cleanup(func() { host.StopUnits(s.T, s.user, unit) })
 	others := slices.DeleteFunc(s.server.payload, func(p *escape.Process) bool { return p == s.process })
 	s.server.gone(s.T, append(others, s.server.supervisor...))
 	if !s.isIn(r.Detached) {
@@ -199,7 +199,7 @@ func (s *started) wantKept() {
 		s.Errorf("%d does not serve: %v, %s", s.process.PID, err, out)
 	}
 	s.process.Signal(unix.SIGKILL)
-	stop(s.T, s.user, unit)
+	host.StopUnits(s.T, s.user, unit)
 	if !s.process.Ended(patience) {
 		s.Error("it outlives its unit")
 	}

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -47,14 +46,6 @@ func require(t *testing.T, program string) {
 	if _, err := exec.LookPath(program); err != nil {
 		t.Skipf("%v: .ci/deps elsewhere installs it", err)
 	}
-}
-
-// manager is where the units of a user's manager are.
-func manager(u host.User) string {
-	if u.UID == 0 {
-		return hierarchy
-	}
-	return fmt.Sprintf("%s/user.slice/user-%d.slice/user@%[2]d.service", hierarchy, u.UID)
 }
 
 // server is one that has said "ready".
@@ -98,9 +89,9 @@ func start(t *testing.T, u host.User, name string, env, flags []string, command 
 	}
 	s := &server{cmd: cmd, stdin: stdin, out: bufio.NewReader(in)}
 	s.hears(t, "ready")
-	found, err := filepath.Glob(manager(u) + "/mcp.slice/mcp-" + name + "-*.scope")
-	if err != nil || len(found) != 1 {
-		t.Fatalf("scopes of %s: %q, %v", name, found, err)
+	found := u.Scopes(name)
+	if len(found) != 1 {
+		t.Fatalf("scopes of %s: %q", name, found)
 	}
 	s.scope = found[0]
 	s.payload, s.supervisor = processes(t, s.scope+"/payload"), processes(t, s.scope+"/supervisor")
@@ -159,12 +150,4 @@ func processes(t *testing.T, dir string) []*escape.Process {
 func commandLine(p *escape.Process) string {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
 	return strings.TrimRight(strings.ReplaceAll(string(text), "\x00", " "), " ")
-}
-
-// stop ends units of a user's manager and what is in them; there may be none any more.
-func stop(t *testing.T, u host.User, units ...string) {
-	t.Helper()
-	if out, err := host.Current(t).Manage(u, "systemctl", append([]string{"stop"}, units...)...).CombinedOutput(); err != nil && !strings.Contains(string(out), "not loaded") {
-		t.Errorf("stop %v: %v: %s", units, err, out)
-	}
 }

@@ -50,7 +50,7 @@ func ends(t *testing.T, test func(t *testing.T, u host.User, name string, end fu
 func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 	home := home(t, u)
 	s := start(t, u, "detaches-"+name, []string{"DISPLAY=:99", "HOME=" + home}, nil, host.Shared+"/signin")
-	t.Cleanup(func() { stop(t, u, "detached-xdg*", "app-*hromium*") })
+	t.Cleanup(func() { host.StopUnits(t, u, "detached-xdg*", "app-*hromium*") })
 	s.hears(t, "signed in by Mozilla/")
 	browser, units := browserOf(t, home)
 	first := mainOf(t, browser)
@@ -74,7 +74,7 @@ func signIn(t *testing.T, u host.User, name string, end func(*server)) {
 	if first.Ended(0) {
 		t.Error("the browser has ended with the server")
 	}
-	stop(t, u, names...)
+	host.StopUnits(t, u, names...)
 	dead(t, browser)
 	for dir := range units {
 		if err := escape.AwaitRemoval(dir, patience); err != nil {
@@ -91,7 +91,7 @@ func ownBrowser(t *testing.T, u host.User, name string, end func(*server)) {
 	}
 	env = append(env, "HOME="+home)
 	s := start(t, u, "browses-"+name, env, nil, host.Shared+"/signin")
-	t.Cleanup(func() { stop(t, u, "detached-xdg*", "app-*hromium*") })
+	t.Cleanup(func() { host.StopUnits(t, u, "detached-xdg*", "app-*hromium*") })
 	s.hears(t, "signed in by Mozilla/")
 	browser, groups := browserOf(t, home)
 	first := mainOf(t, browser)

@@ -116,9 +116,17 @@ func (t *Table) put(m Mode, e End, r Result) {
 	t.cells[[2]string{m.Name, e.Name}] = r
 }
 
-// TableEnv names a file to which tables are appended: go test swallows what a test prints
+// tableEnv names a file to which tables are appended: go test swallows what a test prints
 // that passes.
-const TableEnv = "MCPSCOPE_E2E_TABLE"
+const tableEnv = "MCPSCOPE_E2E_TABLE"
+
+// TableFiles are the files that tables are appended to, for who has to let a host write them.
+func TableFiles() []string {
+	if file := os.Getenv(tableEnv); file != "" {
+		return []string{file}
+	}
+	return nil
+}
 
 // publish prints the table.
 func (t *Table) publish(tb testing.TB) {
@@ -131,7 +139,7 @@ func (t *Table) publish(tb testing.TB) {
 
 // AppendTable makes the file if there is none yet.
 func AppendTable(text string) error {
-	path := os.Getenv(TableEnv)
+	path := os.Getenv(tableEnv)
 	if path == "" {
 		return nil
 	}

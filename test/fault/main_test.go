@@ -11,7 +11,6 @@
 package fault
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
 
@@ -31,11 +30,7 @@ var (
 
 func TestMain(m *testing.M) {
 	bed.Parallel(256) // lanes bound the work
-	o := host.Options{Users: true, Build: build}
-	if file := os.Getenv(escape.TableEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 
 func build(dir string) error {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
@@ -18,13 +17,10 @@ import (
 // managed is the backend of a user's manager, the system's for root.
 func managed(u host.User) backend {
 	b := backend{name: "systemd-system", managed: true, lane: func(t *testing.T) *lane { return newUnit(t, u) }}
-	slice := "/sys/fs/cgroup/mcp.slice"
 	if u.UID != 0 {
-		id := strconv.Itoa(u.UID)
 		b.name = "systemd-user"
-		slice = "/sys/fs/cgroup/user.slice/user-" + id + ".slice/user@" + id + ".service/mcp.slice"
 	}
-	b.groups = func(*escape.Site) string { return slice }
+	b.groups = func(*escape.Site) string { return u.Slice() }
 	return b
 }
 

@@ -5,6 +5,7 @@ package host
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -25,6 +26,35 @@ var (
 	Tester   = User{Name: "tester", UID: 1000, Home: "/home/tester"}     // lingers, with Options.Users
 	NoLinger = User{Name: "nolinger", UID: 1001, Home: "/home/nolinger"} // no manager without a session
 )
+
+// Slice is where the user's manager has the scopes of servers; root's is the system manager.
+func (u User) Slice() string {
+	if u.UID == 0 {
+		return hierarchy + "/mcp.slice"
+	}
+	return fmt.Sprintf("%s/user.slice/user-%d.slice/user@%[2]d.service/mcp.slice", hierarchy, u.UID)
+}
+
+// Scopes are the directories of those that are named after a server.
+func (u User) Scopes(server string) []string {
+	found, _ := filepath.Glob(u.Slice() + "/mcp-" + server + "-*.scope") // the pattern is valid
+	return found
+}
+
+// Units is where a user has units of its own.
+func (u User) Units() string {
+	if u.UID == 0 {
+		return "/etc/systemd/system"
+	}
+	return u.Home + "/.config/systemd/user"
+}
+
+// Both runs a test against the system manager, as root, and a user's.
+func Both(t *testing.T, test func(t *testing.T, u User)) {
+	for _, u := range []User{Root, Tester} {
+		t.Run(u.Name, func(t *testing.T) { test(t, u) })
+	}
+}
 
 func (t tree) accounts() error {
 	users := []User{Tester, NoLinger}

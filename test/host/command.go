@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +40,16 @@ func (h *Host) Command(u User, argv ...string) *exec.Cmd {
 		cmd.Env = append(cmd.Env, sessionClass, sessionType)
 	}
 	return cmd
+}
+
+// Must runs a command and returns what it said.
+func Must(tb testing.TB, cmd *exec.Cmd) string {
+	tb.Helper()
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		tb.Fatalf("%q: %v: %s", cmd.Args, err, out)
+	}
+	return string(out)
 }
 
 // Without a terminal pam_systemd would take the session for a background job's.

@@ -261,3 +261,11 @@ func (u *Unit) forgotten() bool {
 	state, err := u.Property("LoadState")
 	return err == nil && state == "not-found"
 }
+
+// StopUnits ends units of a user's manager and what is in them; there may be none any more.
+func StopUnits(t *testing.T, u User, units ...string) {
+	t.Helper()
+	if out, err := Current(t).Manage(u, "systemctl", append([]string{"stop"}, units...)...).CombinedOutput(); err != nil && !strings.Contains(string(out), "not loaded") {
+		t.Errorf("stop %v: %v: %s", units, err, out)
+	}
+}

@@ -20,11 +20,7 @@ import (
 const built = host.Shared + "/built"
 
 func TestMain(m *testing.M) {
-	o := host.Options{Users: true, Build: build}
-	if file := os.Getenv(escape.TableEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 
 // byGo is where go install has put them.

@@ -22,7 +22,7 @@ func TestUnitThatAServerAskedForSurvives(t *testing.T) {
 		t.Error("the page on containment does not say so")
 	}
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		asked := h.Manage(u, "systemd-run", "--quiet", "--collect", "--unit=asked", "--property=KillSignal=SIGKILL",
 			programs.Zoo, "--register", m.Address, "ignore-both")

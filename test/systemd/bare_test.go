@@ -16,7 +16,7 @@ import (
 // onEachManager runs a test of what a server can tell where its group is a manager's scope;
 // root's alone, unless all is asked for.
 func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		if u != host.Root && !escape.Full() {
 			return
 		}

@@ -19,7 +19,7 @@ import (
 // and has what the server has but for its mark.
 func TestDetach(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		dir := host.Directory(t, u)
 		script := fmt.Sprintf(`cd %[1]s && A='$HOME 1' %[2]s detach -- sh -c 'env >env; pwd >dir; printf "%%s\n" "$@" >arguments; setsid %[3]s --register %[4]s ignore-both & exit 0' sh '$A' '%%i $$' ''; echo "status $?"; echo ready; read -r l`,
@@ -67,7 +67,7 @@ func TestDetachOfNothing(t *testing.T) {
 // What a server had a manager start is listed while it runs, and ended only when it has ended.
 func TestEscaped(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		asked := h.Manage(u, "systemd-run", "--quiet", "--collect", "--unit=escaped", `--setenv=MCPSCOPE_ID=$MCPSCOPE_ID`, programs.Zoo, "--register", m.Address, "ignore-both")
 		script := strings.Join(asked.Args, " ") + `; echo ready; read -r l`
@@ -124,7 +124,7 @@ func TestEscaped(t *testing.T) {
 // A server finds a BROWSER that outlives it where there is a graphical session, and none was set.
 func TestBrowser(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		for _, c := range []struct {
 			env, flags []string
 			want       string
@@ -162,9 +162,7 @@ func command(t *testing.T, h *host.Host, u host.User, args ...string) string {
 func endUnits(t *testing.T, u host.User, pattern string) {
 	h := host.Current(t)
 	_ = h.Manage(u, "systemctl", "kill", "--signal=KILL", pattern).Run() // there may be none
-	if out, err := h.Manage(u, "systemctl", "stop", pattern).CombinedOutput(); err != nil && !strings.Contains(string(out), "not loaded") {
-		t.Errorf("stop %s: %v: %s", pattern, err, out)
-	}
+	host.StopUnits(t, u, pattern)
 }
 
 func read(t *testing.T, file string) string {

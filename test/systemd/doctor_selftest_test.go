@@ -36,7 +36,7 @@ func TestSelftest(t *testing.T) {
 	if !escape.Full() {
 		return // it takes its time, and TestSelftestInterrupted remains
 	}
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel() // it waits for graces, as a rule
 		passes(t, inService(t, u, "doctor --selftest --json"), backendOf(u))
 		nothingLeft(t, u, "selftest")

@@ -151,7 +151,7 @@ func TestDoctorOnPoorHosts(t *testing.T) {
 // In a service, so that what the delegated backend leaves in a client's group (an empty
 // leaf) goes with it.
 func TestDoctor(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		d := inService(t, u, "doctor --json")
 		if want := backendOf(u); d.Backend != want || !d.Group || d.Backends[0].Backend != want || !d.Backends[1].Works {
 			t.Errorf("%+v", d.Backends)
@@ -179,7 +179,7 @@ func backendOf(u host.User) string {
 func nothingLeft(t *testing.T, u host.User, name string) {
 	t.Helper()
 	for {
-		left := scopes(u, name)
+		left := u.Scopes(name)
 		if len(left) == 0 {
 			return
 		}
@@ -226,7 +226,7 @@ func inService(t *testing.T, manager host.User, args string, properties ...strin
 }
 
 func TestDoctorInAService(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		edit := "systemctl --user edit test-"
 		if u == host.Root {
 			edit = "sudo systemctl edit test-"

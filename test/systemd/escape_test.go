@@ -13,7 +13,7 @@ import (
 // are scopes of the system's manager or of a user's. Unless all is asked for, every mode
 // meets one end on one of them, and some meet all.
 func TestEscape(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel()
 		y := newYard(t, u)
 		backend := y.backend()

@@ -88,7 +88,7 @@ func (s *searcher) command(args ...string) (stdout, stderr string, status int) {
 
 // A server that its client has left is found, and ended with all that it has started.
 func TestLeaks(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		for _, mode := range []string{"ignore-both", "ignore-eof", "fork-on-term"} {
 			for _, option := range []string{"--group", "--socketpair"} {
 				some := (mode == "ignore-both") == (option == "--group") && (mode == "ignore-both") == (u == host.Root)
@@ -224,7 +224,7 @@ func ends(t *testing.T, u host.User) (read, write *os.File) {
 // A configured server is a leak also where its stdout goes somewhere, and has the name that it has there: of any project
 // that a client knows. As long as somebody can write to its stdin it is none.
 func TestLeaksOfTheConfigured(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := newSearcher(t, u)
 		const script = "sleep 100007; :"
 		project := s.write("elsewhere/.mcp.json", fmt.Sprintf(`{"mcpServers": {"sleeper": {"command": "sh", "args": ["-c", %q]}}}`, script))
@@ -259,7 +259,7 @@ func TestLeaksOfTheConfigured(t *testing.T) {
 
 // What speaks to something below it is a client; what mcpscope runs a sweep ends.
 func TestNoLeaks(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := newSearcher(t, u)
 		nobody := func(argv ...string) *escape.Process {
 			in, held := ends(t, u)
@@ -288,7 +288,7 @@ func TestNoLeaks(t *testing.T) {
 				t.Errorf("what a sweep ends: %+v", found)
 			}
 		}
-		must(t, host.Current(t).Command(u, mcpscope, "sweep"))
+		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
 		gone(t, scope)
 	})
 }

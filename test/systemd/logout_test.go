@@ -32,12 +32,12 @@ func TestLogoutOfAUserWithoutLingering(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s, m := h.Login(t, host.NoLinger), escape.NewMembers(t)
 			cmd := s.Command(append([]string{programs.Client, "--group", "--"}, zoo("guest", m, "stopped")...)...)
-			c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, slice(host.NoLinger))
+			c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, host.NoLinger.Slice())
 			if err := end(c, s); err != nil {
 				t.Fatal(err)
 			}
 			c.wantGone(name)
-			manager := strings.TrimSuffix(slice(host.NoLinger), "/mcp.slice")
+			manager := strings.TrimSuffix(host.NoLinger.Slice(), "/mcp.slice")
 			if err := escape.AwaitRemoval(manager, patience); err != nil {
 				t.Errorf("the user's manager: %v", err)
 			}

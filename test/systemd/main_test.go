@@ -6,8 +6,6 @@ package systemd
 
 import (
 	"os"
-	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -25,11 +23,7 @@ var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
 	bed.Parallel(64) // the escape table bounds itself
-	o := host.Options{Users: true, Build: build}
-	if file := os.Getenv(escape.TableEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 
 func build(dir string) error {
@@ -37,28 +31,6 @@ func build(dir string) error {
 		return err
 	}
 	return escape.Build(dir, transparent.Commands(map[string][]string{"listener": escape.Go("./listener")}))
-}
-
-// both runs a test against the system manager, as root, and a user's.
-func both(t *testing.T, test func(t *testing.T, u host.User)) {
-	for _, u := range []host.User{host.Root, host.Tester} {
-		t.Run(u.Name, func(t *testing.T) { test(t, u) })
-	}
-}
-
-// slice is where the scopes of a user are.
-func slice(u host.User) string {
-	if u.UID == 0 {
-		return "/sys/fs/cgroup/mcp.slice"
-	}
-	id := strconv.Itoa(u.UID)
-	return "/sys/fs/cgroup/user.slice/user-" + id + ".slice/user@" + id + ".service/mcp.slice"
-}
-
-// scopes lists the directories of the scopes named after a server.
-func scopes(u host.User, name string) []string {
-	found, _ := filepath.Glob(slice(u) + "/mcp-" + name + "-*.scope") // the pattern is valid
-	return found
 }
 
 // process is a member, held by a pidfd.

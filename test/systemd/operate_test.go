@@ -19,7 +19,7 @@ func (y *yard) operated() operate.Subject {
 // operated runs a test of the commands for operators where groups are a manager's scopes.
 func operated(t *testing.T, test func(*testing.T, operate.Subject)) {
 	t.Parallel()
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
 		test(t, y.operated())
 	})
@@ -33,7 +33,7 @@ func TestChurn(t *testing.T) {
 	if !escape.Full() {
 		t.Skip("as on groups that no manager makes (test/e2e), and slower: make test-full")
 	}
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
 		operate.Churn(t, y.operated())
 	})
@@ -41,7 +41,7 @@ func TestChurn(t *testing.T) {
 
 func TestServerOfAnotherUser(t *testing.T) {
 	t.Parallel()
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		if u.UID == 0 {
 			y := newYard(t, u)
 			other := func(args ...string) *exec.Cmd { return y.host.Command(host.Tester, args...) }

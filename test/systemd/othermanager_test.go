@@ -22,7 +22,7 @@ func TestServersOfASystemServiceOfAUser(t *testing.T) {
 			m := escape.NewMembers(t)
 			unit := startClientUnit(t, host.Tester, host.Service{User: host.Root, Properties: []string{"User=tester"}},
 				zoo("other", m, "ignore-both"), nil)
-			c := awaitServer(t, unit.first.attach(t), m, slice(host.Tester))
+			c := awaitServer(t, unit.first.attach(t), m, host.Tester.Slice())
 			cmd := host.Current(t).Manage(host.Tester, "systemctl", "show", "--value", "--property=BindsTo", filepath.Base(c.scope))
 			if out, err := cmd.Output(); strings.TrimSpace(string(out)) != "" || err != nil {
 				t.Errorf("the scope is bound to %s, %v", out, err)

@@ -98,7 +98,7 @@ func TestPoorHosts(t *testing.T) {
 				t.Errorf("the report does not say why it is no better backend: %q", report.Notes)
 			}
 			for _, u := range []host.User{host.Root, host.Tester} {
-				gone(t, slice(u)+"/mcp-true-"+report.ID+".scope") // by systemd, a moment later
+				gone(t, u.Slice()+"/mcp-true-"+report.ID+".scope") // by systemd, a moment later
 			}
 		})
 	}

@@ -52,7 +52,7 @@ func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
 	if line, err := r.out.ReadString('\n'); err != nil {
 		t.Fatalf("the server said %q (%v); stderr: %s", line, err, said.String())
 	}
-	found := scopes(u, name)
+	found := u.Scopes(name)
 	if len(found) != 1 {
 		t.Fatalf("scopes of %s: %q", name, found)
 	}
@@ -67,7 +67,7 @@ func run(name string, command ...string) []string {
 // The manager is found from the uid alone: an SDK passes none of its variables on.
 func TestRunIsInAScope(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		r := start(t, u, h.Command(u, run("inscope", "sh", "-c", server)...), "inscope")
 		payload, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		if len(payload) < 2 || len(supervisor) != 1 {
@@ -103,7 +103,7 @@ func TestRunFromALoginSession(t *testing.T) {
 // systemd tells the supervisor alone, by SIGWINCH; the members are asked once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		script := `trap "echo asked" TERM; echo ready; while :; do sleep 1000 & wait $!; done`
 		line := []string{mcpscope, "run", "--name", "stopped", "--term-grace", "3s", "--", "sh", "-c", script}
 		r := start(t, u, h.Command(u, line...), "stopped")
@@ -140,7 +140,7 @@ func killBoth(t *testing.T, launcher int, supervisor []process) {
 // Both guards killed: nobody is left but the sweep.
 func TestSweepOfAScope(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		r := start(t, u, h.Command(u, run("swept", "sh", "-c", server)...), "swept")
 		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		killBoth(t, r.cmd.Process.Pid, supervisor)
@@ -160,9 +160,9 @@ func TestSweepOfAScope(t *testing.T) {
 // A sweep may have removed one leaf of a forgotten scope when the other was busy.
 func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		live := start(t, u, h.Command(u, run("keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
-		dir := slice(u) + "/mcp-rest-0234abce.scope"
+		dir := u.Slice() + "/mcp-rest-0234abce.scope"
 		for _, sub := range []string{"", "/supervisor"} {
 			if err := os.Mkdir(dir+sub, 0o755); err != nil {
 				t.Fatal(err)
@@ -190,9 +190,9 @@ func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 // systemd 252 forgets a scope that it fails to stop, and leaves its directories.
 func TestSweepRemovesAForgottenScope(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		live := start(t, u, h.Command(u, run("live", "sh", "-c", server)...), "live")
-		dir := slice(u) + "/mcp-forgotten-0234abcd.scope"
+		dir := u.Slice() + "/mcp-forgotten-0234abcd.scope"
 		for _, sub := range []string{"", "/supervisor", "/payload", "/payload/below"} {
 			if err := os.Mkdir(dir+sub, 0o755); err != nil {
 				t.Fatal(err)

@@ -17,9 +17,9 @@ func TestSoak(t *testing.T) {
 	if !escape.Full() {
 		return // too few would show nothing
 	}
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
-		p := soak.Plan{Backend: y.backend(), Beside: slice(u), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe,
+		p := soak.Plan{Backend: y.backend(), Beside: u.Slice(), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe,
 			Cycles: soak.Cycles() / 10, Orphans: true, Units: func() int { return y.servers(t) }}
 		p.Run(t)
 	})

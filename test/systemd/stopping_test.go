@@ -16,7 +16,7 @@ import (
 // wait for the stop, which waits for the drain, or cancel it.
 func TestServerStartedWhileItsClientsUnitStops(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		late := zoo("late", m, "ignore-both")
 		late = slices.Insert(late, 2, "--backend", backendOf(u)) // else it could be in a group below the unit's own
@@ -44,6 +44,6 @@ func TestServerStartedWhileItsClientsUnitStops(t *testing.T) {
 			t.Errorf("%d members left: %q", n, m.Survivors())
 		}
 		_, id := m.Main()
-		gone(t, slice(u)+"/mcp-late-"+id+".scope")
+		gone(t, u.Slice()+"/mcp-late-"+id+".scope")
 	})
 }

@@ -17,12 +17,12 @@ func sweepAfter(file string) string {
 // A restart stops no scope that is bound to the unit, and nobody guards it: what the unit
 // does itself after each stop ends the old server. The new one lives.
 func TestRestartWithASweepEndsOrphans(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		m := escape.NewMembers(t)
 		swept := sharedFile(t, u)
 		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{sweepAfter(swept)}},
 			zoo("orphan", m, "ignore-both"), run("orphan", programs.Zoo, "plain"))
-		old := awaitServer(t, unit.first.attach(t), m, slice(u))
+		old := awaitServer(t, unit.first.attach(t), m, u.Slice())
 		old.unguard()
 		if err := unit.Restart(); err != nil {
 			t.Fatal(err)
@@ -40,7 +40,7 @@ func TestRestartWithASweepEndsOrphans(t *testing.T) {
 		if !next.Server.Ended(patience) {
 			t.Errorf("the new launcher lives: %s", escape.Describe(next.Server.PID))
 		}
-		escape.WantNoServers(t, slice(u), "orphan", patience)
+		escape.WantNoServers(t, u.Slice(), "orphan", patience)
 	})
 }
 
@@ -50,7 +50,7 @@ func TestStopWithASweepEndsOrphansOfTheOtherManager(t *testing.T) {
 	swept := sharedFile(t, host.Tester)
 	unit := startClientUnit(t, host.Tester, host.Service{User: host.Root, Properties: []string{"User=tester", sweepAfter(swept)}},
 		zoo("orphan", m, "ignore-both"), nil)
-	c := awaitServer(t, unit.first.attach(t), m, slice(host.Tester))
+	c := awaitServer(t, unit.first.attach(t), m, host.Tester.Slice())
 	c.unguard()
 	if err := unit.Stop(); err != nil {
 		t.Fatal(err)

@@ -40,7 +40,7 @@ func runtimeFile(u host.User, name, file string) string {
 func up(t *testing.T, u host.User, name string, except string) string {
 	t.Helper()
 	awaitFile(t, runtimeFile(u, name, "up"))
-	for _, s := range scopes(u, name) {
+	for _, s := range u.Scopes(name) {
 		if s != except {
 			return s
 		}
@@ -51,7 +51,7 @@ func up(t *testing.T, u host.User, name string, except string) string {
 
 func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "drains")
 		scope := up(t, u, "drains", "")
 		all := processes(t, scope+"/payload")
@@ -68,7 +68,7 @@ func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 
 func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "crashes")
 		scope := up(t, u, "crashes", "")
 		all := append(processes(t, scope+"/payload"), processes(t, scope+"/supervisor")...)
@@ -82,7 +82,7 @@ func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 
 func TestOldServersGoAndNewOnesLive(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "restarts", "Restart=always")
 		old := up(t, u, "restarts", "")
 		all := processes(t, old+"/payload")
@@ -115,7 +115,7 @@ func TestOldServersGoAndNewOnesLive(t *testing.T) {
 // With both guards killed, systemd is the third: the scope is bound to the unit.
 func TestUnitStopEndsAnOrphan(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "orphaned")
 		scope := up(t, u, "orphaned", "")
 		all := processes(t, scope+"/payload")

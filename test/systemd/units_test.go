@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,27 +22,9 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// unitDir is where `mcpscope units --install` puts them.
-func unitDir(u host.User) string {
-	if u.UID == 0 {
-		return "/etc/systemd/system"
-	}
-	return u.Home + "/.config/systemd/user"
-}
-
-// must runs a command and returns what it said.
-func must(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%q: %v: %s", cmd.Args, err, out)
-	}
-	return string(out)
-}
-
 func control(t *testing.T, u host.User, args ...string) string {
 	t.Helper()
-	return strings.TrimSpace(must(t, host.Current(t).Manage(u, "systemctl", args...)))
+	return strings.TrimSpace(host.Must(t, host.Current(t).Manage(u, "systemctl", args...)))
 }
 
 // install has mcpscope install units, and remove them at the end of the test.
@@ -57,13 +38,13 @@ func installFrom(t *testing.T, u host.User, executable string, args ...string) {
 	t.Helper()
 	h := host.Current(t)
 	line := append([]string{executable, "units"}, args...)
-	said := must(t, h.Command(u, append(line, "--install")...))
-	if !strings.Contains(said, "installed "+unitDir(u)+"/") || !strings.Contains(said, "daemon-reload") {
+	said := host.Must(t, h.Command(u, append(line, "--install")...))
+	if !strings.Contains(said, "installed "+u.Units()+"/") || !strings.Contains(said, "daemon-reload") {
 		t.Fatalf("it says %q", said)
 	}
 	control(t, u, "daemon-reload")
 	t.Cleanup(func() {
-		if said := must(t, h.Command(u, append(line, "--remove")...)); !strings.Contains(said, "removed ") {
+		if said := host.Must(t, h.Command(u, append(line, "--remove")...)); !strings.Contains(said, "removed ") {
 			t.Errorf("it says %q", said)
 		}
 		control(t, u, "daemon-reload")
@@ -73,7 +54,7 @@ func installFrom(t *testing.T, u host.User, executable string, args ...string) {
 // place writes a file for a user, and removes it at the end of the test.
 func place(t *testing.T, u host.User, path, text string) {
 	t.Helper()
-	must(t, host.Current(t).Command(u, "mkdir", "-p", filepath.Dir(path)))
+	host.Must(t, host.Current(t).Command(u, "mkdir", "-p", filepath.Dir(path)))
 	if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chown(path, u.UID, u.UID)); err != nil {
 		t.Fatal(err)
 	}
@@ -87,13 +68,13 @@ func place(t *testing.T, u host.User, path, text string) {
 // systemd finds nothing wrong with any unit, and what it thinks of how closed they are is in the log.
 func TestUnitsAreSound(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u)
-		place(t, u, unitDir(u)+"/some-gateway.service", "[Service]\nExecStart=/bin/sleep 1000\n")
+		place(t, u, u.Units()+"/some-gateway.service", "[Service]\nExecStart=/bin/sleep 1000\n")
 		control(t, u, "daemon-reload")
 		install(t, u, "gateway", "--unit", "some-gateway")
 		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "mcp.slice", "mcp-server@some-name.service", "some-gateway.service"} {
-			if said := must(t, h.Manage(u, "systemd-analyze", "verify", "--man=no", unit)); said != "" {
+			if said := host.Must(t, h.Manage(u, "systemd-analyze", "verify", "--man=no", unit)); said != "" {
 				t.Errorf("%s: %s", unit, said)
 			}
 			if state := control(t, u, "show", "--value", "--property=LoadState", unit); state != "loaded" {
@@ -101,7 +82,7 @@ func TestUnitsAreSound(t *testing.T) {
 			}
 		}
 		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcp-server@some-name.service"} {
-			out := must(t, h.Manage(u, "systemd-analyze", "security", "--no-pager", unit))
+			out := host.Must(t, h.Manage(u, "systemd-analyze", "security", "--no-pager", unit))
 			lines := strings.Split(strings.TrimSpace(out), "\n")
 			t.Logf("%s: %s", unit, lines[len(lines)-1])
 		}
@@ -134,11 +115,11 @@ func orphan(t *testing.T, u host.User, name string) (scope string, all []process
 // be in a home (go install), though the system's service sees no other file there.
 func TestSweepService(t *testing.T) {
 	h := host.Current(t)
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		copied := u.Home + "/go bin/mcpscope"
-		must(t, h.Command(u, "install", "-D", mcpscope, copied))
-		must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
-		t.Cleanup(func() { must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
+		host.Must(t, h.Command(u, "install", "-D", mcpscope, copied))
+		host.Must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
+		t.Cleanup(func() { host.Must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
 		installFrom(t, u, copied)
 		inUse := start(t, host.Tester, h.Command(host.Tester, run("inuse", "sh", "-c", server)...), "inuse")
 		users := []host.User{host.Tester}
@@ -168,7 +149,7 @@ func TestSweepService(t *testing.T) {
 
 // Prometheus is answered by the unit as it is installed; root's has the servers of all users.
 func TestMetricsService(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u)
 		r := start(t, host.Tester, host.Current(t).Command(host.Tester, run("measured", "sh", "-c", server)...), "measured")
 		control(t, u, "start", "mcpscope-metrics.service")
@@ -199,9 +180,9 @@ func TestSweepTimer(t *testing.T) {
 	if !escape.Full() {
 		return // it waits for managers
 	}
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u)
-		place(t, u, unitDir(u)+"/mcpscope-sweep.timer.d/soon.conf",
+		place(t, u, u.Units()+"/mcpscope-sweep.timer.d/soon.conf",
 			"[Timer]\nOnStartupSec=\nOnUnitInactiveSec=\nOnActiveSec=100ms\nOnUnitInactiveSec=100ms\nAccuracySec=1ms\nRandomizedDelaySec=0\n")
 		control(t, u, "daemon-reload")
 		control(t, u, "enable", "--now", "mcpscope-sweep.timer")
@@ -230,7 +211,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 		{"other manager", host.Root, host.Tester, []string{"User=tester"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			place(t, c.manager, unitDir(c.manager)+"/hermes-gateway.service.d/mcpscope.conf", "[Service]\nKillMode=mixed\nExecStopPost=-"+mcpscope+" sweep --unit=%n\n")
+			place(t, c.manager, c.manager.Units()+"/hermes-gateway.service.d/mcpscope.conf", "[Service]\nKillMode=mixed\nExecStopPost=-"+mcpscope+" sweep --unit=%n\n")
 			control(t, c.manager, "daemon-reload")
 			for what, end := range map[string]func(*clientUnit) error{
 				"stop":    func(u *clientUnit) error { return u.Stop() },
@@ -242,7 +223,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 						m := escape.NewMembers(t)
 						service := host.Service{User: c.manager, Unit: "hermes-gateway", Properties: c.properties}
 						unit := startClientUnit(t, c.user, service, zoo("gatewayed", m, "ignore-both"), run("gatewayed", programs.Zoo, "plain"))
-						server := awaitServer(t, unit.first.attach(t), m, slice(c.user))
+						server := awaitServer(t, unit.first.attach(t), m, c.user.Slice())
 						if unguarded {
 							server.unguard()
 						}
@@ -260,7 +241,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 						if err := unit.Stop(); err != nil {
 							t.Fatal(err)
 						}
-						escape.WantNoServers(t, slice(c.user), "gatewayed", patience)
+						escape.WantNoServers(t, c.user.Slice(), "gatewayed", patience)
 					})
 				}
 			}
@@ -297,7 +278,7 @@ func systemdStarts(t *testing.T, u host.User) *listening {
 		control(t, u, "stop", listens)
 		_ = host.Current(t).Manage(u, "systemctl", "reset-failed", listens).Run() // only a failed unit can be
 		if u.UID == 0 {
-			must(t, host.Current(t).Command(u, "systemctl", "clean", "--what=state", listens))
+			host.Must(t, host.Current(t).Command(u, "systemctl", "clean", "--what=state", listens))
 		}
 	})
 	return l
@@ -362,7 +343,7 @@ func TestServerTemplate(t *testing.T) {
 	if !escape.Full() {
 		return // it waits for managers
 	}
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		l := systemdStarts(t, u)
 		control(t, u, "enable", "--now", l.unit)
 		all := l.up()

@@ -73,7 +73,7 @@ func (y *yard) control(t *testing.T, args ...string) {
 func (y *yard) backend() escape.Backend {
 	return escape.Backend{
 		Name: backendOf(y.user), Site: y.site, Hold: managers.RLocker(),
-		Groups:  func(*escape.Site, string) string { return slice(y.user) },
+		Groups:  func(*escape.Site, string) string { return y.user.Slice() },
 		Removal: patience, // by systemd
 		Hasty:   hasty,
 		// A manager starts one scope after the other, each with a move between groups, and on
@@ -91,14 +91,14 @@ func (y *yard) refused(t *testing.T) map[string]error {
 		all["move-root"] = unix.EACCES
 	}
 	first := start(t, y.user, y.command(run("first", "sh", "-c", "echo ready; cat")...), "first") // makes the slice
-	handed, err := os.ReadFile(filepath.Join(slice(y.user), "cgroup.subtree_control"))
+	handed, err := os.ReadFile(filepath.Join(y.user.Slice(), "cgroup.subtree_control"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.TrimSpace(string(handed)) != "" {
 		all["move-grandparent"] = unix.EBUSY
 	}
-	scopes, _ := filepath.Glob(filepath.Join(slice(y.user), "mcp-first-*.scope", "cgroup.subtree_control")) // the pattern is valid
+	scopes, _ := filepath.Glob(filepath.Join(y.user.Slice(), "mcp-first-*.scope", "cgroup.subtree_control")) // the pattern is valid
 	for _, file := range scopes {
 		if handed, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(handed)) != "" {
 			all["move-parent"] = unix.EBUSY

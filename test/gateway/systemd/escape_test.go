@@ -45,7 +45,7 @@ func ends() []gateway.End {
 // TestGatewayEscape holds the promise that nothing survives and nothing else dies for servers of a
 // gateway that is a service: unless all is asked for, for some of the ways to stay alive.
 func TestGatewayEscape(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		modes, ends := slices.DeleteFunc(gateway.Modes(t, programs), flooding), ends()
 		b := escape.Backend{Name: "systemd-system"}
 		if u.UID != 0 {
@@ -93,7 +93,7 @@ func (y *yard) cell(t *testing.T, m escape.Mode, e gateway.End) escape.Result {
 		}
 	}
 	c := &gateway.Cell{
-		T: t, G: s.Gateway, End: e, Groups: sliceOf(y.user), Explain: s.explain, Programs: programs,
+		T: t, G: s.Gateway, End: e, Groups: y.user.Slice(), Explain: s.explain, Programs: programs,
 		Run:     func(args ...string) { s.run(args...) },
 		Forgets: m.Name == "threaded", // systemd 252 can't list the processes of a threaded group
 	}
@@ -131,12 +131,4 @@ func (s *service) works() {
 	if got := s.Expect("answer fresh"); got != "ping" {
 		s.t.Errorf("the new server says %q", got)
 	}
-}
-
-// sliceOf is where the scopes of a user are.
-func sliceOf(u host.User) string {
-	if u.UID == 0 {
-		return "/sys/fs/cgroup/mcp.slice"
-	}
-	return fmt.Sprintf("/sys/fs/cgroup/user.slice/user-%d.slice/user@%[1]d.service/mcp.slice", u.UID)
 }

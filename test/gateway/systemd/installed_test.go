@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -18,28 +17,10 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// unitDir is where a user's units are.
-func unitDir(u host.User) string {
-	if u.UID == 0 {
-		return "/etc/systemd/system"
-	}
-	return u.Home + "/.config/systemd/user"
-}
-
-// succeed runs a command and returns what it prints.
-func succeed(t *testing.T, cmd *exec.Cmd) string {
-	t.Helper()
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%q: %v: %s", cmd.Args, err, out)
-	}
-	return string(out)
-}
-
 // A service that knows nothing of mcpscope becomes a gateway by one command and a restart, with the very command that
 // its unit has, and is what it was when the drop-in is removed.
 func TestInstalledDropIn(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		h := host.Current(t)
 		dir, err := os.MkdirTemp(host.Shared, "installed.")
 		if err != nil {
@@ -57,15 +38,15 @@ func TestInstalledDropIn(t *testing.T) {
 		if err := errors.Join(err, os.Chmod(dir, 0o755), stderrErr, os.Chown(dir+"/stderr", u.UID, u.UID)); err != nil {
 			t.Fatal(err)
 		}
-		unit, file := "plain-gateway.service", unitDir(u)+"/plain-gateway.service"
-		succeed(t, h.Command(u, "mkdir", "-p", unitDir(u)))
+		unit, file := "plain-gateway.service", u.Units()+"/plain-gateway.service"
+		host.Must(t, h.Command(u, "mkdir", "-p", u.Units()))
 		// words that a unit file spells otherwise than they are
 		text := fmt.Sprintf("[Service]\nType=notify\nNotifyAccess=all\nEnvironment=\"WORDS=one two\"\nExecStart=/bin/sh -c 'printf \"%%%%s\\\\n\" \"$@\" >%[1]s/words; exec %[2]s/like gateway run <%[1]s/in >%[1]s/out 2>>%[1]s/stderr' sh $WORDS ${WORDS} \"a b\" 'q\"q' 100%%%% \";\" \"\"\n",
 			dir, host.Shared)
 		if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(dir, 0o777)); err != nil {
 			t.Fatal(err)
 		}
-		systemctl := func(args ...string) string { return strings.TrimSpace(succeed(t, h.Manage(u, "systemctl", args...))) }
+		systemctl := func(args ...string) string { return strings.TrimSpace(host.Must(t, h.Manage(u, "systemctl", args...))) }
 		mcpscope := host.Shared + "/mcpscope"
 		t.Cleanup(func() {
 			_ = h.Manage(u, "systemctl", "stop", unit).Run() // it may have failed to start
@@ -90,7 +71,7 @@ func TestInstalledDropIn(t *testing.T) {
 		systemctl("start", unit)
 		bare := words()
 		g := gateway.Attach(t, pipes["in"], pipes["out"], stderr)
-		said := succeed(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--install"))
+		said := host.Must(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--install"))
 		if !strings.HasPrefix(said, "installed "+file+".d/mcpscope.conf\n") || !strings.Contains(said, "daemon-reload && systemctl") || !strings.Contains(said, "restart "+unit) {
 			t.Errorf("it says %q", said)
 		}
@@ -101,7 +82,7 @@ func TestInstalledDropIn(t *testing.T) {
 		}
 		g.Up()
 		m := g.Server(programs, "seen", "setsid")
-		if out := succeed(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}")); !strings.Contains(out, fmt.Sprintf("%d mcp-", g.PID)) {
+		if out := host.Must(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}")); !strings.Contains(out, fmt.Sprintf("%d mcp-", g.PID)) {
 			t.Errorf("ls does not show it: %s", out)
 		}
 		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "sh", "NeedDaemonReload": "no"} {
@@ -109,7 +90,7 @@ func TestInstalledDropIn(t *testing.T) {
 				t.Errorf("%s=%s, want %s", property, got, want)
 			}
 		}
-		if said := succeed(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--install")); said != "unchanged "+file+".d/mcpscope.conf\n" {
+		if said := host.Must(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--install")); said != "unchanged "+file+".d/mcpscope.conf\n" {
 			t.Errorf("the second time it says %q", said)
 		}
 		systemctl("stop", unit)
@@ -117,7 +98,7 @@ func TestInstalledDropIn(t *testing.T) {
 			t.Errorf("%d left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
 		}
 
-		succeed(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--remove"))
+		host.Must(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--remove"))
 		systemctl("daemon-reload")
 		systemctl("start", unit)
 		if got := words(); got != bare {

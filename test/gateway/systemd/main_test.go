@@ -23,11 +23,7 @@ var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
 	bed.Parallel(6) // a manager starts one unit after the other
-	o := host.Options{Users: true, Build: build}
-	if file := os.Getenv(escape.TableEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 
 func build(dir string) error {
@@ -43,13 +39,6 @@ func build(dir string) error {
 		return err
 	}
 	return escape.Build(dir, map[string][]string{"like": escape.Go("./like")})
-}
-
-// both runs a test against the system manager, as root, and a user's.
-func both(t *testing.T, test func(t *testing.T, u host.User)) {
-	for _, u := range []host.User{host.Root, host.Tester} {
-		t.Run(u.Name, func(t *testing.T) { test(t, u) })
-	}
 }
 
 // A service is a unit whose main process is a gateway.
@@ -153,6 +142,6 @@ func (s *service) want(property, value string) {
 
 // watcherScopes are the scopes of the processes beside gateways.
 func watcherScopes(u host.User) []string {
-	found, _ := filepath.Glob(sliceOf(u) + "/mcpscope-gateway-*.scope") // the pattern is valid
+	found, _ := filepath.Glob(u.Slice() + "/mcpscope-gateway-*.scope") // the pattern is valid
 	return found
 }

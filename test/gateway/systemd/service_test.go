@@ -20,7 +20,7 @@ import (
 // The unit has the gateway as its main process, reload reaches it, and at a stop it uses its
 // servers until it has drained.
 func TestStop(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "ExecReload=/bin/kill -USR1 $MAINPID", "WatchdogSec=5min")
 		s.isMain()
 		s.want("StatusErrno", "0")
@@ -92,7 +92,7 @@ func (s *service) wantOrder() {
 // After a crash the unit is started again, does not wait for what the old one has left, and none
 // of that is there any more.
 func TestCrash(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "Restart=always")
 		old, scope := s.server("old", "ignore-both")
 		begin := time.Now()
@@ -120,7 +120,7 @@ func TestCrash(t *testing.T) {
 
 // A gateway that does not say in time that it is alive is killed by systemd and started again.
 func TestWatchdog(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "WatchdogSec=3s", "Restart=on-watchdog")
 		old, scope := s.server("old", "ignore-both")
 		s.Up()
@@ -136,7 +136,7 @@ func TestWatchdog(t *testing.T) {
 // A gateway that the kernel kills for lack of memory is started again; its servers did not count as its own.
 func TestGatewayOutOfMemory(t *testing.T) {
 	bed.Require(t, bed.Controller("memory"))
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "MemoryMax=128M", "MemorySwapMax=0", "Restart=on-failure")
 		old, scope := s.anywhere("old", "ignore-both")
 		s.Tell("eat")
@@ -152,7 +152,7 @@ func TestGatewayOutOfMemory(t *testing.T) {
 }
 
 func TestRestart(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "")
 		old, scope := s.server("old", "ignore-both")
 		begin := time.Now()
@@ -172,7 +172,7 @@ func TestRestart(t *testing.T) {
 
 // How a gateway ends means something to its unit.
 func TestExitStatus(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "", "Restart=on-failure", "RestartForceExitStatus=75", "RestartPreventExitStatus=78")
 		old, scope := s.server("old", "setsid")
 		s.Tell("exit 75")
@@ -189,7 +189,7 @@ func TestExitStatus(t *testing.T) {
 // Without root the kernel wants no_new_privs for a filter. Who refuses that has servers that
 // are contained once they are seen.
 func TestPrivileges(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		for _, c := range []struct {
 			flags string
 			want  bool
@@ -218,7 +218,7 @@ func TestPrivileges(t *testing.T) {
 
 // Both processes beside the gateway are killed, and one supervisor: systemd does the rest.
 func TestGuardsKilled(t *testing.T) {
-	both(t, func(t *testing.T, u host.User) {
+	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "")
 		one, first := s.server("one", "setsid")
 		two, second := s.server("two", "double-fork")
