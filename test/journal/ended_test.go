@@ -45,7 +45,7 @@ func TestEndedServers(t *testing.T) {
 		f.event("ended")
 		second := b.start(t, name, nil, stubborn)
 		b.succeed(t, "stop", name)
-		_ = second.cmd.Wait() // killed
+		_ = second.Cmd.Wait() // killed
 		if e := f.event("ended"); e.Cause != "stop-requested" {
 			t.Errorf("%+v", e)
 		}
@@ -106,10 +106,10 @@ func TestEndedOrphan(t *testing.T) {
 	name := "past-orphan"
 	f := b.events(t, name)
 	s := b.start(t, name, nil, stubborn)
-	if err := killGuards(s.cmd.Process.Pid, listed(t, b, name).Supervisor); err != nil {
+	if err := killGuards(s.Cmd.Process.Pid, listed(t, b, name).Supervisor); err != nil {
 		t.Fatal(err)
 	}
-	_ = s.cmd.Wait() // killed
+	_ = s.Cmd.Wait() // killed
 	awaitState(t, b, name, "orphan")
 	b.succeed(t, "sweep")
 	f.event("swept")

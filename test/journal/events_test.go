@@ -48,7 +48,7 @@ func TestLifeOfAServer(t *testing.T) {
 		if ended.ID != started.ID || ended.Cause != "stdin-closed" || ended.ExitSignal != "SIGKILL" || ended.ExitStatus != nil || ended.Seconds <= 0 {
 			t.Errorf("%+v", ended)
 		}
-		if said := s.said(); said != "" {
+		if said := s.Said(); said != "" {
 			t.Errorf("run said %s", said)
 		}
 		f.interrupt()
@@ -82,7 +82,7 @@ func TestNothingOfArgumentsAndEnvironment(t *testing.T) {
 		if err := unix.Kill(listed(t, b, name).Supervisor, unix.SIGKILL); err != nil {
 			t.Fatal(err)
 		}
-		_ = s.cmd.Wait() // 125
+		_ = s.Cmd.Wait() // 125
 		out, err := exec.Command("journalctl", "--output=export", "--all", "MCPSCOPE_NAME="+name).CombinedOutput()
 		if err != nil || strings.Count(string(out), "MESSAGE_ID=") < 4 {
 			t.Fatalf("%v: %s", err, out)
@@ -117,10 +117,10 @@ func TestSweptOrphan(t *testing.T) {
 		f := b.events(t, name)
 		s := b.start(t, name, nil, stubborn)
 		f.event("started") // who stands by until then would end it
-		if err := killGuards(s.cmd.Process.Pid, listed(t, b, name).Supervisor); err != nil {
+		if err := killGuards(s.Cmd.Process.Pid, listed(t, b, name).Supervisor); err != nil {
 			t.Fatal(err)
 		}
-		_ = s.cmd.Wait() // killed
+		_ = s.Cmd.Wait() // killed
 		awaitState(t, b, name, "orphan")
 		if out := b.succeed(t, "sweep"); !strings.Contains(out, "ended "+name) {
 			t.Errorf("sweep says %q", out)
@@ -155,7 +155,7 @@ func TestOutOfMemory(t *testing.T) {
 	if out, err := exec.Command("systemctl", "set-property", "--runtime", unit, "MemoryMax=20M", "MemorySwapMax=0").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	s.tell("eat")
+	s.Tell("eat")
 	if e := f.event("out-of-memory"); e.OOMKills < 1 {
 		t.Errorf("%+v", e)
 	}

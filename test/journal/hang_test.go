@@ -25,7 +25,7 @@ func TestHangingJournalDelaysNothing(t *testing.T) {
 	during := lifetimes(t, b)
 	s := b.start(t, "hanging", []string{"--stderr", "journal"}, stubborn) // it has to be killed
 	s.end()
-	if said := s.said(); said != "" {
+	if said := s.Said(); said != "" {
 		t.Errorf("run said %s", said)
 	}
 	s = b.start(t, "hung", nil, polite)

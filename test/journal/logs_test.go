@@ -31,8 +31,8 @@ func TestStderrInTheJournal(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.tell("all others are stopped")
-		s.hear("done")
+		s.Tell("all others are stopped")
+		s.Hear("done")
 		f.until("a line of then", func(line string) bool { return line == "all others are stopped" })
 		for _, pid := range []int{v.Supervisor, v.Launcher} {
 			if err := unix.Kill(pid, unix.SIGCONT); err != nil {
@@ -42,7 +42,7 @@ func TestStderrInTheJournal(t *testing.T) {
 		s.end()
 		f.until("its last line", func(line string) bool { return line == "the last" })
 		f.interrupt()
-		if said := s.said(); said != "" {
+		if said := s.Said(); said != "" {
 			t.Errorf("on the client's stderr: %s", said)
 		}
 		// it has ended
@@ -76,7 +76,7 @@ func TestLogsOfTheNewest(t *testing.T) {
 func TestLogsOfOthers(t *testing.T) {
 	b := backends[1]
 	s := b.start(t, "inherits", nil, "echo line >&2; "+polite)
-	if said := s.said(); said != "line\n" {
+	if said := s.Said(); said != "line\n" {
 		t.Errorf("the client's stderr has %q", said)
 	}
 	id := b.events(t, "inherits").event("started").ID

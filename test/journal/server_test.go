@@ -3,11 +3,9 @@
 package journal
 
 import (
-	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -23,46 +21,23 @@ import (
 
 // A server is one `mcpscope run`, whose server has said "ready".
 type server struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	out    *bufio.Reader
-	stderr *os.File // an orphan would hold a pipe open
+	*escape.Talk
+	t *testing.T
 }
 
 // start starts a server of that name, a shell script, with short graces.
 func (b backend) start(t *testing.T, name string, options []string, script string) *server {
 	t.Helper()
 	args := append([]string{"run", "--name", name, "--backend", b.name, "--eof-grace", "300ms", "--term-grace", "300ms"}, options...)
-	s := &server{t: t, cmd: b.command(t, append(args, "--", "sh", "-c", script, "sh", "secret-argument")...)}
-	s.cmd.Env = append(s.cmd.Environ(), "SECRET=secret-variable")
-	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.stderr, err = escape.OpenMemory("stderr"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.stderr.Close() })
-	s.cmd.Stderr = s.stderr
-	start := s.cmd.Start
+	cmd := b.command(t, append(args, "--", "sh", "-c", script, "sh", "secret-argument")...)
+	cmd.Env = append(cmd.Environ(), "SECRET=secret-variable")
+	start := cmd.Start
 	if b.name == "delegated" {
 		dir := delegate(t)
-		start = func() error { return escape.StartIn(dir, s.cmd) }
+		start = func() error { return escape.StartIn(dir, cmd) }
 	}
-	if err := start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.cmd.Process.Kill() // most tests have ended it
-		_ = s.cmd.Wait()
-	})
-	s.out = bufio.NewReader(out)
-	s.hear("ready")
+	s := &server{escape.StartTalk(t, cmd, start), t}
+	s.Hear("ready")
 	return s
 }
 
@@ -86,30 +61,12 @@ func delegate(t *testing.T) string {
 	return dir
 }
 
-// hear waits for the server's next line.
-func (s *server) hear(want string) {
-	s.t.Helper()
-	if line, err := s.out.ReadString('\n'); line != want+"\n" {
-		s.t.Fatalf("the server says %q (%v), want %q; stderr: %s", line, err, want, s.said())
-	}
-}
-
-// said is what is on stderr.
-func (s *server) said() string { return escape.Contents(s.stderr) }
-
-func (s *server) tell(line string) {
-	s.t.Helper()
-	if _, err := io.WriteString(s.stdin, line+"\n"); err != nil {
-		s.t.Error(err)
-	}
-}
-
 // end closes stdin, and returns how the server ended.
 func (s *server) end() syscall.WaitStatus {
 	s.t.Helper()
-	_ = s.stdin.Close() // whether it reads or not
-	_ = s.cmd.Wait()    // how, is returned
-	return s.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	_ = s.Stdin.Close() // whether it reads or not
+	_ = s.Cmd.Wait()    // how, is returned
+	return s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
 // A result is how a command ended that is not waited for.

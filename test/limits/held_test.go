@@ -48,7 +48,7 @@ func TestLimitsHold(t *testing.T) {
 		script += "read -r line"
 		s := b.start(t, "held-"+b.name, given, script)
 		for _, line := range want {
-			if got := s.line(); got != line {
+			if got := s.Line(); got != line {
 				t.Errorf("it finds %q, want %q", got, line)
 			}
 		}
@@ -89,7 +89,7 @@ func TestOutOfMemory(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "greedy-" + b.name
 		s := b.start(t, name, []string{"--memory-max", "20M", "--swap-max", "0"}, `setsid sleep 1000 & echo $!; read -r line; tail /dev/zero; echo left`)
-		pid, err := strconv.Atoi(s.line())
+		pid, err := strconv.Atoi(s.Line())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func TestOutOfMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer unix.Close(member)
-		s.tell("eat")
+		s.Tell("eat")
 		if status := s.wait(); status.Signal() != unix.SIGKILL {
 			t.Errorf("it ended with %v", status)
 		}
@@ -130,9 +130,9 @@ func TestOneIsKilled(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "one-" + b.name
 		s := b.start(t, name, []string{"--memory-max", "20M", "--swap-max", "0", "--oom-group=false"}, `echo ready; read -r line; tail /dev/zero; echo left; read -r line`)
-		s.hear("ready")
-		s.tell("eat")
-		s.hear("left")
+		s.Hear("ready")
+		s.Tell("eat")
+		s.Hear("left")
 		if out := b.succeed(t, "inspect", name); !strings.Contains(out, "the kernel killed 1") {
 			t.Errorf("inspect says %s", out)
 		}
@@ -168,7 +168,7 @@ func TestForksAreRefused(t *testing.T) {
 func TestProcessorIsThrottled(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		s := b.start(t, "busy-"+b.name, []string{"--cpu-max", "0.1"}, group+`while ! grep -q 'nr_throttled [1-9]' $g/cpu.stat; do :; done; echo throttled; read -r line`)
-		s.hear("throttled")
+		s.Hear("throttled")
 		s.end()
 		if r := s.told(); r.Limits["cpu.max"] != "10000 100000" || r.Pressure["cpu"].Some <= 0 {
 			t.Errorf("%+v", r)
@@ -181,7 +181,7 @@ func TestSet(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "set-" + b.name
 		s := b.start(t, name, nil, group+`echo ready; while read -r file; do echo $(cat $g/$file); done`)
-		s.hear("ready")
+		s.Hear("ready")
 		sets := func(want string, limits ...string) {
 			t.Helper()
 			if out := b.succeed(t, append([]string{"set", name}, limits...)...); !strings.Contains(out, "): "+want+"\n") {
@@ -191,8 +191,8 @@ func TestSet(t *testing.T) {
 		sets("memory.max=104857600, was max", "memory.max=100M", "pids.max=30")
 		sets("memory.max=52428800, was 104857600", "memory.max=50M")
 		for _, f := range [][2]string{{"memory.max", "52428800"}, {"pids.max", "30"}, {"memory.oom.group", "1"}} {
-			s.tell(f[0])
-			s.hear(f[1])
+			s.Tell(f[0])
+			s.Hear(f[1])
 		}
 		if out := b.succeed(t, "inspect", name); !strings.Contains(out, "memory.max=52428800") {
 			t.Errorf("inspect says %s", out)
@@ -218,7 +218,7 @@ func TestConfiguredLimits(t *testing.T) {
 		t.Cleanup(func() { _ = os.Remove(file) }) // it was made here
 		b.wrap = []string{"env", "MCPSCOPE_CONFIG=" + file, "MCPSCOPE_MEMORY_MAX=31M"}
 		s := b.start(t, "conf-"+b.name, nil, "echo ready; read -r line")
-		s.hear("ready")
+		s.Hear("ready")
 		s.end()
 		if r := s.told(); r.Limits["memory.max"] != "32505856" || r.Limits["pids.max"] != "41" || r.Limits["memory.min"] != "1048576" || r.Limits["memory.low"] != "2097152" {
 			t.Errorf("%+v", r)
@@ -240,7 +240,7 @@ func TestDelegatedSubgroup(t *testing.T) {
 		}
 		b.wrap = append(b.wrap, "--", "sh", "-c", below, "sh")
 		s := b.start(t, "beside", []string{"--memory-max", "64M", "--pids-max", "50"}, group+`echo $(cat $g/memory.max $g/pids.max); read -r line`)
-		s.hear("67108864 50")
+		s.Hear("67108864 50")
 		s.end()
 		if r := s.told(); r.Backend != "delegated" || r.Limits["memory.max"] != "67108864" {
 			t.Errorf("%+v", r)
@@ -254,8 +254,8 @@ func TestMemoryIsSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "seen-" + b.name
 		s := b.start(t, name, nil, group+`v=$(head -c 20000000 /dev/zero | tr '\0' x); echo controllers $(cat $g/cgroup.controllers); echo $(cat $g/memory.current); read -r line`)
-		s.hear("controllers memory")
-		own, err := strconv.ParseUint(s.line(), 10, 64)
+		s.Hear("controllers memory")
+		own, err := strconv.ParseUint(s.Line(), 10, 64)
 		if err != nil || own < 20e6 {
 			t.Fatalf("it has %d bytes, %v", own, err)
 		}
@@ -294,7 +294,7 @@ func TestMemoryIsNotCounted(t *testing.T) {
 			}
 			name := "uncounted-" + b.name
 			s := b.start(t, name, nil, `v=$(head -c 20000000 /dev/zero | tr '\0' x); echo ready; read -r line`)
-			s.hear("ready")
+			s.Hear("ready")
 			v := b.one(t, name)
 			if v.Memory < 20e6 || v.Memory > 60e6 || v.Source != "members" && v.Source != "scope" {
 				t.Errorf("ls --json: %+v", v)

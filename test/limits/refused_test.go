@@ -9,7 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -79,7 +78,7 @@ func TestRefusals(t *testing.T) {
 func TestNothingToLimit(t *testing.T) {
 	s := backend{name: "auto", user: host.NoLinger}.start(t, "refused", []string{"--memory-max", "64M"}, "echo started")
 	status := s.wait()
-	said := escape.Contents(s.stderr)
+	said := s.Said()
 	if status.ExitStatus() != 125 || !strings.Contains(said, ": no backend works here: systemd-user: ") || !strings.Contains(said, "; tree: the backend tree has no group that could be limited") {
 		t.Errorf("status %v; stderr: %s", status, said)
 	}
@@ -89,14 +88,14 @@ func (r refusal) strictly(t *testing.T) {
 	t.Helper()
 	s := r.start(t, "refused", []string{r.flag, r.value}, "echo started")
 	status := s.wait()
-	said := escape.Contents(s.stderr)
+	said := s.Said()
 	if status.ExitStatus() != 125 || !strings.HasPrefix(said, "mcpscope: cannot contain \"refused\": ") || strings.Count(said, "\n") != 2 {
 		t.Errorf("status %v; stderr: %s", status, said)
 	}
 	if _, hint, _ := strings.Cut(said, "\nmcpscope: hint: "); !strings.Contains(hint, r.step) {
 		t.Errorf("stderr: %s\nwant %q", said, r.step)
 	}
-	if line, _ := s.out.ReadString('\n'); line != "" {
+	if line, _ := s.Out.ReadString('\n'); line != "" {
 		t.Errorf("the server says %q", line)
 	}
 }
@@ -104,7 +103,7 @@ func (r refusal) strictly(t *testing.T) {
 func (r refusal) loosely(t *testing.T) {
 	t.Helper()
 	s := r.start(t, "tolerated", []string{r.flag, r.value, "--limits", "best-effort"}, "echo started; read -r line")
-	s.hear("started")
+	s.Hear("started")
 	note := func(text string) bool {
 		return strings.Contains(text, "not limited: ") && strings.Contains(text, r.step)
 	}
@@ -119,7 +118,7 @@ func (r refusal) loosely(t *testing.T) {
 	if told := s.told(); len(told.Limits) > 0 || !slices.ContainsFunc(told.Notes, note) {
 		t.Errorf("%+v", told)
 	}
-	if said := escape.Contents(s.stderr); said != "" {
+	if said := s.Said(); said != "" {
 		t.Errorf("stderr: %s", said)
 	}
 }
@@ -134,7 +133,7 @@ func TestStepOfAUserManager(t *testing.T) {
 	if status := s.wait(); status.ExitStatus() != 125 {
 		t.Fatalf("io is delegated already: %v", status)
 	}
-	_, hint, _ := strings.Cut(escape.Contents(s.stderr), "[Service] and ")
+	_, hint, _ := strings.Cut(s.Said(), "[Service] and ")
 	setting, rest, _ := strings.Cut(hint, ", and then sudo ")
 	restart, _, _ := strings.Cut(rest, ",")
 	const dir = "/etc/systemd/system/user@.service.d"
@@ -168,7 +167,7 @@ func TestStepOfAUserManager(t *testing.T) {
 	}
 	again()
 	s = b.start(t, "after", []string{"--io-weight", "70", "--pids-max", "50"}, group+`echo $(cat $g/io.weight $g/pids.max); read -r line`)
-	s.hear("default 70 50")
+	s.Hear("default 70 50")
 	s.end()
 }
 

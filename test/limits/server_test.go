@@ -3,9 +3,7 @@
 package limits
 
 import (
-	"bufio"
 	"encoding/json"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -25,11 +24,8 @@ const group = `g=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); `
 
 // A server is one `mcpscope run` of a shell script.
 type server struct {
+	*escape.Talk
 	t      *testing.T
-	cmd    *exec.Cmd
-	stdin  io.WriteCloser
-	out    *bufio.Reader
-	stderr *os.File // an orphan would hold a pipe open
 	report *os.File
 }
 
@@ -37,67 +33,18 @@ type server struct {
 func (b backend) start(t *testing.T, name string, flags []string, script string) *server {
 	t.Helper()
 	args := append([]string{"run", "--name", name, "--backend", b.name, "--eof-grace", "300ms", "--term-grace", "300ms", "--report", "fd:3"}, flags...)
-	s := &server{t: t, cmd: b.command(t, append(args, "--", "sh", "-c", script)...)}
-	var err error
-	if s.stdin, err = s.cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s.stderr, err = escape.OpenMemory("stderr"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.stderr.Close() })
-	report, theirs, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.report = report
-	t.Cleanup(func() { _ = report.Close() })
-	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{theirs}
-	err = s.cmd.Start()
+	cmd := b.command(t, append(args, "--", "sh", "-c", script)...)
+	report, theirs := bed.Pipe(t)
+	cmd.ExtraFiles = []*os.File{theirs}
+	s := &server{escape.StartTalk(t, cmd, cmd.Start), t, report}
 	_ = theirs.Close() // it has it
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = s.cmd.Process.Kill() // most tests have ended it
-		_ = s.cmd.Wait()
-	})
-	s.out = bufio.NewReader(out)
 	return s
-}
-
-// line is the server's next one.
-func (s *server) line() string {
-	s.t.Helper()
-	line, err := s.out.ReadString('\n')
-	if err != nil {
-		s.t.Fatalf("the server says %q (%v); stderr: %s", line, err, escape.Contents(s.stderr))
-	}
-	return strings.TrimSuffix(line, "\n")
-}
-
-func (s *server) hear(want string) {
-	s.t.Helper()
-	if line := s.line(); line != want {
-		s.t.Fatalf("the server says %q, want %q", line, want)
-	}
-}
-
-func (s *server) tell(line string) {
-	s.t.Helper()
-	if _, err := io.WriteString(s.stdin, line+"\n"); err != nil {
-		s.t.Error(err)
-	}
 }
 
 // wait is for a server that ends by itself.
 func (s *server) wait() syscall.WaitStatus {
 	s.t.Helper()
-	process, err := escape.OpenProcess(s.cmd.Process.Pid)
+	process, err := escape.OpenProcess(s.Cmd.Process.Pid)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -105,14 +52,14 @@ func (s *server) wait() syscall.WaitStatus {
 	if !process.Ended(patience) {
 		s.t.Fatal("it does not end")
 	}
-	_ = s.cmd.Wait() // how, is returned
-	return s.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	_ = s.Cmd.Wait() // how, is returned
+	return s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
 // end closes stdin.
 func (s *server) end() syscall.WaitStatus {
 	s.t.Helper()
-	_ = s.stdin.Close() // whether it reads or not
+	_ = s.Stdin.Close() // whether it reads or not
 	return s.wait()
 }
 
@@ -147,7 +94,7 @@ func (s *server) told() report {
 	s.t.Helper()
 	var r report
 	if err := json.NewDecoder(s.report).Decode(&r); err != nil {
-		s.t.Fatalf("no report: %v; stderr: %s", err, escape.Contents(s.stderr))
+		s.t.Fatalf("no report: %v; stderr: %s", err, s.Said())
 	}
 	return r
 }

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package escape
+
+import (
+	"bufio"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// A Talk is a command that a test talks to by lines, as clients do.
+type Talk struct {
+	Cmd    *exec.Cmd
+	Stdin  io.WriteCloser
+	Out    *bufio.Reader
+	t      *testing.T
+	stderr *os.File // an orphan would hold a pipe open
+}
+
+// StartTalk starts cmd by start, until the end of the test.
+func StartTalk(t *testing.T, cmd *exec.Cmd, start func() error) *Talk {
+	t.Helper()
+	k := &Talk{Cmd: cmd, t: t, stderr: memoryFile(t)}
+	cmd.Stderr = k.stderr
+	var err error
+	if k.Stdin, err = cmd.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // most tests have ended it
+		_ = cmd.Wait()
+	})
+	k.Out = bufio.NewReader(out)
+	return k
+}
+
+// Said is what is on stderr.
+func (k *Talk) Said() string { return Contents(k.stderr) }
+
+// Line waits for the next one.
+func (k *Talk) Line() string {
+	k.t.Helper()
+	line, err := k.Out.ReadString('\n')
+	if err != nil {
+		k.t.Fatalf("the server says %q (%v); stderr: %s", line, err, k.Said())
+	}
+	return strings.TrimSuffix(line, "\n")
+}
+
+// Hear waits for a line.
+func (k *Talk) Hear(want string) {
+	k.t.Helper()
+	if line := k.Line(); line != want {
+		k.t.Fatalf("the server says %q, want %q; stderr: %s", line, want, k.Said())
+	}
+}
+
+// Tell writes a line.
+func (k *Talk) Tell(line string) {
+	k.t.Helper()
+	if _, err := io.WriteString(k.Stdin, line+"\n"); err != nil {
+		k.t.Error(err)
+	}
+}
