@@ -15,29 +15,20 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/operate"
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
-// listed is what the tests read of `ls --json` and `inspect --json`.
-type listed struct {
-	ID, Name, Backend, State, Policy string
-	Client                           struct{ PID int }
-	Launcher                         int `json:"launcher_pid"`
-	Supervisor                       int `json:"supervisor_pid"`
-	Processes                        int
-	Tree                             []struct{ PID, PPID, Depth int }
-}
-
 // list runs a command that prints servers as JSON; those that other tests have as trees,
 // which no world hides, are left out.
-func (w *world) list(clients []*server, args ...string) []listed {
+func (w *world) list(clients []*server, args ...string) []operate.Shown {
 	w.T.Helper()
 	o := w.run(w.mcpscope(append(args, "--json")...))
-	var found struct{ Servers []listed }
+	var found struct{ Servers []operate.Shown }
 	if err := json.Unmarshal([]byte(o.stdout), &found); err != nil || o.status != 0 || o.stderr != "" {
 		w.T.Fatalf("%q: %v, %v; stderr: %s", args, o.status, err, o.stderr)
 	}
-	var ours []listed
+	var ours []operate.Shown
 	for _, l := range found.Servers {
 		for _, s := range clients {
 			if l.Launcher == s.Server.PID || l.Supervisor == s.supervisor.PID {

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// listed is what the tests read of `ls --json` and `inspect --json`.
-type listed struct {
+// Shown is what tests read of `ls --json` and `inspect --json`.
+type Shown struct {
 	ID, Name, Backend, State, Policy string
 	Client                           struct{ PID int }
 	Launcher                         int `json:"launcher_pid"`
@@ -23,16 +23,16 @@ type listed struct {
 }
 
 // list runs a command that prints servers as JSON, and returns those of this ground.
-func (g *ground) list(args ...string) []listed {
+func (g *ground) list(args ...string) []Shown {
 	g.T.Helper()
 	var found struct {
 		Version int
-		Servers []listed
+		Servers []Shown
 	}
 	if err := json.Unmarshal([]byte(g.well(append(args, "--json")...)), &found); err != nil || found.Version != 1 {
 		g.T.Fatalf("%q: version %d, %v", args, found.Version, err)
 	}
-	return slices.DeleteFunc(found.Servers, func(l listed) bool { return l.Name != g.name })
+	return slices.DeleteFunc(found.Servers, func(l Shown) bool { return l.Name != g.name })
 }
 
 // ids are those that the command lists, sorted.
