@@ -185,22 +185,5 @@ func (p *Terminal) Resize(rows, columns uint16) {
 	}
 }
 
-// Cooked tells whether lines are edited and echoed, as a shell leaves it to its commands.
-func (p *Terminal) Cooked() bool {
-	p.t.Helper()
-	var is *unix.Termios
-	var err error
-	conn, cerr := p.master.SyscallConn()
-	if cerr == nil {
-		cerr = conn.Control(func(fd uintptr) { is, err = unix.IoctlGetTermios(int(fd), unix.TCGETS) })
-	}
-	if cerr != nil || err != nil {
-		p.t.Errorf("TCGETS: %v, %v", cerr, err)
-		return false
-	}
-	const want = unix.ECHO | unix.ICANON | unix.IEXTEN
-	return is.Lflag&want == want
-}
-
 // HangUp takes the terminal away.
 func (p *Terminal) HangUp() { p.master.Close() }
