@@ -6,6 +6,8 @@ package cgroup
 
 import (
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // An os.File would be opened non-blocking and pollable, and a write that the
@@ -49,22 +51,7 @@ func readFile(dir int, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 0, 1024)
-	for {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		n, err := unix.Read(fd, buf[len(buf):cap(buf)])
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
-			return nil, err
-		case n == 0:
-			return buf, nil
-		default:
-			buf = buf[:len(buf)+n]
-		}
-	}
+	return proc.ReadAll(fd, -1)
 }
 
 func writeFile(dir int, name, value string) error {

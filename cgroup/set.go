@@ -17,12 +17,8 @@ import (
 
 // SetLimit makes one limit hold on g, and says what its file has then. Of the directories above g,
 // from the next one on, so many are the caller's: in these a controller is enabled that is not.
-func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
-	return SetLimitBy(g, l, owned, nil)
-}
-
-// SetLimitBy is SetLimit with another way to write, which returns false for a file that it does not know.
-func SetLimitBy(g *Group, l Limit, owned int, write func(Limit) (bool, error)) (now string, err error) {
+// write, if not nil, is another way to write, which returns false for a file that it does not know.
+func SetLimit(g *Group, l Limit, owned int, write func(Limit) (bool, error)) (now string, err error) {
 	if err := enable(g, l.controller(), owned); err != nil {
 		return "", err
 	}

@@ -12,8 +12,6 @@ package scope
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/fleet"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -245,10 +243,6 @@ func ParseStderr(s string) (Stderr, error) { return protocol.ParseStderr(s) }
 // Ancestry lists a process, its parent, and so on.
 func Ancestry(pid int) []Ancestor { return fleet.Ancestry(pid) }
 
-// StopBy stops this process as a signal does that it may have caught, and returns when somebody
-// has continued it; at once where nobody could.
-func StopBy(sig unix.Signal) { launcher.StopBy(sig) }
-
 // NewLineage makes an id.
 func NewLineage() (Lineage, error) { return launcher.NewLineage() }
 
@@ -273,10 +267,6 @@ func ParseBackend(s string) (Backend, error) { return protocol.ParseBackend(s) }
 // DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
 // and then kill lose patience, at 3 s.
 func DefaultPolicy() Policy { return protocol.DefaultPolicy() }
-
-// ParsePolicy reads what String has made. What it does not know it passes over: another
-// version may have written it.
-func ParsePolicy(s string) (Policy, error) { return protocol.ParsePolicy(s) }
 
 // ParseLimit reads a duration above zero; "0" and "infinity" are no limit, which is 0.
 func ParseLimit(s string) (time.Duration, error) { return protocol.ParseLimit(s) }

@@ -46,9 +46,7 @@ func configurations(args []string) ([]*configured, error) {
 	}
 	var files []clients.File
 	if len(args) == 0 {
-		for _, c := range clients.All() {
-			files = append(files, f.Files(c)...)
-		}
+		files = f.All()
 	}
 	for _, arg := range args {
 		found, err := f.Find(arg)

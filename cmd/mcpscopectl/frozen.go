@@ -6,6 +6,7 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -32,7 +33,7 @@ func waitCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "wait NAME|ID… [flags]", short: "wait until servers have ended", examples: "  mcpscope wait index && notify-send done\n",
 		long: "Waits until servers have ended and nothing is left of them.",
-	}, "", (*scope.Listed).WaitForEver)
+	}, "", func(s *scope.Listed) error { return s.Wait(time.Time{}) })
 }
 
 // named is a command that does one thing to the servers that are named.

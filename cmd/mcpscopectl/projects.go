@@ -22,10 +22,7 @@ func everywhere() ([]*configured, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []clients.File
-	for _, c := range clients.All() {
-		files = append(files, f.Files(c)...)
-	}
+	files := f.All()
 	for _, project := range projects(f) {
 		for _, file := range f.Within(project) {
 			if !slices.ContainsFunc(files, func(o clients.File) bool { return o.Path == file.Path }) {

@@ -24,7 +24,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/clients"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
@@ -121,12 +120,8 @@ func ownUses(runner string) ([]use, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []clients.File
-	for _, c := range clients.All() {
-		files = append(files, f.Files(c)...)
-	}
 	uses := []use{}
-	for _, c := range readAll(files) {
+	for _, c := range readAll(f.All()) {
 		if c.err != nil {
 			continue // what can't be read has not been wrapped
 		}

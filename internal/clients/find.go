@@ -30,6 +30,15 @@ type Finder struct {
 	Dir    string // that one works in
 }
 
+// All are the files of every client that are there.
+func (f Finder) All() []File {
+	var found []File
+	for _, c := range All() {
+		found = append(found, f.Files(c)...)
+	}
+	return found
+}
+
 // Files are those of a client that are there, the user's before the project's.
 func (f Finder) Files(c Client) []File {
 	var found []File

@@ -8,7 +8,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -119,16 +118,4 @@ func interpreter(line []byte) string {
 }
 
 // arguments are those of a program that runs.
-func arguments(pid int) []string {
-	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b := make([]byte, bytesMost)
-	n, _ := f.Read(b) // nothing, if it has ended
-	if n == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00")
-}
+func arguments(pid int) []string { return proc.Arguments(pid, bytesMost) }

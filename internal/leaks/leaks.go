@@ -21,7 +21,6 @@ package leaks
 import (
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -290,16 +289,4 @@ func descendants(pid int, below map[int][]int) []int {
 // lineMost is how much of a command line is read.
 const lineMost = 16 << 10
 
-func arguments(pid int) []string {
-	f, err := os.Open(path.Join("/proc", strconv.Itoa(pid), "cmdline"))
-	if err != nil {
-		return nil
-	}
-	defer f.Close()
-	b := make([]byte, lineMost)
-	n, _ := f.Read(b) // nothing, if it has ended
-	if n == 0 {
-		return nil
-	}
-	return strings.Split(strings.TrimSuffix(string(b[:n]), "\x00"), "\x00")
-}
+func arguments(pid int) []string { return proc.Arguments(pid, lineMost) }

@@ -78,11 +78,6 @@ func Open(fd, memory int) (l *Listener, left []*Request, err error) {
 	return l, left, nil
 }
 
-// FD and Memory are for whoever takes over.
-func (l *Listener) FD() int { return l.fd }
-
-func (l *Listener) Memory() int { return l.memory }
-
 // Receive waits for a request. It is io.EOF when no process is left that has the filter.
 func (l *Listener) Receive() (*Request, error) {
 	r := <-l.free

@@ -164,7 +164,7 @@ func TestGoneBetweenOpenAndRead(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	reap(child)
-	_, err = readAll(fd, noLimit)
+	_, err = ReadAll(fd, noLimit)
 	if err := markGone(child.Process.Pid, err); !errors.Is(err, ErrGone) || !errors.Is(err, unix.ESRCH) {
 		t.Errorf("got %v", err)
 	}

@@ -139,6 +139,21 @@ func Cmdline(pid, max int) (string, error) {
 	return oneLine(b, len(b) == max), nil
 }
 
+// Arguments are those of a process, as far as the first max bytes have them; none of one that has ended. What is said of
+// Cmdline holds for them, too.
+func Arguments(pid, max int) []string {
+	b, _ := readPIDLimit(pid, "cmdline", clampLimit(max))
+	return ended(b)
+}
+
+// ended are texts that each end with a zero.
+func ended(b []byte) []string {
+	if len(b) == 0 {
+		return nil
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
+}
+
 func clampLimit(n int) int {
 	if n < 0 {
 		return 0 // noLimit is negative, and nobody asks for that by accident
@@ -162,10 +177,7 @@ func Wchan(pid int) string {
 // duplicates, all of which os.Environ loses.
 func Environ() ([]string, error) {
 	b, err := read("/proc/self/environ", noLimit)
-	if err != nil || len(b) == 0 {
-		return nil, err
-	}
-	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00"), nil
+	return ended(b), err
 }
 
 // readFDInfo reads what only root may read of itself while it is not dumpable, before Linux 5.14: then it is
@@ -265,7 +277,7 @@ func read(path string, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("open %s: %w", path, err)
 	}
 	defer unix.Close(fd)
-	b, err := readAll(fd, limit)
+	b, err := ReadAll(fd, limit)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -281,7 +293,8 @@ func open(path string) (fd int, err error) {
 	}
 }
 
-func readAll(fd, limit int) ([]byte, error) {
+// ReadAll reads on to the end of a file, or until it has read limit bytes, if that is not negative.
+func ReadAll(fd, limit int) ([]byte, error) {
 	buf := make([]byte, 0, 4096)
 	for limit < 0 || len(buf) < limit {
 		if len(buf) == cap(buf) {

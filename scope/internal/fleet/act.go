@@ -254,9 +254,6 @@ func (s *Listed) Wait(deadline time.Time) error {
 	return err
 }
 
-// WaitForEver is Wait without a deadline.
-func (s *Listed) WaitForEver() error { return s.Wait(time.Time{}) }
-
 // waitTree waits for the guard too, which ends what a killed supervisor leaves.
 func (s *Listed) waitTree(deadline time.Time) error {
 	t, err := s.openTree()

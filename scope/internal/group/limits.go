@@ -31,7 +31,7 @@ func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (string, err
 }
 
 func (g *ControlGroup) LimitBy(l cgroup.Limit, from protocol.Backend, write func(cgroup.Limit) (bool, error)) (string, error) {
-	now, err := cgroup.SetLimitBy(g.Payload, l, g.OwnedAbove(from), write)
+	now, err := cgroup.SetLimit(g.Payload, l, g.OwnedAbove(from), write)
 	if err != nil {
 		err = LimitError(l, err, from)
 	}
