@@ -41,8 +41,8 @@ func TestUnitThatAServerAskedForSurvives(t *testing.T) {
 		if err := m.UntilReady(patience); err != nil {
 			t.Fatal(err)
 		}
-		_ = r.stdin.Close()
-		_ = r.cmd.Wait() // with the server's status
+		_ = r.Stdin.Close()
+		_ = r.Cmd.Wait() // with the server's status
 		gone(t, r.scope)
 		if n := len(m.Running()); n != 1 {
 			t.Errorf("%d processes live in the unit that the server asked for, want 1", n)

@@ -29,7 +29,7 @@ func TestDetach(t *testing.T) {
 		if err := m.UntilReady(patience); err != nil {
 			t.Fatal(err)
 		}
-		_ = r.cmd.Process.Kill()
+		_ = r.Cmd.Process.Kill()
 		gone(t, r.scope)
 		if n := len(m.Running()); n != 1 {
 			t.Errorf("%d processes live that were detached, want 1", n)
@@ -105,8 +105,8 @@ func TestEscaped(t *testing.T) {
 		if found := listed("sweep", "--escaped", "--yes"); len(found) != 0 || len(m.Running()) != 1 {
 			t.Errorf("a sweep ends what a server that runs has: %+v", found)
 		}
-		_ = r.stdin.Close()
-		_ = r.cmd.Wait() // with the server's status
+		_ = r.Stdin.Close()
+		_ = r.Cmd.Wait() // with the server's status
 		gone(t, r.scope)
 		if out, err := h.Command(u, mcpscope, "sweep", "--escaped").CombinedOutput(); err == nil || !strings.Contains(string(out), "nobody has confirmed it") || len(m.Running()) != 1 {
 			t.Errorf("unasked: %v: %s", err, out)

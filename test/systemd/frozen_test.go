@@ -31,9 +31,9 @@ func TestEndOfAFrozenScope(t *testing.T) {
 	stop := func(t *testing.T, u host.User, _ string, _ *running) {
 		well(t, h.Command(u, mcpscope, "stop", "frozen"))
 	}
-	endOfStdin := func(_ *testing.T, _ host.User, _ string, r *running) { _ = r.stdin.Close() }
+	endOfStdin := func(_ *testing.T, _ host.User, _ string, r *running) { _ = r.Stdin.Close() }
 	killed := func(t *testing.T, u host.User, _ string, r *running) {
-		launcher, err := escape.OpenProcess(r.cmd.Process.Pid) // not waited for
+		launcher, err := escape.OpenProcess(r.Cmd.Process.Pid) // not waited for
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,7 +3,6 @@
 package systemd
 
 import (
-	"bufio"
 	"io"
 	"os"
 	"os/exec"
@@ -19,9 +18,7 @@ import (
 
 // running is one `mcpscope run`, whose server has said "ready".
 type running struct {
-	cmd   *exec.Cmd
-	stdin io.WriteCloser
-	out   *bufio.Reader
+	*escape.Talk
 	scope string
 }
 
@@ -30,28 +27,8 @@ const server = `trap "" TERM; setsid sleep 1000 & echo ready; while :; do sleep 
 
 func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
 	t.Helper()
-	r := &running{cmd: cmd}
-	var err error
-	if r.stdin, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var said strings.Builder
-	cmd.Stderr = &said
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // some tests have waited
-	})
-	r.out = bufio.NewReader(out)
-	if line, err := r.out.ReadString('\n'); err != nil {
-		t.Fatalf("the server said %q (%v); stderr: %s", line, err, said.String())
-	}
+	r := &running{Talk: escape.StartTalk(t, cmd, cmd.Start)}
+	r.Line()
 	found := u.Scopes(name)
 	if len(found) != 1 {
 		t.Fatalf("scopes of %s: %q", name, found)
@@ -76,8 +53,8 @@ func TestRunIsInAScope(t *testing.T) {
 		if top := processes(t, r.scope); len(top) != 0 {
 			t.Errorf("%v is in an inner group", top)
 		}
-		_ = r.stdin.Close()
-		_ = r.cmd.Wait()
+		_ = r.Stdin.Close()
+		_ = r.Cmd.Wait()
 		for _, p := range payload {
 			if p.alive() {
 				t.Errorf("%d outlives the launcher", p.PID)
@@ -95,7 +72,7 @@ func TestRunFromALoginSession(t *testing.T) {
 	s := h.Login(t, host.Tester)
 	r := start(t, host.Tester, s.Command(run("session", "sh", "-c", server)...), "session")
 	all := processes(t, r.scope+"/payload")
-	_ = r.cmd.Process.Kill()
+	_ = r.Cmd.Process.Kill()
 	dead(t, "launcher killed", append(all, processes(t, r.scope+"/supervisor")...))
 	gone(t, r.scope)
 }
@@ -113,11 +90,11 @@ func TestStopOfTheScope(t *testing.T) {
 			t.Fatalf("stop: %v: %s", err, out)
 		}
 		dead(t, "scope stopped", all)
-		rest, _ := io.ReadAll(r.out) // it ends with the server
+		rest, _ := io.ReadAll(r.Out) // it ends with the server
 		if string(rest) != "asked\n" {
 			t.Errorf("the server said %q", rest)
 		}
-		_ = r.cmd.Wait()
+		_ = r.Cmd.Wait()
 		gone(t, r.scope)
 	})
 }
@@ -143,7 +120,7 @@ func TestSweepOfAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		r := start(t, u, h.Command(u, run("swept", "sh", "-c", server)...), "swept")
 		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
-		killBoth(t, r.cmd.Process.Pid, supervisor)
+		killBoth(t, r.Cmd.Process.Pid, supervisor)
 		for _, p := range all {
 			if !p.alive() {
 				t.Errorf("%d is dead before the sweep", p.PID)
@@ -182,8 +159,8 @@ func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 		if _, err := os.Stat(dir); err == nil {
 			t.Error("it is still there")
 		}
-		_ = live.stdin.Close()
-		_ = live.cmd.Wait() // with the server's status
+		_ = live.Stdin.Close()
+		_ = live.Cmd.Wait() // with the server's status
 	})
 }
 
@@ -215,8 +192,8 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 		if len(processes(t, live.scope+"/payload")) == 0 {
 			t.Error("a scope in use was swept")
 		}
-		_ = live.stdin.Close()
-		_ = live.cmd.Wait() // with the server's status
+		_ = live.Stdin.Close()
+		_ = live.Cmd.Wait() // with the server's status
 		gone(t, live.scope)
 	})
 }

@@ -102,7 +102,7 @@ func orphan(t *testing.T, u host.User, name string) (scope string, all []process
 			p.Signal(unix.SIGKILL)
 		}
 	})
-	killBoth(t, r.cmd.Process.Pid, processes(t, r.scope+"/supervisor"))
+	killBoth(t, r.Cmd.Process.Pid, processes(t, r.scope+"/supervisor"))
 	for _, p := range all {
 		if !p.alive() {
 			t.Errorf("%d is dead before the sweep", p.PID)
@@ -141,8 +141,8 @@ func TestSweepService(t *testing.T) {
 		if result := control(t, u, "show", "--value", "--property=Result", "mcpscope-sweep.service"); result != "success" {
 			t.Errorf("its result is %s", result)
 		}
-		_ = inUse.stdin.Close()
-		_ = inUse.cmd.Wait() // with the server's status
+		_ = inUse.Stdin.Close()
+		_ = inUse.Cmd.Wait() // with the server's status
 		gone(t, inUse.scope)
 	})
 }
@@ -169,8 +169,8 @@ func TestMetricsService(t *testing.T) {
 		if !strings.Contains(text, `name="measured"`) || !strings.Contains(text, "mcpscope_server_memory_bytes{") {
 			t.Errorf("the server is not in\n%s", text)
 		}
-		_ = r.stdin.Close()
-		_ = r.cmd.Wait() // with the server's status
+		_ = r.Stdin.Close()
+		_ = r.Cmd.Wait() // with the server's status
 		gone(t, r.scope)
 	})
 }

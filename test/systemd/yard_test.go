@@ -104,8 +104,8 @@ func (y *yard) refused(t *testing.T) map[string]error {
 			all["move-parent"] = unix.EBUSY
 		}
 	}
-	_ = first.stdin.Close()
-	if err := first.cmd.Wait(); err != nil {
+	_ = first.Stdin.Close()
+	if err := first.Cmd.Wait(); err != nil {
 		t.Fatal(err)
 	}
 	return all
