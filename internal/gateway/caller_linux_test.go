@@ -24,7 +24,7 @@ func TestInterpreter(t *testing.T) {
 func TestMemory(t *testing.T) {
 	long := append([]byte(strings.Repeat("x", 5*page)), 0)
 	got, err := stringAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&long[0]))))
-	if err != nil || len(got) != bytesMost && len(got) != len(long)-1 {
+	if err != nil || len(got) < bytesMost || len(got) >= len(long) {
 		t.Errorf("%d bytes of a long string (%v)", len(got), err)
 	}
 	word := []byte("word\x00")
