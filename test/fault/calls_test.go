@@ -43,7 +43,8 @@ var calls = map[uint32]call{
 	unix.SYS_PREAD64:           {"pread64", reading, fd(0)},
 	unix.SYS_WRITE:             {"write", writing, fd(0)},
 	unix.SYS_PWRITE64:          {"pwrite64", writing, fd(0)},
-	unix.SYS_CLOSE:             {"close", nil, fd(0)}, // it closes whatever it says, which an answer instead of it would not
+	unix.SYS_CLOSE:             {"close", nil, fd(0)},                                   // it closes whatever it says, which an answer instead of it would not
+	unix.SYS_CLOSE_RANGE:       {"close_range", errnos{unix.ENOMEM, unix.EACCES}, none}, // a filter may refuse it
 	unix.SYS_FSTAT:             {"fstat", errnos{unix.ENOMEM}, fd(0)},
 	unix.SYS_NEWFSTATAT:        {"newfstatat", looking, 1},
 	unix.SYS_STATX:             {"statx", looking, 1},
