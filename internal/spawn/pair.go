@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -25,9 +24,7 @@ const PIDDigits = "0000000"
 // Parent executes anything. Parent has a copy of the address space, not a loan: however long Main's execve(2)
 // takes, the caller goes on. Detach is implied; Parent needs a Mask, and ignores SIGHUP.
 //
-// Until Parent says that it is ready, a third process stands by: if the caller dies meanwhile, and Parent is not ready
-// within a time either, it kills the group, and removes it. Parent can be kept from that for ever: Main may stop it again
-// and again.
+// Main may stop Parent for ever before that can do anything, so there should be a Standby.
 type Pair struct {
 	Parent, Main Cmd
 	// PID is the index of the argument of Parent that becomes Main's pid; it begins as PIDDigits.
@@ -36,22 +33,13 @@ type Pair struct {
 	// nothing then.
 	Null    int
 	Release []int
-	Standby Standby
-}
-
-// Standby is about the process that stands by.
-type Standby struct {
-	Group  Group         // where it is born
-	Kill   int           // cgroup.kill of the group that it kills (Linux 5.14)
-	Ready  [2]int        // a pipe: Parent writes a byte to its second end, which Keep has, when it is ready
-	Within time.Duration // after the caller's death
-	Dirs   []RemoverDir  // the group's, in the order of removal
+	// Standby has to notice the caller's death while Main is being executed; nil if nobody stands by.
+	Standby *Standby
 }
 
 // Birth is what is to be heard of a Pair that was started.
 type Birth struct {
 	pipe         int
-	alive        int // the end of a pipe whose other end is the standby's
 	parent, main string
 }
 
@@ -67,11 +55,10 @@ type pair struct {
 	digits       *[len(PIDDigits) + 1]byte
 	null         int
 	release      []int
-	standby      *standby
+	alive        int // of the standby, or -1
 }
 
-// Start returns as soon as Parent is there; what becomes of it and of Main is told by Birth. It closes the ends of
-// Ready, which the others have then.
+// Start returns as soon as Parent is there; what becomes of it and of Main is told by Birth.
 func (p *Pair) Start() (*Birth, error) {
 	var open descriptors
 	defer open.close()
@@ -79,11 +66,10 @@ func (p *Pair) Start() (*Birth, error) {
 	if err != nil {
 		return nil, err
 	}
-	alive, err := open.pipe()
-	if err != nil {
-		return nil, err
+	m := &pair{null: p.Null, release: p.Release, alive: -1}
+	if p.Standby != nil {
+		m.alive = p.Standby.alive
 	}
-	m := &pair{null: p.Null, release: append(p.Release, alive[1])}
 	for _, of := range []struct {
 		c    *Cmd
 		a    **args
@@ -100,9 +86,6 @@ func (p *Pair) Start() (*Birth, error) {
 	held := *m.parent.mask | 1<<(syscall.SIGHUP-1) // see ignoreHangUp
 	m.parent.mask = &held
 	m.digits = (*[len(PIDDigits) + 1]byte)(unsafe.Pointer(m.parent.argv[p.PID]))
-	if m.standby, err = p.Standby.prepare(&open, alive[0]); err != nil {
-		return nil, err
-	}
 	syscall.ForkLock.Lock()
 	between, errno := forkPair(m)
 	syscall.ForkLock.Unlock()
@@ -111,8 +94,8 @@ func (p *Pair) Start() (*Birth, error) {
 		return nil, fmt.Errorf("fork: %w", errno)
 	}
 	reap(between)
-	open.keep(pipe[0], alive[1])
-	return &Birth{pipe: pipe[0], alive: alive[1], parent: p.Parent.Path, main: p.Main.Path}, nil
+	open.keep(pipe[0])
+	return &Birth{pipe: pipe[0], parent: p.Parent.Path, main: p.Main.Path}, nil
 }
 
 // FD is readable when Outcome has something to tell.
@@ -137,9 +120,6 @@ func (b *Birth) Outcome() (known bool, err error) {
 	}
 	return true, start
 }
-
-// Standby is a descriptor that hangs up when nobody stands by any more.
-func (b *Birth) Standby() int { return b.alive }
 
 // Close gives the descriptor of FD back.
 func (b *Birth) Close() { _ = unix.Close(b.pipe) }
@@ -189,7 +169,6 @@ func (d *descriptors) close() {
 //go:norace
 //go:nocheckptr
 func forkPair(p *pair) (int, syscall.Errno) {
-	watching := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(p.standby.group)}
 	copied := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(p.parent.group)}
 	lent := cloneArgs{flags: unix.CLONE_INTO_CGROUP | vforkFlags, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(p.main.group)}
 	beforeFork()
@@ -199,21 +178,8 @@ func forkPair(p *pair) (int, syscall.Errno) {
 		return int(between), syscall.Errno(errno)
 	}
 	afterForkInChild()
-	standing, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&watching)), unsafe.Sizeof(watching))
-	joined := true
-	if refused(errno) {
-		joined = false
-		standing, errno = vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0)
-	}
-	if errno != 0 {
-		fail(p.parent, stepFork, syscall.Errno(errno))
-	}
-	if standing == 0 {
-		standBy(p.standby, joined)
-	}
-	wakeAtDeath(p.standby.alive, standing)
 	setMask(p.parent) // from its first moment on
-	joined = true
+	joined := true
 	parent, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&copied)), unsafe.Sizeof(copied))
 	if refused(errno) {
 		joined = false
@@ -225,7 +191,8 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if parent != 0 {
 		exit(0)
 	}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0) // it can't fail for a process that has executed nothing
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0)              // it can't fail for a process that has executed nothing
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(p.alive), 0, 0) // -1 is none
 	if !joined {
 		join(p.parent)
 	}

@@ -19,16 +19,6 @@ import (
 // outcome waits for what became of a pair, and for its parent, which comes home to us.
 func outcome(t *testing.T, p *Pair) error {
 	t.Helper()
-	var ready [2]int
-	if err := unix.Pipe2(ready[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	return outcomeOf(t, p, ready)
-}
-
-// outcomeOf is the same, where ready is the pipe that tells who stands by that the parent is ready.
-func outcomeOf(t *testing.T, p *Pair, ready [2]int) error {
-	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +29,6 @@ func outcomeOf(t *testing.T, p *Pair, ready [2]int) error {
 	}
 	defer unix.Close(null)
 	p.Null = null
-	p.Standby = standbyOf(t, p.Main.Group.(directory), ready)
 	b, err := p.Start()
 	if err != nil {
 		t.Fatal(err)
@@ -58,17 +47,6 @@ func outcomeOf(t *testing.T, p *Pair, ready [2]int) error {
 			return err
 		}
 	}
-}
-
-// standbyOf is one that kills a group.
-func standbyOf(t *testing.T, g directory, ready [2]int) Standby {
-	t.Helper()
-	kill, err := unix.Openat(g.FD(), "cgroup.kill", unix.O_WRONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("needs cgroup.kill (Linux 5.14): %v", err)
-	}
-	t.Cleanup(func() { _ = unix.Close(kill) })
-	return Standby{Group: group(t), Kill: kill, Ready: ready, Within: 100 * time.Millisecond}
 }
 
 func TestPair(t *testing.T) {
@@ -112,83 +90,6 @@ func TestPairFails(t *testing.T) {
 				t.Errorf("%v, want ENOENT of %s", err, name)
 			}
 		})
-	}
-}
-
-// started is a pair of two that sleep, in groups of their own, and the end of a pipe that tells who stands by that the parent
-// is ready.
-func started(t *testing.T) (b *Birth, ours, theirs directory, ready int) {
-	t.Helper()
-	var pipe [2]int
-	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	ready, err := unix.FcntlInt(uintptr(pipe[1]), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ours, theirs = group(t), group(t)
-	p := Pair{
-		Parent: Cmd{Path: "/bin/sleep", Mask: new(uint64), Argv: []string{"sleep", "1000", PIDDigits}, Group: ours},
-		Main:   Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "1000"}, Group: theirs}, PID: 2, Null: pipe[0], Standby: standbyOf(t, theirs, pipe),
-	}
-	if b, err = p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	return b, ours, theirs, ready
-}
-
-// alone tells whether nobody stands by any more.
-func alone(b *Birth) bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.Standby())}}, int(time.Minute.Milliseconds()))
-	return err == nil && n == 1
-}
-
-func members(t *testing.T, g directory) string {
-	t.Helper()
-	all, err := os.ReadFile(filepath.Join(g.Name(), "cgroup.procs"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(all)
-}
-
-func TestStandbyLeavesWhoIsReady(t *testing.T) {
-	b, _, theirs, ready := started(t)
-	defer b.Close()
-	if _, err := unix.Write(ready, []byte{1}); err != nil {
-		t.Fatal(err)
-	}
-	if !alone(b) || members(t, theirs) == "" {
-		t.Errorf("members: %q; want one, and that nobody stands by", members(t, theirs))
-	}
-}
-
-// The caller has died when nobody has its end of the pipe any more.
-func TestStandbyKills(t *testing.T) {
-	b, _, theirs, ready := started(t)
-	defer b.Close()
-	defer unix.Close(ready)
-	gone, err := unix.FcntlInt(uintptr(theirs.Fd()), unix.F_DUPFD_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(gone)
-	events, err := unix.Openat(gone, "cgroup.events", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(events)
-	_ = unix.Close(b.Standby())
-	deadline := time.Now().Add(time.Minute)
-	for buf := make([]byte, 256); ; {
-		n, err := unix.Pread(events, buf, 0)
-		if err != nil || strings.Contains(string(buf[:n]), "populated 0") {
-			return // removed is as good
-		}
-		if _, err := unix.Poll([]unix.PollFd{{Fd: int32(events), Events: unix.POLLPRI}}, int(time.Until(deadline).Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) || time.Now().After(deadline) {
-			t.Fatalf("members are left: %q (%v)", members(t, theirs), err)
-		}
 	}
 }
 

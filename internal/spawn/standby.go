@@ -7,23 +7,85 @@ package spawn
 import (
 	"fmt"
 	"math"
+	"path"
+	"runtime"
 	"slices"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
 
+// Standby is a copy of this process, in nobody's tree, that kills a group and removes it if the caller dies before
+// somebody says that it watches the group: a byte in Ready. Where others have Ready by then, they have a time for that. It
+// never executes anything, and of signals only SIGKILL ends it.
+type Standby struct {
+	// Ready is for whoever watches the group then; the caller has it as well.
+	Ready int
+	alive int // the end of a pipe whose other end is the copy's
+}
+
+// StandBy starts one that is born in leaf, for the group dir below parent with its leaves, which need not be there yet. within is how
+// long others have after the caller's death.
+func StandBy(leaf, parent Group, dir string, leaves []string, within time.Duration) (*Standby, error) {
+	var open descriptors
+	defer open.close()
+	alive, err := open.pipe()
+	if err != nil {
+		return nil, err
+	}
+	ready, err := open.pipe()
+	if err != nil {
+		return nil, err
+	}
+	w, err := prepareStandby(&open, leaf, parent, append(leaves, ""), dir)
+	if err != nil {
+		return nil, err
+	}
+	w.alive, w.ready, w.within.Value = alive[0], ready[0], unix.NsecToTimespec(within.Nanoseconds())
+	w.keepOwn()
+	syscall.ForkLock.Lock()
+	between, errno := forkStandby(w)
+	syscall.ForkLock.Unlock()
+	runtime.KeepAlive(w)
+	if errno == 0 {
+		reap(between)
+		errno = w.errno
+	}
+	if errno != 0 {
+		return nil, fmt.Errorf("fork: %w", errno)
+	}
+	open.keep(alive[1], ready[1])
+	return &Standby{Ready: ready[1], alive: alive[1]}, nil
+}
+
+// End returns when nobody stands by any more: the group is in the caller's hands.
+func (s *Standby) End(within time.Duration) {
+	_, _ = unix.Write(s.Ready, []byte{1}) // EPIPE: it has ended already
+	_ = unix.Close(s.Ready)
+	deadline := time.Now().Add(within)
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(s.alive)}}, int(max(time.Until(deadline), 0).Milliseconds()))
+		if n > 0 || err != unix.EINTR {
+			break
+		}
+	}
+	_ = unix.Close(s.alive)
+}
+
 // standby is what the process that stands by needs, made before the fork.
 type standby struct {
-	group, procs int
-	alive        int // hangs up when the caller has died
-	ready        int
-	kill         int
+	into         cloneArgs
+	procs        int
+	alive, ready int // hangs up when the caller has died, and when nobody is left who could be ready
 	timer        int
 	within       unix.ItimerSpec
+	kill         *byte // the path of cgroup.kill below parent
+	parent       int
 	dirs         *removal
 	others       [][2]uint // descriptors that are not its own, from and to
+	errno        syscall.Errno
 }
 
 const (
@@ -31,35 +93,73 @@ const (
 	wakeEvery = 20_000_000 // ns
 )
 
-func (s *Standby) prepare(open *descriptors, alive int) (*standby, error) {
-	*open = append(*open, s.Ready[0], s.Ready[1])
+func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir string) (*standby, error) {
 	timer, err := unix.TimerfdCreate(unix.CLOCK_MONOTONIC, unix.TFD_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create timer: %w", err)
 	}
 	*open = append(*open, timer)
 	w := &standby{
-		group: s.Group.FD(), alive: alive, ready: s.Ready[0], kill: s.Kill, timer: timer,
-		within: unix.ItimerSpec{Value: unix.NsecToTimespec(s.Within.Nanoseconds())},
+		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(leaf.FD())},
+		timer: timer, parent: parent.FD(),
 	}
-	if w.procs, err = open.procs(s.Group); err != nil {
+	if w.procs, err = open.procs(leaf); err != nil {
 		return nil, err
 	}
-	if w.dirs, err = removalOf(s.Dirs); err != nil {
+	var dirs []RemoverDir
+	for _, name := range leaves {
+		dirs = append(dirs, RemoverDir{Parent: parent, Name: path.Join(dir, name)})
+	}
+	if w.dirs, err = removalOf(dirs); err != nil {
 		return nil, err
 	}
-	own := append([]int{w.procs, w.alive, w.ready, w.kill, w.timer}, w.dirs.parents...)
+	w.kill, err = syscall.BytePtrFromString(path.Join(dir, "cgroup.kill"))
+	return w, err
+}
+
+// keepOwn notes which descriptors are not its own.
+func (s *standby) keepOwn() {
+	own := []int{s.procs, s.alive, s.ready, s.timer, s.parent}
 	slices.Sort(own)
-	own = slices.Compact(own)
 	from := uint(0)
 	for _, fd := range own {
 		if uint(fd) > from {
-			w.others = append(w.others, [2]uint{from, uint(fd) - 1})
+			s.others = append(s.others, [2]uint{from, uint(fd) - 1})
 		}
 		from = uint(fd) + 1
 	}
-	w.others = append(w.others, [2]uint{from, math.MaxInt32})
-	return w, nil
+	s.others = append(s.others, [2]uint{from, math.MaxInt32})
+}
+
+// forkStandby returns the pid of the process in between in the caller; elsewhere it does not return. What goes wrong in the one in
+// between is in errno, for that borrows the address space.
+//
+//go:noinline
+//go:norace
+//go:nocheckptr
+func forkStandby(s *standby) (int, syscall.Errno) {
+	beforeFork()
+	between, errno := vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|vforkFlags, 0)
+	if errno != 0 || between != 0 {
+		afterFork()
+		return int(between), syscall.Errno(errno)
+	}
+	afterForkInChild()
+	joined := true
+	pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&s.into)), unsafe.Sizeof(s.into))
+	if refused(errno) {
+		joined = false
+		pid, errno = vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0)
+	}
+	if errno == 0 && pid == 0 {
+		standBy(s, joined)
+	}
+	if errno == 0 {
+		wakeAtDeath(s.alive, pid)
+	}
+	s.errno = syscall.Errno(errno)
+	exit(0)
+	return 0, 0 // not reached
 }
 
 // wakeAtDeath has the kernel continue a process when nobody has the other end of a pipe any more (fcntl(2), F_SETSIG).
@@ -72,8 +172,8 @@ func wakeAtDeath(fd int, pid uintptr) {
 	_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(fd), unix.F_SETFL, unix.O_ASYNC)
 }
 
-// standBy waits until the parent of a Pair is ready, or has ended before the caller, whose business that is. If it is
-// the caller that ends, the parent still has its time.
+// standBy waits until somebody is ready, or nobody is left who could be. If it is the caller that ends, the others still
+// have their time.
 //
 //go:nosplit
 //go:norace
@@ -94,7 +194,7 @@ func standBy(s *standby, joined bool) {
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 3, 0, 0, 0, 0)
 		switch {
 		case fds[0].Revents != 0:
-			if wasReady(s.ready) || fds[1].Fd >= 0 && fds[1].Revents == 0 {
+			if wasReady(s.ready) {
 				exit(0)
 			}
 			killGroup(s)
@@ -120,7 +220,10 @@ func wasReady(fd int) bool {
 //go:norace
 func killGroup(s *standby) {
 	one := [1]byte{'1'}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(s.kill), uintptr(unsafe.Pointer(&one[0])), 1)
+	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, uintptr(s.parent), uintptr(unsafe.Pointer(s.kill)), unix.O_WRONLY|unix.O_NOFOLLOW, 0, 0, 0)
+	if e == 0 { // before Linux 5.14 there is no such file; then it removes what is empty
+		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&one[0])), 1)
+	}
 	removeAll(s.dirs)
 	exit(0)
 }

@@ -102,9 +102,9 @@ func (d Directory) Backend() protocol.Backend { return d.name }
 func (d Directory) NeedsProcess() bool { return false }
 
 func (d Directory) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
-	g, err := group.MakeGroup(d.Parent, facts)
+	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0)
 	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
-		g, err = group.MakeGroup(d.Parent, facts)
+		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0)
 	}
 	if err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil

@@ -78,7 +78,7 @@ func (g *launchedTree) SupervisorGroup() spawn.Group { return nil }
 
 func (g *launchedTree) PayloadGroup() spawn.Group { return nil }
 
-func (g *launchedTree) Standby() (s spawn.Standby, err error) { return s, errors.ErrUnsupported }
+func (g *launchedTree) Standby() (s *spawn.Standby, kills bool) { return nil, false }
 
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -49,6 +50,7 @@ type ControlGroup struct {
 	owned   bool // the calling process is its supervisor
 	// accompanied: a container engine's program may be beside the supervisor, which asks it something.
 	accompanied bool
+	standby     *spawn.Standby // nil for one of a manager's
 	Parent      *cgroup.Group
 	Top         *cgroup.Group
 	Supervisor  *cgroup.Group
@@ -62,12 +64,12 @@ const GroupMode = 0o700
 // met a sweeper's probe.
 const makeTries = 16
 
-// MakeGroup makes, locks and arms a group below parent.
-func MakeGroup(parent *cgroup.Group, facts *protocol.Config) (*ControlGroup, error) {
+// MakeGroup makes, locks and arms a group below parent. If watched, somebody stands by from before it is made.
+func MakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*ControlGroup, error) {
 	var err error
 	for range makeTries {
 		var g *ControlGroup
-		if g, err = tryMakeGroup(parent, facts); err == nil {
+		if g, err = tryMakeGroup(parent, facts, watched); err == nil {
 			return g, nil
 		}
 		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
@@ -78,21 +80,28 @@ func MakeGroup(parent *cgroup.Group, facts *protocol.Config) (*ControlGroup, err
 	return nil, err
 }
 
-func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config) (*ControlGroup, error) {
+func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*ControlGroup, error) {
 	id, err := protocol.NewID()
 	if err != nil {
 		return nil, err
 	}
 	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent}
-	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
-		return nil, err
+	if watched {
+		if g.standby, err = g.standBy(); err != nil {
+			return nil, err
+		}
 	}
-	if err = g.Arm(facts); err != nil {
+	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err == nil {
+		if err = g.Arm(facts); err == nil {
+			return g, nil
+		}
 		_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
 		g.Close()
-		return nil, err
 	}
-	return g, nil
+	if g.standby != nil {
+		g.standby.End(protocol.StandbyWithin)
+	}
+	return nil, err
 }
 
 func (g *ControlGroup) Arm(facts *protocol.Config) error {

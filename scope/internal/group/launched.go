@@ -32,14 +32,25 @@ func (g *ControlGroup) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Managed: g.Managed}, []int{g.Payload.FD()}
 }
 
-// Standby is in the leaf that supervisors go to at their end, out of reach of who ends the client.
-func (g *ControlGroup) Standby() (spawn.Standby, error) {
+func (g *ControlGroup) Standby() (*spawn.Standby, bool) {
+	if g.standby == nil {
+		return nil, false
+	}
+	fd, err := g.Top.OpenKill()
+	if err == nil {
+		_ = unix.Close(fd) // it was not written to
+	}
+	return g.standby, err == nil
+}
+
+// standBy starts a process in the leaf that supervisors go to at their end, out of reach of who ends the client.
+func (g *ControlGroup) standBy() (*spawn.Standby, error) {
 	leaf, err := g.leaving()
 	if err != nil {
-		return spawn.Standby{}, err
+		return nil, err
 	}
-	kill, err := g.Top.OpenKill()
-	return spawn.Standby{Group: leaf, Kill: kill, Within: protocol.StandbyWithin, Dirs: g.dirs()}, err
+	defer leaf.Close()
+	return spawn.StandBy(leaf, g.Parent, g.Dir, []string{protocol.PayloadName, protocol.SupervisorName}, protocol.StandbyWithin)
 }
 
 func (g *ControlGroup) WakeSupervisor() {

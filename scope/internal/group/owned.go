@@ -137,15 +137,10 @@ func (g *ControlGroup) Leave() {
 	if err != nil {
 		return
 	}
-	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: g.dirs()}
-	_ = r.Start() // if it can't, the launcher removes the group
-}
-
-// dirs are in the order of removal.
-func (g *ControlGroup) dirs() []spawn.RemoverDir {
-	return []spawn.RemoverDir{
+	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: []spawn.RemoverDir{
 		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
-	}
+	}}
+	_ = r.Start() // if it can't, the launcher removes the group
 }
 
 // leaving is a leaf beside the groups, for processes that outlive one.

@@ -39,8 +39,8 @@ type Launched interface {
 	Placed() (protocol.Placed, []int)
 	// SupervisorGroup is where the supervisor is to be born; nil for anywhere.
 	SupervisorGroup() spawn.Group
-	// Standby is what a process needs that is to kill the group and remove it; the error says why that can't be had.
-	Standby() (spawn.Standby, error)
+	// Standby is who stands by until there is a supervisor; nil if nobody does. kills tells whether it can kill members.
+	Standby() (s *spawn.Standby, kills bool)
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	SupervisorStopped() bool

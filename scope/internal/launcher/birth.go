@@ -12,44 +12,35 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// standby tells whether the server is born before its supervisor executes anything, which saves it the wait for that,
-// and prepares who stands by until the supervisor is ready. It takes a group that there is already, and nothing that
-// only a supervisor can do before the start: limits, and a stream of the journal.
-func (l *launcher) standby() (standby spawn.Standby, first bool) {
-	if !spawn.CanPair || l.child != nil || l.group == nil || l.group.PayloadGroup() == nil ||
-		len(l.config.Limits.Files) > 0 || l.config.Stderr == protocol.StderrJournal {
-		return standby, false
+// bearsFirst tells whether the server is born before its supervisor executes anything, which saves it the wait for that.
+// It takes a group that there is already and that somebody can kill who stands by, and nothing that only a supervisor can
+// do before the start: limits, and a stream of the journal.
+func (l *launcher) bearsFirst() bool {
+	if !spawn.CanPair || l.group == nil || len(l.config.Limits.Files) > 0 || l.config.Stderr == protocol.StderrJournal {
+		return false
 	}
-	var err error
-	if standby, err = l.group.Standby(); err != nil {
-		return standby, false
-	}
-	if err = unix.Pipe2(standby.Ready[:], unix.O_CLOEXEC); err != nil {
-		return standby, false // the long way fails for the same reason, and says so
-	}
-	l.config.Ready = standby.Ready[1]
-	return standby, true
+	_, kills := l.group.Standby()
+	return kills
 }
 
 // bear starts the server, below a process that then becomes its supervisor.
-func (l *launcher) bear(supervisor spawn.Cmd, standby spawn.Standby) error {
+func (l *launcher) bear(supervisor spawn.Cmd) error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open /dev/null: %w", err)
 	}
 	defer unix.Close(null)
-	defer unix.Close(standby.Kill)
 	if l.server.Report >= 0 {
 		unix.CloseOnExec(l.server.Report) // it may be the client's, and is not the server's
 	}
 	<-l.reserved // a server that uses up all processes must not end us
 	supervisor.Argv[protocol.MainArgument] = spawn.PIDDigits
+	standby, _ := l.group.Standby()
 	pair := spawn.Pair{
 		Parent: supervisor, PID: protocol.MainArgument, Null: null, Standby: standby,
 		Main:    lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
@@ -83,12 +74,14 @@ func (l *launcher) born() error {
 	return err
 }
 
-// awaitStandby returns when nobody stands by any more.
-func (l *launcher) awaitStandby() {
-	if l.birth == nil {
+// endStandby returns when nobody stands by any more.
+func (l *launcher) endStandby() {
+	if l.group == nil {
 		return
 	}
-	linux.AwaitEnd(l.birth.Standby(), 0, protocol.StandbyWithin)
+	if standby, _ := l.group.Standby(); standby != nil {
+		standby.End(protocol.StandbyWithin)
+	}
 	if l.subreaper {
 		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
 	}

@@ -126,11 +126,11 @@ func (s *Server) Run() (Outcome, error) {
 	}
 	if err := l.start(); err != nil {
 		l.abandon()
-		l.awaitStandby()
+		l.endStandby()
 		return Outcome{}, err
 	}
 	outcome, err := l.watch()
-	l.awaitStandby()
+	l.endStandby()
 	return outcome, err
 }
 
@@ -226,10 +226,15 @@ func (l *launcher) spawn(group spawn.Group) error {
 		}
 	}
 	l.config.Mask = spawn.SignalMask()
-	standby, first := l.standby()
+	first := l.bearsFirst()
 	if first {
 		at, fds := l.placed()
 		l.config.Place, l.config.Payload = &at, fds[0]
+	}
+	if l.group != nil {
+		if standby, _ := l.group.Standby(); standby != nil {
+			l.config.Ready = standby.Ready
+		}
 	}
 	blocked := l.config.Mask | 1<<(protocol.StopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := protocol.WriteConfig(l.config)
@@ -244,7 +249,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 		Keep: append(l.config.Inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
 	if first {
-		err = l.bear(cmd, standby)
+		err = l.bear(cmd)
 	} else {
 		l.supervisor, err = cmd.Start()
 	}
