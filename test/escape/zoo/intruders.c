@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -229,6 +230,28 @@ static void freezer1(void)
 	await_up(1);
 }
 
+/* The youngest of many, which a kill one by one meets last: time enough to act on the first one's death. */
+static void watch_main(void)
+{
+	struct pollfd first = {.fd = hold(getppid()), .events = POLLIN};
+	ignore_signals();
+	up();
+	while (poll(&first, 1, -1) != 1)
+		;
+	say("witnessed");
+	park();
+}
+
+static void witness(void)
+{
+	enum { OTHERS = 200 };
+	ignore_signals();
+	for (int i = 0; i < OTHERS; i++)
+		member("between", stay);
+	member("witness", watch_main);
+	await_up(OTHERS + 1);
+}
+
 const struct mode intruder_modes[] = {
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
 	{"foreign-sweeper", NULL, NULL, foreign_sweeper, STAYS, "the same, and a sweeper"},
@@ -237,5 +260,6 @@ const struct mode intruder_modes[] = {
 	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
 	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
 	{"freezer1", NULL, freezer1, NULL, ENDS, "a member in a frozen cgroup of version 1"},
+	{"witness", NULL, witness, NULL, STAYS, "a member that waits for the main process's death, behind many others"},
 	{0},
 };
