@@ -621,6 +621,66 @@ func TestFewProcesses(t *testing.T) {
 	}
 }
 
+// A server that uses up all processes of its user leaves launcher and supervisor no new thread, and ends as any other.
+func TestServerThatUsesUpAllProcesses(t *testing.T) {
+	t.Parallel()
+	const limit = 150
+	for i, end := range []struct {
+		name string
+		do   func(*escape.Client)
+	}{
+		{"stdin", func(c *escape.Client) { c.Tell("close") }},
+		{"TERM", func(c *escape.Client) { c.Tell("signal %d", unix.SIGTERM) }},
+		{"launcher", func(c *escape.Client) { c.Server.Signal(unix.SIGKILL) }},
+	} {
+		t.Run(end.name, func(t *testing.T) {
+			t.Parallel()
+			w, m := newWorld(t), escape.NewMembers(t)
+			user := fmt.Sprint(attacker - 10 - i) // who has no other processes, which would count for the limit
+			line := []string{"setpriv", "--reuid", user, "--regid", user, "--clear-groups", "prlimit", fmt.Sprintf("--nproc=%d:%d", limit, limit),
+				readable(t, binaries.mcpscope), "run", "--eof-grace", "300ms", "--term-grace", "300ms", "--", readable(t, binaries.Zoo), "--register", m.Address, "use-up"}
+			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+			if err := m.UntilReady(escape.Patience); err != nil {
+				t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
+			}
+			reserved(t, m)
+			c.Tell("write now")
+			if !m.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
+				t.Fatalf("it did not use them up; stderr: %.300s", escape.Contents(c.Stderr))
+			}
+			end.do(c)
+			if n := m.UntilDead(escape.Patience); n > 0 {
+				t.Errorf("%d of %d members left", n, m.Count())
+				m.Kill()
+			}
+			if c.Status(escape.Patience) == "" {
+				t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
+			}
+			if said := escape.Contents(c.Stderr); said != "" {
+				t.Errorf("stderr: %.300s", said)
+			}
+		})
+	}
+}
+
+// reserved waits for the threads that the supervisor starts after the server, which it needs when there can be no more:
+// a second at most, for nothing tells how many it should have.
+func reserved(t *testing.T, m *escape.Members) {
+	t.Helper()
+	main, _ := m.Main()
+	supervisor, err := escape.ParentProcess(main)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer supervisor.Close()
+	for deadline := time.Now().Add(time.Second); ; {
+		threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", supervisor.PID))
+		if err != nil || len(threads) > 10 || time.Now().After(deadline) {
+			return
+		}
+	}
+}
+
 // An answer of half a MiB, to a client that takes its time to read.
 func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()

@@ -252,6 +252,25 @@ static void witness(void)
 	await_up(OTHERS + 1);
 }
 
+/* As many processes as the limit allows. */
+static void use_up(void)
+{
+	unsigned others = 0;
+	pid_t pid;
+	ignore_signals();
+	await_word();
+	while ((pid = fork()) > 0)
+		others++;
+	if (pid == 0) {
+		born("one of many");
+		stay();
+	}
+	if (errno != EAGAIN)
+		die("fork");
+	await_up(others);
+	say("used up");
+}
+
 const struct mode intruder_modes[] = {
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
 	{"foreign-sweeper", NULL, NULL, foreign_sweeper, STAYS, "the same, and a sweeper"},
@@ -261,5 +280,6 @@ const struct mode intruder_modes[] = {
 	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
 	{"freezer1", NULL, freezer1, NULL, ENDS, "a member in a frozen cgroup of version 1"},
 	{"witness", NULL, witness, NULL, STAYS, "a member that waits for the main process's death, behind many others"},
+	{"use-up", NULL, NULL, use_up, STAYS, "at a line, as many processes as its user may have"},
 	{0},
 };
