@@ -21,7 +21,7 @@ func gateway(t *testing.T, h *host.Host, u host.User, name string, properties ..
 mkfifo "$RUNTIME_DIRECTORY/in.$$" "$RUNTIME_DIRECTORY/out.$$"
 ` + strings.Join(run(name, "sh", "-c", "'trap \"\" TERM; setsid sleep 1000 & while read -r l; do echo \"$l\"; done; sleep 1000'"), " ") + ` <"$RUNTIME_DIRECTORY/in.$$" >"$RUNTIME_DIRECTORY/out.$$" &
 exec 3>"$RUNTIME_DIRECTORY/in.$$" 4<"$RUNTIME_DIRECTORY/out.$$"
-drain() { echo last >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/drained"; exit 0; }
+drain() { sleep "${DRAIN:-0}"; echo last >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/drained"; exit 0; }
 trap drain TERM
 echo first >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/up"
 while :; do sleep 1000 & wait $!; done`
@@ -52,7 +52,7 @@ func up(t *testing.T, u host.User, name string, except string) string {
 func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 	h := host.Current(t)
 	host.Both(t, func(t *testing.T, u host.User) {
-		unit := gateway(t, h, u, "drains")
+		unit := gateway(t, h, u, "drains", "Environment=DRAIN=2") // longer than the server's own grace
 		scope := up(t, u, "drains", "")
 		all := processes(t, scope+"/payload")
 		if err := unit.Stop(); err != nil {
