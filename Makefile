@@ -26,7 +26,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-arm64 test-tried test-robust test-soak bench session compare lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-arm64 test-tried test-robust test-soak bench session compare ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -113,6 +113,10 @@ compare: deps ## put what one would take instead to the same test, and write doc
 	@.ci/deps-bench
 	@touch docs/understand/comparison.md docs/understand/comparison.svg
 	@MCPSCOPE_COMPARE='$(CURDIR)/docs/understand/comparison.md:$(CURDIR)/docs/understand/comparison.svg' $(GO) test -count=1 -timeout 60m -v -run 'TestCompare$$' ./test/compare | grep -vE '^ *(=== |--- (PASS|SKIP))'
+
+ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about 30 minutes; ONLY=REGEXP, CONTINUE=1
+	@$(if $(CONTINUE),,rm -rf .cache/ablation-measured)
+	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 120m -v -run 'TestAblation$$' ./test/ablation
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

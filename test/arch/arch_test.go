@@ -96,6 +96,7 @@ var foreign = map[string][]library{
 
 // helpers are packages that serve tests. Of what is ours they may import no more than this.
 var helpers = map[string]rule{
+	"test/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
 	"test/bed":         {nil, "what checks a kill must not share the code that kills"},
 	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
 	"test/host":        {[]string{"test/bed"}, "it gives tests a kind of host, and knows nothing of the product"},

@@ -50,11 +50,15 @@ func (c *Cell) judge() {
 // exempt tells whether members are known to be left.
 func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 
+// TookASweep is what the test of a cell says that shows as "s" in the table.
+const TookASweep = "it took a sweep"
+
 // sweepStopped: a supervisor that is stopped again and again may miss the one moment
 // in which the kernel wakes it for its launcher's death. The next sweep ends it.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
 	c.result.Swept = true
+	c.T.Log(TookASweep)
 	c.sweep()
 	c.deadline = time.Now().Add(Patience)
 	c.result.Left = c.members.UntilDead(c.left())
