@@ -280,7 +280,12 @@ var mechanisms = []mechanism{
 		ours.In, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD_CLOEXEC, 0)
 		theirs.Out, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_DUPFD_CLOEXEC, 0)
 		break`),
-		runs: []run{faults, tests("test/e2e", "ExitStatusIsTheMainProcesss|StopAtOnceIsHeard")},
+		runs: []run{faults, tests("test/e2e", "StopAtOnceIsHeard"), tests("test/script", "Scripts")},
+	},
+	{
+		name:  "who stands by until there is a supervisor",
+		edits: one("internal/spawn/standby.go", "func killGroup(s *standby) {", "func killGroup(s *standby) {\n\texit(0)"),
+		runs:  []run{kills, cells(onCgroup, stopping, "kill|killpg|tree"), tests("internal/spawn", "StandbyKills|StandbyRemovesWhatIsEmpty")},
 	},
 	{
 		name:  "a stop that waits for a supervisor which is only starting",
