@@ -44,7 +44,7 @@ func outfits() []outfit {
 const (
 	attributes = "directory /usr umask 027 nice 5 ioprio 2 6 scheduler 3 slack 70000 personality 0040000 pages 1 " +
 		"oom 900 dump 0x7b keyring mcpscope-test cpu 0"
-	rootsAttributes = "securebits 1 bound 25 bound 21 group 4242 ioprio 3 0 nice 19"
+	rootsAttributes = "securebits 1 bound 25 bound 21 group 4242 ioprio 3 0 nice 5" // with 19 it can starve for half a minute beside fork bombs
 )
 
 // limits are below any that a client could have got itself, and above what a Go program needs.
