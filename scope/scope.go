@@ -141,6 +141,8 @@ type Swept = sweep.Swept
 type SweepFilter = sweep.SweepFilter
 
 const (
+	// CleanWord calls a process that does Clean.
+	CleanWord = protocol.CleanWord
 	// AsConfigured as a grace leaves it to the server's policy.
 	AsConfigured     = fleet.AsConfigured
 	EventStarted     = protocol.EventStarted
@@ -289,6 +291,9 @@ func Contained(pid int, id string) bool { return group.Contained(pid, id) }
 // configuration, pid the main process if that was born first, otherwise 0, foreign are the descriptors above 2 that it
 // was started with. It returns the exit status, which nobody reads.
 func Supervise(memory, pid int, foreign []int) int { return supervisor.Supervise(memory, pid, foreign) }
+
+// Clean ends the group dir below a directory, given by its descriptor, whose launcher and supervisor have just been killed.
+func Clean(parent int, dir string) error { return sweep.Clean(parent, dir) }
 
 // Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []Backend { return backend.Candidates() }

@@ -20,6 +20,9 @@ func superviseCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")
 		return cli.ExitUsage
 	}
+	if args[0] == scope.CleanWord {
+		return clean(args[1], args[2])
+	}
 	memory, err := strconv.Atoi(args[0])
 	if err != nil {
 		return cli.ExitUsage
@@ -30,4 +33,16 @@ func superviseCommand(args []string, io cli.Stdio) int {
 	}
 	_, _ = cli.NoFile() // it raises our own limit; the server's is in the configuration
 	return scope.Supervise(memory, pid, foreign)
+}
+
+// clean is the process of who stood by when launcher and supervisor were killed. Nobody reads what it says.
+func clean(parent, dir string) int {
+	fd, err := strconv.Atoi(parent)
+	if err != nil {
+		return cli.ExitUsage
+	}
+	if scope.Clean(fd, dir) != nil {
+		return cli.ExitOwnFailure // a sweep tries again
+	}
+	return cli.ExitOK
 }

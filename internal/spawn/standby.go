@@ -18,17 +18,31 @@ import (
 )
 
 // Standby is a copy of this process, in nobody's tree, that kills a group and removes it if the caller dies before
-// somebody says that it watches the group: a byte in Ready. Where others have Ready by then, they have a time for that. It
-// never executes anything, and of signals only SIGKILL ends it.
+// somebody says that it watches the group: a byte in Ready. Where others have Ready by then, they have a time for that. Of
+// signals only SIGKILL ends it. Where the group may have had members it executes a program after the kill, which looks for those that
+// have left it.
 type Standby struct {
 	// Ready is for whoever watches the group then; the caller has it as well.
 	Ready int
 	alive int // the end of a pipe whose other end is the copy's
 }
 
+// what is said to it
+const (
+	wordReady = 1 // somebody watches the group
+	wordBirth = 2 // there may be members from now on
+)
+
+// Cleaner is the program that removes a group that has had members, and ends whom the kill has not reached. It has the
+// descriptor of the directory above the group.
+type Cleaner struct {
+	Path string
+	Argv func(parent int) []string
+}
+
 // StandBy starts one that is born in leaf, for the group dir below parent with its leaves, which need not be there yet. within is how
 // long others have after the caller's death.
-func StandBy(leaf, parent Group, dir string, leaves []string, within time.Duration) (*Standby, error) {
+func StandBy(leaf, parent Group, dir string, leaves []string, within time.Duration, after Cleaner) (*Standby, error) {
 	var open descriptors
 	defer open.close()
 	alive, err := open.pipe()
@@ -44,6 +58,9 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 		return nil, err
 	}
 	w.alive, w.ready, w.within.Value = alive[0], ready[0], unix.NsecToTimespec(within.Nanoseconds())
+	if err := w.prepareCleaner(after, parent); err != nil {
+		return nil, err
+	}
 	w.keepOwn()
 	syscall.ForkLock.Lock()
 	between, errno := forkStandby(w)
@@ -51,7 +68,7 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 	runtime.KeepAlive(w)
 	if errno == 0 {
 		reap(between)
-		errno = w.errno
+		errno = syscall.Errno(w.errno)
 	}
 	if errno != 0 {
 		return nil, fmt.Errorf("fork: %w", errno)
@@ -60,9 +77,14 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 	return &Standby{Ready: ready[1], alive: alive[1]}, nil
 }
 
+// Birth says that there may be members from now on.
+func (s *Standby) Birth() {
+	_, _ = unix.Write(s.Ready, []byte{wordBirth}) // EPIPE: somebody has killed it
+}
+
 // End returns when nobody stands by any more: the group is in the caller's hands.
 func (s *Standby) End(within time.Duration) {
-	_, _ = unix.Write(s.Ready, []byte{1}) // EPIPE: it has ended already
+	_, _ = unix.Write(s.Ready, []byte{wordReady}) // EPIPE: it has ended already
 	_ = unix.Close(s.Ready)
 	deadline := time.Now().Add(within)
 	for {
@@ -85,11 +107,13 @@ type standby struct {
 	parent       int
 	dirs         *removal
 	others       [][2]uint // descriptors that are not its own, from and to
-	errno        syscall.Errno
+	errno        uintptr
+	cleaner      args
+	inhabited    bool // there may be members
 }
 
 const (
-	wakes     = 32         // a member may stop it again each time
+	wakes     = 32         // in a row: a member may stop it again each time
 	wakeEvery = 20_000_000 // ns
 )
 
@@ -101,7 +125,7 @@ func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir 
 	*open = append(*open, timer)
 	w := &standby{
 		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(leaf.FD())},
-		timer: timer, parent: parent.FD(),
+		timer: timer, parent: parent.FD(), errno: uintptr(syscall.EINTR), // unless the one in between lives to say otherwise
 	}
 	if w.procs, err = open.procs(leaf); err != nil {
 		return nil, err
@@ -115,6 +139,14 @@ func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir 
 	}
 	w.kill, err = syscall.BytePtrFromString(path.Join(dir, "cgroup.kill"))
 	return w, err
+}
+
+func (s *standby) prepareCleaner(c Cleaner, parent Group) error {
+	a, err := (&Cmd{Path: c.Path, Argv: c.Argv(parent.FD())}).prepare()
+	if err == nil {
+		s.cleaner = *a
+	}
+	return err
 }
 
 // keepOwn notes which descriptors are not its own.
@@ -155,9 +187,10 @@ func forkStandby(s *standby) (int, syscall.Errno) {
 		standBy(s, joined)
 	}
 	if errno == 0 {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, pid, pid, 0) // out of reach of who kills the caller's process group
 		wakeAtDeath(s.alive, pid)
 	}
-	s.errno = syscall.Errno(errno)
+	s.errno = errno
 	exit(0)
 	return 0, 0 // not reached
 }
@@ -180,7 +213,6 @@ func wakeAtDeath(fd int, pid uintptr) {
 func standBy(s *standby, joined bool) {
 	all := ^uint64(0)
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0, 0)
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0)
 	if !joined {
 		zero := [1]byte{'0'}
 		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(s.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
@@ -194,26 +226,31 @@ func standBy(s *standby, joined bool) {
 		_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 3, 0, 0, 0, 0)
 		switch {
 		case fds[0].Revents != 0:
-			if wasReady(s.ready) {
+			switch word(s.ready) {
+			case wordReady:
 				exit(0)
+			case wordBirth:
+				s.inhabited = true
+			default:
+				killGroup(s)
 			}
-			killGroup(s)
 		case fds[2].Revents != 0:
 			killGroup(s)
 		case fds[1].Revents != 0:
 			fds[1].Fd, fds[2].Fd = -1, int32(s.timer)
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMERFD_SETTIME, uintptr(s.timer), 0, uintptr(unsafe.Pointer(&s.within)), 0, 0, 0)
-			keepAwake()
+			keepAwake(unix.Timespec{})
+			keepAwake(s.within.Value)
 		}
 	}
 }
 
 //go:nosplit
 //go:norace
-func wasReady(fd int) bool {
-	var word [1]byte
-	n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&word[0])), 1)
-	return e == 0 && n == 1
+func word(fd int) byte {
+	var said [1]byte
+	_, _, _ = syscall.RawSyscall(syscall.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&said[0])), 1)
+	return said[0]
 }
 
 //go:nosplit
@@ -223,6 +260,11 @@ func killGroup(s *standby) {
 	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, uintptr(s.parent), uintptr(unsafe.Pointer(s.kill)), unix.O_WRONLY|unix.O_NOFOLLOW, 0, 0, 0)
 	if e == 0 { // before Linux 5.14 there is no such file; then it removes what is empty
 		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, fd, uintptr(unsafe.Pointer(&one[0])), 1)
+	}
+	if s.inhabited {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(s.parent), syscall.F_SETFD, 0)
+		_ = execute(s.cleaner.path, s.cleaner.argv, s.cleaner.env)
+		exit(1) // a sweep has to do it
 	}
 	removeAll(s.dirs)
 	exit(0)
@@ -240,23 +282,26 @@ func closeAll(from, to uint) {
 	}
 }
 
-// keepAwake has the kernel continue this process many times, each by a timer of its own (timer_create(2)).
+// keepAwake has the kernel continue this process many times after that long, each by a timer of its own (timer_create(2)).
 //
 //go:nosplit
 //go:norace
-func keepAwake() {
+func keepAwake(after unix.Timespec) {
 	event := struct { // struct sigevent
 		value  uint64
 		signo  int32
 		notify int32 // 0: SIGEV_SIGNAL
 		_      [48]byte
 	}{signo: int32(unix.SIGCONT)}
-	once := unix.ItimerSpec{}
+	once := unix.ItimerSpec{Value: after}
 	for i := 0; i < wakes; i++ {
 		var id int32
 		_, _, e := syscall.RawSyscall(syscall.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
 		if e == 0 {
-			once.Value.Nsec += wakeEvery
+			if once.Value.Nsec += wakeEvery; once.Value.Nsec >= 1e9 {
+				once.Value.Sec++
+				once.Value.Nsec -= 1e9
+			}
 			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
 		}
 	}

@@ -6,6 +6,7 @@ package spawn
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +20,9 @@ import (
 func guarded(t *testing.T) (s *Standby, leaf directory) {
 	t.Helper()
 	parent := group(t)
-	s, err := StandBy(group(t), parent, "guarded", []string{"leaf"}, 100*time.Millisecond)
+	s, err := StandBy(group(t), parent, "guarded", []string{"leaf"}, 100*time.Millisecond, Cleaner{Path: "/bin/sh", Argv: func(fd int) []string {
+		return []string{"sh", "-c", fmt.Sprintf("until rmdir /proc/self/fd/%[1]d/guarded/leaf; do :; done; rmdir /proc/self/fd/%[1]d/guarded", fd)}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +82,7 @@ func TestStandbyKills(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(g.Name(), "cgroup.kill")); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("needs cgroup.kill (Linux 5.14)")
 			}
+			s.Birth()
 			pid := sleeper(t, g)
 			if others {
 				defer unix.Close(s.Ready)

@@ -87,9 +87,7 @@ func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*
 	}
 	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent}
 	if watched {
-		if g.standby, err = g.standBy(); err != nil {
-			return nil, err
-		}
+		g.standby, _ = g.standBy() // without it the server is born when it has a supervisor
 	}
 	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err == nil {
 		if err = g.Arm(facts); err == nil {

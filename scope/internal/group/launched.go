@@ -50,7 +50,8 @@ func (g *ControlGroup) standBy() (*spawn.Standby, error) {
 		return nil, err
 	}
 	defer leaf.Close()
-	return spawn.StandBy(leaf, g.Parent, g.Dir, []string{protocol.PayloadName, protocol.SupervisorName}, protocol.StandbyWithin)
+	return spawn.StandBy(leaf, g.Parent, g.Dir, []string{protocol.PayloadName, protocol.SupervisorName}, protocol.StandbyWithin,
+		spawn.Cleaner{Path: "/proc/self/exe", Argv: func(parent int) []string { return protocol.CleanArgs(parent, g.Dir) }})
 }
 
 func (g *ControlGroup) WakeSupervisor() {

@@ -47,7 +47,10 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		return nil, err
 	}
 	l.config.Main, l.config.Outside = r.PIDFD, t.origin
-	if t.theirs, err = l.connect(); err == nil {
+	if err = l.reapToo(); err == nil {
+		t.theirs, err = l.connect()
+	}
+	if err == nil {
 		err = l.acquireGroup()
 		l.closePlaces()
 	}

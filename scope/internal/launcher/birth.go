@@ -25,14 +25,21 @@ func (l *launcher) bearsFirst() bool {
 		return false
 	}
 	_, kills := l.group.Standby()
-	return kills
+	return kills && untraced()
+}
+
+// untraced tells whether nobody of our user can trace a process that is no child of theirs (yama): a supervisor can be traced
+// until it has armed itself, and root's server may do so at any time.
+func untraced() bool {
+	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
+	return os.Getuid() == 0 || err == nil && len(b) > 0 && b[0] != '0'
 }
 
 // bear starts the server, below a process that then becomes its supervisor.
 func (l *launcher) bear(supervisor spawn.Cmd) error {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return fmt.Errorf("open /dev/null: %w", err)
+		null = -1 // then the supervisor keeps the client's, which a server hardly notices
 	}
 	defer unix.Close(null)
 	if l.server.Report >= 0 {
@@ -46,6 +53,7 @@ func (l *launcher) bear(supervisor spawn.Cmd) error {
 		Main:    lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
 		Release: slices.DeleteFunc(slices.Clone(l.server.Foreign), func(fd int) bool { return fd == l.server.Report }),
 	}
+	standby.Birth()
 	l.birth, err = pair.Start()
 	return err
 }

@@ -176,6 +176,9 @@ func (l *launcher) start() error {
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = lifecycle.NewSignals()
 	lifecycle.Notify(l.signals, slices.Concat(lifecycle.Ending, lifecycle.Early)...)
+	if err := l.reapToo(); err != nil {
+		return err
+	}
 	theirs, err := l.connect()
 	if err != nil {
 		return err
@@ -183,6 +186,14 @@ func (l *launcher) start() error {
 	defer theirs.Close()
 	if err := l.acquireGroup(); err != nil {
 		return err
+	}
+	return nil
+}
+
+// reapToo makes us the one that waits for detached processes where init does not.
+func (l *launcher) reapToo() error {
+	if l.subreaper = !lifecycle.InitReaps(); l.subreaper {
+		return lifecycle.BecomeSubreaper()
 	}
 	return nil
 }
@@ -219,12 +230,6 @@ func (l *launcher) connect() (theirs protocol.Control, err error) {
 
 // spawn starts the supervisor, born in group if that is not nil.
 func (l *launcher) spawn(group spawn.Group) error {
-	if l.subreaper = !lifecycle.InitReaps(); l.subreaper {
-		// Detached all the same, it comes back to us as its nearest subreaper.
-		if err := lifecycle.BecomeSubreaper(); err != nil {
-			return err
-		}
-	}
 	l.config.Mask = spawn.SignalMask()
 	first := l.bearsFirst()
 	if first {

@@ -137,6 +137,9 @@ func (l *launcher) overdue() (done bool, err error) {
 		l.due.Reset(protocol.StartedWithin)
 		return false, nil
 	}
+	if l.birth != nil && !l.bornSeen && !l.dueAt.IsZero() {
+		return true, l.supervisorDied() // it waits for the server to be executed, and can't act
+	}
 	if l.client.Open() && l.reopened() {
 		return false, nil
 	}

@@ -156,6 +156,14 @@ func SuperviseArgs(memory int, main, server string) []string {
 	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), main, server)
 }
 
+// CleanWord is what a process is called with that cleans up after a launcher and a supervisor that were killed.
+const CleanWord = "clean"
+
+// CleanArgs are its arguments: the directory of groups, and the group in it.
+func CleanArgs(parent int, dir string) []string {
+	return append(strings.Fields(SuperviseLine), CleanWord, strconv.Itoa(parent), dir)
+}
+
 // MainArgument is the index of that pid.
 const MainArgument = 3
 

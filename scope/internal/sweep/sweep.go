@@ -293,6 +293,19 @@ func (s *sweeper) result(err error) ([]Swept, error) {
 	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
 }
 
+// Clean ends one group whose launcher and supervisor have just been killed.
+func Clean(parent int, dir string) error {
+	g, err := cgroup.FromFD(parent, "groups")
+	if err != nil {
+		return err
+	}
+	orphan, err := FindOrphan(g, dir, time.Now().Add(protocol.DoubtMost))
+	if orphan != nil && err == nil {
+		_, err = orphan.End(SweepNow, nil)
+	}
+	return err
+}
+
 // SweepOne ends one group if it is an orphan.
 func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
 	orphan, err := FindOrphan(parent, dir, time.Now())
