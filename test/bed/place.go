@@ -76,6 +76,20 @@ func ProcessPath(pid int) (string, error) {
 	return "", errors.New("there is no cgroup2 hierarchy")
 }
 
+// Directory is where a path of the cgroup2 hierarchy is seen.
+func Directory(path string) (string, error) {
+	all, err := mounts()
+	if err != nil {
+		return "", err
+	}
+	for _, m := range all {
+		if rel, below := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/")); m.fstype == "cgroup2" && below {
+			return filepath.Join(m.point, rel), nil
+		}
+	}
+	return "", errors.New("the cgroup2 hierarchy is not mounted")
+}
+
 // ownDir is the directory of this process's cgroup. A path alone can name
 // somebody else's group (a private namespace over the host's mount), hence the
 // look for our own pid in it.

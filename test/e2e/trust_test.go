@@ -250,6 +250,9 @@ func TestSweepSparesForeignDirectories(t *testing.T) {
 func usurped(t *testing.T, w *world, mode string) *server {
 	t.Helper()
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, mode)
+	if err := escape.NobodyStandsBy(s.supervisor); err != nil {
+		t.Fatal(err)
+	}
 	s.Tell("write now")
 	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
 		t.Fatal("it did not say that it has done it")

@@ -5,16 +5,22 @@ package escape
 import (
 	"errors"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // KillGuards kills launcher and supervisor so that neither acts on the other's end. A stopped
 // launcher stays stopped; a supervisor the kernel would wake, when the launcher dies.
 func KillGuards(launcher, supervisor *Process) error {
+	if err := NobodyStandsBy(supervisor); err != nil {
+		return err
+	}
 	launcher.Signal(unix.SIGSTOP)
 	// nobody but its parent gets word of a stop; until each thread has got it one may run
 	for deadline := time.Now().Add(Patience); !allStopped(launcher.PID) && time.Now().Before(deadline); {
@@ -25,6 +31,19 @@ func KillGuards(launcher, supervisor *Process) error {
 		return errors.New("launcher or supervisor outlived SIGKILL")
 	}
 	return nil
+}
+
+// NobodyStandsBy waits until nobody does any more who would end the server if both guards were killed (spawn.Standby).
+func NobodyStandsBy(supervisor *Process) error {
+	where, err := bed.ProcessPath(supervisor.PID)
+	if err != nil || filepath.Base(where) != "supervisor" {
+		return nil // a tree, or no hierarchy
+	}
+	dir, err := bed.Directory(where)
+	if err != nil {
+		return err
+	}
+	return bed.WaitEmpty(filepath.Join(dir, "../../leaving"), Patience)
 }
 
 // allStopped tells whether no thread of the process can run.

@@ -118,10 +118,12 @@ func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-c
 		wait = random(time.Duration(n) * sweepApart)
 	}
 	for anyway := time.Now().Add(sweepAnyway + seldom(n)); ; {
-		select {
-		case <-over:
-			return
-		case <-time.After(wait):
+		if wait > 0 { // otherwise it sweeps, however short its server lived
+			select {
+			case <-over:
+				return
+			case <-time.After(wait):
+			}
 		}
 		if time.Until(anyway) <= 0 && !few {
 			if now := count(parent); now > 2*n {
