@@ -129,6 +129,30 @@ func refused(errno uintptr) bool {
 	return false
 }
 
+// copyInto makes a copy of the calling process that is born in a group. pid is 0 in the copy, which has to enter the group
+// by itself if it is not joined.
+//
+//go:nosplit
+//go:norace
+func copyInto(into *cloneArgs) (pid uintptr, joined bool, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into), 0)
+	if !refused(uintptr(errno)) {
+		return pid, true, errno
+	}
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	return pid, false, errno
+}
+
+// enter moves the calling process into a group, by its cgroup.procs.
+//
+//go:nosplit
+//go:norace
+func enter(procs int) syscall.Errno {
+	zero := [1]byte{'0'}
+	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+	return e
+}
+
 // become turns the child into the process that was asked for.
 //
 //go:nosplit
@@ -178,9 +202,7 @@ func setMask(a *args) {
 //go:nosplit
 //go:norace
 func join(a *args) {
-	zero := [1]byte{'0'}
-	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
-	if e != 0 {
+	if e := enter(a.procs); e != 0 {
 		fail(a, stepJoin, e)
 	}
 }

@@ -179,14 +179,9 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	}
 	afterForkInChild()
 	setMask(p.parent) // from its first moment on
-	joined := true
-	parent, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&copied)), unsafe.Sizeof(copied))
-	if refused(errno) {
-		joined = false
-		parent, errno = vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0)
-	}
-	if errno != 0 {
-		fail(p.parent, stepFork, syscall.Errno(errno))
+	parent, joined, e := copyInto(&copied)
+	if e != 0 {
+		fail(p.parent, stepFork, e)
 	}
 	if parent != 0 {
 		exit(0)
@@ -196,7 +191,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if !joined {
 		join(p.parent)
 	}
-	_, _, e := syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0)
+	_, _, e = syscall.RawSyscall(syscall.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0)
 	if e != 0 {
 		fail(p.parent, stepSubreaper, e)
 	}

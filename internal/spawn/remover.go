@@ -87,12 +87,7 @@ func startCopy(fork func() syscall.Errno) error {
 //go:nocheckptr
 func forkRemover(m *removal) syscall.Errno {
 	beforeFork()
-	joined := true
-	pid, _, errno := syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&m.into)), unsafe.Sizeof(m.into), 0)
-	if refused(uintptr(errno)) {
-		joined = false
-		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	}
+	pid, joined, errno := copyInto(&m.into)
 	if errno != 0 || pid != 0 {
 		afterFork()
 		return errno
@@ -109,8 +104,7 @@ const removeTries = 2000
 //go:norace
 func remove(m *removal, joined bool) {
 	if !joined {
-		zero := [1]byte{'0'}
-		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(m.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+		_ = enter(m.procs)
 	}
 	end := unix.PollFd{Fd: m.pidfd, Events: unix.POLLIN}
 	for {

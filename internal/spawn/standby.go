@@ -68,13 +68,18 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 	runtime.KeepAlive(w)
 	if errno == 0 {
 		reap(between)
-		errno = syscall.Errno(w.errno)
+		errno = w.errno
 	}
 	if errno != 0 {
 		return nil, fmt.Errorf("fork: %w", errno)
 	}
 	open.keep(alive[1], ready[1])
 	return &Standby{Ready: ready[1], alive: alive[1]}, nil
+}
+
+// SayReady says on Ready that somebody watches the group.
+func SayReady(ready int) {
+	_, _ = unix.Write(ready, []byte{wordReady}) // EPIPE: nobody stands by any more
 }
 
 // Birth says that there may be members from now on.
@@ -84,7 +89,7 @@ func (s *Standby) Birth() {
 
 // End returns when nobody stands by any more: the group is in the caller's hands.
 func (s *Standby) End(within time.Duration) {
-	_, _ = unix.Write(s.Ready, []byte{wordReady}) // EPIPE: it has ended already
+	SayReady(s.Ready)
 	_ = unix.Close(s.Ready)
 	deadline := time.Now().Add(within)
 	for {
@@ -107,7 +112,7 @@ type standby struct {
 	parent       int
 	dirs         *removal
 	others       [][2]uint // descriptors that are not its own, from and to
-	errno        uintptr
+	errno        syscall.Errno
 	cleaner      args
 	inhabited    bool // there may be members
 }
@@ -125,7 +130,7 @@ func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir 
 	*open = append(*open, timer)
 	w := &standby{
 		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(leaf.FD())},
-		timer: timer, parent: parent.FD(), errno: uintptr(syscall.EINTR), // unless the one in between lives to say otherwise
+		timer: timer, parent: parent.FD(), errno: syscall.EINTR, // unless the one in between lives to say otherwise
 	}
 	if w.procs, err = open.procs(leaf); err != nil {
 		return nil, err
@@ -177,20 +182,15 @@ func forkStandby(s *standby) (int, syscall.Errno) {
 		return int(between), syscall.Errno(errno)
 	}
 	afterForkInChild()
-	joined := true
-	pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&s.into)), unsafe.Sizeof(s.into))
-	if refused(errno) {
-		joined = false
-		pid, errno = vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0)
-	}
-	if errno == 0 && pid == 0 {
+	pid, joined, failure := copyInto(&s.into)
+	if failure == 0 && pid == 0 {
 		standBy(s, joined)
 	}
-	if errno == 0 {
+	if failure == 0 {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, pid, pid, 0) // out of reach of who kills the caller's process group
 		wakeAtDeath(s.alive, pid)
 	}
-	s.errno = errno
+	s.errno = failure
 	exit(0)
 	return 0, 0 // not reached
 }
@@ -214,8 +214,7 @@ func standBy(s *standby, joined bool) {
 	all := ^uint64(0)
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0, 0)
 	if !joined {
-		zero := [1]byte{'0'}
-		_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(s.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+		_ = enter(s.procs)
 	}
 	for i := 0; i < len(s.others); i++ {
 		closeAll(s.others[i][0], s.others[i][1])
@@ -282,27 +281,37 @@ func closeAll(from, to uint) {
 	}
 }
 
-// keepAwake has the kernel continue this process many times after that long, each by a timer of its own (timer_create(2)).
+// keepAwake has the kernel continue this process many times after that long.
 //
 //go:nosplit
 //go:norace
 func keepAwake(after unix.Timespec) {
+	for i := 0; i < wakes; i++ {
+		if after.Nsec += wakeEvery; after.Nsec >= 1e9 {
+			after.Sec++
+			after.Nsec -= 1e9
+		}
+		ContinueAfter(after)
+	}
+}
+
+// ContinueAfter has the kernel continue the calling process by SIGCONT after that long, by a timer of its own
+// (timer_create(2)). It is best effort. Only system calls are made.
+//
+//go:nosplit
+//go:norace
+func ContinueAfter(after unix.Timespec) {
 	event := struct { // struct sigevent
 		value  uint64
 		signo  int32
 		notify int32 // 0: SIGEV_SIGNAL
 		_      [48]byte
 	}{signo: int32(unix.SIGCONT)}
-	once := unix.ItimerSpec{Value: after}
-	for i := 0; i < wakes; i++ {
-		var id int32
-		_, _, e := syscall.RawSyscall(syscall.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
-		if e == 0 {
-			if once.Value.Nsec += wakeEvery; once.Value.Nsec >= 1e9 {
-				once.Value.Sec++
-				once.Value.Nsec -= 1e9
-			}
-			_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
-		}
+	var id int32
+	_, _, e := syscall.RawSyscall(syscall.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
+	if e != 0 {
+		return
 	}
+	once := unix.ItimerSpec{Value: after}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
 }

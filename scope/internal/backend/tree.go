@@ -78,7 +78,9 @@ func (g *launchedTree) SupervisorGroup() spawn.Group { return nil }
 
 func (g *launchedTree) PayloadGroup() spawn.Group { return nil }
 
-func (g *launchedTree) Standby() (s *spawn.Standby, kills bool) { return nil, false }
+func (g *launchedTree) Standby() *spawn.Standby { return nil }
+
+func (g *launchedTree) Killable() bool { return false }
 
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil

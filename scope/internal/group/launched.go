@@ -32,15 +32,14 @@ func (g *ControlGroup) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Managed: g.Managed}, []int{g.Payload.FD()}
 }
 
-func (g *ControlGroup) Standby() (*spawn.Standby, bool) {
-	if g.standby == nil {
-		return nil, false
-	}
+func (g *ControlGroup) Standby() *spawn.Standby { return g.standby }
+
+func (g *ControlGroup) Killable() bool {
 	fd, err := g.Top.OpenKill()
 	if err == nil {
 		_ = unix.Close(fd) // it was not written to
 	}
-	return g.standby, err == nil
+	return err == nil
 }
 
 // standBy starts a process in the leaf that supervisors go to at their end, out of reach of who ends the client.

@@ -39,8 +39,10 @@ type Launched interface {
 	Placed() (protocol.Placed, []int)
 	// SupervisorGroup is where the supervisor is to be born; nil for anywhere.
 	SupervisorGroup() spawn.Group
-	// Standby is who stands by until there is a supervisor; nil if nobody does. kills tells whether it can kill members.
-	Standby() (s *spawn.Standby, kills bool)
+	// Standby is who stands by until there is a supervisor; nil if nobody does.
+	Standby() *spawn.Standby
+	// Killable tells whether whoever stands by can kill members.
+	Killable() bool
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	SupervisorStopped() bool

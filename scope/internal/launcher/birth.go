@@ -24,8 +24,7 @@ func (l *launcher) bearsFirst() bool {
 	if !spawn.CanPair || l.group == nil || len(l.config.Limits.Files) > 0 || l.config.Stderr == protocol.StderrJournal {
 		return false
 	}
-	_, kills := l.group.Standby()
-	return kills && untraced()
+	return l.group.Standby() != nil && l.group.Killable() && untraced()
 }
 
 // untraced tells whether nobody of our user can trace a process that is no child of theirs (yama): a supervisor can be traced
@@ -47,7 +46,7 @@ func (l *launcher) bear(supervisor spawn.Cmd) error {
 	}
 	<-l.reserved // a server that uses up all processes must not end us
 	supervisor.Argv[protocol.MainArgument] = spawn.PIDDigits
-	standby, _ := l.group.Standby()
+	standby := l.group.Standby()
 	pair := spawn.Pair{
 		Parent: supervisor, PID: protocol.MainArgument, Null: null, Standby: standby,
 		Main:    lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
@@ -68,6 +67,7 @@ func (l *launcher) born() error {
 		return nil
 	}
 	l.bornSeen = true
+	l.birth.Close()
 	if err == nil {
 		return nil
 	}
@@ -87,7 +87,7 @@ func (l *launcher) endStandby() {
 	if l.group == nil {
 		return
 	}
-	if standby, _ := l.group.Standby(); standby != nil {
+	if standby := l.group.Standby(); standby != nil {
 		standby.End(protocol.StandbyWithin)
 	}
 	if l.subreaper {

@@ -237,7 +237,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 		l.config.Place, l.config.Payload = &at, fds[0]
 	}
 	if l.group != nil {
-		if standby, _ := l.group.Standby(); standby != nil {
+		if standby := l.group.Standby(); standby != nil {
 			l.config.Ready = standby.Ready
 		}
 	}

@@ -8,10 +8,10 @@ import (
 	"fmt"
 	"os"
 	"time"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -62,21 +62,7 @@ func StayAwake(grace time.Duration, letsOut bool) {
 }
 
 // continueAfter is best effort: a sweeper looks after a stopped supervisor as well.
-func continueAfter(d time.Duration) {
-	event := struct { // struct sigevent
-		value  uint64
-		signo  int32
-		notify int32 // 0: SIGEV_SIGNAL
-		_      [48]byte
-	}{signo: int32(unix.SIGCONT)}
-	var id int32
-	_, _, errno := unix.Syscall(unix.SYS_TIMER_CREATE, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&event)), uintptr(unsafe.Pointer(&id)))
-	if errno != 0 {
-		return
-	}
-	once := unix.ItimerSpec{Value: unix.NsecToTimespec(d.Nanoseconds())}
-	_, _, _ = unix.Syscall6(unix.SYS_TIMER_SETTIME, uintptr(id), 0, uintptr(unsafe.Pointer(&once)), 0, 0, 0)
-}
+func continueAfter(d time.Duration) { spawn.ContinueAfter(unix.NsecToTimespec(d.Nanoseconds())) }
 
 // KeepTracersOff keeps processes of our user from tracing this one, and from taking its descriptors
 // (ptrace(2), pidfd_getfd(2)): a tracer could hold it where no signal wakes it, and with the control socket

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // Config is what the launcher hands to the supervisor, in a memory file: it may be
@@ -156,6 +157,9 @@ func SuperviseArgs(memory int, main, server string) []string {
 	return append(strings.Fields(SuperviseLine), strconv.Itoa(memory), main, server)
 }
 
+// MainArgument is the index of that pid.
+const MainArgument = 3
+
 // CleanWord is what a process is called with that cleans up after a launcher and a supervisor that were killed.
 const CleanWord = "clean"
 
@@ -163,9 +167,6 @@ const CleanWord = "clean"
 func CleanArgs(parent int, dir string) []string {
 	return append(strings.Fields(SuperviseLine), CleanWord, strconv.Itoa(parent), dir)
 }
-
-// MainArgument is the index of that pid.
-const MainArgument = 3
 
 // forSupervisors are variables of the Go runtime, which has memory and threads for each processor that it may run on: for
 // a process that waits, one is enough.
@@ -221,7 +222,7 @@ func (c *Config) Inherited() []int {
 // SayReady tells who stands by that nobody needs to any more.
 func (c *Config) SayReady() {
 	if c.Ready >= 0 {
-		_, _ = unix.Write(c.Ready, []byte{1}) // nobody is there any more: as good
+		spawn.SayReady(c.Ready)
 		_ = unix.Close(c.Ready)
 	}
 }
