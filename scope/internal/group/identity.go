@@ -9,6 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
@@ -44,6 +47,16 @@ func (i Identity) AliveIn(namespace uint64) bool {
 		return !errors.Is(err, proc.ErrGone) // out of descriptors, say: that we can't look at it does not end it
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
+}
+
+// AwaitEnd waits for a bounded time until that very process has ended, and tells whether it has.
+func (i Identity) AwaitEnd(within time.Duration) bool {
+	pidfd, err := unix.PidfdOpen(i.PID, 0)
+	if err != nil {
+		return !i.Alive()
+	}
+	defer unix.Close(pidfd)
+	return !i.Alive() || linux.AwaitEnd(pidfd, unix.POLLIN, within)
 }
 
 func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }

@@ -6,14 +6,18 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -184,4 +188,58 @@ func TestSweepOutlivesAnotherSweeper(t *testing.T) {
 	if _, err := orphan.End(0, nil); err != nil {
 		t.Error(err)
 	}
+}
+
+// A supervisor that has got SIGKILL and has not died of it yet looks like one that lives, for as long as the machine is busy.
+func TestCleanWaitsForTheKill(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "killed")
+	defer g.Close()
+	self, err := group.Identify(os.Getpid())
+	self.Start++ // a launcher that is gone
+	if err = errors.Join(err, g.Payload.SetAttr(group.AttrLauncher, self.String())); err != nil {
+		t.Fatal(err)
+	}
+	dies := supervisor(t, g)
+	opened, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(opened)
+	if _, err := unix.InotifyAddWatch(opened, fmt.Sprintf("/proc/self/fd/%d/cgroup.events", g.Top.FD()), unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	cleaned := make(chan error)
+	go func() { cleaned <- Clean(parent.FD(), g.Dir) }()
+	if !linux.AwaitEnd(opened, unix.POLLIN, 10*time.Second) {
+		t.Fatal("it does not look whether the group is empty")
+	}
+	dies()
+	if err := <-cleaned; err != nil {
+		t.Error(err)
+	}
+	if left, err := parent.Children(); len(left) > 0 || err != nil {
+		t.Errorf("left: %q (%v)", left, err)
+	}
+}
+
+// supervisor starts a process that is called as one, until it is told to die.
+func supervisor(t *testing.T, g *group.ControlGroup) (dies func()) {
+	t.Helper()
+	cmd := exec.Command("sh")
+	cmd.Args = protocol.SuperviseArgs(3, "4", "killed")
+	cmd.Dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(cmd.Dir, cmd.Args[1]), []byte("read line"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.Supervisor.FD()}
+	stdin, err := cmd.StdinPipe()
+	if err = errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it may have ended
+		_ = cmd.Wait()         // killed
+	})
+	return func() { _ = stdin.Close() }
 }

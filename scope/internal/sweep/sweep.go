@@ -301,11 +301,27 @@ func Clean(parent int, dir string) error {
 	if err != nil {
 		return err
 	}
+	awaitKill(g, dir)
 	orphan, err := FindOrphan(g, dir, time.Now().Add(protocol.DoubtMost))
 	if orphan != nil && err == nil {
 		_, err = orphan.End(SweepNow, nil)
 	}
 	return err
+}
+
+// awaitKill waits until a kill has reached the supervisor and the launcher. On a busy machine that takes a moment, in which they
+// look as if they lived: a stopped supervisor that has got SIGKILL runs again.
+func awaitKill(parent *cgroup.Group, dir string) {
+	g, v, err := judge(parent, dir)
+	defer g.Close()
+	if v == orphaned || err != nil {
+		return // FindOrphan says why
+	}
+	until := time.Now().Add(protocol.SupervisorGoneWithin)
+	_, _, _ = g.Top.Await(until, -1, group.IsEmpty) // members that stay are an orphan's
+	if g.Payload != nil {
+		g.Said(group.AttrLauncher, func(launcher group.Identity) bool { return launcher.AwaitEnd(time.Until(until)) })
+	}
 }
 
 // SweepOne ends one group if it is an orphan.
