@@ -3,6 +3,7 @@
 package transparent
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -142,9 +144,24 @@ func (p *Terminal) Expect(texts ...string) {
 		if !p.Find(text, escape.Patience) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.t.Fatalf("no %q on the terminal, but %q", text, p.text[p.seen:])
+			p.t.Fatalf("no %q on the terminal, but %q\n%s", text, p.text[p.seen:], p.processes())
 		}
 	}
+}
+
+// processes tells what those of the terminal's session do, and how busy the machine is.
+func (p *Terminal) processes() string {
+	load, _ := os.ReadFile("/proc/loadavg") // for people
+	told := "load " + string(load)
+	_ = proc.Each(func(pid int) bool {
+		if st, err := proc.ReadStat(pid); err == nil && st.Session == p.Cmd.Process.Pid {
+			waits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
+			told += fmt.Sprintf("%d %q, parent %d, process group %d, state %c in %s, %d ticks of processor\n",
+				pid, st.Comm, st.PPID, st.Pgrp, st.State, waits, st.UTime+st.STime)
+		}
+		return true
+	})
+	return told
 }
 
 // All is everything that was on it.
