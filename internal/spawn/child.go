@@ -28,7 +28,8 @@ func afterForkInChild()
 // not allocate.
 type args struct {
 	path      *byte
-	other     *byte // executed where path can't be; nil: none
+	other     *byte // executed where path can't be, or is another file by now; nil: none
+	found     [2]unix.Statx_t
 	argv      []*byte
 	env       []*byte
 	shell     *byte // nil: no fallback for ENOEXEC
@@ -177,7 +178,9 @@ func become(a *args, joined bool) {
 			fail(a, stepKeep, e)
 		}
 	}
-	e = execute(a.path, a.argv, a.env)
+	if a.other == nil || same(a) {
+		e = execute(a.path, a.argv, a.env)
+	}
 	if a.other != nil {
 		e = execute(a.other, a.argv, a.env)
 	}
@@ -185,6 +188,21 @@ func become(a *args, joined bool) {
 		e = execute(a.shell, a.shellArgv, a.env)
 	}
 	fail(a, StepExec, e)
+}
+
+// same tells whether path is the file that other is: statx(2), Linux 4.11.
+//
+//go:nosplit
+//go:norace
+func same(a *args) bool {
+	const here = -100 // AT_FDCWD
+	at := here
+	_, _, e := syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.path)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[0])), 0)
+	if e == 0 {
+		_, _, e = syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.other)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[1])), 0)
+	}
+	by, ours := &a.found[0], &a.found[1]
+	return e == 0 && by.Ino == ours.Ino && by.Dev_major == ours.Dev_major && by.Dev_minor == ours.Dev_minor
 }
 
 //go:nosplit

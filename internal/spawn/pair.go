@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -22,7 +23,7 @@ const PIDDigits = "0000000"
 
 // Pair starts two processes in one pass: Parent, which is in nobody's tree, and below it Main, which runs before
 // Parent executes anything. Parent has a copy of the address space, not a loan: however long Main's execve(2)
-// takes, the caller goes on. Detach is implied; Parent needs a Mask, and ignores SIGHUP.
+// takes, the caller goes on. Detach is implied; both need a Mask, and Parent ignores SIGHUP.
 //
 // Main may stop Parent for ever before that can do anything, so there should be a Standby.
 type Pair struct {
@@ -33,6 +34,13 @@ type Pair struct {
 	// nothing then.
 	Null    int
 	Release []int
+	// Linger is how long Parent waits before it executes anything, for Main to end at once. If all is gone by then that Main has
+	// started, Birth tells how it ended, and Parent ends as well. Wake ends the wait: it is readable, or hung up.
+	Linger time.Duration
+	Wake   int
+	// Stop is what Parent has pending then instead of a SIGTERM, SIGINT or SIGQUIT, and blocked: a Go program dies of those if they come
+	// before it asks for them (see Cmd.Mask). 0 is for no other.
+	Stop syscall.Signal
 	// Standby has to notice the caller's death while Main is being executed; nil if nobody stands by.
 	Standby *Standby
 }
@@ -42,6 +50,9 @@ type Birth struct {
 	pipe         int
 	parent, main string
 }
+
+// Ended is how Main ended, where Parent has ended with it.
+type Ended struct{ Status syscall.WaitStatus }
 
 // ErrParent says that it was Parent that could not be started.
 var ErrParent = errors.New("start the parent")
@@ -56,6 +67,12 @@ type pair struct {
 	null         int
 	release      []int
 	alive        int // of the standby, or -1
+	lingers      bool
+	within       unix.Timespec
+	wake         int
+	events       *byte // of Main's group
+	children     *byte // of the calling thread
+	stop         syscall.Signal
 }
 
 // Start returns as soon as Parent is there; what becomes of it and of Main is told by Birth.
@@ -66,10 +83,13 @@ func (p *Pair) Start() (*Birth, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &pair{null: p.Null, release: p.Release, alive: -1}
+	m := &pair{null: p.Null, release: p.Release, alive: -1, stop: p.Stop}
+	m.lingers, m.within, m.wake = p.Linger > 0, unix.NsecToTimespec(p.Linger.Nanoseconds()), p.Wake
 	if p.Standby != nil {
 		m.alive = p.Standby.alive
 	}
+	m.events, _ = syscall.BytePtrFromString("cgroup.events") // without NUL it can't fail
+	m.children, _ = syscall.BytePtrFromString("/proc/thread-self/children")
 	for _, of := range []struct {
 		c    *Cmd
 		a    **args
@@ -83,7 +103,7 @@ func (p *Pair) Start() (*Birth, error) {
 		}
 		(*of.a).pipe, (*of.a).detach, (*of.a).of = pipe[1], true, of.step
 	}
-	held := *m.parent.mask | 1<<(syscall.SIGHUP-1) // see ignoreHangUp
+	held := *m.parent.mask | heldByParent
 	m.parent.mask = &held
 	m.digits = (*[len(PIDDigits) + 1]byte)(unsafe.Pointer(m.parent.argv[p.PID]))
 	syscall.ForkLock.Lock()
@@ -101,24 +121,26 @@ func (p *Pair) Start() (*Birth, error) {
 // FD is readable when Outcome has something to tell.
 func (b *Birth) FD() int { return b.pipe }
 
-// Outcome tells, without waiting, whether it is known by now what became of the two, and if one of them could not
-// be started why: then Parent has ended, or is about to. An error of Main's is a StartError, one of Parent's an
-// ErrParent with that.
-func (b *Birth) Outcome() (known bool, err error) {
+// Outcome tells, without waiting, whether it is known by now what became of the two. If both have ended, or are about to, it says
+// how, or if one of them could not be started why: an error of Main's is a StartError, one of Parent's an ErrParent with that.
+func (b *Birth) Outcome() (known bool, ended *Ended, err error) {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pipe), Events: unix.POLLIN}}, 0)
 	if err != nil || n == 0 {
-		return false, nil
+		return false, nil, nil
 	}
 	m, ok, err := receive(b.pipe)
 	if err != nil || !ok {
-		return true, err
+		return true, nil, err
+	}
+	if m.step&^ofParent == stepEnded {
+		return true, &Ended{syscall.WaitStatus(m.value)}, nil
 	}
 	start := &StartError{Step: m.step &^ ofParent, Path: b.main, Errno: syscall.Errno(m.value)}
 	if m.step&ofParent != 0 {
 		start.Path = b.parent
-		return true, fmt.Errorf("%w: %w", ErrParent, start)
+		return true, nil, fmt.Errorf("%w: %w", ErrParent, start)
 	}
-	return true, start
+	return true, nil, start
 }
 
 // Close gives the descriptor of FD back.
@@ -219,8 +241,100 @@ func forkPair(p *pair) (int, syscall.Errno) {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(p.release[i]), 0, 0)
 	}
 	writePID(p.digits, main)
+	if p.lingers {
+		linger(p, main)
+	}
+	exchangeSignals(p)
 	become(p.parent, true)
 	return 0, 0 // not reached
+}
+
+// endParent are signals that Parent is not to die of; see Pair.Stop.
+const endParent = 1<<(syscall.SIGTERM-1) | 1<<(syscall.SIGINT-1) | 1<<(syscall.SIGQUIT-1)
+
+// heldByParent are those that wait until it can take them. SIGHUP: see ignoreHangUp.
+const heldByParent = 1<<(syscall.SIGHUP-1) | endParent
+
+//go:nosplit
+//go:norace
+func exchangeSignals(p *pair) {
+	if p.stop == 0 {
+		return
+	}
+	set, now := uint64(endParent), unix.Timespec{}
+	pid, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
+	for i := 0; i < 3; i++ { // each is pending at most once
+		_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGTIMEDWAIT, uintptr(unsafe.Pointer(&set)), 0, uintptr(unsafe.Pointer(&now)), unsafe.Sizeof(set), 0, 0)
+		if e == 0 {
+			_, _, _ = syscall.RawSyscall(syscall.SYS_KILL, pid, uintptr(p.stop), 0)
+		}
+	}
+}
+
+// linger returns if Main goes on, or has left somebody, or if there is something to do that takes what Parent executes.
+//
+//go:nosplit
+//go:norace
+func linger(p *pair, main uintptr) {
+	pidfd, _, e := syscall.RawSyscall(unix.SYS_PIDFD_OPEN, main, 0, 0) // nobody has waited for it
+	if e != 0 {
+		return
+	}
+	fds := [2]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(p.wake), Events: unix.POLLIN}}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 2, uintptr(unsafe.Pointer(&p.within)), 0, 0, 0)
+	if fds[0].Revents == 0 || fds[1].Revents != 0 || !leftNobody(p) {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, pidfd, 0, 0)
+		return
+	}
+	var status int32
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_WAIT4, main, uintptr(unsafe.Pointer(&status)), 0, 0, 0, 0)
+	tell(p.parent, stepEnded, uint32(status))
+	exit(0)
+}
+
+// leftNobody tells whether an ended Main is the last of its descendants. Whoever it has started is in its group, or is below the
+// calling process, which is a subreaper. Where one of the two can't be read somebody may be left.
+//
+//go:nosplit
+//go:norace
+func leftNobody(p *pair) bool {
+	const empty = "populated 0\n"
+	var buf [64]byte
+	if contents(&buf, uintptr(p.main.group), p.events) < len(empty) {
+		return false
+	}
+	for i := 0; i < len(empty); i++ {
+		if buf[i] != empty[i] {
+			return false
+		}
+	}
+	const here = -100 // AT_FDCWD
+	at := here
+	n := contents(&buf, uintptr(at), p.children)
+	i := 0
+	for ; i < len(PIDDigits) && p.digits[i] != 0; i++ {
+		if buf[i] != p.digits[i] {
+			return false
+		}
+	}
+	return n == i+1 && buf[i] == ' ' // Main, of which it has the status yet
+}
+
+// contents reads the beginning of a file, and returns how much that is.
+//
+//go:nosplit
+//go:norace
+func contents(into *[64]byte, at uintptr, path *byte) int {
+	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, at, uintptr(unsafe.Pointer(path)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 {
+		return 0
+	}
+	n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into))
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return int(n)
 }
 
 // ignoreHangUp drops a SIGHUP that is pending. The kernel sends one to a process group that has a stopped member and loses

@@ -24,7 +24,7 @@ type Group interface {
 // Cmd describes the process.
 type Cmd struct {
 	Path string
-	// Other, if not empty, is executed where Path can't be.
+	// Other, if not empty, is the file that Path is a name of, and is executed where Path can't be, or names another one by now.
 	Other string
 	Argv  []string // Argv[0] is what the process sees as its name
 	Env   []string
@@ -54,8 +54,9 @@ type Cmd struct {
 type Step uint32
 
 const (
-	stepNone Step = iota
-	stepPid       // no failure: the detached process's pid
+	stepNone  Step = iota
+	stepPid        // no failure: the detached process's pid
+	stepEnded      // none either: how Main of a Pair ended
 	stepFork
 	stepJoin
 	stepProcessGroup

@@ -40,7 +40,7 @@ var rules = map[string]rule{
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
 	room + "supervisor": {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "backend", room + "detach", room + "fleet", room + "group", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
-	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "report"}, "it knows the supervisor by a socket and a pidfd alone"},
+	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the supervisor by a socket and a pidfd alone"},
 
 	"internal/name":       {nil, "a name is made from words alone, on any system"},
 	"internal/glob":       {nil, "bytes in, yes or no out"},

@@ -3,9 +3,10 @@
 package transparent
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -13,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -153,14 +153,13 @@ func (p *Terminal) Expect(texts ...string) {
 func (p *Terminal) processes() string {
 	load, _ := os.ReadFile("/proc/loadavg") // for people
 	told := "load " + string(load)
-	_ = proc.Each(func(pid int) bool {
-		if st, err := proc.ReadStat(pid); err == nil && st.Session == p.Cmd.Process.Pid {
-			waits, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid))
-			told += fmt.Sprintf("%d %q, parent %d, process group %d, state %c in %s, %d ticks of processor\n",
-				pid, st.Comm, st.PPID, st.Pgrp, st.State, waits, st.UTime+st.STime)
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
+	for _, dir := range all {
+		pid, _ := strconv.Atoi(filepath.Base(dir)) // of digits
+		if session, _ := escape.StatField(pid, 6); session == strconv.Itoa(p.Cmd.Process.Pid) {
+			told += escape.Describe(pid) + "\n"
 		}
-		return true
-	})
+	}
 	return told
 }
 

@@ -82,6 +82,8 @@ func (g *launchedTree) Standby() *spawn.Standby { return nil }
 
 func (g *launchedTree) Killable() bool { return false }
 
+func (g *launchedTree) Beside() (parent *cgroup.Group, own string) { return nil, "" }
+
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.id, Launcher: g.self.String()}, nil
 }

@@ -30,6 +30,8 @@ type group interface {
 	Tagged() *freeze.Tree
 	// PayloadGroup is where the main process is to be born; nil for anywhere.
 	PayloadGroup() spawn.Group
+	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	Beside() (parent *cgroup.Group, own string)
 }
 
 // Launched is a group as its launcher sees it.
@@ -62,8 +64,6 @@ type Owned interface {
 	// Nested names the group that pid supervises, leavingName for a process that removes one; ""
 	// if it does neither.
 	Nested(pid int) string
-	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
-	Beside() (parent *cgroup.Group, own string)
 	// StopGrace is the term grace that whoever asks for a stop wants it to have.
 	StopGrace() (grace time.Duration, ok bool)
 	// Note says to others what is to be known about the start.

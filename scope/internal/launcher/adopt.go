@@ -153,8 +153,6 @@ func (t *Taken) ID() string { return t.l.group.Ident() }
 
 func (t *Taken) Backend() protocol.Backend { return t.l.backend }
 
-func (t *Taken) Notes() []string { return t.l.notes }
-
 // FD hangs up when the supervisor has gone; then call Over.
 func (t *Taken) FD() int { return t.l.control.In }
 
@@ -312,10 +310,4 @@ func (t *Taken) SetStderr(where protocol.Stderr, note string) {
 	if note != "" {
 		t.l.notes = append(t.l.notes, note)
 	}
-}
-
-// Rename is for a name that was found out after Take, before Guide.
-func (t *Taken) Rename(name string) {
-	t.l.config.Name, t.l.server.Name = name, name
-	_ = t.Group().Payload.SetAttr(group.AttrName, name) // for people only
 }

@@ -7,14 +7,16 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/spawn"
+	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
 
 // bearsFirst tells whether the server is born before its supervisor executes anything, which saves it the wait for that.
@@ -24,14 +26,13 @@ func (l *launcher) bearsFirst() bool {
 	if !spawn.CanPair || l.group == nil || len(l.config.Limits.Files) > 0 || l.config.Stderr == protocol.StderrJournal {
 		return false
 	}
-	return l.group.Standby() != nil && l.group.Killable() && untraced()
+	return l.group.Standby() != nil && l.group.Killable() && linux.Untraced()
 }
 
-// untraced tells whether nobody of our user can trace a process that is no child of theirs (yama): a supervisor can be traced
-// until it has armed itself, and root's server may do so at any time.
-func untraced() bool {
-	b, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
-	return os.Getuid() == 0 || err == nil && len(b) > 0 && b[0] != '0'
+// tellsNobody tells whether a server that ends at once, and leaves nobody, needs no supervisor: there is nothing to report, nobody
+// else to end.
+func (l *launcher) tellsNobody() bool {
+	return l.server.Report < 0 && l.config.Copies == 0 && l.config.Engine() == "" && lifecycle.Uncontained(l.server.Argv) == "" && !systemd.JournalExists()
 }
 
 // bear starts the server, below a process that then becomes its supervisor.
@@ -49,8 +50,14 @@ func (l *launcher) bear(supervisor spawn.Cmd) error {
 	standby := l.group.Standby()
 	pair := spawn.Pair{
 		Parent: supervisor, PID: protocol.MainArgument, Null: null, Standby: standby,
-		Main:    lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
-		Release: slices.DeleteFunc(slices.Clone(l.server.Foreign), func(fd int) bool { return fd == l.server.Report }),
+		Main: lifecycle.MainCommand(l.config, l.group.Ident(), l.group.PayloadGroup(), l.server.Env),
+		// with our own ends of the sockets: it could not see us die
+		Release: append(slices.DeleteFunc(slices.Clone(l.server.Foreign), func(fd int) bool { return fd == l.server.Report }), l.control.In, l.control.Out),
+		Wake:    l.config.ControlIn,
+		Stop:    protocol.StopSignal,
+	}
+	if l.tellsNobody() {
+		pair.Linger = protocol.AtOnceWithin
 	}
 	standby.Birth()
 	l.birth, err = pair.Start()
@@ -58,19 +65,36 @@ func (l *launcher) bear(supervisor spawn.Cmd) error {
 }
 
 // born takes in what became of both. A failure ends everything.
-func (l *launcher) born() error {
+func (l *launcher) born() (done bool, err error) {
 	if l.birth == nil || l.bornSeen {
-		return nil
+		return false, nil
 	}
-	known, err := l.birth.Outcome()
+	known, ended, err := l.birth.Outcome()
 	if !known {
-		return nil
+		return false, nil
 	}
 	l.bornSeen = true
 	l.birth.Close()
-	if err == nil {
-		return nil
+	if ended != nil {
+		return true, l.endedAtOnce(ended)
 	}
+	if err == nil {
+		return false, nil
+	}
+	return true, l.unborn(err)
+}
+
+// endedAtOnce does what a supervisor would have done that was never executed.
+func (l *launcher) endedAtOnce(how *spawn.Ended) error {
+	status := int(how.Status)
+	l.final = &protocol.Message{Type: protocol.SayEnded, Cause: protocol.MainExited, Status: &status, Notes: l.notes}
+	err := l.verify()
+	sweep.BeginSweep(l.group.Beside())()
+	return err
+}
+
+// unborn ends everything, since one of both could not be started.
+func (l *launcher) unborn(err error) error {
 	l.abandon()
 	var start *spawn.StartError
 	switch {
@@ -93,18 +117,4 @@ func (l *launcher) endStandby() {
 	if l.subreaper {
 		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
 	}
-}
-
-// executable is the path of a file that is ours, by its name where it still has that: what the server sees its parent
-// called is the last element of the path that was executed.
-func executable(file string) string {
-	path, err := os.Readlink(file)
-	if err != nil {
-		return file
-	}
-	var named, ours unix.Stat_t
-	if unix.Stat(path, &named) != nil || unix.Stat(file, &ours) != nil || named.Dev != ours.Dev || named.Ino != ours.Ino {
-		return file
-	}
-	return path
 }

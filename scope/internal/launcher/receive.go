@@ -50,7 +50,7 @@ func (l *launcher) receive() (done bool, err error) {
 			return true, err
 		}
 	}
-	if err := l.born(); err != nil { // it has said why before it ended
+	if done, err := l.born(); done { // it has said why before it ended
 		return true, err
 	}
 	if closed {

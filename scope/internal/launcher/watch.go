@@ -64,9 +64,7 @@ func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	case lifecycle.TokenControl:
 		return l.receive()
 	case lifecycle.TokenBirth:
-		if err := l.born(); err != nil {
-			return true, err
-		}
+		return l.born()
 	case lifecycle.TokenPeer:
 		if done, err := l.receive(); done { // its last word may be here
 			return done, err
@@ -137,16 +135,14 @@ func (l *launcher) overdue() (done bool, err error) {
 		l.due.Reset(protocol.StartedWithin)
 		return false, nil
 	}
-	if l.birth != nil && !l.bornSeen && !l.dueAt.IsZero() {
-		return true, l.supervisorDied() // it waits for the server to be executed, and can't act
-	}
-	if l.client.Open() && l.reopened() {
+	unborn := l.birth != nil && !l.bornSeen // it waits for the server to be executed, or a member holds it
+	if !unborn && l.client.Open() && l.reopened() {
 		return false, nil
 	}
-	if l.extended++; l.extended > protocol.ExtendMost {
+	if l.extended++; l.extended > protocol.ExtendMost || unborn && l.extended > 1 {
 		return true, l.supervisorDied()
 	}
-	if l.group.SupervisorStopped() {
+	if unborn || l.group.SupervisorStopped() {
 		if group.Populated(l.group.Members()) {
 			_, _ = freeze.Stop{Target: l.group.Members()}.Run() // who is stuck the supervisor names
 		}

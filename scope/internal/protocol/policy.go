@@ -107,6 +107,7 @@ const (
 	IdleWindow           = 10 * time.Second       // without a client, with stdin held open by another
 	IdleCPU              = 20 * time.Millisecond  // less than this in a window is no work
 	StartedWithin        = 100 * time.Millisecond // for a supervisor, before it is continued in case that it was stopped
+	AtOnceWithin         = 5 * time.Millisecond   // for a server that ends before it needs a supervisor
 	StandbyWithin        = time.Second            // for a supervisor whose launcher was killed while it starts
 	WakeEvery            = 100 * time.Millisecond // for a guard that a member stops again and again
 	killSlack            = time.Second            // for the kill, and all else of a stop but its graces

@@ -312,10 +312,10 @@ func Clean(parent int, dir string) error {
 // awaitKill waits until a kill has reached the supervisor and the launcher. On a busy machine that takes a moment, in which they
 // look as if they lived: a stopped supervisor that has got SIGKILL runs again.
 func awaitKill(parent *cgroup.Group, dir string) {
-	g, v, err := judge(parent, dir)
+	g, v, _ := judge(parent, dir) // FindOrphan says why it can't
 	defer g.Close()
-	if v == orphaned || err != nil {
-		return // FindOrphan says why
+	if v == orphaned || g.Top == nil {
+		return
 	}
 	until := time.Now().Add(protocol.SupervisorGoneWithin)
 	_, _, _ = g.Top.Await(until, -1, group.IsEmpty) // members that stay are an orphan's
