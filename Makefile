@@ -14,6 +14,7 @@ TIMEOUT ?= 20m
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 CYCLES ?= 10000
+KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
@@ -93,11 +94,11 @@ test-arm64: ## every way to stay alive against three ends on an emulated arm64 m
 	@.ci/deps arm64
 	@CELLS='$(CELLS)' test/vm/arm64
 
-test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once: CYCLES=10000 SEED=N
+test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at once, three thousand each whose launcher, supervisor or client is killed while they start: CYCLES=10000 SEED=N KILLS=3000
 	@rm -f .cache/soak
-	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
+	@status=0; mkdir -p .cache; MCPSCOPE_TEST_FULL=1 MCPSCOPE_SOAK_CYCLES=$(CYCLES) MCPSCOPE_SOAK_SEED=$(SEED) MCPSCOPE_KILLS=$(KILLS) MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/soak \
 		$(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --hide-summary all -- -count=1 -timeout 60m -p 1 \
-		-run 'TestSoak|TestMany|TestStopOfAHuge' ./test/soak ./test/systemd || status=$$?; \
+		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
 bench: deps ## start, data path, kill and idle cost beside other tools and the kernel's floors: about 8 minutes; JSON=FILE

@@ -107,3 +107,14 @@ func TestEscapeWithoutCgroupKill(t *testing.T) {
 	}
 	table.Fill(t)
 }
+
+// TestKilledWhileItStarts holds it for servers whose guards are killed at any moment of the start.
+func TestKilledWhileItStarts(t *testing.T) {
+	t.Parallel()
+	for _, b := range []escape.Backend{cgroup, delegated} {
+		t.Run(b.Name, func(t *testing.T) {
+			t.Parallel()
+			escape.Newborns{Backend: b, Program: binaries.mcpscope}.Run(t)
+		})
+	}
+}

@@ -33,3 +33,11 @@ func TestEscape(t *testing.T) {
 		fill("escape, every end", escape.Named(t, modes, "setsid", "ignore-both", "move-sibling"), ends)
 	})
 }
+
+func TestKilledWhileItStarts(t *testing.T) {
+	t.Parallel()
+	host.Both(t, func(t *testing.T, u host.User) {
+		t.Parallel()
+		escape.Newborns{Backend: newYard(t, u).backend(), Program: mcpscope}.Run(t)
+	})
+}

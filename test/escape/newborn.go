@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package escape
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+// Newborns are servers of one name after the other, of whose guards one is killed while it is only starting.
+type Newborns struct {
+	Backend Backend
+	Program string
+}
+
+const (
+	newbornWithin = 20 * time.Millisecond // a start takes less
+	newbornBatch  = 300                   // servers whose clients are kept for the message of a failure
+)
+
+// newbornTries is how many servers there are of each kind, by default a few.
+func newbornTries(t *testing.T) int {
+	t.Helper()
+	text := os.Getenv("MCPSCOPE_KILLS")
+	if text == "" {
+		return 20
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("MCPSCOPE_KILLS: %v", err)
+	}
+	return n
+}
+
+// Run kills each of those who guard a server at random moments. Nobody may be left, and no directory, nobody may hang, and the
+// client must see the end that it was. A manager that has missed the end of a scope's first process keeps that, empty, until a sweep.
+func (b Newborns) Run(t *testing.T) {
+	for who, kill := range map[string]func(*newborn) (status string){
+		"launcher":   (*newborn).killLauncher,
+		"group":      (*newborn).killGroup,
+		"supervisor": (*newborn).killSupervisor,
+		"client":     (*newborn).killClient,
+	} {
+		t.Run(who, func(t *testing.T) {
+			t.Parallel()
+			if b.Backend.Hold != nil {
+				b.Backend.hold(t)
+			}
+			tries := newbornTries(t)
+			for done := 0; done < tries; done += newbornBatch {
+				t.Run(fmt.Sprint("from ", done), func(t *testing.T) { b.batch(t, who, min(newbornBatch, tries-done), kill) })
+			}
+		})
+	}
+}
+
+func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) string) {
+	site := b.Backend.Site(t)
+	own := site.Group("client")
+	name := fmt.Sprintf("newborn-%s.%d", who, cells.Add(1))
+	groups := b.Backend.Groups(site, own)
+	for range n {
+		after := time.Duration(rand.Int64N(int64(newbornWithin)))
+		s := &newborn{t: t, name: name, groups: groups}
+		started := b.Backend.starting()
+		s.Client = site.NewClient(own, []string{"--group"}, []string{
+			b.Program, "run", "--backend", b.Backend.Name, "--name", name, "--eof-grace", "100ms", "--term-grace", "100ms", "--", site.Programs.Zoo, "plain"})
+		PollFor(after) // a moment, not an event, is what is tried
+		want := kill(s)
+		if got := s.Status(Patience); want != "" && got != want {
+			t.Errorf("after %v: ended with %q, want %q; stderr: %s", after, got, want, Contents(s.Stderr))
+		}
+		if !s.Server.Ended(Patience) {
+			t.Errorf("after %v: the launcher hangs: %s", after, Describe(s.Server.PID))
+		}
+		started()
+		if b.Backend.Removal == 0 {
+			WantNoServers(t, groups, name, Patience)
+		}
+		for _, group := range Servers(groups, name, "*") {
+			if err := bed.WaitEmpty(group, Patience); err != nil {
+				t.Errorf("after %v: %v: %s", after, err, Tree(group))
+			}
+		}
+		s.End()
+		if t.Failed() {
+			return
+		}
+	}
+	left := func() bool { return len(Servers(groups, name, "*")) > 0 }
+	if b.Backend.Removal > 0 && left() {
+		SweepUntil(func() bool { return !left() }, func() {
+			if out, err := site.Command(b.Program, "sweep").CombinedOutput(); err != nil {
+				t.Errorf("sweep: %v: %s", err, out)
+			}
+		})
+		WantNoServers(t, groups, name, 0)
+	}
+}
+
+// newborn is a server that is only starting.
+type newborn struct {
+	*Client
+	t            *testing.T
+	name, groups string
+}
+
+func (s *newborn) killLauncher() string {
+	s.Server.Signal(unix.SIGKILL)
+	return killedStatus
+}
+
+func (s *newborn) killGroup() string {
+	_ = unix.Kill(-s.Server.PID, unix.SIGKILL) // its client has not waited for it: it is the one
+	return killedStatus
+}
+
+func (s *newborn) killClient() string {
+	s.Own.Signal(unix.SIGKILL)
+	return ""
+}
+
+// killSupervisor kills it if it is there; otherwise the server ends when its client is done.
+func (s *newborn) killSupervisor() string {
+	for _, group := range Servers(s.groups, s.name, "*") {
+		pids, _ := GroupPids(filepath.Join(group, "supervisor")) // it may be gone
+		for _, pid := range pids {
+			p, err := OpenProcess(pid)
+			if err != nil {
+				continue
+			}
+			defer p.Close()
+			if again, _ := GroupPids(filepath.Join(group, "supervisor")); len(again) == 1 && again[0] == pid {
+				p.Signal(unix.SIGKILL)
+				return "exit 125"
+			}
+		}
+	}
+	s.Tell("close")
+	return "exit 0"
+}
+
+const killedStatus = "signal 9"
