@@ -67,6 +67,7 @@ func backends(flags ...string) []contender {
 const (
 	scopeBySystem = "systemd-run --scope"
 	scopeByUser   = "systemd-run --user --scope"
+	unshared      = "bwrap --unshare-pid"
 )
 
 // inGroup is the least that a cgroup of its own costs.
@@ -87,7 +88,7 @@ func others(groups string) []contender {
 			user: host.Tester, env: host.Tester.ManagerEnviron(),
 		},
 		{name: "systemd-run --pipe", wrap: append([]string{"systemd-run", "--pipe", "--wait"}, quiet...), grouped: true},
-		{name: "bwrap --unshare-pid", wrap: []string{
+		{name: unshared, wrap: []string{
 			"bwrap", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--",
 		}},
 		{name: "tini", wrap: []string{"tini", "-s", "--"}},
