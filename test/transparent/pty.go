@@ -141,7 +141,7 @@ func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
 func (p *Terminal) Expect(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
-		if !p.Find(text, escape.Patience) {
+		if !p.Find(text, 2*escape.Patience) { // how soon is not promised, and there may be fork bombs beside it
 			p.mu.Lock()
 			defer p.mu.Unlock()
 			p.t.Fatalf("no %q on the terminal, but %q\n%s", text, p.text[p.seen:], p.processes())
