@@ -64,6 +64,7 @@ const ofParent Step = 1 << 8
 type pair struct {
 	parent, main *args
 	digits       *[len(PIDDigits) + 1]byte
+	alone        [len(PIDDigits) + 2]byte // Main's pid and a blank
 	null         int
 	release      []int
 	alive        int // of the standby, or -1
@@ -71,7 +72,9 @@ type pair struct {
 	within       unix.Timespec
 	wake         int
 	events       *byte // of Main's group
-	children     *byte // of the calling thread
+	proc         int
+	children     *byte // of the calling thread, below proc
+	how          unix.OpenHow
 	stop         syscall.Signal
 }
 
@@ -89,7 +92,10 @@ func (p *Pair) Start() (*Birth, error) {
 		m.alive = p.Standby.alive
 	}
 	m.events, _ = syscall.BytePtrFromString("cgroup.events") // without NUL it can't fail
-	m.children, _ = syscall.BytePtrFromString("/proc/thread-self/children")
+	m.children, _ = syscall.BytePtrFromString("thread-self/children")
+	m.how = unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV} // Main could mount something there
+	m.proc = open.proc()
+	m.lingers = m.lingers && m.proc >= 0
 	for _, of := range []struct {
 		c    *Cmd
 		a    **args
@@ -165,6 +171,20 @@ func (d *descriptors) procs(g Group) (int, error) {
 	return fd, err
 }
 
+// proc is where processes are looked at, -1 where that is not so.
+func (d *descriptors) proc() int {
+	fd, err := unix.Open("/proc", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1
+	}
+	*d = append(*d, fd)
+	var st unix.Statfs_t
+	if unix.Fstatfs(fd, &st) != nil || int64(st.Type) != unix.PROC_SUPER_MAGIC {
+		return -1
+	}
+	return fd
+}
+
 // keep leaves some of them open.
 func (d *descriptors) keep(fds ...int) {
 	for i, fd := range *d {
@@ -233,7 +253,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if p.main.failed {
 		exit(1) // with its child, which has said why
 	}
-	ignoreHangUp()
+	ignoreSignals()
 	for fd := uintptr(0); fd < 3; fd++ {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_DUP3, uintptr(p.null), fd, 0)
 	}
@@ -252,7 +272,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 // endParent are signals that Parent is not to die of; see Pair.Stop.
 const endParent = 1<<(syscall.SIGTERM-1) | 1<<(syscall.SIGINT-1) | 1<<(syscall.SIGQUIT-1)
 
-// heldByParent are those that wait until it can take them. SIGHUP: see ignoreHangUp.
+// heldByParent are those that wait until it can take them; SIGHUP is ignored as well.
 const heldByParent = 1<<(syscall.SIGHUP-1) | endParent
 
 //go:nosplit
@@ -282,69 +302,74 @@ func linger(p *pair, main uintptr) {
 	}
 	fds := [2]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}, {Fd: int32(p.wake), Events: unix.POLLIN}}
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fds[0])), 2, uintptr(unsafe.Pointer(&p.within)), 0, 0, 0)
-	if fds[0].Revents == 0 || fds[1].Revents != 0 || !leftNobody(p) {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, pidfd, 0, 0)
-		return
+	i := 0
+	for ; i < len(PIDDigits) && p.digits[i&7] != 0; i++ {
+		p.alone[i&7] = p.digits[i&7]
 	}
-	var status int32
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_WAIT4, main, uintptr(unsafe.Pointer(&status)), 0, 0, 0, 0)
-	tell(p.parent, stepEnded, uint32(status))
-	exit(0)
+	p.alone[i&7] = ' '
+	if fds[0].Revents != 0 && fds[1].Revents == 0 && leftNobody(p) {
+		var status int32
+		pid, _, _ := syscall.RawSyscall6(syscall.SYS_WAIT4, main, uintptr(unsafe.Pointer(&status)), unix.WNOHANG, 0, 0, 0)
+		if pid == main { // otherwise somebody traces it, who is told first
+			tell(p.parent, stepEnded, uint32(status))
+			exit(0)
+		}
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, pidfd, 0, 0)
 }
 
 // leftNobody tells whether an ended Main is the last of its descendants. Whoever it has started is in its group, or is below the
-// calling process, which is a subreaper. Where one of the two can't be read somebody may be left.
+// calling process, which is a subreaper; of other pid namespaces the caller of Start knows. Where one of the two can't be read
+// somebody may be left.
 //
 //go:nosplit
 //go:norace
 func leftNobody(p *pair) bool {
-	const empty = "populated 0\n"
-	var buf [64]byte
-	if contents(&buf, uintptr(p.main.group), p.events) < len(empty) {
+	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, uintptr(p.main.group), uintptr(unsafe.Pointer(p.events)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
+	if e != 0 || !says(fd, unsafe.StringData("populated 0\n"), '\n') {
 		return false
 	}
-	for i := 0; i < len(empty); i++ {
-		if buf[i] != empty[i] {
-			return false
-		}
-	}
-	const here = -100 // AT_FDCWD
-	at := here
-	n := contents(&buf, uintptr(at), p.children)
-	i := 0
-	for ; i < len(PIDDigits) && p.digits[i] != 0; i++ {
-		if buf[i] != p.digits[i] {
-			return false
-		}
-	}
-	return n == i+1 && buf[i] == ' ' // Main, of which it has the status yet
+	fd, _, e = syscall.RawSyscall6(unix.SYS_OPENAT2, uintptr(p.proc), uintptr(unsafe.Pointer(p.children)), uintptr(unsafe.Pointer(&p.how)), unsafe.Sizeof(p.how), 0, 0)
+	return e == 0 && says(fd, &p.alone[0], 0) // nobody but Main, of which it has the status yet
 }
 
-// contents reads the beginning of a file, and returns how much that is.
+// says tells whether a file begins with a text, or is no more than that where it ends with NUL, and closes it.
 //
 //go:nosplit
 //go:norace
-func contents(into *[64]byte, at uintptr, path *byte) int {
-	fd, _, e := syscall.RawSyscall6(syscall.SYS_OPENAT, at, uintptr(unsafe.Pointer(path)), unix.O_RDONLY|unix.O_CLOEXEC, 0, 0, 0)
-	if e != 0 {
-		return 0
-	}
-	n, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into))
+func says(fd uintptr, text *byte, last byte) bool {
+	var buf [64]byte
+	_, _, e := syscall.RawSyscall(syscall.SYS_READ, fd, uintptr(unsafe.Pointer(&buf)), unsafe.Sizeof(buf))
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, fd, 0, 0)
-	if e != 0 {
-		return 0
+	for i := uintptr(0); e == 0 && i < unsafe.Sizeof(buf); i++ {
+		want := *(*byte)(unsafe.Add(unsafe.Pointer(text), i))
+		if buf[i] != want {
+			return false
+		}
+		if want == last {
+			return true
+		}
 	}
-	return int(n)
+	return false
 }
 
-// ignoreHangUp drops a SIGHUP that is pending. The kernel sends one to a process group that has a stopped member and loses
-// the last parent in its session: Main may have stopped Parent before the process in between has ended.
-//
+// ignored are signals that Main may send to its parent, and that a Go program passes over, which has handlers of its own for them: before
+// it is executed it would die of them. Those from 34 on are real-time signals. SIGHUP, which stays ignored, is the kernel's, for a
+// process group that has a stopped member and loses the last parent in its session: Main may have stopped Parent before the process in
+// between has ended. One that is pending is dropped.
+const ignored uint64 = 1<<(syscall.SIGHUP-1) | 1<<(syscall.SIGUSR1-1) | 1<<(syscall.SIGUSR2-1) | 1<<(syscall.SIGPIPE-1) | 1<<(syscall.SIGALRM-1) |
+	1<<(syscall.SIGSTKFLT-1) | 1<<(syscall.SIGXCPU-1) | 1<<(syscall.SIGXFSZ-1) | 1<<(syscall.SIGVTALRM-1) | 1<<(syscall.SIGPROF-1) |
+	1<<(syscall.SIGIO-1) | 1<<(syscall.SIGPWR-1) | (1<<31-1)<<33
+
 //go:nosplit
 //go:norace
-func ignoreHangUp() {
+func ignoreSignals() {
 	action := [4]uintptr{1} // SIG_IGN
-	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, uintptr(syscall.SIGHUP), uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+	for sig := uintptr(1); sig <= 64; sig++ {
+		if ignored&(1<<(sig-1)) != 0 {
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		}
+	}
 }
 
 // writePID writes a pid in decimal, and ends the argument after it.

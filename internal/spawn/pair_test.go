@@ -111,6 +111,7 @@ func TestPairLingers(t *testing.T) {
 	}{
 		"ends at once":                        {"exit 3", time.Minute, false, false},
 		"has waited for its child":            {"sleep 0; exit 3", time.Minute, false, false},
+		"signals its parent":                  {"for s in USR1 USR2 ALRM PIPE 29 30 40 64; do kill -$s $PPID; done; exit 3", time.Minute, false, false},
 		"leaves a child":                      {"sleep 1000 & exit 3", time.Minute, false, true},
 		"leaves one in another group":         {"echo 0 >$ELSEWHERE; sleep 1000 & exit 3", time.Minute, false, true},
 		"goes on":                             {"exec sleep 1000", time.Millisecond, false, true},

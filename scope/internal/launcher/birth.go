@@ -11,9 +11,11 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
@@ -88,7 +90,14 @@ func (l *launcher) born() (done bool, err error) {
 func (l *launcher) endedAtOnce(how *spawn.Ended) error {
 	status := int(how.Status)
 	l.final = &protocol.Message{Type: protocol.SayEnded, Cause: protocol.MainExited, Status: &status, Notes: l.notes}
-	err := l.verify()
+	moved, err := freeze.Stop{Target: l.group.Tagged()}.Run() // by way of another pid namespace
+	if len(moved.Stuck) > 0 {
+		l.final.Stuck = []string{group.DescribeStuck(moved.Stuck)}
+	}
+	if err != nil {
+		l.final.Notes = append(slices.Clone(l.notes), protocol.MovedUnknown+protocol.OneLine(err))
+	}
+	err = l.verify()
 	sweep.BeginSweep(l.group.Beside())()
 	return err
 }

@@ -230,7 +230,7 @@ func (l *launcher) connect() (theirs protocol.Control, err error) {
 
 // spawn starts the supervisor, born in group if that is not nil.
 func (l *launcher) spawn(group spawn.Group) error {
-	l.config.Mask = spawn.SignalMask()
+	l.config.Mask = linux.SignalMask()
 	first := l.bearsFirst()
 	if first {
 		at, fds := l.placed()

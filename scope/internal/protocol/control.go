@@ -90,6 +90,9 @@ func (p *Placed) fields(w *wire) {
 	text(w, &p.Stderr)
 }
 
+// MovedUnknown begins a note.
+const MovedUnknown = "processes that have moved to another cgroup could not be looked for: "
+
 type verb string
 
 const (

@@ -208,6 +208,6 @@ func (s *supervisor) endTagged() {
 	}}.Run()
 	s.lifecycle.Result.AddStuck(res.Stuck)
 	if err != nil {
-		s.Note("processes that have moved to another cgroup could not be looked for: " + protocol.OneLine(err))
+		s.Note(protocol.MovedUnknown + protocol.OneLine(err))
 	}
 }
