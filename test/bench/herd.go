@@ -55,7 +55,8 @@ func newHerd(n int) (*herd, error) {
 }
 
 func (h *herd) add(name string, attributes [][2]string) error {
-	top := filepath.Join(h.slice, "mcp-"+name+"-"+strings.Repeat(name[4:], 2))
+	id := strings.ReplaceAll(strings.Repeat(name[4:], 2), "1", "a") // ids have no 1, which looks like an l
+	top := filepath.Join(h.slice, "mcp-"+name+"-"+id)
 	h.dirs = append(h.dirs, top)
 	payload := filepath.Join(top, "payload")
 	for _, dir := range []string{filepath.Join(top, "supervisor"), payload} {
