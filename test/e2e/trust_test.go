@@ -332,6 +332,30 @@ func TestMemberInAForeignPidNamespace(t *testing.T) {
 	}
 }
 
+// The same where nothing but the tag is left to find it by: its server has ended before there was a supervisor. On a busy machine
+// there is one.
+func TestForeignPidNamespaceAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	bystander := w.Bystander("with a pid namespace of its own", w.Unique("bystander"), w.Command("unshare", "--pid", "--fork", "--kill-child", binaries.Zoo, "plain"))
+	if !bystander.Lives() {
+		t.Fatal("the bystander is not up")
+	}
+	for range 5 {
+		sibling := w.Unique("sibling")
+		o := w.run(w.mcpscope("run", "--", binaries.stray, fmt.Sprint(bystander.Cmd.Process.Pid), filepath.Join(w.Seen(sibling), "cgroup.procs")))
+		if o.status != 0 || o.stderr != "" {
+			t.Errorf("ended with %v; stderr: %s", o.status, o.stderr)
+		}
+		if pids, err := escape.GroupPids(sibling); len(pids) > 0 || err != nil {
+			t.Errorf("left: %v (%v)", pids, err)
+		}
+	}
+	if !bystander.Lives() {
+		t.Error("the bystander was hit")
+	}
+}
+
 // freezer1 is a cgroup of the freezer of version 1, as it has a hybrid host.
 var freezer1 = bed.Feature{Name: "the freezer of cgroup v1", Missing: func() error {
 	text, err := os.ReadFile("/proc/self/cgroup")
