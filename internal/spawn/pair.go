@@ -63,6 +63,7 @@ const ofParent Step = 1 << 8
 // pair is what the processes need, made before the fork.
 type pair struct {
 	parent, main *args
+	born         uint64 // the signals that are blocked until some are ignored
 	digits       *[len(PIDDigits) + 1]byte
 	alone        [len(PIDDigits) + 2]byte // Main's pid and a blank
 	null         int
@@ -110,7 +111,7 @@ func (p *Pair) Start() (*Birth, error) {
 		(*of.a).pipe, (*of.a).detach, (*of.a).of = pipe[1], true, of.step
 	}
 	held := *m.parent.mask | heldByParent
-	m.parent.mask = &held
+	m.parent.mask, m.born = &held, held|ignored
 	m.digits = (*[len(PIDDigits) + 1]byte)(unsafe.Pointer(m.parent.argv[p.PID]))
 	syscall.ForkLock.Lock()
 	between, errno := forkPair(m)
@@ -220,8 +221,11 @@ func forkPair(p *pair) (int, syscall.Errno) {
 		return int(between), syscall.Errno(errno)
 	}
 	afterForkInChild()
-	setMask(p.parent) // from its first moment on
-	parent, joined, e := copyInto(&copied)
+	_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&p.born)), 0, unsafe.Sizeof(p.born), 0, 0)
+	if e != 0 {
+		fail(p.parent, stepMask, e)
+	}
+	parent, joined, e := copyInto(&copied) // with that mask from its first moment on
 	if e != 0 {
 		fail(p.parent, stepFork, e)
 	}
