@@ -195,8 +195,7 @@ func become(a *args, joined bool) {
 //go:nosplit
 //go:norace
 func same(a *args) bool {
-	const here = -100 // AT_FDCWD
-	at := here
+	at := unix.AT_FDCWD
 	_, _, e := syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.path)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[0])), 0)
 	if e == 0 {
 		_, _, e = syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.other)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[1])), 0)

@@ -88,15 +88,12 @@ func (p *Pair) Start() (*Birth, error) {
 		return nil, err
 	}
 	m := &pair{null: p.Null, release: p.Release, alive: -1, stop: p.Stop}
-	m.lingers, m.within, m.wake = p.Linger > 0, unix.NsecToTimespec(p.Linger.Nanoseconds()), p.Wake
 	if p.Standby != nil {
 		m.alive = p.Standby.alive
 	}
-	m.events, _ = syscall.BytePtrFromString("cgroup.events") // without NUL it can't fail
-	m.children, _ = syscall.BytePtrFromString("thread-self/children")
-	m.how = unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV} // Main could mount something there
-	m.proc = open.proc()
-	m.lingers = m.lingers && m.proc >= 0
+	if p.Linger > 0 {
+		m.prepareLinger(p, &open)
+	}
 	for _, of := range []struct {
 		c    *Cmd
 		a    **args
@@ -123,6 +120,15 @@ func (p *Pair) Start() (*Birth, error) {
 	reap(between)
 	open.keep(pipe[0])
 	return &Birth{pipe: pipe[0], parent: p.Parent.Path, main: p.Main.Path}, nil
+}
+
+// prepareLinger makes it linger, unless it could not see whom Main leaves.
+func (m *pair) prepareLinger(p *Pair, open *descriptors) {
+	m.proc = open.proc()
+	m.lingers, m.within, m.wake = m.proc >= 0, unix.NsecToTimespec(p.Linger.Nanoseconds()), p.Wake
+	m.events, _ = syscall.BytePtrFromString("cgroup.events") // without NUL it can't fail
+	m.children, _ = syscall.BytePtrFromString("thread-self/children")
+	m.how = unix.OpenHow{Flags: unix.O_RDONLY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_NO_XDEV} // Main could mount something there
 }
 
 // FD is readable when Outcome has something to tell.

@@ -52,9 +52,7 @@ func (b Newborns) Run(t *testing.T) {
 	} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			if b.Backend.Hold != nil {
-				b.Backend.hold(t)
-			}
+			b.Backend.hold(t)
 			tries := newbornTries(t)
 			for done := 0; done < tries; done += newbornBatch {
 				t.Run(fmt.Sprint("from ", done), func(t *testing.T) { b.batch(t, who, min(newbornBatch, tries-done), kill) })
