@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/fleet"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/scope/internal/launcher"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -114,25 +115,25 @@ type PIDsRefused = report.PIDsRefused
 // Host is what can be read about a host without changing anything on it. It explains
 // why a backend works or does not; whether it does, only a server that is run in it
 // tells. Fields are only ever added.
-type Host = backend.Host
+type Host = hostinfo.Host
 
 // Hierarchy is where we are in which cgroup2 hierarchy.
-type Hierarchy = backend.Hierarchy
+type Hierarchy = hostinfo.Hierarchy
 
 // InitFacts are about the process that orphans go to.
-type InitFacts = backend.InitFacts
+type InitFacts = hostinfo.InitFacts
 
 // Kernel is what runs, and what of it we miss.
-type Kernel = backend.Kernel
+type Kernel = hostinfo.Kernel
 
 // Lack is something that the kernel, or a filter in front of it, does not do for us.
-type Lack = backend.Lack
+type Lack = hostinfo.Lack
 
 // ManagerFacts are about a manager that was asked.
-type ManagerFacts = backend.ManagerFacts
+type ManagerFacts = hostinfo.ManagerFacts
 
 // Unit is the one that we are in, and a client in the same place.
-type Unit = backend.Unit
+type Unit = hostinfo.Unit
 
 // Swept is an orphan that was ended.
 type Swept = sweep.Swept
@@ -300,24 +301,24 @@ func Candidates() []Backend { return backend.Candidates() }
 
 // HostInfo reads it all. Managers that do not answer are waited for, both together, for
 // a second.
-func HostInfo() Host { return backend.HostInfo() }
+func HostInfo() Host { return hostinfo.Read() }
 
 // FindManager says why no systemd manager can start anything for this user, nil if there is no reason.
 func FindManager() error { return backend.FindManager() }
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
-func FindHierarchy() error { return backend.FindHierarchy() }
+func FindHierarchy() error { return hostinfo.FindHierarchy() }
 
 // OwnGroup is where we are, and which controllers the group above has for it: inside of
 // a server those that its limits could be made of.
-func OwnGroup() (at string, controllers []string) { return backend.OwnGroup() }
+func OwnGroup() (at string, controllers []string) { return hostinfo.OwnGroup() }
 
 // NeededLacks are what makes it impossible to run a server here.
-func NeededLacks() []Lack { return backend.NeededLacks() }
+func NeededLacks() []Lack { return hostinfo.NeededLacks() }
 
 // OwnUnit is the unit that we are in, without what only its manager knows; nil outside
 // of any.
-func OwnUnit() *Unit { return backend.OwnUnit() }
+func OwnUnit() *Unit { return hostinfo.OwnUnit() }
 
 // Sweep ends the orphans of the calling user, wherever a backend has put them. A group
 // whose supervisor lives, or that is being made, is never touched.

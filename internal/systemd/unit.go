@@ -35,3 +35,6 @@ func unescape(part string) string {
 	}
 	return part
 }
+
+// UnitLetters are those of a unit's name, but for the "@" of a template's.
+const UnitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"

@@ -28,13 +28,14 @@ type rule struct {
 var rules = map[string]rule{
 	"cgroup": {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
 	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
-	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "launcher", room + "lifecycle", room + "protocol", room + "report", room + "supervisor", room + "sweep"},
+	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "hostinfo", room + "launcher", room + "lifecycle", room + "protocol", room + "report", room + "supervisor", room + "sweep"},
 		"the face of its rooms, and nothing else; it never prints or exits"},
 
 	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/spawn", "internal/systemd"}, "words, which everyone may know: it holds no group"},
 	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "group", room + "lifecycle", room + "protocol"}, "where groups come from"},
+	room + "hostinfo":   {[]string{"cgroup", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "lifecycle", room + "protocol"}, "it reads, and changes nothing"},
 	room + "lifecycle":  {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/spawn", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
 	room + "detach":     {[]string{"freeze", "internal/glob", "internal/linux", "internal/name", "internal/proc", "internal/systemd", room + "group", room + "protocol"}, "who is let out, and where to; it does not know when"},
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},

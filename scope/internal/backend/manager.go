@@ -151,14 +151,12 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 // CheckSlice accepts the name of a slice (systemd.slice(5)).
 func CheckSlice(s string) error {
 	bare, ok := strings.CutSuffix(s, protocol.SliceSuffix)
-	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(unitLetters, r) }) ||
+	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters, r) }) ||
 		bare != "-" && (strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")) {
 		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
 	}
 	return nil
 }
-
-const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
 
 // MoveOut moves the calling process to a scope without a server in it, which the client's unit is stopped before.
 func (m manager) MoveOut() error {

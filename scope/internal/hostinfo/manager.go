@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package backend
+package hostinfo
 
 import (
 	"context"
@@ -11,11 +11,15 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
+
+// managerWithin is how long a manager may take to answer at all.
+const managerWithin = time.Second
 
 // ManagerFacts are about a manager that was asked.
 type ManagerFacts struct {
@@ -46,7 +50,7 @@ func OwnUnit() *Unit {
 
 func unitAt(group string) *Unit {
 	name, kind, ok := systemd.UnitOf(group, os.Getuid())
-	if !ok || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(unitLetters+"@", r) }) {
+	if !ok || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters+"@", r) }) {
 		return nil // a directory that no manager has made can have any name
 	}
 	return &Unit{Name: name, Manager: kind}
@@ -98,12 +102,12 @@ func (f *ManagerFacts) ask(unit *Unit) error {
 	if err := systemd.Present(f.Name, os.Getuid()); err != nil {
 		return err
 	}
-	conn, err := systemd.Dial(f.Name, busWithin)
+	conn, err := systemd.Dial(f.Name, managerWithin)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), busWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
 	defer cancel()
 	if f.Version, err = conn.Version(ctx); err != nil {
 		return err

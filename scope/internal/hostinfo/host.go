@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package backend
+package hostinfo
 
 import (
 	"errors"
@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
-	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
 // Host is what can be read about a host without changing anything on it. It explains
@@ -51,12 +50,9 @@ type InitFacts struct {
 	Reaps bool `json:"reaps"`
 }
 
-// Candidates lists what auto tries for the calling user, the best first.
-func Candidates() []protocol.Backend { return CandidatesFor(os.Getuid()) }
-
-// HostInfo reads it all. Managers that do not answer are waited for, both together, for
+// Read reads it all. Managers that do not answer are waited for, both together, for
 // a second.
-func HostInfo() Host {
+func Read() Host {
 	here, err := group.OwnPosition()
 	if err == nil {
 		defer here.Root.Close()

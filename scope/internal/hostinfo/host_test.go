@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package backend
+package hostinfo
 
 import (
 	"testing"
@@ -27,7 +27,7 @@ func TestUnavailable(t *testing.T) {
 	if !unavailable(1<<20, bad) {
 		t.Error("there is a system call 1048576")
 	}
-	for _, l := range HostInfo().Kernel.Lacks {
+	for _, l := range Read().Kernel.Lacks {
 		if l.Refused {
 			t.Errorf("refused here: %+v", l)
 		}

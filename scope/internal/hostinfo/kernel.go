@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package backend
+package hostinfo
 
 import (
 	"errors"
