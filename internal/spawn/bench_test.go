@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 func BenchmarkStart(b *testing.B) {
@@ -25,7 +27,7 @@ func BenchmarkStart(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StopTimer()
-				reap(pid)
+				raw.Reap(pid)
 				b.StartTimer()
 			}
 		})
@@ -37,7 +39,7 @@ func BenchmarkStart(b *testing.B) {
 				b.Fatal(err)
 			}
 			b.StopTimer()
-			reap(pid)
+			raw.Reap(pid)
 			b.StartTimer()
 		}
 	})

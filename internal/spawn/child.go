@@ -10,19 +10,9 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
-
-// The three hooks of package syscall around a fork. They are on the list of names
-// that the linker lets other modules use.
-//
-//go:linkname beforeFork syscall.runtime_BeforeFork
-func beforeFork()
-
-//go:linkname afterFork syscall.runtime_AfterFork
-func afterFork()
-
-//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
-func afterForkInChild()
 
 // args is everything that the child needs, made before the fork, because it must
 // not allocate.
@@ -53,13 +43,6 @@ type message struct {
 	value uint32
 }
 
-// cloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
-type cloneArgs struct {
-	flags, pidfd, childTID, parentTID, exitSignal uint64
-	stack, stackSize, tls, setTID, setTIDSize     uint64
-	cgroup                                        uint64
-}
-
 // fork returns the child's pid in the caller; in a child it does not return. All the
 // vforks are made in this one frame, because the children run on the caller's stack and
 // overwrite what is below it. What a child changes of the variables here, its parent
@@ -69,26 +52,26 @@ type cloneArgs struct {
 //go:norace
 //go:nocheckptr
 func fork(a *args) (int, syscall.Errno) {
-	into := cloneArgs{
-		flags: unix.CLONE_INTO_CGROUP | vforkFlags, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(a.group),
+	into := raw.CloneArgs{
+		Flags: unix.CLONE_INTO_CGROUP | vforkFlags, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(a.group),
 	}
 	plain := uintptr(syscall.SIGCHLD) | vforkFlags
-	beforeFork()
+	raw.BeforeFork()
 	if a.detach {
 		between, errno := vfork(syscall.SYS_CLONE, plain, 0)
 		if errno != 0 || between != 0 {
-			afterFork()
+			raw.AfterFork()
 			return int(between), syscall.Errno(errno)
 		}
 		// in the process in between, which exits at once
-		afterForkInChild()
+		raw.AfterForkInChild()
 	}
 	if a.group >= 0 {
 		pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&into)), unsafe.Sizeof(into))
 		if errno == 0 && pid == 0 {
 			become(a, true)
 		}
-		if !refused(errno) {
+		if !raw.Refused(errno) {
 			return forked(a, pid, errno)
 		}
 	}
@@ -105,53 +88,15 @@ func fork(a *args) (int, syscall.Errno) {
 //go:norace
 func forked(a *args, pid, errno uintptr) (int, syscall.Errno) {
 	if !a.detach {
-		afterFork()
+		raw.AfterFork()
 		return int(pid), syscall.Errno(errno)
 	}
 	if errno != 0 {
 		fail(a, stepFork, syscall.Errno(errno))
 	}
 	tell(a, stepPid, uint32(pid))
-	exit(0)
+	raw.Exit(0)
 	return 0, 0 // not reached
-}
-
-// refused tells whether clone3 into a cgroup can't be had here: seccomp answers ENOSYS
-// or EPERM, a kernel before 5.7 E2BIG. Then the child is forked the old way and joins
-// by itself, which is as free of races because it does so before it runs anything.
-//
-//go:nosplit
-//go:norace
-func refused(errno uintptr) bool {
-	switch syscall.Errno(errno) {
-	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
-		return true
-	}
-	return false
-}
-
-// copyInto makes a copy of the calling process that is born in a group. pid is 0 in the copy, which has to enter the group
-// by itself if it is not joined.
-//
-//go:nosplit
-//go:norace
-func copyInto(into *cloneArgs) (pid uintptr, joined bool, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into), 0)
-	if !refused(uintptr(errno)) {
-		return pid, true, errno
-	}
-	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	return pid, false, errno
-}
-
-// enter moves the calling process into a group, by its cgroup.procs.
-//
-//go:nosplit
-//go:norace
-func enter(procs int) syscall.Errno {
-	zero := [1]byte{'0'}
-	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(procs), uintptr(unsafe.Pointer(&zero[0])), 1)
-	return e
 }
 
 // become turns the child into the process that was asked for.
@@ -160,7 +105,7 @@ func enter(procs int) syscall.Errno {
 //go:norace
 func become(a *args, joined bool) {
 	if !a.detach {
-		afterForkInChild() // the process in between has done it otherwise
+		raw.AfterForkInChild() // the process in between has done it otherwise
 	}
 	setMask(a)
 	if a.procs >= 0 && !joined {
@@ -219,7 +164,7 @@ func setMask(a *args) {
 //go:nosplit
 //go:norace
 func join(a *args) {
-	if e := enter(a.procs); e != 0 {
+	if e := raw.Enter(a.procs); e != 0 {
 		fail(a, stepJoin, e)
 	}
 }
@@ -256,15 +201,7 @@ func tell(a *args, step Step, value uint32) {
 func fail(a *args, step Step, errno syscall.Errno) {
 	tell(a, step, uint32(errno))
 	a.failed = true
-	exit(1)
-}
-
-//go:nosplit
-//go:norace
-func exit(status uintptr) {
-	for {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, status, 0, 0)
-	}
+	raw.Exit(1)
 }
 
 // receive reads one message; ok is false at the end of the pipe. A message of eight

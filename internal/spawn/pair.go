@@ -13,6 +13,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // CanPair tells whether a Pair can be started on this processor.
@@ -117,7 +119,7 @@ func (p *Pair) Start() (*Birth, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("fork: %w", errno)
 	}
-	reap(between)
+	raw.Reap(between)
 	open.keep(pipe[0])
 	return &Birth{pipe: pipe[0], parent: p.Parent.Path, main: p.Main.Path}, nil
 }
@@ -218,25 +220,25 @@ func (d *descriptors) close() {
 //go:norace
 //go:nocheckptr
 func forkPair(p *pair) (int, syscall.Errno) {
-	copied := cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(p.parent.group)}
-	lent := cloneArgs{flags: unix.CLONE_INTO_CGROUP | vforkFlags, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(p.main.group)}
-	beforeFork()
+	copied := raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(p.parent.group)}
+	lent := raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP | vforkFlags, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(p.main.group)}
+	raw.BeforeFork()
 	between, errno := vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|vforkFlags, 0)
 	if errno != 0 || between != 0 {
-		afterFork()
+		raw.AfterFork()
 		return int(between), syscall.Errno(errno)
 	}
-	afterForkInChild()
+	raw.AfterForkInChild()
 	_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&p.born)), 0, unsafe.Sizeof(p.born), 0, 0)
 	if e != 0 {
 		fail(p.parent, stepMask, e)
 	}
-	parent, joined, e := copyInto(&copied) // with that mask from its first moment on
+	parent, joined, e := raw.CopyInto(&copied) // with that mask from its first moment on
 	if e != 0 {
 		fail(p.parent, stepFork, e)
 	}
 	if parent != 0 {
-		exit(0)
+		raw.Exit(0)
 	}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0)              // it can't fail for a process that has executed nothing
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(p.alive), 0, 0) // -1 is none
@@ -251,7 +253,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if errno == 0 && main == 0 {
 		become(p.main, true)
 	}
-	if refused(errno) {
+	if raw.Refused(errno) {
 		main, errno = vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|vforkFlags, 0)
 		if errno == 0 && main == 0 {
 			become(p.main, false)
@@ -261,7 +263,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 		fail(p.main, stepFork, syscall.Errno(errno))
 	}
 	if p.main.failed {
-		exit(1) // with its child, which has said why
+		raw.Exit(1) // with its child, which has said why
 	}
 	ignoreSignals()
 	for fd := uintptr(0); fd < 3; fd++ {
@@ -322,7 +324,7 @@ func linger(p *pair, main uintptr) {
 		pid, _, _ := syscall.RawSyscall6(syscall.SYS_WAIT4, main, uintptr(unsafe.Pointer(&status)), unix.WNOHANG, 0, 0, 0)
 		if pid == main { // otherwise somebody traces it, who is told first
 			tell(p.parent, stepEnded, uint32(status))
-			exit(0)
+			raw.Exit(0)
 		}
 	}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, pidfd, 0, 0)

@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // Remover removes directories that a process can't remove itself, because it lives in
@@ -32,7 +34,7 @@ type RemoverDir struct {
 
 // removal is what the copy needs, made before the fork.
 type removal struct {
-	into    cloneArgs
+	into    raw.CloneArgs
 	procs   int
 	pidfd   int32
 	parents []int
@@ -46,7 +48,7 @@ func (r *Remover) Start() error {
 	if err != nil {
 		return err
 	}
-	m.into = cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(r.Leaf.FD())}
+	m.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(r.Leaf.FD())}
 	m.pidfd = int32(r.PidFD)
 	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
 		return err
@@ -86,13 +88,13 @@ func startCopy(fork func() syscall.Errno) error {
 //go:norace
 //go:nocheckptr
 func forkRemover(m *removal) syscall.Errno {
-	beforeFork()
-	pid, joined, errno := copyInto(&m.into)
+	raw.BeforeFork()
+	pid, joined, errno := raw.CopyInto(&m.into)
 	if errno != 0 || pid != 0 {
-		afterFork()
+		raw.AfterFork()
 		return errno
 	}
-	afterForkInChild()
+	raw.AfterForkInChild()
 	remove(m, joined)
 	return 0 // not reached
 }
@@ -104,7 +106,7 @@ const removeTries = 2000
 //go:norace
 func remove(m *removal, joined bool) {
 	if !joined {
-		_ = enter(m.procs)
+		_ = raw.Enter(m.procs)
 	}
 	end := unix.PollFd{Fd: m.pidfd, Events: unix.POLLIN}
 	for {
@@ -114,7 +116,7 @@ func remove(m *removal, joined bool) {
 		}
 	}
 	removeAll(m)
-	exit(0)
+	raw.Exit(0)
 }
 
 //go:nosplit

@@ -5,12 +5,13 @@
 package spawn
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // Group is a directory of a process's group.
@@ -125,7 +126,7 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 		case err == nil && !ok && !c.Detach:
 			return pid, nil
 		case err == nil && !ok:
-			reap(child) // the one in between, which exits at once
+			raw.Reap(child) // the one in between, which exits at once
 			return pid, nil
 		case err == nil && m.step == stepPid:
 			pid = int(m.value)
@@ -136,17 +137,8 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 			_ = unix.Kill(child, unix.SIGKILL) // it may run, and nobody else would wait for it; not reaped, it is the one
 			err = fmt.Errorf("hear from the new process: %w", err)
 		}
-		reap(child)
+		raw.Reap(child)
 		return 0, err
-	}
-}
-
-func reap(pid int) {
-	for {
-		_, err := unix.Wait4(pid, nil, 0, nil)
-		if !errors.Is(err, unix.EINTR) {
-			return
-		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/raw"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
@@ -29,7 +30,7 @@ func output(t *testing.T, c Cmd, script string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reap(pid)
+	raw.Reap(pid)
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -150,5 +151,5 @@ func TestDetach(t *testing.T) {
 		t.Fatalf("%+v, %v", st, err)
 	}
 	_ = unix.Kill(pid, unix.SIGKILL) // our child, unreaped
-	reap(pid)
+	raw.Reap(pid)
 }

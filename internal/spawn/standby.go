@@ -15,6 +15,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // Standby is a copy of this process, in nobody's tree, that kills a group and removes it if the caller dies before
@@ -67,7 +69,7 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 	syscall.ForkLock.Unlock()
 	runtime.KeepAlive(w)
 	if errno == 0 {
-		reap(between)
+		raw.Reap(between)
 		errno = w.errno
 	}
 	if errno != 0 {
@@ -103,7 +105,7 @@ func (s *Standby) End(within time.Duration) {
 
 // standby is what the process that stands by needs, made before the fork.
 type standby struct {
-	into         cloneArgs
+	into         raw.CloneArgs
 	procs        int
 	alive, ready int // hangs up when the caller has died, and when nobody is left who could be ready
 	timer        int
@@ -129,7 +131,7 @@ func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir 
 	}
 	*open = append(*open, timer)
 	w := &standby{
-		into:  cloneArgs{flags: unix.CLONE_INTO_CGROUP, exitSignal: uint64(syscall.SIGCHLD), cgroup: uint64(leaf.FD())},
+		into:  raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(leaf.FD())},
 		timer: timer, parent: parent.FD(), errno: syscall.EINTR, // unless the one in between lives to say otherwise
 	}
 	if w.procs, err = open.procs(leaf); err != nil {
@@ -175,14 +177,14 @@ func (s *standby) keepOwn() {
 //go:norace
 //go:nocheckptr
 func forkStandby(s *standby) (int, syscall.Errno) {
-	beforeFork()
+	raw.BeforeFork()
 	between, errno := vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|vforkFlags, 0)
 	if errno != 0 || between != 0 {
-		afterFork()
+		raw.AfterFork()
 		return int(between), syscall.Errno(errno)
 	}
-	afterForkInChild()
-	pid, joined, failure := copyInto(&s.into)
+	raw.AfterForkInChild()
+	pid, joined, failure := raw.CopyInto(&s.into)
 	if failure == 0 && pid == 0 {
 		standBy(s, joined)
 	}
@@ -191,7 +193,7 @@ func forkStandby(s *standby) (int, syscall.Errno) {
 		wakeAtDeath(s.alive, pid)
 	}
 	s.errno = failure
-	exit(0)
+	raw.Exit(0)
 	return 0, 0 // not reached
 }
 
@@ -214,10 +216,10 @@ func standBy(s *standby, joined bool) {
 	all := ^uint64(0)
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)), 0, unsafe.Sizeof(all), 0, 0)
 	if !joined {
-		_ = enter(s.procs)
+		_ = raw.Enter(s.procs)
 	}
 	for i := 0; i < len(s.others); i++ {
-		closeAll(s.others[i][0], s.others[i][1])
+		raw.CloseAll(s.others[i][0], s.others[i][1])
 	}
 	fds := [3]unix.PollFd{{Fd: int32(s.ready), Events: unix.POLLIN}, {Fd: int32(s.alive)}, {Fd: -1, Events: unix.POLLIN}}
 	for {
@@ -227,7 +229,7 @@ func standBy(s *standby, joined bool) {
 		case fds[0].Revents != 0:
 			switch word(s.ready) {
 			case wordReady:
-				exit(0)
+				raw.Exit(0)
 			case wordBirth:
 				s.inhabited = true
 			default:
@@ -263,22 +265,10 @@ func killGroup(s *standby) {
 	if s.inhabited {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(s.parent), syscall.F_SETFD, 0)
 		_ = execute(s.cleaner.path, s.cleaner.argv, s.cleaner.env)
-		exit(1) // a sweep has to do it
+		raw.Exit(1) // a sweep has to do it
 	}
 	removeAll(s.dirs)
-	exit(0)
-}
-
-// closeAll is close_range(2), or where a filter refuses that as much of it as there may be.
-//
-//go:nosplit
-//go:norace
-func closeAll(from, to uint) {
-	const most = 4096
-	_, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0)
-	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
-	}
+	raw.Exit(0)
 }
 
 // keepAwake has the kernel continue this process many times after that long.

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // guarded is a group with one leaf and somebody who stands by for it.
@@ -59,7 +61,7 @@ func TestStandbyLeavesWhoIsReady(t *testing.T) {
 		t.Errorf("the member: %v", err)
 	}
 	_ = unix.Kill(pid, unix.SIGKILL) // our child, unreaped
-	reap(pid)
+	raw.Reap(pid)
 }
 
 // The caller that lives has whatever it did not finish to itself.
@@ -71,7 +73,7 @@ func TestStandbyLeavesWhatTheCallerHas(t *testing.T) {
 		t.Errorf("the member: %v", err)
 	}
 	_ = unix.Kill(pid, unix.SIGKILL) // our child, unreaped
-	reap(pid)
+	raw.Reap(pid)
 }
 
 // A caller has died when nobody has its end of the pipe any more.

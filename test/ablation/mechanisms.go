@@ -284,7 +284,7 @@ var mechanisms = []mechanism{
 	},
 	{
 		name:  "who stands by until there is a supervisor",
-		edits: one("internal/spawn/standby.go", "func killGroup(s *standby) {", "func killGroup(s *standby) {\n\texit(0)"),
+		edits: one("internal/spawn/standby.go", "func killGroup(s *standby) {", "func killGroup(s *standby) {\n\traw.Exit(0)"),
 		runs:  []run{kills, cells(onCgroup, stopping, "kill|killpg|tree"), tests("internal/spawn", "StandbyKills|StandbyRemovesWhatIsEmpty")},
 	},
 	{

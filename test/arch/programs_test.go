@@ -15,7 +15,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 111
+const runnerMost = 113
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -38,6 +38,8 @@ var linked = map[string]string{
 	"internal/cli":      "how failures read, and how a process ends as another one did",
 	"internal/glob":     "whom --detach-command names",
 	"internal/linux":    "one wait for everything; the end of stdin, without reading it",
+	"internal/raw":      "it is born so",
+	"internal/hold":     "whether there is room for a server's processes is tried",
 	"internal/spawn":    "the main process is born in the group",
 	"internal/name":     "a server without --name gets one from its command",
 	"internal/proc":     "who is who",

@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/hold"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // threadsInReserve is what either process has been seen to need at most, beyond those
@@ -36,7 +36,7 @@ func EnoughTasks() error {
 	if running, err := proc.Tasks(); err == nil && uint64(running+tasksAtLeast) <= limit.Cur {
 		return nil
 	}
-	if started, err := spawn.TryStart(tasksAtLeast - tasksAlready); err != nil {
+	if started, err := hold.TryStart(tasksAtLeast - tasksAlready); err != nil {
 		return fmt.Errorf("%d more processes and threads can be started (at most %d are allowed), and it takes %d: %w",
 			started, limit.Cur, tasksAtLeast-tasksAlready, err)
 	}

@@ -2,7 +2,8 @@
 
 //go:build linux
 
-package spawn
+// Package hold starts copies of this process that do nothing, and end with it.
+package hold
 
 import (
 	"fmt"
@@ -11,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // TryStart tells whether so many processes more can be started, by starting them: copies of this one, which end
@@ -36,7 +39,7 @@ func TryStart(n int) (started int, err error) {
 	_ = unix.Close(pipe[1]) // which the copies wait for
 	_ = unix.Close(pipe[0])
 	for _, pid := range pids {
-		reap(pid)
+		raw.Reap(pid)
 	}
 	return len(pids), err
 }
@@ -53,10 +56,10 @@ type held struct {
 //go:norace
 //go:nocheckptr
 func forkHeld(h *held) (int, syscall.Errno) {
-	beforeFork()
+	raw.BeforeFork()
 	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	if errno != 0 || pid != 0 {
-		afterFork()
+		raw.AfterFork()
 		return int(pid), errno
 	}
 	hold(h)
@@ -72,7 +75,7 @@ func hold(h *held) {
 	for {
 		n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(h.pipe), uintptr(unsafe.Pointer(&h.buf)), 1)
 		if n == 0 && e == 0 || e != 0 && e != syscall.EINTR {
-			exit(0)
+			raw.Exit(0)
 		}
 	}
 }

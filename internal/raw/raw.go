@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package raw is what may be done between a fork and an exec, or in a copy that never executes anything: system calls alone. Its functions
+// neither allocate nor grow the stack.
+package raw
+
+import (
+	"errors"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// The three hooks of package syscall around a fork. They are on the list of names
+// that the linker lets other modules use.
+//
+//go:linkname BeforeFork syscall.runtime_BeforeFork
+func BeforeFork()
+
+//go:linkname AfterFork syscall.runtime_AfterFork
+func AfterFork()
+
+//go:linkname AfterForkInChild syscall.runtime_AfterForkInChild
+func AfterForkInChild()
+
+// CloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
+type CloneArgs struct {
+	Flags, PIDFD, ChildTID, ParentTID, ExitSignal uint64
+	Stack, StackSize, TLS, SetTID, SetTIDSize     uint64
+	Cgroup                                        uint64
+}
+
+// Refused tells whether clone3 into a cgroup can't be had here: seccomp answers ENOSYS
+// or EPERM, a kernel before 5.7 E2BIG. Then the child is forked the old way and joins
+// by itself, which is as free of races because it does so before it runs anything.
+//
+//go:nosplit
+//go:norace
+func Refused(errno uintptr) bool {
+	switch syscall.Errno(errno) {
+	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
+		return true
+	}
+	return false
+}
+
+// CopyInto makes a copy of the calling process that is born in a group. pid is 0 in the copy, which has to enter the group
+// by itself if it is not joined.
+//
+//go:nosplit
+//go:norace
+func CopyInto(into *CloneArgs) (pid uintptr, joined bool, errno syscall.Errno) {
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into), 0)
+	if !Refused(uintptr(errno)) {
+		return pid, true, errno
+	}
+	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	return pid, false, errno
+}
+
+// Enter moves the calling process into a group, by its cgroup.procs.
+//
+//go:nosplit
+//go:norace
+func Enter(procs int) syscall.Errno {
+	zero := [1]byte{'0'}
+	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+	return e
+}
+
+//go:nosplit
+//go:norace
+func Exit(status uintptr) {
+	for {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, status, 0, 0)
+	}
+}
+
+// CloseAll is close_range(2), or where a filter refuses that as much of it as there may be.
+//
+//go:nosplit
+//go:norace
+func CloseAll(from, to uint) {
+	const most = 4096
+	_, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0)
+	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
+		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
+	}
+}
+
+// Reap waits for a child.
+func Reap(pid int) {
+	for {
+		_, err := unix.Wait4(pid, nil, 0, nil)
+		if !errors.Is(err, unix.EINTR) {
+			return
+		}
+	}
+}
