@@ -15,6 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/fleet"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/scope/internal/launcher"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
@@ -195,7 +196,7 @@ const (
 	Frozen       = fleet.Frozen
 	Orphaned     = fleet.Orphaned
 	// Everyone is no uid; it stands for all of them.
-	Everyone = group.Everyone
+	Everyone = hierarchy.Everyone
 	// Auto takes the best that the host offers.
 	Auto = protocol.Auto
 	// SystemdUser and SystemdSystem ask a manager for a scope in mcp.slice.
@@ -262,7 +263,7 @@ func IsGone(err error) bool { return protocol.IsGone(err) }
 
 // Owner returns whose a server is that has this name, or an id that begins so, and that others
 // may not look at.
-func Owner(arg string) (uid int, found bool) { return group.Owner(arg) }
+func Owner(arg string) (uid int, found bool) { return hierarchy.Owner(arg) }
 
 // ParseBackend accepts the names of Backends.
 func ParseBackend(s string) (Backend, error) { return protocol.ParseBackend(s) }

@@ -15,7 +15,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 113
+const runnerMost = 114
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -28,6 +28,7 @@ var linked = map[string]string{
 	room + "supervisor": "what parents the server",
 	room + "backend":    "where the group comes from",
 	room + "group":      "what it is",
+	room + "hierarchy":  "where we are, and where others' groups are",
 	room + "hostinfo":   "scope is its face too; nobody calls it here",
 	room + "lifecycle":  "when it ends",
 	room + "sweep":      "every start ends orphans",

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -69,7 +70,7 @@ func CandidatesFor(uid int) []protocol.Backend {
 
 // Location is where we are in the cgroup hierarchy.
 type Location struct {
-	group.Position
+	hierarchy.Position
 	// Slice is where scopes go.
 	Slice string
 	// Limits are what a group is to have.

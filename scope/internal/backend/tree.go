@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -193,7 +194,7 @@ func (g *ownedTree) Limit(cgroup.Limit, protocol.Backend) (string, error) {
 // Beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
 // left by another server.
 func (g *ownedTree) Beside() (parent *cgroup.Group, own string) {
-	here, err := group.OwnPosition()
+	here, err := hierarchy.OwnPosition()
 	if err != nil {
 		return nil, ""
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -144,7 +145,7 @@ type TreeSupervisor struct {
 // itself may be forged, so its children count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeSupervisor {
 	var st unix.Stat_t
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil || uid != group.Everyone && int(st.Uid) != uid {
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil || uid != hierarchy.Everyone && int(st.Uid) != uid {
 		return nil
 	}
 	if comm, err := proc.Comm(pid); err != nil || comm != protocol.CommOfGuards {

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -178,7 +179,7 @@ func (s Server) moveOutside(pids []int) error {
 	if s.Outside == "" { // which would be the root
 		return errors.New("the client's control group is not known")
 	}
-	at, err := group.OwnPosition()
+	at, err := hierarchy.OwnPosition()
 	if err != nil {
 		return err
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
@@ -33,7 +34,7 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		return nil, group.ErrOthers()
 	}
 	all := listTrees(uid, wanted)
-	err := group.InParents(func(here group.Position, parent *cgroup.Group) error {
+	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
 		found, err := listIn(here, parent, uid)
 		for _, s := range found {
 			if wanted(s) {
@@ -48,7 +49,7 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	return all, err
 }
 
-func listIn(at group.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
+func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
 	dirs, err := parent.Children()
 	if err != nil {
 		return nil, group.IgnoreGone(err)
@@ -58,7 +59,7 @@ func listIn(at group.Position, parent *cgroup.Group, uid int) ([]*Listed, error)
 	var all []*Listed
 	var errs []error // a server can make its own group unreadable, and hides nobody else's by that
 	for _, dir := range dirs {
-		if !protocol.IsGroup(dir) || !group.Belongs(parent, dir, uid) {
+		if !protocol.IsGroup(dir) || !hierarchy.Belongs(parent, dir, uid) {
 			continue
 		}
 		s, err := in.one(dir)

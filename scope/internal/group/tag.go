@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -115,7 +116,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+protocol.GroupPrefix) {
 			return false
 		}
-		here, err := OwnPosition()
+		here, err := hierarchy.OwnPosition()
 		if err != nil {
 			return true
 		}

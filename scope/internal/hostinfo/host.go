@@ -14,7 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 )
 
@@ -53,7 +53,7 @@ type InitFacts struct {
 // Read reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func Read() Host {
-	here, err := group.OwnPosition()
+	here, err := hierarchy.OwnPosition()
 	if err == nil {
 		defer here.Root.Close()
 	}
@@ -66,7 +66,7 @@ func Read() Host {
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
 func FindHierarchy() error {
-	here, err := group.OwnPosition()
+	here, err := hierarchy.OwnPosition()
 	if err == nil {
 		_ = here.Root.Close() // a directory
 	}
@@ -76,7 +76,7 @@ func FindHierarchy() error {
 // OwnGroup is where we are, and which controllers the group above has for it: inside of
 // a server those that its limits could be made of.
 func OwnGroup() (at string, controllers []string) {
-	here, err := group.OwnPosition()
+	here, err := hierarchy.OwnPosition()
 	if err != nil {
 		at, _, _ = proc.ReadCgroup(0) // where there is one
 		return at, nil
@@ -91,7 +91,7 @@ func OwnGroup() (at string, controllers []string) {
 	return here.Path, strings.Fields(string(list))
 }
 
-func hierarchyOf(at group.Position, err error) Hierarchy {
+func hierarchyOf(at hierarchy.Position, err error) Hierarchy {
 	h := Hierarchy{Path: at.Path, Private: linux.Namespace("cgroup") != initialCgroupNamespace}
 	if err != nil {
 		h.Problem = err.Error()

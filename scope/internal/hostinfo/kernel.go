@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 )
 
 // Kernel is what runs, and what of it we miss.
@@ -54,10 +54,10 @@ type feature struct {
 
 // NeededLacks are what makes it impossible to run a server here.
 func NeededLacks() []Lack {
-	return slices.DeleteFunc(kernelInfo(group.Position{}).Lacks, func(l Lack) bool { return !l.Needed })
+	return slices.DeleteFunc(kernelInfo(hierarchy.Position{}).Lacks, func(l Lack) bool { return !l.Needed })
 }
 
-func kernelInfo(here group.Position) Kernel {
+func kernelInfo(here hierarchy.Position) Kernel {
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return Kernel{}
@@ -84,7 +84,7 @@ func parseVersion(release string) version {
 	return v
 }
 
-func features(here group.Position) []feature {
+func features(here hierarchy.Position) []feature {
 	return []feature{
 		{name: "pidfd_send_signal", since: version{5, 1},
 			missing: func() bool { return unavailable(unix.SYS_PIDFD_SEND_SIGNAL, bad, 0, 0, 0) },
@@ -118,7 +118,7 @@ func unavailable(call uintptr, args ...uintptr) bool {
 // lacksFile looks for an interface file in a group that we can see: our own, or, where
 // that is the root of the hierarchy, which lacks most of them, one below it. Without
 // such a group the version has to tell: it returns nil.
-func lacksFile(here group.Position, file string) func() bool {
+func lacksFile(here hierarchy.Position, file string) func() bool {
 	g := anyGroup(here)
 	if g == nil {
 		return nil
@@ -132,7 +132,7 @@ func lacksFile(here group.Position, file string) func() bool {
 	return func() bool { return missing }
 }
 
-func anyGroup(here group.Position) *cgroup.Group {
+func anyGroup(here hierarchy.Position) *cgroup.Group {
 	if here.Root == nil {
 		return nil
 	}

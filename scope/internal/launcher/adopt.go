@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
@@ -230,7 +231,7 @@ func (t *Taken) openWayBack() (wayBack, error) {
 
 func (t *Taken) tryWayBack() (wayBack, error) {
 	b := noWayBack()
-	here, err := group.PositionOf(os.Getpid())
+	here, err := hierarchy.PositionOf(os.Getpid())
 	if err != nil {
 		return b, err
 	}

@@ -10,7 +10,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
-	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -21,7 +21,7 @@ func (s *Server) placesFor() (here backend.Location, places []backend.Place, err
 	if len(candidates) == 0 {
 		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, backend.ErrWeak)}
 	}
-	at, err := group.PositionOf(s.Client)
+	at, err := hierarchy.PositionOf(s.Client)
 	here.Position = at
 	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
 		errs = []error{fmt.Errorf("find our cgroup: %w", err)}

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -40,7 +41,7 @@ type SweepFilter struct {
 
 func (f SweepFilter) UID() int {
 	if f.AllUsers {
-		return group.Everyone
+		return hierarchy.Everyone
 	}
 	return os.Getuid()
 }
@@ -79,7 +80,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
 		s.add(sweepTrees(f.UID()), nil)
 	}
-	err := group.InParents(func(_ group.Position, parent *cgroup.Group) error { return s.sweep(parent, "") })
+	err := hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error { return s.sweep(parent, "") })
 	return s.result(err)
 }
 
@@ -208,14 +209,14 @@ func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	ended := make(chan struct{}, len(dirs)) // a value for each group of another user
 	pending := 0
 	for _, dir := range dirs {
-		uid, err := group.OwnerOf(parent, dir)
+		uid, err := hierarchy.OwnerOf(parent, dir)
 		switch {
 		case dir == except || !protocol.IsGroup(dir) || err != nil: // it has just gone
 		case uid == os.Getuid():
 			if s.worth(parent, dir) {
 				own.Go(func() { s.one(parent, dir, s.own) })
 			}
-		case s.filter.UID() == group.Everyone:
+		case s.filter.UID() == hierarchy.Everyone:
 			pending++
 			s.beginOthers(parent, dir, ended)
 		}

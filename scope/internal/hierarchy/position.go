@@ -2,7 +2,8 @@
 
 //go:build linux
 
-package group
+// Package hierarchy finds where a process is among the cgroups, and where there are groups of servers.
+package hierarchy
 
 import (
 	"errors"

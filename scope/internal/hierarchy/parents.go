@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package group
+package hierarchy
 
 import (
 	"errors"
