@@ -300,6 +300,9 @@ func Clean(parent int, dir string) error { return sweep.Clean(parent, dir) }
 // Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []Backend { return backend.Candidates() }
 
+// StartsEarly tells whether a server that nobody has asked this backend for by name starts before its manager has the scope.
+func StartsEarly(b Backend) bool { return backend.StartsEarly(b) }
+
 // HostInfo reads it all. Managers that do not answer are waited for, both together, for
 // a second.
 func HostInfo() Host { return hostinfo.Read() }

@@ -78,6 +78,9 @@ func (d *diagnosis) print(p *paper) {
 func (t trial) print(p *paper, better bool) {
 	if t.Works {
 		p.line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
+		if t.Early {
+			p.line("", "run starts the server in a directory of its own, which systemd makes a scope while it runs")
+		}
 		return
 	}
 	p.line(string(t.Backend), "no: "+t.Reason)

@@ -22,8 +22,9 @@ import (
 type trial struct {
 	Backend      scope.Backend `json:"backend"`
 	Works        bool          `json:"works"`
-	Milliseconds int64         `json:"milliseconds"` // from the start of run to its end
-	Group        bool          `json:"group"`        // a control group of the server's own
+	Milliseconds int64         `json:"milliseconds"`    // from the start of run to its end
+	Early        bool          `json:"early,omitempty"` // unless asked for by name, a server starts before there is a scope
+	Group        bool          `json:"group"`           // a control group of the server's own
 	Cgroup       string        `json:"cgroup,omitempty"`
 	Controllers  []string      `json:"controllers,omitempty"`
 	Reason       string        `json:"reason,omitempty"`
@@ -58,6 +59,7 @@ func tryBackend(by programs, b scope.Backend) trial {
 		t.Reason = "run said nothing"
 	}
 	t.Works = t.Works && t.Reason == ""
+	t.Early = t.Works && scope.StartsEarly(b)
 	return t
 }
 

@@ -7,6 +7,7 @@ package hold
 
 import (
 	"fmt"
+	"math"
 	"runtime"
 	"syscall"
 	"unsafe"
@@ -23,19 +24,16 @@ func TryStart(n int) (started int, err error) {
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return 0, fmt.Errorf("create pipe: %w", err)
 	}
-	end := &held{pipe: pipe[0], ours: pipe[1]}
+	end := &held{pipe: pipe[0], ours: pipe[1], procs: -1}
 	var pids []int
 	for range n {
-		syscall.ForkLock.Lock()
-		pid, errno := forkHeld(end)
-		syscall.ForkLock.Unlock()
-		if errno != 0 {
-			err = fmt.Errorf("fork: %w", errno)
+		pid, held := end.start()
+		if held != nil {
+			err = held
 			break
 		}
 		pids = append(pids, pid)
 	}
-	runtime.KeepAlive(end)
 	_ = unix.Close(pipe[1]) // which the copies wait for
 	_ = unix.Close(pipe[0])
 	for _, pid := range pids {
@@ -44,10 +42,67 @@ func TryStart(n int) (started int, err error) {
 	return len(pids), err
 }
 
+// Group is a directory of a process's group.
+type Group interface {
+	FD() int
+	// OpenProcs opens its cgroup.procs for writing.
+	OpenProcs() (int, error)
+}
+
+// Held is a copy of this process in a group, which does nothing there and ends with the caller. No signal but SIGKILL and
+// SIGSTOP reaches it, and it keeps nothing open.
+type Held struct {
+	PID int
+	end int // of a pipe, whose other end it waits at
+}
+
+// In starts one.
+func In(in Group) (*Held, error) {
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		return nil, fmt.Errorf("create pipe: %w", err)
+	}
+	defer unix.Close(pipe[0])
+	procs, err := in.OpenProcs()
+	if err != nil {
+		_ = unix.Close(pipe[1])
+		return nil, err
+	}
+	defer unix.Close(procs)
+	h := &held{pipe: pipe[0], ours: pipe[1], procs: procs, alone: true}
+	h.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(in.FD())}
+	pid, err := h.start()
+	if err != nil {
+		_ = unix.Close(pipe[1])
+		return nil, err
+	}
+	return &Held{PID: pid, end: pipe[1]}, nil
+}
+
+// End returns when it has ended.
+func (h *Held) End() {
+	_ = unix.Close(h.end)
+	raw.Reap(h.PID)
+}
+
 // held is what a copy needs.
 type held struct {
 	pipe, ours int
+	into       raw.CloneArgs
+	procs      int // of the group that it is born in, or -1
+	alone      bool
 	buf        [1]byte
+}
+
+func (h *held) start() (pid int, err error) {
+	syscall.ForkLock.Lock()
+	pid, errno := forkHeld(h)
+	syscall.ForkLock.Unlock()
+	runtime.KeepAlive(h)
+	if errno != 0 {
+		return 0, fmt.Errorf("fork: %w", errno)
+	}
+	return pid, nil
 }
 
 // forkHeld comes back in the caller alone.
@@ -56,13 +111,20 @@ type held struct {
 //go:norace
 //go:nocheckptr
 func forkHeld(h *held) (int, syscall.Errno) {
+	joined := true
+	var pid uintptr
+	var errno syscall.Errno
 	raw.BeforeFork()
-	pid, _, errno := syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	if h.procs >= 0 {
+		pid, joined, errno = raw.CopyInto(&h.into)
+	} else {
+		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
+	}
 	if errno != 0 || pid != 0 {
 		raw.AfterFork()
 		return int(pid), errno
 	}
-	hold(h)
+	hold(h, joined)
 	return 0, 0 // not reached
 }
 
@@ -70,8 +132,17 @@ func forkHeld(h *held) (int, syscall.Errno) {
 //
 //go:nosplit
 //go:norace
-func hold(h *held) {
+func hold(h *held, joined bool) {
+	if !joined && raw.Enter(h.procs) != 0 {
+		raw.Exit(1)
+	}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(h.ours), 0, 0)
+	if h.alone {
+		if h.pipe > 0 {
+			raw.CloseAll(0, uint(h.pipe)-1)
+		}
+		raw.CloseAll(uint(h.pipe)+1, math.MaxInt32)
+	}
 	for {
 		n, _, e := syscall.RawSyscall(syscall.SYS_READ, uintptr(h.pipe), uintptr(unsafe.Pointer(&h.buf)), 1)
 		if n == 0 && e == 0 || e != 0 && e != syscall.EINTR {

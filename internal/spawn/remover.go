@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"runtime"
 	"syscall"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -24,6 +25,8 @@ type Remover struct {
 	Leaf  Group        // where the copy is born; it stays
 	PidFD int          // of the process whose end it waits for
 	Dirs  []RemoverDir // in the order of removal
+	// Others is how long somebody else has to remove the last of them.
+	Others time.Duration
 }
 
 // RemoverDir is a directory to remove, by its name in Parent.
@@ -37,6 +40,7 @@ type removal struct {
 	into    raw.CloneArgs
 	procs   int
 	pidfd   int32
+	looks   int // whether somebody else has removed the last one
 	parents []int
 	names   []*byte
 }
@@ -49,7 +53,7 @@ func (r *Remover) Start() error {
 		return err
 	}
 	m.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(r.Leaf.FD())}
-	m.pidfd = int32(r.PidFD)
+	m.pidfd, m.looks = int32(r.PidFD), int(r.Others/lookEvery)
 	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
 		return err
 	}
@@ -115,8 +119,24 @@ func remove(m *removal, joined bool) {
 			break
 		}
 	}
+	for last := len(m.names) - 1; m.looks > 0; m.looks-- {
+		_, _, e := syscall.RawSyscall(syscall.SYS_FACCESSAT, uintptr(m.parents[last]), uintptr(unsafe.Pointer(m.names[last])), 0)
+		if e == syscall.ENOENT {
+			raw.Exit(0)
+		}
+		rest(lookEvery) // of inotify instances a user has 128, and those may be taken
+	}
 	removeAll(m)
 	raw.Exit(0)
+}
+
+const lookEvery = 20 * time.Millisecond
+
+//go:nosplit
+//go:norace
+func rest(ns time.Duration) {
+	pause := syscall.Timespec{Nsec: int64(ns)}
+	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
 }
 
 //go:nosplit
@@ -128,8 +148,7 @@ func removeAll(m *removal) {
 			if e != syscall.EBUSY {
 				break
 			}
-			pause := syscall.Timespec{Nsec: 50_000} // no event says that a directory can be removed
-			_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
+			rest(50 * time.Microsecond) // no event says that a directory can be removed
 		}
 	}
 }

@@ -40,6 +40,12 @@ const waitBound = 250 * time.Millisecond
 // doing to the client's unit.
 var ErrTransaction = errors.New("in conflict with a job of the client's unit")
 
+// ErrRefused says that the manager has not got the unit, and will not. Another error may come from a manager that starts it yet.
+var ErrRefused = errors.New("refused")
+
+// ErrExists says that there is a unit of that name already.
+var ErrExists = errors.New("it exists")
+
 // Start starts the scope and returns when the process is in it. It gives up after
 // within. The job mode is always "fail": "replace" would cancel a stop of the client's
 // unit that is under way.
@@ -50,10 +56,16 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	if unknownProperty(err) {
 		err = m.start(ctx, s.Name, s.Client, s.essential())
 	}
-	if err != nil {
-		return fmt.Errorf("start %s: %w", s.Name, err)
+	var answer godbus.Error
+	switch {
+	case err == nil:
+		return nil
+	case named(err, "org.freedesktop.systemd1.UnitExists"):
+		err = fmt.Errorf("%w: %w", ErrExists, err)
+	case errors.As(err, &answer):
+		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return nil
+	return fmt.Errorf("start %s: %w", s.Name, err)
 }
 
 // start starts a transient unit; client is as in Scope.
@@ -126,7 +138,7 @@ func jobError(result string) error {
 	if result == "done" {
 		return nil
 	}
-	return fmt.Errorf("its job ended with %q", result)
+	return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
 }
 
 func jobID(job godbus.ObjectPath) uint32 {

@@ -38,3 +38,17 @@ func unescape(part string) string {
 
 // UnitLetters are those of a unit's name, but for the "@" of a template's.
 const UnitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
+
+// SlicePath is where the directory of a slice is below its manager's: a dash stands for a level (systemd.slice(5)).
+func SlicePath(slice string) string {
+	if slice == "-.slice" {
+		return ""
+	}
+	name, parts := strings.TrimSuffix(slice, ".slice"), ""
+	for i, c := range name + "-" {
+		if c == '-' && i > 0 {
+			parts += name[:i] + ".slice/"
+		}
+	}
+	return strings.TrimSuffix(parts, "/")
+}

@@ -39,3 +39,13 @@ func FuzzUnitOf(f *testing.F) {
 		}
 	})
 }
+
+func TestSlicePath(t *testing.T) {
+	for slice, want := range map[string]string{
+		"mcp.slice": "mcp.slice", "a-b-c.slice": "a.slice/a-b.slice/a-b-c.slice", "-.slice": "",
+	} {
+		if got := SlicePath(slice); got != want {
+			t.Errorf("%s: %q, want %q", slice, got, want)
+		}
+	}
+}

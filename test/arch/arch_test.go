@@ -35,7 +35,7 @@ var rules = map[string]rule{
 	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":  {[]string{"cgroup", "internal/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
-	room + "backend":    {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "where groups come from"},
+	room + "backend":    {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "where groups come from"},
 	room + "hostinfo":   {[]string{"cgroup", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it reads, and changes nothing"},
 	room + "lifecycle":  {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/name", "internal/proc", "internal/spawn", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
 	room + "detach":     {[]string{"freeze", "internal/glob", "internal/linux", "internal/name", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "protocol"}, "who is let out, and where to; it does not know when"},

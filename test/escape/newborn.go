@@ -71,7 +71,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 		s := &newborn{t: t, name: name, groups: groups}
 		started := b.Backend.starting()
 		s.Client = site.NewClient(own, []string{"--group"}, []string{
-			b.Program, "run", "--backend", b.Backend.Name, "--name", name, "--eof-grace", "100ms", "--term-grace", "100ms", "--", site.Programs.Zoo, "plain"})
+			b.Program, "run", "--backend", b.Backend.Name, "--name", name, "--eof-grace", "5s", "--term-grace", "100ms", "--", site.Programs.Zoo, "plain"})
 		PollFor(after) // a moment, not an event, is what is tried
 		want := kill(s)
 		if got := s.Status(Patience); want != "" && got != want {

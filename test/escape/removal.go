@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,26 @@ func AwaitFile(file string, limit time.Duration) error {
 	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {
 		st, err := os.Stat(file)
 		return err == nil && st.Size() > 0
+	})
+}
+
+// AwaitScope waits until the manager has the scope of a server, whose directory mcpscope may have made.
+func AwaitScope(group string, limit time.Duration) error {
+	return awaitAttr(group, "scope", limit, func(text string) bool { return text == "" || text == "taken" })
+}
+
+// AwaitNote waits for a note on a server.
+func AwaitNote(group, part string, limit time.Duration) error {
+	return awaitAttr(group, "notes", limit, func(text string) bool { return strings.Contains(text, part) })
+}
+
+// awaitAttr waits until an attribute of the payload has the text that is wanted; "" is none.
+func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
+	payload := filepath.Join(group, "payload")
+	return awaitChange(filepath.Join(payload, "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool {
+		text := make([]byte, 4096)
+		n, _ := unix.Getxattr(payload, "user.mcpscope."+name, text) // none
+		return wanted(string(text[:max(n, 0)]))
 	})
 }
 

@@ -131,12 +131,12 @@ func TestWatchersLeave(t *testing.T) {
 		}
 		escape.PollFor(time.Millisecond)
 	}
-	t.Logf("it has %d kB of its own", privateSize(t, left[0].PID))
 	size := func(text string) func(string) bool { return func(now string) bool { return len(now) > len(text)+1 } }
 	text, _ := os.ReadFile(file) // none yet
 	if err := escape.AwaitText(file, escape.Patience, size(string(text))); err != nil {
 		t.Errorf("what a tool has left executes nothing any more: %v", err)
 	}
+	t.Logf("it has %d kB of its own", privateSize(t, left[0].PID))
 	lives(t, "what a tool has left", worker)
 	worker.Signal(unix.SIGKILL)
 	if !left[0].Ended(escape.Patience) {

@@ -23,7 +23,7 @@ func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 		t.Parallel()
 		y := newYard(t, u)
 		test(t, transparent.Subject{
-			Backend: y.backend(), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Page: "../../docs/understand/differences.md",
+			Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Page: "../../docs/understand/differences.md",
 		})
 	})
 }

@@ -5,7 +5,9 @@ package systemd
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ type diagnosis struct {
 	Group    bool
 	Backends []struct {
 		Backend, Reason, Remedy string
-		Works, Group            bool
+		Works, Group, Early     bool
 		Controllers             []string
 	}
 	Host struct {
@@ -155,6 +157,9 @@ func TestDoctor(t *testing.T) {
 		d := inService(t, u, "doctor --json")
 		if want := backendOf(u); d.Backend != want || !d.Group || d.Backends[0].Backend != want || !d.Backends[1].Works {
 			t.Errorf("%+v", d.Backends)
+		}
+		if _, err := os.Stat(filepath.Join(u.Slice(), "cgroup.kill")); d.Backends[0].Early != (err == nil) {
+			t.Errorf("servers start early: %v, but cgroup.kill (Linux 5.14): %v", d.Backends[0].Early, err)
 		}
 		for _, m := range d.Host.Managers {
 			if m.Version == "" || m.Error != "" {

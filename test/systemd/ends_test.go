@@ -34,6 +34,9 @@ func (y *yard) ends() []escape.End {
 func (y *yard) stopScope(c *escape.Cell) {
 	c.T.Helper()
 	if c.Group != "" {
+		if err := escape.AwaitScope(c.Group, patience); err != nil {
+			c.T.Error(err)
+		}
 		y.control(c.T, "stop", filepath.Base(c.Group))
 	}
 }

@@ -16,28 +16,39 @@ func TestEscape(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel()
 		y := newYard(t, u)
-		backend := y.backend()
-		backend.Refused = y.refused(t)
-		fill := func(title string, modes []escape.Mode, ends []escape.End) {
+		refused := y.refused(t)
+		fill := func(title, name string, modes []escape.Mode, ends []escape.End) {
+			backend := y.backend(name)
+			backend.Refused = refused
 			table := escape.Table{Title: title, Program: mcpscope, Backend: backend, Modes: modes, Ends: ends}
 			table.Fill(t)
 		}
 		modes, ends := programs.Modes(t), y.ends()
 		if escape.Full() {
-			fill("escape", modes, ends)
+			fill("escape", "auto", modes, ends)
+			fill("escape, asked for by name", backendOf(u), escape.Named(t, modes, some...), ends)
 			return
 		}
 		if u != host.Root {
-			fill("escape, every mode", modes, escape.Named(t, ends, "kill"))
+			fill("escape, every mode", "auto", modes, escape.Named(t, ends, "kill"))
 		}
-		fill("escape, every end", escape.Named(t, modes, "setsid", "ignore-both", "move-sibling"), ends)
+		fill("escape, every end", "auto", escape.Named(t, modes, some[0], some[1]), ends)
+		fill("escape, asked for by name", backendOf(u), escape.Named(t, modes, some[2]), ends)
 	})
 }
+
+// some modes meet all ends in the fast tests.
+var some = []string{"setsid", "ignore-both", "move-sibling"}
 
 func TestKilledWhileItStarts(t *testing.T) {
 	t.Parallel()
 	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel()
-		escape.Newborns{Backend: newYard(t, u).backend(), Program: mcpscope}.Run(t)
+		for _, name := range []string{"auto", backendOf(u)} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				escape.Newborns{Backend: newYard(t, u).backend(name), Program: mcpscope}.Run(t)
+			})
+		}
 	})
 }

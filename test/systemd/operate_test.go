@@ -13,7 +13,7 @@ import (
 )
 
 func (y *yard) operated() operate.Subject {
-	return operate.Subject{Backend: y.backend(), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe}
+	return operate.Subject{Backend: y.backend(backendOf(y.user)), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe}
 }
 
 // operated runs a test of the commands for operators where groups are a manager's scopes.

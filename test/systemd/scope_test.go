@@ -34,6 +34,9 @@ func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
 		t.Fatalf("scopes of %s: %q", name, found)
 	}
 	r.scope = found[0]
+	if err := escape.AwaitScope(r.scope, patience); err != nil {
+		t.Fatal(err)
+	}
 	return r
 }
 

@@ -19,7 +19,7 @@ func TestSoak(t *testing.T) {
 	}
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
-		p := soak.Plan{Backend: y.backend(), Beside: u.Slice(), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe,
+		p := soak.Plan{Backend: y.backend("auto"), Beside: u.Slice(), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe,
 			Cycles: soak.Cycles() / 10, Orphans: true, Units: func() int { return y.servers(t) }}
 		p.Run(t)
 	})

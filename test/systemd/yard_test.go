@@ -69,10 +69,11 @@ func (y *yard) control(t *testing.T, args ...string) {
 	}
 }
 
-// backend is the one that asks this manager for scopes.
-func (y *yard) backend() escape.Backend {
+// backend is the one whose servers are in scopes of this manager: asked for by its name, their servers start when it has started the
+// scope, otherwise (auto) before.
+func (y *yard) backend(name string) escape.Backend {
 	return escape.Backend{
-		Name: backendOf(y.user), Site: y.site, Hold: managers.RLocker(),
+		Name: name, Site: y.site, Hold: managers.RLocker(),
 		Groups:  func(*escape.Site, string) string { return y.user.Slice() },
 		Removal: patience, // by systemd
 		Hasty:   hasty,

@@ -103,11 +103,7 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, 
 		return nil, err
 	}
 	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
-	err = conn.Start(systemd.Scope{
-		Name: g.Dir, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
-		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: bound,
-	}, scopeWithin)
-	if err != nil {
+	if err = conn.Start(m.scope(g.Dir, facts, pids, bound), scopeWithin); err != nil {
 		return nil, err
 	}
 	where, _, err := proc.ReadCgroup(pids[0])
@@ -127,6 +123,13 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, 
 		return nil, err
 	}
 	return g, g.Arm(facts)
+}
+
+func (m manager) scope(name string, facts *protocol.Config, pids []int, bound string) systemd.Scope {
+	return systemd.Scope{
+		Name: name, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
+		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: bound,
+	}
 }
 
 // killTimeout is for the kill, and all else of a stop but its graces.

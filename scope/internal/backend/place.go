@@ -77,6 +77,22 @@ type Location struct {
 	Limits []cgroup.Limit
 	// Sole: there is one candidate.
 	Sole bool
+	// Early: the server may run before a manager has been asked for its scope.
+	Early bool
+}
+
+// Places are where b can get a group, the fastest first.
+func (at Location) Places(b protocol.Backend) ([]Place, error) {
+	p, err := at.Place(b)
+	if err != nil {
+		return nil, err
+	}
+	if m, is := p.(manager); is && at.Early {
+		if a := m.adopter(at.Path); a != nil {
+			return []Place{a, p}, nil
+		}
+	}
+	return []Place{p}, nil
 }
 
 // Place checks, as cheaply as it can, whether b can be had.
@@ -106,9 +122,9 @@ func (d Directory) Backend() protocol.Backend { return d.name }
 func (d Directory) NeedsProcess() bool { return false }
 
 func (d Directory) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
-	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0)
+	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
 	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
-		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0)
+		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
 	}
 	if err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil

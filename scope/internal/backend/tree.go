@@ -181,7 +181,7 @@ func (g *ownedTree) PayloadGroup() spawn.Group { return nil }
 
 func (g *ownedTree) Guard() int { return g.guardFD }
 
-func (g *ownedTree) Leave() {}
+func (g *ownedTree) Leave(bool) {}
 
 func (g *ownedTree) Figures() *group.Figures { return nil }
 

@@ -95,7 +95,10 @@ func (in *listing) one(dir string) (*Listed, error) {
 	}
 	s := &Listed{ID: g.ID, group: g, Group: in.above + "/" + dir, Backend: in.made}
 	if g.Managed {
-		s.Backend, s.Unit = in.managed, dir
+		s.Backend = in.managed
+	}
+	if err == nil && g.LeftToManager() {
+		s.Unit = dir
 	}
 	if err == nil && armed {
 		err = s.Read(in.namespace)

@@ -34,6 +34,7 @@ const (
 	AttrEnding   = "user.mcpscope.ending" // why it is being ended
 	AttrNotes    = "user.mcpscope.notes"  // a line each
 	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container
+	attrScope    = "user.mcpscope.scope"  // of a scope's directory that we made: what its manager knows of it, see scope.go
 	attrLimits   = "user.mcpscope.limits" // the files that were set
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
 )
@@ -46,11 +47,13 @@ const AttrSwept = "user.mcpscope.swept"
 type ControlGroup struct {
 	ID      string
 	Dir     string
-	Managed bool // a scope: systemd removes it when it is empty
+	Managed bool // a scope's: see LeftToManager
 	owned   bool // the calling process is its supervisor
 	// accompanied: a container engine's program may be beside the supervisor, which asks it something.
 	accompanied bool
-	standby     *spawn.Standby // nil for one of a manager's
+	standby     *spawn.Standby      // nil for one of a manager's
+	adopt       func(*ControlGroup) // asks a manager to take the directory over; nil for none
+	adopted     chan struct{}       // closed when it has answered
 	Parent      *cgroup.Group
 	Top         *cgroup.Group
 	Supervisor  *cgroup.Group
@@ -64,12 +67,13 @@ const GroupMode = 0o700
 // met a sweeper's probe.
 const makeTries = 16
 
-// MakeGroup makes, locks and arms a group below parent. If watched, somebody stands by from before it is made.
-func MakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*ControlGroup, error) {
+// MakeGroup makes, locks and arms a group below parent. If watched, somebody stands by from before it is made. With adopt it
+// is a scope's, whose manager is asked by that as soon as the server runs.
+func MakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool, adopt func(*ControlGroup)) (*ControlGroup, error) {
 	var err error
 	for range makeTries {
 		var g *ControlGroup
-		if g, err = tryMakeGroup(parent, facts, watched); err == nil {
+		if g, err = tryMakeGroup(parent, facts, watched, adopt); err == nil {
 			return g, nil
 		}
 		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
@@ -80,12 +84,15 @@ func MakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*Con
 	return nil, err
 }
 
-func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool) (*ControlGroup, error) {
+func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool, adopt func(*ControlGroup)) (*ControlGroup, error) {
 	id, err := protocol.NewID()
 	if err != nil {
 		return nil, err
 	}
-	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent}
+	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent, adopt: adopt}
+	if adopt != nil {
+		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
+	}
 	if watched {
 		g.standby, _ = g.standBy() // without it the server is born when it has a supervisor
 	}
@@ -140,6 +147,9 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 		{AttrUnit, facts.Client.Unit}, {AttrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {AttrPolicy, facts.Policy.String()},
 		{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},
 	}
+	if g.adopt != nil {
+		attributes = slices.Insert(attributes, 0, [2]string{attrScope, unasked})
+	}
 	if engine := facts.Engine(); engine != "" {
 		attributes = slices.Insert(attributes, 0, [2]string{AttrEngine, engine})
 	}
@@ -174,8 +184,11 @@ func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 // Remove removes the group's directories; they must be empty. payload goes first: if it
 // has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *ControlGroup) Remove() error {
-	if g.Managed {
-		return nil // systemd does, as soon as nobody is in it
+	if g.adopted != nil {
+		<-g.adopted
+	}
+	if g.LeftToManager() {
+		return nil
 	}
 	if g.RemoveLeaves() == nil {
 		return nil // as a rule nothing has been made in it

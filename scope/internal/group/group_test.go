@@ -18,7 +18,7 @@ import (
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
 	t.Helper()
-	g, err := MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false)
+	g, err := MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +52,7 @@ func TestFrozenPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer parent.SetFrozen(false)
-	if g, err := MakeGroup(parent, &protocol.Config{Name: "x"}, false); !errors.Is(err, unix.EBUSY) {
+	if g, err := MakeGroup(parent, &protocol.Config{Name: "x"}, false, nil); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("%v, %v", g, err)
 	}
 	if left, _ := parent.Children(); len(left) > 0 {
@@ -104,7 +104,7 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 		}
 	}()
 	for range 300 {
-		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()}, false)
+		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()}, false, nil)
 		if err != nil {
 			continue // 16 were removed one after the other
 		}

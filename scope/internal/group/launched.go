@@ -26,7 +26,16 @@ func (g *ControlGroup) Members() Payload {
 
 func (g *ControlGroup) SupervisorGroup() spawn.Group { return g.Supervisor }
 
-func (g *ControlGroup) Started(_, _ int) error { return nil }
+func (g *ControlGroup) Started(_, _ int) error {
+	if g.adopt != nil {
+		g.adopted = make(chan struct{})
+		go func() {
+			defer close(g.adopted)
+			g.adopt(g)
+		}()
+	}
+	return nil
+}
 
 func (g *ControlGroup) Placed() (protocol.Placed, []int) {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Managed: g.Managed}, []int{g.Payload.FD()}

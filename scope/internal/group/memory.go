@@ -14,10 +14,11 @@ const MemoryFile = "memory.current"
 
 // CountMemory has the kernel count the payload's memory, where that can be had. It is for a payload
 // without members: what they have already stays with the group that it was charged to. In a new group
-// it costs least, for then no process has to be moved to the new controller.
+// it costs least, for then no process has to be moved to the new controller. A directory that is to be taken over has to
+// take a process as well, so it can't hand controllers down.
 func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	switch {
-	case cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)):
+	case g.adopt == nil && cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)):
 		_ = g.Payload.SetAttr(attrMemory, protocol.PayloadName) // for people only
 	case g.Managed && cgroup.HasController(g.Top, MemoryFile):
 		_ = g.Payload.SetAttr(attrMemory, ".") // as above

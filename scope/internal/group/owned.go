@@ -123,9 +123,13 @@ func (g *ControlGroup) Ending(why protocol.Cause) {
 
 // Leave removes the group when we have left it. Until then payload is there, by which a
 // supervisor around us knows what we are. What can't be removed now, a sweeper removes.
-func (g *ControlGroup) Leave() {
-	if g.Managed {
-		return // systemd does
+func (g *ControlGroup) Leave(alone bool) {
+	others := time.Duration(0)
+	if g.LeftToManager() {
+		if !alone || !g.onlyAsked() {
+			return
+		}
+		others = protocol.ForgottenAfter // it may not have read the request of a launcher that has died
 	}
 	_ = g.Payload.RemoveChildren()
 	leaf, err := g.leaving()
@@ -137,7 +141,7 @@ func (g *ControlGroup) Leave() {
 	if err != nil {
 		return
 	}
-	r := spawn.Remover{Leaf: leaf, PidFD: self, Dirs: []spawn.RemoverDir{
+	r := spawn.Remover{Leaf: leaf, PidFD: self, Others: others, Dirs: []spawn.RemoverDir{
 		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
 	}}
 	_ = r.Start() // if it can't, the launcher removes the group

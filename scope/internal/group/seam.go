@@ -78,6 +78,6 @@ type Owned interface {
 	TagMembers() error
 	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
 	Figures() *Figures
-	// Leave removes the group, with the calling process in it, at that one's end.
-	Leave()
+	// Leave removes the group, with the calling process in it, at that one's end. alone tells that the launcher is dead.
+	Leave(alone bool)
 }

@@ -16,10 +16,10 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// settle tries the places in turn, the best first. Where a group can be made before
+// acquireGroup tries the places in turn, the best first. Where a group can be made before
 // there is a supervisor, that is born in it.
 func (l *launcher) acquireGroup() error {
-	here, places, errs := l.server.placesFor()
+	here, places, errs := l.server.placesFor(l.child == nil)
 	l.here, l.places = here, places
 	l.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
 	var broken []error                                                  // places that there are
@@ -40,7 +40,7 @@ func (l *launcher) acquireGroup() error {
 	return backend.NoPlace(errs)
 }
 
-// complain: that a host has no better backend is a note. That one which it has does not work any more must
+// warn: that a host has no better backend is a note. That one which it has does not work any more must
 // not be silent, for tree is weaker.
 func (l *launcher) warn(taken protocol.Backend, broken []error) {
 	if taken == protocol.Tree && len(broken) > 0 && l.server.Weaker != nil {

@@ -184,10 +184,7 @@ func (l *launcher) start() error {
 		return err
 	}
 	defer theirs.Close()
-	if err := l.acquireGroup(); err != nil {
-		return err
-	}
-	return nil
+	return l.acquireGroup()
 }
 
 // reapToo makes us the one that waits for detached processes where init does not.

@@ -30,7 +30,7 @@ func In(pid, client int) bool {
 // server that the client is a member of.
 func (s *Server) MoveOut() (protocol.Backend, error) {
 	freeze.ClearTag()
-	here, places, errs := s.placesFor()
+	here, places, errs := s.placesFor(false)
 	l := &launcher{here: here, places: places}
 	defer l.closePlaces()
 	for _, p := range places {

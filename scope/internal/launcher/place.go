@@ -15,8 +15,8 @@ import (
 )
 
 // placesFor returns the places that the server may be in, the best first, and why others
-// are none.
-func (s *Server) placesFor() (here backend.Location, places []backend.Place, errs []error) {
+// are none. born is false for a process that is there already.
+func (s *Server) placesFor(born bool) (here backend.Location, places []backend.Place, errs []error) {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
 		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, backend.ErrWeak)}
@@ -28,13 +28,14 @@ func (s *Server) placesFor() (here backend.Location, places []backend.Place, err
 		candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool { return c != protocol.Tree })
 	}
 	here.Slice, here.Sole, here.Limits = s.Slice, len(candidates) == 1, s.Limits.Files
+	here.Early = born && !here.Sole && len(here.Limits) == 0 && s.Stderr != protocol.StderrJournal
 	for _, c := range candidates {
-		p, err := here.Place(c)
+		of, err := here.Places(c)
 		if err != nil {
 			errs = append(errs, &missedError{c, err})
 			continue
 		}
-		places = append(places, p)
+		places = append(places, of...)
 	}
 	return here, places, errs
 }

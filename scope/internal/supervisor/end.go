@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -38,7 +39,7 @@ func (s *supervisor) finish() {
 		s.outlast()
 	}
 	s.swept()
-	s.group.Leave()
+	s.group.Leave(s.config.Launcher < 0 || linux.Ended(s.config.Launcher))
 	_ = s.control.Send(s.last()) // as above; said twice it changes nothing
 }
 

@@ -170,7 +170,7 @@ func (s *supervisor) adopt(at protocol.Message) (group.Owned, error) {
 		return backend.AdoptTree(at.Place, s.config)
 	}
 	g, err := group.AdoptGroup(at.FDs[0], at.Place)
-	if err == nil && g.Managed && !s.found() {
+	if err == nil && g.LeftToManager() && !s.found() {
 		g.CountMemory(at.Place.Backend) // groups of other backends were empty until now, which is cheaper
 	}
 	return g, err

@@ -14,7 +14,7 @@ import (
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *group.ControlGroup {
 	t.Helper()
-	g, err := group.MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false)
+	g, err := group.MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

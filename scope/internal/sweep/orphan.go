@@ -288,7 +288,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	about := g.Subject()
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
-	forgotten := g.Managed && empty
+	forgotten := g.LeftToManager() && empty
 	engine := g.Engine()
 	if lifecycle.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package hold
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }
+
+type directory struct{ *os.File }
+
+func (d directory) FD() int { return int(d.Fd()) }
+
+func (d directory) OpenProcs() (int, error) {
+	return unix.Open(filepath.Join(d.Name(), "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
+}
+
+// It is where it should be, has nothing open but its end of a pipe, is asked by no signal to end, and ends when it should.
+func TestIn(t *testing.T) {
+	f, err := os.Open(bed.Group(t, "held"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	h, err := In(directory{f})
+	if err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(h.PID, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	procs, err := os.ReadFile(filepath.Join(f.Name(), "cgroup.procs"))
+	if err != nil || strings.TrimSpace(string(procs)) != fmt.Sprint(h.PID) {
+		t.Errorf("in the group: %q, %v; want %d", procs, err, h.PID)
+	}
+	if err := unix.PidfdSendSignal(pidfd, unix.SIGTERM, nil, 0); err != nil {
+		t.Error(err)
+	}
+	wait := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	deadline, n := 1000, -1
+	for ; deadline > 0 && n != 1; deadline-- { // it may not have closed them yet, and nothing tells of that
+		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", h.PID))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n = len(fds); n != 1 {
+			if ended, _ := unix.Poll(wait, 1); ended > 0 {
+				t.Fatal("it has ended")
+			}
+		}
+	}
+	if n != 1 {
+		t.Errorf("it has %d descriptors", n)
+	}
+	h.End()
+	if ended, err := unix.Poll(wait, 0); ended != 1 || err != nil {
+		t.Errorf("End has returned, and it lives: %v", err)
+	}
+}
+
+func TestTryStart(t *testing.T) {
+	if n, err := TryStart(3); n != 3 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/hold"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/scope/internal/group"
+	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
+
+// adopter makes the directory of a scope itself, and has the manager take that over while the server runs already. A manager that is
+// asked first needs 6 to 16 ms, in which the kernel moves a process to the scope.
+type adopter struct {
+	manager
+	dir *cgroup.Group // the slice's
+}
+
+// adopter is nil where the slice is not there, or we may not make a process in a directory of it: for that we have to be below
+// a directory of the manager's user as well.
+func (m manager) adopter(own string) Place {
+	above := ""
+	switch m.kind {
+	case systemd.User:
+		service := "/user@" + fmt.Sprint(os.Getuid()) + ".service"
+		before, _, inside := strings.Cut(own+"/", service+"/")
+		if !inside {
+			return nil
+		}
+		above = before + service
+	default:
+		init, _, err := proc.ReadCgroup(1)
+		if err != nil || os.Getuid() != 0 {
+			return nil
+		}
+		above = strings.TrimSuffix(init, "/init.scope")
+	}
+	dir, err := m.root.Child(strings.TrimPrefix(above+"/"+systemd.SlicePath(m.slice), "/"))
+	if err != nil {
+		return nil
+	}
+	kill, err := dir.OpenKill() // Linux 5.14: without it the server waits for its supervisor anyway
+	if err != nil {
+		_ = dir.Close() // a directory
+		return nil
+	}
+	_ = unix.Close(kill) // it was not written to
+	return adopter{m, dir}
+}
+
+func (a adopter) NeedsProcess() bool { return false }
+
+func (a adopter) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
+	g, err := group.MakeGroup(a.dir, facts, true, func(g *group.ControlGroup) {
+		switch err := a.hand(g, facts); {
+		case err == nil:
+			g.Taken()
+		case errors.Is(err, systemd.ErrRefused):
+			g.Refused(err)
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	g.CountMemory(a.Backend())
+	return g, nil
+}
+
+// hand has the manager take the group over. What it moves there is a process that is there already and does nothing.
+func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
+	held, err := hold.In(g.Top)
+	if err != nil {
+		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
+	}
+	defer held.End()
+	scope := a.scope(g.Dir, facts, []int{held.PID}, a.client)
+	unheard := false
+	for try := 1; ; try++ {
+		conn, err := a.dial(g)
+		if err != nil {
+			return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
+		}
+		if try == 1 && !g.Ask() {
+			conn.Close()
+			return errEnded
+		}
+		err = conn.Start(scope, scopeWithin)
+		conn.Close()
+		switch exists := errors.Is(err, systemd.ErrExists); {
+		case err == nil || exists && unheard: // it executed itself again before it answered
+			return nil
+		case errors.Is(err, systemd.ErrTransaction) && scope.Client != "":
+			scope.Client = ""
+		case try == scopeTries || errors.Is(err, systemd.ErrRefused):
+			return err
+		default:
+			unheard = !exists
+		}
+	}
+}
+
+// dial gives up when the server has ended, for its launcher waits until it returns.
+func (a adopter) dial(g *group.ControlGroup) (*systemd.Manager, error) {
+	for try := 1; ; try++ {
+		conn, err := systemd.Dial(a.kind, busWithin)
+		if err == nil || try == dialTries || !group.Populated(g.Payload) {
+			return conn, err
+		}
+	}
+}
+
+const dialTries = 10
+
+var errEnded = errors.New("the server has ended")
+
+// StartsEarly tells whether servers that nobody has asked this backend for by name start before a manager has their scope, in the
+// default slice.
+func StartsEarly(b protocol.Backend) bool {
+	here, err := hierarchy.OwnPosition()
+	if err != nil {
+		return false
+	}
+	defer here.Root.Close()
+	places, err := Location{Position: here, Slice: protocol.DefaultSlice, Early: true}.Places(b)
+	return err == nil && len(places) > 1
+}
