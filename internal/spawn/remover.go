@@ -53,7 +53,7 @@ func (r *Remover) Start() error {
 		return err
 	}
 	m.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(r.Leaf.FD())}
-	m.pidfd, m.looks = int32(r.PidFD), int(r.Others/lookEvery)
+	m.pidfd, m.looks = int32(r.PidFD), int(r.Others.Nanoseconds()/lookEvery)
 	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
 		return err
 	}
@@ -124,18 +124,17 @@ func remove(m *removal, joined bool) {
 		if e == syscall.ENOENT {
 			raw.Exit(0)
 		}
-		rest(lookEvery) // of inotify instances a user has 128, and those may be taken
+		rest(syscall.Timespec{Nsec: lookEvery}) // of inotify instances a user has 128, and those may be taken
 	}
 	removeAll(m)
 	raw.Exit(0)
 }
 
-const lookEvery = 20 * time.Millisecond
+const lookEvery = 20_000_000 // ns
 
 //go:nosplit
 //go:norace
-func rest(ns time.Duration) {
-	pause := syscall.Timespec{Nsec: int64(ns)}
+func rest(pause syscall.Timespec) {
 	_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&pause)), 0, 0, 0)
 }
 
@@ -148,7 +147,7 @@ func removeAll(m *removal) {
 			if e != syscall.EBUSY {
 				break
 			}
-			rest(50 * time.Microsecond) // no event says that a directory can be removed
+			rest(syscall.Timespec{Nsec: 50_000}) // no event says that a directory can be removed
 		}
 	}
 }
