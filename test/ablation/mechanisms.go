@@ -314,6 +314,16 @@ var mechanisms = []mechanism{
 		runs:  []run{tests("test/e2e", "NextServer.*|UsurpedGroups")},
 	},
 	{
+		name:  "the mark of a scope that no manager has been asked for",
+		edits: one(group+"scope.go", "return err != nil || said != unasked", "return err != nil || said != \"\" || true"),
+		runs:  []run{tests("test/systemd", "ManagerRefusesAScope|LauncherKilledWhileItAsks")},
+	},
+	{
+		name:  "the removal of a scope that was only asked for",
+		edits: one(group+"owned.go", "if !alone || !g.onlyAsked() {", "if !alone || g.onlyAsked() {"),
+		runs:  []run{tests("test/systemd", "LauncherKilledWhileItAsks")},
+	},
+	{
 		name:  "BindsTo= of a scope",
 		edits: one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		runs:  []run{tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")},

@@ -5,7 +5,10 @@
 package bench
 
 import (
+	"os"
 	"os/exec"
+	"syscall"
+	"testing"
 
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -22,6 +25,8 @@ type contender struct {
 	ours bool
 	// watched: we watch its stdin and stdout as run does.
 	watched bool
+	// in is the group that it is started in; nil is our own.
+	in *os.File
 	// prepare makes the command where it is not wrap and the server's.
 	prepare func(args []string) ([]string, error)
 }
@@ -39,13 +44,41 @@ func (c contender) command(args ...string) (*exec.Cmd, error) {
 	if c.env != nil {
 		cmd.Env = c.env
 	}
+	if c.in != nil {
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = &syscall.SysProcAttr{}
+		}
+		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(c.in.Fd())
+	}
 	return cmd, nil
 }
 
 var bare = contender{name: "bare"}
 
 // sameUser is the bare command as the contender's user runs it.
-func (c contender) bare() contender { return contender{name: "bare", user: c.user} }
+func (c contender) bare() contender { return contender{name: "bare", user: c.user, in: c.in} }
+
+// The names of those that nobody has asked for a backend by name: a manager is told of the server when that runs.
+const (
+	runOfSystem = "run (systemd-system)"
+	runOfUser   = "run (systemd-user)"
+)
+
+// automatic is mcpscope in units of both managers, as most people have it.
+func automatic(b *testing.B) []contender {
+	all := []contender{{name: runOfSystem}, {name: runOfUser, user: host.Tester}}
+	for i := range all {
+		c := &all[i]
+		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
+		dir, err := unit.Group()
+		must(b, err)
+		c.in, err = os.Open(dir)
+		must(b, err)
+		b.Cleanup(func() { _ = c.in.Close() })
+		c.wrap, c.ours, c.grouped = []string{mcpscopeFile, "run", "--name", "bench", "--"}, true, true
+	}
+	return all
+}
 
 // run is mcpscope with one of its backends.
 func run(backend string, u host.User, flags ...string) contender {

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -35,7 +36,7 @@ func startSections(b *testing.B) []Section {
 	busy := Section{Title: "Start to first byte, back to back", Base: "bare"}
 	idle := Section{Title: "Start to first byte, after 0.6 s of idle", Base: "bare"}
 	exit := Section{Title: "Start to exit, of a server that ends at once", Base: "bare"}
-	all := busy.able(b, append(backends(), others(groups)...))
+	all := busy.able(b, slices.Concat(backends(), automatic(b), others(groups)))
 	idle.Skipped, exit.Skipped = busy.Skipped, busy.Skipped
 	busy.addStarts(all, backToBack(b, all, contender.once), 0.6)
 	idle.addStarts(all, afterIdle(b, all), 0.4)
@@ -125,7 +126,7 @@ func rounds(n int) int {
 }
 
 // addStarts makes the rows, and compares with the aims, in the same run: what bubblewrap adds in the cgroup backend, and a
-// share of what systemd-run --scope adds in those of systemd.
+// share of what systemd-run --scope adds where a manager gets the scope.
 func (s *Section) addStarts(all []contender, got []pairs, share float64) {
 	for i, c := range all {
 		s.Rows = append(s.Rows, got[i].row(c.name, "ms", time.Millisecond))
@@ -133,7 +134,7 @@ func (s *Section) addStarts(all []contender, got []pairs, share float64) {
 	for _, aim := range []struct {
 		ours, theirs string
 		share        float64
-	}{{"run --backend cgroup", unshared, 1}, {"run --backend systemd-system", scopeBySystem, share}, {"run --backend systemd-user", scopeByUser, share}} {
+	}{{"run --backend cgroup", unshared, 1}, {runOfSystem, scopeBySystem, share}, {runOfUser, scopeByUser, share}} {
 		r, other := s.find(aim.ours), s.find(aim.theirs)
 		if r != nil && other != nil {
 			r.aim(fmt.Sprintf("≤ %v × %s", aim.share, aim.theirs), r.Difference.P50 <= aim.share*other.Difference.P50)

@@ -154,7 +154,40 @@ func TestManagerHangs(t *testing.T) {
 	y := newYard(t, u)
 	_ = y.refused(t) // makes the slice
 	needsKill(t, u)
-	pids, err := escape.GroupPids(filepath.Join(filepath.Dir(u.Slice()), "init.scope"))
+	awake := y.stopManager(t)
+	first := y.early(t, "hangs")
+	first.running(t, u.Slice(), "hangs")
+	first.ends(t)
+	second := y.early(t, "answers-late")
+	second.running(t, u.Slice(), "answers-late")
+	awake()
+	if err := escape.AwaitScope(second.group, patience); err != nil {
+		t.Error(err)
+	}
+	second.ends(t)
+}
+
+// A launcher that is killed between its request and the manager's answer leaves no directory: the manager refuses a scope for a process that
+// has ended. Before the request is sent the state is the same.
+func TestLauncherKilledWhileItAsks(t *testing.T) {
+	y := newYard(t, host.Tester)
+	_ = y.refused(t) // makes the slice
+	needsKill(t, y.user)
+	awake := y.stopManager(t)
+	e := y.early(t, "asks")
+	e.running(t, y.user.Slice(), "asks")
+	if err := unix.Setxattr(filepath.Join(e.group, "payload"), "user.mcpscope.scope", []byte("asked"), 0); err != nil {
+		t.Fatal(err)
+	}
+	e.Server.Signal(unix.SIGKILL)
+	awake()
+	gone(t, e.group)
+}
+
+// stopManager stops the user's manager until awake is called, or the test has ended.
+func (y *yard) stopManager(t *testing.T) (awake func()) {
+	t.Helper()
+	pids, err := escape.GroupPids(filepath.Join(filepath.Dir(y.user.Slice()), "init.scope"))
 	if err != nil || len(pids) == 0 {
 		t.Fatalf("the manager: %v, %v", pids, err)
 	}
@@ -162,17 +195,10 @@ func TestManagerHangs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(manager.Close)
+	t.Cleanup(func() {
+		manager.Signal(unix.SIGCONT)
+		manager.Close()
+	})
 	manager.Signal(unix.SIGSTOP)
-	t.Cleanup(func() { manager.Signal(unix.SIGCONT) })
-	first := y.early(t, "hangs")
-	first.running(t, u.Slice(), "hangs")
-	first.ends(t)
-	second := y.early(t, "answers-late")
-	second.running(t, u.Slice(), "answers-late")
-	manager.Signal(unix.SIGCONT)
-	if err := escape.AwaitScope(second.group, patience); err != nil {
-		t.Error(err)
-	}
-	second.ends(t)
+	return func() { manager.Signal(unix.SIGCONT) }
 }
