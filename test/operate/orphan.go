@@ -42,7 +42,7 @@ func (g *ground) own() []string {
 func Orphans(t *testing.T, s Subject) {
 	on(t, s, func(t *testing.T, g *ground) {
 		live := g.plain(g.own()...)
-		const tries = 5
+		const tries = 12
 		for try := 1; !g.swept(); try++ {
 			if try == tries {
 				t.Fatalf("sweeps of other tests took all of %d orphans", tries)
