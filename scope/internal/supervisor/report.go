@@ -128,10 +128,10 @@ func (s *supervisor) report() {
 	if s.exited {
 		r.SetStatus(s.status)
 	}
-	cpu := s.group.Members().CPU().Seconds()
-	r.CPUSeconds = &cpu
-	r.MemoryPeakBytes = s.memoryPeak()
-	s.addLimits(r)
+	r.Count(s.group.Members(), s.figures())
+	if r.OutOfMemory != nil && s.oom != nil {
+		r.OutOfMemory.Biggest = s.oom.biggest()
+	}
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
 	r.Daemons, r.Detached = s.daemons, s.detached
 	if journaled {
@@ -142,54 +142,10 @@ func (s *supervisor) report() {
 	}
 }
 
-func (s *supervisor) outOfMemory() *report.OutOfMemory {
-	f := s.group.Figures()
-	if f == nil || f.OOMKills() == 0 {
-		return nil
+// figures are nil for a tree.
+func (s *supervisor) figures() report.Figures {
+	if f := s.group.Figures(); f != nil {
+		return f
 	}
-	o := &report.OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: s.memoryPeak()}
-	if s.oom != nil {
-		o.Biggest = s.oom.biggest()
-	}
-	return o
-}
-
-// memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
-func (s *supervisor) memoryPeak() *uint64 {
-	f := s.group.Figures()
-	if f == nil {
-		return nil
-	}
-	n := f.MemoryPeak()
-	if n == nil && f.MemoryMet() {
-		return f.MemoryMax()
-	}
-	return n
-}
-
-// exitCause: where the kernel ends all of a group that has no memory any more, it has ended the
-// main process too. Where it does not, who has killed that can't be told.
-func (s *supervisor) exitCause(ws unix.WaitStatus) protocol.Cause {
-	f := s.group.Figures()
-	if f == nil || !ws.Signaled() || ws.Signal() != unix.SIGKILL {
-		return protocol.MainExited
-	}
-	if f.EndsWhole() && f.OOMKills() > 0 {
-		return protocol.MemoryExhausted
-	}
-	return protocol.MainExited
-}
-
-// addLimits tells of the limits, and what became of them.
-func (s *supervisor) addLimits(r *report.Report) {
-	f := s.group.Figures()
-	if f == nil {
-		return
-	}
-	r.Limits = f.LimitsNow()
-	r.OutOfMemory = s.outOfMemory()
-	if times, limit := f.PidsRefused(); times > 0 {
-		r.PIDsRefused = &report.PIDsRefused{Times: times, Limit: limit}
-	}
-	r.Pressure = f.Pressure()
+	return nil // a nil pointer in an interface is not nil
 }

@@ -23,17 +23,13 @@ func (s *supervisor) subject() protocol.Subject {
 
 // logStart says that the server runs. Notes so far are about the start.
 func (s *supervisor) logStart() {
-	about := s.subject()
-	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
-		systemd.JournalField{Name: protocol.FieldStderr, Value: string(s.stderr)})
+	report.TellStart(s.subject(), s.stderr)
 	s.logNotes()
 }
 
 // logNotes tells each note once.
 func (s *supervisor) logNotes() {
-	for _, text := range s.notes[s.notesTold:] {
-		s.subject().Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
-	}
+	report.TellNotes(s.subject(), s.notes[s.notesTold:])
 	s.notesTold = len(s.notes)
 }
 
