@@ -53,9 +53,6 @@ type Birth struct {
 	parent, main string
 }
 
-// Ended is how Main ended, where Parent has ended with it.
-type Ended struct{ Status syscall.WaitStatus }
-
 // ErrParent says that it was Parent that could not be started.
 var ErrParent = errors.New("start the parent")
 
@@ -138,7 +135,7 @@ func (b *Birth) FD() int { return b.pipe }
 
 // Outcome tells, without waiting, whether it is known by now what became of the two. If both have ended, or are about to, it says
 // how, or if one of them could not be started why: an error of Main's is a StartError, one of Parent's an ErrParent with that.
-func (b *Birth) Outcome() (known bool, ended *Ended, err error) {
+func (b *Birth) Outcome() (known bool, ended *unix.WaitStatus, err error) {
 	n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.pipe), Events: unix.POLLIN}}, 0)
 	if err != nil || n == 0 {
 		return false, nil, nil
@@ -148,7 +145,8 @@ func (b *Birth) Outcome() (known bool, ended *Ended, err error) {
 		return true, nil, err
 	}
 	if m.step&^ofParent == stepEnded {
-		return true, &Ended{syscall.WaitStatus(m.value)}, nil
+		status := unix.WaitStatus(m.value)
+		return true, &status, nil
 	}
 	start := &StartError{Step: m.step &^ ofParent, Path: b.main, Errno: syscall.Errno(m.value)}
 	if m.step&ofParent != 0 {

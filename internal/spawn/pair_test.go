@@ -18,7 +18,7 @@ import (
 )
 
 // outcome waits for what became of a pair, and for its parent, which comes home to us.
-func outcome(t *testing.T, p *Pair) (*Ended, error) {
+func outcome(t *testing.T, p *Pair) (*unix.WaitStatus, error) {
 	t.Helper()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		t.Fatal(err)
@@ -131,7 +131,7 @@ func TestPairLingers(t *testing.T) {
 				Main: Cmd{Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", c.script}, Env: []string{"ELSEWHERE=" + procs(elsewhere)}, Group: theirs},
 				PID:  4, Linger: c.linger, Wake: int(wake[0].Fd()),
 			})
-			if err != nil || (ended == nil) != c.executes || ended != nil && ended.Status.ExitStatus() != 3 {
+			if err != nil || (ended == nil) != c.executes || ended != nil && ended.ExitStatus() != 3 {
 				t.Errorf("ended %v (%v), want status 3: %v", ended, err, !c.executes)
 			}
 		})

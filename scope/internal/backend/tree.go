@@ -83,6 +83,10 @@ func (g *launchedTree) Standby() *spawn.Standby { return nil }
 
 func (g *launchedTree) Killable() bool { return false }
 
+func (g *launchedTree) Figures() protocol.Figures { return nil }
+
+func (g *ownedTree) Figures() protocol.Figures { return nil }
+
 func (g *launchedTree) Beside() (parent *cgroup.Group, own string) { return nil, "" }
 
 func (g *launchedTree) Placed() (protocol.Placed, []int) {
@@ -183,8 +187,6 @@ func (g *ownedTree) Guard() int { return g.guardFD }
 
 func (g *ownedTree) Leave(bool) {}
 
-func (g *ownedTree) Figures() *group.Figures { return nil }
-
 func (g *ownedTree) TagMembers() error { return nil } // it takes in nobody who is there already
 
 func (g *ownedTree) Limit(cgroup.Limit, protocol.Backend) (string, error) {
@@ -193,6 +195,8 @@ func (g *ownedTree) Limit(cgroup.Limit, protocol.Backend) (string, error) {
 
 // Beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
 // left by another server.
+func (g *ownedTree) Limited([]string) *cgroup.Group { return nil }
+
 func (g *ownedTree) Beside() (parent *cgroup.Group, own string) {
 	here, err := hierarchy.OwnPosition()
 	if err != nil {

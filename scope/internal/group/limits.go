@@ -76,7 +76,8 @@ func OfSystemd(g *cgroup.Group) bool {
 	return marked
 }
 
-func (g *ControlGroup) Limited(files []string) {
+// Limited notes which files hold limits by now, and returns the group that has them.
+func (g *ControlGroup) Limited(files []string) *cgroup.Group {
 	all := g.LimitedFiles()
 	for _, f := range files {
 		if !slices.Contains(all, f) {
@@ -84,6 +85,7 @@ func (g *ControlGroup) Limited(files []string) {
 		}
 	}
 	_ = g.Payload.SetAttr(attrLimits, strings.Join(all, " ")) // for people only
+	return g.Payload
 }
 
 func (g *ControlGroup) LimitedFiles() []string {

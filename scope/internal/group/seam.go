@@ -30,6 +30,8 @@ type group interface {
 	Tagged() *freeze.Tree
 	// PayloadGroup is where the main process is to be born; nil for anywhere.
 	PayloadGroup() spawn.Group
+	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	Figures() protocol.Figures
 	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
 	Beside() (parent *cgroup.Group, own string)
 }
@@ -70,14 +72,14 @@ type Owned interface {
 	Note(notes []string)
 	// Limit makes a limit hold, and says what the file has then.
 	Limit(l cgroup.Limit, from protocol.Backend) (now string, err error)
+	// Limited says to others which files hold limits, and returns the group that has them.
+	Limited(files []string) *cgroup.Group
 	// Ending says to others why the server is being ended.
 	Ending(why protocol.Cause)
 	// Elsewhere tells whether pid has left for another cgroup.
 	Elsewhere(pid int) bool
 	// TagMembers tags the members that there are; what they start later has it from them.
 	TagMembers() error
-	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
-	Figures() *Figures
 	// Leave removes the group, with the calling process in it, at that one's end. alone tells that the launcher is dead.
 	Leave(alone bool)
 }

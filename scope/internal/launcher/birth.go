@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/scope/internal/report"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
 )
 
@@ -31,10 +32,9 @@ func (l *launcher) bearsFirst() bool {
 	return l.group.Standby() != nil && l.group.Killable() && linux.Untraced()
 }
 
-// tellsNobody tells whether a server that ends at once, and leaves nobody, needs no supervisor: there is nothing to report, nobody
-// else to end.
-func (l *launcher) tellsNobody() bool {
-	return l.server.Report < 0 && l.config.Copies == 0 && l.config.Engine() == "" && lifecycle.Uncontained(l.server.Argv) == "" && !systemd.JournalExists()
+// endsAlone tells whether a server that ends at once, and leaves nobody, needs no supervisor: there is nobody else to end.
+func (l *launcher) endsAlone() bool {
+	return l.config.Copies == 0 && l.config.Engine() == "" && lifecycle.Uncontained(l.server.Argv) == ""
 }
 
 // bear starts the server, below a process that then becomes its supervisor.
@@ -58,7 +58,7 @@ func (l *launcher) bear(supervisor spawn.Cmd) error {
 		Wake:    l.config.ControlIn,
 		Stop:    protocol.StopSignal,
 	}
-	if l.tellsNobody() {
+	if l.endsAlone() {
 		pair.Linger = protocol.AtOnceWithin
 	}
 	standby.Birth()
@@ -78,7 +78,7 @@ func (l *launcher) born() (done bool, err error) {
 	l.bornSeen = true
 	l.birth.Close()
 	if ended != nil {
-		return true, l.endedAtOnce(ended)
+		return true, l.endedAtOnce(*ended)
 	}
 	if err == nil {
 		return false, nil
@@ -87,9 +87,9 @@ func (l *launcher) born() (done bool, err error) {
 }
 
 // endedAtOnce does what a supervisor would have done that was never executed.
-func (l *launcher) endedAtOnce(how *spawn.Ended) error {
-	status := int(how.Status)
-	l.final = &protocol.Message{Type: protocol.SayEnded, Cause: protocol.MainExited, Status: &status, Notes: l.notes}
+func (l *launcher) endedAtOnce(ws unix.WaitStatus) error {
+	status := int(ws)
+	l.final = &protocol.Message{Type: protocol.SayEnded, Cause: report.ExitCause(ws, l.group.Figures()), Status: &status, Notes: l.notes}
 	moved, err := freeze.Stop{Target: l.group.Tagged()}.Run() // by way of another pid namespace
 	if len(moved.Stuck) > 0 {
 		l.final.Stuck = []string{group.DescribeStuck(moved.Stuck)}
@@ -97,9 +97,32 @@ func (l *launcher) endedAtOnce(how *spawn.Ended) error {
 	if err != nil {
 		l.final.Notes = append(slices.Clone(l.notes), protocol.MovedUnknown+protocol.OneLine(err))
 	}
+	l.report(ws)
 	err = l.verify()
 	sweep.BeginSweep(l.group.Beside())()
 	return err
+}
+
+// report writes the line, if one was asked for, and tells the journal.
+func (l *launcher) report(ws unix.WaitStatus) {
+	wanted, journaled := l.server.Report >= 0, systemd.JournalExists()
+	if !wanted && !journaled {
+		return
+	}
+	r := report.New(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, l.final.Cause)
+	r.SetStatus(ws)
+	r.Count(l.group.Members(), l.group.Figures())
+	r.Stuck, r.Notes = l.final.Stuck, l.final.Notes
+	if journaled {
+		about := protocol.Subject{ID: l.group.Ident(), Name: l.config.Name, Client: l.config.Client, Backend: l.backend}
+		report.TellStart(about, protocol.StderrInherit)
+		report.TellNotes(about, r.Notes)
+		r.LogShortages(about)
+		_ = systemd.SendJournal(r.Entry(about)) // it can be told of no failure either
+	}
+	if wanted {
+		r.Write(l.server.Report)
+	}
 }
 
 // unborn ends everything, since one of both could not be started.

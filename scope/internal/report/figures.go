@@ -14,20 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// Figures are what the kernel has counted of a server's group; nil where it counts nothing.
-type Figures interface {
-	MemoryPeak() *uint64
-	MemoryMax() *uint64
-	MemoryMet() bool
-	OOMKills() uint64
-	EndsWhole() bool
-	PidsRefused() (times uint64, limit *uint64)
-	LimitsNow() map[string]string
-	Pressure() map[string]protocol.Pressure
-}
-
 // Count adds what the server has used, its limits, and what became of them.
-func (r *Report) Count(members interface{ CPU() time.Duration }, f Figures) {
+func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figures) {
 	cpu := members.CPU().Seconds()
 	r.CPUSeconds = &cpu
 	if f == nil {
@@ -45,7 +33,7 @@ func (r *Report) Count(members interface{ CPU() time.Duration }, f Figures) {
 }
 
 // memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
-func memoryPeak(f Figures) *uint64 {
+func memoryPeak(f protocol.Figures) *uint64 {
 	n := f.MemoryPeak()
 	if n == nil && f.MemoryMet() {
 		return f.MemoryMax()
@@ -55,7 +43,7 @@ func memoryPeak(f Figures) *uint64 {
 
 // ExitCause: where the kernel ends all of a group that has no memory any more, it has ended the
 // main process too. Where it does not, who has killed that can't be told.
-func ExitCause(ws unix.WaitStatus, f Figures) protocol.Cause {
+func ExitCause(ws unix.WaitStatus, f protocol.Figures) protocol.Cause {
 	if f != nil && ws.Signaled() && ws.Signal() == unix.SIGKILL && f.EndsWhole() && f.OOMKills() > 0 {
 		return protocol.MemoryExhausted
 	}

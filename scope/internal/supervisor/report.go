@@ -128,7 +128,7 @@ func (s *supervisor) report() {
 	if s.exited {
 		r.SetStatus(s.status)
 	}
-	r.Count(s.group.Members(), s.figures())
+	r.Count(s.group.Members(), s.group.Figures())
 	if r.OutOfMemory != nil && s.oom != nil {
 		r.OutOfMemory.Biggest = s.oom.biggest()
 	}
@@ -140,12 +140,4 @@ func (s *supervisor) report() {
 	if wanted {
 		r.Write(s.config.Report)
 	}
-}
-
-// figures are nil for a tree.
-func (s *supervisor) figures() report.Figures {
-	if f := s.group.Figures(); f != nil {
-		return f
-	}
-	return nil // a nil pointer in an interface is not nil
 }

@@ -36,9 +36,8 @@ func (s *supervisor) Limit() error {
 			s.Note("not limited: " + group.Explained(err))
 		}
 	}
-	if f := s.group.Figures(); f != nil && len(held) > 0 {
-		f.Limited(held)
-		s.oom = watchOOM(f.Payload)
+	if len(held) > 0 {
+		s.oom = watchOOM(s.group.Limited(held))
 	}
 	return nil
 }

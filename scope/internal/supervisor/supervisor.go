@@ -301,6 +301,6 @@ func (s *supervisor) waited(pid int, ws unix.WaitStatus, _ *unix.Rusage) {
 		s.sendStop(ws.StopSignal())
 	default:
 		s.exited, s.status = true, ws
-		s.lifecycle.End(report.ExitCause(ws, s.figures()))
+		s.lifecycle.End(report.ExitCause(ws, s.group.Figures()))
 	}
 }

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package protocol
+
+// Figures are what the kernel has counted of a server's group; nil where it counts nothing.
+type Figures interface {
+	MemoryPeak() *uint64
+	MemoryMax() *uint64
+	MemoryMet() bool
+	OOMKills() uint64
+	EndsWhole() bool
+	PidsRefused() (times uint64, limit *uint64)
+	LimitsNow() map[string]string
+	Pressure() map[string]Pressure
+}
