@@ -52,8 +52,9 @@ type Group interface {
 // Held is a copy of this process in a group, which does nothing there and ends with the caller. No signal but SIGKILL and
 // SIGSTOP reaches it, and it keeps nothing open.
 type Held struct {
-	PID int
-	end int // of a pipe, whose other end it waits at
+	PID   int
+	pidfd int
+	end   int // of a pipe, whose other end it waits at
 }
 
 // In starts one.
@@ -76,11 +77,25 @@ func In(in Group) (*Held, error) {
 		_ = unix.Close(pipe[1])
 		return nil, err
 	}
-	return &Held{PID: pid, end: pipe[1]}, nil
+	held := &Held{PID: pid, end: pipe[1]}
+	if held.pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
+		held.pidfd = -1
+		held.End()
+		return nil, fmt.Errorf("open pidfd: %w", err)
+	}
+	return held, nil
 }
 
-// End returns when it has ended.
+// Ended tells whether somebody has killed it.
+func (h *Held) Ended() bool {
+	n, err := unix.Poll([]unix.PollFd{{Fd: int32(h.pidfd), Events: unix.POLLIN}}, 0)
+	return err == nil && n > 0
+}
+
+// End returns when it has ended, frozen or not.
 func (h *Held) End() {
+	_ = unix.PidfdSendSignal(h.pidfd, unix.SIGKILL, nil, 0) // it has ended already, if somebody has killed it
+	_ = unix.Close(h.pidfd)
 	_ = unix.Close(h.end)
 	raw.Reap(h.PID)
 }

@@ -7,6 +7,7 @@ package spawn
 import (
 	"fmt"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 	"unsafe"
@@ -25,7 +26,7 @@ type Remover struct {
 	Leaf  Group        // where the copy is born; it stays
 	PidFD int          // of the process whose end it waits for
 	Dirs  []RemoverDir // in the order of removal
-	// Others is how long somebody else has to remove the last of them.
+	// Others is how long somebody else has to remove the last of them. Then it keeps no descriptor that it does not need.
 	Others time.Duration
 }
 
@@ -41,6 +42,7 @@ type removal struct {
 	procs   int
 	pidfd   int32
 	looks   int // whether somebody else has removed the last one
+	others  [][2]uint
 	parents []int
 	names   []*byte
 }
@@ -58,6 +60,9 @@ func (r *Remover) Start() error {
 		return err
 	}
 	defer unix.Close(m.procs)
+	if r.Others > 0 {
+		m.others = allBut(slices.Concat(m.parents, []int{m.procs, r.PidFD})...)
+	}
 	return startCopy(func() syscall.Errno { return forkRemover(m) })
 }
 
@@ -112,6 +117,7 @@ func remove(m *removal, joined bool) {
 	if !joined {
 		_ = raw.Enter(m.procs)
 	}
+	closeRanges(m.others)
 	end := unix.PollFd{Fd: m.pidfd, Events: unix.POLLIN}
 	for {
 		_, _, e := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&end)), 1, 0, 0, 0, 0)

@@ -63,7 +63,7 @@ func StandBy(leaf, parent Group, dir string, leaves []string, within time.Durati
 	if err := w.prepareCleaner(after, parent); err != nil {
 		return nil, err
 	}
-	w.keepOwn()
+	w.others = allBut(w.procs, w.alive, w.ready, w.timer, w.parent)
 	syscall.ForkLock.Lock()
 	between, errno := forkStandby(w)
 	syscall.ForkLock.Unlock()
@@ -113,7 +113,7 @@ type standby struct {
 	kill         *byte // the path of cgroup.kill below parent
 	parent       int
 	dirs         *removal
-	others       [][2]uint // descriptors that are not its own, from and to
+	others       [][2]uint // descriptors that are not its own
 	errno        syscall.Errno
 	cleaner      args
 	inhabited    bool // there may be members
@@ -156,18 +156,25 @@ func (s *standby) prepareCleaner(c Cleaner, parent Group) error {
 	return err
 }
 
-// keepOwn notes which descriptors are not its own.
-func (s *standby) keepOwn() {
-	own := []int{s.procs, s.alive, s.ready, s.timer, s.parent}
+// allBut are the descriptors that are not the given ones, from and to.
+func allBut(own ...int) (others [][2]uint) {
 	slices.Sort(own)
 	from := uint(0)
 	for _, fd := range own {
 		if uint(fd) > from {
-			s.others = append(s.others, [2]uint{from, uint(fd) - 1})
+			others = append(others, [2]uint{from, uint(fd) - 1})
 		}
-		from = uint(fd) + 1
+		from = max(from, uint(fd)+1)
 	}
-	s.others = append(s.others, [2]uint{from, math.MaxInt32})
+	return append(others, [2]uint{from, math.MaxInt32})
+}
+
+//go:nosplit
+//go:norace
+func closeRanges(all [][2]uint) {
+	for i := 0; i < len(all); i++ {
+		raw.CloseAll(all[i][0], all[i][1])
+	}
 }
 
 // forkStandby returns the pid of the process in between in the caller; elsewhere it does not return. What goes wrong in the one in
@@ -218,9 +225,7 @@ func standBy(s *standby, joined bool) {
 	if !joined {
 		_ = raw.Enter(s.procs)
 	}
-	for i := 0; i < len(s.others); i++ {
-		raw.CloseAll(s.others[i][0], s.others[i][1])
-	}
+	closeRanges(s.others)
 	fds := [3]unix.PollFd{{Fd: int32(s.ready), Events: unix.POLLIN}, {Fd: int32(s.alive)}, {Fd: -1, Events: unix.POLLIN}}
 	for {
 		fds[0].Revents, fds[1].Revents, fds[2].Revents = 0, 0, 0

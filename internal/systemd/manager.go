@@ -94,6 +94,10 @@ func dial(s socket, uid int, deadline time.Time) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkPIDs(c); err != nil {
+		_ = c.Close() // nothing was written
+		return nil, fmt.Errorf("%s: %w", s.path, err)
+	}
 	_ = c.SetDeadline(deadline) // a socket has deadlines
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &Manager{cancel: cancel, gone: make(chan *dbus.Signal, 64)}
@@ -107,6 +111,22 @@ func dial(s socket, uid int, deadline time.Time) (*Manager, error) {
 	}
 	_ = c.SetDeadline(time.Time{}) // it is alive; what it is asked has a limit of its own
 	return m, nil
+}
+
+// checkPIDs refuses a manager of another pid namespace, which has no number in ours: a pid that it is told is somebody else's there.
+func checkPIDs(c net.Conn) error {
+	raw, err := c.(*net.UnixConn).SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
+		return fmt.Errorf("ask who listens: %w", err)
+	}
+	if peer.Pid == 0 {
+		return fmt.Errorf("the manager is in another pid namespace: %w", errors.ErrUnsupported)
+	}
+	return nil
 }
 
 func (m *Manager) greet(s socket, uid int) error {

@@ -316,11 +316,11 @@ var mechanisms = []mechanism{
 	{
 		name:  "the mark of a scope that no manager has been asked for",
 		edits: one(group+"scope.go", "return err != nil || said != unasked", "return err != nil || said != \"\" || true"),
-		runs:  []run{tests("test/systemd", "ManagerRefusesAScope|LauncherKilledWhileItAsks")},
+		runs:  []run{tests("test/systemd", "LauncherKilledWhileItAsks")},
 	},
 	{
 		name:  "the removal of a scope that was only asked for",
-		edits: one(group+"owned.go", "if !alone || !g.onlyAsked() {", "if !alone || g.onlyAsked() {"),
+		edits: one(group+"owned.go", "case alone && (!g.LeftToManager() || g.OnlyAsked()):", "case alone && !g.LeftToManager():"),
 		runs:  []run{tests("test/systemd", "LauncherKilledWhileItAsks")},
 	},
 	{

@@ -4,10 +4,13 @@ package systemd
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -167,21 +170,77 @@ func TestManagerHangs(t *testing.T) {
 	second.ends(t)
 }
 
-// A launcher that is killed between its request and the manager's answer leaves no directory: the manager refuses a scope for a process that
-// has ended. Before the request is sent the state is the same.
+// A launcher that is killed before its request, or before the manager's answer, leaves no directory: the manager refuses a scope for a
+// process that has ended.
 func TestLauncherKilledWhileItAsks(t *testing.T) {
 	y := newYard(t, host.Tester)
 	_ = y.refused(t) // makes the slice
 	needsKill(t, y.user)
+	for _, state := range []string{"unasked", "asked"} {
+		t.Run(state, func(t *testing.T) {
+			awake := y.stopManager(t)
+			e := y.early(t, state)
+			e.running(t, y.user.Slice(), state)
+			if err := unix.Setxattr(filepath.Join(e.group, "payload"), "user.mcpscope.scope", []byte(state), 0); err != nil {
+				t.Fatal(err)
+			}
+			e.Server.Signal(unix.SIGKILL)
+			awake()
+			gone(t, e.group)
+		})
+	}
+}
+
+// A server that stops the process which its manager moves does not keep the launcher from returning, nor the scope in the manager's list.
+func TestServerStopsWhoIsMoved(t *testing.T) {
+	y := newYard(t, host.Tester)
+	_ = y.refused(t) // makes the slice
+	needsKill(t, y.user)
 	awake := y.stopManager(t)
-	e := y.early(t, "asks")
-	e.running(t, y.user.Slice(), "asks")
-	if err := unix.Setxattr(filepath.Join(e.group, "payload"), "user.mcpscope.scope", []byte("asked"), 0); err != nil {
+	e := y.early(t, "stops")
+	e.running(t, y.user.Slice(), "stops")
+	pids, err := escape.GroupPids(e.group)
+	for deadline := time.Now().Add(patience); len(pids) == 0 && err == nil && time.Now().Before(deadline); pids, err = escape.GroupPids(e.group) {
+		escape.PollFor(time.Millisecond) // the group has had members before, so no event tells of one more
+	}
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("in the scope's own group: %v, %v", pids, err)
+	}
+	moved, err := escape.OpenProcess(pids[0])
+	if err != nil {
 		t.Fatal(err)
 	}
-	e.Server.Signal(unix.SIGKILL)
+	defer moved.Close()
+	moved.Signal(unix.SIGSTOP)
 	awake()
-	gone(t, e.group)
+	if err := escape.AwaitScope(e.group, patience); err != nil {
+		t.Error(err)
+	}
+	e.ends(t)
+	if !moved.Ended(patience) {
+		t.Error("who was moved is left")
+	}
+}
+
+// The manager has other numbers for the processes of another pid namespace: it is asked for nothing from there.
+func TestScopeFromAnotherPidNamespace(t *testing.T) {
+	y := newYard(t, host.Tester)
+	_ = y.refused(t) // makes the slice
+	needsKill(t, y.user)
+	e := &early{site: y.site(t)}
+	own := e.site.Group("client")
+	e.site.Command = func(args ...string) *exec.Cmd { return y.host.Command(host.Root, args...) } // who may make one
+	uid := fmt.Sprint(y.user.UID)
+	e.Client = e.site.NewClient(own, nil, []string{"unshare", "--pid", "--fork", "--mount-proc", "--", "setpriv", "--reuid=" + uid, "--regid=" + uid, "--clear-groups", "--",
+		mcpscope, "run", "--name", "numbers", "--", programs.Zoo, "plain"})
+	e.running(t, y.user.Slice(), "numbers")
+	if err := escape.AwaitNote(e.group, "pid namespace", patience); err != nil {
+		t.Error(err)
+	}
+	if pids, err := escape.GroupPids(e.group); err != nil || len(pids) > 0 {
+		t.Errorf("in the scope's own group: %v, %v", pids, err)
+	}
+	e.ends(t)
 }
 
 // stopManager stops the user's manager until awake is called, or the test has ended.

@@ -5,6 +5,7 @@
 package backend
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -86,27 +87,37 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	}
 	defer held.End()
 	scope := a.scope(g.Dir, facts, []int{held.PID}, a.client)
-	unheard := false
-	for try := 1; ; try++ {
-		conn, err := a.dial(g)
-		if err != nil {
-			return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
-		}
-		if try == 1 && !g.Ask() {
-			conn.Close()
-			return errEnded
-		}
-		err = conn.Start(scope, scopeWithin)
+	conn, err := a.dial(g)
+	if err != nil {
+		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
+	}
+	if !g.Ask() {
 		conn.Close()
+		return errEnded
+	}
+	unheard := false // it may have the scope, or get it yet
+	for try := 1; ; try++ {
+		if err = systemd.ErrRefused; !held.Ended() { // by now its number may be somebody else's
+			err = conn.Start(scope, scopeWithin)
+		}
+		conn.Close()
+		noAnswer := fmt.Errorf("no answer: %s", err) // which is no refusal
 		switch exists := errors.Is(err, systemd.ErrExists); {
 		case err == nil || exists && unheard: // it executed itself again before it answered
 			return nil
-		case errors.Is(err, systemd.ErrTransaction) && scope.Client != "":
-			scope.Client = ""
-		case try == scopeTries || errors.Is(err, systemd.ErrRefused):
+		case unheard || errors.Is(err, context.DeadlineExceeded):
+			return noAnswer
+		case scope.Client != "" && (errors.Is(err, systemd.ErrTransaction) || errors.Is(err, systemd.ErrRefused)):
+			scope.Client = "" // it is being stopped, or is a scope itself that its manager does not have yet
+		case errors.Is(err, systemd.ErrRefused):
 			return err
+		case try == scopeTries:
+			return noAnswer
 		default:
 			unheard = !exists
+		}
+		if conn, err = a.dial(g); err != nil {
+			return err
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -54,6 +55,7 @@ type ControlGroup struct {
 	standby     *spawn.Standby      // nil for one of a manager's
 	adopt       func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted     chan struct{}       // closed when it has answered
+	asked       atomic.Bool
 	Parent      *cgroup.Group
 	Top         *cgroup.Group
 	Supervisor  *cgroup.Group
@@ -184,10 +186,11 @@ func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 // Remove removes the group's directories; they must be empty. payload goes first: if it
 // has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *ControlGroup) Remove() error {
-	if g.adopted != nil {
-		<-g.adopted
-	}
+	g.awaitAdoption()
 	if g.LeftToManager() {
+		if g.adopt != nil && g.OnlyAsked() {
+			g.removeLate()
+		}
 		return nil
 	}
 	if g.RemoveLeaves() == nil {

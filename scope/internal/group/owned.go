@@ -122,15 +122,22 @@ func (g *ControlGroup) Ending(why protocol.Cause) {
 }
 
 // Leave removes the group when we have left it. Until then payload is there, by which a
-// supervisor around us knows what we are. What can't be removed now, a sweeper removes.
+// supervisor around us knows what we are. What can't be removed now, a sweeper removes. A scope's launcher knows whose it is to remove;
+// without one its manager has some time.
 func (g *ControlGroup) Leave(alone bool) {
-	others := time.Duration(0)
-	if g.LeftToManager() {
-		if !alone || !g.onlyAsked() {
-			return
-		}
-		others = protocol.ForgottenAfter // it may not have read the request of a launcher that has died
+	switch {
+	case !g.Managed:
+		g.removeAfterUs(0)
+	case alone && (!g.LeftToManager() || g.OnlyAsked()):
+		g.removeLate()
 	}
+}
+
+// removeLate is for a scope that a manager may have, or not.
+func (g *ControlGroup) removeLate() { g.removeAfterUs(protocol.ForgottenAfter) }
+
+// removeAfterUs has a copy of the calling process remove the group when that has ended, and nobody else has in that time.
+func (g *ControlGroup) removeAfterUs(others time.Duration) {
 	_ = g.Payload.RemoveChildren()
 	leaf, err := g.leaving()
 	if err != nil {
@@ -144,7 +151,7 @@ func (g *ControlGroup) Leave(alone bool) {
 	r := spawn.Remover{Leaf: leaf, PidFD: self, Others: others, Dirs: []spawn.RemoverDir{
 		{Parent: g.Top, Name: protocol.PayloadName}, {Parent: g.Top, Name: protocol.SupervisorName}, {Parent: g.Parent, Name: g.Dir},
 	}}
-	_ = r.Start() // if it can't, the launcher removes the group
+	_ = r.Start() // if it can't, the launcher or a sweep removes the group
 }
 
 // leaving is a leaf beside the groups, for processes that outlive one.

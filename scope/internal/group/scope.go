@@ -4,7 +4,12 @@
 
 package group
 
-import "strings"
+import (
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+)
 
 // What attrScope says.
 const (
@@ -14,25 +19,29 @@ const (
 )
 
 // LeftToManager tells whether systemd removes the group as soon as nobody is in it. Nobody else may then: a removal keeps it
-// from hearing of that, and it has the scope run for ever.
+// from hearing of that, and it has the scope run for ever. The launcher that has asked knows by itself, for a server can have written the
+// attribute.
 func (g *ControlGroup) LeftToManager() bool {
-	if !g.Managed {
+	switch {
+	case !g.Managed:
 		return false
+	case g.adopt != nil:
+		return g.asked.Load()
 	}
 	said, _, err := g.Payload.Attr(attrScope) // nothing, of a directory that systemd has made
 	return err != nil || said != unasked
 }
 
-// onlyAsked tells whether no manager has said that it has the group.
-func (g *ControlGroup) onlyAsked() bool {
+// OnlyAsked tells whether a manager may never have read the request for the scope, whose launcher may have died.
+func (g *ControlGroup) OnlyAsked() bool {
 	said, _, _ := g.Payload.Attr(attrScope) // nothing, if it can't be read
 	return said == asked
 }
 
-// Ask says that a manager is about to be asked to take the group over. It is false if the server has ended: its supervisor may have
-// seen before this that the group is its own to remove.
+// Ask says that a manager is about to be asked to take the group over. It is false if the server has ended.
 func (g *ControlGroup) Ask() bool {
 	if g.Payload.SetAttr(attrScope, asked) == nil && Populated(g.Payload) {
+		g.asked.Store(true)
 		return true
 	}
 	g.Refused(nil)
@@ -41,6 +50,7 @@ func (g *ControlGroup) Ask() bool {
 
 // Refused says that no manager has it. A note says why.
 func (g *ControlGroup) Refused(why error) {
+	g.asked.Store(false)
 	_ = g.Payload.SetAttr(attrScope, unasked) // gone is as good
 	if why != nil {
 		before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
@@ -50,3 +60,14 @@ func (g *ControlGroup) Refused(why error) {
 
 // Taken says that its manager has it.
 func (g *ControlGroup) Taken() { _ = g.Payload.SetAttr(attrScope, taken) } // as above
+
+// awaitAdoption returns when the manager has answered, or has had the time for it.
+func (g *ControlGroup) awaitAdoption() {
+	if g.adopted == nil {
+		return
+	}
+	select {
+	case <-g.adopted:
+	case <-time.After(protocol.ForgottenAfter):
+	}
+}

@@ -288,7 +288,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	about := g.Subject()
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
-	forgotten := g.LeftToManager() && empty
+	forgotten := g.LeftToManager() && (empty || g.OnlyAsked())
 	engine := g.Engine()
 	if lifecycle.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
