@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -36,14 +37,18 @@ func runtimeFile(u host.User, name, file string) string {
 	return u.RuntimeDir() + "/" + name + "/" + file
 }
 
-// up waits until the gateway's server has answered, and returns its scope.
+// up waits until the gateway's server has answered and its manager has the scope, which it returns.
 func up(t *testing.T, u host.User, name string, except string) string {
 	t.Helper()
 	awaitFile(t, runtimeFile(u, name, "up"))
 	for _, s := range u.Scopes(name) {
-		if s != except {
-			return s
+		if s == except {
+			continue
 		}
+		if err := escape.AwaitScope(s, patience); err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
 	t.Fatalf("no scope of %s but %q", name, except)
 	return ""
