@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"golang.org/x/sys/unix"
 )
 
@@ -178,10 +179,15 @@ func TestProcessorIsThrottled(t *testing.T) {
 
 // mcpscope set: what it says is what the server finds.
 func TestSet(t *testing.T) {
-	onEach(t, func(t *testing.T, b backend) {
+	set := func(t *testing.T, b backend) {
 		name := "set-" + b.name
 		s := b.start(t, name, nil, group+`echo ready; while read -r file; do echo $(cat $g/$file); done`)
 		s.Hear("ready")
+		for _, scope := range b.user.Scopes(name) {
+			if err := escape.AwaitScope(scope, patience); err != nil {
+				t.Fatal(err)
+			}
+		}
 		sets := func(want string, limits ...string) {
 			t.Helper()
 			if out := b.succeed(t, append([]string{"set", name}, limits...)...); !strings.Contains(out, "): "+want+"\n") {
@@ -204,7 +210,11 @@ func TestSet(t *testing.T) {
 			}
 		}
 		s.end()
-	}, "memory", "pids")
+	}
+	onEach(t, set, "memory", "pids")
+	if system := backends()[0]; system.name == "systemd-system" && system.has("memory") {
+		t.Run("auto", func(t *testing.T) { set(t, backend{name: "auto", user: system.user}) })
+	}
 }
 
 // A file may say the same as the flags, and a variable.

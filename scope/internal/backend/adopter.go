@@ -67,7 +67,7 @@ func (a adopter) Group(facts *protocol.Config, _ ...int) (group.Launched, error)
 	g, err := group.MakeGroup(a.dir, facts, true, func(g *group.ControlGroup) {
 		switch err := a.hand(g, facts); {
 		case err == nil:
-			g.Taken()
+			g.Taken(a.Backend())
 		case errors.Is(err, systemd.ErrRefused):
 			g.Refused(err)
 		}

@@ -67,12 +67,12 @@ func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error))
 }
 
 // holdsForAll refuses a limit of what the kernel has not counted from the start: what members have of
-// it stays with the group that it was charged to.
+// it stays with the group that it was charged to. What a server has used before its manager had the scope is let pass.
 func (s *Listed) holdsForAll(l cgroup.Limit) error {
 	if l.None() || !cgroup.CountsMembersUse(l.File) {
 		return nil
 	}
-	counted := s.group.MemoryGroup() == s.group.Payload
+	counted := s.group.MemoryGroup() == s.group.Payload || s.group.CountedLate()
 	if !cgroup.OfMemory(l.File) {
 		counted = cgroup.HasController(s.group.Payload, l.File)
 	}

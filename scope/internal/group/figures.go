@@ -18,7 +18,7 @@ func (g *ControlGroup) Figures() protocol.Figures { return figures{g} }
 // MemoryPeak is nil where the kernel does not count it (no memory controller, before
 // Linux 5.19).
 func (g figures) MemoryPeak() *uint64 {
-	for _, at := range []*cgroup.Group{g.Payload, g.MemoryGroup()} {
+	for _, at := range []*cgroup.Group{g.MemoryGroup(), g.Payload} {
 		if at == nil {
 			continue
 		}

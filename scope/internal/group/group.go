@@ -37,7 +37,7 @@ const (
 	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container
 	attrScope    = "user.mcpscope.scope"  // of a scope's directory that we made: what its manager knows of it, see scope.go
 	attrLimits   = "user.mcpscope.limits" // the files that were set
-	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, or "." for the one around it
+	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, "." or "late" for the one around it
 )
 
 // AttrSwept marks the directory of the groups with the time from which the next server may sweep it.

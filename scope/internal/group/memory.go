@@ -25,6 +25,22 @@ func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	}
 }
 
+// countLate is for a scope whose manager has it, so that its directory may hand controllers down: from now on the payload's memory is
+// counted, but for the server's first milliseconds.
+func (g *ControlGroup) countLate(from protocol.Backend) {
+	if cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)) {
+		_ = g.Payload.SetAttr(attrMemory, countedLate) // as above
+	}
+}
+
+const countedLate = "late"
+
+// CountedLate tells whether the payload's memory is counted from its first milliseconds on.
+func (g *ControlGroup) CountedLate() bool {
+	where, _, _ := g.Payload.Attr(attrMemory) // none, if it can't be read
+	return where == countedLate
+}
+
 // MemoryGroup is the group whose memory is all that the server has had since its start; nil if there is
 // none.
 func (g *ControlGroup) MemoryGroup() *cgroup.Group {
@@ -32,7 +48,7 @@ func (g *ControlGroup) MemoryGroup() *cgroup.Group {
 	switch where {
 	case protocol.PayloadName:
 		return g.Payload
-	case ".":
+	case ".", countedLate:
 		return g.Top
 	}
 	return nil

@@ -59,7 +59,10 @@ func (g *ControlGroup) Refused(why error) {
 }
 
 // Taken says that its manager has it.
-func (g *ControlGroup) Taken() { _ = g.Payload.SetAttr(attrScope, taken) } // as above
+func (g *ControlGroup) Taken(from protocol.Backend) {
+	g.countLate(from)
+	_ = g.Payload.SetAttr(attrScope, taken) // as above
+}
 
 // awaitAdoption returns when the manager has answered, or has had the time for it.
 func (g *ControlGroup) awaitAdoption() {
