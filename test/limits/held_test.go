@@ -9,8 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/test/escape"
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // flags are a limit for each file, and what the file has to say.
