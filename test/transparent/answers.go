@@ -45,7 +45,7 @@ func LastAnswers(t *testing.T, s Subject) {
 		}
 		t.Run(kind+"/to a slow reader", func(t *testing.T) {
 			t.Parallel()
-			k := startTalk(t, s.Site(t), kind, s.contained("--eof-grace", "25s").line("sh", "-c", fmt.Sprintf("cat >/dev/null; exec head -c %d /dev/zero", answer)))
+			k := startTalk(t, s.Site(t), kind, s.contained("--eof-grace", "100s").line("sh", "-c", fmt.Sprintf("cat >/dev/null; exec head -c %d /dev/zero", answer)))
 			k.in.Close()
 			n, buf := 0, make([]byte, answer/64)
 			pace := time.NewTicker(8 * time.Millisecond) // the client's own: half a second in all
