@@ -126,7 +126,7 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 func (a adopter) dial(g *group.ControlGroup) (*systemd.Manager, error) {
 	for try := 1; ; try++ {
 		conn, err := systemd.Dial(a.kind, busWithin)
-		if err == nil || try == dialTries || !group.Populated(g.Payload) {
+		if err == nil || try == dialTries || !g.Guarded() {
 			return conn, err
 		}
 	}

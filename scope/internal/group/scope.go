@@ -40,13 +40,16 @@ func (g *ControlGroup) OnlyAsked() bool {
 
 // Ask says that a manager is about to be asked to take the group over. It is false if the server has ended.
 func (g *ControlGroup) Ask() bool {
-	if g.Payload.SetAttr(attrScope, asked) == nil && Populated(g.Payload) {
+	if g.Payload.SetAttr(attrScope, asked) == nil && g.Guarded() {
 		g.asked.Store(true)
 		return true
 	}
 	g.Refused(nil)
 	return false
 }
+
+// Guarded tells whether the server has not ended. A member that has left the payload is watched as well.
+func (g *ControlGroup) Guarded() bool { return Populated(g.Payload) || Populated(g.Supervisor) }
 
 // Refused says that no manager has it. A note says why.
 func (g *ControlGroup) Refused(why error) {
