@@ -45,6 +45,9 @@ func (y *yard) stopScope(c *escape.Cell) {
 // and then ends the server in the usual way.
 func (y *yard) reexecute(c *escape.Cell) {
 	c.T.Helper()
+	if err := escape.AwaitScope(c.Group, patience); c.Group != "" && err != nil {
+		c.T.Error(err)
+	}
 	managers.RUnlock() // which every cell has
 	managers.Lock()
 	_, err := os.Stat(c.Group) // another cell's sweep may have ended one whose supervisor is not where it belongs

@@ -108,6 +108,8 @@ func (g *launchedTree) Started(supervisor, guard int) error {
 	return errors.Join(errs...)
 }
 
+func (g *launchedTree) Adopt() {}
+
 func (g *launchedTree) SupervisorStopped() bool {
 	if len(g.tree.Roots) == 0 {
 		return false // it is only starting

@@ -27,14 +27,19 @@ func (g *ControlGroup) Members() Payload {
 func (g *ControlGroup) SupervisorGroup() spawn.Group { return g.Supervisor }
 
 func (g *ControlGroup) Started(_, _ int) error {
-	if g.adopt != nil {
-		g.adopted = make(chan struct{})
-		go func() {
-			defer close(g.adopted)
-			g.adopt(g)
-		}()
-	}
+	g.Adopt()
 	return nil
+}
+
+func (g *ControlGroup) Adopt() {
+	if g.adopt == nil || g.adopted != nil {
+		return
+	}
+	g.adopted = make(chan struct{})
+	go func() {
+		defer close(g.adopted)
+		g.adopt(g)
+	}()
 }
 
 func (g *ControlGroup) Placed() (protocol.Placed, []int) {

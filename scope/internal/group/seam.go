@@ -49,6 +49,8 @@ type Launched interface {
 	Killable() bool
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
+	// Adopt has a manager take the group over, if one is to and has not been asked yet. Started does so as well.
+	Adopt()
 	SupervisorStopped() bool
 	// WakeSupervisor continues it, whether it was stopped or frozen.
 	WakeSupervisor()

@@ -26,9 +26,11 @@ type held struct {
 	woken   int
 }
 
-func (h *held) Ident() string                  { return "" }
-func (h *held) Members() group.Payload         { return &h.members }
-func (h *held) SupervisorStopped() bool        { return h.stopped }
+func (h *held) Ident() string           { return "" }
+func (h *held) Members() group.Payload  { return &h.members }
+func (h *held) SupervisorStopped() bool { return h.stopped }
+func (h *held) Adopt()                  {}
+
 func (h *held) WakeSupervisor()                { h.woken++ }
 func (h *held) KillSupervisor()                {}
 func (h *held) EndAll() (freeze.Result, error) { return freeze.Result{}, h.members.Kill() }

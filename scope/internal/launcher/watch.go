@@ -132,6 +132,7 @@ func (l *launcher) awaitNext() {
 func (l *launcher) overdue() (done bool, err error) {
 	if l.starting(func() bool { return group.Populated(l.group.Members()) }) {
 		l.group.WakeSupervisor()
+		l.group.Adopt() // a member may keep it from ever saying that the server runs
 		l.due.Reset(protocol.StartedWithin)
 		return false, nil
 	}
