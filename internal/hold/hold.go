@@ -42,23 +42,16 @@ func TryStart(n int) (started int, err error) {
 	return len(pids), err
 }
 
-// Group is a directory of a process's group.
-type Group interface {
-	FD() int
-	// OpenProcs opens its cgroup.procs for writing.
-	OpenProcs() (int, error)
-}
-
 // Held is a copy of this process in a group, which does nothing there and ends with the caller. No signal but SIGKILL and
 // SIGSTOP reaches it, and it keeps nothing open.
 type Held struct {
 	PID   int
-	pidfd int
+	PIDFD int
 	end   int // of a pipe, whose other end it waits at
 }
 
 // In starts one.
-func In(in Group) (*Held, error) {
+func In(in raw.Group) (*Held, error) {
 	var pipe [2]int
 	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
 		return nil, fmt.Errorf("create pipe: %w", err)
@@ -70,32 +63,25 @@ func In(in Group) (*Held, error) {
 		return nil, err
 	}
 	defer unix.Close(procs)
-	h := &held{pipe: pipe[0], ours: pipe[1], procs: procs, alone: true}
-	h.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(in.FD())}
+	h := &held{pipe: pipe[0], ours: pipe[1], group: in.FD(), procs: procs, alone: true}
 	pid, err := h.start()
 	if err != nil {
 		_ = unix.Close(pipe[1])
 		return nil, err
 	}
 	held := &Held{PID: pid, end: pipe[1]}
-	if held.pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
-		held.pidfd = -1
+	if held.PIDFD, err = unix.PidfdOpen(pid, 0); err != nil {
+		held.PIDFD = -1
 		held.End()
 		return nil, fmt.Errorf("open pidfd: %w", err)
 	}
 	return held, nil
 }
 
-// Ended tells whether somebody has killed it.
-func (h *Held) Ended() bool {
-	n, err := unix.Poll([]unix.PollFd{{Fd: int32(h.pidfd), Events: unix.POLLIN}}, 0)
-	return err == nil && n > 0
-}
-
 // End returns when it has ended, frozen or not.
 func (h *Held) End() {
-	_ = unix.PidfdSendSignal(h.pidfd, unix.SIGKILL, nil, 0) // it has ended already, if somebody has killed it
-	_ = unix.Close(h.pidfd)
+	_ = unix.PidfdSendSignal(h.PIDFD, unix.SIGKILL, nil, 0) // it has ended already, if somebody has killed it
+	_ = unix.Close(h.PIDFD)
 	_ = unix.Close(h.end)
 	raw.Reap(h.PID)
 }
@@ -103,8 +89,8 @@ func (h *Held) End() {
 // held is what a copy needs.
 type held struct {
 	pipe, ours int
-	into       raw.CloneArgs
-	procs      int // of the group that it is born in, or -1
+	group      int // that it is born in
+	procs      int // of that, or -1
 	alone      bool
 	buf        [1]byte
 }
@@ -131,7 +117,7 @@ func forkHeld(h *held) (int, syscall.Errno) {
 	var errno syscall.Errno
 	raw.BeforeFork()
 	if h.procs >= 0 {
-		pid, joined, errno = raw.CopyInto(&h.into)
+		pid, joined, errno = raw.CopyInto(h.group)
 	} else {
 		pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
 	}

@@ -13,27 +13,20 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-type directory struct{ *os.File }
-
-func (d directory) FD() int { return int(d.Fd()) }
-
-func (d directory) OpenProcs() (int, error) {
-	return unix.Open(filepath.Join(d.Name(), "cgroup.procs"), unix.O_WRONLY|unix.O_CLOEXEC, 0)
-}
-
 // It is where it should be, has nothing open but its end of a pipe, is asked by no signal to end, and ends when it should.
 func TestIn(t *testing.T) {
-	f, err := os.Open(bed.Group(t, "held"))
+	f, err := cgroup.Open(bed.Group(t, "held"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	h, err := In(directory{f})
+	h, err := In(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +35,7 @@ func TestIn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	procs, err := os.ReadFile(filepath.Join(f.Name(), "cgroup.procs"))
+	procs, err := os.ReadFile(filepath.Join(f.Path(), "cgroup.procs"))
 	if err != nil || strings.TrimSpace(string(procs)) != fmt.Sprint(h.PID) {
 		t.Errorf("in the group: %q, %v; want %d", procs, err, h.PID)
 	}

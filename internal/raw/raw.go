@@ -47,13 +47,21 @@ func Refused(errno uintptr) bool {
 	return false
 }
 
-// CopyInto makes a copy of the calling process that is born in a group. pid is 0 in the copy, which has to enter the group
-// by itself if it is not joined.
+// Group is a directory of a process's group.
+type Group interface {
+	FD() int
+	// OpenProcs opens its cgroup.procs for writing.
+	OpenProcs() (int, error)
+}
+
+// CopyInto makes a copy of the calling process that is born in a group, whose directory is open. pid is 0 in the copy, which has to
+// enter the group by itself if it is not joined.
 //
 //go:nosplit
 //go:norace
-func CopyInto(into *CloneArgs) (pid uintptr, joined bool, errno syscall.Errno) {
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into), 0)
+func CopyInto(group int) (pid uintptr, joined bool, errno syscall.Errno) {
+	into := CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(group)}
+	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&into)), unsafe.Sizeof(into), 0)
 	if !Refused(uintptr(errno)) {
 		return pid, true, errno
 	}

@@ -218,7 +218,6 @@ func (d *descriptors) close() {
 //go:norace
 //go:nocheckptr
 func forkPair(p *pair) (int, syscall.Errno) {
-	copied := raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(p.parent.group)}
 	lent := raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP | vforkFlags, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(p.main.group)}
 	raw.BeforeFork()
 	between, errno := vfork(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD)|vforkFlags, 0)
@@ -231,7 +230,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if e != 0 {
 		fail(p.parent, stepMask, e)
 	}
-	parent, joined, e := raw.CopyInto(&copied) // with that mask from its first moment on
+	parent, joined, e := raw.CopyInto(p.parent.group) // with that mask from its first moment on
 	if e != 0 {
 		fail(p.parent, stepFork, e)
 	}

@@ -38,7 +38,7 @@ type RemoverDir struct {
 
 // removal is what the copy needs, made before the fork.
 type removal struct {
-	into    raw.CloneArgs
+	group   int // where the copy is born
 	procs   int
 	pidfd   int32
 	looks   int // whether somebody else has removed the last one
@@ -54,7 +54,7 @@ func (r *Remover) Start() error {
 	if err != nil {
 		return err
 	}
-	m.into = raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(r.Leaf.FD())}
+	m.group = r.Leaf.FD()
 	m.pidfd, m.looks = int32(r.PidFD), int(r.Others.Nanoseconds()/lookEvery)
 	if m.procs, err = r.Leaf.OpenProcs(); err != nil {
 		return err
@@ -98,7 +98,7 @@ func startCopy(fork func() syscall.Errno) error {
 //go:nocheckptr
 func forkRemover(m *removal) syscall.Errno {
 	raw.BeforeFork()
-	pid, joined, errno := raw.CopyInto(&m.into)
+	pid, joined, errno := raw.CopyInto(m.group)
 	if errno != 0 || pid != 0 {
 		raw.AfterFork()
 		return errno

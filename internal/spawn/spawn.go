@@ -15,11 +15,7 @@ import (
 )
 
 // Group is a directory of a process's group.
-type Group interface {
-	FD() int
-	// OpenProcs opens its cgroup.procs for writing.
-	OpenProcs() (int, error)
-}
+type Group = raw.Group
 
 // Cmd describes the process.
 type Cmd struct {

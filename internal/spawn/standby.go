@@ -105,7 +105,7 @@ func (s *Standby) End(within time.Duration) {
 
 // standby is what the process that stands by needs, made before the fork.
 type standby struct {
-	into         raw.CloneArgs
+	group        int // where it is born
 	procs        int
 	alive, ready int // hangs up when the caller has died, and when nobody is left who could be ready
 	timer        int
@@ -131,7 +131,7 @@ func prepareStandby(open *descriptors, leaf, parent Group, leaves []string, dir 
 	}
 	*open = append(*open, timer)
 	w := &standby{
-		into:  raw.CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(leaf.FD())},
+		group: leaf.FD(),
 		timer: timer, parent: parent.FD(), errno: syscall.EINTR, // unless the one in between lives to say otherwise
 	}
 	if w.procs, err = open.procs(leaf); err != nil {
@@ -191,7 +191,7 @@ func forkStandby(s *standby) (int, syscall.Errno) {
 		return int(between), syscall.Errno(errno)
 	}
 	raw.AfterForkInChild()
-	pid, joined, failure := raw.CopyInto(&s.into)
+	pid, joined, failure := raw.CopyInto(s.group)
 	if failure == 0 && pid == 0 {
 		standBy(s, joined)
 	}

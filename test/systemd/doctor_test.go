@@ -5,9 +5,7 @@ package systemd
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -158,8 +156,8 @@ func TestDoctor(t *testing.T) {
 		if want := backendOf(u); d.Backend != want || !d.Group || d.Backends[0].Backend != want || !d.Backends[1].Works {
 			t.Errorf("%+v", d.Backends)
 		}
-		if _, err := os.Stat(filepath.Join(u.Slice(), "cgroup.kill")); d.Backends[0].Early != (err == nil) {
-			t.Errorf("servers start early: %v, but cgroup.kill (Linux 5.14): %v", d.Backends[0].Early, err)
+		if kill := hasKill(u); d.Backends[0].Early != kill {
+			t.Errorf("servers start early: %v, but cgroup.kill (Linux 5.14): %v", d.Backends[0].Early, kill)
 		}
 		for _, m := range d.Host.Managers {
 			if m.Version == "" || m.Error != "" {

@@ -68,20 +68,27 @@ func (e *early) known(t *testing.T, y *yard, property string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// needsKill skips where the supervisor is born before the server anyway.
-func needsKill(t *testing.T, u host.User) {
+// newEarlyYard is one whose slice is there. It skips where the supervisor is born before the server anyway.
+func newEarlyYard(t *testing.T, u host.User) *yard {
 	t.Helper()
-	if _, err := os.Stat(filepath.Join(u.Slice(), "cgroup.kill")); err != nil {
+	y := newYard(t, u)
+	_ = y.refused(t) // makes the slice
+	if !hasKill(u) {
 		t.Skip("needs cgroup.kill, Linux 5.14")
 	}
+	return y
+}
+
+// hasKill tells whether there is the user's slice, and cgroup.kill in it.
+func hasKill(u host.User) bool {
+	_, err := os.Stat(filepath.Join(u.Slice(), "cgroup.kill"))
+	return err == nil
 }
 
 // The manager takes a directory over in which a server runs, and has then what it has of a scope that it has made.
 func TestScopeIsTakenOver(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
-		y := newYard(t, u)
-		_ = y.refused(t) // makes the slice
-		needsKill(t, u)
+		y := newEarlyYard(t, u)
 		e := y.early(t, "taken-over")
 		e.running(t, u.Slice(), "taken-over")
 		if err := escape.AwaitScope(e.group, patience); err != nil {
@@ -108,9 +115,7 @@ func TestScopeIsTakenOver(t *testing.T) {
 // A manager that refuses to take the directory over leaves a server that runs, and a note.
 func TestManagerRefusesAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
-		y := newYard(t, u)
-		_ = y.refused(t) // makes the other slice
-		needsKill(t, u)
+		y := newEarlyYard(t, u)
 		slice := filepath.Join(filepath.Dir(u.Slice()), "masked.slice")
 		if err := os.Mkdir(slice, 0o755); err != nil {
 			t.Fatal(err)
@@ -154,9 +159,7 @@ func TestManagerRefusesAScope(t *testing.T) {
 // A manager that does not answer does not keep a server from answering, nor from ending.
 func TestManagerHangs(t *testing.T) {
 	u := host.Tester
-	y := newYard(t, u)
-	_ = y.refused(t) // makes the slice
-	needsKill(t, u)
+	y := newEarlyYard(t, u)
 	awake := y.stopManager(t)
 	first := y.early(t, "hangs")
 	first.running(t, u.Slice(), "hangs")
@@ -173,9 +176,7 @@ func TestManagerHangs(t *testing.T) {
 // A launcher that is killed before its request, or before the manager's answer, leaves no directory: the manager refuses a scope for a
 // process that has ended.
 func TestLauncherKilledWhileItAsks(t *testing.T) {
-	y := newYard(t, host.Tester)
-	_ = y.refused(t) // makes the slice
-	needsKill(t, y.user)
+	y := newEarlyYard(t, host.Tester)
 	for _, state := range []string{"unasked", "asked"} {
 		t.Run(state, func(t *testing.T) {
 			awake := y.stopManager(t)
@@ -193,9 +194,7 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 
 // A server that stops the process which its manager moves does not keep the launcher from returning, nor the scope in the manager's list.
 func TestServerStopsWhoIsMoved(t *testing.T) {
-	y := newYard(t, host.Tester)
-	_ = y.refused(t) // makes the slice
-	needsKill(t, y.user)
+	y := newEarlyYard(t, host.Tester)
 	awake := y.stopManager(t)
 	e := y.early(t, "stops")
 	e.running(t, y.user.Slice(), "stops")
@@ -224,9 +223,7 @@ func TestServerStopsWhoIsMoved(t *testing.T) {
 
 // The manager has other numbers for the processes of another pid namespace: it is asked for nothing from there.
 func TestScopeFromAnotherPidNamespace(t *testing.T) {
-	y := newYard(t, host.Tester)
-	_ = y.refused(t) // makes the slice
-	needsKill(t, y.user)
+	y := newEarlyYard(t, host.Tester)
 	e := &early{site: y.site(t)}
 	own := e.site.Group("client")
 	e.site.Command = func(args ...string) *exec.Cmd { return y.host.Command(host.Root, args...) } // who may make one

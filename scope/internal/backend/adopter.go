@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/hold"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -97,7 +98,7 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	}
 	unheard := false // it may have the scope, or get it yet
 	for try := 1; ; try++ {
-		if err = systemd.ErrRefused; !held.Ended() { // by now its number may be somebody else's
+		if err = systemd.ErrRefused; !linux.Ended(held.PIDFD) { // by now its number may be somebody else's
 			err = conn.Start(scope, scopeWithin)
 		}
 		conn.Close()

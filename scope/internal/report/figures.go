@@ -23,8 +23,8 @@ func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figu
 	}
 	r.MemoryPeakBytes = memoryPeak(f)
 	r.Limits = f.LimitsNow()
-	if f.OOMKills() > 0 {
-		r.OutOfMemory = &OutOfMemory{Kills: f.OOMKills(), LimitBytes: f.MemoryMax(), PeakBytes: memoryPeak(f)}
+	if kills := f.OOMKills(); kills > 0 {
+		r.OutOfMemory = &OutOfMemory{Kills: kills, LimitBytes: f.MemoryMax(), PeakBytes: r.MemoryPeakBytes}
 	}
 	if times, limit := f.PidsRefused(); times > 0 {
 		r.PIDsRefused = &PIDsRefused{Times: times, Limit: limit}
