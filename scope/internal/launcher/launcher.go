@@ -245,7 +245,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 	}
 	defer unix.Close(memory)
 	cmd := spawn.Cmd{
-		Path: named(l.server.Executable), Other: l.server.Executable,
+		Path: protocol.SupervisorPath(l.server.Executable), Other: l.server.Executable,
 		Argv: protocol.SuperviseArgs(memory, "0", l.server.Name),
 		Env:  protocol.SupervisorEnv(l.server.Env), Group: group, Detach: true,
 		Keep: append(l.config.Inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
@@ -263,15 +263,6 @@ func (l *launcher) spawn(group spawn.Group) error {
 		l.catchAll()
 	}
 	return nil
-}
-
-// named is the name of a file of /proc: the server sees its parent called by the last element of the path that was executed.
-func named(file string) string {
-	path, err := os.Readlink(file)
-	if err != nil {
-		return file
-	}
-	return path
 }
 
 // closeClientDescriptors closes what is the server's own, as soon as the supervisor has it. Our stderr

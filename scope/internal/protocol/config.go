@@ -148,6 +148,16 @@ func ParseClient(attr string) ClientFacts {
 	return c
 }
 
+// SupervisorPath is the name of executable, a file of /proc: the server sees its parent called by the last element of the path that
+// was executed.
+func SupervisorPath(executable string) string {
+	path, err := os.Readlink(executable)
+	if err != nil {
+		return executable
+	}
+	return path
+}
+
 // SuperviseLine is how the command line of a supervisor begins.
 const SuperviseLine = "mcpscope supervise "
 
