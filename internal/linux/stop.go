@@ -25,10 +25,22 @@ func StopBy(sig unix.Signal, caught bool) {
 // withDefault gives a signal its default action until restore is called. signal.Reset does not:
 // it leaves the runtime's handler, which passes over these signals.
 func withDefault(sig unix.Signal) (restore func()) {
-	var was, act [4]uintptr // struct sigaction of the kernel; all zero: SIG_DFL
-	set := func(to, old *[4]uintptr) {
-		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
-	}
-	set(&act, &was)
-	return func() { set(&was, nil) }
+	var was, act sigaction // all zero: SIG_DFL
+	setAction(sig, &act, &was)
+	return func() { setAction(sig, &was, nil) }
+}
+
+// Ignores tells whether this process ignores a signal. signal.Ignored knows that of SIGHUP and SIGINT alone.
+func Ignores(sig unix.Signal) bool {
+	var act sigaction
+	setAction(sig, nil, &act)
+	return act[0] == 1 // SIG_IGN
+}
+
+// sigaction is the kernel's struct of that name; the handler is its first word.
+type sigaction [4]uintptr
+
+// setAction is rt_sigaction(2), which can't fail for a signal that may be caught.
+func setAction(sig unix.Signal, to, old *sigaction) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }

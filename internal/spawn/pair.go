@@ -108,6 +108,7 @@ func (p *Pair) Start() (*Birth, error) {
 	}
 	held := *m.parent.mask | heldByParent
 	m.parent.mask, m.born = &held, held|ignored
+	defer blockTerminalStops()()
 	m.digits = (*[len(PIDDigits) + 1]byte)(unsafe.Pointer(m.parent.argv[p.PID]))
 	syscall.ForkLock.Lock()
 	between, errno := forkPair(m)
@@ -119,6 +120,18 @@ func (p *Pair) Start() (*Birth, error) {
 	raw.Reap(between)
 	open.keep(pipe[0])
 	return &Birth{pipe: pipe[0], parent: p.Parent.Path, main: p.Main.Path}, nil
+}
+
+// blockTerminalStops keeps ^Z from stopping the one in between, while its address space is lent to it, and the caller waits for it.
+func blockTerminalStops() (restore func()) {
+	runtime.LockOSThread()
+	var set, was unix.Sigset_t
+	set.Val[0] = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, &set, &was) // it can't fail
+	return func() {
+		_ = unix.PthreadSigmask(unix.SIG_SETMASK, &was, nil)
+		runtime.UnlockOSThread()
+	}
 }
 
 // prepareLinger makes it linger, unless it could not see whom Main leaves.
@@ -226,10 +239,12 @@ func forkPair(p *pair) (int, syscall.Errno) {
 		return int(between), syscall.Errno(errno)
 	}
 	raw.AfterForkInChild()
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0) // it can't fail for a process that has executed nothing
 	_, _, e := syscall.RawSyscall6(syscall.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&p.born)), 0, unsafe.Sizeof(p.born), 0, 0)
 	if e != 0 {
 		fail(p.parent, stepMask, e)
 	}
+	own, _, _ := syscall.RawSyscall(syscall.SYS_GETPID, 0, 0, 0)
 	parent, joined, e := raw.CopyInto(p.parent.group) // with that mask from its first moment on
 	if e != 0 {
 		fail(p.parent, stepFork, e)
@@ -237,7 +252,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if parent != 0 {
 		raw.Exit(0)
 	}
-	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0)              // it can't fail for a process that has executed nothing
+	_, _, _ = syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0)
 	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(p.alive), 0, 0) // -1 is none
 	if !joined {
 		join(p.parent)
@@ -246,6 +261,7 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	if e != 0 {
 		fail(p.parent, stepSubreaper, e)
 	}
+	awaitOrphaned(own)
 	main, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&lent)), unsafe.Sizeof(lent))
 	if errno == 0 && main == 0 {
 		become(p.main, true)
@@ -276,6 +292,28 @@ func forkPair(p *pair) (int, syscall.Errno) {
 	exchangeSignals(p)
 	become(p.parent, true)
 	return 0, 0 // not reached
+}
+
+// awaitOrphaned returns when the process in between has ended. The caller waits for that one, so Main could keep the caller from going on
+// by stopping it.
+//
+//go:nosplit
+//go:norace
+func awaitOrphaned(between uintptr) {
+	is, _, _ := syscall.RawSyscall(syscall.SYS_GETPPID, 0, 0, 0)
+	if is != between {
+		return
+	}
+	pidfd, _, e := syscall.RawSyscall(unix.SYS_PIDFD_OPEN, between, 0, 0)
+	if e != 0 {
+		return
+	}
+	is, _, _ = syscall.RawSyscall(syscall.SYS_GETPPID, 0, 0, 0)
+	if is == between { // so the descriptor is of it, and not of another one with its pid
+		fd := unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN}
+		_, _, _ = syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&fd)), 1, 0, 0, 0, 0)
+	}
+	_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, pidfd, 0, 0)
 }
 
 // endParent are signals that Parent is not to die of; see Pair.Stop.

@@ -141,6 +141,17 @@ func JobControl(t *testing.T, s Subject) {
 			term.Expect("status-130")
 		})
 	})
+	t.Run("ignored from the start", func(t *testing.T) {
+		t.Parallel()
+		s.eachWay(t, func(t *testing.T, w way) {
+			term := startShell(t, s, w)
+			term.Type("for i in 1 2 3 4 5 6 7 8; do $W sh -c 'trap \"\" TSTP; kill -TSTP 0; echo run\"\"ning-$0' $i; done; echo status-$?\n")
+			for i := range 8 {
+				term.Expect(fmt.Sprintf("running-%d\r\n", i+1))
+			}
+			term.Expect("status-0") // of a stopped one it is 148
+		})
+	})
 	t.Run("interrupted program that goes on", func(t *testing.T) {
 		t.Parallel()
 		s.eachWay(t, func(t *testing.T, w way) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 )
 
 // On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed
@@ -22,10 +23,9 @@ import (
 // these signals was sent to the launcher alone is not asked: a second one would stop the
 // server twice.
 
-// jobControl are the signals by which a terminal stops a process group.
-var jobControl = []os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
-
-func terminalStops(sig unix.Signal) bool { return slices.Contains(jobControl, os.Signal(sig)) }
+func terminalStops(sig unix.Signal) bool {
+	return slices.Contains(lifecycle.JobControl, os.Signal(sig))
+}
 
 // stopToo stops this process as the main process was stopped, unless that goes on already.
 // It returns when the shell has continued both.

@@ -195,13 +195,12 @@ func (l *launcher) reapToo() error {
 	return nil
 }
 
-// catchAll is for between the supervisor and the server: what the client ignores the
-// supervisor has by then, and nothing is lost once the server runs. It takes no longer than
-// the supervisor does to start.
+// catchAll is for when the supervisor has been started: what the client ignores it has by then. It takes no longer
+// than the supervisor does to start.
 func (l *launcher) catchAll() {
 	lifecycle.Notify(l.signals, lifecycle.Forwarded()...)
 	if l.terminal {
-		lifecycle.Notify(l.signals, jobControl...)
+		lifecycle.Notify(l.signals, lifecycle.JobControl...)
 	}
 }
 
@@ -251,6 +250,9 @@ func (l *launcher) spawn(group spawn.Group) error {
 		Keep: append(l.config.Inherited(), memory), NoFile: l.server.NoFile, Mask: &blocked,
 	}
 	if first {
+		if l.terminal { // ^Z is the server's as soon as there is one
+			lifecycle.Notify(l.signals, lifecycle.NotIgnored(lifecycle.JobControl)...)
+		}
 		err = l.bear(cmd)
 	} else {
 		l.supervisor, err = cmd.Start()

@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, os.Signal(sig)) }
@@ -61,6 +63,14 @@ var Ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 // Early are those others that are likely to come in our first milliseconds: an alarm that the
 // client has set before it became us (alarm(2)), and what a client sends to a server it knows.
 var Early = []os.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
+
+// JobControl are the signals by which a terminal stops a process group.
+var JobControl = []os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+
+// NotIgnored leaves out those that this process ignores: caught, they would not be ignored by what it starts.
+func NotIgnored(sigs []os.Signal) []os.Signal {
+	return slices.DeleteFunc(slices.Clone(sigs), func(sig os.Signal) bool { return linux.Ignores(sig.(unix.Signal)) })
+}
 
 // OnTerminal tells whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.
