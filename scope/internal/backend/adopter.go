@@ -105,6 +105,9 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 		noAnswer := fmt.Errorf("no answer: %s", err) // which is no refusal
 		switch exists := errors.Is(err, systemd.ErrExists); {
 		case err == nil || exists && unheard: // it executed itself again before it answered
+			if linux.Ended(held.PIDFD) {
+				stir(g)
+			}
 			return nil
 		case unheard || errors.Is(err, context.DeadlineExceeded):
 			return noAnswer
@@ -120,6 +123,14 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 		if conn, err = a.dial(g); err != nil {
 			return err
 		}
+	}
+}
+
+// stir has the manager hear that the group is empty, if it is: a process that was dead, and that nobody had waited for, may have been all
+// that it moved there, and of that no event comes (seen with systemd 252).
+func stir(g *group.ControlGroup) {
+	if held, err := hold.In(g.Top); err == nil { // otherwise it has heard, and has removed the group
+		held.End()
 	}
 }
 
