@@ -16,16 +16,20 @@ const properties = "org.freedesktop.DBus.Properties"
 // Version is what the manager says of itself, e.g. "252.38-1~deb12u1". It is to be
 // asked before any property.
 func (m *Manager) Version(ctx context.Context) (string, error) {
-	// systemd (252) reads up to 256 bytes of a private connection's handshake at once, and
-	// forgets what of them is the first message until more arrives. A question is as
-	// short as that, and would have no answer; what comes before it makes it arrive.
-	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
+	m.hurry()
 	value, err := get(ctx, m.object, manager, "Version")
 	text, ok := value.(string)
 	if err == nil && !ok {
 		err = fmt.Errorf("read Version: it is a %T", value)
 	}
 	return text, err
+}
+
+// hurry has a short first message answered. systemd (252) reads up to 256 bytes of a private connection's handshake at once, and
+// forgets what of them is the first message until more arrives. A question is as
+// short as that, and would have no answer; what comes before it makes it arrive.
+func (m *Manager) hurry() {
+	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
 // ServiceProperty reads a property of a service that the manager has loaded.

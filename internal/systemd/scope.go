@@ -32,30 +32,22 @@ type Scope struct {
 	Outlives bool
 }
 
-// waitBound is how long a scope bound to a unit may take before it is asked whether that
-// unit is being stopped: then the two wait for each other.
-const waitBound = 250 * time.Millisecond
-
-// ErrTransaction says that the scope can't be had together with what the manager is
-// doing to the client's unit.
-var ErrTransaction = errors.New("in conflict with a job of the client's unit")
-
 // ErrRefused says that the manager has not got the unit, and will not. Another error may come from a manager that starts it yet.
 var ErrRefused = errors.New("refused")
 
 // ErrExists says that there is a unit of that name already.
 var ErrExists = errors.New("it exists")
 
-// Start starts the scope and returns when the process is in it. It gives up after
-// within. The job mode is always "fail": "replace" would cancel a stop of the client's
-// unit that is under way.
+// Start starts the scope and returns when the process is in it. It gives up after within.
+//
+// A scope with a client is started without its dependencies (job mode "ignore-dependencies"): BindsTo= is a Requires=, too, and would start
+// a client again that has crashed meanwhile; Before= would have the scope wait for the client's stop, which may wait for what the scope's
+// server says last. BindsTo= holds all the same: systemd stops a scope that becomes active when its client is not. So one whose client
+// is known not to be running, or not known at all, as the scope of a server that no manager has yet, is bound to nothing.
 func (m *Manager) Start(s Scope, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err := m.start(ctx, s.Name, s.Client, s.properties())
-	if unknownProperty(err) {
-		err = m.start(ctx, s.Name, s.Client, s.essential())
-	}
+	err := m.startScope(ctx, s)
 	var answer godbus.Error
 	switch {
 	case err == nil:
@@ -68,29 +60,58 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	return fmt.Errorf("start %s: %w", s.Name, err)
 }
 
-// start starts a transient unit; client is as in Scope.
-func (m *Manager) start(ctx context.Context, name, client string, properties []dbus.Property) error {
+func (m *Manager) startScope(ctx context.Context, s Scope) error {
+	mode := failing
+	if s.Client != "" {
+		runs, err := m.readyFor(ctx, s)
+		if err != nil {
+			return err
+		}
+		if mode = "ignore-dependencies"; !runs {
+			s.Client, mode = "", failing
+		}
+	}
+	err := m.start(ctx, s.Name, mode, s.properties())
+	if unknownProperty(err) {
+		err = m.start(ctx, s.Name, failing, s.essential())
+	}
+	return err
+}
+
+// readyFor tells whether the client runs, and has the slice started, which a scope without its dependencies does not.
+func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
+	m.hurry()
+	client := m.conn.Object(m.object.Destination(), unitPath+godbus.ObjectPath(dbus.PathBusEscape(s.Client)))
+	asked := client.GoWithContext(ctx, properties+".Get", 0, nil, "org.freedesktop.systemd1.Unit", "ActiveState")
+	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, failing).Err; err != nil {
+		return false, fmt.Errorf("start %s: %w", s.Slice, err)
+	}
+	<-asked.Done
+	var state godbus.Variant
+	if err := asked.Store(&state); err != nil {
+		return false, fmt.Errorf("read the state of %s: %w", s.Client, err)
+	}
+	return state.Value() != "inactive" && state.Value() != "failed", nil
+}
+
+const unitPath = "/org/freedesktop/systemd1/unit/"
+
+// failing is the job mode in which a start gives way to what the manager is doing already.
+const failing = "fail"
+
+// start starts a transient unit.
+func (m *Manager) start(ctx context.Context, name, mode string, properties []dbus.Property) error {
 	var job godbus.ObjectPath
 	aux := []dbus.PropertyCollection{}
-	err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, name, "fail", properties, aux).Store(&job)
-	if named(err, "org.freedesktop.systemd1.TransactionIsDestructive") {
-		return fmt.Errorf("%w: %w", ErrTransaction, err)
-	}
-	if err != nil {
+	if err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, name, mode, properties, aux).Store(&job); err != nil {
 		return err
 	}
-	return m.await(ctx, client, job)
+	return m.await(ctx, job)
 }
 
 // await waits for the job's end: the reply alone comes before the process is in the
 // scope half of the time.
-func (m *Manager) await(ctx context.Context, client string, job godbus.ObjectPath) error {
-	var bound <-chan time.Time
-	if client != "" {
-		ask := time.NewTicker(waitBound)
-		defer ask.Stop()
-		bound = ask.C
-	}
+func (m *Manager) await(ctx context.Context, job godbus.ObjectPath) error {
 	for {
 		select {
 		case sig, open := <-m.gone:
@@ -100,28 +121,10 @@ func (m *Manager) await(ctx context.Context, client string, job godbus.ObjectPat
 			if result, ours := removed(sig, job); ours {
 				return jobError(result)
 			}
-		case <-bound:
-			if !m.stopping(ctx, client) {
-				continue // the manager is slow, no more
-			}
-			err := m.object.CallWithContext(ctx, manager+".CancelJob", 0, jobID(job)).Err
-			if named(err, "org.freedesktop.systemd1.NoSuchJob") {
-				continue // it has just ended, and word of that is on its way
-			}
-			if ctx.Err() != nil {
-				return ctx.Err() // it answers nothing any more, and would not at the next try
-			}
-			return fmt.Errorf("%w: it waits for the stop of %s", ErrTransaction, client)
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
-}
-
-// stopping tells whether a unit is being stopped, or has gone.
-func (m *Manager) stopping(ctx context.Context, unit string) bool {
-	state, err := m.unitProperty(ctx, unit, "org.freedesktop.systemd1.Unit", "ActiveState")
-	return err != nil || state == "deactivating" || state == "inactive" || state == "failed"
 }
 
 // removed reads a JobRemoved(u id, o job, s unit, s result).
@@ -139,12 +142,6 @@ func jobError(result string) error {
 		return nil
 	}
 	return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
-}
-
-func jobID(job godbus.ObjectPath) uint32 {
-	var id uint32
-	_, _ = fmt.Sscanf(string(job), "/org/freedesktop/systemd1/job/%d", &id) // 0 is no job
-	return id
 }
 
 // essential are the properties without which a scope is no use; systemd has had them

@@ -31,9 +31,9 @@ type TransientService struct {
 func (m *Manager) Run(s TransientService, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err := m.start(ctx, s.Name, "", append(s.properties(), property("ExitType", "cgroup")))
+	err := m.start(ctx, s.Name, failing, append(s.properties(), property("ExitType", "cgroup")))
 	if unknownProperty(err) {
-		err = m.start(ctx, s.Name, "", append(s.properties(), property("KillMode", "process")))
+		err = m.start(ctx, s.Name, failing, append(s.properties(), property("KillMode", "process")))
 	}
 	if err != nil {
 		return fmt.Errorf("start %s: %w", s.Name, err)

@@ -87,7 +87,7 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
 	}
 	defer held.End()
-	scope := a.scope(g.Dir, facts, []int{held.PID}, a.client)
+	scope := a.scope(g.Dir, facts, []int{held.PID})
 	conn, err := a.dial(g)
 	if err != nil {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
@@ -111,8 +111,6 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 			return nil
 		case unheard || errors.Is(err, context.DeadlineExceeded):
 			return noAnswer
-		case scope.Client != "" && (errors.Is(err, systemd.ErrTransaction) || errors.Is(err, systemd.ErrRefused)):
-			scope.Client = "" // it is being stopped, or is a scope itself that its manager does not have yet
 		case errors.Is(err, systemd.ErrRefused):
 			return err
 		case try == scopeTries:

@@ -68,26 +68,19 @@ func (m manager) Backend() protocol.Backend {
 
 func (m manager) NeedsProcess() bool { return true }
 
-// Group starts the scope. It is bound to the client's unit, unless that is being
-// stopped: then a server that is started all the same must neither cancel the stop nor
-// wait for it.
+// Group starts the scope, bound to the client's unit.
 func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, error) {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	bound := m.client
 	for try := 1; ; try++ {
-		g, err := m.try(conn, facts, pids, bound)
+		g, err := m.try(conn, facts, pids)
 		switch {
 		case err == nil:
 			return g, nil
-		case try == scopeTries:
-			return nil, err
-		case errors.Is(err, systemd.ErrTransaction):
-			bound = ""
-		case !errors.Is(err, errNotInside):
+		case try == scopeTries || !errors.Is(err, errNotInside):
 			return nil, err
 		}
 	}
@@ -97,13 +90,13 @@ func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, err
 // (systemd #36781).
 var errNotInside = errors.New("the supervisor is not in the scope")
 
-func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, bound string) (*group.ControlGroup, error) {
+func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) (*group.ControlGroup, error) {
 	id, err := protocol.NewID()
 	if err != nil {
 		return nil, err
 	}
 	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
-	if err = conn.Start(m.scope(g.Dir, facts, pids, bound), scopeWithin); err != nil {
+	if err = conn.Start(m.scope(g.Dir, facts, pids), scopeWithin); err != nil {
 		return nil, err
 	}
 	where, _, err := proc.ReadCgroup(pids[0])
@@ -125,10 +118,10 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int, 
 	return g, g.Arm(facts)
 }
 
-func (m manager) scope(name string, facts *protocol.Config, pids []int, bound string) systemd.Scope {
+func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.Scope {
 	return systemd.Scope{
 		Name: name, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
-		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: bound,
+		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: m.client,
 	}
 }
 
