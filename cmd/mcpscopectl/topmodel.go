@@ -117,22 +117,10 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case ended:
 		t.signal = msg.signal
 		return t, tea.Quit
-	case continued, tea.ResumeMsg:
+	case continued:
 		return t, tea.ClearScreen // which draws all of it
 	}
 	return t, nil
-}
-
-// suspend is what ^Z does, where there is a shell that could continue us.
-func suspend() tea.Cmd {
-	parent := os.Getppid()
-	session, err := unix.Getsid(0)
-	theirs, theirErr := unix.Getsid(parent)
-	group, groupErr := unix.Getpgid(parent)
-	if err != nil || theirErr != nil || groupErr != nil || theirs != session || group == unix.Getpgrp() {
-		return nil
-	}
-	return tea.Suspend
 }
 
 func (t *top) look() tea.Cmd {
