@@ -329,6 +329,21 @@ var mechanisms = []mechanism{
 		runs:  []run{tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")},
 	},
 	{
+		name:  "the start of a scope without its dependencies",
+		edits: one("internal/systemd/scope.go", "mode = \"ignore-dependencies\"; !runs", "mode = failing; !runs"),
+		runs:  []run{tests("test/systemd", "ServerStartedWhileItsClientsUnitStops|ScopeIsAskedForAfterTheCrash")},
+	},
+	{
+		name:  "the question whether the unit runs that a scope is bound to",
+		edits: one("internal/systemd/scope.go", "return state.Value() != \"inactive\" && state.Value() != \"failed\", nil", "return true, nil"),
+		runs:  []run{tests("test/systemd", "ScopeIsAskedForAfterTheCrash|ClientIsInAScopeThatNoManagerKnows")},
+	},
+	{
+		name:  "the slice that is started for a scope",
+		edits: one("internal/systemd/scope.go", "manager+\".StartUnit\", 0, s.Slice, failing", "manager+\".GetDefaultTarget\", 0"),
+		runs:  []run{tests("test/systemd", "ManagerRefusesAScope")},
+	},
+	{
 		name:  "Before= of a scope",
 		edits: one("internal/systemd/scope.go", "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore"),
 		runs:  []run{tests("test/systemd", "ScopeEndsAfterItsClientsUnit")},

@@ -116,22 +116,7 @@ func TestScopeIsTakenOver(t *testing.T) {
 func TestManagerRefusesAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		slice := filepath.Join(filepath.Dir(u.Slice()), "masked.slice")
-		if err := os.Mkdir(slice, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			if err := bed.Destroy(slice); err != nil {
-				t.Error(err)
-			}
-		})
-		for _, file := range []string{"", "cgroup.kill", "cgroup.procs"} {
-			if err := os.Chown(filepath.Join(slice, file), u.UID, u.UID); err != nil {
-				t.Fatal(err)
-			}
-		}
-		y.control(t, "mask", "--runtime", "masked.slice")
-		t.Cleanup(func() { y.control(t, "unmask", "--runtime", "masked.slice") })
+		slice := y.maskedSlice(t)
 		e := y.early(t, "refused", "--slice", "masked.slice")
 		e.running(t, slice, "refused")
 		if err := escape.AwaitNote(e.group, "systemd does not know of", patience); err != nil {
@@ -148,6 +133,47 @@ func TestManagerRefusesAScope(t *testing.T) {
 			if s.Name == "refused" && (s.Unit != "" || s.Backend != backendOf(u)) {
 				t.Errorf("listed as %+v", s)
 			}
+		}
+		if !e.Lives("again") {
+			t.Error("it does not answer any more")
+		}
+		e.ends(t)
+	})
+}
+
+// maskedSlice makes the directory of a slice that the manager refuses to start.
+func (y *yard) maskedSlice(t *testing.T) string {
+	t.Helper()
+	slice := filepath.Join(filepath.Dir(y.user.Slice()), "masked.slice")
+	if err := os.Mkdir(slice, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := bed.Destroy(slice); err != nil {
+			t.Error(err)
+		}
+	})
+	for _, file := range []string{"", "cgroup.kill", "cgroup.procs"} {
+		if err := os.Chown(filepath.Join(slice, file), y.user.UID, y.user.UID); err != nil {
+			t.Fatal(err)
+		}
+	}
+	y.control(t, "mask", "--runtime", "masked.slice")
+	t.Cleanup(func() { y.control(t, "unmask", "--runtime", "masked.slice") })
+	return slice
+}
+
+// A server whose client is in a scope that the manager has refused is bound to nothing: its own scope would be stopped at once.
+func TestClientIsInAScopeThatNoManagerKnows(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		y := newEarlyYard(t, u)
+		y.maskedSlice(t)
+		e := &early{site: y.site(t)}
+		e.Client = e.site.NewClient(e.site.Group("client"), nil, []string{mcpscope, "run", "--name", "outer", "--slice", "masked.slice", "--",
+			mcpscope, "run", "--name", "inner", "--backend", backendOf(u), "--", programs.Zoo, "plain"})
+		e.running(t, u.Slice(), "inner")
+		if bound := e.known(t, y, "BindsTo"); bound != "" {
+			t.Errorf("its scope is bound to %q", bound)
 		}
 		if !e.Lives("again") {
 			t.Error("it does not answer any more")
