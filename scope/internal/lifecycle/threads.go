@@ -16,13 +16,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// threadsInReserve is what either process has been seen to need at most, beyond those
+// threadsInReserve is twice what either process has been seen to need at most, beyond those
 // that it has by then.
-const threadsInReserve = 6
+const threadsInReserve = 4
 
 // tasksAtLeast is what launcher, supervisor and guard have of processes and threads
-// together when they are idle.
-const tasksAtLeast = 40
+// together when they are idle, 25, and what a start takes beside.
+const tasksAtLeast = 32
 
 // EnoughTasks refuses a limit of processes under which the runtime would abort sooner or
 // later. Root is exempt from it (setrlimit(2)). What counts for the limit is what the user has in all
