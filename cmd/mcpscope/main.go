@@ -12,12 +12,20 @@ import (
 	"fmt"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
+	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: stderr{}}))
 }
+
+// stderr may be nobody's any more when the server has ended, whose status is what counts: os would end the program by SIGPIPE, which
+// we have caught without os/signal.
+type stderr struct{}
+
+func (stderr) Write(text []byte) (int, error) { return unix.Write(2, text) }
 
 func run(args []string, to cli.Stdio) int {
 	io, end := to.Checked()

@@ -23,8 +23,28 @@ func BeforeFork()
 //go:linkname AfterFork syscall.runtime_AfterFork
 func AfterFork()
 
-//go:linkname AfterForkInChild syscall.runtime_AfterForkInChild
-func AfterForkInChild()
+//go:linkname afterForkInChild syscall.runtime_AfterForkInChild
+func afterForkInChild()
+
+// caught are signals that have a handler which the runtime does not know of.
+var caught uint64
+
+// Caught says that one has.
+func Caught(sig syscall.Signal) { caught |= 1 << (sig - 1) }
+
+// AfterForkInChild gives all signals that are caught their default action, and lets those in that the caller does not block.
+//
+//go:nosplit
+//go:norace
+func AfterForkInChild() {
+	action := [4]uintptr{} // SIG_DFL
+	for sig := uintptr(1); caught != 0 && sig <= 64; sig++ {
+		if caught&(1<<(sig-1)) != 0 {
+			_, _, _ = syscall.RawSyscall6(syscall.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0, 0)
+		}
+	}
+	afterForkInChild()
+}
 
 // CloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
 type CloneArgs struct {

@@ -175,7 +175,9 @@ func (l *launcher) start() error {
 	}()
 	// before there is anyone to pass them on to, so that none is lost
 	l.signals = lifecycle.NewSignals()
-	lifecycle.Notify(l.signals, slices.Concat(lifecycle.Ending, lifecycle.Early)...)
+	if err := lifecycle.Notify(l.signals, slices.Concat(lifecycle.Ending, lifecycle.Early)...); err != nil {
+		return err
+	}
 	if err := l.reapToo(); err != nil {
 		return err
 	}
@@ -198,9 +200,9 @@ func (l *launcher) reapToo() error {
 // catchAll is for when the supervisor has been started: what the client ignores it has by then. It takes no longer
 // than the supervisor does to start.
 func (l *launcher) catchAll() {
-	lifecycle.Notify(l.signals, lifecycle.Forwarded()...)
+	_ = lifecycle.Notify(l.signals, lifecycle.Forwarded()...) // some are caught already, so it can't fail
 	if l.terminal {
-		lifecycle.Notify(l.signals, lifecycle.JobControl...)
+		_ = lifecycle.Notify(l.signals, lifecycle.JobControl...) // as above
 	}
 }
 
@@ -251,7 +253,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 	}
 	if first {
 		if l.terminal { // ^Z is the server's as soon as there is one
-			lifecycle.Notify(l.signals, lifecycle.NotIgnored(lifecycle.JobControl)...)
+			_ = lifecycle.Notify(l.signals, lifecycle.NotIgnored(lifecycle.JobControl)...) // some are caught already, so it can't fail
 		}
 		err = l.bear(cmd)
 	} else {

@@ -45,7 +45,7 @@ func (l *launcher) watch() (Outcome, error) {
 func (l *launcher) listen() error {
 	l.due = time.NewTimer(protocol.StartedWithin)
 	l.chld = lifecycle.NewSignals()
-	lifecycle.Notify(l.chld, unix.SIGCHLD)
+	_ = lifecycle.Notify(l.chld, unix.SIGCHLD) // others are caught already, so it can't fail
 	if err := l.loop.Add(l.control.In, lifecycle.TokenControl); err != nil {
 		return err
 	}

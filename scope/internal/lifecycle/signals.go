@@ -6,12 +6,12 @@ package lifecycle
 
 import (
 	"os"
-	"os/signal"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, os.Signal(sig)) }
@@ -48,13 +48,11 @@ func Forwarded() []os.Signal {
 func NewSignals() chan os.Signal { return make(chan os.Signal, 128) }
 
 // Notify catches the signals. What the client ignores (nohup) stays ignored, for the
-// server too; the runtime can tell for HUP and INT alone.
-func Notify(c chan os.Signal, sigs ...os.Signal) {
-	for _, s := range sigs {
-		if !signal.Ignored(s) {
-			signal.Notify(c, s)
-		}
-	}
+// server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first time alone.
+func Notify(c chan os.Signal, sigs ...os.Signal) error {
+	return signals.Notify(c, slices.DeleteFunc(slices.Clone(sigs), func(sig os.Signal) bool {
+		return (sig == unix.SIGHUP || sig == unix.SIGINT) && linux.Ignores(sig.(unix.Signal))
+	})...)
 }
 
 // Ending are the signals by which a client ends a server.

@@ -37,9 +37,6 @@ func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 }
 
 func (s *supervisor) startGuarded(at protocol.Message) error {
-	if err := lifecycle.ReadyTimers(); err != nil {
-		return err
-	}
 	if err := lifecycle.BecomeSubreaper(); err != nil {
 		return err
 	}

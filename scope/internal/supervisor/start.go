@@ -44,9 +44,6 @@ func (s *supervisor) Limit() error {
 
 // start arms the supervisor and only then starts the main process.
 func (s *supervisor) start(at protocol.Message, foreign []int) error {
-	if err := lifecycle.ReadyTimers(); err != nil {
-		return err
-	}
 	if err := s.arm(at); err != nil {
 		return err
 	}

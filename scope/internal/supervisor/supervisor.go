@@ -67,8 +67,14 @@ func Supervise(memory, pid int, foreign []int) int {
 		return 125 // the launcher sees EOF on the control socket
 	}
 	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, signals: lifecycle.NewSignals(), main: pid}
-	// Caught, not ignored: that would be inherited by the payload.
-	lifecycle.Notify(s.signals, unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	if err = lifecycle.ReadyTimers(); err == nil {
+		// Caught, not ignored: that would be inherited by the payload.
+		err = lifecycle.Notify(s.signals, unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	}
+	if err != nil {
+		s.failed(err)
+		return 125
+	}
 	for _, fd := range c.Inherited() {
 		unix.CloseOnExec(fd)
 	}

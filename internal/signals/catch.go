@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package signals
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/raw"
+)
+
+// end is the end of the pipe that the handler writes to.
+//
+//lint:ignore U1000 the handler reads it
+var end int32
+
+// handlers returns the addresses of the handler, and of what returns from it.
+func handlers() (handler, restorer uintptr)
+
+func writeTo(fd int) { end = int32(fd) }
+
+// sigaction is the kernel's struct of that name, on both processors.
+type sigaction struct {
+	handler, flags, restorer uintptr
+	mask                     uint64
+}
+
+// of <asm-generic/signal.h> and <asm/signal.h>
+const (
+	saOnStack  = 0x08000000
+	saRestart  = 0x10000000
+	saRestorer = 0x04000000
+)
+
+// catch gives a signal the handler. All others wait while it runs.
+func catch(sig unix.Signal) {
+	var was sigaction
+	act := sigaction{flags: saOnStack | saRestart, mask: ^uint64(0)}
+	if act.handler, act.restorer = handlers(); act.restorer != 0 {
+		act.flags |= saRestorer
+	}
+	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), uintptr(unsafe.Pointer(&was)), unsafe.Sizeof(act.mask), 0, 0)
+	if e != 0 {
+		panic("bug: catch a signal that can't be caught: " + e.Error())
+	}
+	if was.handler == 0 || was.handler == 1 { // SIG_DFL, SIG_IGN: the runtime does not know that it is caught
+		raw.Caught(sig)
+	}
+}
+
+// unblock has a thread that does not block the signal: the runtime's own have the mask that this process was started with.
+func unblock(sig unix.Signal) {
+	if caught.unblock == nil {
+		c := make(chan unix.Signal)
+		caught.unblock = c
+		go func() {
+			runtime.LockOSThread()
+			for sig := range c {
+				var set unix.Sigset_t
+				bits := int(unsafe.Sizeof(set.Val[0])) * 8
+				set.Val[int(sig-1)/bits] = 1 << (int(sig-1) % bits)
+				_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil) // it can't fail
+			}
+		}()
+	}
+	caught.unblock <- sig
+}
