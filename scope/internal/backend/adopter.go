@@ -82,6 +82,9 @@ func (a adopter) Group(facts *protocol.Config, _ ...int) (group.Launched, error)
 
 // hand has the manager take the group over. What it moves there is a process that is there already and does nothing.
 func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
+	if facts.Place == nil && g.EndsAtOnce() { // otherwise its supervisor has waited for that
+		return errEnded
+	}
 	held, err := hold.In(g.Top)
 	if err != nil {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -36,6 +37,18 @@ func (g *ControlGroup) LeftToManager() bool {
 func (g *ControlGroup) OnlyAsked() bool {
 	said, _, _ := g.Payload.Attr(attrScope) // nothing, if it can't be read
 	return said == asked
+}
+
+// EndsAtOnce tells whether a server ends that has just been started, before anybody needs a scope for it; its supervisor has the same
+// time again for that.
+func (g *ControlGroup) EndsAtOnce() bool {
+	for _, dir := range []*cgroup.Group{g.Payload, g.Top} {
+		_, empty, err := dir.Await(time.Now().Add(protocol.AtOnceWithin), -1, func(s cgroup.State) bool { return !s.Populated })
+		if err != nil || !empty {
+			return false
+		}
+	}
+	return true
 }
 
 // Ask says that a manager is about to be asked to take the group over. It is false if the server has ended.
