@@ -40,10 +40,11 @@ var ErrExists = errors.New("it exists")
 
 // Start starts the scope and returns when the process is in it. It gives up after within.
 //
-// A scope with a client is started without its dependencies (job mode "ignore-dependencies"): BindsTo= is a Requires=, too, and would start
-// a client again that has crashed meanwhile; Before= would have the scope wait for the client's stop, which may wait for what the scope's
-// server says last. BindsTo= holds all the same: systemd stops a scope that becomes active when its client is not. So one whose client
-// is known not to be running, or not known at all, as the scope of a server that no manager has yet, is bound to nothing.
+// A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo= is a Requires=, too, and would start a
+// client again that has crashed meanwhile; and because of Before= the scope would wait for a stop of the client, which may itself wait for
+// the server. BindsTo= holds all the same: systemd stops a scope that becomes active while its client is not (seen with 252). That
+// would also end a server whose client is a scope that no manager has taken yet. So a client that is not running, or that the manager does
+// not know, is no client.
 func (m *Manager) Start(s Scope, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -58,7 +58,7 @@ func (l *launcher) listen() error {
 	return nil
 }
 
-// happened reacts to a descriptor.
+// handle reacts to a descriptor.
 func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	switch t {
 	case lifecycle.TokenControl:
