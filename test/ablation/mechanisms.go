@@ -320,7 +320,7 @@ var mechanisms = []mechanism{
 	},
 	{
 		name:  "the removal of a scope that was only asked for",
-		edits: one(group+"owned.go", "case alone && (!g.LeftToManager() || g.OnlyAsked()):", "case alone && !g.LeftToManager():"),
+		edits: one(group+"owned.go", "case !g.LeftToManager() || g.OnlyAsked():", "case !g.LeftToManager():"),
 		runs:  []run{tests("test/systemd", "LauncherKilledWhileItAsks")},
 	},
 	{

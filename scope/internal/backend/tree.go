@@ -187,7 +187,7 @@ func (g *ownedTree) PayloadGroup() spawn.Group { return nil }
 
 func (g *ownedTree) Guard() int { return g.guardFD }
 
-func (g *ownedTree) Leave(bool) {}
+func (g *ownedTree) Leave() {}
 
 func (g *ownedTree) TagMembers() error { return nil } // it takes in nobody who is there already
 

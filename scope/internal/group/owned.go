@@ -122,13 +122,13 @@ func (g *ControlGroup) Ending(why protocol.Cause) {
 }
 
 // Leave removes the group when we have left it. Until then payload is there, by which a
-// supervisor around us knows what we are. What can't be removed now, a sweeper removes. A scope's launcher knows whose it is to remove;
-// without one its manager has some time.
-func (g *ControlGroup) Leave(alone bool) {
+// supervisor around us knows what we are. What can't be removed now, a sweeper removes. A scope that no manager is known to have has some
+// time: its launcher knows whose it is to remove, but may be killed before it has.
+func (g *ControlGroup) Leave() {
 	switch {
 	case !g.Managed:
 		g.removeAfterUs(0)
-	case alone && (!g.LeftToManager() || g.OnlyAsked()):
+	case !g.LeftToManager() || g.OnlyAsked():
 		g.removeLate()
 	}
 }

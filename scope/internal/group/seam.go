@@ -82,6 +82,6 @@ type Owned interface {
 	Elsewhere(pid int) bool
 	// TagMembers tags the members that there are; what they start later has it from them.
 	TagMembers() error
-	// Leave removes the group, with the calling process in it, at that one's end. alone tells that the launcher is dead.
-	Leave(alone bool)
+	// Leave removes the group, with the calling process in it, at that one's end.
+	Leave()
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -39,7 +38,7 @@ func (s *supervisor) finish() {
 		s.outlast()
 	}
 	s.swept()
-	s.group.Leave(s.config.Launcher < 0 || linux.Ended(s.config.Launcher))
+	s.group.Leave()
 	_ = s.control.Send(s.last()) // as above; said twice it changes nothing
 }
 
