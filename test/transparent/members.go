@@ -82,9 +82,12 @@ const aMoment = 250 * time.Millisecond
 
 // awaitSaid looks again after every message; the members' lock is not held meanwhile.
 func (c *crew) awaitSaid(limit time.Duration, enough func([]escape.Saying) bool) {
-	for deadline := time.Now().Add(limit); time.Now().Before(deadline) && !enough(c.Said()); {
-		known := len(c.Said())
-		c.AwaitSaid(time.Until(deadline), func(all []escape.Saying) bool { return len(all) > known })
+	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
+		all := c.Said()
+		if enough(all) {
+			return
+		}
+		c.AwaitSaid(time.Until(deadline), func(now []escape.Saying) bool { return len(now) > len(all) })
 	}
 }
 

@@ -34,18 +34,21 @@ func Signals(t *testing.T, s Subject) {
 				c := site.NewClient(site.Unique("client"), []string{way.option}, line)
 				crew.up(func() string { return escape.Contents(c.Stderr) })
 				c.Tell("%s %d", way.command, sig)
+				last, want := sig, each(sig, unix.SIGCONT)
 				if !slices.Contains(ending, sig) {
 					crew.want(only([]unix.Signal{sig}, "main"))
-					return
+					last, want = unix.SIGTERM, each(unix.SIGTERM, unix.SIGCONT)
+					want["main"] = append(want["main"], sig)
+					c.Tell("%s %d", way.command, last)
 				}
-				crew.want(each(sig, unix.SIGCONT))
+				crew.want(want)
 				for _, other := range ending {
-					if other != sig {
+					if other != last {
 						c.Tell("%s %d", way.command, other)
 					}
 				}
-				crew.want(each(sig, unix.SIGCONT))
-				c.Tell("%s %d", way.command, sig) // the same again: now
+				crew.want(want)
+				c.Tell("%s %d", way.command, last) // the same again: now
 				if status := c.Status(escape.Patience); status != "signal 9" {
 					t.Errorf("ended with %q", status)
 				}
