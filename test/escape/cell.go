@@ -39,6 +39,9 @@ type Cell struct {
 	deadline   time.Time // for all that must have happened after the end
 }
 
+// MayBeSwept tells whether another cell's sweep may end the server at any time: its supervisor is not where it belongs.
+func (c *Cell) MayBeSwept() bool { return c.mode.PullsParent }
+
 // bare runs the table without mcpscope, to see what it shows then.
 var bare = os.Getenv("MCPSCOPE_E2E_BARE") != ""
 

@@ -3,7 +3,6 @@
 package systemd
 
 import (
-	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -50,12 +49,11 @@ func (y *yard) reexecute(c *escape.Cell) {
 	}
 	managers.RUnlock() // which every cell has
 	managers.Lock()
-	_, err := os.Stat(c.Group) // another cell's sweep may have ended one whose supervisor is not where it belongs
 	y.control(c.T, "daemon-reexec")
 	y.control(c.T, "is-active", "--quiet", "basic.target") // it answers again
 	managers.Unlock()
 	managers.RLock()
-	if err == nil {
+	if c.Group != "" && !c.MayBeSwept() {
 		y.control(c.T, "is-active", "--quiet", filepath.Base(c.Group))
 	}
 	c.Client.Tell("close")
