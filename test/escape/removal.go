@@ -40,7 +40,11 @@ func AwaitFile(file string, limit time.Duration) error {
 
 // AwaitScope waits until the manager has the scope of a server, whose directory mcpscope may have made.
 func AwaitScope(group string, limit time.Duration) error {
-	return awaitAttr(group, "scope", limit, func(text string) bool { return text == "" || text == "taken" })
+	err := awaitAttr(group, "scope", limit, func(text string) bool { return text == "" || text == "taken" })
+	if err != nil {
+		err = fmt.Errorf("%w; scope %q, notes %q", err, attr(group, "scope"), attr(group, "notes"))
+	}
+	return err
 }
 
 // AwaitNote waits for a note on a server.
@@ -52,9 +56,7 @@ func AwaitNote(group, part string, limit time.Duration) error {
 func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
 	payload := filepath.Join(group, "payload")
 	return awaitChange(filepath.Join(payload, "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool {
-		text := make([]byte, 4096)
-		n, _ := unix.Getxattr(payload, "user.mcpscope."+name, text) // none
-		return wanted(string(text[:max(n, 0)]))
+		return wanted(attr(group, name))
 	})
 }
 
@@ -84,4 +86,11 @@ func awaitChange(path string, changes uint32, limit time.Duration, done func() b
 		_, _ = unix.Read(watch, make([]byte, 4096)) // that it happened is all that matters
 	}
 	return nil
+}
+
+// attr is an attribute of the payload, "" if there is none.
+func attr(group, name string) string {
+	text := make([]byte, 4096)
+	n, _ := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope."+name, text)
+	return string(text[:max(n, 0)])
 }
