@@ -245,16 +245,20 @@ func (s *stage) direct(step step) {
 		if s.stdin, err = cmd.StdinPipe(); err != nil {
 			s.t.Fatal(err)
 		}
-		out, err := cmd.StdoutPipe()
+		said, out, err := os.Pipe()
 		if err != nil {
 			s.t.Fatal(err)
 		}
-		cmd.Stderr = os.Stderr
-		if err := cmd.Start(); err != nil {
+		defer said.Close()
+		cmd.Stdout, cmd.Stderr = out, os.Stderr
+		err = cmd.Start()
+		_ = out.Close()
+		if err != nil {
 			s.t.Fatal(err)
 		}
 		s.client = cmd
-		if line, err := bufio.NewReader(out).ReadString('\n'); line != "ready\n" {
+		_ = said.SetReadDeadline(time.Now().Add(escape.Patience)) // a pipe has deadlines
+		if line, err := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
 			s.t.Fatalf("line %d: claude says %q, %v", step.line, line, err)
 		}
 	case "end claude", "kill claude":

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -78,6 +79,7 @@ func TestSession(t *testing.T) {
 type shell struct {
 	t     *testing.T
 	in    io.WriteCloser
+	said  *os.File
 	out   *bufio.Reader
 	close func()
 }
@@ -91,16 +93,20 @@ func newShell(t *testing.T, s *stage) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := cmd.StdoutPipe()
+	said, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout = out
+	err = cmd.Start()
+	_ = out.Close()
+	if err != nil {
 		t.Fatal(err)
 	}
-	return &shell{t, in, bufio.NewReader(out), func() {
+	return &shell{t, in, said, bufio.NewReader(said), func() {
 		_ = in.Close()
 		_ = cmd.Wait() // however it ended
+		_ = said.Close()
 	}}
 }
 
@@ -110,10 +116,11 @@ func (s *shell) say(line string) (lines []string) {
 	if _, err := io.WriteString(s.in, line+" 2>&1\necho $'"+`\x01done`+"'\n"); err != nil {
 		s.t.Fatal(err)
 	}
+	_ = s.said.SetReadDeadline(time.Now().Add(escape.Patience)) // a pipe has deadlines
 	for {
 		text, err := s.out.ReadString('\n')
 		if err != nil {
-			s.t.Fatalf("%s: %v", line, err)
+			s.t.Fatalf("%s: %v after %q", line, err, lines)
 		}
 		text = strings.TrimRight(text, "\n")
 		if text == done {

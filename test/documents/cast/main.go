@@ -13,12 +13,14 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
+	"golang.org/x/sys/unix"
 )
 
 func main() {
@@ -155,11 +157,9 @@ func runner() error {
 	if os.Getenv("JOURNAL_STREAM") != "" { // a service's
 		fmt.Fprintln(os.Stderr, name+" serves")
 	}
-	if _, err := io.ReadFull(os.Stdin, make([]byte, len(initialize))); err != nil {
-		return err
-	}
-	if _, err := io.WriteString(os.Stdout, answer); err != nil {
-		return err
+	signal.Ignore(unix.SIGPIPE) // a client may be killed as soon as its servers run
+	if _, err := io.ReadFull(os.Stdin, make([]byte, len(initialize))); err == nil {
+		_, _ = io.WriteString(os.Stdout, answer)
 	}
 	return cmd.Wait()
 }
