@@ -26,8 +26,7 @@ const (
 	stall act = "stall"
 )
 
-// delayed is longer than mcpscope waits for a scope that is bound to its client's unit, and for
-// the first words of a manager that is not the only candidate.
+// delayed is longer than mcpscope waits for the first words of a manager that is not the only candidate.
 const delayed = 1500 * time.Millisecond
 
 // acts are those that a point can be tried with.

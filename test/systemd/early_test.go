@@ -192,6 +192,9 @@ func TestManagerHangs(t *testing.T) {
 	first.ends(t)
 	second := y.early(t, "answers-late")
 	second.running(t, u.Slice(), "answers-late")
+	if escape.Full() && second.Server.Ended(12*time.Second) { // longer than a scope is waited for that a server needs to start
+		t.Fatal("the server has ended")
+	}
 	awake()
 	if err := escape.AwaitScope(second.group, patience); err != nil {
 		t.Error(err)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -91,7 +92,8 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	}
 	defer held.End()
 	scope := a.scope(g.Dir, facts, []int{held.PID})
-	conn, err := a.dial(g)
+	deadline := time.Now().Add(takeWithin)
+	conn, err := a.dial(g, deadline)
 	if err != nil {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
 	}
@@ -102,7 +104,7 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	unheard := false // it may have the scope, or get it yet
 	for try := 1; ; try++ {
 		if err = systemd.ErrRefused; !linux.Ended(held.PIDFD) { // by now its number may be somebody else's
-			err = conn.Start(scope, scopeWithin)
+			err = conn.Start(scope, time.Until(deadline))
 		}
 		conn.Close()
 		noAnswer := fmt.Errorf("no answer: %s", err) // which is no refusal
@@ -121,7 +123,7 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 		default:
 			unheard = !exists
 		}
-		if conn, err = a.dial(g); err != nil {
+		if conn, err = a.dial(g, deadline); err != nil {
 			return err
 		}
 	}
@@ -136,16 +138,23 @@ func stir(g *group.ControlGroup) {
 }
 
 // dial gives up when the server has ended, for its launcher waits until it returns.
-func (a adopter) dial(g *group.ControlGroup) (*systemd.Manager, error) {
+func (a adopter) dial(g *group.ControlGroup, deadline time.Time) (*systemd.Manager, error) {
 	for try := 1; ; try++ {
 		conn, err := systemd.Dial(a.kind, busWithin)
-		if err == nil || try == dialTries || !g.Guarded() {
+		hangs := errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(deadline)
+		if err == nil || !g.Guarded() || try >= dialTries && !hangs {
 			return conn, err
 		}
 	}
 }
 
-const dialTries = 10
+const (
+	dialTries = 10 // where it is not there at all
+	// takeWithin is for a manager to take over a group whose server runs, so that nobody waits for it. It may be busy for long: it signals
+	// a fork bomb until no process of that is new (systemd 252). When nobody is there any more whom it can move it may have read the
+	// request already, and then has a failed scope, which it can't stop.
+	takeWithin = 2 * time.Minute
+)
 
 var errEnded = errors.New("the server has ended")
 
