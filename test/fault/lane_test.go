@@ -23,6 +23,8 @@ type backend struct {
 	managed bool
 	// way is how mcpscope reaches the manager, with somebody in between; nil for as it likes.
 	way *way
+	// early: nobody asks for it by name, and servers start before the manager has their scopes.
+	early bool
 }
 
 // lane is where one run happens after the other, beside a server that is in use.
@@ -74,7 +76,11 @@ func (b *backend) newLane(t *testing.T) *lane {
 
 // line is mcpscope's command line for a server.
 func (l *lane) line(name string, command ...string) []string {
-	return append([]string{mcpscope, "run", "--backend", l.backend.name, "--name", name,
+	backend := l.backend.name
+	if l.backend.early {
+		backend = "auto"
+	}
+	return append([]string{mcpscope, "run", "--backend", backend, "--name", name,
 		"--eof-grace", "50ms", "--term-grace", "100ms", "--"}, command...)
 }
 

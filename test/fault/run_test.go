@@ -140,6 +140,9 @@ func (r *run) live() {
 	}
 	if r.answered {
 		r.contained()
+		if r.lane.backend.early {
+			r.settled()
+		}
 	}
 	r.watcher.enter("stop")
 	_ = r.stdin.Close() // of ours

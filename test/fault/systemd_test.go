@@ -63,13 +63,22 @@ func TestFaultsOfTheBus(t *testing.T) {
 	}
 	for _, u := range []host.User{host.Root, host.Tester} {
 		for name, y := range ways(u) {
-			b := managed(u)
-			b.way = y
-			t.Run(b.name+"/"+name, func(t *testing.T) {
-				t.Parallel()
-				// one at a time: a manager tells everybody of everybody's units
-				b.everywhere(t, fmt.Sprintf("%s by the %s socket", b.name, name), 1, isMessage)
-			})
+			for _, early := range []bool{false, true} {
+				b := managed(u)
+				b.way, b.early = y, early
+				title, by := b.name+"/"+name, fmt.Sprintf("%s by the %s socket", b.name, name)
+				if early && name == "bus" {
+					continue // what differs is not the way
+				}
+				if early {
+					title, by = b.name+"/early", by+", while the server runs"
+				}
+				t.Run(title, func(t *testing.T) {
+					t.Parallel()
+					// one at a time: a manager tells everybody of everybody's units
+					b.everywhere(t, by, 1, isMessage)
+				})
+			}
 		}
 	}
 }

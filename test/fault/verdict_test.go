@@ -49,6 +49,18 @@ func (r *run) contained() {
 	}
 }
 
+// settledWithin is for a manager to take a scope over, if it does.
+const settledWithin = 2 * delayed
+
+// settled returns when the manager has the scope, or has had the time for it.
+func (r *run) settled() {
+	for _, dir := range r.lane.left(r.name) {
+		if err := escape.AwaitScope(dir, settledWithin); err != nil && r.shot == nil {
+			r.bad("%v", err)
+		}
+	}
+}
+
 // judge waits for what must happen after a run, and says what came of it.
 func (r *run) judge() verdict {
 	w := r.watcher
