@@ -82,17 +82,34 @@ func (m *Manager) startScope(ctx context.Context, s Scope) error {
 // readyFor tells whether the client runs, and has the slice started, which a scope without its dependencies does not.
 func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 	m.hurry()
-	client := m.conn.Object(m.object.Destination(), unitPath+godbus.ObjectPath(dbus.PathBusEscape(s.Client)))
-	asked := client.GoWithContext(ctx, properties+".Get", 0, nil, "org.freedesktop.systemd1.Unit", "ActiveState")
+	asked := m.askState(ctx, s.Client)
 	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, failing).Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
+	state, err := stateOf(s.Client, asked)
+	return state != "inactive" && state != "failed", err
+}
+
+// Active tells whether the manager takes the unit for active. It gives up after within.
+func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	state, err := stateOf(unit, m.askState(ctx, unit))
+	return state == "active", err
+}
+
+func (m *Manager) askState(ctx context.Context, unit string) *godbus.Call {
+	object := m.conn.Object(m.object.Destination(), unitPath+godbus.ObjectPath(dbus.PathBusEscape(unit)))
+	return object.GoWithContext(ctx, properties+".Get", 0, nil, "org.freedesktop.systemd1.Unit", "ActiveState")
+}
+
+func stateOf(unit string, asked *godbus.Call) (any, error) {
 	<-asked.Done
 	var state godbus.Variant
 	if err := asked.Store(&state); err != nil {
-		return false, fmt.Errorf("read the state of %s: %w", s.Client, err)
+		return nil, fmt.Errorf("read the state of %s: %w", unit, err)
 	}
-	return state.Value() != "inactive" && state.Value() != "failed", nil
+	return state.Value(), nil
 }
 
 const unitPath = "/org/freedesktop/systemd1/unit/"

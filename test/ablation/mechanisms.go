@@ -324,6 +324,11 @@ var mechanisms = []mechanism{
 		runs:  []run{tests("test/systemd", "LauncherKilledWhileItAsks")},
 	},
 	{
+		name:  "the stirring of a scope that was empty before it was one",
+		edits: one("scope/internal/backend/adopter.go", "\t\t\tstir(g, conn)", "\t\t\t_ = stir"),
+		runs:  []run{tests("test/fault", "ScopeOfTheDead")},
+	},
+	{
 		name:  "BindsTo= of a scope",
 		edits: one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		runs:  []run{tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")},
@@ -335,7 +340,7 @@ var mechanisms = []mechanism{
 	},
 	{
 		name:  "the question whether the unit runs that a scope is bound to",
-		edits: one("internal/systemd/scope.go", "return state.Value() != \"inactive\" && state.Value() != \"failed\", nil", "return true, nil"),
+		edits: one("internal/systemd/scope.go", "return state != \"inactive\" && state != \"failed\", err", "_ = state\n\treturn true, err"),
 		runs:  []run{tests("test/systemd", "ScopeIsAskedForAfterTheCrash|ClientIsInAScopeThatNoManagerKnows")},
 	},
 	{

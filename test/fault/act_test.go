@@ -24,6 +24,8 @@ const (
 	delay  act = "delay"
 	// stall lets nothing more pass in this direction.
 	stall act = "stall"
+	// bury ends all who are in the group before the message goes on. It is for one message alone.
+	bury act = "bury"
 )
 
 // delayed is longer than mcpscope waits for the first words of a manager that is not the only candidate.

@@ -34,6 +34,7 @@ type bus struct {
 	path     string
 	listener *net.UnixListener
 	watcher  *watcher
+	bury     func()
 	attached chan struct{}
 	closed   chan struct{}
 	serving  sync.WaitGroup
@@ -149,6 +150,8 @@ func (b *bus) pass(direction role, from, to net.Conn) {
 			case <-b.closed:
 				return
 			}
+		case bury:
+			b.bury()
 		case stall:
 			<-b.closed
 			return

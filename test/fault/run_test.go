@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -14,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -51,6 +53,7 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	line := append([]string{stage, "3", filterText(t)}, l.line(r.name, server, r.members.Address)...)
 	if l.backend.way != nil {
 		r.bus = l.backend.way.listen(t)
+		r.bus.bury = r.bury
 		r.cmd = r.bus.command(&site, line)
 	} else {
 		r.cmd = site.Command(line...)
@@ -160,4 +163,17 @@ func (r *run) status() syscall.WaitStatus {
 		return 0
 	}
 	return r.cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+// bury ends all who are in the group, and waits until the kernel has told of it, which it does at most every 10 ms.
+func (r *run) bury() {
+	for _, dir := range r.lane.left(r.name) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); err != nil {
+			r.t.Error(err)
+		}
+		if err := bed.WaitEmpty(dir, escape.Patience); err != nil {
+			r.t.Error(err)
+		}
+	}
+	escape.PollFor(20 * time.Millisecond)
 }

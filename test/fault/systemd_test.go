@@ -83,6 +83,25 @@ func TestFaultsOfTheBus(t *testing.T) {
 	}
 }
 
+// A manager that is handed a dead process has a scope of which no event comes any more. It hears of its end all the same.
+func TestScopeOfTheDead(t *testing.T) {
+	for _, u := range []host.User{host.Root, host.Tester} {
+		b := managed(u)
+		b.way, b.early = ways(u)["private"], true
+		t.Run(b.name, func(t *testing.T) {
+			r := b.newLane(t).start(t, &shot{visit{point: point{role: toManager, call: "call StartTransientUnit", n: 1}}, fault{act: bury}})
+			r.live()
+			r.nobodyLeft()
+			if len(r.odd) > 0 || !r.watcher.fired {
+				t.Errorf("fired %v; %s", r.watcher.fired, r.explain())
+			}
+			if !r.groupsGone(removal) {
+				t.Errorf("left: %q", r.lane.left(r.name))
+			}
+		})
+	}
+}
+
 func isMessage(v visit) bool { return v.role == toManager || v.role == fromManager }
 
 func isCall(v visit) bool { return !isMessage(v) }

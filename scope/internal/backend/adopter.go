@@ -106,13 +106,17 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 		if err = systemd.ErrRefused; !linux.Ended(held.PIDFD) { // by now its number may be somebody else's
 			err = conn.Start(scope, time.Until(deadline))
 		}
+		exists := errors.Is(err, systemd.ErrExists)
+		if exists && unheard { // it executed itself again before it answered
+			err = nil
+		}
+		if err == nil {
+			stir(g, conn)
+		}
 		conn.Close()
 		noAnswer := fmt.Errorf("no answer: %s", err) // which is no refusal
-		switch exists := errors.Is(err, systemd.ErrExists); {
-		case err == nil || exists && unheard: // it executed itself again before it answered
-			if linux.Ended(held.PIDFD) {
-				stir(g)
-			}
+		switch {
+		case err == nil:
 			return nil
 		case unheard || errors.Is(err, context.DeadlineExceeded):
 			return noAnswer
@@ -129,10 +133,21 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	}
 }
 
-// stir has the manager hear that the group is empty, if it is: a process that was dead, and that nobody had waited for, may have been all
-// that it moved there, and of that no event comes (seen with systemd 252).
-func stir(g *group.ControlGroup) {
-	if held, err := hold.In(g.Top); err == nil { // otherwise it has heard, and has removed the group
+// notifyEvery is how often at most the kernel tells of a change in one cgroup.events (kernel/cgroup/cgroup.c), and as much again.
+const notifyEvery = 20 * time.Millisecond
+
+// stir has the manager hear that the group is empty, where it has not: a process that was dead, or just dying, may have been all that it moved
+// there, and no event comes after that (seen with systemd 252). Where it has, it is about to remove the directory, and nobody may be in
+// its way.
+func stir(g *group.ControlGroup, conn *systemd.Manager) {
+	if group.Populated(g.Top) {
+		return // an event comes when it is not
+	}
+	time.Sleep(notifyEvery) // what the kernel has to tell yet
+	if active, err := conn.Active(g.Dir, busWithin); err != nil || !active {
+		return
+	}
+	if held, err := hold.In(g.Top); err == nil { // otherwise it has heard by now
 		held.End()
 	}
 }
