@@ -115,7 +115,11 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) 
 	if g.Parent, err = g.Top.Parent(); err != nil {
 		return nil, err
 	}
-	return g, g.Arm(facts)
+	if err = g.Arm(facts); !group.Populated(g.Top) { // systemd may have removed what was in it before we made the rest
+		g.AwaitManager()
+		_ = g.RemoveLeaves() // gone, as a rule
+	}
+	return g, err
 }
 
 func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.Scope {

@@ -90,3 +90,16 @@ func (g *ControlGroup) awaitAdoption() {
 	case <-time.After(protocol.ForgottenAfter):
 	}
 }
+
+// AwaitManager returns when systemd has removed the scope, or has had the time for it. It looks
+// again and again: of inotify instances a user has 128, and those may be taken.
+func (g *ControlGroup) AwaitManager() {
+	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
+		top, err := g.Parent.Child(g.Dir)
+		if err != nil {
+			return
+		}
+		_ = top.Close() // a directory
+		<-time.After(pause)
+	}
+}

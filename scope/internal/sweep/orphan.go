@@ -307,7 +307,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	}
 	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
 		g.nudgeManager()
-		g.awaitManager()
+		g.AwaitManager()
 		return s, g.Parent.Remove(g.Dir)
 	}
 	return s, g.Remove()
@@ -331,17 +331,4 @@ func (s Swept) tell(about protocol.Subject) {
 		return
 	}
 	about.Tell(protocol.EventSwept, systemd.Warning, "swept, but for "+s.Stuck, systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck})
-}
-
-// awaitManager returns when systemd has removed the scope, or has had the time for it. It looks
-// again and again: of inotify instances a user has 128, and those may be taken.
-func (g *Suspect) awaitManager() {
-	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
-		top, err := g.Parent.Child(g.Dir)
-		if err != nil {
-			return
-		}
-		_ = top.Close() // a directory
-		<-time.After(pause)
-	}
 }
