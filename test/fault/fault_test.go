@@ -104,12 +104,12 @@ const (
 )
 
 // effort: a manager's scopes take time, and most of what is done with them, or with a tree, is done with any
-// group. MCPSCOPE_FAULTS=all tries all there, too.
+// group; and most of what a bus does to a server that runs it does to one that waits. MCPSCOPE_FAULTS=all tries all there, too.
 func (b *backend) effort() effort {
 	switch {
 	case !escape.Full():
 		return some
-	case (b.managed && b.way == nil || b == &tree) && os.Getenv("MCPSCOPE_FAULTS") != "all":
+	case (b.managed && b.way == nil || b.early || b == &tree) && os.Getenv("MCPSCOPE_FAULTS") != "all":
 		return each
 	}
 	return whole
