@@ -36,12 +36,15 @@ func startSections(b *testing.B) []Section {
 	busy := Section{Title: "Start to first byte, back to back", Base: "bare"}
 	idle := Section{Title: "Start to first byte, after 0.6 s of idle", Base: "bare"}
 	exit := Section{Title: "Start to exit, of a server that ends at once", Base: "bare"}
+	gateway := Section{Title: "Start to first byte of a gateway, which has no server yet, back to back", Base: "bare"}
 	all := busy.able(b, slices.Concat(backends(), automatic(b), others(groups)))
 	idle.Skipped, exit.Skipped = busy.Skipped, busy.Skipped
 	busy.addStarts(all, backToBack(b, all, contender.once), 0.6)
 	idle.addStarts(all, afterIdle(b, all), 0.4)
 	exit.addStarts(all, backToBack(b, all, contender.whole), 0.6)
-	return []Section{busy, exit, idle}
+	ours := gateway.able(b, gateways(b))
+	gateway.addGateways(ours, backToBack(b, ours, contender.once))
+	return []Section{busy, exit, idle, gateway}
 }
 
 // removeLeaving removes the leaf that supervisors of the backend delegated go to at their
@@ -139,6 +142,17 @@ func (s *Section) addStarts(all []contender, got []pairs, share float64) {
 		if r != nil && other != nil {
 			r.aim(fmt.Sprintf("≤ %v × %s", aim.share, aim.theirs), r.Difference.P50 <= aim.share*other.Difference.P50)
 		}
+	}
+}
+
+// gatewayMost is how much later a gateway may start, in ms.
+const gatewayMost = 8
+
+func (s *Section) addGateways(all []contender, got []pairs) {
+	for i, c := range all {
+		r := got[i].row(c.name, "ms", time.Millisecond)
+		r.aim(fmt.Sprintf("≤ %d ms more", gatewayMost), r.Difference.P50 <= gatewayMost)
+		s.Rows = append(s.Rows, r)
 	}
 }
 
