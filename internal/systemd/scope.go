@@ -90,7 +90,7 @@ func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 	return state != "inactive" && state != "failed", err
 }
 
-// Active tells whether the manager takes the unit for active. It gives up after within.
+// Active tells whether a unit is active for its manager; one that it does not know is not. It gives up after within.
 func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()

@@ -133,8 +133,8 @@ func (a adopter) hand(g *group.ControlGroup, facts *protocol.Config) error {
 	}
 }
 
-// notifyEvery is how often at most the kernel tells of a change in one cgroup.events (kernel/cgroup/cgroup.c), and as much again.
-const notifyEvery = 20 * time.Millisecond
+// notifiedWithin is twice as long as the kernel may keep a change of cgroup.events to itself (10 ms, kernel/cgroup/cgroup.c).
+const notifiedWithin = 20 * time.Millisecond
 
 // stir has the manager hear that the group is empty, where it has not: a process that was dead, or just dying, may have been all that it moved
 // there, and no event comes after that (seen with systemd 252). Where it has, it is about to remove the directory, and nobody may be in
@@ -143,7 +143,7 @@ func stir(g *group.ControlGroup, conn *systemd.Manager) {
 	if group.Populated(g.Top) {
 		return // an event comes when it is not
 	}
-	time.Sleep(notifyEvery) // what the kernel has to tell yet
+	time.Sleep(notifiedWithin) // until the manager can have heard: nothing tells that to us
 	if active, err := conn.Active(g.Dir, busWithin); err != nil || !active {
 		return
 	}
@@ -165,9 +165,9 @@ func (a adopter) dial(g *group.ControlGroup, deadline time.Time) (*systemd.Manag
 
 const (
 	dialTries = 10 // where it is not there at all
-	// takeWithin is for a manager to take over a group whose server runs, so that nobody waits for it. It may be busy for long: it signals
-	// a fork bomb until no process of that is new (systemd 252). When nobody is there any more whom it can move it may have read the
-	// request already, and then has a failed scope, which it can't stop.
+	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nobody waits for that. A manager may be
+	// busy for long: systemd 252 signals a fork bomb until none of its processes is new. If it has read the request by the time that
+	// we end the process which it was to move, it keeps a failed scope, which it can't stop.
 	takeWithin = 2 * time.Minute
 )
 

@@ -115,7 +115,7 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) 
 	if g.Parent, err = g.Top.Parent(); err != nil {
 		return nil, err
 	}
-	if err = g.Arm(facts); !group.Populated(g.Top) { // systemd may have removed what was in it before we made the rest
+	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
 		g.AwaitManager()
 		_ = g.RemoveLeaves() // gone, as a rule
 	}
