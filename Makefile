@@ -11,6 +11,8 @@ FLAGS ?= -p=3
 SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
 TIMEOUT ?= 20m
+# of the long ones: twice what they take, so that one which hangs says where
+LONGER := TIMEOUT=$(if $(MCPSCOPE_FAULTS),60m,25m)
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 CYCLES ?= 10000
@@ -70,17 +72,17 @@ test-full: deps ## what takes longer: the race detector, other kernels, then eve
 	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
 	wait $$images; $(MAKE) --no-print-directory test-vm || status=$$?; \
 	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|PoorHosts|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm'; do \
-		$(MAKE) --no-print-directory test TIMEOUT=25m FLAGS=-p=2 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test($$run)'" || status=$$?; \
+		$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=2 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test($$run)'" || status=$$?; \
 	done; \
-	$(MAKE) --no-print-directory test TIMEOUT=25m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^Test(Escape|Seed|Servers|Gateway|Many|Bystanders)'" || status=$$?; \
-	$(MAKE) --no-print-directory test TIMEOUT=25m FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test(WrapUnder|Selftest)'" || status=$$?; exit $$status
+	$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^Test(Escape|Seed|Servers|Gateway|Many|Bystanders)'" || status=$$?; \
+	$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test(WrapUnder|Selftest)'" || status=$$?; exit $$status
 
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 2.8 GB of them: about 7 minutes
-	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 $(MAKE) --no-print-directory test TIMEOUT=25m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^TestTried'"
+	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^TestTried'"
 
 test-robust: deps ## gateways as services, faults at every system call and bus message, load, a tenth of test-soak, what is installed and documented, and real daemons and browsers: about 10 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
 	@.ci/deps elsewhere
-	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test TIMEOUT=25m FLAGS=-p=2 PACKAGES='$(LONG)'
+	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=2 PACKAGES='$(LONG)'
 
 test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm

@@ -66,36 +66,27 @@ const (
 
 // automatic is mcpscope in units of both managers, as most people have it.
 func automatic(b *testing.B) []contender {
-	all := []contender{{name: runOfSystem}, {name: runOfUser, user: host.Tester}}
-	for i := range all {
-		c := &all[i]
-		c.in, c.ours, c.grouped = unitOf(b, c.user), true, true
-		c.wrap = []string{mcpscopeFile, "run", "--name", "bench", "--"}
-	}
-	return all
+	return inUnits(b, []contender{{name: runOfSystem, grouped: true}, {name: runOfUser, user: host.Tester, grouped: true}}, "run", "--name", "bench", "--")
 }
 
 // gateways are programs that mcpscope contains the servers of, in units of both managers.
 func gateways(b *testing.B) []contender {
-	all := []contender{{name: "gateway (systemd-system)"}, {name: "gateway (systemd-user)", user: host.Tester}}
-	for i := range all {
-		c := &all[i]
-		c.in, c.ours = unitOf(b, c.user), true
-		c.wrap = []string{mcpscopeFile, "gateway", "--"}
-	}
-	return all
+	return inUnits(b, []contender{{name: "gateway (systemd-system)"}, {name: "gateway (systemd-user)", user: host.Tester}}, "gateway", "--")
 }
 
-// unitOf is the group of a unit of the user's manager.
-func unitOf(b *testing.B, u host.User) *os.File {
+func inUnits(b *testing.B, all []contender, args ...string) []contender {
 	b.Helper()
-	unit := host.Current(b).Start(b, host.Service{User: u, Argv: []string{"sleep", "infinity"}})
-	dir, err := unit.Group()
-	must(b, err)
-	group, err := os.Open(dir)
-	must(b, err)
-	b.Cleanup(func() { _ = group.Close() })
-	return group
+	for i := range all {
+		c := &all[i]
+		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
+		dir, err := unit.Group()
+		must(b, err)
+		c.in, err = os.Open(dir)
+		must(b, err)
+		b.Cleanup(func() { _ = c.in.Close() })
+		c.wrap, c.ours = append([]string{mcpscopeFile}, args...), true
+	}
+	return all
 }
 
 // run is mcpscope with one of its backends.

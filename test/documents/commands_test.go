@@ -245,19 +245,11 @@ func (s *stage) direct(step step) {
 		if s.stdin, err = cmd.StdinPipe(); err != nil {
 			s.t.Fatal(err)
 		}
-		said, out, err := os.Pipe()
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		cmd.Stderr = os.Stderr
+		said := s.start(cmd)
 		defer said.Close()
-		cmd.Stdout, cmd.Stderr = out, os.Stderr
-		err = cmd.Start()
-		_ = out.Close()
-		if err != nil {
-			s.t.Fatal(err)
-		}
 		s.client = cmd
-		_ = said.SetReadDeadline(time.Now().Add(escape.Patience)) // a pipe has deadlines
+		_ = said.SetReadDeadline(time.Now().Add(escape.Patience))
 		if line, err := bufio.NewReader(said).ReadString('\n'); line != "ready\n" {
 			s.t.Fatalf("line %d: claude says %q, %v", step.line, line, err)
 		}
@@ -271,6 +263,22 @@ func (s *stage) direct(step step) {
 		}
 		check()
 	}
+}
+
+// start starts a command, and returns what it says, in a pipe that has deadlines.
+func (s *stage) start(cmd *exec.Cmd) *os.File {
+	s.t.Helper()
+	said, out, err := os.Pipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd.Stdout = out
+	err = cmd.Start()
+	_ = out.Close() // the command has it
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return said
 }
 
 // end ends the client, and waits until its servers are gone.

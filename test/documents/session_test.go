@@ -93,16 +93,7 @@ func newShell(t *testing.T, s *stage) *shell {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stdout = out
-	err = cmd.Start()
-	_ = out.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	said := s.start(cmd)
 	return &shell{t, in, said, bufio.NewReader(said), func() {
 		_ = in.Close()
 		_ = cmd.Wait() // however it ended
@@ -116,7 +107,7 @@ func (s *shell) say(line string) (lines []string) {
 	if _, err := io.WriteString(s.in, line+" 2>&1\necho $'"+`\x01done`+"'\n"); err != nil {
 		s.t.Fatal(err)
 	}
-	_ = s.said.SetReadDeadline(time.Now().Add(escape.Patience)) // a pipe has deadlines
+	_ = s.said.SetReadDeadline(time.Now().Add(escape.Patience))
 	for {
 		text, err := s.out.ReadString('\n')
 		if err != nil {

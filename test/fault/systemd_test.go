@@ -63,31 +63,34 @@ func TestFaultsOfTheBus(t *testing.T) {
 	}
 	for _, u := range []host.User{host.Root, host.Tester} {
 		for name, y := range ways(u) {
-			for _, early := range []bool{false, true} {
-				b := managed(u)
-				b.way, b.early = y, early
-				title, by := b.name+"/"+name, fmt.Sprintf("%s by the %s socket", b.name, name)
-				if early && name == "bus" {
-					continue // what differs is not the way
-				}
-				if early {
-					title, by = b.name+"/early", by+", while the server runs"
-				}
-				t.Run(title, func(t *testing.T) {
-					t.Parallel()
-					// one at a time: a manager tells everybody of everybody's units
-					b.everywhere(t, by, 1, isMessage)
-				})
-			}
+			b := managed(u)
+			b.way = y
+			b.everyMessage(t, name, fmt.Sprintf("%s by the %s socket", b.name, name))
 		}
+		b := early(u)
+		b.everyMessage(t, "early", b.name+" by the private socket, while the server runs")
 	}
+}
+
+func (b backend) everyMessage(t *testing.T, name, title string) {
+	t.Run(b.name+"/"+name, func(t *testing.T) {
+		t.Parallel()
+		// one at a time: a manager tells everybody of everybody's units
+		b.everywhere(t, title, 1, isMessage)
+	})
+}
+
+// early is managed for servers that run before their manager is asked; what differs is not the way to that.
+func early(u host.User) backend {
+	b := managed(u)
+	b.way, b.early = ways(u)["private"], true
+	return b
 }
 
 // A manager that is handed a dead process has a scope of which no event comes any more. It hears of its end all the same.
 func TestScopeOfTheDead(t *testing.T) {
 	for _, u := range []host.User{host.Root, host.Tester} {
-		b := managed(u)
-		b.way, b.early = ways(u)["private"], true
+		b := early(u)
 		t.Run(b.name, func(t *testing.T) {
 			r := b.newLane(t).start(t, &shot{visit{point: point{role: toManager, call: "call StartTransientUnit", n: 1}}, fault{act: bury}})
 			r.live()
