@@ -437,6 +437,9 @@ func TestDirectoriesMadeUseless(t *testing.T) {
 				if n := orphan.members.UntilDead(escape.Patience); n > 0 {
 					t.Errorf("%d members of the orphan left", n)
 				}
+				if err := escape.AwaitRemoval(orphan.group, escape.Patience); err != nil {
+					t.Error(err)
+				}
 				next.Tell("close")
 				next.dead(escape.Patience)
 			})

@@ -191,6 +191,16 @@ func (m *Members) Said() []Saying {
 	return slices.Clone(m.said)
 }
 
+// When is when a member first said just this.
+func (m *Members) When(text string) (when time.Time, ok bool) {
+	all := m.Said()
+	i := slices.IndexFunc(all, func(s Saying) bool { return s.Text == text })
+	if i < 0 {
+		return when, false
+	}
+	return all[i].When, true
+}
+
 // AwaitSaid waits until enough, called with all that was said, is content.
 func (m *Members) AwaitSaid(limit time.Duration, enough func([]Saying) bool) bool {
 	return m.wait(limit, func() bool { return enough(m.said) })
