@@ -292,8 +292,8 @@ func (w *watcher) take(s *scope.Server, c *candidate) (*scope.Taken, error) {
 // stopped until it has been moved, and looked for until some passes in a row find nobody.
 const (
 	takePasses = 400
-	takeQuiet  = 20 // where processes come and go; one is enough where none does
-	takeWithin = 500 * time.Millisecond
+	takeQuiet  = 20              // where processes come and go; one is enough where none does
+	takeWithin = 5 * time.Second // a busy machine gives whoever looks for them no more than its share
 )
 
 // takeCarriers puts all that carry the tag of a server, or of what its members have started, into its
