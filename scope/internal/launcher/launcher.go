@@ -91,7 +91,7 @@ type launcher struct {
 	birth      *spawn.Birth // of supervisor and server, if the server was born first
 	bornSeen   bool
 	client     *lifecycle.ClientSide
-	loop       *lifecycle.Poller
+	loop       *lifecycle.Loop
 	supervisor int           // its pid, only for a manager that wants one; 0 before it is started
 	reserved   chan struct{} // closed when there are threads enough
 	pidfd      int           // of the supervisor; -1 until it has started the server
@@ -141,7 +141,7 @@ func (s *Server) prepare() (*launcher, error) {
 	if l.client, err = lifecycle.WatchClient(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
-	if l.loop, err = lifecycle.NewPoller(); err != nil {
+	if l.loop, err = lifecycle.NewLoop(); err != nil {
 		return nil, err
 	}
 	if err = l.client.Watch(l.loop); err != nil {

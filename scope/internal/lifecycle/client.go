@@ -32,7 +32,7 @@ type ClientSide struct {
 	PIDFD    int        // the client, or -1
 	Main     int        // pidfd of the main process, or -1
 	Sure     bool       // it is the client that is known, and not a mere spawner
-	loop     *Poller    // where stdin and stdout are waited for
+	loop     *Loop      // where stdin and stdout are waited for
 }
 
 // WatchClient looks at our own descriptors 0 and 1 and at our parent.
@@ -156,8 +156,8 @@ const (
 	TokenPeer  // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 )
 
-// Watch adds everything to the poller.
-func (in *ClientSide) Watch(loop *Poller) error {
+// Watch adds everything to the loop.
+func (in *ClientSide) Watch(loop *Loop) error {
 	in.loop = loop
 	for fd, t := range map[int]Token{in.Stdin.FD(): TokenStdin, in.Stdout.FD(): TokenStdout, in.PIDFD: TokenClient} {
 		if err := loop.Add(fd, t); err != nil {

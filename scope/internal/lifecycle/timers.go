@@ -29,7 +29,7 @@ func tryTimers() error {
 		return fmt.Errorf("create eventfd: %w", err)
 	}
 	defer unix.Close(event)
-	set, err := NewPoller()
+	set, err := NewLoop()
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ type supervisor struct {
 	group     group.Owned
 	backend   protocol.Backend
 	client    *lifecycle.ClientSide
-	loop      *lifecycle.Poller
+	loop      *lifecycle.Loop
 	lifecycle *lifecycle.Lifecycle
 	signals   chan os.Signal
 
@@ -230,7 +230,7 @@ func (s *supervisor) unguarded() {
 	s.lifecycle.Kill()
 }
 
-// look notices at once what the poller may not have told yet.
+// look notices at once what the loop may not have told yet.
 func (s *supervisor) look() {
 	s.reap()
 	if s.client.Stdin.Fired() {

@@ -11,12 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Token tells which descriptor of a poller is ready.
+// Token tells which descriptor of a loop is ready.
 type Token int32
 
-// Poller waits for many descriptors with one thread. Each is reported once and has
+// Loop waits for many descriptors with one thread. Each is reported once and has
 // to be asked for again: a hang-up would otherwise be reported for ever.
-type Poller struct {
+type Loop struct {
 	epoll int
 	C     chan Token
 	// HungUp, if not nil, is called when the other end of a descriptor is closed, in the
@@ -24,20 +24,20 @@ type Poller struct {
 	HungUp func(Token)
 }
 
-func NewPoller() (*Poller, error) {
+func NewLoop() (*Loop, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
-	return &Poller{epoll: fd, C: make(chan Token)}, nil
+	return &Loop{epoll: fd, C: make(chan Token)}, nil
 }
 
 // Add waits for fd to become readable; a negative fd is passed over.
-func (p *Poller) Add(fd int, t Token) error {
+func (l *Loop) Add(fd int, t Token) error {
 	if fd < 0 {
 		return nil
 	}
-	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, oneShot(t)); err != nil {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, oneShot(t)); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
 	return nil
@@ -45,16 +45,16 @@ func (p *Poller) Add(fd int, t Token) error {
 
 // AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
 // its kin): to be readable is nothing special there.
-func (p *Poller) AddChanges(fd int, t Token) error {
-	if err := unix.EpollCtl(p.epoll, unix.EPOLL_CTL_ADD, fd, change(t)); err != nil {
+func (l *Loop) AddChanges(fd int, t Token) error {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, change(t)); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
 	return nil
 }
 
 // ChangesAgain is again for such a file.
-func (p *Poller) ChangesAgain(fd int, t Token) {
-	_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, change(t)) // it was added, so it can't fail
+func (l *Loop) ChangesAgain(fd int, t Token) {
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, change(t)) // it was added, so it can't fail
 }
 
 func change(t Token) *unix.EpollEvent {
@@ -62,9 +62,9 @@ func change(t Token) *unix.EpollEvent {
 }
 
 // Again asks once more for what was reported.
-func (p *Poller) Again(fd int, t Token) {
+func (l *Loop) Again(fd int, t Token) {
 	if fd >= 0 {
-		_ = unix.EpollCtl(p.epoll, unix.EPOLL_CTL_MOD, fd, oneShot(t)) // it was added, so it can't fail
+		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, oneShot(t)) // it was added, so it can't fail
 	}
 }
 
@@ -73,19 +73,19 @@ func oneShot(t Token) *unix.EpollEvent {
 }
 
 // Run reports to C for the rest of the process's life.
-func (p *Poller) Run() {
+func (l *Loop) Run() {
 	events := make([]unix.EpollEvent, 8)
 	for {
-		n, err := unix.EpollWait(p.epoll, events, -1)
+		n, err := unix.EpollWait(l.epoll, events, -1)
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			panic("bug: epoll_wait on our own set: " + err.Error())
 		}
 		for i := range max(n, 0) {
 			t := Token(events[i].Fd)
-			if events[i].Events&unix.EPOLLHUP != 0 && p.HungUp != nil {
-				p.HungUp(t)
+			if events[i].Events&unix.EPOLLHUP != 0 && l.HungUp != nil {
+				l.HungUp(t)
 			}
-			p.C <- t
+			l.C <- t
 		}
 	}
 }
