@@ -6,43 +6,37 @@ package signals
 
 import (
 	"fmt"
-	"os"
 	"sync"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
-// readTries is how often in a row a read may fail.
-const readTries = 10
-
 // last is the highest number of a signal.
 const last = 64
 
-var caught struct {
-	sync.Mutex
-	pipe    *os.File
-	to      [last + 1]chan<- os.Signal
-	blocked uint64             // of those, whom the client has blocked
-	unblock chan<- unix.Signal // to the thread that has them not
-}
+// nobody is the number that Wake writes.
+const nobody = 0
 
-// Notify has the signals sent to c, one that finds it full is lost. What was sent before to another channel goes to c alone. It fails
-// the first time alone, where there are no descriptors.
-func Notify(c chan<- os.Signal, sigs ...os.Signal) error {
+var caught = struct {
+	sync.Mutex
+	read, write int                // the ends of the pipe, or -1
+	blocked     uint64             // of those that are caught, whom the client has blocked
+	unblock     chan<- unix.Signal // to the thread that has them not
+}{read: -1, write: -1}
+
+// Catch has Pending return these signals. It fails the first time alone, where there are no descriptors.
+func Catch(sigs ...unix.Signal) error {
 	caught.Lock()
 	defer caught.Unlock()
-	if caught.pipe == nil {
+	if caught.read < 0 {
 		if err := open(); err != nil {
 			return err
 		}
 	}
 	mask := linux.SignalMask()
-	for _, s := range sigs {
-		sig := s.(unix.Signal)
-		caught.to[sig] = c
+	for _, sig := range sigs {
 		catch(sig)
 		if bit := uint64(1) << (sig - 1); mask&bit != 0 && caught.blocked&bit == 0 {
 			caught.blocked |= bit
@@ -57,35 +51,43 @@ func open() error {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
 		return fmt.Errorf("create pipe: %w", err)
 	}
-	caught.pipe = os.NewFile(uintptr(ends[0]), "signals")
-	if err := caught.pipe.SetReadDeadline(time.Time{}); err != nil { // the runtime could not add it to what it waits for
-		_, _ = caught.pipe.Close(), unix.Close(ends[1]) // nothing was written to it
-		caught.pipe = nil
-		return fmt.Errorf("wait for a pipe: %w", err)
-	}
+	caught.read, caught.write = ends[0], ends[1]
 	writeTo(ends[1])
-	go pass()
 	return nil
 }
 
-// pass passes on what the handler has written.
-func pass() {
+// FD polls readable when there is something pending, or Wake was called. It is -1 before the first Catch.
+func FD() int {
+	caught.Lock()
+	defer caught.Unlock()
+	return caught.read
+}
+
+// Pending returns signals that have come, in that order, and waits for none. There may be more, as FD tells.
+func Pending() (sigs []unix.Signal) {
 	var numbers [last]byte
-	for failed := 0; ; {
-		n, err := caught.pipe.Read(numbers[:])
-		if err == nil {
-			failed = 0
-		} else if failed++; failed == readTries {
-			panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
+	n, err := unix.Read(FD(), numbers[:])
+	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
+		panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
+	}
+	for _, number := range numbers[:max(n, 0)] {
+		if number != nobody {
+			sigs = append(sigs, unix.Signal(number))
 		}
-		for _, sig := range numbers[:max(n, 0)] {
-			caught.Lock()
-			c := caught.to[sig]
-			caught.Unlock()
-			select {
-			case c <- unix.Signal(sig):
-			default:
-			}
-		}
+	}
+	return sigs
+}
+
+// Add has Pending return a signal as if it had come.
+func Add(sig unix.Signal) { write(byte(sig)) }
+
+// Wake makes FD readable. Before the first Catch it does nothing.
+func Wake() { write(nobody) }
+
+func write(number byte) {
+	caught.Lock()
+	defer caught.Unlock()
+	if caught.write >= 0 {
+		_, _ = unix.Write(caught.write, []byte{number}) // a full pipe is readable
 	}
 }

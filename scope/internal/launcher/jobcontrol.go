@@ -5,7 +5,6 @@
 package launcher
 
 import (
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +23,7 @@ import (
 // server twice.
 
 func terminalStops(sig unix.Signal) bool {
-	return slices.Contains(lifecycle.JobControl, os.Signal(sig))
+	return slices.Contains(lifecycle.JobControl, sig)
 }
 
 // stopToo stops this process as the main process was stopped, unless that goes on already.

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -95,12 +94,10 @@ type launcher struct {
 	supervisor int           // its pid, only for a manager that wants one; 0 before it is started
 	reserved   chan struct{} // closed when there are threads enough
 	pidfd      int           // of the supervisor; -1 until it has started the server
-	signals    chan os.Signal
-	chld       chan os.Signal
 
 	terminal  bool
-	subreaper bool        // PID 1 does not reap: see initReaps
-	due       *time.Timer // when the supervisor must have started, or ended, the server
+	subreaper bool            // PID 1 does not reap: see initReaps
+	due       lifecycle.Alarm // when the supervisor must have started, or ended, the server
 	dueAt     time.Time
 	extended  int  // how often it has got more time
 	asked     bool // a signal that ends the server was passed on
@@ -174,8 +171,7 @@ func (l *launcher) start() error {
 		close(l.reserved)
 	}()
 	// before there is anyone to pass them on to, so that none is lost
-	l.signals = lifecycle.NewSignals()
-	if err := lifecycle.Notify(l.signals, slices.Concat(lifecycle.Ending, lifecycle.Early)...); err != nil {
+	if err := l.loop.Catch(slices.Concat(lifecycle.Ending, lifecycle.Early)...); err != nil {
 		return err
 	}
 	if err := l.reapToo(); err != nil {
@@ -200,9 +196,9 @@ func (l *launcher) reapToo() error {
 // catchAll is for when the supervisor has been started: what the client ignores it has by then. It takes no longer
 // than the supervisor does to start.
 func (l *launcher) catchAll() {
-	_ = lifecycle.Notify(l.signals, lifecycle.Forwarded()...) // some are caught already, so it can't fail
+	_ = l.loop.Catch(lifecycle.Forwarded()...) // some are caught already, so it can't fail
 	if l.terminal {
-		_ = lifecycle.Notify(l.signals, lifecycle.JobControl...) // as above
+		_ = l.loop.Catch(lifecycle.JobControl...) // as above
 	}
 }
 
@@ -253,7 +249,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 	}
 	if first {
 		if l.terminal { // ^Z is the server's as soon as there is one
-			_ = lifecycle.Notify(l.signals, lifecycle.NotIgnored(lifecycle.JobControl)...) // some are caught already, so it can't fail
+			_ = l.loop.Catch(lifecycle.NotIgnored(lifecycle.JobControl)...) // some are caught already, so it can't fail
 		}
 		err = l.bear(cmd)
 	} else {

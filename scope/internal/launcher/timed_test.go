@@ -74,7 +74,8 @@ func TestWhenTheLauncherActsItself(t *testing.T) {
 				p.TermGrace = c.grace
 				h := &held{stopped: c.stopped}
 				l := &launcher{server: &Server{Policy: p, Report: -1}, config: &protocol.Config{}, group: h, client: &lifecycle.ClientSide{PIDFD: -1, Main: -1},
-					control: protocol.Control{In: -1, Out: -1}, due: time.NewTimer(protocol.StartedWithin)}
+					control: protocol.Control{In: -1, Out: -1}}
+				l.due.Set(protocol.StartedWithin)
 				if c.starting {
 					l.pidfd = -1
 				} else {
@@ -87,11 +88,16 @@ func TestWhenTheLauncherActsItself(t *testing.T) {
 					if len(c.events) > 0 {
 						next = time.After(c.events[0].after - time.Since(born))
 					}
+					var due <-chan time.Time
+					if at := l.due.At(); !at.IsZero() {
+						due = time.After(time.Until(at))
+					}
 					select {
 					case <-next:
 						c.events[0].do(l)
 						c.events = c.events[1:]
-					case <-l.due.C:
+					case <-due:
+						l.due.Stop()
 						if done, _ = l.overdue(); done {
 							over = time.Since(born)
 						}

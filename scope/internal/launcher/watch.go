@@ -25,27 +25,19 @@ func (l *launcher) watch() (Outcome, error) {
 		return Outcome{}, err
 	}
 	for {
-		select {
-		case t := <-l.loop.C:
-			if done, err := l.handle(t); done {
-				return l.outcome(), err
-			}
-		case s := <-l.signals:
-			l.handleSignal(s.(unix.Signal))
-		case <-l.chld:
-			lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
-		case <-l.due.C:
-			if done, err := l.overdue(); done {
-				return l.outcome(), err
-			}
+		done, err := l.handle(l.loop.Next(&l.due))
+		if !done && l.due.Rings() {
+			done, err = l.overdue()
+		}
+		if done {
+			return l.outcome(), err
 		}
 	}
 }
 
 func (l *launcher) listen() error {
-	l.due = time.NewTimer(protocol.StartedWithin)
-	l.chld = lifecycle.NewSignals()
-	_ = lifecycle.Notify(l.chld, unix.SIGCHLD) // others are caught already, so it can't fail
+	l.due.Set(protocol.StartedWithin)
+	_ = l.loop.Catch(unix.SIGCHLD) // others are caught already, so it can't fail
 	if err := l.loop.Add(l.control.In, lifecycle.TokenControl); err != nil {
 		return err
 	}
@@ -54,13 +46,17 @@ func (l *launcher) listen() error {
 			return err
 		}
 	}
-	go l.loop.Run()
 	return nil
 }
 
 // handle reacts to a descriptor.
 func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	switch t {
+	case lifecycle.TokenNone:
+	case lifecycle.TokenSignals:
+		for _, sig := range l.loop.Signals() {
+			l.handleSignal(sig)
+		}
 	case lifecycle.TokenControl:
 		return l.receive()
 	case lifecycle.TokenBirth:
@@ -94,6 +90,8 @@ func (l *launcher) afterClientDeath() time.Duration {
 // handleSignal takes a signal that we have got, alone or with our process group.
 func (l *launcher) handleSignal(sig unix.Signal) {
 	switch {
+	case sig == unix.SIGCHLD:
+		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
 	case l.terminal && lifecycle.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
 	case lifecycle.EndsServer(sig):
@@ -113,7 +111,7 @@ func (l *launcher) send(m protocol.Message, within time.Duration) {
 	}
 	if at := time.Now().Add(within); within != protocol.Never && (l.dueAt.IsZero() || at.Before(l.dueAt)) {
 		l.dueAt = at
-		l.due.Reset(within)
+		l.due.Set(within)
 	}
 }
 
@@ -124,7 +122,7 @@ func (l *launcher) awaitNext() {
 		l.due.Stop()
 		return
 	}
-	l.due.Reset(time.Until(l.dueAt))
+	l.due.Set(time.Until(l.dueAt))
 }
 
 // overdue: by now the supervisor should have said that the server runs, or have emptied the group. One that
@@ -133,7 +131,7 @@ func (l *launcher) overdue() (done bool, err error) {
 	if l.starting(func() bool { return group.Populated(l.group.Members()) }) {
 		l.group.WakeSupervisor()
 		l.group.Adopt() // a member may keep it from ever saying that the server runs
-		l.due.Reset(protocol.StartedWithin)
+		l.due.Set(protocol.StartedWithin)
 		return false, nil
 	}
 	unborn := l.birth != nil && !l.bornSeen // it waits for the server to be executed, or a member holds it
@@ -149,7 +147,7 @@ func (l *launcher) overdue() (done bool, err error) {
 		}
 		l.group.WakeSupervisor() // nothing is left but its report
 	}
-	l.due.Reset(protocol.ExtendBy)
+	l.due.Set(protocol.ExtendBy)
 	return false, nil
 }
 

@@ -143,19 +143,6 @@ func (in *ClientSide) unread() bool {
 	return in.Main >= 0 && linux.UnreadInput(in.Main, in.File)
 }
 
-// tokens of what can happen on the client's side
-const (
-	TokenStdin Token = iota + 1
-	TokenStdout
-	TokenClient
-	TokenControl
-	TokenMain
-	TokenGuard
-	TokenShortage
-	TokenBirth // of the supervisor and the server
-	TokenPeer  // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
-)
-
 // Watch adds everything to the loop.
 func (in *ClientSide) Watch(loop *Loop) error {
 	in.loop = loop

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/signals"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/report"
@@ -43,12 +44,12 @@ type Lifecycle struct {
 	clientUp bool
 	received map[unix.Signal]time.Time // the first time
 	hurry    *freeze.Flag
-	Timer    *time.Timer
+	Alarm    Alarm     // of the present phase
 	until    time.Time // end of draining, or of the term grace
 	cpu      time.Duration
-	Ladder   chan climbed
+	Ladder   chan climbed // signals.Wake tells of it
 	// Beside is added to the term grace for what has to be done before the kill; Hurry says that it is done. Then
-	// Timer tells of the end of the grace itself.
+	// Alarm rings at the end of the grace itself.
 	Beside time.Duration
 	Result freeze.Result
 	seen   Inspected // of those who had to be killed
@@ -67,7 +68,7 @@ func New(p protocol.Policy, payload group.Payload, in *ClientSide) (*Lifecycle, 
 	}
 	return &Lifecycle{
 		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]time.Time{},
-		hurry: hurry, Timer: stoppedTimer(), Ladder: make(chan climbed, 1),
+		hurry: hurry, Ladder: make(chan climbed, 1),
 	}, nil
 }
 
@@ -203,7 +204,7 @@ func (c *Lifecycle) Kill() {
 	}
 }
 
-// Elapsed: the timer of the present phase has run out.
+// Elapsed: the alarm of the present phase rings.
 func (c *Lifecycle) Elapsed() {
 	switch c.Phase {
 	case doubting:
@@ -226,10 +227,10 @@ func (c *Lifecycle) Elapsed() {
 }
 
 // after lets the present phase last for d.
-func (c *Lifecycle) after(d time.Duration) { c.Timer.Reset(d) }
+func (c *Lifecycle) after(d time.Duration) { c.Alarm.Set(d) }
 
 func (c *Lifecycle) stop(ask unix.Signal) {
-	c.Timer.Stop()
+	c.Alarm.Stop()
 	c.Phase = Stopping
 	grace := c.policy.TermGrace
 	c.until = time.Now().Add(grace)
@@ -263,6 +264,7 @@ func (c *Lifecycle) climb(s freeze.Stop) {
 		}
 		end.Result, _ = s.Run() // who ends the group looks once more whether it is empty
 		c.Ladder <- end
+		signals.Wake()
 	}()
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-// limits stops a server that has lived, or rested, as long as it may. It has one timer,
+// limits stops a server that has lived, or rested, as long as it may. It has one alarm,
 // and only if there is a limit.
 type limits struct {
-	Timer *time.Timer
+	Alarm Alarm
 	dies  time.Time // zero for never
 	idle  time.Duration
 	cpu   time.Duration // when it was last looked at
@@ -21,7 +21,7 @@ type limits struct {
 
 // NewLimits begins to count.
 func NewLimits(p protocol.Policy) *limits {
-	l := &limits{Timer: stoppedTimer(), idle: p.IdleTimeout}
+	l := &limits{idle: p.IdleTimeout}
 	if p.MaxLifetime > 0 {
 		l.dies = time.Now().Add(p.MaxLifetime)
 	}
@@ -32,9 +32,9 @@ func NewLimits(p protocol.Policy) *limits {
 func (l *limits) next() {
 	switch wait := time.Until(l.dies); {
 	case l.idle > 0 && (l.dies.IsZero() || l.idle < wait):
-		l.Timer.Reset(l.idle)
+		l.Alarm.Set(l.idle)
 	case !l.dies.IsZero():
-		l.Timer.Reset(max(wait, 0))
+		l.Alarm.Set(wait)
 	}
 }
 

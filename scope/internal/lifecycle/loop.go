@@ -7,20 +7,42 @@ package lifecycle
 import (
 	"errors"
 	"fmt"
+	"math"
+	"runtime"
+	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 // Token tells which descriptor of a loop is ready.
 type Token int32
 
-// Loop waits for many descriptors with one thread. Each is reported once and has
-// to be asked for again: a hang-up would otherwise be reported for ever.
+// tokens of what can happen
+const (
+	TokenNone Token = iota // an alarm may ring
+	TokenStdin
+	TokenStdout
+	TokenClient
+	TokenControl
+	TokenMain
+	TokenGuard
+	TokenShortage
+	TokenBirth   // of the supervisor and the server
+	TokenPeer    // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
+	TokenSignals // or a goroutine has done what it is waited for: see Wake
+)
+
+// Loop waits for all that a process reacts to, in one system call of whoever reacts: descriptors, signals and alarms.
+// Each descriptor is reported once and has to be asked for again: a hang-up would otherwise be reported for ever.
 type Loop struct {
-	epoll int
-	C     chan Token
-	// HungUp, if not nil, is called when the other end of a descriptor is closed, in the
-	// very thread that learns it.
+	epoll  int
+	events [8]unix.EpollEvent
+	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
+	caught bool              // signals are
+	// HungUp, if not nil, is called when the other end of a descriptor is closed, before Next returns anything.
 	HungUp func(Token)
 }
 
@@ -29,7 +51,18 @@ func NewLoop() (*Loop, error) {
 	if err != nil {
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
-	return &Loop{epoll: fd, C: make(chan Token)}, nil
+	return &Loop{epoll: fd}, nil
+}
+
+// Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores (nohup) stays
+// ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first
+// time alone.
+func (l *Loop) Catch(sigs ...unix.Signal) error {
+	if err := signals.Catch(notLeftAlone(sigs)...); err != nil || l.caught {
+		return err
+	}
+	l.caught = true
+	return l.add(signals.FD(), unix.EPOLLIN, TokenSignals)
 }
 
 // Add waits for fd to become readable; a negative fd is passed over.
@@ -37,55 +70,92 @@ func (l *Loop) Add(fd int, t Token) error {
 	if fd < 0 {
 		return nil
 	}
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, oneShot(t)); err != nil {
-		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
-	}
-	return nil
+	return l.add(fd, readable, t)
 }
 
 // AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
 // its kin): to be readable is nothing special there.
-func (l *Loop) AddChanges(fd int, t Token) error {
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, change(t)); err != nil {
+func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
+
+func (l *Loop) add(fd int, events uint32, t Token) error {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
 	return nil
-}
-
-// ChangesAgain is again for such a file.
-func (l *Loop) ChangesAgain(fd int, t Token) {
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, change(t)) // it was added, so it can't fail
-}
-
-func change(t Token) *unix.EpollEvent {
-	return &unix.EpollEvent{Events: unix.EPOLLPRI | unix.EPOLLONESHOT, Fd: int32(t)}
 }
 
 // Again asks once more for what was reported.
 func (l *Loop) Again(fd int, t Token) {
 	if fd >= 0 {
-		_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, oneShot(t)) // it was added, so it can't fail
+		l.again(fd, readable, t)
 	}
 }
 
-func oneShot(t Token) *unix.EpollEvent {
-	return &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(t)}
+// ChangesAgain is Again for what was added by AddChanges.
+func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
+
+func (l *Loop) again(fd int, events uint32, t Token) {
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail
 }
 
-// Run reports to C for the rest of the process's life.
-func (l *Loop) Run() {
-	events := make([]unix.EpollEvent, 8)
-	for {
-		n, err := unix.EpollWait(l.epoll, events, -1)
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			panic("bug: epoll_wait on our own set: " + err.Error())
-		}
-		for i := range max(n, 0) {
-			t := Token(events[i].Fd)
-			if events[i].Events&unix.EPOLLHUP != 0 && l.HungUp != nil {
-				l.HungUp(t)
-			}
-			l.C <- t
+const (
+	readable = unix.EPOLLIN | unix.EPOLLONESHOT
+	changed  = unix.EPOLLPRI | unix.EPOLLONESHOT
+)
+
+// Next waits until something has happened, or one of the alarms rings.
+func (l *Loop) Next(alarms ...*Alarm) Token {
+	if len(l.ready) == 0 {
+		l.wait(alarms)
+	}
+	if len(l.ready) == 0 {
+		return TokenNone
+	}
+	t := Token(l.ready[0].Fd)
+	l.ready = l.ready[1:]
+	return t
+}
+
+func (l *Loop) wait(alarms []*Alarm) {
+	runtime.Gosched() // who was started to act begins at once, and not when the runtime notices that we wait
+	n, err := unix.EpollWait(l.epoll, l.events[:], untilFirst(alarms))
+	if err != nil && !errors.Is(err, unix.EINTR) {
+		panic("bug: epoll_wait on our own set: " + err.Error())
+	}
+	l.ready = l.events[:max(n, 0)]
+	for _, e := range l.ready {
+		if e.Events&unix.EPOLLHUP != 0 && l.HungUp != nil {
+			l.HungUp(Token(e.Fd))
 		}
 	}
+}
+
+// untilFirst is for how many milliseconds none of them rings, -1 for ever.
+func untilFirst(alarms []*Alarm) int {
+	first := time.Duration(math.MaxInt64)
+	for _, a := range alarms {
+		if !a.at.IsZero() {
+			first = min(first, time.Until(a.at))
+		}
+	}
+	if first == math.MaxInt64 {
+		return -1
+	}
+	return int(min((max(first, 0)+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
+}
+
+// Signals are those that have come since it was asked last.
+func (l *Loop) Signals() []unix.Signal { return signals.Pending() }
+
+// Signal has them have another one, as if somebody had sent it. It may be called from any goroutine, like Wake.
+func (l *Loop) Signal(sig unix.Signal) { signals.Add(sig) }
+
+// Wake has Next return, for something that is none of its tokens.
+func (l *Loop) Wake() { signals.Wake() }
+
+// notLeftAlone leaves out what the runtime has left alone.
+func notLeftAlone(sigs []unix.Signal) []unix.Signal {
+	return without(sigs, func(sig unix.Signal) bool {
+		return (sig == unix.SIGHUP || sig == unix.SIGINT) && linux.Ignores(sig)
+	})
 }

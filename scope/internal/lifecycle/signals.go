@@ -5,16 +5,14 @@
 package lifecycle
 
 import (
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
-func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, os.Signal(sig)) }
+func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, sig) }
 
 // TerminalSends lists the signals that a terminal sends to the whole foreground
 // process group, and so to the main process itself, or that a shell's fg does. Nothing in a
@@ -31,8 +29,8 @@ func TerminalSends(sig unix.Signal) bool {
 // STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher (see jobcontrol.go); CHLD
 // and URG, which the kernel and the Go runtime send; the signals of a fault in our
 // own code; and 32 and 33, which the C library keeps for itself.
-func Forwarded() []os.Signal {
-	var sigs []os.Signal
+func Forwarded() []unix.Signal {
+	var sigs []unix.Signal
 	for s := unix.Signal(1); s <= 64; s++ {
 		switch s {
 		case unix.SIGKILL, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD, unix.SIGURG,
@@ -44,30 +42,21 @@ func Forwarded() []os.Signal {
 	return sigs
 }
 
-// NewSignals is large enough for a client that sends each signal at once.
-func NewSignals() chan os.Signal { return make(chan os.Signal, 128) }
-
-// Notify catches the signals. What the client ignores (nohup) stays ignored, for the
-// server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first time alone.
-func Notify(c chan os.Signal, sigs ...os.Signal) error {
-	return signals.Notify(c, slices.DeleteFunc(slices.Clone(sigs), func(sig os.Signal) bool {
-		return (sig == unix.SIGHUP || sig == unix.SIGINT) && linux.Ignores(sig.(unix.Signal))
-	})...)
-}
-
 // Ending are the signals by which a client ends a server.
-var Ending = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
 // Early are those others that are likely to come in our first milliseconds: an alarm that the
 // client has set before it became us (alarm(2)), and what a client sends to a server it knows.
-var Early = []os.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
+var Early = []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
 
 // JobControl are the signals by which a terminal stops a process group.
-var JobControl = []os.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+var JobControl = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 
 // NotIgnored leaves out those that this process ignores: caught, they would not be ignored by what it starts.
-func NotIgnored(sigs []os.Signal) []os.Signal {
-	return slices.DeleteFunc(slices.Clone(sigs), func(sig os.Signal) bool { return linux.Ignores(sig.(unix.Signal)) })
+func NotIgnored(sigs []unix.Signal) []unix.Signal { return without(sigs, linux.Ignores) }
+
+func without(sigs []unix.Signal, those func(unix.Signal) bool) []unix.Signal {
+	return slices.DeleteFunc(slices.Clone(sigs), those)
 }
 
 // OnTerminal tells whether descriptor 0 is our controlling terminal: then job

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// threadsInReserve is twice what either process has been seen to need at most, beyond those
-// that it has by then.
+// threadsInReserve is one more than either process has been seen to need, beyond those that it has by then: the ladder,
+// a sweep and what they wait for block each in a thread of its own.
 const threadsInReserve = 4
 
 // tasksAtLeast is what launcher, supervisor and guard have of processes and threads

@@ -58,6 +58,14 @@ func (c *course) hangUp() {
 
 func (c *course) read() { _, _ = unix.Read(c.server, make([]byte, 64)) }
 
+// rings is what a loop waits for.
+func rings(a *Alarm) <-chan time.Time {
+	if a.At().IsZero() {
+		return nil
+	}
+	return time.After(time.Until(a.At()))
+}
+
 // An event is something that happens to a server some time after its start.
 type event struct {
 	after time.Duration
@@ -131,9 +139,11 @@ func TestWhenAServerIsKilled(t *testing.T) {
 					case <-next:
 						c.events[0].do(life)
 						c.events = c.events[1:]
-					case <-life.Timer.C:
+					case <-rings(&life.Alarm):
+						life.Alarm.Stop()
 						life.Elapsed()
-					case <-limits.Timer.C:
+					case <-rings(&limits.Alarm):
+						limits.Alarm.Stop()
 						limits.Elapsed(life.Lifecycle)
 					case end := <-life.Ladder:
 						life.Climbed(end)

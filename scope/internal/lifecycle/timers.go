@@ -36,9 +36,3 @@ func tryTimers() error {
 	defer unix.Close(set.epoll)
 	return set.Add(event, 0)
 }
-
-func stoppedTimer() *time.Timer {
-	t := time.NewTimer(time.Hour)
-	t.Stop()
-	return t
-}

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/report"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
@@ -44,12 +45,9 @@ func (s *supervisor) reapEscaped() {
 		if e.end() {
 			continue // a process that was killed may have left us its children
 		}
-		select {
-		case <-s.signals: // SIGCHLD, or a repeated stop
-		case t := <-s.loop.C:
-			s.handle(t) // the launcher must not take our silence for a stop
-		case <-time.After(e.untilNext(giveUp)):
-		}
+		var next lifecycle.Alarm
+		next.Set(e.untilNext(giveUp))
+		s.handle(s.loop.Next(&next)) // the launcher must not take our silence for a stop
 	}
 }
 

@@ -78,19 +78,23 @@ func (s *supervisor) guardTree() {
 		if s.exited && climbing == nil {
 			climbing = make(chan struct{})
 			go func() {
+				defer s.loop.Wake()
 				defer close(climbing)
 				_, _ = freeze.Stop{Target: &all}.Run() // whoever can't be killed yet is waited for
 			}()
+		}
+		s.loop.Next()
+		for _, sig := range s.loop.Signals() {
+			if sig != unix.SIGCHLD && supervisor >= 0 {
+				_ = unix.PidfdSendSignal(supervisor, protocol.StopSignal, nil, 0) // gone is as good
+				_ = unix.PidfdSendSignal(supervisor, unix.SIGCONT, nil, 0)
+			}
 		}
 		select {
 		case <-climbing:
 			climbing = nil
 			s.awaitChild()
-		case sig := <-s.signals:
-			if sig != os.Signal(unix.SIGCHLD) && supervisor >= 0 {
-				_ = unix.PidfdSendSignal(supervisor, protocol.StopSignal, nil, 0) // gone is as good
-				_ = unix.PidfdSendSignal(supervisor, unix.SIGCONT, nil, 0)
-			}
+		default:
 		}
 	}
 }

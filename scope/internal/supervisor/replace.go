@@ -39,7 +39,7 @@ func (s *supervisor) replaceOlder() {
 		}
 	}
 	if newer >= s.config.Copies {
-		s.signals <- unix.SIGTERM // as if somebody had asked us
+		s.loop.Signal(unix.SIGTERM) // as if somebody had asked us
 	}
 	slices.SortFunc(older, func(a, b *fleet.Listed) int { return b.Started.Compare(a.Started) })
 	for _, l := range older[min(max(s.config.Copies-1-newer, 0), len(older)):] {

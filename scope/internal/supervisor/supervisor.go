@@ -7,7 +7,6 @@ package supervisor
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -34,7 +33,6 @@ type supervisor struct {
 	client    *lifecycle.ClientSide
 	loop      *lifecycle.Loop
 	lifecycle *lifecycle.Lifecycle
-	signals   chan os.Signal
 
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
@@ -66,10 +64,13 @@ func Supervise(memory, pid int, foreign []int) int {
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, signals: lifecycle.NewSignals(), main: pid}
+	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, main: pid}
 	if err = lifecycle.ReadyTimers(); err == nil {
+		s.loop, err = lifecycle.NewLoop()
+	}
+	if err == nil {
 		// Caught, not ignored: that would be inherited by the payload.
-		err = lifecycle.Notify(s.signals, unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+		err = s.loop.Catch(unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	}
 	if err != nil {
 		s.failed(err)
@@ -132,7 +133,6 @@ func (s *supervisor) found() bool { return s.config.Main >= 0 }
 
 // run lasts until the payload is gone, or can't be made to go.
 func (s *supervisor) run() {
-	go s.loop.Run()
 	s.reap()
 	var own string
 	s.beside, own = s.group.Beside()
@@ -143,18 +143,18 @@ func (s *supervisor) run() {
 	limits := lifecycle.NewLimits(s.config.Policy)
 	told := false
 	for s.lifecycle.Phase != lifecycle.Stopped {
-		select {
-		case t := <-s.loop.C:
-			s.handle(t)
-		case sig := <-s.signals:
-			s.handleSignal(sig.(unix.Signal))
-		case <-limits.Timer.C:
+		s.handle(s.loop.Next(&limits.Alarm, &s.lifecycle.Alarm))
+		if limits.Alarm.Rings() {
 			limits.Elapsed(s.lifecycle)
-		case <-s.lifecycle.Timer.C:
+		}
+		if s.lifecycle.Alarm.Rings() {
 			s.lifecycle.Elapsed()
+		}
+		select {
 		case end := <-s.lifecycle.Ladder:
 			s.lifecycle.Climbed(end)
 			s.addKilled(end.Seen)
+		default:
 		}
 		if !told && s.lifecycle.Phase >= lifecycle.Stopping {
 			told = true
@@ -168,6 +168,10 @@ func (s *supervisor) run() {
 
 func (s *supervisor) handle(t lifecycle.Token) {
 	switch t {
+	case lifecycle.TokenSignals:
+		for _, sig := range s.loop.Signals() {
+			s.handleSignal(sig)
+		}
 	case lifecycle.TokenStdin:
 		s.lifecycle.HungUp(protocol.StdinClosed)
 	case lifecycle.TokenStdout:
