@@ -169,7 +169,7 @@ func (s *supervisor) run() {
 func (s *supervisor) handle(t lifecycle.Token) {
 	switch t {
 	case lifecycle.TokenSignals:
-		for _, sig := range s.loop.Signals() {
+		for _, sig := range slices.Compact(s.loop.Signals()) { // a thousand children that end at once are waited for together
 			s.handleSignal(sig)
 		}
 	case lifecycle.TokenStdin:
