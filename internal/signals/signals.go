@@ -19,11 +19,16 @@ const last = 64
 // nobody is the number that Wake writes.
 const nobody = 0
 
+// tries is how often in a row the pipe may fail, for want of memory at one moment: whoever does not hear of signals, or is
+// never woken, had better end.
+const tries = 16
+
 var caught = struct {
 	sync.Mutex
 	read, write int                // the ends of the pipe, or -1
 	blocked     uint64             // of those that are caught, whom the client has blocked
 	unblock     chan<- unix.Signal // to the thread that has them not
+	failed      int                // reads in a row
 }{read: -1, write: -1}
 
 // Catch has Pending return these signals. It fails the first time alone, where there are no descriptors.
@@ -63,12 +68,15 @@ func FD() int {
 	return caught.read
 }
 
-// Pending returns signals that have come, in that order, and waits for none. There may be more, as FD tells.
+// Pending returns signals in the order in which they came, and waits for none. There may be more, as FD tells. It is for
+// one goroutine.
 func Pending() (sigs []unix.Signal) {
 	var numbers [last]byte
 	n, err := unix.Read(FD(), numbers[:])
-	if err != nil && err != unix.EAGAIN && err != unix.EINTR {
-		panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
+	if err == nil || err == unix.EAGAIN {
+		caught.failed = 0
+	} else if caught.failed++; caught.failed == tries {
+		panic("bug: read from a pipe of our own: " + err.Error())
 	}
 	for _, number := range numbers[:max(n, 0)] {
 		if number != nobody {
@@ -87,7 +95,12 @@ func Wake() { write(nobody) }
 func write(number byte) {
 	caught.Lock()
 	defer caught.Unlock()
-	if caught.write >= 0 {
-		_, _ = unix.Write(caught.write, []byte{number}) // a full pipe is readable
+	if caught.write < 0 {
+		return
+	}
+	for range tries { // a full pipe is readable all the same
+		if _, err := unix.Write(caught.write, []byte{number}); err == nil {
+			return
+		}
 	}
 }

@@ -67,7 +67,7 @@ var (
 	noTimers     = one(lifecycle+"awake.go", "letsOut bool) {", "letsOut bool) {\n\treturn")
 	anyOwner     = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
 	noSparing    = one(group+"tag.go", "Spare: inAnotherGroup(g.Top)", "Spare: nil")
-	noDeadline   = one(launcher+"watch.go", "l.due.Rings()", "false")
+	noDeadline   = one(launcher+"watch.go", "done, err = l.overdue()", "done, err = false, nil")
 	noWake       = one(group+"launched.go", "_, _ = freeze.Signal(g.Supervisor, unix.SIGCONT)", "_, _ = freeze.Signal, unix.SIGCONT")
 )
 

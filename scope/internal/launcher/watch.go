@@ -49,7 +49,7 @@ func (l *launcher) listen() error {
 	return nil
 }
 
-// handle reacts to a descriptor.
+// handle reacts to a descriptor, or to signals.
 func (l *launcher) handle(t lifecycle.Token) (done bool, err error) {
 	switch t {
 	case lifecycle.TokenNone:

@@ -22,7 +22,7 @@ type Token int32
 
 // tokens of what can happen
 const (
-	TokenNone Token = iota // an alarm may ring
+	TokenNone Token = iota // an alarm rings
 	TokenStdin
 	TokenStdout
 	TokenClient
@@ -32,11 +32,12 @@ const (
 	TokenShortage
 	TokenBirth   // of the supervisor and the server
 	TokenPeer    // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
-	TokenSignals // or a goroutine has done what it is waited for: see Wake
+	TokenSignals // or a goroutine has finished: see Wake
 )
 
-// Loop waits for all that a process reacts to, in one system call of whoever reacts: descriptors, signals and alarms.
-// Each descriptor is reported once and has to be asked for again: a hang-up would otherwise be reported for ever.
+// Loop waits for all that a process reacts to (descriptors, signals, alarms) in one system call, made by the goroutine
+// that reacts. Each descriptor but that of the signals is reported once and has to be asked for again: a hang-up would
+// otherwise be reported for ever.
 type Loop struct {
 	epoll  int
 	events [8]unix.EpollEvent
@@ -117,9 +118,12 @@ func (l *Loop) Next(alarms ...*Alarm) Token {
 }
 
 func (l *Loop) wait(alarms []*Alarm) {
-	runtime.Gosched() // who was started to act begins at once, and not when the runtime notices that we wait
+	runtime.Gosched() // a goroutine that was just started runs now, not when the runtime notices that this one is blocked
 	n, err := unix.EpollWait(l.epoll, l.events[:], untilFirst(alarms))
-	if err != nil && !errors.Is(err, unix.EINTR) {
+	for errors.Is(err, unix.EINTR) { // what has happened meanwhile comes before any alarm
+		n, err = unix.EpollWait(l.epoll, l.events[:], untilFirst(alarms))
+	}
+	if err != nil {
 		panic("bug: epoll_wait on our own set: " + err.Error())
 	}
 	l.ready = l.events[:max(n, 0)]
@@ -147,7 +151,7 @@ func untilFirst(alarms []*Alarm) int {
 // Signals are those that have come since it was asked last.
 func (l *Loop) Signals() []unix.Signal { return signals.Pending() }
 
-// Signal has them have another one, as if somebody had sent it. It may be called from any goroutine, like Wake.
+// Signal adds sig to them, as if somebody had sent it. Any goroutine may call it, and Wake.
 func (l *Loop) Signal(sig unix.Signal) { signals.Add(sig) }
 
 // Wake has Next return, for something that is none of its tokens.

@@ -16,9 +16,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// threadsInReserve is one more than either process has been seen to need, beyond those that it has by then: the ladder,
-// a sweep and what they wait for block each in a thread of its own.
-const threadsInReserve = 4
+// threadsInReserve is two more than either process has been seen to need, beyond those that it has by then: the ladder,
+// a sweep and what they wait for each block a thread.
+const threadsInReserve = 5
 
 // tasksAtLeast is what launcher, supervisor and guard have of processes and threads
 // together when they are idle, 25, and what a start takes beside.

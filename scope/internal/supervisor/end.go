@@ -17,8 +17,8 @@ import (
 
 // finish ends what left the group, reports, and removes the group.
 func (s *supervisor) finish() {
-	if s.endContainersFirst(); s.first != nil {
-		<-s.first
+	for s.endContainersFirst(); !s.endedFirst(); {
+		s.handle(s.loop.Next())
 	}
 	for range 3 { // someone outside the group may still have put a process into it
 		s.reapEscaped()
@@ -26,7 +26,7 @@ func (s *supervisor) finish() {
 		if len(s.lifecycle.Result.Stuck) > 0 || !group.Populated(s.group.Members()) {
 			break
 		}
-		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // the loop looks itself
+		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // this for looks again
 	}
 	s.endContainers()
 	if s.notLetOut != "" {
@@ -62,10 +62,24 @@ func (s *supervisor) endContainersFirst() {
 	server, _ := s.contained()
 	s.first = make(chan struct{})
 	go func() {
+		defer s.loop.Wake()
 		defer close(s.first)
 		_ = server.End() // it is asked once more
 		s.lifecycle.Hurry()
 	}()
+}
+
+// endedFirst tells whether they have been ended, or need not be.
+func (s *supervisor) endedFirst() bool {
+	if s.first == nil {
+		return true
+	}
+	select {
+	case <-s.first:
+		return true
+	default:
+		return false
+	}
 }
 
 // endContainers ends what an engine runs for the server, whose own processes are dead, so that they start no more.

@@ -42,11 +42,12 @@ func (s *supervisor) reapEscaped() {
 			e.giveUp()
 			return
 		}
-		if e.end() {
-			continue // a process that was killed may have left us its children
-		}
 		var next lifecycle.Alarm
-		next.Set(e.untilNext(giveUp))
+		if e.end() {
+			next.Set(0) // a process that was killed may have left us its children
+		} else {
+			next.Set(e.untilNext(giveUp))
+		}
 		s.handle(s.loop.Next(&next)) // the launcher must not take our silence for a stop
 	}
 }

@@ -61,7 +61,7 @@ func (s *supervisor) startGuarded(at protocol.Message) error {
 	return nil
 }
 
-// keepWatch lasts until the supervisor has ended and nobody is left of what it may have
+// guardTree lasts until the supervisor has ended and nobody is left of what it may have
 // left to us. It has to act only if the supervisor was killed.
 func (s *supervisor) guardTree() {
 	supervisor, err := unix.PidfdOpen(s.main, 0) // unreaped, so it is the one

@@ -113,7 +113,7 @@ func (s *supervisor) arm(at protocol.Message) error {
 		Stdin: linux.WatchFromFD(c.Stdin), Input: linux.WatchFromFD(c.Input), Stdout: linux.WatchFromFD(c.Stdout),
 		File: c.StdinFile, Answers: c.StdoutFile, Conveyed: c.Conveyed, Where: c.Where, Tag: group.TagOf(s.group.Ident()), PIDFD: c.ClientPidfd, Main: c.Main, Sure: s.found(),
 	}
-	// at once: whoever has stopped us may do so again before another thread is running
+	// at once: whoever has stopped us may do so again before the event is handled
 	s.loop.HungUp = func(t lifecycle.Token) {
 		if t == lifecycle.TokenControl {
 			lifecycle.StayAwake(c.Policy.TermGrace, len(c.Detach) > 0)

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package lifecycle
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/signals"
+)
+
+func testLoop(t *testing.T) *Loop {
+	t.Helper()
+	l, err := NewLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(l.epoll) })
+	return l
+}
+
+// pipes returns the ends of a pipe.
+func pipes(t *testing.T) (read, write int) {
+	t.Helper()
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(ends[0]) })
+	return ends[0], ends[1]
+}
+
+// An end is told of before it is reported, once, until somebody asks again; of several that come together none is lost.
+func TestLoopReportsEachOnce(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	var told []Token
+	l.HungUp = func(t Token) { told = append(told, t) }
+	want := []Token{TokenStdin, TokenStdout, TokenControl}
+	first := 0
+	for i, token := range want {
+		read, write := pipes(t)
+		if err := l.Add(read, token); err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Close(write) // nothing was written
+		if i == 0 {
+			first = read
+		}
+	}
+	var got []Token
+	for range want {
+		got = append(got, l.Next())
+		if len(told) != len(want) {
+			t.Errorf("told of %v when the first was reported, want all %d", told, len(want))
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("reported: %v, want %v", got, want)
+	}
+	var at Alarm
+	at.Set(0)
+	if again := l.Next(&at); again != TokenNone {
+		t.Errorf("%v was reported twice", again)
+	}
+	l.Again(first, TokenStdin)
+	if again := l.Next(); again != TokenStdin {
+		t.Errorf("asked again, and %v was reported, want %v", again, TokenStdin)
+	}
+}
+
+// The first alarm ends the wait, and not before it rings; it rings once.
+func TestLoopWaitsForTheFirstAlarm(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	var never, late, soon Alarm
+	late.Set(time.Hour)
+	for range 20 {
+		soon.Set(1500 * time.Microsecond)
+		if token := l.Next(&never, &late, &soon); token != TokenNone || !soon.Rings() {
+			t.Errorf("%v was reported, and the alarm is still due", token)
+		}
+		if soon.Rings() || late.Rings() || never.Rings() {
+			t.Error("an alarm rang twice, or one that is not due")
+		}
+	}
+	soon.Set(0)
+	soon.Stop()
+	if soon.Rings() {
+		t.Error("an alarm rang that was stopped")
+	}
+}
+
+// Signals arrive by the loop, also while it waits, and a signal that it does not catch does not end the wait.
+func TestLoopCatches(t *testing.T) {
+	l := testLoop(t)
+	if err := l.Catch(unix.SIGUSR1, unix.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	self := unix.Getpid()
+	var give Alarm
+	give.Set(10 * time.Second)
+	for _, send := range []func(){
+		func() { _ = unix.Kill(self, unix.SIGUSR2) }, // its own process lives
+		func() { l.Signal(unix.SIGUSR2) },
+		func() {
+			l.Wake()
+			l.Signal(unix.SIGUSR2)
+		},
+	} {
+		go func() {
+			_ = unix.Kill(self, unix.SIGCONT) // as above
+			_ = unix.Kill(self, unix.SIGURG)  // the runtime's
+			send()
+		}()
+		for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
+			if token := l.Next(&give); token != TokenSignals {
+				t.Fatalf("%v was reported, want %v", token, TokenSignals)
+			}
+		}
+	}
+	signals.Wake()
+	if token := l.Next(&give); token != TokenSignals || len(l.Signals()) > 0 {
+		t.Errorf("%v was reported to who was only woken", token)
+	}
+}
