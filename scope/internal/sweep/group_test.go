@@ -118,6 +118,45 @@ func TestSweepersDoNotMeet(t *testing.T) {
 	}
 }
 
+// A sweep that somebody has asked for takes over what another sweeper leaves, who ends before it has removed the group.
+func TestSweepAwaitsAnotherSweeper(t *testing.T) {
+	parent := groups.Directory(t)
+	orphan := newGroup(t, parent, "orphan")
+	orphan.Close()
+	first, err := FindOrphan(parent, orphan.Dir, time.Now())
+	if first == nil || err != nil {
+		t.Fatalf("no orphan: %v", err)
+	}
+	other := exec.Command("sleep", "infinity")
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	sweeper, err := group.Identify(other.Process.Pid)
+	launcher := sweeper
+	launcher.Start++ // a dead one
+	if err := errors.Join(err, first.Payload.SetAttr(group.AttrSweeper, sweeper.String()), first.Payload.SetAttr(group.AttrLauncher, launcher.String())); err != nil {
+		t.Fatal(err)
+	}
+	for _, patient := range []bool{false, true} {
+		s := newSweeper(SweepFilter{}, nil)
+		s.patient = patient
+		go func() {
+			if patient {
+				first.Close() // its lock
+				_ = other.Process.Kill()
+				_ = other.Wait() // it was killed
+			}
+		}()
+		swept, err := s.result(s.sweep(parent, ""))
+		if err != nil || len(swept) > 0 != patient {
+			t.Errorf("patient %v: swept %+v (%v)", patient, swept, err)
+		}
+	}
+	if left, err := parent.Children(); err != nil || len(left) > 0 {
+		t.Errorf("left: %q (%v)", left, err)
+	}
+}
+
 // member starts a process with the group's mark that is born in one of its leaves, until the test ends.
 func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	t.Helper()

@@ -51,6 +51,23 @@ func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, er
 	return nil, group.IgnoreGone(err)
 }
 
+// awaitSweeper waits, at most until the deadline, for another sweeper that has an empty group, and tells whether it has ended and
+// left that. It looks for the group again and again, as AwaitManager does.
+func awaitSweeper(parent *cgroup.Group, dir string, until time.Time) (left bool) {
+	for pause := time.Millisecond; time.Until(until) > 0 && !left; pause *= 2 {
+		g, v, err := judge(parent, dir)
+		if v != unclear || err != nil {
+			g.Close()
+			return v == orphaned // it has given the lock back
+		}
+		left = g.Said(group.AttrSweeper, func(sweeper group.Identity) bool {
+			return sweeper.Namespace == linux.PIDNamespace() && sweeper.AwaitEnd(min(pause, time.Until(until)))
+		})
+		g.Close()
+	}
+	return left
+}
+
 // judge opens the group and applies the rule, without waiting.
 func judge(parent *cgroup.Group, dir string) (*Suspect, verdict, error) {
 	g := &Suspect{ControlGroup: &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}

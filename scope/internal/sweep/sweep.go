@@ -77,6 +77,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 		return nil, group.ErrOthers()
 	}
 	s := newSweeper(f, nil)
+	s.patient = true
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
 		s.add(sweepTrees(f.UID()), nil)
 	}
@@ -184,6 +185,10 @@ type sweeper struct {
 	filter SweepFilter
 	late   time.Time    // for the groups of other users
 	hurry  *freeze.Flag // ends the graces of orphans
+	// patient: an orphan that another sweeper has is waited for. That one may be killed, or be a server's that ends, and leave
+	// an empty directory.
+	patient bool
+
 	own    chan struct{}
 	others chan struct{}
 
@@ -264,7 +269,11 @@ func (s *sweeper) beginOthers(parent *cgroup.Group, dir string, done chan<- stru
 func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
-	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost)) // its own time: to look at a thousand takes longer
+	until := time.Now().Add(protocol.DoubtMost) // its own time: to look at a thousand takes longer
+	g, err := FindOrphan(parent, dir, until)
+	if g == nil && err == nil && s.patient && awaitSweeper(parent, dir, until) {
+		g, err = FindOrphan(parent, dir, until)
+	}
 	switch {
 	case err != nil:
 		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
