@@ -322,12 +322,15 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if !ended {
 		return s, err
 	}
-	if forgotten { // by systemd (252), which fails to stop a scope with a threaded group in it
-		g.nudgeManager()
-		g.AwaitManager()
-		return s, g.Parent.Remove(g.Dir)
+	if !g.LeftToManager() {
+		return s, g.Remove()
 	}
-	return s, g.Remove()
+	if !forgotten {
+		g.AwaitManager() // it may miss that the group is empty now: seen twice with systemd 252, on a busy machine
+	}
+	g.nudgeManager() // systemd 252 fails to stop a scope with a threaded group in it
+	g.AwaitManager()
+	return s, g.Parent.Remove(g.Dir)
 }
 
 // endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.
