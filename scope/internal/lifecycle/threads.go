@@ -21,8 +21,8 @@ import (
 const threadsInReserve = 5
 
 // tasksAtLeast is what launcher, supervisor and guard have of processes and threads
-// together when they are idle, 25, and what a start takes beside.
-const tasksAtLeast = 32
+// together when they are idle, 28, and what a start takes beside.
+const tasksAtLeast = 35
 
 // EnoughTasks refuses a limit of processes under which the runtime would abort sooner or
 // later. Root is exempt from it (setrlimit(2)). What counts for the limit is what the user has in all
