@@ -19,8 +19,7 @@ const last = 64
 // nobody is the number that Wake writes.
 const nobody = 0
 
-// tries is how often in a row the pipe may fail, for want of memory at one moment: whoever does not hear of signals, or is
-// never woken, had better end.
+// tries is how often in a row the pipe may fail, for want of memory at one moment.
 const tries = 16
 
 var caught = struct {
@@ -76,7 +75,7 @@ func Pending() (sigs []unix.Signal) {
 	if err == nil || err == unix.EAGAIN {
 		caught.failed = 0
 	} else if caught.failed++; caught.failed == tries {
-		panic("bug: read from a pipe of our own: " + err.Error())
+		panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
 	}
 	for _, number := range numbers[:max(n, 0)] {
 		if number != nobody {

@@ -10,8 +10,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 func testLoop(t *testing.T) *Loop {
@@ -125,7 +123,7 @@ func TestLoopCatches(t *testing.T) {
 			}
 		}
 	}
-	signals.Wake()
+	l.Wake()
 	if token := l.Next(&give); token != TokenSignals || len(l.Signals()) > 0 {
 		t.Errorf("%v was reported to who was only woken", token)
 	}
