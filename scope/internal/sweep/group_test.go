@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -102,18 +103,25 @@ func TestSupervisorIsBeingBorn(t *testing.T) {
 	}
 }
 
-// Two sweepers may meet at one group: the one that does not get the lock passes.
-func TestSweepersDoNotMeet(t *testing.T) {
-	parent := groups.Directory(t)
+// beingSwept is an orphan that a sweeper has locked.
+func beingSwept(t *testing.T, parent *cgroup.Group) *Suspect {
+	t.Helper()
 	orphan := newGroup(t, parent, "orphan")
 	orphan.Close()
 	first, err := FindOrphan(parent, orphan.Dir, time.Now())
 	if first == nil || err != nil {
 		t.Fatalf("no orphan: %v", err)
 	}
+	return first
+}
+
+// Two sweepers may meet at one group: the one that does not get the lock passes.
+func TestSweepersDoNotMeet(t *testing.T) {
+	parent := groups.Directory(t)
+	first := beingSwept(t, parent)
 	defer first.Close()
 	// its launcher, this test, lives: so the locked group counts as in use
-	if second, err := FindOrphan(parent, orphan.Dir, time.Now()); second != nil || err != nil {
+	if second, err := FindOrphan(parent, first.Dir, time.Now()); second != nil || err != nil {
 		t.Fatalf("a second sweeper got it, too (%v)", err)
 	}
 }
@@ -121,12 +129,7 @@ func TestSweepersDoNotMeet(t *testing.T) {
 // A sweep that somebody has asked for takes over what another sweeper leaves, who ends before it has removed the group.
 func TestSweepAwaitsAnotherSweeper(t *testing.T) {
 	parent := groups.Directory(t)
-	orphan := newGroup(t, parent, "orphan")
-	orphan.Close()
-	first, err := FindOrphan(parent, orphan.Dir, time.Now())
-	if first == nil || err != nil {
-		t.Fatalf("no orphan: %v", err)
-	}
+	first := beingSwept(t, parent)
 	other := exec.Command("sleep", "infinity")
 	if err := other.Start(); err != nil {
 		t.Fatal(err)
@@ -153,6 +156,27 @@ func TestSweepAwaitsAnotherSweeper(t *testing.T) {
 		}
 	}
 	if left, err := parent.Children(); err != nil || len(left) > 0 {
+		t.Errorf("left: %q (%v)", left, err)
+	}
+}
+
+// A scope that its manager never removes, since it has missed that nobody is left, goes with the sweep that ended its members.
+func TestSweepOfAScopeWhoseEndIsMissed(t *testing.T) {
+	t.Parallel()
+	parent := groups.Directory(t)
+	g, err := group.MakeGroup(parent, &protocol.Config{Name: "missed", Policy: protocol.DefaultPolicy()}, true, func(*group.ControlGroup) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Taken(protocol.SystemdSystem)
+	groups.Member(t, g.Payload)
+	g.Close()
+	s := newSweeper(SweepFilter{}, nil)
+	swept, err := s.result(s.sweep(parent, ""))
+	if err != nil || len(swept) != 1 || swept[0].Stuck != "" {
+		t.Errorf("swept %+v (%v)", swept, err)
+	}
+	if left, err := parent.Children(); err != nil || slices.Contains(left, g.Dir) {
 		t.Errorf("left: %q (%v)", left, err)
 	}
 }
