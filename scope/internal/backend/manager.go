@@ -116,7 +116,7 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) 
 		return nil, err
 	}
 	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
-		g.AwaitManager()
+		g.AwaitManager(nil)
 		_ = g.RemoveLeaves() // gone, as a rule
 	}
 	return g, err

@@ -189,7 +189,7 @@ func (g *ControlGroup) Remove() error {
 	g.awaitAdoption()
 	if g.LeftToManager() {
 		if g.adopt != nil && g.OnlyAsked() {
-			g.removeLate()
+			g.RemoveLate()
 		}
 		return nil
 	}

@@ -129,12 +129,12 @@ func (g *ControlGroup) Leave() {
 	case !g.Managed:
 		g.removeAfterUs(0)
 	case !g.LeftToManager() || g.OnlyAsked():
-		g.removeLate()
+		g.RemoveLate()
 	}
 }
 
-// removeLate is for a scope that a manager may have, or not.
-func (g *ControlGroup) removeLate() { g.removeAfterUs(protocol.ForgottenAfter) }
+// RemoveLate is for a scope that a manager may have, or not: it is removed when we have ended, and the manager has had the time for it.
+func (g *ControlGroup) RemoveLate() { g.removeAfterUs(protocol.ForgottenAfter) }
 
 // removeAfterUs has a copy of the calling process remove the group when that has ended, and nobody else has in that time.
 func (g *ControlGroup) removeAfterUs(others time.Duration) {

@@ -91,15 +91,22 @@ func (g *ControlGroup) awaitAdoption() {
 	}
 }
 
-// AwaitManager returns when systemd has removed the scope, or has had the time for it. It looks
+// AwaitManager tells whether systemd has removed the scope, and gives it the time for that until hurry is closed; nil never is. It looks
 // again and again: of inotify instances a user has 128, and those may be taken.
-func (g *ControlGroup) AwaitManager() {
-	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
+func (g *ControlGroup) AwaitManager(hurry <-chan struct{}) (removed bool) {
+	for pause := time.Millisecond; ; pause *= 2 {
 		top, err := g.Parent.Child(g.Dir)
 		if err != nil {
-			return
+			return true
 		}
 		_ = top.Close() // a directory
-		<-time.After(pause)
+		if pause >= protocol.ForgottenAfter {
+			return false
+		}
+		select {
+		case <-hurry:
+			return false
+		case <-time.After(pause):
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
 
@@ -164,13 +165,7 @@ func TestSweepAwaitsAnotherSweeper(t *testing.T) {
 func TestSweepOfAScopeWhoseEndIsMissed(t *testing.T) {
 	t.Parallel()
 	parent := groups.Directory(t)
-	g, err := group.MakeGroup(parent, &protocol.Config{Name: "missed", Policy: protocol.DefaultPolicy()}, true, func(*group.ControlGroup) {})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Taken(protocol.SystemdSystem)
-	groups.Member(t, g.Payload)
-	g.Close()
+	g := missedScope(t, parent)
 	s := newSweeper(SweepFilter{}, nil)
 	swept, err := s.result(s.sweep(parent, ""))
 	if err != nil || len(swept) != 1 || swept[0].Stuck != "" {
@@ -179,6 +174,34 @@ func TestSweepOfAScopeWhoseEndIsMissed(t *testing.T) {
 	if left, err := parent.Children(); err != nil || slices.Contains(left, g.Dir) {
 		t.Errorf("left: %q (%v)", left, err)
 	}
+}
+
+// A server that ends while it sweeps does not wait until its manager has missed such a scope, but that goes.
+func TestBriefSweepOfAScopeWhoseEndIsMissed(t *testing.T) {
+	t.Parallel()
+	parent := groups.Directory(t)
+	g := missedScope(t, parent)
+	server := exec.Command(os.Args[0])
+	server.Env = append(os.Environ(), briefEnv+"="+parent.Path())
+	if out, err := server.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if err := escape.AwaitRemoval(filepath.Join(parent.Path(), g.Dir), escape.Patience); err != nil {
+		t.Error(err)
+	}
+}
+
+// missedScope is that of an orphan, which no manager has ever heard of.
+func missedScope(t *testing.T, parent *cgroup.Group) *group.ControlGroup {
+	t.Helper()
+	g, err := group.MakeGroup(parent, &protocol.Config{Name: "missed", Policy: protocol.DefaultPolicy()}, true, func(*group.ControlGroup) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Taken(protocol.SystemdSystem)
+	groups.Member(t, g.Payload)
+	g.Close()
+	return g
 }
 
 // member starts a process with the group's mark that is born in one of its leaves, until the test ends.

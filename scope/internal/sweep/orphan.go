@@ -298,8 +298,9 @@ func (g *Suspect) wake(supervisors []int, until time.Time) (verdict, error) {
 // An empty scope may be one that systemd has forgotten, or one that has just ended as it
 // should, or one whose end systemd has missed. The kernel holds word of a change back for
 // 10 ms, on a busy machine for much longer, and a removal drops it: then systemd has the scope
-// run for ever. So it is told, and gets the time to hear; what it has heard it acts on.
-func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
+// run for ever. So it is told, and gets the time to hear; what it has heard it acts on. Who is in a hurry
+// leaves the directory to a copy that has that time.
+func (g *Suspect) End(grace time.Duration, hurry *Hurry) (Swept, error) {
 	defer g.Close()
 	s := Swept{ID: g.ID, Dir: g.Dir}
 	about := g.Subject()
@@ -310,7 +311,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if lifecycle.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
 	}
-	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
+	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry.ofGraces()})
 	s.Stuck = group.DescribeStuck(res.Stuck)
 	ended := err == nil && s.Stuck == ""
 	if ended { // what is left of containers is said once, and the group goes: a server may have named an engine that can't be asked
@@ -325,12 +326,20 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if !g.LeftToManager() {
 		return s, g.Remove()
 	}
-	if !forgotten {
-		g.AwaitManager() // it may miss that the group is empty now: seen twice with systemd 252, on a busy machine
+	if !forgotten && g.AwaitManager(hurry.ofManagers()) {
+		return s, nil
 	}
-	g.nudgeManager() // systemd 252 fails to stop a scope with a threaded group in it
-	g.AwaitManager()
-	return s, g.Parent.Remove(g.Dir)
+	g.nudgeManager() // it may have missed that the group is empty now, seen twice with systemd 252, or fail to stop a scope with a threaded group in it
+	if g.AwaitManager(hurry.ofManagers()) {
+		return s, nil
+	}
+	select {
+	case <-hurry.ofManagers():
+		g.RemoveLate()
+		return s, nil
+	default:
+		return s, g.Parent.Remove(g.Dir)
+	}
 }
 
 // endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.

@@ -87,22 +87,18 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 
 // BeginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
 // nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
-// would end any more.
+// would end any more, and waits for no manager.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
 		return func() {}
 	}
-	hurry, err := freeze.NewFlag()
-	over, done := make(chan struct{}), make(chan struct{})
+	hurry, done := newHurry(), make(chan struct{})
 	go func() {
 		defer close(done)
-		sweepOnce(parent, except, hurry, over)
+		sweepOnce(parent, except, hurry)
 	}()
 	return func() {
-		close(over)
-		if err == nil { // otherwise it keeps its graces
-			hurry.Raise()
-		}
+		hurry.raise()
 		select {
 		case <-done:
 		case <-time.After(sweepFinish):
@@ -110,10 +106,43 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 }
 
+// Hurry ends what a sweep waits for: the graces of orphans, and the managers that are to remove scopes. nil is never raised.
+type Hurry struct {
+	graces   *freeze.Flag // nil if it can't be made
+	managers chan struct{}
+}
+
+func newHurry() *Hurry {
+	graces, _ := freeze.NewFlag() // without it orphans keep their graces
+	return &Hurry{graces: graces, managers: make(chan struct{})}
+}
+
+// raise raises it, once.
+func (h *Hurry) raise() {
+	close(h.managers)
+	if h.graces != nil {
+		h.graces.Raise()
+	}
+}
+
+func (h *Hurry) ofGraces() *freeze.Flag {
+	if h == nil {
+		return nil
+	}
+	return h.graces
+}
+
+func (h *Hurry) ofManagers() <-chan struct{} {
+	if h == nil {
+		return nil
+	}
+	return h.managers
+}
+
 // sweepOnce: of many servers that start together one that sweeps is enough. The others see by its mark when the next
 // one may, and look again then, each at a time of its own: a thousand that looked together would all sweep, and each
 // sweep would make the others longer. But the server itself can write the mark, so it puts a sweep off and prevents none.
-func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-chan struct{}) {
+func sweepOnce(parent *cgroup.Group, except string, hurry *Hurry) {
 	n, wait := count(parent), time.Duration(0)
 	few := n <= sweepFew
 	if !few {
@@ -122,7 +151,7 @@ func sweepOnce(parent *cgroup.Group, except string, hurry *freeze.Flag, over <-c
 	for anyway := time.Now().Add(sweepAnyway + seldom(n)); ; {
 		if wait > 0 { // otherwise it sweeps, however short its server lived
 			select {
-			case <-over:
+			case <-hurry.managers:
 				return
 			case <-time.After(wait):
 			}
@@ -183,8 +212,8 @@ func untilNext(parent *cgroup.Group) time.Duration {
 // done about their groups has one bound.
 type sweeper struct {
 	filter SweepFilter
-	late   time.Time    // for the groups of other users
-	hurry  *freeze.Flag // ends the graces of orphans
+	late   time.Time // for the groups of other users
+	hurry  *Hurry
 	// patient: an orphan that another sweeper has is waited for. That one may be killed, or be a server's that ends, and leave
 	// an empty directory.
 	patient bool
@@ -197,7 +226,7 @@ type sweeper struct {
 	errs []error
 }
 
-func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
+func newSweeper(f SweepFilter, hurry *Hurry) *sweeper {
 	return &sweeper{
 		filter: f, late: time.Now().Add(OthersWithin), hurry: hurry,
 		own: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),

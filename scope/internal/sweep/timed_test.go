@@ -42,12 +42,12 @@ func TestWhenAServerSweeps(t *testing.T) {
 				if c.mark > 0 {
 					markNext(parent, c.mark)
 				}
-				over := make(chan struct{})
+				hurry := newHurry()
 				if c.ends > 0 {
-					time.AfterFunc(c.ends, func() { close(over) })
+					time.AfterFunc(c.ends, hurry.raise)
 				}
 				began := time.Now()
-				sweepOnce(parent, "", nil, over)
+				sweepOnce(parent, "", hurry)
 				switch took := time.Since(began); {
 				case c.ends > 0:
 					if left := untilNext(parent); took != c.ends || left != c.mark-c.ends {
