@@ -193,9 +193,9 @@ func (s *stage) sh(u host.User, script string) string {
 	return string(out)
 }
 
-// soon are commands that only look, at what happens a moment later: a gateway's server is taken after it has answered, an
-// end is in the journal after it has come, and a leak has an age.
-var soon = regexp.MustCompile(`^(sudo )?(mcpscope (ls --gateways|inspect|leaks$)|journalctl )`)
+// soon are commands that only look, at what happens a moment later: a gateway's server is taken after it has answered, a unit's
+// is started after the unit, an end is in the journal after it has come, and a leak has an age.
+var soon = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|leaks$)|journalctl )`)
 
 // play runs a step, and returns how many commands that were.
 func (s *stage) play(step step) int {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -82,8 +83,15 @@ func TestInstalledDropIn(t *testing.T) {
 		}
 		g.Up()
 		m := g.Server(programs, "seen", "setsid")
-		if out := host.Must(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}")); !strings.Contains(out, fmt.Sprintf("%d mcp-", g.PID)) {
-			t.Errorf("ls does not show it: %s", out)
+		listed := ""
+		isListed := func() bool {
+			listed = host.Must(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}"))
+			return strings.Contains(listed, fmt.Sprintf("%d mcp-", g.PID))
+		}
+		for deadline := time.Now().Add(escape.Patience); !isListed(); escape.PollFor(10 * time.Millisecond) { // it is taken when it reads its first message
+			if time.Now().After(deadline) {
+				t.Fatalf("ls does not show it: %s", listed)
+			}
 		}
 		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "sh", "NeedDaemonReload": "no"} {
 			if got := systemctl("show", "--value", "--property="+property, unit); got != want {
