@@ -193,7 +193,7 @@ func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 	}
 	all, err := g.Supervisor.Members()
 	if err != nil || len(all) == 0 {
-		return nil, err == nil, err // in a pid namespace beside ours
+		return nil, err == nil && group.Populated(g.Supervisor), err // in a pid namespace beside ours, unless it has just ended
 	}
 	return slices.DeleteFunc(all, func(pid int) bool { return group.TagOf(g.ID).On(pid) || !group.Supervises(pid) }), false, nil
 }
