@@ -329,6 +329,16 @@ var mechanisms = []mechanism{
 		runs:  []run{tests("test/fault", "ScopeOfTheDead")},
 	},
 	{
+		name:  "the removal of a scope whose end its manager misses",
+		edits: one("scope/internal/sweep/orphan.go", "return s, g.Parent.Remove(g.Dir)\n\t}\n", "return s, nil\n\t}\n"),
+		runs:  []run{tests("scope/internal/sweep", "SweepOfAScopeWhoseEndIsMissed")},
+	},
+	{
+		name:  "the same, when the server that sweeps ends",
+		edits: one("scope/internal/sweep/orphan.go", "\t\tg.RemoveLate()\n", ""),
+		runs:  []run{tests("scope/internal/sweep", "BriefSweepOfAScopeWhoseEndIsMissed")},
+	},
+	{
 		name:  "BindsTo= of a scope",
 		edits: one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		runs:  []run{tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")},
