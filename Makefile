@@ -5,7 +5,7 @@ GO ?= go
 BIN := bin
 LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/documents ./test/compare ./test/elsewhere
 # those first that take longest
-PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak|elsewhere)$$')
+PACKAGES ?= ./test/systemd ./test/journal ./test/gateway ./test/host ./test/e2e ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak|elsewhere)$$')
 FLAGS ?= -p=3
 # those first that take longest
 SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky

@@ -56,6 +56,14 @@ func Both(t *testing.T, test func(t *testing.T, u User)) {
 	}
 }
 
+// BothAtOnce is Both for tests that do nothing to the other manager, or to servers of the other user.
+func BothAtOnce(t *testing.T, test func(t *testing.T, u User)) {
+	Both(t, func(t *testing.T, u User) {
+		t.Parallel()
+		test(t, u)
+	})
+}
+
 func (t tree) accounts() error {
 	users := []User{Tester, NoLinger}
 	var passwd, group, shadow string

@@ -53,7 +53,7 @@ func TestEndOfAFrozenScope(t *testing.T) {
 		{"by systemd, launcher killed and swept", bySystemd, killed},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			host.Both(t, func(t *testing.T, u host.User) {
+			host.BothAtOnce(t, func(t *testing.T, u host.User) {
 				r := start(t, u, h.Command(u, run("frozen", "sh", "-c", server)...), "frozen")
 				all := append(processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")...)
 				unit := filepath.Base(r.scope)

@@ -47,7 +47,7 @@ func run(name string, command ...string) []string {
 // The manager is found from the uid alone: an SDK passes none of its variables on.
 func TestRunIsInAScope(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		r := start(t, u, h.Command(u, run("inscope", "sh", "-c", server)...), "inscope")
 		payload, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		if len(payload) < 2 || len(supervisor) != 1 {
@@ -83,7 +83,7 @@ func TestRunFromALoginSession(t *testing.T) {
 // systemd tells the supervisor alone, by SIGWINCH; the members are asked once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		script := `trap "echo asked" TERM; echo ready; while :; do sleep 1000 & wait $!; done`
 		line := []string{mcpscope, "run", "--name", "stopped", "--term-grace", "3s", "--", "sh", "-c", script}
 		r := start(t, u, h.Command(u, line...), "stopped")
@@ -120,7 +120,7 @@ func killBoth(t *testing.T, launcher int, supervisor []process) {
 // Both guards killed: nobody is left but the sweep.
 func TestSweepOfAScope(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		r := start(t, u, h.Command(u, run("swept", "sh", "-c", server)...), "swept")
 		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		killBoth(t, r.Cmd.Process.Pid, supervisor)
@@ -140,7 +140,7 @@ func TestSweepOfAScope(t *testing.T) {
 // A sweep may have removed one leaf of a forgotten scope when the other was busy.
 func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		live := start(t, u, h.Command(u, run("keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
 		dir := u.Slice() + "/mcp-rest-0234abce.scope"
 		for _, sub := range []string{"", "/supervisor"} {
@@ -170,7 +170,7 @@ func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 // systemd 252 forgets a scope that it fails to stop, and leaves its directories.
 func TestSweepRemovesAForgottenScope(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		live := start(t, u, h.Command(u, run("live", "sh", "-c", server)...), "live")
 		dir := u.Slice() + "/mcp-forgotten-0234abcd.scope"
 		for _, sub := range []string{"", "/supervisor", "/payload", "/payload/below"} {

@@ -56,7 +56,7 @@ func up(t *testing.T, u host.User, name string, except string) string {
 
 func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "drains", "Environment=DRAIN=2") // longer than the server's own grace
 		scope := up(t, u, "drains", "")
 		all := processes(t, scope+"/payload")
@@ -73,7 +73,7 @@ func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 
 func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "crashes")
 		scope := up(t, u, "crashes", "")
 		all := append(processes(t, scope+"/payload"), processes(t, scope+"/supervisor")...)
@@ -87,7 +87,7 @@ func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 
 func TestOldServersGoAndNewOnesLive(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "restarts", "Restart=always")
 		old := up(t, u, "restarts", "")
 		all := processes(t, old+"/payload")
@@ -120,7 +120,7 @@ func TestOldServersGoAndNewOnesLive(t *testing.T) {
 // With both guards killed, systemd is the third: the scope is bound to the unit.
 func TestUnitStopEndsAnOrphan(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		unit := gateway(t, h, u, "orphaned")
 		scope := up(t, u, "orphaned", "")
 		all := processes(t, scope+"/payload")

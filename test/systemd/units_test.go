@@ -68,7 +68,7 @@ func place(t *testing.T, u host.User, path, text string) {
 // systemd finds nothing wrong with any unit, and what it thinks of how closed they are is in the log.
 func TestUnitsAreSound(t *testing.T) {
 	h := host.Current(t)
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		install(t, u)
 		place(t, u, u.Units()+"/some-gateway.service", "[Service]\nExecStart=/bin/sleep 1000\n")
 		control(t, u, "daemon-reload")
