@@ -22,7 +22,11 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
-	bed.Parallel(24) // the tests wait more than they work, but 64 of them take longer; see escape.Slots for those that work
+	if escape.Full() {
+		bed.Parallel(64) // the tests wait more than they work; see escape.Slots for those that work
+	} else {
+		bed.Parallel(24) // beside all the others more of them take longer
+	}
 	bed.Main(m, build)
 }
 

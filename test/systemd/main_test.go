@@ -22,7 +22,7 @@ var mcpscope = host.Shared + "/mcpscope"
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
-	bed.Parallel(24) // the escape table bounds itself
+	bed.Parallel(64) // the escape table bounds itself
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 
