@@ -22,6 +22,8 @@ import (
 // another as its child, and sees to what that may leave.
 func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 	if err := s.startGuarded(at); err != nil {
+		s.exited = true // it was killed, if it ran, and may have started the server by then
+		s.guardTree()
 		s.failed(err)
 		return 125
 	}
