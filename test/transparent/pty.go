@@ -3,6 +3,7 @@
 package transparent
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -189,16 +190,22 @@ func (p *Terminal) Type(text string) {
 // Resize changes the window.
 func (p *Terminal) Resize(rows, columns uint16) {
 	p.t.Helper()
-	var err error
-	conn, cerr := p.master.SyscallConn()
-	if cerr == nil {
-		cerr = conn.Control(func(fd uintptr) {
-			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
-		})
+	err := p.ioctl(func(fd int) error {
+		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+	})
+	if err != nil {
+		p.t.Errorf("TIOCSWINSZ: %v", err)
 	}
-	if cerr != nil || err != nil {
-		p.t.Errorf("TIOCSWINSZ: %v, %v", cerr, err)
+}
+
+func (p *Terminal) ioctl(call func(fd int) error) error {
+	conn, err := p.master.SyscallConn()
+	if err != nil {
+		return err
 	}
+	var failed error
+	err = conn.Control(func(fd uintptr) { failed = call(int(fd)) })
+	return errors.Join(err, failed)
 }
 
 // HangUp takes the terminal away.
