@@ -12,7 +12,9 @@ import (
 )
 
 // StopBy stops this process by a signal, which it may have caught, and returns when somebody
-// has continued it; at once where nobody could.
+// has continued it; at once where nobody could. A signal that comes after SIGCONT and before this
+// thread has run again stops the process once more, caught or not: a stop that the shell is to see
+// as one by sig needs its default action.
 func StopBy(sig unix.Signal, caught bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
