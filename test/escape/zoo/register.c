@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -64,9 +65,12 @@ static void send_message(const char *text, size_t len, int pidfd)
 		message.msg_control = control.space;
 		message.msg_controllen = sizeof control.space;
 	}
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
 	int sock = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	while (sendmsg(sock, &message, MSG_NOSIGNAL) < 0)
-		if (errno != EINTR)
+		if (errno == ETOOMANYREFS)
+			nanosleep(&pause, NULL); /* as many descriptors as RLIMIT_NOFILE are in flight, of all members of this user */
+		else if (errno != EINTR)
 			_exit(70); /* nobody watches any more */
 	close(sock);
 }
