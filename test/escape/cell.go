@@ -136,7 +136,11 @@ func (c *Cell) find() {
 		c.Group, c.supervisor, err = FindServer(c.slices[0], id)
 	}
 	if err != nil {
-		c.T.Fatal(err)
+		where := ""
+		if len(c.slices) > 0 {
+			where = Tree(c.slices[0])
+		}
+		c.T.Fatalf("%v; the members are in %v; %s; stderr: %s; %s", err, c.members.places(), Describe(c.Client.Server.PID), Contents(c.Client.Stderr), where)
 	}
 	c.T.Cleanup(c.supervisor.Close)
 	c.bornInside()
