@@ -103,6 +103,7 @@ type agentRun struct {
 	*home
 	agent
 	world *world
+	temp  string   // for what it leaves behind
 	fifo  *os.File // where the server says that it was started
 	below []string // what the agent is started by
 }
@@ -115,6 +116,10 @@ func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
 		t.Fatal(err)
 	}
 	var err error
+	if r.temp, err = os.MkdirTemp("", "agent"); err != nil { // t.TempDir is too long for the address of a socket
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(r.temp) })
 	// For reading and writing, so that it never ends.
 	if r.fifo, err = os.OpenFile(fifo, os.O_RDWR|unix.O_NONBLOCK, 0); err != nil {
 		t.Fatal(err)
@@ -216,7 +221,7 @@ func (r *agentRun) contents() []byte {
 func (r *agentRun) command(args ...string) *exec.Cmd {
 	line := append([]string{"env", "-C", r.path("project"), "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh"}, slices.Concat(r.below, []string{r.program}, args)...)
 	cmd := r.world.Command(line...)
-	cmd.Env = append([]string{"HOME=" + r.dir, "PATH=" + os.Getenv("PATH"), "TERM=dumb"}, r.env...)
+	cmd.Env = append([]string{"HOME=" + r.dir, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + r.temp, "CLAUDE_CODE_TMPDIR=" + r.temp}, r.env...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	return cmd
 }

@@ -62,7 +62,10 @@ func (s shell) start(t *testing.T) *tmux.Screen {
 		t.Skipf("%s is not installed: .ci/deps does it", s.argv[0])
 	}
 	dir := t.TempDir() // before the group, which is ended first
-	env := []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8", "PS1=READY ", "PROMPT=READY "}
+	if err := os.Chmod(dir, 0o700); err != nil { // fish takes no other for its runtime directory
+		t.Fatal(err)
+	}
+	env := []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "TERM=xterm-256color", "LANG=C.UTF-8", "PS1=READY ", "PROMPT=READY "}
 	cmd := exec.Command(s.argv[0], s.argv[1:]...)
 	cmd.Env = env
 	group := bed.Group(t, "screen")
