@@ -71,7 +71,7 @@ var (
 	noWake       = one(group+"launched.go", "_, _ = freeze.Signal(g.Supervisor, unix.SIGCONT)", "_, _ = freeze.Signal, unix.SIGCONT")
 )
 
-const stopping = "stop-parent|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
+const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
 
 var mechanisms = []mechanism{
 	// who sees that the server is to end
@@ -152,7 +152,7 @@ var mechanisms = []mechanism{
 	{
 		name:  "the supervisor in nobody's process tree",
 		edits: one(launcher+"launcher.go", "Group: group, Detach: true,", "Group: group, Detach: false,"),
-		runs:  []run{cells(onBoth, "plain|ignore-both", "tree|killpg|cgroup"), tests("test/e2e", "TransparentEnds")},
+		runs:  []run{cells("|Tree|WithoutCgroupKill", "plain|ignore-both", "tree|killpg|cgroup"), tests("test/e2e", "TransparentEnds")},
 	},
 	// the kill
 	{
@@ -246,7 +246,6 @@ var mechanisms = []mechanism{
 		name:  "the launcher's own SIGCONT",
 		edits: noWake,
 		runs:  []run{cells(onBoth, stopping, "stdin|TERM|client")},
-		kept:  "it wakes a supervisor to which no word is sent: while it starts, and when a deadline is over",
 	},
 	{
 		name:  "tracers kept off",

@@ -122,6 +122,36 @@ static void stop_parent_first(void)
 	signal_parent(SIGSTOP);
 }
 
+/* A program that has come up: it catches SIGWINCH, as supervisors do, and sleeps. */
+static bool parent_waits(void)
+{
+	char path[64], line[256], state = 0;
+	unsigned long long caught = 0;
+	snprintf(path, sizeof path, "/proc/%d/status", getppid());
+	FILE *status = fopen(path, "re");
+	if (status == NULL)
+		die(path);
+	while (fgets(line, sizeof line, status) != NULL) {
+		sscanf(line, "State: %c", &state);
+		sscanf(line, "SigCgt: %llx", &caught);
+	}
+	fclose(status);
+	return state == 'S' && (caught & 1ULL << (SIGWINCH - 1)) != 0;
+}
+
+/* Its parent has all that it starts with behind it. Nothing tells when, so it is read again and again, for as long as a
+ * parent that never catches anything may take. */
+static void stop_parent_late(void)
+{
+	const struct timespec pause = {.tv_nsec = 1000 * 1000};
+	stay_with_session();
+	for (int read = 0, waits = 0; read < 5000 && waits < 20; read++) {
+		waits = parent_waits() ? waits + 1 : 0;
+		nanosleep(&pause, NULL);
+	}
+	signal_parent(SIGSTOP);
+}
+
 static void keep_stopping(void)
 {
 	const struct timespec pause = {.tv_nsec = 10 * 1000 * 1000};
@@ -189,6 +219,7 @@ const struct mode signal_modes[] = {
 	{"fork-on-term", NULL, fork_on_term, NULL, STAYS, "forks four when asked to end, up to 100"},
 	{"kill-parent", NULL, stay_with_session, kill_parent, STAYS, "kills its own parent"},
 	{"stop-parent", NULL, stop_parent, NULL, STAYS, "stops its own parent"},
+	{"stop-parent-late", NULL, stop_parent_late, NULL, STAYS, "stops its own parent when that has come up"},
 	{"stop-parent-first", stop_parent_first, stay_with_session, NULL, STAYS, "stops its own parent before it does anything else"},
 	{"trace-parent", NULL, trace_parent, NULL, STAYS, "holds its own parent in a ptrace stop"},
 	{"stop-parent-loop", NULL, stop_parent_for_ever, NULL, STAYS, "stops its own parent again and again"},
