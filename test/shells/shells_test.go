@@ -61,7 +61,7 @@ func (s shell) start(t *testing.T) *tmux.Screen {
 	if _, err := exec.LookPath(s.argv[0]); err != nil {
 		t.Skipf("%s is not installed: .ci/deps does it", s.argv[0])
 	}
-	dir := t.TempDir() // before the group, which is ended first
+	dir := t.TempDir()                           // before the group, which is ended first
 	if err := os.Chmod(dir, 0o700); err != nil { // fish takes no other for its runtime directory
 		t.Fatal(err)
 	}
