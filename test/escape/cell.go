@@ -137,8 +137,11 @@ func (c *Cell) find() {
 	}
 	if err != nil {
 		where := ""
+		if path, err := bed.ProcessPath(main.PID); err == nil { // notes say why it is there
+			where = Tree(filepath.Dir(bed.Root(c.T)+path)) + "\n"
+		}
 		if len(c.slices) > 0 {
-			where = Tree(c.slices[0])
+			where += Tree(c.slices[0])
 		}
 		c.T.Fatalf("%v; the members are in %v; %s; stderr: %s; %s", err, c.members.places(), Describe(c.Client.Server.PID), Contents(c.Client.Stderr), where)
 	}

@@ -156,7 +156,7 @@ func TestDoctor(t *testing.T) {
 		if want := backendOf(u); d.Backend != want || !d.Group || d.Backends[0].Backend != want || !d.Backends[1].Works {
 			t.Errorf("%+v", d.Backends)
 		}
-		if kill := hasKill(u); d.Backends[0].Early != kill {
+		if kill := hasKill(u.Slice()); d.Backends[0].Early != kill {
 			t.Errorf("servers start early: %v, but cgroup.kill (Linux 5.14): %v", d.Backends[0].Early, kill)
 		}
 		for _, m := range d.Host.Managers {

@@ -73,15 +73,15 @@ func newEarlyYard(t *testing.T, u host.User) *yard {
 	t.Helper()
 	y := newYard(t, u)
 	_ = y.refused(t) // makes the slice
-	if !hasKill(u) {
+	if !hasKill(u.Slice()) {
 		t.Skip("needs cgroup.kill, Linux 5.14")
 	}
 	return y
 }
 
-// hasKill tells whether there is the user's slice, and cgroup.kill in it.
-func hasKill(u host.User) bool {
-	_, err := os.Stat(filepath.Join(u.Slice(), "cgroup.kill"))
+// hasKill tells whether there is the group, and cgroup.kill in it.
+func hasKill(group string) bool {
+	_, err := os.Stat(filepath.Join(group, "cgroup.kill"))
 	return err == nil
 }
 

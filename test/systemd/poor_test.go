@@ -106,7 +106,7 @@ func TestPoorHosts(t *testing.T) {
 
 // unasked: a server that ends before its manager is asked for the scope is in a directory of that, whether the manager hangs or not.
 func unasked(k host.Kind, took string) bool {
-	return hasKill(host.Root) && k.Name == host.HangingManager.Name && took == backendOf(host.Root)
+	return hasKill(host.Root.Slice()) && k.Name == host.HangingManager.Name && took == backendOf(host.Root)
 }
 
 // refuses: status 125, one line, and at most one hint.
