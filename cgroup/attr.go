@@ -44,6 +44,14 @@ func (g *Group) SetAttr(name, value string) error {
 	return nil
 }
 
+// RemoveAttr removes an extended attribute of the directory. One that is not there is no error.
+func (g *Group) RemoveAttr(name string) error {
+	if err := unix.Fremovexattr(g.fd, name); err != nil && !errors.Is(err, unix.ENODATA) {
+		return fmt.Errorf("remove attribute %s of %q: %w", name, g.path, err)
+	}
+	return nil
+}
+
 // TryLock takes a flock(2) on the directory without waiting. The lock belongs to
 // the open file description: it lasts until every descriptor that was duplicated
 // or inherited from this one is closed. EWOULDBLOCK means that another holds it.

@@ -65,7 +65,7 @@ func (m manager) adopter(own string) Place {
 
 func (a adopter) NeedsProcess() bool { return false }
 
-func (a adopter) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
+func (a adopter) Group(facts *protocol.Config, _ int) (group.Launched, error) {
 	g, err := group.MakeGroup(a.dir, facts, true, func(g *group.ControlGroup) {
 		switch err := a.hand(g, facts); {
 		case err == nil:

@@ -69,14 +69,14 @@ func (m manager) Backend() protocol.Backend {
 func (m manager) NeedsProcess() bool { return true }
 
 // Group starts the scope, bound to the client's unit.
-func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, error) {
+func (m manager) Group(facts *protocol.Config, supervisor int) (group.Launched, error) {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	for try := 1; ; try++ {
-		g, err := m.try(conn, facts, pids)
+		g, err := m.try(conn, facts, supervisor)
 		switch {
 		case err == nil:
 			return g, nil
@@ -90,16 +90,16 @@ func (m manager) Group(facts *protocol.Config, pids ...int) (group.Launched, err
 // (systemd #36781).
 var errNotInside = errors.New("the supervisor is not in the scope")
 
-func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) (*group.ControlGroup, error) {
+func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor int) (*group.ControlGroup, error) {
 	id, err := protocol.NewID()
 	if err != nil {
 		return nil, err
 	}
 	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
-	if err = conn.Start(m.scope(g.Dir, facts, pids), scopeWithin); err != nil {
+	if err = conn.Start(m.scope(g.Dir, facts, []int{supervisor}), scopeWithin); err != nil {
 		return nil, err
 	}
-	where, _, err := proc.ReadCgroup(pids[0])
+	where, _, err := proc.ReadCgroup(supervisor)
 	if errors.Is(err, proc.ErrGone) {
 		return nil, protocol.ErrUnheard // which says nothing about the manager
 	}
@@ -113,13 +113,19 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, pids []int) 
 		return nil, err
 	}
 	if g.Parent, err = g.Top.Parent(); err != nil {
+		g.Close()
 		return nil, err
 	}
 	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
 		g.AwaitManager(nil)
 		_ = g.RemoveLeaves() // gone, as a rule
 	}
-	return g, err
+	if err != nil {
+		_ = g.Parent.Close() // a directory
+		g.Close()
+		return nil, err
+	}
+	return g, nil
 }
 
 func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.Scope {

@@ -26,9 +26,8 @@ type Place interface {
 	Backend() protocol.Backend
 	// NeedsProcess tells whether the supervisor has to be there before its group.
 	NeedsProcess() bool
-	// Group makes, locks and arms a group. pids are for a place that needs processes: the
-	// supervisor, and what is to be in the group with it.
-	Group(facts *protocol.Config, pids ...int) (group.Launched, error)
+	// Group makes, locks and arms a group. The supervisor's pid is for a place that needs a process.
+	Group(facts *protocol.Config, supervisor int) (group.Launched, error)
 	// shelter moves the calling process to where nothing reaches it that ends its client.
 	MoveOut() error
 }
@@ -121,7 +120,7 @@ func (d Directory) Backend() protocol.Backend { return d.name }
 
 func (d Directory) NeedsProcess() bool { return false }
 
-func (d Directory) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
+func (d Directory) Group(facts *protocol.Config, _ int) (group.Launched, error) {
 	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
 	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
 		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)

@@ -48,7 +48,7 @@ func (treePlace) Backend() protocol.Backend { return protocol.Tree }
 
 func (treePlace) NeedsProcess() bool { return false }
 
-func (treePlace) Group(facts *protocol.Config, _ ...int) (group.Launched, error) {
+func (treePlace) Group(facts *protocol.Config, _ int) (group.Launched, error) {
 	if len(facts.Limits.Files) > 0 && !facts.Limits.BestEffort {
 		return nil, group.ErrNoGroup
 	}

@@ -163,6 +163,9 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 	return nil
 }
 
+// Disarm makes the group nobody's, so that no sweep ends who is in it.
+func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
+
 // AdoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
 func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {

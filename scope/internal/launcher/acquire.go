@@ -73,7 +73,7 @@ func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 			return err
 		}
 	}
-	if l.group, err = p.Group(l.config, l.pids()...); err != nil {
+	if l.group, err = p.Group(l.config, l.supervisor); err != nil {
 		return err
 	}
 	l.backend, l.notes, l.client.Tag = p.Backend(), notes, group.TagOf(l.group.Ident())
@@ -81,14 +81,6 @@ func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 		return nil // it comes first: see Taken
 	}
 	return l.post()
-}
-
-// pids are for a place that needs processes.
-func (l *launcher) pids() []int {
-	if l.child != nil {
-		return []int{l.supervisor, l.child.PID}
-	}
-	return []int{l.supervisor}
 }
 
 // placed is what the supervisor has to know of its group.

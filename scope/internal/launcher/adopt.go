@@ -45,6 +45,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		return nil, err
 	}
 	if l.client, l.config.Held, err = lifecycle.WatchChild(r); err != nil {
+		t.closeClientDescriptors()
 		return nil, err
 	}
 	l.config.Main, l.config.Outside = r.PIDFD, t.origin
@@ -59,7 +60,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		t.back, err = t.openWayBack()
 	}
 	if err == nil {
-		err = t.Group().Payload.Take(r.PID)
+		err = t.enter(r.PID)
 	}
 	if err == nil && linux.Ended(r.PIDFD) {
 		err = unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
@@ -85,15 +86,19 @@ func (t *Taken) Group() *group.ControlGroup {
 // TakeAlso puts another process into the same group, which the first one has started before. It may be
 // there already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
-	err := t.Group().Payload.Take(pid)
-	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
-		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
-	}
-	if err != nil {
+	if err := t.enter(pid); err != nil {
 		return err
 	}
 	t.tag(pid, pidfd)
 	return nil
+}
+
+func (t *Taken) enter(pid int) error {
+	err := t.Group().Payload.Take(pid)
+	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+	}
+	return err
 }
 
 // attach has the manager do it that the group is from.
@@ -201,8 +206,7 @@ func (t *Taken) Release() {
 }
 
 // wayBack is what it takes to put members back: of where they were, and of where they are, cgroup.procs, or -1. Both are
-// open before anybody is moved, for later there may be no descriptor left, and whoever stays in a group without a
-// supervisor is swept.
+// open before anybody is moved, for later there may be no descriptor left.
 type wayBack struct{ origin, members int }
 
 func noWayBack() wayBack { return wayBack{-1, -1} }
@@ -260,22 +264,22 @@ func (b *wayBack) pids() []int {
 // releaseTries bounds the race with members that fork.
 const releaseTries = 100
 
+// putBack leaves whoever can't be moved back where it is, in a group that no sweep ends.
 func (t *Taken) putBack() {
-	if t.back.members < 0 {
-		return // then the group goes on without a supervisor, until a sweep
-	}
 	tag := group.TagOf(t.Group().ID)
+	_ = t.Group().Disarm() // gone is as good
+	tag.Remove(t.l.child.PID)
 	for range releaseTries {
 		pids := t.back.pids()
 		if nested, err := t.Group().Payload.Members(); err == nil {
 			pids = nested // with those in directories of its own
 		}
-		if len(pids) == 0 {
-			return
-		}
 		for _, pid := range pids {
 			_, _ = unix.Write(t.back.origin, []byte(strconv.Itoa(pid))) // it may have ended
 			tag.Remove(pid)
+		}
+		if len(pids) == 0 || t.back.origin < 0 {
+			return
 		}
 	}
 }
