@@ -203,7 +203,7 @@ func (s *endedView) write(out io.Writer, users bool) {
 	line("name", "%s (%s)", s.Name, s.ID)
 	switch {
 	case s.Ended == nil:
-		line("state", "gone, and nobody has said why: its supervisor was killed, or the journal has lost it")
+		line("state", "gone, and nobody has said why: its supervisor and launcher were killed, or the journal has lost it")
 	default:
 		line("state", "ended %s, %s", s.Ended.Local().Format(time.DateTime), s.cause())
 	}

@@ -9,6 +9,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // ended is what the tests read of `ls --ended --json` and `inspect --json`.
@@ -116,4 +120,26 @@ func TestEndedOrphan(t *testing.T) {
 	if all := endedIn(t, b.succeed(t, "inspect", "--json", name)); len(all) != 1 || all[0].Cause != "swept" || all[0].Ended == "" {
 		t.Errorf("%+v", all)
 	}
+}
+
+// The end of a server whose supervisor was killed is told by its launcher.
+func TestEndOfAKilledSupervisor(t *testing.T) {
+	onEach(t, func(t *testing.T, b backend) {
+		name := "headless-" + b.name
+		f := b.events(t, name)
+		s := b.start(t, name, nil, stubborn)
+		supervisor, err := escape.OpenProcess(listed(t, b, name).Supervisor)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer supervisor.Close()
+		supervisor.Signal(unix.SIGKILL)
+		_ = s.Cmd.Wait() // it has failed
+		if e := f.event("ended"); e.Cause != "supervisor-gone" {
+			t.Errorf("%+v", e)
+		}
+		if all := endedIn(t, b.succeed(t, "inspect", "--json", name)); len(all) != 1 || all[0].Cause != "supervisor-gone" || all[0].Ended == "" {
+			t.Errorf("%+v", all)
+		}
+	})
 }

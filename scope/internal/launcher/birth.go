@@ -14,7 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/spawn"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -105,24 +104,15 @@ func (l *launcher) endedAtOnce(ws unix.WaitStatus) error {
 
 // report writes the line, if one was asked for, and tells the journal.
 func (l *launcher) report(ws unix.WaitStatus) {
-	wanted, journaled := l.server.Report >= 0, systemd.JournalExists()
-	if !wanted && !journaled {
+	if !report.Wanted(l.server.Report) {
 		return
 	}
 	r := report.New(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, l.final.Cause)
 	r.SetStatus(ws)
 	r.Count(l.group.Members(), l.group.Figures())
 	r.Stuck, r.Notes = l.final.Stuck, l.final.Notes
-	if journaled {
-		about := protocol.Subject{ID: l.group.Ident(), Name: l.config.Name, Client: l.config.Client, Backend: l.backend}
-		report.TellStart(about, protocol.StderrInherit)
-		report.TellNotes(about, r.Notes)
-		r.LogShortages(about)
-		_ = systemd.SendJournal(r.Entry(about)) // it can be told of no failure either
-	}
-	if wanted {
-		r.Write(l.server.Report)
-	}
+	report.TellStart(r.Subject(), protocol.StderrInherit)
+	r.Publish(l.server.Report, r.Notes)
 }
 
 // unborn ends everything, since one of both could not be started.

@@ -96,9 +96,10 @@ func (l *launcher) supervisorDied() error {
 	uncontained := l.endContainers()
 	l.removeGroup()
 	r := report.New(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
-	if l.server.Report >= 0 {
-		r.Write(l.server.Report)
+	if len(res.Stuck) > 0 {
+		r.Stuck = []string{group.DescribeStuck(res.Stuck)}
 	}
+	r.Publish(l.server.Report, nil)
 	if err != nil {
 		return fmt.Errorf("%w, but: %w", why, err)
 	}

@@ -102,6 +102,28 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 	r.ExitStatus = &status
 }
 
+// Subject is whom the journal's events are about.
+func (r *Report) Subject() protocol.Subject {
+	return protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
+}
+
+// Wanted tells whether anybody would read it: the journal, or who has given us fd, which is -1 otherwise.
+func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
+
+// Publish tells the journal, also of the notes that it has not been told, and writes the line.
+func (r *Report) Publish(fd int, untold []string) {
+	if systemd.JournalExists() {
+		about := r.Subject()
+		r.logShortages(about)
+		r.logKilled(about)
+		TellNotes(about, untold)
+		_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
+	}
+	if fd >= 0 {
+		r.Write(fd)
+	}
+}
+
 // Write makes one write(2), so that lines of several servers in one file don't mix. It
 // waits for a pipe that nobody empties for a bounded time: the end must not depend on
 // who reads of it.
@@ -144,8 +166,8 @@ type PIDsRefused struct {
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
-// Entry is the event of an end.
-func (r *Report) Entry(about protocol.Subject) []byte {
+// entry is the event of an end.
+func (r *Report) entry(about protocol.Subject) []byte {
 	fields := []systemd.JournalField{
 		{Name: protocol.FieldCause, Value: string(r.Cause)}, {Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
 	}
@@ -172,8 +194,22 @@ func (r *Report) Entry(about protocol.Subject) []byte {
 	return about.Entry(protocol.EventEnded, systemd.Info, text, fields...)
 }
 
-// LogShortages tells the journal of what the server lacked.
-func (r *Report) LogShortages(about protocol.Subject) {
+// logKilled tells the journal of those who did not end when they were asked.
+func (r *Report) logKilled(about protocol.Subject) {
+	if r.KilledTotal == 0 {
+		return
+	}
+	fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
+	var all []string
+	for _, k := range r.Killed[:min(len(r.Killed), LastWordMost)] {
+		fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
+		all = append(all, k.String())
+	}
+	about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
+}
+
+// logShortages tells the journal of what the server lacked.
+func (r *Report) logShortages(about protocol.Subject) {
 	var fields []systemd.JournalField
 	add := func(name string, n *uint64, said string) string {
 		if n == nil {

@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/report"
@@ -117,8 +116,7 @@ func (s *supervisor) notesForPeople() []string {
 
 // report writes the line, if one was asked for, and tells the journal.
 func (s *supervisor) report() {
-	wanted, journaled := s.config.Report >= 0, systemd.JournalExists()
-	if !wanted && !journaled {
+	if !report.Wanted(s.config.Report) {
 		return
 	}
 	r := report.New(s.group.Ident(), s.config.Name, s.config.Client, s.backend, s.config.Started, s.lifecycle.Cause)
@@ -134,10 +132,5 @@ func (s *supervisor) report() {
 	}
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
 	r.Daemons, r.Detached = s.daemons, s.detached
-	if journaled {
-		s.logEnd(r)
-	}
-	if wanted {
-		r.Write(s.config.Report)
-	}
+	r.Publish(s.config.Report, s.notes[s.notesTold:])
 }

@@ -5,10 +5,6 @@
 package supervisor
 
 import (
-	"fmt"
-	"strconv"
-	"strings"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/systemd"
@@ -24,30 +20,8 @@ func (s *supervisor) subject() protocol.Subject {
 // logStart says that the server runs. Notes so far are about the start.
 func (s *supervisor) logStart() {
 	report.TellStart(s.subject(), s.stderr)
-	s.logNotes()
-}
-
-// logNotes tells each note once.
-func (s *supervisor) logNotes() {
-	report.TellNotes(s.subject(), s.notes[s.notesTold:])
+	report.TellNotes(s.subject(), s.notes)
 	s.notesTold = len(s.notes)
-}
-
-// logEnd says why and how the server ended.
-func (s *supervisor) logEnd(r *report.Report) {
-	about := s.subject()
-	r.LogShortages(about)
-	if r.KilledTotal > 0 {
-		fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
-		var all []string
-		for _, k := range s.killed[:min(len(s.killed), report.LastWordMost)] {
-			fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
-			all = append(all, k.String())
-		}
-		about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
-	}
-	s.logNotes()
-	_ = systemd.SendJournal(r.Entry(about)) // as tell
 }
 
 // connectStderr makes our descriptor 2, which the main process will have, the journal's.
