@@ -33,6 +33,7 @@ type lane struct {
 	site    *escape.Site
 	client  string // the group of whoever starts servers
 	groups  string // the directory of their groups, or ""
+	beside  string // a group that a member goes to, or "": not everywhere may it
 	// bystanders are somebody in the site's own group, another server, and a child of init, as
 	// the orphans of servers come to be.
 	bystanders []*escape.Bystander
@@ -51,7 +52,7 @@ var (
 func newWorld(t *testing.T) *lane {
 	t.Helper()
 	s := escape.NewWorld(t, programs).Site
-	return &lane{site: s, client: s.Group("client")}
+	return &lane{site: s, client: s.Group("client"), beside: s.Group("beside")}
 }
 
 func (b *backend) newLane(t *testing.T) *lane {

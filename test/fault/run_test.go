@@ -51,6 +51,9 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	r := &run{t: t, lane: l, site: &site, shot: s, name: fmt.Sprint("faulty", runs.Add(1)), members: escape.NewMembers(t), stderr: memoryFile(t)}
 	ours, theirs := sockets(t)
 	line := append([]string{stage, "3", filterText(t)}, l.line(r.name, server, r.members.Address)...)
+	if l.beside != "" {
+		line = append(line, site.Seen(l.beside))
+	}
 	if l.backend.way != nil {
 		r.bus = l.backend.way.listen(t)
 		r.bus.bury = r.bury

@@ -7,7 +7,6 @@ package launcher
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -20,7 +19,8 @@ func (l *launcher) abandon() {
 	if l.group == nil {
 		return
 	}
-	_, _ = freeze.Stop{Target: l.group.Members()}.Run()
+	_, _ = l.group.EndAll() // a server that is born first may have left its group
+	_ = l.endContainers()
 	l.removeGroup()
 }
 

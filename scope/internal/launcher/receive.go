@@ -112,9 +112,9 @@ func (l *launcher) supervisorDied() error {
 	return why
 }
 
-// endContainers is what the supervisor would have done, but at once, of a server that it has started.
+// endContainers is what the supervisor would have done, but at once, of a server that we have started.
 func (l *launcher) endContainers() error {
-	if l.pidfd < 0 || l.child != nil {
+	if l.child != nil || l.pidfd < 0 && l.birth == nil {
 		return nil
 	}
 	return lifecycle.Contained{ID: l.group.Ident(), Argv: l.server.Argv, Env: l.server.Env}.End()
