@@ -60,10 +60,16 @@ func awaitSweeper(parent *cgroup.Group, dir string, until time.Time) (left bool)
 			g.Close()
 			return v == orphaned // it has given the lock back
 		}
+		wait := min(pause, time.Until(until))
+		var known bool // otherwise it is in another pid namespace, or has not said who it is
 		left = g.Said(group.AttrSweeper, func(sweeper group.Identity) bool {
-			return sweeper.Namespace == linux.PIDNamespace() && sweeper.AwaitEnd(min(pause, time.Until(until)))
+			known = sweeper.Namespace == linux.PIDNamespace()
+			return known && sweeper.AwaitEnd(wait)
 		})
 		g.Close()
+		if !known {
+			time.Sleep(wait)
+		}
 	}
 	return left
 }
