@@ -238,7 +238,7 @@ func (l *launcher) spawn(group spawn.Group) error {
 	blocked := l.config.Mask | 1<<(protocol.StopSignal-1) // so that it waits for a supervisor that is only starting
 	memory, err := protocol.WriteConfig(l.config)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
 	}
 	defer unix.Close(memory)
 	cmd := spawn.Cmd{

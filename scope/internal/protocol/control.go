@@ -135,6 +135,12 @@ const sendTries = 16
 
 // Send never blocks: a peer that has let its queue fill up counts as stopped.
 func (c Control) Send(m Message, fds ...int) error {
+	m.Notes, m.Stuck = fitting(m.Notes), fitting(m.Stuck)
+	if m.Place != nil {
+		at := *m.Place
+		at.Notes = fitting(at.Notes)
+		m.Place = &at
+	}
 	said := Encode(&m)
 	var err error
 	var rights []byte
@@ -151,6 +157,17 @@ func (c Control) Send(m Message, fds ...int) error {
 		return fmt.Errorf("send %s: %w", m.Type, err)
 	}
 	return nil
+}
+
+// fitting are the first of them, for a message that is cut off can't be read.
+func fitting(all []string) []string {
+	bytes := 0
+	for i, text := range all {
+		if bytes += len(text); bytes > maxMessage/4 {
+			return append(all[:i:i], fmt.Sprintf("%d more", len(all)-i))
+		}
+	}
+	return all
 }
 
 // ErrClosed says that the other end is gone.

@@ -6,9 +6,11 @@ package protocol
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -153,5 +155,31 @@ func TestParsePressure(t *testing.T) {
 		if p, ok := parsePressure(bad); ok {
 			t.Errorf("%q is %+v", bad, p)
 		}
+	}
+}
+
+// A message that is longer than the other side's buffer would be taken for its death.
+func TestLongNotesFit(t *testing.T) {
+	ours, theirs, err := NewControl()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ours.Close()
+	defer theirs.Close()
+	long := slices.Repeat([]string{strings.Repeat("x", 1000)}, 30)
+	if err := theirs.Send(Message{Type: SayEnded, Notes: long, Stuck: long, Place: &Placed{Notes: long}}); err != nil {
+		t.Fatal(err)
+	}
+	all, closed := ours.Pending()
+	if closed || len(all) != 1 {
+		t.Fatalf("%+v, %v", all, closed)
+	}
+	for _, got := range [][]string{all[0].Notes, all[0].Stuck, all[0].Place.Notes} {
+		if n := len(got); n < 2 || got[0] != long[0] || got[n-1] != fmt.Sprintf("%d more", 31-n) {
+			t.Errorf("%d, the last %.20q", n, got[max(0, n-1)])
+		}
+	}
+	if len(long) != 30 || long[29] != long[0] {
+		t.Error("the sender's have changed")
 	}
 }
