@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -117,7 +118,7 @@ func configShow(server string, asJSON bool, io cli.Stdio) int {
 	w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tVALUE\tFROM")
 	for _, s := range all {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, cli.OneLine(firstOf(s.Value, "-")), cli.OneLine(s.origin()))
+		fmt.Fprintf(w, "%s\t%s\t%s\n", s.Key, cli.OneLine(cmp.Or(s.Value, "-")), cli.OneLine(s.origin()))
 	}
 	if err := w.Flush(); err != nil {
 		return io.Cannot("print", err)
@@ -144,7 +145,7 @@ func effective(v *settings.Values, of map[string]settings.FileValue) []setting {
 		}
 		s := setting{Key: r.Name, Value: r.Default, From: "default"}
 		if r.Switch() {
-			s.Value = firstOf(r.Default, "false")
+			s.Value = cmp.Or(r.Default, "false")
 		}
 		given, some := of[r.Name]
 		switch {

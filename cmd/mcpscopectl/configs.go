@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -146,7 +147,7 @@ func noConfiguration() string {
 	if err != nil {
 		f.Dir = "this directory"
 	}
-	return cli.OneLine(fmt.Sprintf("no client configuration found in %s, in %s or above it", firstOf(f.Home, "the home directory (HOME is not set)"), f.Dir))
+	return cli.OneLine(fmt.Sprintf("no client configuration found in %s, in %s or above it", cmp.Or(f.Home, "the home directory (HOME is not set)"), f.Dir))
 }
 
 func isThere(path string) bool {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -125,7 +126,7 @@ func (d *diagnosis) adviseInit() *advice {
 	}
 	return &advice{
 		Reasons: []string{fmt.Sprintf("PID 1 (%s) is not known to reap orphans, so the supervisor stays a child of the launcher: "+
-			"a client that kills its whole process tree reaches both, and leaves the server to the next sweep", firstOf(d.Host.Init.Name, "unknown"))},
+			"a client that kills its whole process tree reaches both, and leaves the server to the next sweep", cmp.Or(d.Host.Init.Name, "unknown"))},
 		Command: "docker run --init, podman run --init",
 	}
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -114,7 +115,7 @@ func (d *diagnosis) printHost(p *paper) {
 	}
 	p.line("cgroup", cgroupText(h.Cgroup))
 	for _, m := range h.Managers {
-		p.line("systemd", string(m.Name)+" manager: "+firstOf(m.Error, m.Version))
+		p.line("systemd", string(m.Name)+" manager: "+cmp.Or(m.Error, m.Version))
 	}
 	if h.Lingering != nil {
 		p.line("lingering", map[bool]string{true: "yes", false: "no"}[*h.Lingering])
@@ -123,7 +124,7 @@ func (d *diagnosis) printHost(p *paper) {
 	if !h.Init.Reaps {
 		reaps = "not known to reap"
 	}
-	p.line("PID 1", firstOf(h.Init.Name, "unknown")+", "+reaps)
+	p.line("PID 1", cmp.Or(h.Init.Name, "unknown")+", "+reaps)
 	if h.Unit != nil {
 		p.line("unit", d.unitText(h.Unit))
 	}
@@ -179,11 +180,4 @@ func (a advice) print(p *paper) {
 	for line := range strings.Lines(a.DropIn) {
 		p.printf("      %s\n", cli.OneLine(strings.TrimSuffix(line, "\n")))
 	}
-}
-
-func firstOf(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }

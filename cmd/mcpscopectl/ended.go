@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -117,7 +118,7 @@ func (s *endedView) cause() string { return strings.TrimSpace(s.Cause + " " + s.
 
 // listEnded prints those that have ended since, the oldest end first.
 func (f *lsFlags) listEnded(io cli.Stdio) int {
-	of := journalFlags{since: firstOf(f.since, aDayAgo()), allUsers: f.allUsers}
+	of := journalFlags{since: cmp.Or(f.since, aDayAgo()), allUsers: f.allUsers}
 	all, err := of.ended(func(v eventView) bool {
 		return f.client == "" || v.Client != nil && (f.client == strconv.Itoa(v.Client.PID) || f.client == v.Client.Name)
 	})

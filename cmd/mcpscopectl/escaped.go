@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"strconv"
@@ -108,7 +109,7 @@ func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
 		if v.Runs {
 			state = "runs"
 		}
-		line := []string{strconv.Itoa(v.PID), v.Server, state, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), firstOf(v.Unit, "-"), v.Program}
+		line := []string{strconv.Itoa(v.PID), v.Server, state, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), cmp.Or(v.Unit, "-"), v.Program}
 		lines = append(lines, oneLines(line))
 	}
 	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "UNIT", "PROCS", "AGE"}) {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -135,7 +136,7 @@ func knownServers() func(argv []string) *leaks.Known {
 			}
 		}
 		if found := rules.Server(argv); found != nil {
-			return &leaks.Known{Name: firstOf(found.Name, name.Derive(argv)), File: found.File}
+			return &leaks.Known{Name: cmp.Or(found.Name, name.Derive(argv)), File: found.File}
 		}
 		return nil
 	}

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"slices"
@@ -86,7 +87,7 @@ func writeStatus(out io.Writer, all []*configured, width int) {
 	for _, c := range all {
 		for i, s := range c.servers {
 			s = c.shown(i)
-			lines = append(lines, []string{dashed(c.Client), cli.OneLine(s.Name), stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
+			lines = append(lines, []string{cmp.Or(c.Client, "-"), cli.OneLine(s.Name), stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
 		}
 	}
 	switch {
@@ -110,13 +111,6 @@ func (c *configured) shown(i int) wrapping.Server {
 	s := c.servers[i]
 	if why := c.broken[i]; why != "" {
 		s.State, s.Reason = stateBroken, why
-	}
-	return s
-}
-
-func dashed(s string) string {
-	if s == "" {
-		return "-"
 	}
 	return s
 }

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -126,7 +127,7 @@ func (f *unitsFlags) gateway() (units.File, error) {
 	if f.unit == "" && (f.install || f.remove) {
 		return units.File{}, errors.New("the drop-in of which service? Give --unit UNIT")
 	}
-	unit, err := units.CheckService(firstOf(f.unit, "NAME"))
+	unit, err := units.CheckService(cmp.Or(f.unit, "NAME"))
 	service := units.Service{Argv: []string{"COMMAND"}, Identifier: "NAME"}
 	if err == nil && f.unit != "" && !f.remove {
 		if service, err = f.serviceOf(unit); err != nil {

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path"
@@ -25,10 +26,7 @@ func Gateway(unit string, s Service, by Programs) File {
 	for _, word := range s.Argv {
 		words = append(words, Quote(word))
 	}
-	identifier := s.Identifier
-	if identifier == "" {
-		identifier = path.Base(s.Argv[0])
-	}
+	identifier := cmp.Or(s.Identifier, path.Base(s.Argv[0]))
 	return File{path.Join(unit+".d", "mcpscope.conf"), strings.NewReplacer(
 		"@PREFIX@", s.Prefix, "@COMMAND@", strings.Join(words, " "), "@IDENTIFIER@", strings.ReplaceAll(identifier, "%", "%%"),
 	).Replace(text("gateway.conf", by))}

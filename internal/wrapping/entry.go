@@ -2,7 +2,11 @@
 
 package wrapping
 
-import "github.com/mcpscope/mcpscope/internal/splice"
+import (
+	"cmp"
+
+	"github.com/mcpscope/mcpscope/internal/splice"
+)
 
 // entry is where the command of a server is.
 type entry struct {
@@ -36,7 +40,7 @@ func (e entry) obstacle(n *splice.Node) string {
 	if e.command == nil {
 		return ""
 	}
-	why := first(n.Fixed, e.owner.Fixed, e.command.Fixed,
+	why := cmp.Or(n.Fixed, e.owner.Fixed, e.command.Fixed,
 		ambiguous(n.Repeated(), "command", "cmd"), ambiguous(e.owner.Repeated(), e.key, "args"))
 	switch {
 	case why != "":
@@ -50,7 +54,7 @@ func (e entry) obstacle(n *splice.Node) string {
 	case e.args.Kind != splice.List:
 		return "its args are no list"
 	}
-	return first(e.args.Fixed, obstacleIn(e.args))
+	return cmp.Or(e.args.Fixed, obstacleIn(e.args))
 }
 
 func obstacleIn(list *splice.Node) string {

@@ -9,6 +9,7 @@
 package wrapping
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"strings"
@@ -74,7 +75,7 @@ func (r Reader) Servers(d *splice.Document) []Server {
 }
 
 func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
-	why = first(why, n.Fixed)
+	why = cmp.Or(why, n.Fixed)
 	if len(p) == 0 {
 		r.container(n, why, all)
 		return
@@ -82,7 +83,7 @@ func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
 	repeated := n.Repeated()
 	for _, m := range n.Members {
 		if m.Name == p[0] || p[0] == "*" {
-			r.walk(m.Value, p[1:], first(why, ambiguous(repeated, m.Name)), all)
+			r.walk(m.Value, p[1:], cmp.Or(why, ambiguous(repeated, m.Name)), all)
 		}
 	}
 }
@@ -97,20 +98,11 @@ func ambiguous(repeated map[string]bool, keys ...string) string {
 	return ""
 }
 
-func first(texts ...string) string {
-	for _, t := range texts {
-		if t != "" {
-			return t
-		}
-	}
-	return ""
-}
-
 func (r Reader) container(n *splice.Node, why string, all *[]Server) {
 	repeated := n.Repeated()
 	for _, m := range n.Members {
 		if m.Name != "<<" {
-			*all = append(*all, r.server(m.Name, m.Value, first(why, ambiguous(repeated, m.Name))))
+			*all = append(*all, r.server(m.Name, m.Value, cmp.Or(why, ambiguous(repeated, m.Name))))
 		}
 	}
 	for i, item := range n.Items {
@@ -141,7 +133,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s.entry = find(n)
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
-	s.Reason = first(kind(n, s.entry), why, s.entry.obstacle(n), r.oddity(s.Argv))
+	s.Reason = cmp.Or(kind(n, s.entry), why, s.entry.obstacle(n), r.oddity(s.Argv))
 	switch {
 	case s.isWrapped() && s.Reason == "":
 		s.State, s.Reason = Wrapped, s.findOwn(r)
