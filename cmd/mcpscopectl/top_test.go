@@ -70,7 +70,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		v.all = append(v.all, reading{view: view{ID: name, Name: name}})
 	}
-	v.press(keyDown, 10)
+	v.press(tea.KeyDown, 10)
 	v.press('s', 10)
 	if v.press('r', 10); v.asked != "" { // no y
 		t.Error("the question stays")
@@ -124,7 +124,7 @@ func TestTopDetails(t *testing.T) {
 	}
 	v := topView{all: []reading{r}, order: 'c'}
 	v.remember()
-	v.press(keyEnter, 10)
+	v.press(tea.KeyEnter, 10)
 	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}, {80, 24}} {
 		f := v.frame(size[0], size[1])
 		if len(f.lines) != size[1] {
@@ -169,7 +169,7 @@ func TestTopClicks(t *testing.T) {
 	if v.details == "" {
 		t.Error("no details")
 	}
-	v.press(keyEscape, 3)
+	v.press(tea.KeyEscape, 3)
 	for _, at := range [][2]int{{0, 0}, {119, 1}, {3, 20}, {3, 23}, {500, 1}} {
 		v.click(at[0], at[1], 24)
 		if v.details != "" {

@@ -11,44 +11,16 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Keys that are no character have a number in Unicode's private use area.
-const (
-	keyUp rune = 0xE000 + iota
-	keyDown
-	keyHome
-	keyEnd
-	keyPageUp
-	keyPageDown
-	keyOther // that we have no use for
-
-	keyEnter     = '\n'
-	keyEscape    = '\x1b'
-	keyBackspace = '\x7f'
-)
+// keyOther is a key that we have no use for.
+const keyOther = tea.KeyExtended
 
 // keyOf is a key as press takes it.
 func keyOf(k tea.Key) rune {
 	switch k.Code {
-	case tea.KeyUp:
-		return keyUp
-	case tea.KeyDown:
-		return keyDown
-	case tea.KeyHome:
-		return keyHome
-	case tea.KeyEnd:
-		return keyEnd
-	case tea.KeyPgUp:
-		return keyPageUp
-	case tea.KeyPgDown:
-		return keyPageDown
-	case tea.KeyEnter:
-		return keyEnter
-	case tea.KeyEscape:
-		return keyEscape
-	case tea.KeyBackspace:
-		return keyBackspace
+	case tea.KeyUp, tea.KeyDown, tea.KeyHome, tea.KeyEnd, tea.KeyPgUp, tea.KeyPgDown, tea.KeyEnter, tea.KeyEscape, tea.KeyBackspace:
+		return k.Code
 	}
-	if r, n := utf8.DecodeRuneInString(k.Text); n == len(k.Text) && n > 0 && k.Mod&^tea.ModShift == 0 && !unicode.Is(unicode.Co, r) {
+	if r, n := utf8.DecodeRuneInString(k.Text); n == len(k.Text) && n > 0 && k.Mod&^tea.ModShift == 0 {
 		return r
 	}
 	return keyOther
@@ -81,11 +53,11 @@ func (v *topView) press(key rune, page int) (w *wish, quit bool) {
 // spell takes a key for the filter.
 func (v *topView) spell(key rune) {
 	switch {
-	case key == keyEnter:
+	case key == tea.KeyEnter:
 		v.typing = false
-	case key == keyEscape:
+	case key == tea.KeyEscape:
 		v.typing, v.filter = false, ""
-	case key == keyBackspace:
+	case key == tea.KeyBackspace:
 		_, n := utf8.DecodeLastRuneInString(v.filter)
 		v.filter = v.filter[:len(v.filter)-n]
 	case unicode.IsGraphic(key):
@@ -106,7 +78,7 @@ func (v *topView) answer(key rune) *wish {
 
 // leave goes back from the details of a server.
 func (v *topView) leave(key rune) bool {
-	back := v.details != "" && (key == keyEscape || key == keyEnter || key == keyBackspace)
+	back := v.details != "" && (key == tea.KeyEscape || key == tea.KeyEnter || key == tea.KeyBackspace)
 	if back {
 		v.details = ""
 	}
@@ -116,8 +88,8 @@ func (v *topView) leave(key rune) bool {
 // walk moves the cursor, or what is shown of details.
 func (v *topView) walk(key rune, page int) bool {
 	by := map[rune]int{
-		keyUp: -1, 'k': -1, keyDown: 1, 'j': 1, keyPageUp: -page, keyPageDown: page,
-		keyHome: -len(v.all), 'g': -len(v.all), keyEnd: len(v.all), 'G': len(v.all),
+		tea.KeyUp: -1, 'k': -1, tea.KeyDown: 1, 'j': 1, tea.KeyPgUp: -page, tea.KeyPgDown: page,
+		tea.KeyHome: -len(v.all), 'g': -len(v.all), tea.KeyEnd: len(v.all), 'G': len(v.all),
 	}[key]
 	switch {
 	case by == 0:
@@ -139,10 +111,10 @@ func (v *topView) act(key rune) *wish {
 		v.help = true
 	case key == '/' && v.details == "":
 		v.typing = true
-	case key == keyEscape:
+	case key == tea.KeyEscape:
 		v.filter = ""
 	case r == nil:
-	case key == keyEnter:
+	case key == tea.KeyEnter:
 		v.cursor, v.details, v.scroll = r.who(), r.who(), 0
 	case key == 's':
 		v.cursor, v.asked = r.who(), r.who()

@@ -104,7 +104,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			}
 		}
 	case tea.MouseWheelMsg:
-		t.view.press(map[tea.MouseButton]rune{tea.MouseWheelUp: keyUp, tea.MouseWheelDown: keyDown}[msg.Button], 1)
+		t.view.press(map[tea.MouseButton]rune{tea.MouseWheelUp: tea.KeyUp, tea.MouseWheelDown: tea.KeyDown}[msg.Button], 1)
 	case lookNow:
 		if msg.look == t.looks {
 			return t, t.look()
@@ -169,7 +169,7 @@ func (t *top) pressed(k tea.Key) tea.Cmd {
 		return nil
 	}
 	if k.Mod == tea.ModAlt && k.Code < unicode.MaxRune { // an escape that was typed just before
-		t.view.press(keyEscape, 1)
+		t.view.press(tea.KeyEscape, 1)
 		k = tea.Key{Code: k.Code, Text: string(k.Code)}
 	}
 	was := t.view.details
