@@ -6,11 +6,12 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"os/exec"
 	"runtime"
 	"strings"
 	"syscall"
@@ -92,41 +93,34 @@ func readJournal(args []string, each func(entry) error) error {
 	}
 	runtime.LockOSThread() // with the thread that has started it the tool would die
 	defer runtime.UnlockOSThread()
-	out, theirs, err := os.Pipe()
+	var said bytes.Buffer
+	cmd := exec.Cmd{
+		Path: tool, Args: append([]string{"journalctl", "--quiet", "--no-pager", "--output=json"}, args...),
+		Stderr: &said, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
+	}
+	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
-	defer out.Close()
-	said, err := memoryFile("stderr of journalctl")
-	if err != nil {
-		_ = theirs.Close() // unused
-		return err
-	}
-	defer said.Close()
-	p, err := os.StartProcess(tool, append([]string{"journalctl", "--quiet", "--no-pager", "--output=json"}, args...), &os.ProcAttr{
-		Files: []*os.File{nil, theirs, said}, Sys: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
-	})
-	_ = theirs.Close() // the tool has it
-	if err != nil {
+	if err := cmd.Start(); err != nil {
 		return err
 	}
 	err = readEntries(out, each)
 	_ = out.Close()
 	if err != nil {
-		_ = p.Signal(unix.SIGTERM) // it may wait for more
+		_ = cmd.Process.Signal(unix.SIGTERM) // it may wait for more
 	}
-	state, waitErr := p.Wait()
+	waitErr := cmd.Wait()
+	var failed *exec.ExitError
 	switch {
 	case errors.Is(err, errEnough):
 		return nil
 	case err != nil:
 		return err
-	case waitErr != nil:
-		return waitErr
-	case !state.Success():
-		return &journalctlError{state.String(), lastLine(said)}
+	case errors.As(waitErr, &failed):
+		return &journalctlError{failed.String(), lastLine(said.String())}
 	}
-	return nil
+	return waitErr
 }
 
 // journalctlError is what the tool has said on its way out.
@@ -141,20 +135,10 @@ func (e *journalctlError) Error() string {
 
 func (e *journalctlError) denied() bool { return strings.Contains(e.said, "insufficient permissions") }
 
-func memoryFile(name string) (*os.File, error) {
-	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("create memory file: %w", err)
-	}
-	return os.NewFile(uintptr(fd), name), nil
-}
-
 // lastLine of at most 4 KiB.
-func lastLine(f *os.File) string {
-	text := make([]byte, 4096)
-	n, _ := f.ReadAt(text, 0) // EOF is what ends it
-	lines := strings.Split(strings.TrimSpace(string(text[:n])), "\n")
-	return lines[len(lines)-1]
+func lastLine(text string) string {
+	text = strings.TrimSpace(text[:min(len(text), 4096)])
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
 func readEntries(from io.Reader, each func(entry) error) error {
