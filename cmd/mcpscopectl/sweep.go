@@ -52,40 +52,25 @@ func (f *sweepFlags) run(io cli.Stdio) (status int) {
 		return io.Mistake("sweep", "--yes is for --escaped: nobody asks about orphans")
 	case f.escaped:
 		return f.sweepEscaped(io)
-	case f.dryRun:
-		return f.rehearse(io)
 	}
-	swept, err := scope.Sweep(f.SweepFilter)
-	f.tellNone(swept, err, io)
-	for _, s := range swept {
-		f.tell(s, "ended", io)
+	find, what, goal := scope.Sweep, "ended", "sweep"
+	if f.dryRun {
+		find, what, goal = scope.Orphans, "would end", "look for orphans"
 	}
-	if err != nil {
-		status = io.Cannot("sweep", err)
-		if h := cli.Hint(scope.Auto, err); h != "" {
-			fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", h)
-		}
-	}
-	return status
-}
-
-// rehearse says what a sweep would end.
-func (f *sweepFlags) rehearse(io cli.Stdio) int {
-	orphans, err := scope.Orphans(f.SweepFilter)
-	f.tellNone(orphans, err, io)
-	for _, s := range orphans {
-		f.tell(s, "would end", io)
-	}
-	if err != nil {
-		return io.Cannot("look for orphans", err)
-	}
-	return cli.ExitOK
-}
-
-func (f *sweepFlags) tellNone(found []scope.Swept, err error, io cli.Stdio) {
-	if len(found) == 0 && err == nil && !f.json {
+	orphans, err := find(f.SweepFilter)
+	if len(orphans) == 0 && err == nil && !f.json {
 		sayNone(io.Out, "no orphans")
 	}
+	for _, s := range orphans {
+		f.tell(s, what, io)
+	}
+	if err != nil {
+		status = io.Cannot(goal, err)
+	}
+	if err != nil && !f.dryRun {
+		io.Hint(cli.Hint(scope.Auto, err))
+	}
+	return status
 }
 
 // sweptVersion is that of the JSON, in which fields are only ever added.
