@@ -169,11 +169,9 @@ func writeEnded(out io.Writer, all []*endedView, users bool, width int) {
 		if users {
 			line = append(line, strconv.Itoa(s.UID))
 		}
-		lines = append(lines, oneLines(line))
+		lines = append(lines, line)
 	}
-	for _, line := range layout(columns, lines, width, []string{"UID", "CLIENT", "KILLED", "LIVED", "PEAK", "ID"}) {
-		fmt.Fprintln(out, line)
-	}
+	writeLines(out, columns, lines, width, "UID", "CLIENT", "KILLED", "LIVED", "PEAK", "ID")
 }
 
 // findEnded finds by an id, else the newest of a name, else by the beginning of an id.

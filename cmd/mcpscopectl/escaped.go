@@ -109,12 +109,11 @@ func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
 		if v.Runs {
 			state = "runs"
 		}
-		line := []string{strconv.Itoa(v.PID), v.Server, state, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), cmp.Or(v.Unit, "-"), v.Program}
-		lines = append(lines, oneLines(line))
+		lines = append(lines, []string{
+			strconv.Itoa(v.PID), v.Server, state, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), cmp.Or(v.Unit, "-"), v.Program,
+		})
 	}
-	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "UNIT", "PROCS", "AGE"}) {
-		fmt.Fprintln(io.Out, line)
-	}
+	writeLines(io.Out, columns, lines, widthOf(io.Out), "COMMAND", "UNIT", "PROCS", "AGE")
 	return nil
 }
 

@@ -233,14 +233,11 @@ func (f *leaksFlags) write(io cli.Stdio, views []leakView) {
 	}
 	var lines [][]string
 	for _, v := range views {
-		line := []string{
+		lines = append(lines, []string{
 			strconv.Itoa(v.PID), v.Name, humanSeconds(v.Age), strconv.Itoa(v.Processes), "~" + humanMemory(v.Memory), clientText(v.Parent), v.Program, strings.Join(v.Why[1:], "; "),
-		}
-		lines = append(lines, oneLines(line))
+		})
 	}
-	for _, line := range layout(columns, lines, widthOf(io.Out), []string{"COMMAND", "PARENT", "PROCS", "AGE"}) {
-		fmt.Fprintln(io.Out, line)
-	}
+	writeLines(io.Out, columns, lines, widthOf(io.Out), "COMMAND", "PARENT", "PROCS", "AGE")
 }
 
 // countLeaks is for doctor and metrics; 0 where they can't be looked for.

@@ -6,7 +6,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"io"
 	"slices"
 	"strconv"
@@ -87,7 +86,7 @@ func writeStatus(out io.Writer, all []*configured, width int) {
 	for _, c := range all {
 		for i, s := range c.servers {
 			s = c.shown(i)
-			lines = append(lines, []string{cmp.Or(c.Client, "-"), cli.OneLine(s.Name), stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
+			lines = append(lines, []string{cmp.Or(c.Client, "-"), s.Name, stateText(s), withoutArguments(s.Own()), arguments(s), c.where()})
 		}
 	}
 	switch {
@@ -98,9 +97,7 @@ func writeStatus(out io.Writer, all []*configured, width int) {
 		sayNone(out, "no servers in "+counted(len(all), "file"))
 		return
 	}
-	for _, line := range layout(columns, lines, width, []string{"ARGS", "COMMAND", "CLIENT", "FILE", "STATE"}) {
-		fmt.Fprintln(out, line)
-	}
+	writeLines(out, columns, lines, width, "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
 }
 
 // stateBroken is what status calls a wrapped server whose mcpscope is gone.

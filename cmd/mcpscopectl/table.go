@@ -39,21 +39,20 @@ func table(columns []column, rows []reading, width int) []string {
 	lines := make([][]string, len(rows))
 	for i, r := range rows {
 		for _, c := range columns {
-			lines[i] = append(lines[i], cli.OneLine(c.text(r)))
+			lines[i] = append(lines[i], c.text(r))
 		}
 	}
 	return layout(columns, lines, width, dropped)
 }
 
-// oneLines makes what others have written fit for a row.
-func oneLines(line []string) []string {
-	for i := range line {
-		line[i] = cli.OneLine(line[i])
+// writeLines prints a table of texts.
+func writeLines(out io.Writer, columns []column, lines [][]string, width int, drop ...string) {
+	for _, line := range layout(columns, lines, width, drop) {
+		fmt.Fprintln(out, line)
 	}
-	return line
 }
 
-// layout is table of texts. drop are the columns that go first where there is no room.
+// layout is table of texts, which anybody may have written. drop are the columns that go first where there is no room.
 func layout(columns []column, lines [][]string, width int, drop []string) []string {
 	var heads []string
 	for _, c := range columns {
@@ -63,7 +62,8 @@ func layout(columns []column, lines [][]string, width int, drop []string) []stri
 	widths := make([]int, len(columns))
 	for _, line := range lines {
 		for i, text := range line {
-			widths[i] = max(widths[i], cells(text))
+			line[i] = cli.OneLine(text)
+			widths[i] = max(widths[i], cells(line[i]))
 		}
 	}
 	if width > 0 {
