@@ -107,7 +107,7 @@ func configShow(server string, asJSON bool, io cli.Stdio) int {
 		for _, p := range c.Problems {
 			problems = append(problems, configProblem(p))
 		}
-		return showJSON(io, struct {
+		return showJSON(io, "print", struct {
 			Version  int             `json:"version"`
 			Name     string          `json:"name"`
 			Files    []string        `json:"files"` // that were read
@@ -125,13 +125,6 @@ func configShow(server string, asJSON bool, io cli.Stdio) int {
 	}
 	for _, p := range c.Problems {
 		fmt.Fprintf(io.Err, "mcpscope: note: %s\n", cli.ErrorLine(p))
-	}
-	return cli.ExitOK
-}
-
-func showJSON(io cli.Stdio, what any) int {
-	if err := printJSON(io.Out, what, "  "); err != nil {
-		return io.Cannot("print", err)
 	}
 	return cli.ExitOK
 }

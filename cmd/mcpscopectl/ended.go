@@ -129,13 +129,10 @@ func (f *lsFlags) listEnded(io cli.Stdio) int {
 	slices.SortStableFunc(all, func(a, b *endedView) int { return a.Ended.Compare(*b.Ended) })
 	switch {
 	case f.json:
-		err := printJSON(io.Out, struct {
+		return showJSON(io, "list servers", struct {
 			Version int          `json:"version"`
 			Ended   []*endedView `json:"ended"`
-		}{viewVersion, append([]*endedView{}, all...)}, "  ")
-		if err != nil {
-			return io.Cannot("list servers", err)
-		}
+		}{viewVersion, append([]*endedView{}, all...)})
 	case f.quiet:
 		for _, s := range all {
 			fmt.Fprintln(io.Out, cli.OneLine(s.ID))

@@ -89,16 +89,16 @@ func closeEscaped(all []escapedView) {
 	}
 }
 
-func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
+func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) (status int) {
 	if asJSON {
-		return printJSON(io.Out, struct {
+		return showJSON(io, "print", struct {
 			Version int           `json:"version"`
 			Escaped []escapedView `json:"escaped"`
-		}{escapedVersion, views}, "  ")
+		}{escapedVersion, views})
 	}
 	if len(views) == 0 {
 		sayNone(io.Out, "nothing that servers have started elsewhere")
-		return nil
+		return cli.ExitOK
 	}
 	columns := []column{
 		{head: "PID"}, {head: "SERVER"}, {head: "WHICH"}, {head: "AGE"}, {head: "PROCS"}, {head: "MEMORY"}, {head: "UNIT", least: 10, clip: fitEnd}, {head: "COMMAND", least: 10, clip: fitEnd},
@@ -114,7 +114,7 @@ func printEscaped(io cli.Stdio, views []escapedView, asJSON bool) error {
 		})
 	}
 	writeLines(io.Out, columns, lines, widthOf(io.Out), "COMMAND", "UNIT", "PROCS", "AGE")
-	return nil
+	return cli.ExitOK
 }
 
 func (f *lsFlags) listEscaped(io cli.Stdio) int {
@@ -123,10 +123,7 @@ func (f *lsFlags) listEscaped(io cli.Stdio) int {
 		return io.Cannot("look for what servers have started elsewhere", err)
 	}
 	defer closeEscaped(views)
-	if err := printEscaped(io, views, f.json); err != nil {
-		return io.Cannot("print", err)
-	}
-	return cli.ExitOK
+	return printEscaped(io, views, f.json)
 }
 
 // sweepEscaped ends those whose server has ended, after it has asked.
@@ -143,8 +140,8 @@ func (f *sweepFlags) sweepEscaped(io cli.Stdio) (status int) {
 		}
 	}
 	if !f.json || f.dryRun {
-		if err := printEscaped(io, views, f.json); err != nil {
-			return io.Cannot("print", err)
+		if status := printEscaped(io, views, f.json); status != cli.ExitOK {
+			return status
 		}
 	}
 	if f.dryRun || len(views) == 0 && !f.json {
@@ -161,9 +158,7 @@ func (f *sweepFlags) sweepEscaped(io cli.Stdio) (status int) {
 		}
 	}
 	if f.json {
-		if err := printEscaped(io, views, true); err != nil {
-			return io.Cannot("print", err)
-		}
+		return max(status, printEscaped(io, views, true))
 	}
 	return status
 }

@@ -47,14 +47,10 @@ func (f *lsFlags) listGateways(io cli.Stdio) int {
 		all = append(all, v)
 	}
 	if f.json {
-		err := printJSON(io.Out, struct {
+		return showJSON(io, "list gateways", struct {
 			Version  int           `json:"version"`
 			Gateways []gatewayView `json:"gateways"`
-		}{viewVersion, all}, "  ")
-		if err != nil {
-			return io.Cannot("list gateways", err)
-		}
-		return cli.ExitOK
+		}{viewVersion, all})
 	}
 	if len(all) == 0 {
 		sayNone(io.Out, "no gateways")

@@ -74,7 +74,11 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		return io.Cannot("inspect", &unknownError{operands[0]}) // any more
 	}
 	if asJSON {
-		return writeInspections(io, all, past)
+		return showJSON(io, "inspect", struct {
+			Version int          `json:"version"`
+			Servers []inspection `json:"servers"`
+			Ended   []*endedView `json:"ended,omitempty"`
+		}{viewVersion, all, past})
 	}
 	for i, found := range all {
 		if i > 0 {
@@ -112,18 +116,6 @@ func (f *filter) chooseAlsoEnded(operands []string) (servers []*scope.Listed, pa
 		servers, err = f.choose(running)
 	}
 	return servers, past, err
-}
-
-func writeInspections(io cli.Stdio, all []inspection, past []*endedView) int {
-	err := printJSON(io.Out, struct {
-		Version int          `json:"version"`
-		Servers []inspection `json:"servers"`
-		Ended   []*endedView `json:"ended,omitempty"`
-	}{viewVersion, all, past}, "  ")
-	if err != nil {
-		return io.Cannot("inspect", err)
-	}
-	return cli.ExitOK
 }
 
 func inspect(s *scope.Listed) (inspection, error) {

@@ -31,6 +31,14 @@ func printJSON(out io.Writer, v any, indent string) error {
 	return err
 }
 
+// showJSON prints one object, and returns the status of the command whose goal that is.
+func showJSON(io cli.Stdio, goal string, object any) int {
+	if err := printJSON(io.Out, object, "  "); err != nil {
+		return io.Cannot(goal, err)
+	}
+	return cli.ExitOK
+}
+
 // escapedJSON is the text with these characters, all below U+FFFF, as JSON writes them.
 func escapedJSON(text bytes.Buffer, them func(rune) bool) (safe bytes.Buffer) {
 	for _, r := range text.String() {

@@ -188,13 +188,10 @@ func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
 		status = f.end(io, views)
 	}
 	if f.json {
-		err := printJSON(io.Out, struct {
+		return max(status, showJSON(io, "print", struct {
 			Version int        `json:"version"`
 			Leaks   []leakView `json:"leaks"`
-		}{leaksVersion, views}, "  ")
-		if err != nil {
-			return io.Cannot("print", err)
-		}
+		}{leaksVersion, views}))
 	}
 	return status
 }

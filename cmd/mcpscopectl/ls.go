@@ -115,7 +115,10 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 			fmt.Fprintln(out, v.ID)
 		}
 	case f.json:
-		return writeJSON(out, views)
+		return printJSON(out, struct {
+			Version int    `json:"version"`
+			Servers []view `json:"servers"`
+		}{viewVersion, views}, "  ")
 	case f.format != nil:
 		for _, v := range views {
 			var line strings.Builder
@@ -190,13 +193,6 @@ func lookAtAll(servers []*scope.Listed) []view {
 		}
 	}
 	return views
-}
-
-func writeJSON(out io.Writer, views []view) error {
-	return printJSON(out, struct {
-		Version int    `json:"version"`
-		Servers []view `json:"servers"`
-	}{viewVersion, views}, "  ")
 }
 
 func writeTable(out io.Writer, views []view, users bool, width int) {
