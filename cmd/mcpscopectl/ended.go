@@ -76,16 +76,9 @@ func (s *endedView) take(v eventView) {
 // ended reads all servers that the journal knows, in the order of their first events. A user's event about a server is
 // taken for one of that user's; root's stop, freeze and sweep for the server's own.
 func (f *journalFlags) ended(wanted func(eventView) bool) ([]*endedView, error) {
-	var line []string
-	if f.since != "" {
-		line = append(line, "--since="+f.since)
-	}
-	if f.until != "" {
-		line = append(line, "--until="+f.until)
-	}
 	var all []*endedView
 	byID := map[string]*endedView{}
-	err := f.read(line, func(v eventView) error {
+	err := f.read(f.span(), func(v eventView) error {
 		if !wanted(v) {
 			return nil
 		}

@@ -6,6 +6,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -58,12 +59,15 @@ func linesFlag(fs *pflag.FlagSet, to *int) {
 	})
 }
 
-// matches: what the journal says of the writer's uid nobody can forge.
-func (f *journalFlags) matches() []string {
-	if f.allUsers {
-		return nil
+// span is from when to when, as journalctl takes it.
+func (f *journalFlags) span() (line []string) {
+	if f.since != "" {
+		line = append(line, "--since="+f.since)
 	}
-	return []string{"_UID=" + strconv.Itoa(os.Getuid())}
+	if f.until != "" {
+		line = append(line, "--until="+f.until)
+	}
+	return line
 }
 
 type eventsFlags struct {
@@ -114,12 +118,7 @@ func (f *eventsFlags) run(operands []string, io cli.Stdio) int {
 	case f.follow:
 		line = append(line, "--follow", "--no-tail")
 	}
-	if f.since != "" {
-		line = append(line, "--since="+f.since)
-	}
-	if f.until != "" {
-		line = append(line, "--until="+f.until)
-	}
+	line = append(line, f.span()...)
 	if f.follow {
 		go endWithReader()
 	}
@@ -165,11 +164,11 @@ func eventKinds() []string {
 // read gives each event to the function.
 func (f *journalFlags) read(line []string, each func(eventView) error, kinds ...scope.Event) error {
 	if len(kinds) == 0 {
-		for kind := range scope.MessageIDs() {
-			kinds = append(kinds, kind)
-		}
+		kinds = slices.Collect(maps.Keys(scope.MessageIDs()))
 	}
-	line = append(line, f.matches()...)
+	if !f.allUsers { // what the journal says of the writer's uid nobody can forge
+		line = append(line, "_UID="+strconv.Itoa(os.Getuid()))
+	}
 	for _, kind := range kinds {
 		line = append(line, "MESSAGE_ID="+scope.MessageIDs()[kind])
 	}

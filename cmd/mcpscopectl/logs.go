@@ -117,12 +117,7 @@ func (f *logsFlags) line(s eventView) []string {
 	case f.follow && f.since != "":
 		line = append(line, "--no-tail")
 	}
-	if f.since != "" {
-		line = append(line, "--since="+f.since)
-	}
-	if f.until != "" {
-		line = append(line, "--until="+f.until)
-	}
+	line = append(line, f.span()...)
 	return append(line, "_UID="+strconv.Itoa(s.UID), "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.Name, s.ID))
 }
 
