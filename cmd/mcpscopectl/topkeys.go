@@ -40,7 +40,7 @@ func (v *topView) press(key rune, page int) (w *wish, quit bool) {
 		return v.answer(key), false
 	case v.leave(key):
 	case v.walk(key, page):
-	case orderOf(key) != nil:
+	case orders[key] != nil:
 		v.order = key
 	case key == 'q':
 		return nil, true

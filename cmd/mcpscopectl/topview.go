@@ -40,22 +40,13 @@ type order struct {
 	compare func(a, b reading) int
 }
 
-// orderOf is that of a key, each the largest first but names; nil for other keys. No map of them:
-// every start of every server would make it.
-func orderOf(key rune) *order {
-	switch key {
-	case 'c':
-		return &order{"CPU", func(a, b reading) int { return cmp.Or(cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.CPU, a.CPU)) }}
-	case 'm':
-		return &order{"memory", func(a, b reading) int { return cmp.Compare(orZero(b.Memory), orZero(a.Memory)) }}
-	case 'a':
-		return &order{"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }}
-	case 'n':
-		return &order{"name", func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }}
-	case 'p':
-		return &order{"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }}
-	}
-	return nil
+// orders are those that keys stand for, each the largest first but names.
+var orders = map[rune]*order{
+	'c': {"CPU", func(a, b reading) int { return cmp.Or(cmp.Compare(b.cpu, a.cpu), cmp.Compare(b.CPU, a.CPU)) }},
+	'm': {"memory", func(a, b reading) int { return cmp.Compare(orZero(b.Memory), orZero(a.Memory)) }},
+	'a': {"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }},
+	'n': {"name", func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }},
+	'p': {"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }},
 }
 
 func orZero(n *uint64) uint64 {
@@ -75,7 +66,7 @@ func (v *topView) shown() []reading {
 			rows = append(rows, r)
 		}
 	}
-	by := orderOf(v.order)
+	by := orders[v.order]
 	slices.SortStableFunc(rows, func(a, b reading) int {
 		if v.reverse {
 			a, b = b, a
@@ -258,7 +249,7 @@ func (v *topView) summary(shown int) string {
 			mark = "~"
 		}
 	}
-	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, mark+humanMemory(memory), orderOf(v.order).name)
+	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*cpu, mark+humanMemory(memory), orders[v.order].name)
 	if v.reverse {
 		text += " reversed"
 	}
