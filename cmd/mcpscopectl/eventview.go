@@ -74,25 +74,19 @@ func viewEvent(e entry) (v eventView, ok bool) {
 	return v, true
 }
 
-// whole is nil for what is no number.
-func whole(s string) *int {
-	n, err := strconv.Atoi(s)
+// parsed is nil for what is no number.
+func parsed[N any](n N, err error) *N {
 	if err != nil {
 		return nil
 	}
 	return &n
 }
 
-// bytesIn is nil for what is no number.
-func bytesIn(s string) *uint64 {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &n
-}
+func whole(s string) *int { return parsed(strconv.Atoi(s)) }
 
-// fraction is as whole; JSON knows no infinity.
+func bytesIn(s string) *uint64 { return parsed(strconv.ParseUint(s, 10, 64)) }
+
+// fraction is nil for infinity, too, which JSON does not know.
 func fraction(s string) *float64 {
 	x, err := strconv.ParseFloat(s, 64)
 	if err != nil || x-x != 0 {
