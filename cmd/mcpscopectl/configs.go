@@ -155,20 +155,12 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// title is the client's name, if it is one's.
-func (c *configured) title() string {
+// title is the name of the client whose file it is, or what stands for it where it is nobody's.
+func (c *configured) title(otherwise string) string {
 	if client := clients.Named(c.Client); client != nil {
 		return client.Title
 	}
-	return "a file"
-}
-
-// program is what has to be restarted to read the file again.
-func (c *configured) program() string {
-	if client := clients.Named(c.Client); client != nil {
-		return client.Title
-	}
-	return "the client"
+	return otherwise
 }
 
 // where is the file's name, and what it stands for.

@@ -132,7 +132,7 @@ func ownUses(runner string) ([]use, error) {
 			}
 		}
 		if len(names) > 0 {
-			uses = append(uses, use{File: c.where(), What: counted(len(names), "wrapped server") + " of " + c.title() + ": " + strings.Join(names, ", "), Remedy: unwrapAll})
+			uses = append(uses, use{File: c.where(), What: counted(len(names), "wrapped server") + " of " + c.title("a file") + ": " + strings.Join(names, ", "), Remedy: unwrapAll})
 		}
 	}
 	if dir := settings.UserDir(os.Getenv); dir != "" {

@@ -108,7 +108,7 @@ func (r *rewriting) show(c *configured, change *wrapping.Change) {
 		return
 	}
 	out := r.io.Out
-	fmt.Fprintf(out, "%s (%s)\n", c.where(), c.title())
+	fmt.Fprintf(out, "%s (%s)\n", c.where(), c.title("a file"))
 	for i := range change.Servers {
 		s := &change.Servers[i]
 		if !r.flags.wants(s.Name) {
@@ -196,6 +196,6 @@ func (r *rewriting) write(p planned) error {
 	if isThere(backup) {
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
 	}
-	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.program())
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.title("the client"))
 	return nil
 }
