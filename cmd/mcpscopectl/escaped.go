@@ -147,7 +147,7 @@ func (f *sweepFlags) sweepEscaped(io cli.Stdio) (status int) {
 	if f.dryRun || len(views) == 0 && !f.json {
 		return cli.ExitOK
 	}
-	if len(views) > 0 && !f.yes && confirm(io, fmt.Sprintf("End %s?", counted(len(views), "program"))) != nil {
+	if len(views) > 0 && !f.yes && !confirmed(io, fmt.Sprintf("End %s?", counted(len(views), "program"))) {
 		return unconfirmed(io, "end what servers have started elsewhere", "mcpscope sweep --escaped --yes")
 	}
 	for i := range views {

@@ -182,7 +182,7 @@ func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
 	}
 	status := cli.ExitOK
 	if f.stop && len(views) > 0 {
-		if !f.yes && confirm(io, fmt.Sprintf("End %s?", counted(len(views), "leak"))) != nil {
+		if !f.yes && !confirmed(io, fmt.Sprintf("End %s?", counted(len(views), "leak"))) {
 			return unconfirmed(io, "end leaks", "mcpscope leaks --stop --yes")
 		}
 		status = f.end(io, views)

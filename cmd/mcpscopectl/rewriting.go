@@ -60,7 +60,7 @@ func (r *rewriting) run(operands []string) int {
 	case r.flags.dryRun:
 		return status
 	}
-	if !r.flags.yes && confirm(r.io, fmt.Sprintf("Change %s?", counted(len(plan), "file"))) != nil {
+	if !r.flags.yes && !confirmed(r.io, fmt.Sprintf("Change %s?", counted(len(plan), "file"))) {
 		return unconfirmed(r.io, r.verb, "--yes")
 	}
 	for _, p := range plan {

@@ -70,7 +70,7 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 		sayNone(io.Out, f.none())
 	} else if f.all && !f.yes {
 		writeTable(io.Out, lookAtAll(servers), f.allUsers, widthOf(io.Out))
-		if confirm(io, fmt.Sprintf("Stop %s?", counted(len(servers), "server"))) != nil {
+		if !confirmed(io, fmt.Sprintf("Stop %s?", counted(len(servers), "server"))) {
 			return unconfirmed(io, "stop", "mcpscope stop --all --yes")
 		}
 	}
