@@ -27,7 +27,5 @@ func confirmed(io cli.Stdio, question string) bool {
 
 // unconfirmed says that a command has done nothing, and returns its status. line is the command for a script.
 func unconfirmed(io cli.Stdio, goal, line string) int {
-	status := io.Cannot(goal, errors.New("nobody has confirmed it"))
-	io.Hint(line)
-	return status
+	return io.CannotWithHint(goal, errors.New("nobody has confirmed it"), line)
 }

@@ -59,9 +59,7 @@ func detach(operands []string, io cli.Stdio) int {
 		return (&cli.Printer{Stdio: io}).FailCommand(operands, err)
 	}
 	if err := startDetached(file, operands); err != nil {
-		status := io.Cannot("start "+cli.OneLine(operands[0])+" outside of the server", err)
-		io.Hint("it takes systemd: mcpscope doctor says whether there is a manager")
-		return status
+		return io.CannotWithHint("start "+cli.OneLine(operands[0])+" outside of the server", err, "it takes systemd: mcpscope doctor says whether there is a manager")
 	}
 	return cli.ExitOK
 }

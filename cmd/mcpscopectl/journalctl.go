@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"os/exec"
 	"runtime"
@@ -176,13 +175,12 @@ func endWithReader() {
 
 // cannotRead says that the journal could not be read, and what would help.
 func cannotRead(io cli.Stdio, err error) int {
-	status := io.Cannot("read the journal", err)
-	var failed *journalctlError
-	switch {
+	hint := ""
+	switch failed, _ := errors.AsType[*journalctlError](err); {
 	case errors.Is(err, systemd.ErrNoJournal):
-		fmt.Fprint(io.Err, "mcpscope: hint: it takes systemd-journald and journalctl; without: mcpscope run --report FILE\n")
-	case errors.As(err, &failed) && failed.denied():
-		fmt.Fprint(io.Err, "mcpscope: hint: keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal\n")
+		hint = "it takes systemd-journald and journalctl; without: mcpscope run --report FILE"
+	case failed != nil && failed.denied():
+		hint = "keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal"
 	}
-	return status
+	return io.CannotWithHint("read the journal", err, hint)
 }

@@ -97,11 +97,7 @@ func (f *logsFlags) inherited(s eventView, io cli.Stdio) int {
 	default:
 		hint = ""
 	}
-	status := io.Cannot("print logs", fmt.Errorf("the stderr of %s (%s) is its client's%s", s.Name, s.ID, why))
-	if hint != "" {
-		fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", hint)
-	}
-	return status
+	return io.CannotWithHint("print logs", fmt.Errorf("the stderr of %s (%s) is its client's%s", s.Name, s.ID, why), hint)
 }
 
 // line is journalctl's. Only what came by a stream counts: an entry says of itself what it

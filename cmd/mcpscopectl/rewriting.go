@@ -38,9 +38,7 @@ func (r *rewriting) run(operands []string) int {
 		all, err = everywhere()
 	}
 	if err != nil {
-		status := r.io.Cannot(r.verb, err)
-		r.io.Hint(clientHint(r.verb, err))
-		return status
+		return r.io.CannotWithHint(r.verb, err, clientHint(r.verb, err))
 	}
 	status := complain(r.io, all)
 	if missing := r.unknown(all); missing != "" {

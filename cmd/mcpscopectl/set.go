@@ -66,9 +66,8 @@ func setOne(s *scope.Listed, l cgroup.Limit, io cli.Stdio) error {
 	changed, err := s.LimitBy(l, update(s))
 	if err != nil {
 		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
-		var limit *scope.LimitError
-		if errors.As(err, &limit) && limit.Step != "" {
-			fmt.Fprintf(io.Err, "mcpscope: hint: %s\n", cli.OneLine(limit.Step))
+		if limit, ok := errors.AsType[*scope.LimitError](err); ok {
+			io.Hint(limit.Step)
 		}
 		return err
 	}

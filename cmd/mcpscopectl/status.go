@@ -44,9 +44,7 @@ func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 		all, err = configurations(operands)
 	}
 	if err != nil {
-		status := io.Cannot("find configurations", err)
-		io.Hint(clientHint("status", err))
-		return status
+		return io.CannotWithHint("find configurations", err, clientHint("status", err))
 	}
 	if f.json {
 		err = printJSON(io.Out, statusView(all), "  ")

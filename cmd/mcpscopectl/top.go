@@ -72,9 +72,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
 func (f *topFlags) run(io cli.Stdio) int {
 	err := drawable()
 	if err != nil {
-		status := io.Cannot("show servers", err)
-		io.Hint("mcpscope ls")
-		return status
+		return io.CannotWithHint("show servers", err, "mcpscope ls")
 	}
 	all, err := f.read(nil, "")
 	if err != nil && len(all) == 0 {

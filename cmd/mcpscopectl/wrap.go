@@ -59,9 +59,7 @@ what it has read: restart it.
 func (f *changeFlags) wrap(operands []string, io cli.Stdio) int {
 	program, err := installed(f.program)
 	if err != nil {
-		status := io.Cannot("wrap", err)
-		io.Hint("install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
-		return status
+		return io.CannotWithHint("wrap", err, "install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 	}
 	r := rewriting{flags: *f, io: io, verb: "wrap"}
 	r.edit = func(c *configured) (*wrapping.Change, error) { return c.reader.Wrap(c.document, program, f.wants) }

@@ -42,6 +42,13 @@ func (s Stdio) Mistake(command, what string) int {
 	return ExitUsage
 }
 
+// CannotWithHint is Cannot with what to do about it, if that is not "".
+func (s Stdio) CannotWithHint(goal string, err error, hint string) int {
+	status := s.Cannot(goal, err)
+	s.Hint(hint)
+	return status
+}
+
 // Hint adds what to do about the failure that was printed last.
 func (s Stdio) Hint(text string) {
 	if text != "" {
