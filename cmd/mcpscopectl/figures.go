@@ -149,8 +149,7 @@ func (f *figures) take(st *stats.Metrics, memory bool) {
 		}
 		p := scope.Pressure{Avg10: psi.Some.Avg10, Avg60: psi.Some.Avg60, Some: seconds(psi.Some.Total)}
 		if psi.Full != nil {
-			full := seconds(psi.Full.Total)
-			p.Full = &full
+			p.Full = new(seconds(psi.Full.Total))
 		}
 		if f.Pressure == nil {
 			f.Pressure = map[string]scope.Pressure{}

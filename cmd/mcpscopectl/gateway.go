@@ -91,8 +91,7 @@ func (v *gatewayRun) become(operands []string) int {
 		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
 	}
 	err = g.Exec()
-	var errno unix.Errno
-	if errors.Is(err, gw.ErrExec) && errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gw.ErrExec) {
 		return v.FailCommand(operands, &scope.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)

@@ -101,8 +101,7 @@ func (f *filter) chooseAlsoEnded(operands []string) (servers []*scope.Listed, pa
 	for _, arg := range operands {
 		found, err := f.choose([]string{arg})
 		closeAll(found)
-		var unknown *unknownError
-		if !errors.As(err, &unknown) {
+		if !errors.As(err, new(*unknownError)) {
 			running = append(running, arg) // also for another error
 			continue
 		}

@@ -242,8 +242,7 @@ func (v *topView) summary(shown int) string {
 	for _, r := range v.all {
 		processes, cpu = processes+r.Processes, cpu+max(r.cpu, 0)
 		if r.Memory != nil {
-			sum := orZero(memory) + *r.Memory
-			memory = &sum
+			memory = new(orZero(memory) + *r.Memory)
 		}
 		if r.MemoryFrom == fromMembers {
 			mark = "~"

@@ -54,8 +54,7 @@ func resourcesOf(l cgroup.Limit) *cgroup2.Resources {
 	case l.File == "memory.swap.max" && err == nil:
 		return &cgroup2.Resources{Memory: &cgroup2.Memory{Swap: &number}}
 	case l.File == "memory.oom.group" && err == nil:
-		on := number == 1
-		return &cgroup2.Resources{Memory: &cgroup2.Memory{OOMGroup: &on}}
+		return &cgroup2.Resources{Memory: &cgroup2.Memory{OOMGroup: new(number == 1)}}
 	}
 	return nil
 }

@@ -80,8 +80,7 @@ func (p *Printer) Fail(status int, text, hint string) int {
 // FailCommand says why the command of a server or gateway can't be executed.
 func (p *Printer) FailCommand(argv []string, err error) int {
 	status, hint := ExitNotRunnable, ""
-	var command *scope.CommandError
-	if errors.As(err, &command) && command.NotFound() {
+	if command, ok := errors.AsType[*scope.CommandError](err); ok && command.NotFound() {
 		status = ExitNotFound
 		if strings.Contains(argv[0], " ") {
 			hint = "a command and its arguments are separate words: mcpscope run -- " + argv[0]
@@ -92,8 +91,7 @@ func (p *Printer) FailCommand(argv []string, err error) int {
 
 // reason is the last error of the chain: the file's name has been printed.
 func reason(err error) error {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
 		return errno
 	}
 	return err

@@ -66,8 +66,7 @@ func read(path string) (data []byte, st unix.Stat_t, err error) {
 
 // cause leaves out the path, which whoever reports the error has said.
 func cause(err error) error {
-	var path *os.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
 	}
 	return err
