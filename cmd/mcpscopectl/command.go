@@ -112,6 +112,14 @@ func (s *placeholder) Set(string) error { return nil }
 func (s *placeholder) Type() string     { return s.arg }
 func (s *placeholder) IsBoolFlag() bool { return s.bool }
 
+// readBy is for a flag whose value that function reads.
+func readBy[T any](to *T, by func(string) (T, error)) func(string) error {
+	return func(text string) (err error) {
+		*to, err = by(text)
+		return err
+	}
+}
+
 // wrong says what is wrong with a command line, and returns its status.
 func wrong(c *cobra.Command, err error, io cli.Stdio) int {
 	return io.Mistake(c.Name(), clearer(err).Error())

@@ -52,14 +52,8 @@ The exit status is 0 if there are none or all have ended, and with --stop 1 if n
 	fs := c.Flags()
 	fs.BoolVar(&f.stop, "stop", false, "ask, and end them with all that they have started: SIGTERM, a second, SIGKILL")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
-	duration := func(to *time.Duration) func(string) error {
-		return func(s string) (err error) {
-			*to, err = scope.ParseGrace(s)
-			return err
-		}
-	}
-	fs.Func("older-than", "only those that were started longer ago than `D` (default 10s)", duration(&f.olderThan))
-	fs.Func("grace", "from SIGTERM to SIGKILL (default 1s): `D`", duration(&f.grace))
+	fs.Func("older-than", "only those that were started longer ago than `D` (default 10s)", readBy(&f.olderThan, scope.ParseGrace))
+	fs.Func("grace", "from SIGTERM to SIGKILL (default 1s): `D`", readBy(&f.grace, scope.ParseGrace))
 	allUsers(fs, &f.allUsers)
 	fs.BoolVar(&f.json, "json", false, "one object")
 	return c

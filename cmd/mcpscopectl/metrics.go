@@ -46,10 +46,7 @@ For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of 
 	fs := c.Flags()
 	allUsers(fs, &f.allUsers)
 	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing, in the text format of Prometheus: for node_exporter's textfile collector: `PATH`")
-	fs.Func("listen", "answer GET /metrics until SIGTERM, in the format that is asked for. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", func(s string) (err error) {
-		f.listen, err = listenAddress(s)
-		return err
-	})
+	fs.Func("listen", "answer GET /metrics until SIGTERM, in the format that is asked for. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", readBy(&f.listen, listenAddress))
 	return c
 }
 

@@ -41,10 +41,7 @@ The exit status is 0 if all are gone.`,
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
 	f.filter.set(c)
-	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace: `D`", func(s string) (err error) {
-		f.grace, err = scope.ParseGrace(s)
-		return err
-	})
+	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace: `D`", readBy(&f.grace, scope.ParseGrace))
 	fs.BoolVar(&f.now, "now", false, "the same as --grace 0")
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")

@@ -33,10 +33,7 @@ same.`,
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
 	fs.BoolVar(&f.dryRun, "dry-run", false, "only say what would be ended")
-	fs.Func("older-than", "only servers that were started longer ago than `D`, e.g. 10m", func(s string) (err error) {
-		f.OlderThan, err = scope.ParseGrace(s)
-		return err
-	})
+	fs.Func("older-than", "only servers that were started longer ago than `D`, e.g. 10m", readBy(&f.OlderThan, scope.ParseGrace))
 	fs.StringVar(&f.Unit, "unit", "", "only servers whose client was in that `UNIT`: for a unit's ExecStopPost=-mcpscope sweep --unit=%n")
 	fs.BoolVar(&f.escaped, "escaped", false, "instead ask, and end what servers that have ended had systemd, at or another daemon start: see ls --escaped")
 	fs.BoolVar(&f.yes, "yes", false, "with --escaped, do not ask")
