@@ -311,9 +311,6 @@ func ServerEnvironment() []string {
 	})
 }
 
-// errChoice says that a text is none of two.
-func errChoice(text, a, b string) error { return fmt.Errorf("%q is neither %s nor %s", text, a, b) }
-
 // errTree is for a gateway, whose servers run already when they are found.
 var errTree = errors.New("a tree can't take in a process that runs already: --backend auto")
 

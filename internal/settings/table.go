@@ -37,10 +37,7 @@ var table = [...]Row{
 	{Name: "backend", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "auto",
 		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
 		Help:   "where the group comes from: auto (default), systemd-user, systemd-system, delegated, cgroup or tree",
-		parse: func(v *Values, s string) (err error) {
-			v.Backend, err = scope.ParseBackend(s)
-			return err
-		}},
+		parse:  func(v *Values, s string) error { return keep(&v.Backend, s, scope.ParseBackend) }},
 	{Name: "require", For: Run | Gateway, Where: Everywhere,
 		Help:  "refuse tree, which auto takes where no cgroup can be had; for gateway: start nothing where servers can't be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
@@ -51,23 +48,14 @@ var table = [...]Row{
 			return scope.CheckSlice(s)
 		}},
 	{Name: "eof-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1.2s", Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
-		Help: "from the end of stdin to SIGTERM (default 1.2s)",
-		parse: func(v *Values, s string) (err error) {
-			v.Policy.EOFGrace, err = scope.ParseGrace(s)
-			return err
-		}},
+		Help:  "from the end of stdin to SIGTERM (default 1.2s)",
+		parse: func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, scope.ParseGrace) }},
 	{Name: "term-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1s", Values: []string{"0", "500ms", "1s", "5s", "infinity"},
-		Help: "from SIGTERM to SIGKILL (default 1s)",
-		parse: func(v *Values, s string) (err error) {
-			v.Policy.TermGrace, err = scope.ParseGrace(s)
-			return err
-		}},
+		Help:  "from SIGTERM to SIGKILL (default 1s)",
+		parse: func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, scope.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto", Values: []string{"auto", "stop", "ignore"},
-		Help: "when the client dies, stop the server if stdin is a pipe or socket that nobody else holds open (auto, the default), whatever stdin is (stop), or do nothing",
-		parse: func(v *Values, s string) (err error) {
-			v.Policy.OnClientDeath, err = scope.ParseClientDeath(s)
-			return err
-		}},
+		Help:  "when the client dies, stop the server if stdin is a pipe or socket that nobody else holds open (auto, the default), whatever stdin is (stop), or do nothing",
+		parse: func(v *Values, s string) error { return keep(&v.Policy.OnClientDeath, s, scope.ParseClientDeath) }},
 	{Name: "replace", For: Run | Gateway, Where: Everywhere,
 		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
@@ -86,17 +74,11 @@ var table = [...]Row{
 			return nil
 		}},
 	{Name: "max-lifetime", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
-		Help: "stop the server when it has run for D",
-		parse: func(v *Values, s string) (err error) {
-			v.Policy.MaxLifetime, err = scope.ParseLimit(s)
-			return err
-		}},
+		Help:  "stop the server when it has run for D",
+		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, scope.ParseLimit) }},
 	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
-		Help: "stop it when it has used no CPU and read all input for D",
-		parse: func(v *Values, s string) (err error) {
-			v.Policy.IdleTimeout, err = scope.ParseLimit(s)
-			return err
-		}},
+		Help:  "stop it when it has used no CPU and read all input for D",
+		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, scope.ParseLimit) }},
 	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.max", Default: "infinity", Values: sizes,
 		Help:  "limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the machine's, infinity (default)",
 		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
@@ -131,20 +113,11 @@ var table = [...]Row{
 			return err
 		}},
 	{Name: "limits", For: Run | Gateway, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
-		Help: "start nothing where the host can't give a limit (default), or go on with a note",
-		parse: func(v *Values, s string) error {
-			v.Limits.BestEffort = s == LimitsLoose
-			if s != LimitsStrict && s != LimitsLoose {
-				return errChoice(s, LimitsStrict, LimitsLoose)
-			}
-			return nil
-		}},
+		Help:  "start nothing where the host can't give a limit (default), or go on with a note",
+		parse: func(v *Values, s string) error { return choose(&v.Limits.BestEffort, s, LimitsStrict, LimitsLoose) }},
 	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
-		Help: "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
-		parse: func(v *Values, s string) (err error) {
-			v.Stderr, err = scope.ParseStderr(s)
-			return err
-		}},
+		Help:  "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
+		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, scope.ParseStderr) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
 		Help: "at the end, append one line of JSON: why it ended, what it cost, who had to be killed",
 		parse: func(v *Values, s string) error {
@@ -186,14 +159,8 @@ var table = [...]Row{
 		Help:  "what matches is no server",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
 	{Name: "recognize", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
-		Help: "never: what is neither configured nor matches is no server (default auto: nor what is not spoken to in MCP)",
-		parse: func(v *Values, s string) error {
-			v.NamedOnly = s == "never"
-			if s != "auto" && s != "never" {
-				return errChoice(s, "auto", "never")
-			}
-			return nil
-		}},
+		Help:  "never: what is neither configured nor matches is no server (default auto: nor what is not spoken to in MCP)",
+		parse: func(v *Values, s string) error { return choose(&v.NamedOnly, s, "auto", "never") }},
 	{Name: "check", For: Gateway,
 		Help: "run the gateway for ten seconds, list what was taken and what was left, and end it with all that it started",
 		parse: func(v *Values, s string) error {
@@ -225,14 +192,8 @@ var table = [...]Row{
 		Help:  "end with the gateway what else it has started, too",
 		parse: func(v *Values, s string) error { return flag(&v.Contain, s) }},
 	{Name: "no-new-privs", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
-		Help: "without root, set no_new_privs (default auto), under which sudo does not work below the gateway; never: contain nothing then",
-		parse: func(v *Values, s string) error {
-			v.KeepPrivileges = s == "never"
-			if s != "auto" && s != "never" {
-				return errChoice(s, "auto", "never")
-			}
-			return nil
-		}},
+		Help:  "without root, set no_new_privs (default auto), under which sudo does not work below the gateway; never: contain nothing then",
+		parse: func(v *Values, s string) error { return choose(&v.KeepPrivileges, s, "auto", "never") }},
 
 	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
 		Help:  "print nothing, not even why mcpscope itself failed",
@@ -250,6 +211,21 @@ var (
 func flag(to *bool, text string) error {
 	*to = text == "true" // set has checked it
 	return nil
+}
+
+// choose takes one of two words; the second is for true.
+func choose(to *bool, text, no, yes string) error {
+	*to = text == yes
+	if text != no && text != yes {
+		return fmt.Errorf("%q is neither %s nor %s", text, no, yes)
+	}
+	return nil
+}
+
+// keep takes what a text is parsed to.
+func keep[T any](to *T, text string, parse func(string) (T, error)) (err error) {
+	*to, err = parse(text)
+	return err
 }
 
 func more(to *[]string, text string) error {
