@@ -88,13 +88,6 @@ func (s setting) origin() string {
 	return s.From
 }
 
-// configProblem is a settings.FileProblem in JSON.
-type configProblem struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"`
-	Text string `json:"text"`
-}
-
 func configShow(server string, asJSON bool, io cli.Stdio) int {
 	v := settings.Defaults()
 	if err := v.FromEnvironment(settings.Run); err != nil {
@@ -103,17 +96,13 @@ func configShow(server string, asJSON bool, io cli.Stdio) int {
 	c := settings.ReadFiles()
 	all := effective(v, c.For(server))
 	if asJSON {
-		problems := []configProblem{}
-		for _, p := range c.Problems {
-			problems = append(problems, configProblem(p))
-		}
 		return showJSON(io, "print", struct {
-			Version  int             `json:"version"`
-			Name     string          `json:"name"`
-			Files    []string        `json:"files"` // that were read
-			Settings []setting       `json:"settings"`
-			Problems []configProblem `json:"problems"`
-		}{configVersion, server, append([]string{}, c.Files...), all, problems})
+			Version  int                    `json:"version"`
+			Name     string                 `json:"name"`
+			Files    []string               `json:"files"` // that were read
+			Settings []setting              `json:"settings"`
+			Problems []settings.FileProblem `json:"problems"`
+		}{configVersion, server, append([]string{}, c.Files...), all, append([]settings.FileProblem{}, c.Problems...)})
 	}
 	w := tabwriter.NewWriter(io.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "KEY\tVALUE\tFROM")

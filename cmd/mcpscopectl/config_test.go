@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // configured gives the process this one configuration file.
@@ -81,7 +82,7 @@ verbose          true       MCPSCOPE_VERBOSE
 		Name     string
 		Files    []string
 		Settings []setting
-		Problems []configProblem
+		Problems []settings.FileProblem
 	}
 	s = say("config", "show", "other", "--json")
 	if err := json.Unmarshal([]byte(s.out), &got); err != nil || s.err != "" || s.status != cli.ExitOK {

@@ -32,9 +32,9 @@ type FileValue struct {
 // A Problem is why something in a file does not count. Its text may hold anything that
 // the file does.
 type FileProblem struct {
-	File string
-	Line int // 0 for the file itself
-	Text string
+	File string `json:"file"`
+	Line int    `json:"line,omitempty"` // 0 for the file itself
+	Text string `json:"text"`
 }
 
 func (p FileProblem) Error() string {
