@@ -16,10 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
-type statusFlags struct{ json bool }
-
 func statusCommand(io cli.Stdio) *cobra.Command {
-	var f statusFlags
+	var asJSON bool
 	c := command(spec{
 		use: "status [CLIENT|FILE…] [flags]", short: "list the servers of clients' configurations", operands: clientsAndFiles,
 		examples: `  mcpscope status
@@ -33,12 +31,12 @@ lists the clients.
 
 A server is broken if it is wrapped, and the mcpscope in its command is gone. The exit
 status is 1 if one is, or if a file can't be read.`,
-	}, func(operands []string) int { return f.run(operands, io) })
-	c.Flags().BoolVar(&f.json, "json", false, "one object")
+	}, func(operands []string) int { return statusRun(operands, asJSON, io) })
+	c.Flags().BoolVar(&asJSON, "json", false, "one object")
 	return c
 }
 
-func (f *statusFlags) run(operands []string, io cli.Stdio) int {
+func statusRun(operands []string, asJSON bool, io cli.Stdio) int {
 	all, err := everywhere()
 	if len(operands) > 0 {
 		all, err = configurations(operands)
@@ -46,7 +44,7 @@ func (f *statusFlags) run(operands []string, io cli.Stdio) int {
 	if err != nil {
 		return io.CannotWithHint("find configurations", err, clientHint("status", err))
 	}
-	if f.json {
+	if asJSON {
 		err = printJSON(io.Out, statusView(all), "  ")
 	} else {
 		writeStatus(io.Out, all, widthOf(io.Out))
