@@ -47,23 +47,31 @@ func (w *watcher) rest() error {
 	return syscall.Exec(executable, []string{"mcpscope", WatchCommand, strconv.Itoa(memory), strings.TrimSpace(w.Name)}, env)
 }
 
-// answerAll is the whole life of the process that stays.
-func (w *watcher) answerAll() int {
+// stay is the whole life of that process.
+func (w *watcher) stay() int {
 	l, left, err := notify.Open(w.Listener, w.Memory)
+	if err == nil {
+		err = answerAll(l, left, l.Continue)
+	}
 	if err != nil {
 		return 125
 	}
+	return 0
+}
+
+// answerAll answers what another watcher has left, and what comes until nobody is left to ask.
+func answerAll(l *notify.Listener, left []*notify.Request, answer func(*notify.Request)) error {
 	for _, r := range left {
-		l.Continue(r)
+		answer(r)
 	}
 	for {
 		r, err := l.Receive()
 		if errors.Is(err, io.EOF) {
-			return 0
+			return nil
 		}
 		if err != nil {
-			return 125
+			return err
 		}
-		l.Continue(r)
+		answer(r)
 	}
 }

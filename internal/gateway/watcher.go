@@ -61,7 +61,7 @@ func Watch(memory int, foreign []int, configure func(name string, s Servers) Ser
 	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	switch {
 	case c.Rest:
-		return w.answerAll()
+		return w.stay()
 	case c.Lifeline >= 0:
 		if !w.standBy() {
 			return 0
@@ -174,19 +174,8 @@ func (w *watcher) watch() error {
 	}()
 	failed := make(chan error, 1)
 	go func() {
-		for _, r := range left {
-			w.answer(r)
-		}
-		for {
-			r, err := w.listener.Receive()
-			if errors.Is(err, io.EOF) {
-				return // it is over
-			}
-			if err != nil {
-				failed <- err
-				return
-			}
-			w.answer(r)
+		if err := answerAll(w.listener, left, w.answer); err != nil {
+			failed <- err
 		}
 	}()
 	idle := make(chan struct{})
