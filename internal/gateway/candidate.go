@@ -35,8 +35,8 @@ type candidate struct {
 	entry   *entry     // of the board
 	outer   *candidate // whose member it was started by, if that was one
 	in      input
-	command atomic.Pointer[command]
-	direct  bool // the gateway's own child
+	command atomic.Pointer[Caller] // as what it was first executed, or nil where nobody may look before it runs
+	direct  bool                   // the gateway's own child
 
 	state atomic.Int32
 	moved chan struct{} // closed when it is in its group, or will never be
@@ -60,24 +60,18 @@ type candidate struct {
 	heir  atomic.Int32            // a process that it has started with its stdin
 }
 
-// command is what it was first executed as, or nil where nobody may look before it runs.
-type command struct {
-	argv []string
-	path string
-}
-
 func (c *candidate) argv() []string { return c.caller().Argv }
 
 func (c *candidate) caller() Caller {
-	if cmd := c.command.Load(); cmd != nil {
-		return Caller{Argv: cmd.argv, Path: cmd.path}
+	if called := c.command.Load(); called != nil {
+		return *called
 	}
 	return Caller{}
 }
 
 func (c *candidate) runs(argv []string, path string) {
 	if len(argv) > 0 {
-		c.command.Store(&command{argv, path})
+		c.command.Store(&Caller{Argv: argv, Path: path})
 	}
 }
 
