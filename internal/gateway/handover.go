@@ -28,9 +28,7 @@ func (g *Gateway) startWatcher() (control int, err error) {
 	}
 	defer unix.Close(self)
 	if g.Contain {
-		if g.lineage, err = newLineage(); err != nil {
-			return -1, err
-		}
+		g.lineage = newLineage()
 	}
 	c := &config{
 		Lineage: g.lineage, Name: g.Name, PID: os.Getpid(), Stdin: ownStdin(), Servers: g.Servers,

@@ -6,6 +6,7 @@ package gateway
 
 import (
 	"fmt"
+	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
 
@@ -20,12 +21,9 @@ import (
 const lineageMagic = uint64(0x6d6378) << tagBits
 
 // newLineage returns what a gateway and all that it starts are to have.
-func newLineage() (hard uint64, err error) {
-	t, err := newTag()
-	return lineageMagic | uint64(t)&(1<<tagBits-1), err
-}
+func newLineage() (hard uint64) { return lineageMagic | rand.Uint64N(1<<tagBits) }
 
-// beginLineage makes the calling process the first.
+// beginLineage makes the calling process the first. The watcher does not belong to it any more.
 func beginLineage(hard uint64) error {
 	if err := unix.Setrlimit(unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: hard, Max: hard}); err != nil {
 		return fmt.Errorf("set RLIMIT_LOCKS: %w", err)

@@ -5,8 +5,8 @@
 package gateway
 
 import (
-	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
 
@@ -25,13 +25,7 @@ const (
 	tagMagic = tag(0x6d6367) << tagBits // "mcg"
 )
 
-func newTag() (tag, error) {
-	var b [8]byte
-	if _, err := unix.Getrandom(b[:], 0); err != nil {
-		return 0, fmt.Errorf("get random bytes: %w", err)
-	}
-	return tagMagic | tag(binary.NativeEndian.Uint64(b[:])&(1<<tagBits-1)), nil
-}
+func newTag() tag { return tagMagic | tag(rand.Uint64N(1<<tagBits)) }
 
 // locks is the limit that a process has.
 type locks struct {

@@ -147,10 +147,8 @@ func newBareCandidate(pid, pidfd int) *candidate {
 }
 
 func (c *candidate) retag(had locks) error {
-	t, err := newTag()
-	if err == nil {
-		err = t.put(c.pid(), had)
-	}
+	t := newTag()
+	err := t.put(c.pid(), had)
 	if err == nil && linux.Ended(c.pidfd()) {
 		err = unix.ESRCH
 	}
