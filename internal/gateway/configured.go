@@ -25,8 +25,8 @@ func (r Rules) listening() bool {
 	return slices.ContainsFunc(r.Configured, func(c Configured) bool { return c.Listens })
 }
 
-// configured finds the server that a command line is of.
-func (r Rules) configured(argv []string) *Configured {
+// Server finds the configured server that a command line is of, nil for none.
+func (r Rules) Server(argv []string) *Configured {
 	for i := range r.Configured {
 		if c := &r.Configured[i]; c.is(argv) {
 			return c
@@ -39,9 +39,6 @@ func (r Rules) configured(argv []string) *Configured {
 	}
 	return nil
 }
-
-// Server finds the configured server that a command line is of, nil for none.
-func (r Rules) Server(argv []string) *Configured { return r.configured(argv) }
 
 // is compares the command by its base name: clients look for it in PATH. What a shell is to run has to be
 // the same word by word, since another line would be another program.

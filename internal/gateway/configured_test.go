@@ -37,7 +37,7 @@ func TestConfigured(t *testing.T) {
 		"":                                        "",
 	} {
 		got := ""
-		if c := rules.configured(strings.Fields(line)); c != nil {
+		if c := rules.Server(strings.Fields(line)); c != nil {
 			got = c.Name
 		}
 		if got != want {

@@ -26,11 +26,8 @@ import (
 const (
 	holdMost   = 4 * time.Millisecond // with what it takes to be continued: 5 ms
 	moveWithin = time.Second          // for a server to be in its group before it runs
-	holdsMost  = slotsHeld
+	holdsMost  = 48                   // most of the requests that can be looked at are left to others
 )
-
-// slotsHeld leaves most of the requests that can be looked at to others.
-const slotsHeld = 48
 
 // begins is for a program that has been executed, and has not run yet.
 func (w *watcher) begins(r *notify.Request) {

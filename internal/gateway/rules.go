@@ -55,7 +55,7 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	if pattern := glob.Find(r.Except, c.Argv); pattern != "" {
 		return Left, fmt.Sprintf("--except %q", pattern)
 	}
-	if known := r.configured(c.Argv); known != nil && (c.Stdio || known.Listens) {
+	if known := r.Server(c.Argv); known != nil && (c.Stdio || known.Listens) {
 		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
 	}
 	if pattern := glob.Find(r.Match, c.Argv); pattern != "" {

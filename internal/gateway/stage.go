@@ -101,20 +101,15 @@ func (g *Gateway) watched() error {
 	if err != nil {
 		return fmt.Errorf("hand over to the watcher: %w", err)
 	}
-	if err := g.begin(); err != nil && g.Require {
+	if g.Contain {
+		err = beginLineage(g.lineage)
+	}
+	if err != nil && g.Require {
 		return err
 	} else if err != nil {
 		g.Note("what else the gateway starts is not ended with it: " + err.Error())
 	}
 	return g.exec()
-}
-
-// begin marks what is to be ended with us. The watcher does not belong to it any more.
-func (g *Gateway) begin() error {
-	if !g.Contain {
-		return nil
-	}
-	return beginLineage(g.lineage)
 }
 
 func (g *Gateway) install() (listener int, err error) {

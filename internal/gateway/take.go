@@ -415,7 +415,7 @@ func (r Rules) name(argv []string) string {
 	if len(argv) == 0 {
 		return unknown
 	}
-	if known := r.configured(argv); known != nil && known.Name != "" {
+	if known := r.Server(argv); known != nil && known.Name != "" {
 		return known.Name
 	}
 	called := name.Derive(argv)
