@@ -37,10 +37,6 @@ const mark = "MCPSCOPE_ID="
 // FindEscaped lists them, the oldest first. Each has to be closed. Of those that may not be looked at nothing is
 // known (proc_pid_environ(5)); the caller, what has started it, and who was let out of its server are none.
 func (s Search) FindEscaped() ([]*Escaped, error) {
-	uptime, err := sinceBoot()
-	if err != nil {
-		return nil, err
-	}
 	all, below, err := everybody()
 	if err != nil {
 		return nil, err
@@ -58,11 +54,10 @@ func (s Search) FindEscaped() ([]*Escaped, error) {
 	var found []*Escaped
 	for pid, id := range ids {
 		p := all[pid]
-		age := p.age(uptime)
-		if id == "" || age < s.OlderThan || freeze.WasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
+		if id == "" || p.age < s.OlderThan || freeze.WasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
 			continue
 		}
-		e := &Escaped{PID: pid, UID: p.uid, Server: id, Argv: arguments(pid), Age: age, Below: descendants(pid, below), start: p.StartTime}
+		e := &Escaped{PID: pid, UID: p.uid, Server: id, Argv: arguments(pid), Age: p.age, Below: descendants(pid, below), start: p.StartTime}
 		if e.pidfd, err = unix.PidfdOpen(pid, 0); err != nil {
 			continue // it has ended
 		}

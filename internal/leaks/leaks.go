@@ -69,19 +69,11 @@ type Leak struct {
 type process struct {
 	proc.Stat
 	uid int
-}
-
-// age is how long ago it was started, uptime after the boot.
-func (p process) age(uptime time.Duration) time.Duration {
-	return uptime - time.Duration(p.StartTime)*(time.Second/ticks)
+	age time.Duration
 }
 
 // Find lists leaks, the oldest first. Each has to be closed.
 func (s Search) Find() ([]*Leak, error) {
-	uptime, err := sinceBoot()
-	if err != nil {
-		return nil, err
-	}
 	all, below, err := everybody()
 	if err != nil {
 		return nil, err
@@ -95,12 +87,10 @@ func (s Search) Find() ([]*Leak, error) {
 		if pid == os.Getpid() || s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] || p.State == 'Z' && p.Threads <= 1 {
 			continue
 		}
-		age := p.age(uptime)
-		if age < s.OlderThan {
+		if p.age < s.OlderThan {
 			continue
 		}
 		if l := s.look(p, below); l != nil {
-			l.Age = age
 			found = append(found, l)
 		}
 	}
@@ -111,16 +101,11 @@ func (s Search) Find() ([]*Leak, error) {
 // ticks of /proc/PID/stat in a second; the same on all architectures.
 const ticks = 100
 
-// sinceBoot is the clock that the start of a process is told by.
-func sinceBoot() (time.Duration, error) {
-	var ts unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &ts); err != nil {
-		return 0, fmt.Errorf("read the clock: %w", err)
-	}
-	return time.Duration(ts.Nano()), nil
-}
-
 func everybody() (map[int]process, map[int][]int, error) {
+	var sinceBoot unix.Timespec // by which the start of a process is told
+	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot); err != nil {
+		return nil, nil, fmt.Errorf("read the clock: %w", err)
+	}
 	all, below := map[int]process{}, map[int][]int{}
 	err := proc.Each(func(pid int) bool {
 		st, err := proc.ReadStat(pid)
@@ -131,7 +116,7 @@ func everybody() (map[int]process, map[int][]int, error) {
 		if unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
 			return true // as above
 		}
-		all[pid] = process{st, int(owner.Uid)}
+		all[pid] = process{st, int(owner.Uid), time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)}
 		below[st.PPID] = append(below[st.PPID], pid)
 		return true
 	})
@@ -149,7 +134,7 @@ func isManager(p process) bool {
 
 // look returns nil for what is no leak. A pidfd is open before anything is asked.
 func (s Search) look(p process, below map[int][]int) *Leak {
-	l := &Leak{PID: p.PID, UID: p.uid, Parent: p.PPID, start: p.StartTime}
+	l := &Leak{PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, start: p.StartTime}
 	var err error
 	if l.pidfd, err = unix.PidfdOpen(p.PID, 0); err != nil {
 		return nil // it has ended
