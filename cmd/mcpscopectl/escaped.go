@@ -40,11 +40,7 @@ type escapedView struct {
 
 // findEscaped lists them; each has to be closed.
 func findEscaped(everyone bool, olderThan time.Duration) ([]escapedView, error) {
-	uid := os.Getuid()
-	if everyone || uid == 0 { // root may be in anybody's group
-		uid = scope.Everyone
-	}
-	servers, err := scope.List(uid)
+	servers, err := scope.List(whose(everyone || os.Getuid() == 0)) // root may be in anybody's group
 	defer closeAll(servers)
 	if err != nil {
 		return nil, err // whoever can't be listed would count as escaped
@@ -54,12 +50,8 @@ func findEscaped(everyone bool, olderThan time.Duration) ([]escapedView, error) 
 		running[s.ID] = true
 	}
 	inside := processesOf(servers)
-	whose := os.Getuid()
-	if everyone {
-		whose = leaks.Everyone
-	}
 	contained := func(pid int, id string) bool { return scope.Contained(pid, id) || inside[pid] }
-	found, err := leaks.Search{UID: whose, OlderThan: olderThan, Contained: contained}.FindEscaped()
+	found, err := leaks.Search{UID: whose(everyone), OlderThan: olderThan, Contained: contained}.FindEscaped()
 	views := []escapedView{}
 	for _, e := range found {
 		v := escapedView{

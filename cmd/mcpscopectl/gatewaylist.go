@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // gatewayView is a gateway with the servers that it has.
@@ -23,11 +22,7 @@ type gatewayView struct {
 
 // listGateways prints each gateway with its servers, and what was left beside them.
 func (f *lsFlags) listGateways(io cli.Stdio) int {
-	uid := os.Getuid()
-	if f.allUsers {
-		uid = scope.Everyone
-	}
-	found, err := gw.List(uid)
+	found, err := gw.List(whose(f.allUsers))
 	if err != nil {
 		return io.Cannot("list gateways", err)
 	}

@@ -7,7 +7,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -152,14 +151,10 @@ func viewLeak(l *leaks.Leak) leakView {
 }
 
 func (f *leaksFlags) run(operands []string, io cli.Stdio) int {
-	uid := os.Getuid()
-	if f.allUsers {
-		uid = leaks.Everyone
-	}
 	if f.yes && !f.stop {
 		return io.Mistake("leaks", "--yes is for --stop")
 	}
-	found, err := findLeaks(uid, f.olderThan)
+	found, err := findLeaks(whose(f.allUsers), f.olderThan)
 	if err != nil {
 		return io.Cannot("look for leaks", err)
 	}

@@ -38,6 +38,14 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 	fs.BoolVar(to, "all-users", false, "those of every user (root alone)")
 }
 
+// whose is the uid of those that are meant.
+func whose(everyone bool) int {
+	if everyone {
+		return scope.Everyone
+	}
+	return os.Getuid()
+}
+
 type lsFlags struct {
 	filter
 	json, quiet, gateways, ended, escaped bool
@@ -135,11 +143,7 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 
 // list finds what the filter lets through.
 func (f *filter) list() ([]*scope.Listed, error) {
-	uid := os.Getuid()
-	if f.allUsers {
-		uid = scope.Everyone
-	}
-	all, err := scope.List(uid)
+	all, err := scope.List(whose(f.allUsers))
 	count := map[string]int{}
 	for _, s := range all {
 		count[s.Key()]++

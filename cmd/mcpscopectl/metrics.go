@@ -7,7 +7,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -17,7 +16,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -98,11 +96,7 @@ type source struct {
 }
 
 func (f *filter) source() source {
-	uid := os.Getuid()
-	if f.allUsers {
-		uid = leaks.Everyone
-	}
-	return source{f.views, func() int { return countLeaks(uid) }}
+	return source{f.views, func() int { return countLeaks(whose(f.allUsers)) }}
 }
 
 // metricsText is what a scraper would get.
