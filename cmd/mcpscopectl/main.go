@@ -18,6 +18,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 func main() {
@@ -104,27 +105,9 @@ func unknownHint(root *cobra.Command, word string) string {
 		return "mcpscope " + command
 	}
 	for _, c := range root.Commands() {
-		if !c.Hidden && near(word, c.Name()) {
+		if !c.Hidden && settings.Distance(word, c.Name()) < 2 {
 			return "mcpscope " + c.Name()
 		}
 	}
 	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
-}
-
-// near tells whether b is a with one letter changed, missing, doubled or added.
-func near(a, b string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
-	}
-	if len(b)-len(a) > 1 {
-		return false
-	}
-	i := 0
-	for i < len(a) && a[i] == b[i] {
-		i++
-	}
-	if len(a) == len(b) {
-		return i == len(a) || a[i+1:] == b[i+1:]
-	}
-	return a[i:] == b[i+1:]
 }

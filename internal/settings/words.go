@@ -49,7 +49,7 @@ func guess(word string, known []string) string {
 		return ""
 	}
 	for _, k := range known {
-		if d := distance(word, k); d < least || strings.HasPrefix(k, word) && best == "" && len(word) > 2 {
+		if d := Distance(word, k); d < least || strings.HasPrefix(k, word) && best == "" && len(word) > 2 {
 			best, least = k, min(d, least)
 		}
 	}
@@ -59,8 +59,8 @@ func guess(word string, known []string) string {
 	return fmt.Sprintf("; is it %q?", best)
 }
 
-// distance is how many letters have to be changed, left out or added (Levenshtein).
-func distance(a, b string) int {
+// Distance is how many letters have to be changed, left out or added (Levenshtein).
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
