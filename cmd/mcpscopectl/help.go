@@ -58,8 +58,8 @@ func helpOf(c *cobra.Command) string {
 		text += c.Example + "\n"
 	}
 	text += reflowed(c.Long)
-	if flags := flagsOf(c); flags != "" {
-		text += "\n" + flags
+	if flags := flagsOf(c); len(flags) > 0 {
+		text += "\n" + cli.Columns(flags)
 	}
 	return text
 }
@@ -82,29 +82,27 @@ func reflowed(text string) string {
 	return b.String()
 }
 
-func flagsOf(c *cobra.Command) string {
-	var rows [][2]string
+// flagsOf are the flags of a command, each with what it does.
+func flagsOf(c *cobra.Command) (rows [][2]string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Hidden {
-			return
+		if f.Name != "help" && !f.Hidden {
+			rows = append(rows, flagOf(f))
 		}
-		flag, help := flagOf(f)
-		rows = append(rows, [2]string{flag, help})
 	})
-	return cli.Columns(rows)
+	return rows
 }
 
 // flagOf is a flag as people write it, and what it does.
-func flagOf(f *pflag.Flag) (flag, explained string) {
+func flagOf(f *pflag.Flag) [2]string {
 	arg, help := pflag.UnquoteUsage(f)
-	flag = "--" + f.Name
+	flag := "--" + f.Name
 	if f.Shorthand != "" {
 		flag = "-" + f.Shorthand + ", " + flag
 	}
 	if f.Value.Type() == "bool" {
 		arg = ""
 	}
-	return strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)
+	return [2]string{strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)}
 }
 
 func overview(root *cobra.Command) string {

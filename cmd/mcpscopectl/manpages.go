@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clients"
@@ -99,18 +98,13 @@ func commandPage(c *cobra.Command) string {
 }
 
 func optionsOf(r *roff, c *cobra.Command) {
-	headed := false
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name == "help" || f.Hidden {
-			return
-		}
-		if !headed {
-			r.head("OPTIONS")
-			headed = true
-		}
-		flag, help := flagOf(f)
-		r.item(flag, help)
-	})
+	flags := flagsOf(c)
+	if len(flags) > 0 {
+		r.head("OPTIONS")
+	}
+	for _, f := range flags {
+		r.item(f[0], f[1])
+	}
 }
 
 func clientsOf(r *roff) {
