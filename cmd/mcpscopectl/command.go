@@ -41,7 +41,7 @@ func command(s spec, run func(operands []string) int) *cobra.Command {
 		},
 	}
 	if s.operands == nil {
-		c.Args, c.ValidArgsFunction = noOperands, nothing
+		c.Args, c.ValidArgsFunction = noOperands, cobra.NoFileCompletions
 	}
 	c.Flags().SortFlags = false
 	return c
@@ -95,7 +95,7 @@ func withSettings(of settings.Command) *cobra.Command {
 		case len(r.Values) > 0:
 			completes(c, r.Name, r.Values...)
 		case !r.Switch():
-			_ = c.RegisterFlagCompletionFunc(r.Name, nothing) // as above
+			_ = c.RegisterFlagCompletionFunc(r.Name, cobra.NoFileCompletions) // as above
 		}
 	}
 	return c

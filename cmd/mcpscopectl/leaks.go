@@ -33,7 +33,7 @@ const leakAge = 10 * time.Second
 func leaksCommand(io cli.Stdio) *cobra.Command {
 	f := leaksFlags{olderThan: leakAge, grace: scope.DefaultPolicy().TermGrace}
 	c := command(spec{
-		use: "leaks [NAME|PID…] [flags]", short: "find servers that clients without mcpscope have left", operands: nothing,
+		use: "leaks [NAME|PID…] [flags]", short: "find servers that clients without mcpscope have left", operands: cobra.NoFileCompletions,
 		examples: `  mcpscope leaks
   mcpscope leaks --stop
   mcpscope leaks --stop --yes 4711
