@@ -6,7 +6,9 @@ package main
 
 import (
 	"errors"
+	"io"
 	"os"
+	"os/exec"
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -118,30 +120,20 @@ func (c *testCase) try(by programs, b scope.Backend) error {
 // bystander is a process like the members, with the same parent and process group as
 // their launcher. It returns what it is told.
 type bystander struct {
-	process     *os.Process
-	tell, hears *os.File
+	exec.Cmd
+	tell  io.WriteCloser
+	hears io.ReadCloser
 }
 
-func startBystander(exe string) (*bystander, error) {
-	in, tell, err := os.Pipe()
-	if err != nil {
+func startBystander(exe string) (b *bystander, err error) {
+	b = &bystander{Cmd: exec.Cmd{Path: exe, Args: []string{"mcpscope", "escape", "bystander"}}}
+	if b.tell, err = b.StdinPipe(); err != nil {
 		return nil, err
 	}
-	defer in.Close()
-	hears, out, err := os.Pipe()
-	if err != nil {
-		_ = tell.Close() // the error that matters is the one we return
+	if b.hears, err = b.StdoutPipe(); err != nil {
 		return nil, err
 	}
-	defer out.Close()
-	b := &bystander{tell: tell, hears: hears}
-	b.process, err = os.StartProcess(exe, []string{"mcpscope", "escape", "bystander"}, &os.ProcAttr{Files: []*os.File{in, out, nil}})
-	if err != nil {
-		_ = tell.Close() // as above
-		_ = hears.Close()
-		return nil, err
-	}
-	return b, nil
+	return b, b.Start()
 }
 
 // alive asks it: that it has not been waited for proves nothing.
@@ -149,7 +141,7 @@ func (b *bystander) alive() bool {
 	if _, err := b.tell.Write([]byte{'?'}); err != nil {
 		return false
 	}
-	_ = b.hears.SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
+	_ = b.hears.(*os.File).SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
 	n, _ := b.hears.Read(make([]byte, 1))
 	return n == 1
 }
@@ -157,8 +149,7 @@ func (b *bystander) alive() bool {
 // end lets it go, as our own death would.
 func (b *bystander) end() {
 	_ = b.tell.Close()
-	_, _ = b.process.Wait() // that it is gone is all that matters
-	_ = b.hears.Close()
+	_ = b.Wait() // that it is gone is all that matters
 }
 
 func (c testCase) print(p *paper) {
