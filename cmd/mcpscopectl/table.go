@@ -161,22 +161,17 @@ func sayNone(out io.Writer, text string) {
 	}
 }
 
-// widthOf is how many cells a line may have: 0, if out is no terminal.
+// widthOf is how many cells a line may have: 0, if out is no terminal, or one that does not know its size.
 func widthOf(out io.Writer) int {
-	if f := cli.File(out); f != nil {
-		width, _ := windowOf(int(f.Fd()))
-		return width
+	f := cli.File(out)
+	if f == nil {
+		return 0
 	}
-	return 0
-}
-
-// windowOf is 0, 0 for what is no terminal, or one that does not know its size.
-func windowOf(fd int) (width, height int) {
-	size, err := unix.IoctlGetWinsize(fd, unix.TIOCGWINSZ)
+	size, err := unix.IoctlGetWinsize(int(f.Fd()), unix.TIOCGWINSZ)
 	if err != nil {
-		return 0, 0
+		return 0
 	}
-	return int(size.Col), int(size.Row)
+	return int(size.Col)
 }
 
 // without leaves out the columns of these heads.
