@@ -73,7 +73,7 @@ func (d *diagnosis) adviseUnit() *advice {
 		reasons = append(reasons, fmt.Sprintf("%s is of the %s manager, and servers run in scopes of another, which can't be bound to it: "+
 			"if launcher and supervisor are killed with the client, a sweep ends what is left. A client in a unit of that other manager needs none",
 			u.Name, u.Manager))
-		lines = append(lines, "ExecStopPost=-"+installedPath()+" sweep")
+		lines = append(lines, "ExecStopPost=-"+installedPaths().Mcpscope+" sweep")
 	}
 	if len(reasons) == 0 {
 		return nil
@@ -86,10 +86,7 @@ func (d *diagnosis) managed() bool {
 	return d.Backend == scope.SystemdUser || d.Backend == scope.SystemdSystem
 }
 
-// installedPath is the runner as a unit would have to name it.
-func installedPath() string { return installedPaths().Mcpscope }
-
-// installedPaths are both programs, in the same way.
+// installedPaths are both programs as a unit would have to name them.
 func installedPaths() units.Programs {
 	runner, err := cli.FindRunner()
 	if err != nil {

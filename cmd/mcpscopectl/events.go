@@ -20,8 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-var noDeadline time.Time
-
 // journalFlags are what events and logs have in common.
 type journalFlags struct {
 	follow       bool

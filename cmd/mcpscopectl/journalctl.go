@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -168,7 +169,7 @@ func readEntries(from io.Reader, each func(entry) error) error {
 // endWithReader ends this process, as a write would, when whoever reads our output has gone.
 // It is for commands that may have nothing to write for a long time.
 func endWithReader() {
-	if _, err := linux.PollUntil(noDeadline, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
+	if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
 		_ = cli.EndBySignal(unix.SIGPIPE)
 	}
 }

@@ -23,7 +23,10 @@ const stormChains = 8
 // escapeCommand is the server of the selftest, and each process that it starts: a user's
 // machine has no compiler for a better one.
 func escapeCommand(args []string, io cli.Stdio) int {
-	play := role(firstArg(args))
+	var play func() error
+	if len(args) == 1 {
+		play = role(args[0])
+	}
 	// by hand there is no leash, and e.g. the parent is a shell that nobody would continue
 	if play == nil || args[0] != "bystander" && released(0) {
 		fmt.Fprint(io.Err, "mcpscope: escape is started by mcpscope doctor --selftest alone\n")
@@ -34,13 +37,6 @@ func escapeCommand(args []string, io cli.Stdio) int {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK
-}
-
-func firstArg(args []string) string {
-	if len(args) == 1 {
-		return args[0]
-	}
-	return ""
 }
 
 // role is what an escapee does: the attempts, then the parts of what they start.

@@ -69,7 +69,7 @@ func TestUnitsAreInstalledOnceAndNotOverChanges(t *testing.T) {
 func TestUnitsAreWhatWasNamed(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
 	s := say("units", "--system", "mcp.slice", "gateway")
-	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/NAME.service.d/mcpscope.conf\n", "ExecStart=" + installedPath() + " gateway -- COMMAND\n", "ExecStopPost=-" + installedPath() + " sweep --unit=%n\n"} {
+	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/NAME.service.d/mcpscope.conf\n", "ExecStart=" + installedPaths().Mcpscope + " gateway -- COMMAND\n", "ExecStopPost=-" + installedPaths().Mcpscope + " sweep --unit=%n\n"} {
 		if s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
 			t.Errorf("no %q in %+v", want, s)
 		}

@@ -27,7 +27,7 @@ const keywords = "if then else elif while until do { ! ("
 // line names the first program that a script of a shell runs. args are the
 // script's own: $0, $1 …
 func (c command) line(script string, args []string) string {
-	for _, words := range simpleCommands(script, args) {
+	for _, words := range split(script, args).commands {
 		for len(words) > 0 && listed(keywords, words[0]) {
 			words = words[1:]
 		}
@@ -44,10 +44,9 @@ func (c command) line(script string, args []string) string {
 	return ""
 }
 
-// simpleCommands splits a script as far as it takes to find its programs: at
+// split splits a script as far as it takes to find its programs: at
 // quotes, blanks, and the operators between commands. Of all that a shell
 // expands only a word that is one of its arguments is: exec "$@".
-func simpleCommands(script string, args []string) [][]string { return split(script, args).commands }
 func split(script string, args []string) lexer {
 	l := lexer{args: args}
 	for l.at < len(script) {
