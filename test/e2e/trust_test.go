@@ -485,18 +485,20 @@ func TestFallToTreeIsSaid(t *testing.T) {
 // comes in time.
 func TestSupervisorHeldBeforeItsFirstWord(t *testing.T) {
 	t.Parallel()
-	for i := range 8 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", "cgroup", "--term-grace", "100ms", "--", binaries.seizer})
-			c.Expect("out up")
-			c.Server.Signal(unix.SIGTERM)
-			if c.Status(escape.Patience) == "" {
-				t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
-			}
-			w.clean()
-		})
+	for _, backend := range []string{"cgroup", "tree"} {
+		for i := range 8 {
+			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", backend, "--term-grace", "100ms", "--", binaries.seizer})
+				c.Expect("out up")
+				c.Server.Signal(unix.SIGTERM)
+				if c.Status(escape.Patience) == "" {
+					t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
+				}
+				w.clean()
+			})
+		}
 	}
 }
 

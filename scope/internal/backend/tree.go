@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -63,8 +64,8 @@ func (treePlace) Group(facts *protocol.Config, _ int) (group.Launched, error) {
 	return &launchedTree{id: id, self: self}, nil
 }
 
-// launchedTree is seen from beside: it has no root until the supervisor has said who it
-// and its guard are.
+// launchedTree is seen from beside: until the supervisor has said who it and its guard are, the guard
+// is all that is known.
 type launchedTree struct {
 	id   string
 	self group.Identity
@@ -95,8 +96,24 @@ func (g *launchedTree) Placed() (protocol.Placed, []int) {
 
 func (g *launchedTree) Remove() error { return nil }
 
+func (g *launchedTree) Begun(guard int) {
+	pidfd, err := unix.PidfdOpen(guard, 0)
+	if err != nil {
+		return // then who holds the supervisor before its first word holds us as well
+	}
+	if !group.Supervises(guard) { // it has ended, and its number may be another's
+		_ = unix.Close(pidfd)
+		return
+	}
+	g.tree.Roots = []freeze.Root{{PID: guard, PIDFD: pidfd}}
+}
+
 func (g *launchedTree) Started(supervisor, guard int) error {
 	var errs []error
+	for _, begun := range g.tree.Roots {
+		_ = unix.Close(begun.PIDFD)
+	}
+	g.tree.Roots = nil
 	for _, fd := range []int{supervisor, guard} {
 		r, err := freeze.NewRoot(fd)
 		if !errors.Is(err, freeze.ErrInit) { // otherwise the pidfd is known anyway
@@ -111,11 +128,23 @@ func (g *launchedTree) Started(supervisor, guard int) error {
 func (g *launchedTree) Adopt() {}
 
 func (g *launchedTree) SupervisorStopped() bool {
-	if len(g.tree.Roots) == 0 {
-		return false // it is only starting
+	if len(g.tree.Roots) < 2 {
+		return g.heldAtBirth()
 	}
 	st, err := proc.ReadStat(g.tree.Roots[0].PID)
 	return err != nil || st.Stopped()
+}
+
+// heldAtBirth tells whether a guard has a child that can't say that the server runs: the supervisor.
+func (g *launchedTree) heldAtBirth() bool {
+	if len(g.tree.Roots) == 0 {
+		return false
+	}
+	children, _ := proc.Children(g.tree.Roots[0].PID) // none, if they can't be listed
+	return slices.ContainsFunc(children, func(pid int) bool {
+		st, err := proc.ReadStat(pid)
+		return err == nil && st.Stopped()
+	})
 }
 
 func (g *launchedTree) WakeSupervisor() { g.signal(unix.SIGCONT) }
@@ -131,8 +160,8 @@ func (g *launchedTree) signal(sig unix.Signal) {
 // EndAll leaves it to the guard, which can see everyone. Where that was killed as well,
 // those who came home to init are lost.
 func (g *launchedTree) EndAll() (freeze.Result, error) {
-	if len(g.tree.Roots) == 0 {
-		return freeze.Result{}, nil
+	if len(g.tree.Roots) < 2 { // its guard ends when nobody is left
+		return freeze.Stop{Target: &g.tree}.Run()
 	}
 	_ = unix.PidfdSendSignal(g.tree.Roots[0].PIDFD, unix.SIGKILL, nil, 0) // the guard acts when it is gone
 	guard := g.tree.Roots[len(g.tree.Roots)-1].PIDFD

@@ -26,6 +26,8 @@ func (g *ControlGroup) Members() Payload {
 
 func (g *ControlGroup) SupervisorGroup() spawn.Group { return g.Supervisor }
 
+func (g *ControlGroup) Begun(int) {}
+
 func (g *ControlGroup) Started(_, _ int) error {
 	g.Adopt()
 	return nil

@@ -47,6 +47,8 @@ type Launched interface {
 	Standby() *spawn.Standby
 	// Killable tells whether whoever stands by can kill members.
 	Killable() bool
+	// Begun gets the pid of a supervisor that was not born in the group, which may be a guard that starts it.
+	Begun(supervisor int)
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error
 	// Adopt has a manager take the group over, if one is to and has not been asked yet. Started does so as well.

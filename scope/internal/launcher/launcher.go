@@ -254,6 +254,9 @@ func (l *launcher) spawn(group spawn.Group) error {
 		err = l.bear(cmd)
 	} else {
 		l.supervisor, err = cmd.Start()
+		if err == nil && l.group != nil {
+			l.group.Begun(l.supervisor)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
