@@ -11,6 +11,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -18,7 +19,11 @@ import (
 )
 
 func main() {
-	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: stderr{}}))
+	var args []string
+	for _, a := range os.Args[1:] {
+		args = append(args, strings.Clone(a)) // a launcher may overwrite its command line (linux.HideArguments)
+	}
+	os.Exit(run(args, cli.Stdio{Out: os.Stdout, Err: stderr{}}))
 }
 
 // stderr may be nobody's any more when the server has ended, whose status is what counts: os would end the program by SIGPIPE, which

@@ -94,6 +94,7 @@ var calls = map[uint32]call{
 	unix.SYS_PRLIMIT64:         {"prlimit64", nil, none},
 	unix.SYS_GETRLIMIT:         {"getrlimit", nil, none},
 	unix.SYS_PRCTL:             {"prctl", nil, none},
+	unix.SYS_PROCESS_VM_WRITEV: {"process_vm_writev", errnos{unix.EPERM, unix.ENOMEM}, none}, // a filter may refuse it
 	unix.SYS_KILL:              {"kill", nil, none},
 	unix.SYS_PIDFD_OPEN:        {"pidfd_open", making, none},
 	unix.SYS_PIDFD_GETFD:       {"pidfd_getfd", making, none},

@@ -83,8 +83,13 @@ func TestNothingOfArgumentsAndEnvironment(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = s.Cmd.Wait() // 125
+		f.event("ended")
+		if b.name != "delegated" { // whose client has to be in one
+			b.succeed(t, "run", "--name", name, "--backend", b.name, "--", "true", "secret-argument") // so short that its launcher tells of it
+			f.event("ended")
+		}
 		out, err := exec.Command("journalctl", "--output=export", "--all", "MCPSCOPE_NAME="+name).CombinedOutput()
-		if err != nil || strings.Count(string(out), "MESSAGE_ID=") < 4 {
+		if err != nil || strings.Count(string(out), "MESSAGE_ID=") < 5 {
 			t.Fatalf("%v: %s", err, out)
 		}
 		if text := string(out); strings.Contains(text, "secret-argument") || strings.Contains(text, "secret-variable") {

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/spawn"
+	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -111,8 +112,17 @@ func (l *launcher) report(ws unix.WaitStatus) {
 	r.SetStatus(ws)
 	r.Count(l.group.Members(), l.group.Figures())
 	r.Stuck, r.Notes = l.final.Stuck, l.final.Notes
-	report.TellStart(r.Subject(), protocol.StderrInherit)
-	r.Publish(l.server.Report, r.Notes)
+	if l.hideArguments() {
+		report.TellStart(r.Subject(), protocol.StderrInherit)
+		r.Tell(r.Notes)
+	}
+	r.Write(l.server.Report)
+}
+
+// hideArguments is for who is about to tell the journal, which takes down the command line of whoever tells it something. Ours has the
+// server's arguments, which may be secrets. Below a gateway it has others.
+func (l *launcher) hideArguments() (hidden bool) {
+	return l.child == nil && systemd.JournalExists() && linux.HideArguments(l.server.Argv[1:]) == nil
 }
 
 // unborn ends everything, since one of both could not be started.

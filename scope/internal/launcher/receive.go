@@ -99,7 +99,10 @@ func (l *launcher) supervisorDied() error {
 	if len(res.Stuck) > 0 {
 		r.Stuck = []string{group.DescribeStuck(res.Stuck)}
 	}
-	r.Publish(l.server.Report, nil)
+	if l.hideArguments() {
+		r.Tell(nil)
+	}
+	r.Write(l.server.Report)
 	if err != nil {
 		return fmt.Errorf("%w, but: %w", why, err)
 	}

@@ -110,24 +110,25 @@ func (r *Report) Subject() protocol.Subject {
 // Wanted tells whether anybody would read it: the journal, or who has given us fd, which is -1 otherwise.
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Publish tells the journal, also of the notes that it has not been told, and writes the line.
-func (r *Report) Publish(fd int, untold []string) {
-	if systemd.JournalExists() {
-		about := r.Subject()
-		r.logShortages(about)
-		r.logKilled(about)
-		TellNotes(about, untold)
-		_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
+// Tell tells the journal, also of the notes that it has not been told.
+func (r *Report) Tell(untold []string) {
+	if !systemd.JournalExists() {
+		return
 	}
-	if fd >= 0 {
-		r.Write(fd)
-	}
+	about := r.Subject()
+	r.logShortages(about)
+	r.logKilled(about)
+	TellNotes(about, untold)
+	_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
 }
 
-// Write makes one write(2), so that lines of several servers in one file don't mix. It
+// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file don't mix. It
 // waits for a pipe that nobody empties for a bounded time: the end must not depend on
 // who reads of it.
 func (r *Report) Write(fd int) {
+	if fd < 0 {
+		return
+	}
 	line := append(r.json(), '\n')
 	written := make(chan struct{})
 	go func() {

@@ -132,5 +132,6 @@ func (s *supervisor) report() {
 	}
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
 	r.Daemons, r.Detached = s.daemons, s.detached
-	r.Publish(s.config.Report, s.notes[s.notesTold:])
+	r.Tell(s.notes[s.notesTold:])
+	r.Write(s.config.Report)
 }
