@@ -7,9 +7,6 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"os"
-	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,7 +26,7 @@ type Taken struct {
 	l      *launcher
 	theirs protocol.Control
 	origin string // the cgroup that it was in
-	back   wayBack
+	back   hierarchy.WayBack
 	guided bool
 }
 
@@ -39,7 +36,7 @@ const guideWithin = 10 * time.Second
 // Take puts a process into a new group. Guide or Release has to follow.
 func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config(), stderr: protocol.StderrInherit}
-	t := &Taken{l: l, back: noWayBack()}
+	t := &Taken{l: l, back: hierarchy.NoWayBack()}
 	var err error
 	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
 		return nil, err
@@ -57,7 +54,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		l.closePlaces()
 	}
 	if err == nil {
-		t.back, err = t.openWayBack()
+		t.back, err = hierarchy.OpenWayBack(t.origin, t.Group().Payload)
 	}
 	if err == nil {
 		err = t.enter(r.PID)
@@ -139,7 +136,7 @@ func (t *Taken) Guide() error {
 	}
 	t.guided = true
 	t.closeClientDescriptors()
-	t.back.close()
+	t.back.Close()
 	return nil
 }
 
@@ -205,62 +202,6 @@ func (t *Taken) Release() {
 	t.Close()
 }
 
-// wayBack is what it takes to put members back: of where they were, and of where they are, cgroup.procs, or -1. Both are
-// open before anybody is moved, for later there may be no descriptor left.
-type wayBack struct{ origin, members int }
-
-func noWayBack() wayBack { return wayBack{-1, -1} }
-
-func (b *wayBack) close() {
-	for _, fd := range []int{b.origin, b.members} {
-		if fd >= 0 {
-			_ = unix.Close(fd)
-		}
-	}
-	*b = noWayBack()
-}
-
-// openWayBack fails for lack of descriptors alone. Where there is no right to move anybody back there is no way.
-func (t *Taken) openWayBack() (wayBack, error) {
-	b, err := t.tryWayBack()
-	if err == nil {
-		return b, nil
-	}
-	b.close()
-	if errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) {
-		return b, err
-	}
-	return b, nil
-}
-
-func (t *Taken) tryWayBack() (wayBack, error) {
-	b := noWayBack()
-	here, err := hierarchy.PositionOf(os.Getpid())
-	if err != nil {
-		return b, err
-	}
-	defer here.Root.Close()
-	origin, err := here.Open(t.origin)
-	if err != nil {
-		return b, err
-	}
-	defer origin.Close()
-	if b.origin, err = origin.OpenProcs(); err != nil {
-		return b, err
-	}
-	b.members, err = t.Group().Payload.OpenFile("cgroup.procs")
-	return b, err
-}
-
-// pids lists who is in the payload's own directory. Who is in another pid namespace has the number 0, which is
-// nobody's: written to cgroup.procs it would move the writer.
-func (b *wayBack) pids() []int {
-	buf := make([]byte, 64<<10)
-	n, _ := unix.Pread(b.members, buf, 0) // nobody, if it is gone
-	all, _ := proc.ParsePIDs(buf[:max(n, 0)])
-	return slices.DeleteFunc(all, func(pid int) bool { return pid == 0 })
-}
-
 // releaseTries bounds the race with members that fork.
 const releaseTries = 100
 
@@ -270,15 +211,15 @@ func (t *Taken) putBack() {
 	_ = t.Group().Disarm() // gone is as good
 	tag.Remove(t.l.child.PID)
 	for range releaseTries {
-		pids := t.back.pids()
+		pids := t.back.Members()
 		if nested, err := t.Group().Payload.Members(); err == nil {
 			pids = nested // with those in directories of its own
 		}
 		for _, pid := range pids {
-			_, _ = unix.Write(t.back.origin, []byte(strconv.Itoa(pid))) // it may have ended
+			t.back.Put(pid)
 			tag.Remove(pid)
 		}
-		if len(pids) == 0 || t.back.origin < 0 {
+		if len(pids) == 0 || !t.back.Exists() {
 			return
 		}
 	}
@@ -286,7 +227,7 @@ func (t *Taken) putBack() {
 
 func (t *Taken) Close() {
 	t.closeClientDescriptors()
-	t.back.close()
+	t.back.Close()
 	t.theirs.Close()
 	t.l.control.Close()
 	if g := t.Group(); g != nil {

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package hierarchy
 
 import (
 	"os"
@@ -23,8 +23,8 @@ func TestNobodyIsPutBackByTheNumberZero(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := wayBack{origin: -1, members: int(f.Fd())}
-		if got := b.pids(); !slices.Equal(got, want) {
+		b := WayBack{origin: -1, members: int(f.Fd())}
+		if got := b.Members(); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 		f.Close()
