@@ -68,6 +68,9 @@ func (s *endedView) take(v eventView) {
 	case scope.EventSwept:
 		s.Ended, s.Cause = &v.Time, causeSwept
 	case scope.EventEnded:
+		if s.Ended != nil && s.Cause != causeSwept {
+			break // its launcher's word, about a supervisor that was killed when it had told this
+		}
 		s.Ended, s.Cause, s.Signal, s.ExitStatus, s.ExitSignal = &v.Time, v.Cause, v.Signal, v.ExitStatus, v.ExitSignal
 		s.Seconds, s.CPU, s.MemoryPeak = v.Seconds, v.CPU, v.MemoryPeak
 	}

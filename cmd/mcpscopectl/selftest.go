@@ -131,6 +131,7 @@ func startBystander(exe string) (b *bystander, err error) {
 		return nil, err
 	}
 	if b.hears, err = b.StdoutPipe(); err != nil {
+		_ = b.tell.Close() // the error that matters is the one we return
 		return nil, err
 	}
 	return b, b.Start()

@@ -121,6 +121,9 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor i
 		_ = g.RemoveLeaves() // gone, as a rule
 	}
 	if err != nil {
+		if g.Payload != nil {
+			_ = g.Disarm() // the supervisor is in it, and may get another
+		}
 		_ = g.Parent.Close() // a directory
 		g.Close()
 		return nil, err

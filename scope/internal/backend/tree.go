@@ -97,22 +97,13 @@ func (g *launchedTree) Placed() (protocol.Placed, []int) {
 func (g *launchedTree) Remove() error { return nil }
 
 func (g *launchedTree) Begun(guard int) {
-	pidfd, err := unix.PidfdOpen(guard, 0)
-	if err != nil {
-		return // then who holds the supervisor before its first word holds us as well
+	if r, err := freeze.NewRoot(guard); err == nil && group.Supervises(r.PID) { // otherwise it has ended, and its number may have been another's
+		g.tree.Roots = []freeze.Root{r}
 	}
-	if !group.Supervises(guard) { // it has ended, and its number may be another's
-		_ = unix.Close(pidfd)
-		return
-	}
-	g.tree.Roots = []freeze.Root{{PID: guard, PIDFD: pidfd}}
 }
 
 func (g *launchedTree) Started(supervisor, guard int) error {
 	var errs []error
-	for _, begun := range g.tree.Roots {
-		_ = unix.Close(begun.PIDFD)
-	}
 	g.tree.Roots = nil
 	for _, fd := range []int{supervisor, guard} {
 		r, err := freeze.NewRoot(fd)

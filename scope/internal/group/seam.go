@@ -47,7 +47,7 @@ type Launched interface {
 	Standby() *spawn.Standby
 	// Killable tells whether whoever stands by can kill members.
 	Killable() bool
-	// Begun gets the pid of a supervisor that was not born in the group, which may be a guard that starts it.
+	// Begun gets a pidfd of a supervisor that has not said anything yet, or of the guard that starts it, or -1.
 	Begun(supervisor int)
 	// Started gets pidfds of the supervisor and of its guard, if it has one.
 	Started(supervisor, guard int) error

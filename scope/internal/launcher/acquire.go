@@ -98,6 +98,7 @@ func (l *launcher) post() error {
 			return err
 		}
 	}
+	l.group.Begun(l.begun)
 	if err := l.control.Send(protocol.Message{Type: protocol.SayPlace, Place: &at}, fds...); err != nil {
 		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)
 	}

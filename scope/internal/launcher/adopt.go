@@ -35,7 +35,7 @@ const guideWithin = 10 * time.Second
 
 // Take puts a process into a new group. Guide or Release has to follow.
 func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
-	l := &launcher{server: s, child: &r, pidfd: -1, config: s.config(), stderr: protocol.StderrInherit}
+	l := &launcher{server: s, child: &r, pidfd: -1, begun: -1, config: s.config(), stderr: protocol.StderrInherit}
 	t := &Taken{l: l, back: hierarchy.NoWayBack()}
 	var err error
 	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
@@ -92,7 +92,7 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 
 func (t *Taken) enter(pid int) error {
 	err := t.Group().Payload.Take(pid)
-	if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
+	if (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) && t.Group().Managed {
 		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
 	}
 	return err
@@ -101,10 +101,7 @@ func (t *Taken) enter(pid int) error {
 // attach has the manager do it that the group is from.
 func (t *Taken) attach(pid int) error {
 	g := t.Group()
-	kind, ours := map[protocol.Backend]systemd.Kind{protocol.SystemdUser: systemd.User, protocol.SystemdSystem: systemd.System}[t.l.backend]
-	if !ours {
-		return unix.EACCES
-	}
+	kind := map[protocol.Backend]systemd.Kind{protocol.SystemdUser: systemd.User, protocol.SystemdSystem: systemd.System}[t.l.backend]
 	conn, err := systemd.Dial(kind, backend.SoleWithin)
 	if err != nil {
 		return err
@@ -191,6 +188,9 @@ func (t *Taken) Over() error {
 func (t *Taken) Release() {
 	t.closeClientDescriptors()
 	t.theirs.Close()
+	if t.l.begun >= 0 { // until it has been told of its group it is elsewhere
+		_ = unix.PidfdSendSignal(t.l.begun, unix.SIGKILL, nil, 0) // gone is as good
+	}
 	if t.Group() != nil {
 		t.l.group.KillSupervisor()
 		t.putBack()
@@ -215,11 +215,13 @@ func (t *Taken) putBack() {
 		if nested, err := t.Group().Payload.Members(); err == nil {
 			pids = nested // with those in directories of its own
 		}
+		tagged := false // a child may have been forked before its parent's tag was gone
 		for _, pid := range pids {
-			t.back.Put(pid)
+			tagged = tagged || tag.On(pid)
 			tag.Remove(pid)
+			t.back.Put(pid)
 		}
-		if len(pids) == 0 || !t.back.Exists() {
+		if len(pids) == 0 || !t.back.Exists() && !tagged {
 			return
 		}
 	}
@@ -230,6 +232,10 @@ func (t *Taken) Close() {
 	t.back.Close()
 	t.theirs.Close()
 	t.l.control.Close()
+	if t.l.begun >= 0 {
+		_ = unix.Close(t.l.begun)
+		t.l.begun = -1
+	}
 	if g := t.Group(); g != nil {
 		g.Close()
 		_ = g.Parent.Close() // a directory

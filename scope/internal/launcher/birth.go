@@ -120,9 +120,9 @@ func (l *launcher) report(ws unix.WaitStatus) {
 }
 
 // hideArguments is for who is about to tell the journal, which takes down the command line of whoever tells it something. Ours has the
-// server's arguments, which may be secrets. Below a gateway it has others.
+// server's arguments, which may be secrets. That of a gateway's watcher has none.
 func (l *launcher) hideArguments() (hidden bool) {
-	return l.child == nil && systemd.JournalExists() && linux.HideArguments(l.server.Argv[1:]) == nil
+	return l.child != nil || systemd.JournalExists() && linux.HideArguments(l.server.Argv[1:]) == nil
 }
 
 // unborn ends everything, since one of both could not be started.

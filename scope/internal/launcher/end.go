@@ -19,6 +19,9 @@ func (l *launcher) abandon() {
 	if l.group == nil {
 		return
 	}
+	if lifecycle.EndsFirst(l.config.Engine()) {
+		_ = l.endContainers() // it is asked once more
+	}
 	_, _ = l.group.EndAll() // a server that is born first may have left its group
 	_ = l.endContainers()
 	l.removeGroup()

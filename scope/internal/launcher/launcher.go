@@ -92,6 +92,7 @@ type launcher struct {
 	client     *lifecycle.ClientSide
 	loop       *lifecycle.Loop
 	supervisor int           // its pid, only for a manager that wants one; 0 before it is started
+	begun      int           // its pidfd, or that of its guard; -1 before it is started
 	reserved   chan struct{} // closed when there are threads enough
 	pidfd      int           // of the supervisor; -1 until it has started the server
 
@@ -133,7 +134,7 @@ func (s *Server) Run() (Outcome, error) {
 
 // prepare makes everything that can fail before anything is started.
 func (s *Server) prepare() (*launcher, error) {
-	l := &launcher{server: s, terminal: lifecycle.OnTerminal(), pidfd: -1, reserved: make(chan struct{})}
+	l := &launcher{server: s, terminal: lifecycle.OnTerminal(), pidfd: -1, begun: -1, reserved: make(chan struct{})}
 	var err error
 	if l.client, err = lifecycle.WatchClient(s.Policy.OnClientDeath); err != nil {
 		return nil, err
@@ -254,8 +255,8 @@ func (l *launcher) spawn(group spawn.Group) error {
 		err = l.bear(cmd)
 	} else {
 		l.supervisor, err = cmd.Start()
-		if err == nil && l.group != nil {
-			l.group.Begun(l.supervisor)
+		if err == nil {
+			l.begun, _ = unix.PidfdOpen(l.supervisor, 0) // -1 without descriptors
 		}
 	}
 	if err != nil {

@@ -161,10 +161,11 @@ func (c Control) Send(m Message, fds ...int) error {
 
 // fitting are the first of them, for a message that is cut off can't be read.
 func fitting(all []string) []string {
-	bytes := 0
+	left := maxMessage / 4
 	for i, text := range all {
-		if bytes += len(text); bytes > maxMessage/4 {
-			return append(all[:i:i], fmt.Sprintf("%d more", len(all)-i))
+		if left -= len(text); left < 0 {
+			cut := strings.ToValidUTF8(text[:len(text)+left], "")
+			return append(all[:i:i], cut+"…", fmt.Sprintf("%d more", len(all)-i-1))
 		}
 	}
 	return all

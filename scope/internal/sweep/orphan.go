@@ -51,10 +51,12 @@ func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, er
 	return nil, group.IgnoreGone(err)
 }
 
+const sweeperPause = 100 * time.Millisecond
+
 // awaitSweeper waits, at most until the deadline, for another sweeper that has an empty group, and tells whether it has ended and
 // left that. It looks for the group again and again, as AwaitManager does.
 func awaitSweeper(parent *cgroup.Group, dir string, until time.Time) (left bool) {
-	for pause := time.Millisecond; time.Until(until) > 0 && !left; pause *= 2 {
+	for pause := time.Millisecond; time.Until(until) > 0 && !left; pause = min(2*pause, sweeperPause) {
 		g, v, err := judge(parent, dir)
 		if v != unclear || err != nil {
 			g.Close()
@@ -166,6 +168,9 @@ func (g *Suspect) nudgeManager() {
 func (g *Suspect) orphan() (verdict, error) {
 	err := g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
+		if ours, err := g.isServers(); !ours || err != nil { // a gateway has given it up meanwhile
+			return inUse, err
+		}
 		if self, err := group.Identify(unix.Getpid()); err == nil {
 			_ = g.Payload.SetAttr(group.AttrSweeper, self.String()) // without it another sweeper waits longer
 		}
@@ -275,6 +280,9 @@ func (g *Suspect) settle(until time.Time) (verdict, error) {
 	}
 	v, err := g.orphan()
 	if v == unclear && group.Populated(g.Top) {
+		if ours, err := g.isServers(); !ours || err != nil { // as above
+			return inUse, err
+		}
 		v = orphaned
 	}
 	return v, err
