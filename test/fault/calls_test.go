@@ -103,6 +103,7 @@ var calls = map[uint32]call{
 	unix.SYS_MKDIRAT:           {"mkdirat", changing, 1},
 	unix.SYS_UNLINKAT:          {"unlinkat", changing, 1},
 	unix.SYS_FSETXATTR:         {"fsetxattr", changing, 1},
+	unix.SYS_FREMOVEXATTR:      {"fremovexattr", changing, 1},
 	unix.SYS_FGETXATTR:         {"fgetxattr", errnos{unix.ENOMEM, unix.EACCES}, 1},
 	unix.SYS_FLOCK:             {"flock", errnos{unix.EINTR, unix.EAGAIN, unix.ENOMEM}, fd(0)},
 }
