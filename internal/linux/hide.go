@@ -21,7 +21,8 @@ const statArgStart = 45
 // HideArguments overwrites args, which are the last ones of the calling process's command line, so that nobody reads them there any
 // more. os.Args loses them as well.
 func HideArguments(args []string) error {
-	hidden := len(strings.Join(args, "\x00"))
+	tail := strings.Join(args, "\x00")
+	hidden := len(tail)
 	if hidden == 0 {
 		return nil
 	}
@@ -29,7 +30,7 @@ func HideArguments(args []string) error {
 	if err != nil {
 		return fmt.Errorf("read our command line: %w", err)
 	}
-	if !bytes.HasSuffix(line, []byte("\x00"+strings.Join(args, "\x00")+"\x00")) {
+	if !bytes.HasSuffix(line, []byte("\x00"+tail+"\x00")) {
 		return errors.New("our command line ends otherwise")
 	}
 	text, err := os.ReadFile("/proc/self/stat")

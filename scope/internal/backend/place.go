@@ -28,7 +28,7 @@ type Place interface {
 	NeedsProcess() bool
 	// Group makes, locks and arms a group. The supervisor's pid is for a place that needs a process.
 	Group(facts *protocol.Config, supervisor int) (group.Launched, error)
-	// shelter moves the calling process to where nothing reaches it that ends its client.
+	// MoveOut moves the calling process to where nothing reaches it that ends its client.
 	MoveOut() error
 }
 

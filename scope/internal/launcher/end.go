@@ -7,6 +7,7 @@ package launcher
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -19,12 +20,19 @@ func (l *launcher) abandon() {
 	if l.group == nil {
 		return
 	}
+	_, _, _ = l.endAll() // why it failed is said
+}
+
+// endAll ends everybody whose supervisor is dead or was never there, who has left the group too, and their containers, and removes
+// the group.
+func (l *launcher) endAll() (res freeze.Result, err, uncontained error) {
 	if lifecycle.EndsFirst(l.config.Engine()) {
 		_ = l.endContainers() // it is asked once more
 	}
-	_, _ = l.group.EndAll() // a server that is born first may have left its group
-	_ = l.endContainers()
+	res, err = l.group.EndAll()
+	uncontained = l.endContainers()
 	l.removeGroup()
+	return res, err, uncontained
 }
 
 // awaitRemoval waits until the supervisor has gone, and with it who removes the group:

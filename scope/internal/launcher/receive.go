@@ -89,12 +89,7 @@ func (l *launcher) supervisorDied() error {
 	if l.pidfd < 0 {
 		why = protocol.ErrUnheard
 	}
-	if lifecycle.EndsFirst(l.config.Engine()) {
-		_ = l.endContainers() // it is asked once more
-	}
-	res, err := l.group.EndAll()
-	uncontained := l.endContainers()
-	l.removeGroup()
+	res, err, uncontained := l.endAll()
 	r := report.New(l.group.Ident(), l.config.Name, l.config.Client, l.backend, l.config.Started, protocol.SupervisorGone)
 	if len(res.Stuck) > 0 {
 		r.Stuck = []string{group.DescribeStuck(res.Stuck)}
