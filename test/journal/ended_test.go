@@ -9,10 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // ended is what the tests read of `ls --ended --json` and `inspect --json`.
@@ -128,12 +124,7 @@ func TestEndOfAKilledSupervisor(t *testing.T) {
 		name := "headless-" + b.name
 		f := b.events(t, name)
 		s := b.start(t, name, nil, stubborn)
-		supervisor, err := escape.OpenProcess(listed(t, b, name).Supervisor)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer supervisor.Close()
-		supervisor.Signal(unix.SIGKILL)
+		killSupervisor(t, b, name)
 		_ = s.Cmd.Wait() // it has failed
 		if e := f.event("ended"); e.Cause != "supervisor-gone" {
 			t.Errorf("%+v", e)

@@ -79,9 +79,7 @@ func TestNothingOfArgumentsAndEnvironment(t *testing.T) {
 		f.event("ended")
 		s := b.start(t, name, nil, polite)
 		f.event("started")
-		if err := unix.Kill(listed(t, b, name).Supervisor, unix.SIGKILL); err != nil {
-			t.Fatal(err)
-		}
+		killSupervisor(t, b, name)
 		_ = s.Cmd.Wait() // 125
 		f.event("ended")
 		if b.name != "delegated" { // whose client has to be in one
@@ -96,6 +94,16 @@ func TestNothingOfArgumentsAndEnvironment(t *testing.T) {
 			t.Errorf("a secret is in\n%s", text)
 		}
 	})
+}
+
+func killSupervisor(t *testing.T, b backend, name string) {
+	t.Helper()
+	supervisor, err := escape.OpenProcess(listed(t, b, name).Supervisor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer supervisor.Close()
+	supervisor.Signal(unix.SIGKILL)
 }
 
 // killGuards: both are descendants that nobody has reaped.
