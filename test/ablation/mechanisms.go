@@ -63,7 +63,7 @@ var (
 	noTag        = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0")
 	noFreeze     = one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze")
 	noCgroupKill = one("freeze/kill.go", "if g.Kill() == nil {", "if false {")
-	noContinued  = one(lifecycle+"awake.go", "func ContinuedBy(fd int) error {", "func ContinuedBy(fd int) error {\n\treturn nil")
+	noContinued  = one(lifecycle+"awake.go", "func ContinuedBy(fd int) (closed bool, err error) {", "func ContinuedBy(fd int) (closed bool, err error) {\n\treturn false, nil")
 	noTimers     = one(lifecycle+"awake.go", "letsOut bool) {", "letsOut bool) {\n\treturn")
 	anyOwner     = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
 	noSparing    = one(group+"tag.go", "Spare: inAnotherGroup(g.Top)", "Spare: nil")

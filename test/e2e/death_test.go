@@ -5,6 +5,7 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -99,6 +100,28 @@ func TestKilledLauncherLeavesTheWholeLadder(t *testing.T) {
 	s.dead(escape.Patience)
 	within(t, "the end", time.Since(start), termGrace, termGrace)
 	s.wantAsked(3, unix.SIGTERM)
+}
+
+// Who stands by leaves the server to a supervisor that has come up meanwhile. One that is stopped right then was told of the
+// launcher's death before it could be woken by that.
+func TestSupervisorStoppedAsItTakesOver(t *testing.T) {
+	t.Parallel()
+	s := startServer(newWorld(t), []string{"--group"}, []string{"--backend", "cgroup", "--term-grace", "100ms"}, binaries.Zoo, "stop-parent-first")
+	pids, err := escape.GroupPids(filepath.Join(s.group, "../leaving"))
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("who stands by: %v, %v", pids, err)
+	}
+	standby, err := escape.OpenProcess(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer standby.Close()
+	s.Server.Signal(unix.SIGKILL)
+	s.Server.Ended(escape.Patience)
+	s.supervisor.Signal(unix.SIGCONT)
+	standby.Ended(escape.Patience)
+	s.supervisor.Signal(unix.SIGSTOP)
+	s.dead(escape.Patience)
 }
 
 // A ladder that runs goes on: nobody is asked again, and the grace is not cut.

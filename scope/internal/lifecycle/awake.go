@@ -21,21 +21,24 @@ import (
 // ContinuedBy makes the kernel continue this process whenever something arrives at fd
 // or its other end is closed (fcntl(2), F_SETSIG): every word of the launcher, and its
 // death, wakes a supervisor that was stopped. To one that runs, SIGCONT is nothing.
-func ContinuedBy(fd int) error {
+// It tells whether the other end is closed already, of which the kernel tells nobody any more.
+func ContinuedBy(fd int) (closed bool, err error) {
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETOWN, os.Getpid()); err != nil {
-		return fmt.Errorf("own signals of the control socket: %w", err)
+		return false, fmt.Errorf("own signals of the control socket: %w", err)
 	}
 	if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETSIG, int(unix.SIGCONT)); err != nil {
-		return fmt.Errorf("choose the signal of the control socket: %w", err)
+		return false, fmt.Errorf("choose the signal of the control socket: %w", err)
 	}
 	flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
 	if err == nil {
 		_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, flags|unix.O_ASYNC)
 	}
 	if err != nil {
-		return fmt.Errorf("ask for signals of the control socket: %w", err)
+		return false, fmt.Errorf("ask for signals of the control socket: %w", err)
 	}
-	return nil
+	peer := []unix.PollFd{{Fd: int32(fd)}}
+	_, err = unix.Poll(peer, 0)
+	return err == nil && peer[0].Revents&unix.POLLHUP != 0, nil
 }
 
 const (

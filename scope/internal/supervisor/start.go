@@ -139,8 +139,12 @@ func (s *supervisor) arm(at protocol.Message) error {
 	if err = s.loop.Add(c.Main, lifecycle.TokenMain); err != nil {
 		return err
 	}
-	if err = lifecycle.ContinuedBy(c.ControlIn); err != nil {
+	gone, err := lifecycle.ContinuedBy(c.ControlIn)
+	if err != nil {
 		return err
+	}
+	if gone { // and who stands by leaves it to us in a moment
+		s.loop.HungUp(lifecycle.TokenControl)
 	}
 	s.lifecycle, err = lifecycle.New(c.Policy, s.group.Members(), s.client)
 	if err != nil {
