@@ -72,6 +72,7 @@ func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 		if err = l.spawn(nil); err != nil {
 			return err
 		}
+		l.enters = true
 	}
 	if l.group, err = p.Group(l.config, l.supervisor); err != nil {
 		return err
@@ -86,18 +87,24 @@ func (l *launcher) acquireFrom(p backend.Place, notes []string) error {
 // placed is what the supervisor has to know of its group.
 func (l *launcher) placed() (protocol.Placed, []int) {
 	at, fds := l.group.Placed()
-	at.Backend, at.Enter, at.Notes, at.Stderr = l.backend, l.supervisor != 0, l.notes, l.stderr
+	at.Backend, at.Enter, at.Notes, at.Stderr = l.backend, l.enters, l.notes, l.stderr
 	return at, fds
+}
+
+// employ starts the supervisor in its group, unless it was needed to make that.
+func (l *launcher) employ() error {
+	if l.supervisor != 0 {
+		return nil
+	}
+	return l.spawn(l.group.SupervisorGroup())
 }
 
 // post has the supervisor go to its group, which it starts the server in.
 func (l *launcher) post() error {
-	at, fds := l.placed()
-	if l.supervisor == 0 {
-		if err := l.spawn(l.group.SupervisorGroup()); err != nil || l.birth != nil {
-			return err
-		}
+	if err := l.employ(); err != nil || l.birth != nil {
+		return err
 	}
+	at, fds := l.placed()
 	l.group.Begun(l.begun)
 	if err := l.control.Send(protocol.Message{Type: protocol.SayPlace, Place: &at}, fds...); err != nil {
 		return fmt.Errorf("%w: %w", protocol.ErrSpawn, err)

@@ -62,11 +62,14 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 	if err == nil && linux.Ended(r.PIDFD) {
 		err = unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
 	}
+	if err == nil {
+		t.tag(r.PID, r.PIDFD)
+		err = l.employ() // from now on a sweep sees that somebody is about to watch it, however long the rest takes
+	}
 	if err != nil {
 		t.Release()
 		return nil, err
 	}
-	t.tag(r.PID, r.PIDFD)
 	return t, nil
 }
 
@@ -110,7 +113,7 @@ func (t *Taken) attach(pid int) error {
 	return conn.Attach(g.Dir, "/"+protocol.PayloadName, []int{pid}, backend.SoleWithin)
 }
 
-// Guide starts the supervisor, and returns when that watches the server.
+// Guide tells the supervisor where the server is, and returns when that watches it.
 func (t *Taken) Guide() error {
 	if err := t.l.post(); err != nil {
 		return err

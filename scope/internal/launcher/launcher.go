@@ -92,6 +92,7 @@ type launcher struct {
 	client     *lifecycle.ClientSide
 	loop       *lifecycle.Loop
 	supervisor int           // its pid, only for a manager that wants one; 0 before it is started
+	enters     bool          // it was started before its group
 	begun      int           // its pidfd, or that of its guard; -1 before it is started
 	reserved   chan struct{} // closed when there are threads enough
 	pidfd      int           // of the supervisor; -1 until it has started the server

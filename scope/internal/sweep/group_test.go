@@ -76,6 +76,18 @@ func TestSupervisorIsBeingBorn(t *testing.T) {
 			member(t, g, g.Payload)
 			return nil
 		}, false},
+		"a manager has put it beside its leaf": {func(t *testing.T, g *group.ControlGroup) error {
+			member(t, g, g.Payload)
+			leaf, err := g.Supervisor.Members()
+			for _, pid := range leaf {
+				err = errors.Join(err, g.Top.Take(pid))
+			}
+			return err
+		}, false},
+		"a member is beside its leaf": {func(t *testing.T, g *group.ControlGroup) error {
+			member(t, g, g.Top)
+			return nil
+		}, true},
 		"a member has its place": {func(t *testing.T, g *group.ControlGroup) error {
 			member(t, g, g.Supervisor)
 			return nil

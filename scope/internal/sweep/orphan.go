@@ -210,14 +210,19 @@ func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
 }
 
 // starting tells whether a supervisor may be there that has not executed anything yet, which takes long on a busy
-// machine, or while the server is being executed: it is in its leaf, carries no tag, and the launcher lives. A member that
-// looks so could as well be called as a supervisor is.
+// machine, or while the server is being executed: it is in its leaf, or where a manager has put it, carries no tag, and the
+// launcher lives. A member that looks so could as well be called as a supervisor is.
 func (g *Suspect) starting() bool {
-	if g.Supervisor == nil || !group.Populated(g.Supervisor) || !g.launcherLives() {
-		return false
+	var all []int
+	for _, file := range []string{"cgroup.procs", protocol.SupervisorName + "/cgroup.procs"} {
+		text, err := g.Top.Read(file)
+		pids, bad := proc.ParsePIDs(text)
+		if err != nil && !errors.Is(err, unix.ENOENT) || bad != nil {
+			return false
+		}
+		all = append(all, pids...)
 	}
-	all, err := g.Supervisor.Members()
-	return err == nil && !slices.ContainsFunc(all, group.TagOf(g.ID).On)
+	return len(all) > 0 && g.launcherLives() && !slices.ContainsFunc(all, group.TagOf(g.ID).On)
 }
 
 // halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
