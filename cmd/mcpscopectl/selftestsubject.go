@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -37,6 +38,7 @@ type subject struct {
 }
 
 const (
+	selftestName = "selftest"
 	// testGrace replaces both of run's graces: a case would otherwise take 2.2 s.
 	testGrace   = "200ms"
 	startWithin = 30 * time.Second
@@ -55,7 +57,7 @@ func startSubject(by programs, b scope.Backend, escape string) (*subject, error)
 	s := &subject{saidAll: make(chan error, 1), returned: make(chan struct{})}
 	theirs, err := s.plumb()
 	if err == nil {
-		argv := trialRun(b, "selftest", "--eof-grace", testGrace, "--term-grace", testGrace, "--", by.server, "escape", escape)
+		argv := trialRun(b, selftestName, "--eof-grace", testGrace, "--term-grace", testGrace, "--", by.server, "escape", escape)
 		s.launcher, err = os.StartProcess(by.runner, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: theirs[:]})
 	}
 	for _, f := range theirs {
@@ -123,7 +125,7 @@ func (s *subject) awaitEnd() error {
 	_ = s.roll.SetReadDeadline(deadline)
 	_ = s.out.SetReadDeadline(deadline)
 	if _, err := io.Copy(io.Discard, s.roll); err != nil {
-		return fmt.Errorf("a process was left after %v", endWithin)
+		return fmt.Errorf("a process was left after %v: %s", endWithin, whoIsLeft())
 	}
 	if err := <-s.saidAll; err != nil {
 		return fmt.Errorf("stdout was still open after %v", endWithin)
@@ -134,6 +136,28 @@ func (s *subject) awaitEnd() error {
 	case <-time.After(time.Until(deadline)):
 		return fmt.Errorf("run had not returned after %v", endWithin)
 	}
+}
+
+// whoIsLeft tells more of servers that have not ended.
+func whoIsLeft() string {
+	servers, err := scope.List(os.Getuid())
+	if err != nil {
+		return err.Error()
+	}
+	said := []string{"no server is there"}
+	for _, l := range servers {
+		if l.Name != selftestName {
+			continue
+		}
+		said[0] = "the server is there"
+		pids, _ := l.Processes() // those that can be seen
+		for _, pid := range append(pids, l.Supervisor, l.Launcher) {
+			if st, err := proc.ReadStat(pid); err == nil {
+				said = append(said, fmt.Sprintf("%d (%s, below %d) in state %c", pid, st.Comm, st.PPID, st.State))
+			}
+		}
+	}
+	return strings.Join(said, ", ")
 }
 
 // close lets go of whoever is left.
