@@ -145,6 +145,16 @@ var mechanisms = []mechanism{
 		runs:  []run{cells(onTree, "double-fork|hop|kill-parent|move-main", "superv|stdin")},
 	},
 	{
+		name:  "the pipe by which a guard sees a traced supervisor's death",
+		edits: one(supervisor+"guard.go", "s.exited = s.exited || !linux.AwaitEnd(supervisor, unix.POLLIN, protocol.WakeEvery)", "_ = linux.AwaitEnd"),
+		runs:  []run{cells(onTree, "trace-parent", "superv"), tests("test/e2e", "TracedSupervisorIsKilledWithItsLauncher")},
+	},
+	{
+		name:  "the guard's deadline",
+		edits: one(supervisor+"guard.go", "late.begin(s.config.Policy)", "_ = late.begin"),
+		runs:  []run{cells(onTree, stopping, "kill|killpg|tree")},
+	},
+	{
 		name:  "the supervisor's way out of the payload",
 		edits: one(group+"owned.go", "leaf, err := p.top.MkdirOpen(protocol.SupervisorName, GroupMode) // it can have been removed as well\n\tif err != nil {", "leaf, err := p.top.MkdirOpen(protocol.SupervisorName, GroupMode)\n\tif true || err != nil {"),
 		runs:  []run{cells(onCgroup, "pull-parent", "stdin|TERM|kill|tree|superv")},

@@ -124,6 +124,15 @@ func TestSupervisorStoppedAsItTakesOver(t *testing.T) {
 	s.dead(escape.Patience)
 }
 
+// A tracer is told of its tracee's death first, and that one's parent when the tracer has waited for it, which this one does not.
+func TestTracedSupervisorIsKilledWithItsLauncher(t *testing.T) {
+	t.Parallel()
+	s := startServer(newWorld(t), []string{"--group"}, []string{"--backend", "tree", "--term-grace", long}, binaries.Zoo, "trace-parent")
+	s.Server.Signal(unix.SIGKILL)
+	s.supervisor.Signal(unix.SIGKILL)
+	s.dead(escape.Patience)
+}
+
 // A ladder that runs goes on: nobody is asked again, and the grace is not cut.
 func TestKilledLauncherDoesNotStartTheLadderAgain(t *testing.T) {
 	t.Parallel()

@@ -47,9 +47,6 @@ var tree = escape.Backend{
 		if e.KillsGroup && strings.HasPrefix(m.Name, "move-") {
 			return "the guards were killed with the client's group, which it had left"
 		}
-		if m.Name == "trace-parent" && (e.KillsLauncher && !e.KillsGroup || e.KillsSupervisor) {
-			return "it holds the supervisor where nothing wakes it, and its death where nobody sees it"
-		}
 		return ""
 	},
 }

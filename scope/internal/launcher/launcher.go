@@ -154,7 +154,7 @@ func (s *Server) config() *protocol.Config {
 	return &protocol.Config{
 		Version: protocol.ProtocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
 		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Detach: s.Detach, Stderr: s.Stderr,
-		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1, Payload: -1, Ready: -1,
+		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1, Payload: -1, Ready: -1, Alive: -1,
 	}
 }
 

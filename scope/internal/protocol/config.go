@@ -56,6 +56,9 @@ type Config struct {
 	// Payload is the directory of Place; the lock is its. Ready is where a byte says that nobody needs to stand by any
 	// more (spawn.Pair), or -1.
 	Payload, Ready int
+	// Alive is for a supervisor that has a guard, whose end of a pipe hangs up when that is dead: who traces it keeps its
+	// end from its parent (ptrace(2)). Otherwise it is -1.
+	Alive int
 	// Main is a pidfd of the main process where the client has started it, otherwise -1;
 	// Held is its stdin where that can be watched only by holding it.
 	Main, Held int
@@ -124,7 +127,7 @@ func (c *Config) fields(w *wire) {
 
 // descriptors are those that the supervisor gets in spite of close-on-exec.
 func (c *Config) descriptors() []*int {
-	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Payload, &c.Ready, &c.Main, &c.Held}
+	return []*int{&c.ControlIn, &c.ControlOut, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPidfd, &c.Launcher, &c.Report, &c.Payload, &c.Ready, &c.Alive, &c.Main, &c.Held}
 }
 
 // ClientFacts says who started the server.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
@@ -29,7 +30,7 @@ func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 	}
 	s.closeClientDescriptors(foreign)
 	for _, fd := range s.config.Inherited() {
-		if fd != s.config.ControlOut { // which says to the launcher that nobody is left, when it is closed
+		if fd != s.config.ControlOut && fd != s.config.Launcher { // the first says to the launcher that nobody is left, when it is closed
 			_ = unix.Close(fd) // the supervisor has it
 		}
 	}
@@ -40,6 +41,17 @@ func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 
 func (s *supervisor) startGuarded(at protocol.Message) error {
 	if err := lifecycle.BecomeSubreaper(); err != nil {
+		return err
+	}
+	if err := s.loop.Add(s.config.Launcher, lifecycle.TokenPeer); err != nil {
+		return err
+	}
+	var alive [2]int
+	if err := unix.Pipe2(alive[:], unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("create pipe: %w", err)
+	}
+	s.config.Alive = alive[1] // closed with all that the supervisor has
+	if err := s.loop.Add(alive[0], lifecycle.TokenGuard); err != nil {
 		return err
 	}
 	s.config.Place, at.Place.Guard = at.Place, os.Getpid()
@@ -72,6 +84,7 @@ func (s *supervisor) guardTree() {
 	}
 	all := backend.OwnTree(nil)
 	var climbing chan struct{} // the ladder; who it kills is reaped meanwhile
+	var late overdue
 	for {
 		lifecycle.ReapAll(func(pid int, _ unix.WaitStatus) { s.exited = s.exited || pid == s.main })
 		if childless() {
@@ -85,7 +98,16 @@ func (s *supervisor) guardTree() {
 				_, _ = freeze.Stop{Target: &all}.Run() // whoever can't be killed yet is waited for
 			}()
 		}
-		s.loop.Next()
+		switch s.loop.Next(&late.Alarm) {
+		case lifecycle.TokenPeer:
+			late.begin(s.config.Policy)
+		case lifecycle.TokenGuard: // whoever is not traced is there to be waited for in a moment
+			s.exited = s.exited || !linux.AwaitEnd(supervisor, unix.POLLIN, protocol.WakeEvery)
+		}
+		if late.Rings() && late.gone(s.main) && !s.exited {
+			_ = unix.Kill(s.main, unix.SIGKILL) // not waited for yet
+			s.exited = true
+		}
 		for _, sig := range s.loop.Signals() {
 			if sig != unix.SIGCHLD && supervisor >= 0 {
 				_ = unix.PidfdSendSignal(supervisor, protocol.StopSignal, nil, 0) // gone is as good
@@ -104,4 +126,28 @@ func (s *supervisor) guardTree() {
 // awaitChild waits until a child has ended, and leaves it to be reaped.
 func (s *supervisor) awaitChild() {
 	_ = unix.Waitid(unix.P_ALL, 0, nil, unix.WEXITED|unix.WNOWAIT, nil) // EINTR, ECHILD: looked at by the caller
+}
+
+// overdue is for a supervisor whose launcher is dead: nobody but its guard can tell then that a member holds it, by stopping or
+// tracing it. It rings when the server should be gone.
+type overdue struct {
+	lifecycle.Alarm
+	times int
+}
+
+func (o *overdue) begin(p protocol.Policy) {
+	if within := p.AfterStop(); within != protocol.Never {
+		o.Set(within)
+	}
+}
+
+// gone tells whether it will not act any more; one that runs gets more time.
+func (o *overdue) gone(supervisor int) bool {
+	st, err := proc.ReadStat(supervisor)
+	if err != nil || st.Stopped() || st.State == 'Z' || o.times >= protocol.ExtendMost {
+		return true
+	}
+	o.times++
+	o.Set(protocol.ExtendBy)
+	return false
 }
