@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -125,12 +127,67 @@ func TestSupervisorStoppedAsItTakesOver(t *testing.T) {
 }
 
 // A tracer is told of its tracee's death first, and that one's parent when the tracer has waited for it, which this one does not.
-func TestTracedSupervisorIsKilledWithItsLauncher(t *testing.T) {
+func TestTracedSupervisorIsKilled(t *testing.T) {
 	t.Parallel()
-	s := startServer(newWorld(t), []string{"--group"}, []string{"--backend", "tree", "--term-grace", long}, binaries.Zoo, "trace-parent")
-	s.Server.Signal(unix.SIGKILL)
-	s.supervisor.Signal(unix.SIGKILL)
-	s.dead(escape.Patience)
+	for name, args := range map[string][]string{"all threads": nil, "the first thread": {"first"}} {
+		for _, launcher := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, and the launcher %v", name, launcher), func(t *testing.T) {
+				t.Parallel()
+				w := newWorld(t)
+				line := append([]string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "infinity", "--", binaries.seizer}, args...)
+				c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+				guarded := heldBySeizer(t, c)
+				if launcher {
+					c.Server.Signal(unix.SIGKILL)
+				}
+				guarded[0].Signal(unix.SIGKILL)
+				for _, p := range guarded {
+					if !p.Ended(escape.Patience) {
+						t.Errorf("left: %s", escape.Describe(p.PID))
+					}
+				}
+				c.Status(escape.Patience)
+				w.clean()
+			})
+		}
+	}
+}
+
+// heldBySeizer opens the supervisor that a seizer holds, and the seizer.
+func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
+	t.Helper()
+	for i, word := range strings.Fields(c.Expect("out up")) {
+		pid, err := strconv.Atoi(word)
+		if err == nil {
+			both[i], err = escape.OpenProcess(pid)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(both[i].Close)
+	}
+	return both
+}
+
+// A guard that was stopped is continued by the launcher's death, as its supervisor would be.
+func TestStoppedGuardOfATracedSupervisor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "100ms", "--", binaries.seizer})
+	held := heldBySeizer(t, c)
+	guard, err := escape.ParentProcess(held[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	guard.Signal(unix.SIGSTOP)
+	c.Server.Signal(unix.SIGKILL)
+	for _, p := range append(held[:], guard) {
+		if !p.Ended(escape.Patience) {
+			t.Errorf("left: %s", escape.Describe(p.PID))
+		}
+	}
+	w.clean()
 }
 
 // A ladder that runs goes on: nobody is asked again, and the grace is not cut.

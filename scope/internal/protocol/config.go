@@ -56,8 +56,8 @@ type Config struct {
 	// Payload is the directory of Place; the lock is its. Ready is where a byte says that nobody needs to stand by any
 	// more (spawn.Pair), or -1.
 	Payload, Ready int
-	// Alive is for a supervisor that has a guard, whose end of a pipe hangs up when that is dead: who traces it keeps its
-	// end from its parent (ptrace(2)). Otherwise it is -1.
+	// Alive is an end of a pipe whose other end the guard has, which hangs up when the supervisor is dead: a tracer can keep
+	// that death from the parent (ptrace(2)). It is -1 without a guard.
 	Alive int
 	// Main is a pidfd of the main process where the client has started it, otherwise -1;
 	// Held is its stdin where that can be watched only by holding it.

@@ -34,6 +34,8 @@ func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 			_ = unix.Close(fd) // the supervisor has it
 		}
 	}
+	_, _ = lifecycle.ContinuedBy(s.config.ControlOut) // best effort, as the next: who stops or holds the guard has to hold the supervisor, too
+	_ = lifecycle.KeepTracersOff()
 	lifecycle.ReserveThreads()
 	s.guardTree()
 	return 0
@@ -101,8 +103,9 @@ func (s *supervisor) guardTree() {
 		switch s.loop.Next(&late.Alarm) {
 		case lifecycle.TokenPeer:
 			late.begin(s.config.Policy)
-		case lifecycle.TokenGuard: // whoever is not traced is there to be waited for in a moment
-			s.exited = s.exited || !linux.AwaitEnd(supervisor, unix.POLLIN, protocol.WakeEvery)
+		case lifecycle.TokenGuard: // who is not traced can be waited for in a moment
+			_ = linux.AwaitEnd(supervisor, unix.POLLIN, protocol.WakeEvery)
+			s.exited = true
 		}
 		if late.Rings() && late.gone(s.main) && !s.exited {
 			_ = unix.Kill(s.main, unix.SIGKILL) // not waited for yet
@@ -138,6 +141,7 @@ type overdue struct {
 func (o *overdue) begin(p protocol.Policy) {
 	if within := p.AfterStop(); within != protocol.Never {
 		o.Set(within)
+		lifecycle.StayAwake(within, false)
 	}
 }
 

@@ -24,6 +24,10 @@ func sweepTrees(uid int) []Swept {
 			return false
 		}
 		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
+		if guard := t.OpenGuard(); guard >= 0 {
+			_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0)
+			_ = unix.Close(guard)
+		}
 		halted = append(halted, t)
 		return true
 	})

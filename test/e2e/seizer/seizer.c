@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* seizer: holds its parent in a ptrace stop before it does anything else, says "up", and stays. */
+/* seizer [first]: holds its parent, or that one's first thread alone, in a ptrace stop before it does anything else, says
+ * "up", its parent's pid and its own, and stays. */
 #define _GNU_SOURCE
 #include <dirent.h>
 #include <signal.h>
@@ -10,7 +11,7 @@
 #include <unistd.h>
 
 /* A thread that was started meanwhile is found by the next look. */
-static bool seize_all(const char *tasks)
+static bool seize(const char *tasks, pid_t only)
 {
 	bool found = false;
 	DIR *dir = opendir(tasks);
@@ -18,7 +19,7 @@ static bool seize_all(const char *tasks)
 		return false;
 	for (struct dirent *e; (e = readdir(dir)) != NULL;) {
 		pid_t thread = atoi(e->d_name);
-		if (thread == 0 || ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0)
+		if (thread == 0 || (only != 0 && thread != only) || ptrace(PTRACE_SEIZE, thread, NULL, NULL) != 0)
 			continue;
 		ptrace(PTRACE_INTERRUPT, thread, NULL, NULL);
 		found = true;
@@ -27,14 +28,15 @@ static bool seize_all(const char *tasks)
 	return found;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	(void)argv;
 	char tasks[64];
 	signal(SIGTERM, SIG_IGN);
 	snprintf(tasks, sizeof tasks, "/proc/%d/task", getppid());
-	while (seize_all(tasks))
+	while (seize(tasks, argc > 1 ? getppid() : 0))
 		;
-	puts("up");
+	printf("up %d %d\n", getppid(), getpid());
 	fflush(stdout);
 	for (;;)
 		pause();
