@@ -10,6 +10,9 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
@@ -91,10 +94,14 @@ func (l *launcher) placed() (protocol.Placed, []int) {
 	return at, fds
 }
 
-// employ starts the supervisor in its group, unless it was needed to make that.
+// employ starts the supervisor in its group, unless there is one. One that was needed to make the group has no successor.
 func (l *launcher) employ() error {
-	if l.supervisor != 0 {
+	if l.supervisor != 0 && (l.enters || !linux.Ended(l.begun)) {
 		return nil
+	}
+	if l.begun >= 0 { // a server that ran already has killed it
+		_ = unix.Close(l.begun)
+		l.begun = -1
 	}
 	return l.spawn(l.group.SupervisorGroup())
 }

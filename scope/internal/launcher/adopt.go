@@ -118,6 +118,7 @@ func (t *Taken) Guide() error {
 	if err := t.l.post(); err != nil {
 		return err
 	}
+	t.Wake() // a member may have stopped it
 	t.theirs.Close()
 	if !linux.AwaitEnd(t.l.control.In, unix.POLLIN, guideWithin) {
 		return fmt.Errorf("%w: it says nothing", protocol.ErrSpawn)

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
@@ -53,6 +54,14 @@ func TestTakenIsInUseBeforeItIsGuided(t *testing.T) {
 	}
 	if orphan != nil || err != nil {
 		t.Errorf("a sweep would end it (%v)", err)
+	}
+	first := taken.l.supervisor
+	if err := unix.PidfdSendSignal(taken.l.begun, unix.SIGKILL, nil, 0); err != nil {
+		t.Fatal(err)
+	}
+	linux.AwaitEnd(taken.l.begun, unix.POLLIN, time.Minute)
+	if err := taken.l.employ(); err != nil || taken.l.supervisor == first || linux.Ended(taken.l.begun) {
+		t.Errorf("one that a member has killed has no successor (%v)", err)
 	}
 	taken.Release()
 }
