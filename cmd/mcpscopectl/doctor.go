@@ -5,7 +5,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -89,7 +88,7 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 	}
 	switch {
 	case f.json:
-		p.json(d)
+		p.err = printJSON(p.to, d, "  ")
 	case d.Selftest != nil:
 		d.Selftest.print(p)
 	}
@@ -135,11 +134,4 @@ func (p *paper) printf(format string, args ...any) {
 	if p.err == nil {
 		p.err = err
 	}
-}
-
-func (p *paper) json(v any) {
-	e := json.NewEncoder(p.to)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false)
-	p.err = e.Encode(v)
 }

@@ -148,7 +148,9 @@ func TestDoctorJSON(t *testing.T) {
 	d.Selftest = &testResult{Backend: d.Backend, Passed: true, Cases: []testCase{{Escape: "setsid", Problem: "x"}}}
 	d.Backends[0].Cgroup, d.Host.Cgroup.Problem, d.Host.Managers[0].Error = "/x", "x", "x"
 	var out bytes.Buffer
-	newPaper(&out).json(d)
+	if err := printJSON(&out, d, "  "); err != nil {
+		t.Fatal(err)
+	}
 	var object map[string]any
 	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
 		t.Fatal(err)
