@@ -138,9 +138,6 @@ func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.
 	}
 }
 
-// killTimeout is for the kill, and all else of a stop but its graces.
-const killTimeout = time.Second
-
 // stopTimeout lets the supervisor finish its ladder before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
 	grace := facts.Policy.TermGrace
@@ -151,9 +148,9 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 	case grace < 0:
 		return math.MaxInt64
 	case facts.Engine() != "":
-		return grace + killTimeout + protocol.EngineWithin
+		return grace + protocol.KillWithin + protocol.EngineWithin
 	default:
-		return grace + killTimeout
+		return grace + protocol.KillWithin
 	}
 }
 
@@ -180,6 +177,6 @@ func (m manager) MoveOut() error {
 	}
 	return conn.Start(systemd.Scope{
 		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
-		TimeoutStop: killTimeout, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+		TimeoutStop: protocol.KillWithin, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
 	}, scopeWithin)
 }

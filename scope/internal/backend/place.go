@@ -56,12 +56,9 @@ func (e *NoBackendError) Unwrap() []error { return e.Reasons }
 // ErrWeak: whoever asks for tree does not overrule whoever wants more.
 var ErrWeak = errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 
-// Candidates lists what auto tries for the calling user, the best first.
-func Candidates() []protocol.Backend { return CandidatesFor(os.Getuid()) }
-
-// CandidatesFor lists what auto tries. For root the system manager is the nearer one.
-func CandidatesFor(uid int) []protocol.Backend {
-	if uid == 0 {
+// Candidates lists what auto tries for the calling user, the best first. For root the system manager is the nearer one.
+func Candidates() []protocol.Backend {
+	if os.Getuid() == 0 {
 		return []protocol.Backend{protocol.SystemdSystem, protocol.Delegated, protocol.Cgroup, protocol.Tree}
 	}
 	return []protocol.Backend{protocol.SystemdUser, protocol.Delegated, protocol.Cgroup, protocol.Tree}

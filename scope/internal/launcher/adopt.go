@@ -179,7 +179,7 @@ func (t *Taken) Over() error {
 		err = t.l.supervisorDied()
 	}
 	if t.l.subreaper {
-		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+		lifecycle.ReapAll() // nobody else does
 	}
 	t.Close()
 	return err

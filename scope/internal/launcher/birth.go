@@ -147,6 +147,6 @@ func (l *launcher) endStandby() {
 		standby.End(protocol.StandbyWithin)
 	}
 	if l.subreaper {
-		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+		lifecycle.ReapAll() // nobody else does
 	}
 }

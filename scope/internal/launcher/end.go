@@ -5,8 +5,6 @@
 package launcher
 
 import (
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
@@ -40,7 +38,7 @@ func (l *launcher) endAll() (res freeze.Result, err, uncontained error) {
 func (l *launcher) awaitRemoval() {
 	gone := linux.AwaitEnd(l.control.In, 0, protocol.SupervisorGoneWithin) // POLLHUP needs no asking
 	if l.subreaper {
-		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // nobody else does
+		lifecycle.ReapAll() // nobody else does
 	}
 	if !gone {
 		l.group.KillSupervisor() // its payload is gone

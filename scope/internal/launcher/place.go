@@ -6,7 +6,6 @@ package launcher
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
@@ -54,7 +53,7 @@ func (e *missedError) Unwrap() error { return e.err }
 func (s *Server) candidates() []protocol.Backend {
 	all := []protocol.Backend{s.Backend}
 	if s.Backend == protocol.Auto {
-		all = backend.CandidatesFor(os.Getuid())
+		all = backend.Candidates()
 	}
 	if s.Require {
 		all = slices.DeleteFunc(all, func(c protocol.Backend) bool { return c == protocol.Tree })

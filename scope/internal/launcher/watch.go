@@ -91,7 +91,7 @@ func (l *launcher) afterClientDeath() time.Duration {
 func (l *launcher) handleSignal(sig unix.Signal) {
 	switch {
 	case sig == unix.SIGCHLD:
-		lifecycle.ReapAll(func(int, unix.WaitStatus) {}) // as init, or where init does not
+		lifecycle.ReapAll() // as init, or where init does not
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
 	case l.terminal && lifecycle.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
 	case lifecycle.EndsServer(sig):

@@ -52,7 +52,6 @@ type Lifecycle struct {
 	// Alarm rings at the end of the grace itself.
 	Beside time.Duration
 	Result freeze.Result
-	seen   Inspected // of those who had to be killed
 }
 
 // climbed is what came of a ladder.
@@ -270,7 +269,7 @@ func (c *Lifecycle) climb(s freeze.Stop) {
 
 // Climbed takes the ladder's outcome.
 func (c *Lifecycle) Climbed(end climbed) {
-	c.Phase, c.Result, c.seen = Stopped, end.Result, end.Seen
+	c.Phase, c.Result = Stopped, end.Result
 }
 
 // Inspected are members that had to be killed.

@@ -70,23 +70,19 @@ func OnTerminal() bool {
 	return err == nil && own == sid
 }
 
-// ReapAll waits for every child that has ended. found is called for each.
-func ReapAll(found func(pid int, ws unix.WaitStatus)) (childless bool) {
-	return WaitAll(-1, 0, func(pid int, ws unix.WaitStatus, _ *unix.Rusage) { found(pid, ws) })
-}
+// ReapAll waits for every child that has ended.
+func ReapAll() { WaitAll(-1, 0, func(int, unix.WaitStatus, *unix.Rusage) {}) }
 
-// WaitAll is reapAll for one child, or with -1 for all, with options for what is not an end.
-func WaitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) (childless bool) {
+// WaitAll waits for one child, or with -1 for all, that have ended, with options for what is not an end. found is called for each.
+func WaitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) {
 	var used unix.Rusage
 	for {
 		var ws unix.WaitStatus
 		pid, err := unix.Wait4(child, &ws, unix.WNOHANG|unix.WALL|options, &used)
 		switch {
 		case err == unix.EINTR:
-		case err != nil:
-			return true
-		case pid == 0:
-			return false
+		case err != nil || pid == 0: // nobody is there, or nobody has ended
+			return
 		default:
 			found(pid, ws, &used)
 		}

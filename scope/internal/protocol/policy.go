@@ -110,7 +110,7 @@ const (
 	AtOnceWithin         = 5 * time.Millisecond   // for a server that ends before it needs a supervisor
 	StandbyWithin        = time.Second            // for a supervisor whose launcher was killed while it starts
 	WakeEvery            = 100 * time.Millisecond // for a guard that a member stops again and again
-	killSlack            = time.Second            // for the kill, and all else of a stop but its graces
+	KillWithin           = time.Second            // for the kill, and all else of a stop but its graces
 	ExtendBy             = time.Second            // that again for a supervisor that is slow
 	ExtendMost           = 60                     // times
 	RepeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
@@ -134,7 +134,7 @@ func (p Policy) AfterStop() time.Duration {
 	if p.TermGrace < 0 {
 		return Never
 	}
-	return p.TermGrace + killSlack
+	return p.TermGrace + KillWithin
 }
 
 // AfterHangUp is the same once the client has closed its end of stdin or stdout.

@@ -37,7 +37,6 @@ type supervisor struct {
 	main        int             // pid; no one else can wait for it, so it can't be reused
 	status      unix.WaitStatus // once exited
 	exited      bool
-	launcher    bool          // it lives
 	beside      *cgroup.Group // the directory of its group and of others; nil if there is none
 	swept       func()
 	killed      []report.Killed
@@ -64,7 +63,7 @@ func Supervise(memory, pid int, foreign []int) int {
 	if err != nil {
 		return 125 // the launcher sees EOF on the control socket
 	}
-	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), launcher: true, main: pid}
+	s := &supervisor{config: c, control: protocol.NewEnd(c.ControlIn, c.ControlOut), main: pid}
 	if err = lifecycle.ReadyTimers(); err == nil {
 		s.loop, err = lifecycle.NewLoop()
 	}
@@ -224,7 +223,6 @@ func (s *supervisor) mainEnded() {
 }
 
 func (s *supervisor) launcherDied() {
-	s.launcher = false
 	s.lifecycle.End(protocol.LauncherGone)
 }
 
