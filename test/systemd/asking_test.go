@@ -27,7 +27,7 @@ func TestUnitThatAServerAskedForSurvives(t *testing.T) {
 		asked := h.Manage(u, "systemd-run", "--quiet", "--collect", "--unit=asked", "--property=KillSignal=SIGKILL",
 			programs.Zoo, "--register", m.Address, "ignore-both")
 		script := strings.Join(asked.Args, " ") + `; echo ready; read -r l`
-		cmd := h.Command(u, run("asks", "sh", "-c", script)...)
+		cmd := h.Command(u, run(u, "asks", "sh", "-c", script)...)
 		cmd.Env = append(cmd.Environ(), asked.Env...)
 		r := start(t, u, cmd, "asks")
 		t.Cleanup(func() {

@@ -24,7 +24,7 @@ func TestDetach(t *testing.T) {
 		dir := host.Directory(t, u)
 		script := fmt.Sprintf(`cd %[1]s && A='$HOME 1' %[2]s detach -- sh -c 'env >env; pwd >dir; printf "%%s\n" "$@" >arguments; setsid %[3]s --register %[4]s ignore-both & exit 0' sh '$A' '%%i $$' ''; echo "status $?"; echo ready; read -r l`,
 			dir, mcpscope, programs.Zoo, m.Address)
-		r := start(t, u, h.Command(u, run("detaches", "sh", "-c", script)...), "detaches")
+		r := start(t, u, h.Command(u, run(u, "detaches", "sh", "-c", script)...), "detaches")
 		t.Cleanup(func() { endUnits(t, u, "detached-sh-*") })
 		if err := m.UntilReady(patience); err != nil {
 			t.Fatal(err)
@@ -71,7 +71,7 @@ func TestEscaped(t *testing.T) {
 		m := escape.NewMembers(t)
 		asked := h.Manage(u, "systemd-run", "--quiet", "--collect", "--unit=escaped", `--setenv=MCPSCOPE_ID=$MCPSCOPE_ID`, programs.Zoo, "--register", m.Address, "ignore-both")
 		script := strings.Join(asked.Args, " ") + `; echo ready; read -r l`
-		cmd := h.Command(u, run("lets-go", "sh", "-c", script)...)
+		cmd := h.Command(u, run(u, "lets-go", "sh", "-c", script)...)
 		cmd.Env = append(cmd.Environ(), asked.Env...)
 		r := start(t, u, cmd, "lets-go")
 		t.Cleanup(func() { endUnits(t, u, "escaped.service") })

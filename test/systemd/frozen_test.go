@@ -54,7 +54,7 @@ func TestEndOfAFrozenScope(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host.BothAtOnce(t, func(t *testing.T, u host.User) {
-				r := start(t, u, h.Command(u, run("frozen", "sh", "-c", server)...), "frozen")
+				r := start(t, u, h.Command(u, run(u, "frozen", "sh", "-c", server)...), "frozen")
 				all := append(processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")...)
 				unit := filepath.Base(r.scope)
 				c.freeze(t, u, unit)

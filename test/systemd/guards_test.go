@@ -19,7 +19,7 @@ type contained struct {
 
 // zoo is the command line of a server in a mode.
 func zoo(name string, m *escape.Members, mode string) []string {
-	return run(name, programs.Zoo, "--register", m.Address, mode)
+	return plain(name, programs.Zoo, "--register", m.Address, mode)
 }
 
 // awaitServer waits until the server of a client is up, with its scope in the slice.

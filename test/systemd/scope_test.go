@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,15 +42,31 @@ func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
 	return r
 }
 
-func run(name string, command ...string) []string {
+// run has the server in a scope of the user's manager.
+func run(u host.User, name string, command ...string) []string {
+	return slices.Insert(plain(name, command...), 2, "--backend", askedFor(u))
+}
+
+func plain(name string, command ...string) []string {
 	return append([]string{mcpscope, "run", "--name", name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
+}
+
+// askedFor is the backend with which servers are in scopes of the user's manager.
+//
+// Without cgroup.kill every server waits for its scope. There auto takes the next backend if the manager does not answer in a second,
+// which one that shares two thirds of a processor with all that it manages can need; asked for by name it has five.
+func askedFor(u host.User) string {
+	if hasKill(filepath.Join(filepath.Dir(u.Slice()), "init.scope")) { // that is always there
+		return "auto"
+	}
+	return backendOf(u)
 }
 
 // The manager is found from the uid alone: an SDK passes none of its variables on.
 func TestRunIsInAScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		r := start(t, u, h.Command(u, run("inscope", "sh", "-c", server)...), "inscope")
+		r := start(t, u, h.Command(u, run(u, "inscope", "sh", "-c", server)...), "inscope")
 		payload, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		if len(payload) < 2 || len(supervisor) != 1 {
 			t.Errorf("%d in payload, %d in supervisor", len(payload), len(supervisor))
@@ -73,7 +91,7 @@ func TestRunIsInAScope(t *testing.T) {
 func TestRunFromALoginSession(t *testing.T) {
 	h := host.Current(t)
 	s := h.Login(t, host.Tester)
-	r := start(t, host.Tester, s.Command(run("session", "sh", "-c", server)...), "session")
+	r := start(t, host.Tester, s.Command(run(host.Tester, "session", "sh", "-c", server)...), "session")
 	all := processes(t, r.scope+"/payload")
 	_ = r.Cmd.Process.Kill()
 	dead(t, "launcher killed", append(all, processes(t, r.scope+"/supervisor")...))
@@ -121,7 +139,7 @@ func killBoth(t *testing.T, launcher int, supervisor []process) {
 func TestSweepOfAScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		r := start(t, u, h.Command(u, run("swept", "sh", "-c", server)...), "swept")
+		r := start(t, u, h.Command(u, run(u, "swept", "sh", "-c", server)...), "swept")
 		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
 		killBoth(t, r.Cmd.Process.Pid, supervisor)
 		for _, p := range all {
@@ -141,7 +159,7 @@ func TestSweepOfAScope(t *testing.T) {
 func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		live := start(t, u, h.Command(u, run("keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
+		live := start(t, u, h.Command(u, run(u, "keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
 		dir := u.Slice() + "/mcp-rest-0234abce.scope"
 		for _, sub := range []string{"", "/supervisor"} {
 			if err := os.Mkdir(dir+sub, 0o755); err != nil {
@@ -171,7 +189,7 @@ func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
 func TestSweepRemovesAForgottenScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		live := start(t, u, h.Command(u, run("live", "sh", "-c", server)...), "live")
+		live := start(t, u, h.Command(u, run(u, "live", "sh", "-c", server)...), "live")
 		dir := u.Slice() + "/mcp-forgotten-0234abcd.scope"
 		for _, sub := range []string{"", "/supervisor", "/payload", "/payload/below"} {
 			if err := os.Mkdir(dir+sub, 0o755); err != nil {

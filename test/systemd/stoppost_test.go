@@ -21,7 +21,7 @@ func TestRestartWithASweepEndsOrphans(t *testing.T) {
 		m := escape.NewMembers(t)
 		swept := sharedFile(t, u)
 		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{sweepAfter(swept)}},
-			zoo("orphan", m, "ignore-both"), run("orphan", programs.Zoo, "plain"))
+			zoo("orphan", m, "ignore-both"), plain("orphan", programs.Zoo, "plain"))
 		old := awaitServer(t, unit.first.attach(t), m, u.Slice())
 		old.unguard()
 		if err := unit.Restart(); err != nil {

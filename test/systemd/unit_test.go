@@ -20,7 +20,7 @@ func gateway(t *testing.T, h *host.Host, u host.User, name string, properties ..
 	t.Helper()
 	script := `
 mkfifo "$RUNTIME_DIRECTORY/in.$$" "$RUNTIME_DIRECTORY/out.$$"
-` + strings.Join(run(name, "sh", "-c", "'trap \"\" TERM; setsid sleep 1000 & while read -r l; do echo \"$l\"; done; sleep 1000'"), " ") + ` <"$RUNTIME_DIRECTORY/in.$$" >"$RUNTIME_DIRECTORY/out.$$" &
+` + strings.Join(run(u, name, "sh", "-c", "'trap \"\" TERM; setsid sleep 1000 & while read -r l; do echo \"$l\"; done; sleep 1000'"), " ") + ` <"$RUNTIME_DIRECTORY/in.$$" >"$RUNTIME_DIRECTORY/out.$$" &
 exec 3>"$RUNTIME_DIRECTORY/in.$$" 4<"$RUNTIME_DIRECTORY/out.$$"
 drain() { sleep "${DRAIN:-0}"; echo last >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/drained"; exit 0; }
 trap drain TERM

@@ -95,7 +95,7 @@ func TestUnitsAreSound(t *testing.T) {
 // orphan is a server whose guards are dead.
 func orphan(t *testing.T, u host.User, name string) (scope string, all []process) {
 	t.Helper()
-	r := start(t, u, host.Current(t).Command(u, run(name, "sh", "-c", server)...), name)
+	r := start(t, u, host.Current(t).Command(u, run(u, name, "sh", "-c", server)...), name)
 	all = processes(t, r.scope+"/payload")
 	t.Cleanup(func() { // they hold the launcher's stderr, to whose end start waits
 		for _, p := range all {
@@ -121,7 +121,7 @@ func TestSweepService(t *testing.T) {
 		host.Must(t, h.Command(u, "install", mcpscope+"ctl", filepath.Dir(copied)))
 		t.Cleanup(func() { host.Must(t, h.Command(u, "rm", "-r", filepath.Dir(copied))) })
 		installFrom(t, u, copied)
-		inUse := start(t, host.Tester, h.Command(host.Tester, run("inuse", "sh", "-c", server)...), "inuse")
+		inUse := start(t, host.Tester, h.Command(host.Tester, run(host.Tester, "inuse", "sh", "-c", server)...), "inuse")
 		users := []host.User{host.Tester}
 		if u == host.Root {
 			users = append(users, host.Root)
@@ -151,7 +151,7 @@ func TestSweepService(t *testing.T) {
 func TestMetricsService(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		install(t, u)
-		r := start(t, host.Tester, host.Current(t).Command(host.Tester, run("measured", "sh", "-c", server)...), "measured")
+		r := start(t, host.Tester, host.Current(t).Command(host.Tester, run(host.Tester, "measured", "sh", "-c", server)...), "measured")
 		control(t, u, "start", "mcpscope-metrics.service")
 		t.Cleanup(func() { control(t, u, "stop", "mcpscope-metrics.service") })
 		client := http.Client{Timeout: patience}
@@ -222,7 +222,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/unguarded=%v", what, unguarded), func(t *testing.T) {
 						m := escape.NewMembers(t)
 						service := host.Service{User: c.manager, Unit: "hermes-gateway", Properties: c.properties}
-						unit := startClientUnit(t, c.user, service, zoo("gatewayed", m, "ignore-both"), run("gatewayed", programs.Zoo, "plain"))
+						unit := startClientUnit(t, c.user, service, zoo("gatewayed", m, "ignore-both"), plain("gatewayed", programs.Zoo, "plain"))
 						server := awaitServer(t, unit.first.attach(t), m, c.user.Slice())
 						if unguarded {
 							server.unguard()

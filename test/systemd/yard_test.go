@@ -71,12 +71,9 @@ func (y *yard) control(t *testing.T, args ...string) {
 
 // backend is the one whose servers are in scopes of this manager: asked for by its name, their servers start when it has started the
 // scope, otherwise (auto) before.
-//
-// Without cgroup.kill every server waits for its scope. There auto takes the next backend if the manager does not answer in a second,
-// which one that shares two thirds of a processor with all that it manages can need; asked for by name it has five.
 func (y *yard) backend(name string) escape.Backend {
-	if name == "auto" && !hasKill(filepath.Join(filepath.Dir(y.user.Slice()), "init.scope")) { // that is always there
-		name = backendOf(y.user)
+	if name == "auto" {
+		name = askedFor(y.user)
 	}
 	return escape.Backend{
 		Name: name, Site: y.site, Hold: managers.RLocker(),
@@ -97,7 +94,8 @@ func (y *yard) refused(t *testing.T) map[string]error {
 	if y.user.UID != 0 {
 		all["move-root"] = unix.EACCES
 	}
-	first := start(t, y.user, y.command(run("first", "sh", "-c", "echo ready; cat")...), "first") // makes the slice
+	line := []string{mcpscope, "run", "--name", "first", "--eof-grace", "1m", "--backend", askedFor(y.user), "--", "sh", "-c", "echo ready; cat"}
+	first := start(t, y.user, y.command(line...), "first") // makes the slice
 	handed, err := os.ReadFile(filepath.Join(y.user.Slice(), "cgroup.subtree_control"))
 	if err != nil {
 		t.Fatal(err)
