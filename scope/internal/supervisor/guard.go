@@ -34,8 +34,7 @@ func (s *supervisor) runGuard(at protocol.Message, foreign []int) int {
 			_ = unix.Close(fd) // the supervisor has it
 		}
 	}
-	_, _ = lifecycle.ContinuedBy(s.config.ControlOut) // best effort, as the next: who stops or holds the guard has to hold the supervisor, too
-	_ = lifecycle.KeepTracersOff()
+	_, _ = lifecycle.ContinuedBy(s.config.ControlOut) // best effort: who stops the guard has to hold the supervisor, too
 	lifecycle.ReserveThreads()
 	s.guardTree()
 	return 0
