@@ -186,16 +186,20 @@ func TestManyForgedGroupsDelayOnce(t *testing.T) {
 			t.Fatal("a process of the attacker's is not up")
 		}
 	}
-	o, err := escape.FinishWithin(escape.Patience, w.Dir, w.mcpscope("sweep", "--all-users"))
-	if err != nil {
-		t.Fatalf("%v; stderr: %s", err, o.Stderr)
-	}
-	for _, b := range held {
-		if b.Lives() {
-			t.Errorf("a group without a supervisor lives on: its lock and its launcher were believed; sweep: %v, %s", o.Status, o.Stderr)
-			break
+	// Other users' groups have ten seconds, all of them together, and each of these has five of doubt. A busy machine may need
+	// more than one sweep; one after the other they would take twenty.
+	var o escape.Outcome
+	for range 3 {
+		var err error
+		if o, err = escape.FinishWithin(escape.Patience, w.Dir, w.mcpscope("sweep", "--all-users")); err != nil {
+			t.Fatalf("%v; stderr: %s", err, o.Stderr)
+		}
+		held = slices.DeleteFunc(held, func(b *escape.Bystander) bool { return !b.Lives() })
+		if len(held) == 0 {
+			return
 		}
 	}
+	t.Errorf("%d groups without a supervisor live on: their lock and their launcher were believed; sweep: %v, %s", len(held), o.Status, o.Stderr)
 }
 
 // Other programs' cgroups can have names like ours.
