@@ -164,8 +164,9 @@ func JobControl(t *testing.T, s Subject) {
 			term := startShell(t, s, w)
 			term.Type("$W node\n")
 			term.Expect("> ")
-			// What it prints shows that the loop's own watchdog listens: node loses a SIGINT that comes before.
-			term.Type("console.log('loop' + 'ing'); for (;;);\r")
+			// What it prints shows that the loop's own watchdog listens: node loses a SIGINT that comes before, and one that
+			// interrupts console.log.
+			term.Type("fs.writeSync(1, 'loop' + 'ing'); for (;;);\r")
 			term.Expect("looping")
 			term.Type("\x03")
 			term.Expect("SIGINT")
