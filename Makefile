@@ -3,16 +3,17 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin
-LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/documents ./test/compare ./test/elsewhere
-# those first that take longest; not all that have fork bombs at once, which use up the numbers of processes
-PACKAGES ?= ./test/e2e ./test/systemd ./test/journal ./test/gateway ./test/documents $$($(GO) list ./... | grep -vE '/test/(gateway/systemd|fault|soak|elsewhere)$$')
-FLAGS ?= -p=3
-# those first that take longest
+# those that prove the product's parts, and those that prove its promises from outside, the longest first
+UNIT = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/bed ./test/pace ./test/escape
+WHOLE := ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
+# a test of these takes a machine, an hour, or packages of registries
+LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/compare ./test/elsewhere
+FLAGS ?= -p=2
+TIMEOUT ?= 15m
 SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
+# slice K/N of what the core leaves out: each commit has the next
+SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/20
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
-TIMEOUT ?= 20m
-# of the long ones: twice what they take, so that one which hangs says where
-LONGER := TIMEOUT=$(if $(MCPSCOPE_FAULTS),60m,25m)
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 CYCLES ?= 10000
@@ -29,7 +30,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo test test-full test-vm test-arm64 test-tried test-robust test-soak bench session compare ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session compare ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -56,41 +57,40 @@ packages: ## make archives and packages in dist/: PROCESSORS="amd64 arm64" FORMA
 demo: deps ## show the main job: real servers and clients, bare and with mcpscope
 	@demo/run
 
-test: deps ## all fast tests: PACKAGES=./scope RUN=TestX for some of them
-	test/e2e/clients/setup
-	@rm -rf .cache/tables .cache/shared && mkdir -p .cache/shared
-	@status=0; ESCAPE_SHARED=$(CURDIR)/.cache/shared MCPSCOPE_E2E_TABLE=$(CURDIR)/.cache/tables $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails \
-		--format-hide-empty-pkg --hide-summary all --jsonfile .cache/test.json --raw-command -- \
-		$(GO) test -json -count=1 -timeout $(TIMEOUT) $(FLAGS) $(if $(RUN),-run $(RUN)) $(PACKAGES) || status=$$?; \
-	cat .cache/tables 2>/dev/null; \
-	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/test.json; exit $$status
+test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
+ifdef PACKAGES
+	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(PACKAGES)
+else
+	@status=0; .ci/gotest unit $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
+	.ci/gotest whole $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) || status=$$?; exit $$status
+endif
 
-test-full: deps ## what takes longer: the race detector, other kernels, then every table whole, then what is timed or waits
-	@.ci/deps vm
-	@$(IMAGES) & images=$$!; \
-	status=0; MCPSCOPE_TEST_FULL=1; export MCPSCOPE_TEST_FULL; \
-	$(MAKE) --no-print-directory test FLAGS=-race PACKAGES="$$($(GO) list ./... | grep -v /test/ | tr '\n' ' ')" || status=$$?; \
-	wait $$images; $(MAKE) --no-print-directory test-vm || status=$$?; \
-	for run in 'Escape|Logout|Soak|Sweepers' 'Churn|PoorHosts|Leaks|Transparent|Terminal|Doctor|Hostile|Many|Seed|Servers|BareServers|Gateway|ServerTemplate|SweepTimer|ReconnectStorm'; do \
-		$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=2 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test($$run)'" || status=$$?; \
-	done; \
-	$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^Test(Escape|Seed|Servers|Gateway|Many|Bystanders)'" || status=$$?; \
-	$(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=1 PACKAGES='./test/e2e ./test/systemd' RUN="'^Test(WrapUnder|Selftest)'" || status=$$?; exit $$status
+clients: deps # the SDKs' clients and servers, from npm
+	test/e2e/clients/setup
+
+test-slice: clients ## what the core leaves out, a twentieth: SLICE=K/20
+	@MCPSCOPE_TEST_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) ./test/gateway/systemd ./test/fault
+
+test-full: clients ## everything that runs on this machine, whole: about an hour
+	@.ci/deps extra
+	@MCPSCOPE_TEST_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
+
+test-install: deps ## packages, their installation, upgrade and removal, and the commands of the README
+	@.ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
 
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 2.8 GB of them: about 7 minutes
-	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 $(MAKE) --no-print-directory test TIMEOUT=60m FLAGS=-p=1 PACKAGES='./test/gateway' RUN="'^TestTried'"
+	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 test/e2e/clients/setup
+	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
 
-test-robust: deps ## gateways as services, faults at every system call and bus message, load, a tenth of test-soak, what is installed and documented, and real daemons and browsers: about 10 minutes; MCPSCOPE_FAULTS=all for all of the managers' and trees'
-	@.ci/deps elsewhere
-	@MCPSCOPE_TEST_FULL=1 $(MAKE) --no-print-directory test $(LONGER) FLAGS=-p=2 PACKAGES='$(LONG)'
-
-test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_WHOLE=1 for every end on every backend of each
+test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_CORE=1 for a few cells, VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm
-	@$(IMAGES) || : # who needs one that failed fails
+	@$(IMAGES) || : # the suite that needs one that failed fails
+	@mkdir -p .cache/results
 	@status=0; $(GO) run $(GOTESTSUM) --format pkgname-and-test-fails --format-hide-empty-pkg --hide-summary all \
-		--jsonfile .cache/vm/test.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
-	cat .cache/vm/stderr; \
-	$(GO) run $(GOTESTSUM) --format none --raw-command -- cat .cache/vm/test.json; exit $$status
+		--jsonfile .cache/results/vm.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
+	cat .cache/vm/stderr; exit $$status
+
+release-check: lint test test-full test-vm test-arm64 test-tried fuzz bench ## before a tag, and nightly: everything, three hours
 
 test-arm64: ## every way to stay alive against three ends on an emulated arm64 machine: about 4 minutes; CELLS=REGEXP
 	@.ci/deps arm64
@@ -125,8 +125,6 @@ lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
-	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(GOVULNCHECK) 2>/dev/null && .cache/bin/govulncheck ./...; \
-		case $$? in 0) ;; 3) exit 1 ;; *) echo 'make lint: SKIP govulncheck: it or its database could not be had' ;; esac
 
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // Write puts text into an existing file. os.WriteFile would add O_CREATE, which
@@ -93,7 +95,7 @@ func unpopulated(events int) (bool, error) {
 // limit. The kernel holds back its notification for up to 10 ms after the one
 // before, so the file is also read again after pauses that grow from 0.1 ms.
 func WaitEmpty(path string, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	events, err := unix.Open(filepath.Join(path, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil
@@ -106,7 +108,7 @@ func WaitEmpty(path string, limit time.Duration) error {
 		if empty, err := unpopulated(events); empty || err != nil {
 			return err
 		}
-		left := time.Until(deadline)
+		left := pace.Until(deadline)
 		if left <= 0 {
 			return fmt.Errorf("%s is populated after %v", path, limit)
 		}
@@ -118,12 +120,12 @@ func WaitEmpty(path string, limit time.Duration) error {
 // WaitEmptyV1 returns when a cgroup of version 1 has no process, which nothing tells, or with an error
 // after limit.
 func WaitEmptyV1(path string, limit time.Duration) error {
-	for deadline := time.Now().Add(limit); ; {
+	for deadline := pace.Now().Add(limit); ; {
 		left, err := readInts(filepath.Join(path, "cgroup.procs"))
 		if err != nil || len(left) == 0 {
 			return err
 		}
-		if time.Now().After(deadline) {
+		if pace.Until(deadline) <= 0 {
 			return fmt.Errorf("%s has %v after %v", path, left, limit)
 		}
 		ts := unix.NsecToTimespec(int64(time.Millisecond))
@@ -152,14 +154,14 @@ func Destroy(path string) error {
 // a process whose first thread has exited while others live, so each listed one
 // gets a SIGKILL of its own as well, again and again until none is left.
 func Kill(path string, limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	for {
 		_ = Write(filepath.Join(path, "cgroup.kill"), "1") // missing on old kernels and on the root
 		if err := killListed(path); err != nil {
 			return err
 		}
 		err := WaitEmpty(path, 50*time.Millisecond)
-		if err == nil || time.Now().After(deadline) {
+		if err == nil || pace.Until(deadline) <= 0 {
 			return err
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 // settle is what processes get to be gone after the tests: a supervisor whose
 // group has just been removed still needs the time to exit.
-const settle = time.Second
+const settle = 30 * time.Second
 
 // outer makes the sandbox, runs the inner process in it and removes it.
 func outer() int {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -51,61 +50,27 @@ var tree = escape.Backend{
 	},
 }
 
-// TestEscape holds the promise that nothing survives and nothing else dies, for
-// each way to stay alive and each way to end.
+// TestEscape holds the promise that nothing survives and nothing else dies, for each way to stay alive and each way to
+// end, on all backends that need no systemd.
 func TestEscape(t *testing.T) {
 	t.Parallel()
-	fill := func(title string, modes []escape.Mode, ends []escape.End) {
-		table := escape.Table{Title: title, Program: binaries.mcpscope, Backend: cgroup, Modes: modes, Ends: ends}
+	modes, backends := binaries.Modes(t), []escape.Backend{cgroup, delegated, tree}
+	for i, b := range backends {
+		table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: b, Modes: modes, Ends: escape.Ends(),
+			Core: escape.InCore(modes, i, len(backends))}
 		table.Fill(t)
 	}
-	modes, ends := binaries.Modes(t), escape.Ends()
-	if escape.Full() {
-		fill("escape", modes, ends)
-		return
-	}
-	fill("escape, every mode", modes, escape.Named(t, ends, "kill"))
-	fill("escape, every end", escape.Named(t, modes, "setsid", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"), ends)
 }
 
-// TestEscapeDelegated holds it below the client's own group; some modes and the end that makes a
-// difference there, unless all is asked for.
-func TestEscapeDelegated(t *testing.T) {
-	t.Parallel()
-	modes, ends := binaries.Modes(t), escape.Ends()
-	if !escape.Full() {
-		modes = escape.Named(t, modes, append(slices.Clone(escape.Hardest), "move-sibling", "move-parent", "move-grandparent")...)
-		ends = escape.Named(t, ends, "cgroup")
-	}
-	table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: delegated, Modes: modes, Ends: ends}
-	table.Fill(t)
-}
-
-// TestEscapeTree holds it where no cgroup is to be had; some modes, unless all is asked for.
-func TestEscapeTree(t *testing.T) {
-	t.Parallel()
-	modes, ends := binaries.Modes(t), escape.Ends()
-	if !escape.Full() {
-		modes = escape.Named(t, modes, append(slices.Clone(escape.Hardest), "move-sibling")...)
-		ends = escape.Named(t, ends, "superv")
-	}
-	table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: tree, Modes: modes, Ends: ends}
-	table.Fill(t)
-}
-
-// TestEscapeWithoutCgroupKill holds it where the kernel has no cgroup.kill (before
-// 5.14): there the group is frozen, and each member killed; and the supervisor is there before the server, for which
-// it matters in whose process tree that is.
+// TestEscapeWithoutCgroupKill holds it where the kernel has no cgroup.kill (before 5.14): there the group is frozen, and
+// each member killed.
 func TestEscapeWithoutCgroupKill(t *testing.T) {
 	t.Parallel()
-	ends := []string{"stdin"}
-	if escape.Full() {
-		ends = append(ends, "tree")
-	}
 	table := escape.Table{
 		Title: "escape without cgroup.kill", Program: binaries.withoutKill, Backend: cgroup,
 		Modes: escape.Named(t, binaries.Modes(t), escape.Hardest...),
-		Ends:  escape.Named(t, escape.Ends(), ends...),
+		Ends:  escape.Named(t, escape.Ends(), "stdin", "tree"),
+		Core:  func(m escape.Mode, e escape.End) bool { return m.Name == "fork-bomb" && e.Name == "stdin" },
 	}
 	table.Fill(t)
 }

@@ -3,13 +3,13 @@
 package escape
 
 import (
-	"os"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Backend is where groups come from, and all that a cell has to know of that.
@@ -61,9 +61,6 @@ func (b Backend) hold(t *testing.T) {
 	}
 }
 
-// Full tells whether the tables are to be complete, however long that takes.
-func Full() bool { return os.Getenv("MCPSCOPE_TEST_FULL") != "" }
-
 // Servers are the directories of the groups, in dir, of the servers called name; of one with
 // an id, or of any.
 func Servers(dir, name, id string) []string {
@@ -88,9 +85,9 @@ func AwaitRemovers(t *testing.T, dir string) {
 // dir after the limit.
 func WantNoServers(t *testing.T, dir, name string, limit time.Duration) {
 	t.Helper()
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	for _, group := range Servers(dir, name, "*") {
-		if err := AwaitRemoval(group, time.Until(deadline)); err != nil {
+		if err := AwaitRemoval(group, pace.Until(deadline)); err != nil {
 			t.Errorf("%v: %s", err, Tree(group))
 		}
 	}

@@ -5,6 +5,8 @@ package escape
 import (
 	"sync"
 	"time"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A board is state that others wait for: they are woken by the change itself.
@@ -25,8 +27,7 @@ func (b *board) update(change func()) {
 
 // wait returns whether done, called under the lock, became true in time.
 func (b *board) wait(limit time.Duration, done func() bool) bool {
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
+	deadline := pace.Now().Add(limit)
 	for {
 		b.mu.Lock()
 		if done() {
@@ -40,8 +41,10 @@ func (b *board) wait(limit time.Duration, done func() bool) bool {
 		b.mu.Unlock()
 		select {
 		case <-changed:
-		case <-timeout.C:
-			return false
+		case <-time.After(pace.Step(deadline)):
+			if pace.Until(deadline) <= 0 {
+				return false
+			}
 		}
 	}
 }

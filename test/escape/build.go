@@ -20,6 +20,9 @@ func ProgramsIn(dir string) Programs {
 // Build puts the programs into dir, mcpscope and mcpscopectl, and more: commands are by the path of what they make,
 // below dir, as from Go and CC. The caller's directory is a package beside this one.
 func Build(dir string, more map[string][]string) error {
+	if err := makeSlots(); err != nil {
+		return err
+	}
 	commands := map[string][]string{
 		"mcpscope": Go("../../cmd/mcpscope"), "mcpscopectl": Go("../../cmd/mcpscopectl"),
 		"zoo":    CC("-pthread", "../escape/zoo/*.c"),

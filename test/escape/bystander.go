@@ -4,9 +4,12 @@ package escape
 
 import (
 	"bufio"
+	"context"
 	"os"
 	"os/exec"
 	"time"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Bystander echoes lines. It must live, unstopped, until its test ends it.
@@ -59,7 +62,9 @@ func NewBystander(name string, in, out *os.File) *Bystander {
 }
 
 func (b *Bystander) read() string {
-	_ = b.Out.SetReadDeadline(time.Now().Add(Patience)) // a pipe has deadlines
+	ctx, cancel := pace.Context(Patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = b.Out.SetReadDeadline(time.Now()) })() // a pipe has deadlines
 	line, err := b.rest.ReadString('\n')
 	if err != nil {
 		return err.Error()

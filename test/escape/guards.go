@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // KillGuards kills launcher and supervisor so that neither acts on the other's end. A stopped
@@ -23,7 +23,7 @@ func KillGuards(launcher, supervisor *Process) error {
 	}
 	launcher.Signal(unix.SIGSTOP)
 	// nobody but its parent gets word of a stop; until each thread has got it one may run
-	for deadline := time.Now().Add(Patience); !allStopped(launcher.PID) && time.Now().Before(deadline); {
+	for deadline := pace.Now().Add(Patience); !allStopped(launcher.PID) && pace.Until(deadline) > 0; {
 	}
 	supervisor.Signal(unix.SIGKILL)
 	launcher.Signal(unix.SIGKILL)

@@ -8,23 +8,24 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // left is the time until the deadline; what is over at the deadline still shows.
 func (c *Cell) left() time.Duration {
-	return max(time.Until(c.deadline), 100*time.Millisecond)
+	return max(pace.Until(c.deadline), 100*time.Millisecond)
 }
 
 // judge fails the test for everything that is not as promised, after the end.
 func (c *Cell) judge() {
 	c.T.Helper()
-	c.deadline = time.Now().Add(Patience)
+	c.deadline = pace.Now().Add(Patience)
 	if c.exempt() {
-		c.deadline = time.Now().Add(2 * time.Second) // some are known to stay
+		c.deadline = pace.Now().Add(2 * time.Second) // some are known to stay
 	}
 	mayNeedSweep := c.mode.KeepsStopping && c.end.KillsLauncher && !c.exempt()
 	if mayNeedSweep {
-		c.deadline = time.Now().Add(3 * time.Second) // some may
+		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}
 	if !c.end.KillsLauncher && !c.exempt() { // there it may wait for who is left
 		c.judgeLauncher()
@@ -60,7 +61,7 @@ func (c *Cell) sweepStopped() {
 	c.result.Swept = true
 	c.T.Log(TookASweep)
 	c.sweep()
-	c.deadline = time.Now().Add(Patience)
+	c.deadline = pace.Now().Add(Patience)
 	c.result.Left = c.members.UntilDead(c.left())
 }
 
@@ -99,7 +100,7 @@ func (c *Cell) judgeExempt() {
 	if n := c.members.UntilDead(Patience); n > 0 {
 		c.T.Errorf("%d members outlive SIGKILL:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
 	}
-	c.deadline = time.Now().Add(Patience) // for guards that waited for them
+	c.deadline = pace.Now().Add(Patience) // for guards that waited for them
 }
 
 // judgeGuards: launcher and supervisor go when their work is done.

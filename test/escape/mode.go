@@ -38,12 +38,12 @@ var remarkable = map[string]Mode{
 	"stop-parent-loop": {KeepsStopping: true},
 	"trace-parent":     {KeepsStopping: true},
 	"kill-parent":      {KillsParent: true},
-	"hop":              {weight: 3},
-	"fork-bomb":        {weight: 6},
-	"hop-storm":        {weight: 8},
-	"zombies-500":      {weight: 6},
+	"hop":              {weight: 2},
+	"fork-bomb":        {weight: 4},
+	"hop-storm":        {weight: All},
+	"zombies-500":      {weight: 4},
 	"threads-500":      {weight: 4},
-	"children-2000":    {weight: 12},
+	"children-2000":    {weight: All},
 }
 
 // Modes asks the zoo, so that no mode is forgotten here.

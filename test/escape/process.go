@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Process is held by its pidfd, so that its pid can't come to mean another.
@@ -56,13 +58,14 @@ func (p *Process) Signal(sig syscall.Signal) {
 	_ = unix.PidfdSendSignal(p.fd, sig, nil, 0)
 }
 
-// PollFor waits until one of the descriptors has what is asked of it.
+// PollFor waits until one of the descriptors has what is asked of it, at most until limit has passed on the clock of
+// package pace.
 func PollFor(limit time.Duration, fds ...unix.PollFd) bool {
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	for {
-		ts := unix.NsecToTimespec(int64(max(time.Until(deadline), 0)))
+		ts := unix.NsecToTimespec(int64(pace.Step(deadline)))
 		n, err := unix.Ppoll(fds, &ts, nil)
-		if err != unix.EINTR { // the Go runtime interrupts its own threads
+		if n > 0 || err != nil && err != unix.EINTR || pace.Until(deadline) <= 0 {
 			return n > 0
 		}
 	}

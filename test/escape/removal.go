@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // AwaitRemoval returns when a directory is not there any more.
@@ -75,12 +77,12 @@ func awaitChange(path string, changes uint32, limit time.Duration, done func() b
 		return os.NewSyscallError("inotify_init1", err)
 	}
 	defer unix.Close(watch)
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	if _, err := unix.InotifyAddWatch(watch, filepath.Dir(path), changes); err != nil && !done() {
 		return fmt.Errorf("watch for %s: %w", path, err)
 	}
 	for !done() {
-		if !PollFor(time.Until(deadline), unix.PollFd{Fd: int32(watch), Events: unix.POLLIN}) {
+		if !PollFor(pace.Until(deadline), unix.PollFd{Fd: int32(watch), Events: unix.POLLIN}) {
 			return fmt.Errorf("%s has not changed in %v", path, limit)
 		}
 		_, _ = unix.Read(watch, make([]byte, 4096)) // that it happened is all that matters

@@ -3,22 +3,29 @@
 package escape
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Table is modes × ends on one backend.
 type Table struct {
 	Title   string
+	Name    string // of its subtest, by default the backend's
 	Program string // mcpscope
 	Backend Backend
 	Modes   []Mode
 	Ends    []End
+	// Core tells which cells are in the core, nil that all are.
+	Core func(Mode, End) bool
 
 	mu    sync.Mutex
 	cells map[[2]string]Result
@@ -49,18 +56,21 @@ func (t *Table) FillWith(tb *testing.T, cell func(*testing.T, Mode, End) Result)
 
 func (t *Table) fill(tb *testing.T, cell func(*testing.T, Mode, End), refused func(*testing.T, Mode)) {
 	t.cells, t.began = make(map[[2]string]Result), time.Now()
-	tb.Run("cells", func(tb *testing.T) {
+	tb.Run(cmp.Or(t.Name, t.Backend.Name), func(inner *testing.T) {
 		for _, m := range t.Modes {
-			if t.Backend.Refused[m.Name] != nil {
-				tb.Run(m.Name+"/refused", func(tb *testing.T) { refused(tb, m) })
+			ends := slices.DeleteFunc(slices.Clone(t.Ends), func(e End) bool { return !t.chosen(inner, m, e) })
+			if t.Backend.Refused[m.Name] != nil && len(ends) > 0 {
+				inner.Run(m.Name+"/refused", func(tb *testing.T) { refused(tb, m) })
 				continue
 			}
-			for _, e := range t.Ends {
-				tb.Run(m.Name+"/"+e.Name, func(tb *testing.T) { cell(tb, m, e) })
+			for _, e := range ends {
+				inner.Run(m.Name+"/"+e.Name, func(tb *testing.T) { cell(tb, m, e) })
 			}
 		}
 	})
-	t.publish(tb)
+	if len(t.cells) > 0 {
+		t.publish(tb)
+	}
 }
 
 func (t *Table) escape(tb *testing.T, m Mode, e End) {
@@ -103,7 +113,7 @@ func (t *Table) refused(tb *testing.T, m Mode) {
 		tb.Errorf("%v, want %q: then the cells of this mode can be had", err, want)
 	}
 	c.Client.Tell("close")
-	c.deadline = time.Now().Add(Patience)
+	c.deadline = pace.Now().Add(Patience)
 	c.judgeGuards()
 	c.judgeBystanders()
 	c.judgeGroups()

@@ -14,11 +14,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A machine is a booted host as the process sees it that booted it.
@@ -169,14 +169,14 @@ func (m *machine) startInit(plan bootPlan, group int) error {
 func (m *machine) awaitReady() error {
 	ready := make(chan error, 1)
 	go drain(m.ready, ready)
-	limit := time.NewTimer(2 * patience)
-	defer limit.Stop()
+	ctx, cancel := pace.Context(2 * patience)
+	defer cancel()
 	select {
 	case err := <-ready:
 		return err
 	case <-m.ended:
 		return fmt.Errorf("PID 1 ended: %v\n%s", m.init.ProcessState, m.output.Bytes())
-	case <-limit.C:
+	case <-ctx.Done():
 		return fmt.Errorf("not up after %v", 2*patience)
 	}
 }

@@ -16,12 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 const hierarchy = "/sys/fs/cgroup"
 
 // settle is what processes get to be gone after the tests.
-const settle = 2 * time.Second
+const settle = 30 * time.Second
 
 // cgroup2 is where the groups are: on a hybrid host not where those of version 1 are.
 func cgroup2() string {
@@ -51,7 +52,7 @@ func groups() (map[string]bool, error) {
 // Services that systemd and the bus start by themselves when asked for, and slices,
 // are no leftovers.
 func leftovers(before map[string]bool) ([]string, error) {
-	deadline := time.Now().Add(settle)
+	deadline := pace.Now().Add(settle)
 	after, err := groups()
 	if err != nil {
 		return nil, err
@@ -62,7 +63,7 @@ func leftovers(before map[string]bool) ([]string, error) {
 			continue
 		}
 		if len(describeGroup(dir)) > 0 { // who is late is in the list
-			_ = bed.WaitEmpty(dir, max(time.Until(deadline), 0))
+			_ = bed.WaitEmpty(dir, max(pace.Until(deadline), 0))
 			awaitUnitGone(dir, deadline)
 		}
 		left = append(left, describeGroup(dir)...)
@@ -107,7 +108,7 @@ func awaitUnitGone(dir string, deadline time.Time) {
 		if file == "" {
 			continue
 		}
-		_ = awaitDir(filepath.Dir(file), max(time.Until(deadline), 0), func() bool { // if not, it is in the list
+		_ = awaitDir(filepath.Dir(file), max(pace.Until(deadline), 0), func() bool { // if not, it is in the list
 			_, err := os.Stat(file)
 			return err != nil
 		})

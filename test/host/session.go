@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Session is a login of a user that stays open until Logout or Terminate.
@@ -163,11 +164,11 @@ func (s *Session) Terminate() error {
 // Await returns when nothing is left in the session's scope and logind has
 // forgotten the session.
 func (s *Session) Await(limit time.Duration) error {
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	if err := bed.WaitEmpty(s.Group, limit); err != nil {
 		return err
 	}
-	return s.await(time.Until(deadline), "")
+	return s.await(pace.Until(deadline), "")
 }
 
 // await returns when logind's file on the session has one of the lines; "" is for no

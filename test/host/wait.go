@@ -8,14 +8,16 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // poll waits for input on a descriptor.
 func poll(fd int, deadline time.Time) bool {
 	for {
-		ts := unix.NsecToTimespec(int64(max(time.Until(deadline), 0)))
+		ts := unix.NsecToTimespec(int64(pace.Step(deadline)))
 		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, &ts, nil)
-		if err != unix.EINTR { // the Go runtime interrupts its own threads
+		if n > 0 || err != nil && err != unix.EINTR || pace.Until(deadline) <= 0 {
 			return n > 0
 		}
 	}
@@ -23,12 +25,12 @@ func poll(fd int, deadline time.Time) bool {
 
 // awaitExit waits for the process behind a pidfd.
 func awaitExit(pidfd int, limit time.Duration) bool {
-	return poll(pidfd, time.Now().Add(limit))
+	return poll(pidfd, pace.Now().Add(limit))
 }
 
 // awaitDir looks at a directory, now and after each change, until done is content.
 func awaitDir(dir string, limit time.Duration, done func() bool) error {
-	deadline := time.Now().Add(limit)
+	deadline := pace.Now().Add(limit)
 	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
 		return os.NewSyscallError("inotify_init1", err)

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // early is a server that nobody has asked a backend for by name. It echoes lines.
@@ -228,7 +229,7 @@ func TestServerStopsWhoIsMoved(t *testing.T) {
 	e := y.early(t, "stops")
 	e.running(t, y.user.Slice(), "stops")
 	pids, err := escape.GroupPids(e.group)
-	for deadline := time.Now().Add(patience); len(pids) == 0 && err == nil && time.Now().Before(deadline); pids, err = escape.GroupPids(e.group) {
+	for deadline := pace.Now().Add(patience); len(pids) == 0 && err == nil && pace.Until(deadline) > 0; pids, err = escape.GroupPids(e.group) {
 		escape.PollFor(time.Millisecond) // the group has had members before, so no event tells of one more
 	}
 	if err != nil || len(pids) != 1 {

@@ -10,40 +10,37 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// TestEscape holds the promise that nothing survives and nothing else dies, where groups
-// are scopes of the system's manager or of a user's. Unless all is asked for, every mode
-// meets one end on one of them, and some meet all.
+// TestEscape holds the promise that nothing survives and nothing else dies, where groups are scopes of the system's manager
+// or of a user's. The core has what a manager does to a server, and a sixth of what the core has elsewhere.
 func TestEscape(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel()
 		y := newYard(t, u)
 		refused := y.refused(t)
-		fill := func(title, name string, modes []escape.Mode, ends []escape.End) {
-			backend := y.backend(name)
-			backend.Refused = refused
-			table := escape.Table{Title: title, Program: mcpscope, Backend: backend, Modes: modes, Ends: ends}
+		fill := func(name, backend string, modes []escape.Mode, core func(escape.Mode, escape.End) bool) {
+			b := y.backend(backend)
+			b.Refused = refused
+			table := escape.Table{Title: "escape, " + name, Name: name, Program: mcpscope, Backend: b, Modes: modes, Ends: y.ends(), Core: core}
 			table.Fill(t)
 		}
-		all, ends := programs.Modes(t), y.ends()
+		all := programs.Modes(t)
 		modes := slices.Clone(all)
 		if refused["move-parent"] != nil { // only from when the manager has the scope, and its directory hands controllers down
 			modes = slices.DeleteFunc(modes, func(m escape.Mode) bool { return m.Name == "move-parent" })
 		}
-		if escape.Full() {
-			fill("escape", "auto", modes, ends)
-			fill("escape, asked for by name", backendOf(u), escape.Named(t, all, append([]string{"move-parent"}, some...)...), ends)
-			return
-		}
-		if u != host.Root {
-			fill("escape, every mode", "auto", modes, escape.Named(t, ends, "kill"))
-		}
-		fill("escape, every end", "auto", escape.Named(t, modes, some[0], some[1]), ends)
-		fill("escape, asked for by name", backendOf(u), escape.Named(t, all, "move-parent", some[2]), ends)
+		elsewhere := escape.InCore(modes, min(u.UID, 1), 6)
+		fill("scopes", "auto", modes, func(m escape.Mode, e escape.End) bool {
+			return elsewhere(m, e) || m.Name == "setsid" && slices.Contains(managed, e.Name)
+		})
+		fill("asked for by name", backendOf(u), escape.Named(t, all, "move-parent", "setsid", "ignore-both", "move-sibling"),
+			func(m escape.Mode, e escape.End) bool {
+				return m.Name == "move-parent" && (e.Name == "stdin" || e.Name == "kill")
+			})
 	})
 }
 
-// some modes meet all ends in the fast tests.
-var some = []string{"setsid", "ignore-both", "move-sibling"}
+// managed are ends of a manager's.
+var managed = []string{"scope", "unit-stop", "unit-restart", "unit-crash", "reexec", "logout", "terminate"}
 
 func TestKilledWhileItStarts(t *testing.T) {
 	t.Parallel()

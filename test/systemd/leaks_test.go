@@ -12,13 +12,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // leak is what the tests read of `leaks --json`.
@@ -274,8 +274,8 @@ func TestNoLeaks(t *testing.T) {
 			t.Errorf("one that does neither: %+v", found) // or the others prove nothing
 		}
 		client := nobody("sh", "-c", "sleep 100009 | cat")
-		for deadline := time.Now().Add(escape.Patience); len(s.leaks(client.PID)) > 0; { // until the shell has started both
-			if time.Now().After(deadline) {
+		for deadline := pace.Now().Add(escape.Patience); len(s.leaks(client.PID)) > 0; { // until the shell has started both
+			if pace.Until(deadline) <= 0 {
 				t.Fatal("a client is called a leak")
 			}
 		}

@@ -22,7 +22,8 @@ var mcpscope = host.Shared + "/mcpscope"
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
-	bed.Parallel(64) // the escape table bounds itself
+	escape.Choose(".*", "TestEscape")
+	bed.Parallel(16) // the escape table bounds itself
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
 

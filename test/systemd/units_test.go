@@ -20,6 +20,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 func control(t *testing.T, u host.User, args ...string) string {
@@ -156,13 +157,13 @@ func TestMetricsService(t *testing.T) {
 		t.Cleanup(func() { control(t, u, "stop", "mcpscope-metrics.service") })
 		client := http.Client{Timeout: patience}
 		text := ""
-		for deadline := time.Now().Add(patience); text == ""; escape.PollFor(time.Millisecond) { // nothing tells when it listens
+		for deadline := pace.Now().Add(patience); text == ""; escape.PollFor(time.Millisecond) { // nothing tells when it listens
 			answer, err := client.Get("http://127.0.0.1:9500/metrics")
 			if err == nil {
 				body, _ := io.ReadAll(answer.Body) // what came of it is looked at
 				text = string(body)
 				answer.Body.Close()
-			} else if time.Now().After(deadline) {
+			} else if pace.Until(deadline) <= 0 {
 				t.Fatal(err)
 			}
 		}

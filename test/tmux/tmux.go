@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Screen is one terminal, of a tmux server of its own.
@@ -111,12 +112,12 @@ func (s *Screen) Lines() []string {
 // Until waits for a screen that is as wanted, and returns its lines.
 func (s *Screen) Until(what string, wanted func(lines []string) bool) []string {
 	s.t.Helper()
-	for deadline := time.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
+	for deadline := pace.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
 		lines := s.Lines()
 		if wanted(lines) {
 			return lines
 		}
-		if time.Now().After(deadline) {
+		if pace.Until(deadline) <= 0 {
 			s.t.Fatalf("no %s, but\n%s", what, strings.Join(lines, "\n"))
 		}
 	}

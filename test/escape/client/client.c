@@ -34,7 +34,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIFE_SECONDS = 150, LINE = 64 * 1024 };
+enum { LINE = 64 * 1024 };
 
 static struct {
 	bool socketpair, session, group;
@@ -222,7 +222,6 @@ int main(int argc, char **argv)
 {
 	static struct input commands, output;
 	parse(argc, argv);
-	alarm(LIFE_SECONDS);
 	signal(SIGPIPE, SIG_IGN);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	start();

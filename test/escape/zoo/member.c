@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LIFE_SECONDS = 120 };
 
 static time_t end_of_life;
 static sem_t *members_up;

@@ -61,7 +61,7 @@ static void hopping(void)
  * one is left. Each hop has a life of its own, so the limit is a time of day. */
 static void hop_at_once(void)
 {
-	const time_t limit = time(NULL) + 120;
+	const time_t limit = time(NULL) + LIFE_SECONDS;
 	setsid();
 	ignore_signals();
 	up();

@@ -14,7 +14,7 @@
  * "main PID MODE MCPSCOPE_ID", "born PID MODE/ROLE", "ready", "error TEXT".
  *
  * No process signals anything but its own children, and in the modes that say
- * so the main process's parent. All of them end by themselves after two minutes.
+ * so the main process's parent. All of them end by themselves after LIFE_SECONDS.
  */
 #include "zoo.h"
 #include <stdio.h>

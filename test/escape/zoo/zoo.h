@@ -36,6 +36,12 @@ void born(const char *role);
 void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void die(const char *what);
 
+/*
+ * The last resort, should a test run and its sandbox be killed at once: longer than any test may take, so that
+ * no test can take it for a kill.
+ */
+enum { LIFE_SECONDS = 2 * 60 * 60 };
+
 /* member.c */
 void start_life(void);
 void limit_life(void);

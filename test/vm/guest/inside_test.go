@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // deafServer says that it is up, answers, and ends neither with its stdin nor at SIGTERM.
@@ -217,7 +218,7 @@ func (s *contained) wantFigures(name string) {
 		t.Fatalf("the container's group has %d processes and %d bytes: %v", own, bytes, err)
 	}
 	var l inspected
-	for deadline := time.Now().Add(escape.Patience); time.Now().Before(deadline); { // each asks the engine again, for 5 s at most
+	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; { // each asks the engine again, for 5 s at most
 		if l = s.e.inspected(name); l.Processes >= own+1 && l.Memory >= bytes/2 {
 			return
 		}

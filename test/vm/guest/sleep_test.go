@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A writer to a frozen file system sleeps uninterruptibly, and nobody can kill it. The
@@ -122,7 +123,7 @@ func (s *sleeper) returned() {
 	go func() { ended <- s.cmd.Wait() }()
 	select {
 	case <-ended:
-	case <-time.After(escape.Patience):
+	case <-pace.After(escape.Patience):
 		s.t.Fatalf("%s: the launcher does not return; stderr: %s", s.backend, escape.Contents(s.stderr))
 	}
 	who := fmt.Sprintf("process %d (sh), sleeping uninterruptibly", s.main.PID)

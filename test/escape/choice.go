@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package escape
+
+import (
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// A test run has one of three sizes: the core, by default; a slice of all the rest; or all of it. What somebody asks for by
+// go test's -run is run, whatever the size.
+//
+// SliceEnv asks for slice K of N, as "K/N". What belongs to a slice is decided by its name alone, so N runs with K from 0
+// to N-1 run everything once. FullEnv asks for everything.
+const (
+	SliceEnv = "MCPSCOPE_TEST_SLICE"
+	FullEnv  = "MCPSCOPE_TEST_FULL"
+)
+
+// asked is set when somebody chose tests by name.
+var asked bool
+
+// Full tells whether everything is to be run, however long that takes.
+func Full() bool { return asked || os.Getenv(FullEnv) != "" }
+
+// Core tells whether only the core is to be run.
+func Core() bool { return !Full() && os.Getenv(SliceEnv) == "" }
+
+// inSlice tells whether this run's slice has something of this name.
+func inSlice(name string) bool {
+	var k, n uint32
+	if _, err := fmt.Sscanf(os.Getenv(SliceEnv), "%d/%d", &k, &n); err != nil || n == 0 {
+		return false
+	}
+	hash := fnv.New32a()
+	hash.Write([]byte(name))
+	return hash.Sum32()%n == k%n
+}
+
+// Choose has go test run the package's tests that this run's size has. Those in core and those in tables are for the core;
+// a slice has tables too, and its share of the others. Both are regular expressions of whole names. It is to be called
+// first in TestMain.
+func Choose(core, tables string) {
+	flag.Parse()
+	run := flag.Lookup("test.run")
+	if asked = run.Value.String() != ""; asked || flag.Lookup("test.list").Value.String() != "" || Full() {
+		return
+	}
+	names := []string{core, tables}
+	if !Core() {
+		names = []string{tables}
+		inCore := regexp.MustCompile("^(" + core + "|" + tables + ")$")
+		list, err := exec.Command("/proc/self/exe", "-test.list", ".").Output()
+		if err != nil {
+			panic(err)
+		}
+		for _, name := range strings.Fields(string(list)) {
+			if !inCore.MatchString(name) && inSlice(name) {
+				names = append(names, name)
+			}
+		}
+	}
+	_ = run.Value.Set("^(" + strings.Join(names, "|") + ")$")
+}
+
+// kinds are modes that differ in what has to be done against them: in the core each meets each class of ends.
+var kinds = []string{"double-fork", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"}
+
+// classes are ends, one of each kind: HUP and INT take the way of TERM, killpg that of kill, client that of exit.
+var classes = []string{"stdin", "TERM", "kill", "tree", "superv", "exit", "cgroup"}
+
+// InCore deals the cells of the core out to so many backends: each kind meets each class, and each other mode one of
+// them, on one backend.
+func InCore(modes []Mode, backend, backends int) func(Mode, End) bool {
+	place := func(m Mode) int { return slices.IndexFunc(modes, func(o Mode) bool { return o.Name == m.Name }) }
+	return func(m Mode, e End) bool {
+		class := slices.Index(classes, e.Name)
+		if class < 0 {
+			return false
+		}
+		kind := slices.Index(kinds, m.Name)
+		if kind < 0 {
+			return class == place(m)%len(classes) && place(m)%backends == backend
+		}
+		return (kind+class)%backends == backend
+	}
+}
+
+// RedEnv has the names of cells that were red in a slice of late. They belong to the core.
+const RedEnv = "MCPSCOPE_TEST_RED"
+
+var red = strings.Fields(os.Getenv(RedEnv))
+
+// chosen tells whether this run has the cell.
+func (t *Table) chosen(tb *testing.T, m Mode, e End) bool {
+	name := tb.Name() + "/" + m.Name + "/" + e.Name
+	core := t.Core == nil || t.Core(m, e) || slices.Contains(red, name)
+	if Core() {
+		return core
+	}
+	return Full() || !core && inSlice(name)
+}
