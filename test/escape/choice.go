@@ -14,10 +14,10 @@ import (
 	"testing"
 )
 
-// A test run has one of three sizes: the core, by default; a slice of all the rest; or all of it. What somebody asks for by
-// go test's -run is run, whatever the size.
+// A test run has one of three sizes: the core, by default; a slice of all the rest; or all of it. What is asked for by go
+// test's -run is run whole, unless SliceEnv is set.
 //
-// SliceEnv asks for slice K of N, as "K/N". What belongs to a slice is decided by its name alone, so N runs with K from 0
+// SliceEnv asks for slice K of N, as "K/N", or for the core, as "core". What belongs to a slice is decided by its name alone, so N runs with K from 0
 // to N-1 run everything once. FullEnv asks for everything.
 const (
 	SliceEnv = "MCPSCOPE_TEST_SLICE"
@@ -31,7 +31,7 @@ var asked bool
 func Full() bool { return asked || os.Getenv(FullEnv) != "" }
 
 // Core tells whether only the core is to be run.
-func Core() bool { return !Full() && os.Getenv(SliceEnv) == "" }
+func Core() bool { return !Full() && slices.Contains([]string{"", "core"}, os.Getenv(SliceEnv)) }
 
 // inSlice tells whether this run's slice has something of this name.
 func inSlice(name string) bool {
@@ -50,7 +50,11 @@ func inSlice(name string) bool {
 func Choose(core, tables string) {
 	flag.Parse()
 	run := flag.Lookup("test.run")
-	if asked = run.Value.String() != ""; asked || flag.Lookup("test.list").Value.String() != "" || Full() {
+	if run.Value.String() != "" {
+		asked = os.Getenv(SliceEnv) == ""
+		return
+	}
+	if flag.Lookup("test.list").Value.String() != "" || Full() {
 		return
 	}
 	names := []string{core, tables}
