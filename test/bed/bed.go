@@ -4,11 +4,11 @@
 // may start, freeze, kill and migrate processes without ever meeting the
 // host's.
 //
-// Main executes the test binary a second time: the inner process is born in
-// mcpscope-test.<pid>, below the caller's own group, and sees nothing but that
-// group at /sys/fs/cgroup. The outer process outlives it, reaps every orphan
-// (tests also run where pid 1 does not), fails the run when something is left,
-// and removes all of it whatever happened.
+// Main executes the test binary twice more: as the first process of a pid namespace, and below that as the inner
+// process, which is born in mcpscope-test.<number>, below the caller's own group, and sees nothing but that group at
+// /sys/fs/cgroup. So tests of other binaries are as far away as those of other machines. The first process outlives the
+// tests, reaps every orphan, fails the run when something is left, and removes all of it. With it the kernel kills
+// everything else, whatever happened.
 //
 // The package knows nothing of the product under test and imports none of it:
 // what checks a kill must not share the code that kills.
@@ -37,6 +37,7 @@ const (
 
 // The stages of a test binary: "" is the outer process.
 const (
+	stageInit  = "init"   // the first process of the pid namespace
 	stageSetUp = "set-up" // the inner process, not yet in its own view of /sys/fs/cgroup
 	stageReady = "ready"  // any further execution of the binary inside the sandbox
 )
@@ -54,6 +55,8 @@ func Run(tests func() int, setups ...Setup) {
 	switch os.Getenv(stageEnv) {
 	case "":
 		os.Exit(outer())
+	case stageInit:
+		os.Exit(first())
 	case stageReady:
 		os.Exit(tests())
 	}

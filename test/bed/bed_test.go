@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -138,20 +139,21 @@ func TestSignalsReachTheInnerProcess(t *testing.T) {
 // A killed outer process takes the tests along, and the next run removes the
 // directory, but not that of a run that lives.
 func TestNextRunRemovesWhatAKilledOneLeft(t *testing.T) {
-	killed, living := hang(t), hang(t)
-	stale := fmt.Sprint(Root(t), "/", sandboxPrefix, killed.Process.Pid)
+	killed := hang(t)
+	stale := sandboxes(t)
+	hang(t)
+	live := slices.DeleteFunc(sandboxes(t), func(dir string) bool { return dir == stale[0] })
 	if err := killed.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	_ = killed.Wait() // killed, as asked
-	if err := WaitEmpty(stale, 10*time.Second); err != nil {
+	if err := WaitEmpty(stale[0], 10*time.Second); err != nil {
 		t.Errorf("the tests outlived the outer process: %v", err)
 	}
 	if out, err := below(t, "").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
-	live := fmt.Sprint(Root(t), "/", sandboxPrefix, living.Process.Pid)
-	if left := sandboxes(t); len(left) != 1 || left[0] != live {
+	if left := sandboxes(t); !slices.Equal(left, live) {
 		t.Errorf("left %v, want %s", left, live)
 	}
 	if left := temps(t); len(left) != 1 {

@@ -16,35 +16,72 @@ import (
 
 // settle is what processes get to be gone after the tests: a supervisor whose
 // group has just been removed still needs the time to exit.
-const settle = 30 * time.Second
+const settle = 5 * time.Second
 
-// outer makes the sandbox, runs the inner process in it and removes it.
+// outer runs the first process of a pid namespace, which makes the sandbox. It is no more than its messenger.
 func outer() int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // QUIT: go test's timeout
+	pid, pidfd, err := startStage(stageInit, nil, &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS})
+	if err != nil {
+		return fail("start the first process: %v", err)
+	}
+	return await(pid, pidfd, signals)
+}
+
+// first makes the sandbox, runs the inner process in it and removes it.
+func first() int {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	unix.CloseOnExec(outerPidfd)
+	go dieWithOuter()
+	if err := errors.Join(
+		unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""),
+		unix.Mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""),
+	); err != nil {
+		return fail("mount /proc: %v", err)
+	}
 	box, err := newSandbox()
 	if err != nil {
 		return fail("%v", err)
 	}
-	code := box.run()
+	code := box.run(signals)
 	if err := box.clear(&code); err != nil {
 		return fail("cannot remove %s: %v", box.dir, err)
 	}
 	return code
 }
 
-func (s *sandbox) run() int {
-	// Orphans of the tests come to us, where pid 1 might leave them as zombies.
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fail("become a subreaper: %v", err)
+// dieWithOuter ends the first process, and so everything, when nobody waits for it any more. The directories stay for the
+// next run. PR_SET_PDEATHSIG would be shorter, but it follows the parent's thread, which Go may end at any time.
+func dieWithOuter() {
+	for poll := []unix.PollFd{{Fd: outerPidfd, Events: unix.POLLIN}}; ; {
+		if n, err := unix.Poll(poll, -1); n == 1 && err == nil {
+			os.Exit(1)
+		}
 	}
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT) // QUIT: go test's timeout
+}
+
+// outerPidfd is the descriptor by which the first process knows the outer one.
+const outerPidfd = 3
+
+func (s *sandbox) run(signals <-chan os.Signal) int {
 	if err := s.makeTemp(); err != nil {
 		return fail("%v", err)
 	}
-	pid, pidfd, err := s.start()
+	// The namespaces are unshared in the child and not cloned: clone takes the parent's group for the root of a new cgroup
+	// namespace. With CLONE_NEWNS among the flags the syscall package also makes / private.
+	pid, pidfd, err := startStage(stageSetUp, []string{"TMPDIR=" + s.temp}, &syscall.SysProcAttr{
+		UseCgroupFD: true, CgroupFD: s.fd, Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,
+	})
 	if err != nil {
 		return fail("start the inner process: %v", err)
 	}
+	return await(pid, pidfd, signals)
+}
+
+// await passes signals on until the process has ended.
+func await(pid, pidfd int, signals <-chan os.Signal) int {
 	ended := reap(pid)
 	for {
 		select {
@@ -66,13 +103,13 @@ func (s *sandbox) makeTemp() error {
 	return os.Chmod(s.temp, 0o755)
 }
 
-// start executes this binary again, born in the sandbox. The namespaces are
-// unshared in the child and not cloned: clone takes the parent's group for the
-// root of a new cgroup namespace. With CLONE_NEWNS among the flags the syscall
-// package also makes / private.
-func (s *sandbox) start() (pid, pidfd int, err error) {
+// startStage executes this binary again.
+func startStage(stage string, env []string, attr *syscall.SysProcAttr) (pid, pidfd int, err error) {
 	self, err := os.Executable()
 	if err != nil {
+		return 0, 0, err
+	}
+	if err := os.Setenv(stageEnv, stage); err != nil {
 		return 0, 0, err
 	}
 	own, err := unix.PidfdOpen(os.Getpid(), 0)
@@ -80,15 +117,11 @@ func (s *sandbox) start() (pid, pidfd int, err error) {
 		return 0, 0, fmt.Errorf("pidfd_open (Linux 5.3): %w", err)
 	}
 	defer unix.Close(own)
+	attr.PidFD = &pidfd
 	pid, err = syscall.ForkExec(self, os.Args, &syscall.ProcAttr{
-		Env:   append(os.Environ(), stageEnv+"="+stageSetUp, "TMPDIR="+s.temp),
+		Env:   append(os.Environ(), env...),
 		Files: []uintptr{0, 1, 2, uintptr(own)},
-		Sys: &syscall.SysProcAttr{
-			UseCgroupFD:  true,
-			CgroupFD:     s.fd,
-			Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,
-			PidFD:        &pidfd,
-		},
+		Sys:   attr,
 	})
 	return pid, pidfd, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,14 +37,13 @@ func newSandbox() (*sandbox, error) {
 	if err := removeStale(own); err != nil {
 		return nil, err
 	}
-	dir := filepath.Join(own, fmt.Sprint(sandboxPrefix, os.Getpid()))
 	for range 100 {
-		box, err := makeLocked(dir)
+		box, err := makeLocked(filepath.Join(own, fmt.Sprint(sandboxPrefix, rand.Uint32())))
 		if box != nil || err != nil {
 			return box, err
 		}
 	}
-	return nil, fmt.Errorf("another run keeps removing %s", dir)
+	return nil, fmt.Errorf("another run keeps removing the sandboxes in %s", own)
 }
 
 // makeLocked returns nil without an error when another run's removeStale met the

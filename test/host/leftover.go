@@ -22,7 +22,7 @@ import (
 const hierarchy = "/sys/fs/cgroup"
 
 // settle is what processes get to be gone after the tests.
-const settle = 30 * time.Second
+const settle = 5 * time.Second
 
 // cgroup2 is where the groups are: on a hybrid host not where those of version 1 are.
 func cgroup2() string {
