@@ -36,6 +36,6 @@ func NewWorld(t *testing.T, p Programs) *World {
 func (w *World) Viewed(options []string, args ...string) *exec.Cmd {
 	line := append([]string{"--in", fmt.Sprint(w.Root.Cmd.Process.Pid)}, options...)
 	cmd := exec.Command(w.Programs.World, append(append(line, "--"), args...)...)
-	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/nonexistent", "LANG=C.UTF-8"}
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.TempDir(), "LANG=C.UTF-8"}
 	return cmd
 }
