@@ -14,31 +14,21 @@ func TestCheck(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"weather", ""},
 		{"my weather, größer ✓ 🚀", ""},
-		{" weather ", ""},
 		{"\ufffd", ""},
 		{"a\u200db", ""}, // joins runes of one sign
 		{strings.Repeat("x", MaxLen), ""},
 
 		{"", "name is empty"},
 		{strings.Repeat("x", MaxLen+1), "name has 4097 bytes, 4096 are allowed"},
-		{" ", "name is only white space"},
 		{"\u00a0\u3000", "name is only white space"},
-		{"\xff", "name has invalid UTF-8 at byte 0"},
 		{"ä\xc3", "name has invalid UTF-8 at byte 2"},
-		{"\ufffd\xef\xbf", "name has invalid UTF-8 at byte 3"},
 		{"\xed\xa0\x80", "name has invalid UTF-8 at byte 0"}, // half a surrogate pair
 		{"a\nb", "name has control character U+000A at byte 1"},
-		{"\t", "name has control character U+0009 at byte 0"},
-		{"ab\x00", "name has control character U+0000 at byte 2"},
 		{"ä\x1b[2J", "name has control character U+001B at byte 2"},
-		{"a\x7f", "name has control character U+007F at byte 1"},
 		{"a\u009b", "name has control character U+009B at byte 1"},
 		{"a\u2028", "name has line separator U+2028 at byte 1"},
-		{"a\u2029", "name has line separator U+2029 at byte 1"},
-		{"\u202a", "name has text direction override U+202A at byte 0"},
 		{"ab\u202e", "name has text direction override U+202E at byte 2"},
 		{"ab\u2066", "name has text direction override U+2066 at byte 2"},
-		{"ab\u2069", "name has text direction override U+2069 at byte 2"},
 	}
 	for _, tt := range tests {
 		got := ""
@@ -54,23 +44,14 @@ func TestCheck(t *testing.T) {
 func TestDir(t *testing.T) {
 	tests := []struct{ name, want string }{
 		{"weather", "weather"},
-		{"a_B-c.9", "a_B-c.9"},
 		{"my weather", "my_weather"},
 		{"größe", "gr_e"},
 		{"a/../b", "a_.._b"},
-		{"a@b.service", "a_b.service"},
 		{"a  /  b", "a_b"},
-		{"a__b", "a__b"},
 		{"a _ b", "a___b"},
 		{"..", "server"},
-		{".a", "a"},
-		{"--a", "a"},
 		{".-.a-", "a-"},
-		{"-ä", "_"},
-		{"ä.", "_."},
 		{"", "server"},
-		{"\xff\n", "_"},
-		{"🚀", "_"},
 		{strings.Repeat("x", 49), strings.Repeat("x", 48)},
 		{"-" + strings.Repeat("é", 49) + strings.Repeat("x", 99), "_" + strings.Repeat("x", 47)},
 	}
