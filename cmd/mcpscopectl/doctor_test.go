@@ -15,30 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
-
-func TestDoctorMistakes(t *testing.T) {
-	for _, c := range []struct {
-		args []string
-		want string
-	}{
-		{[]string{"--nope"}, "unknown flag \"--nope\""},
-		{[]string{"x"}, "unexpected argument \"x\""},
-	} {
-		s := say(append([]string{"doctor"}, c.args...)...)
-		if s.status != cli.ExitUsage || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: doctor: ") || !strings.Contains(s.err, c.want) ||
-			!strings.HasSuffix(s.err, "mcpscope: hint: mcpscope help doctor\n") || strings.Count(s.err, "\n") != 2 {
-			t.Errorf("%q: %+v", c.args, s)
-		}
-	}
-	for _, args := range [][]string{{"help", "doctor"}, {"doctor", "--help"}, {"doctor", "-h"}} {
-		if s := say(args...); s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, "--selftest") {
-			t.Errorf("%q: %+v", args, s)
-		}
-	}
-}
 
 // sample is a gateway in a service of the system with User=.
 func sample() *diagnosis {
@@ -92,21 +70,6 @@ func TestDoctorText(t *testing.T) {
 	}
 	if strings.Contains(text, "delegate it") {
 		t.Errorf("a remedy for what would be no improvement:\n%s", text)
-	}
-}
-
-func TestDoctorTextWhereNothingWorks(t *testing.T) {
-	d := sample()
-	d.Backend, d.Group = "", false
-	d.Backends[0] = trial{Backend: scope.SystemdUser, Reason: "no manager", Remedy: "linger"}
-	text := printed(d)
-	for _, want := range []string{"run refuses: ", "no: no manager\n", "→ linger\n", "→ delegate it\n"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	if d.advise() != nil {
-		t.Errorf("advice before there is a backend: %+v", d.advise())
 	}
 }
 
@@ -185,23 +148,6 @@ func keys(v any) []string {
 	return slices.Compact(all)
 }
 
-func TestStatusOfDoctor(t *testing.T) {
-	for _, c := range []struct {
-		d    diagnosis
-		want int
-	}{
-		{diagnosis{Backend: "x", Group: true}, cli.ExitOK},
-		{diagnosis{Backend: "x"}, cli.ExitFailure},
-		{diagnosis{}, cli.ExitFailure},
-		{diagnosis{Group: true, Selftest: &testResult{Passed: true}}, cli.ExitOK},
-		{diagnosis{Group: true, Selftest: &testResult{}}, cli.ExitFailure},
-	} {
-		if got := c.d.status(); got != c.want {
-			t.Errorf("%+v: %d", c.d, got)
-		}
-	}
-}
-
 // What run says when it fails is what doctor makes of it.
 func TestTrialReadsWhatRunSays(t *testing.T) {
 	for _, c := range []struct{ out, reason, remedy string }{
@@ -243,19 +189,5 @@ func TestColours(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	if newPaper(pty).coloured {
 		t.Error("NO_COLOR is not respected")
-	}
-}
-
-// The parts of the selftest are started by it alone.
-func TestEscapeByHand(t *testing.T) {
-	for _, args := range [][]string{{"escape"}, {"escape", "nonsense"}, {"escape", "setsid", "x"}, {"escape", "ignore-term"}} {
-		if s := say(args...); s.status != cli.ExitUsage || s.out != "" {
-			t.Errorf("%q: %+v", args, s)
-		}
-	}
-	for _, a := range attempts {
-		if role(a.name) == nil {
-			t.Errorf("%s is not played", a.name)
-		}
 	}
 }

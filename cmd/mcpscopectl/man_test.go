@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,24 +45,17 @@ func TestManPages(t *testing.T) {
 		if !command && !bytes.Contains(page, []byte(".SH EXAMPLES\n")) {
 			t.Errorf("%s has no examples", name)
 		}
-		reads(t, filepath.Join(dir, name))
+		cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", filepath.Join(dir, name))
+		var complaints bytes.Buffer
+		cmd.Stderr = &complaints
+		if out, err := cmd.Output(); errors.Is(err, exec.ErrNotFound) {
+			t.Log("no man here to read the pages")
+		} else if err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
+			t.Errorf("%s: %v: %s", name, err, complaints.String())
+		}
 	}
 	if made, err := os.ReadDir(dir); err != nil || len(made) != len(all) {
 		t.Errorf("%d pages, %v; want %d", len(made), err, len(all))
-	}
-}
-
-// reads has man read a page.
-func reads(t *testing.T, page string) {
-	t.Helper()
-	if _, err := exec.LookPath("man"); err != nil {
-		t.Skip("no man here to read the pages")
-	}
-	cmd := exec.Command("man", "--warnings", "-E", "UTF-8", "-l", "-Tutf8", page)
-	var complaints bytes.Buffer
-	cmd.Stderr = &complaints
-	if out, err := cmd.Output(); err != nil || complaints.Len() > 0 || !bytes.Contains(out, []byte("mcpscope")) {
-		t.Errorf("%s: %v: %s", page, err, complaints.String())
 	}
 }
 
@@ -93,22 +87,6 @@ func TestPagesHaveEveryFlag(t *testing.T) {
 	}
 }
 
-// A mistake ends with a status that is in the table of its command.
-func TestExitStatusesOfMistakes(t *testing.T) {
-	for _, c := range newRoot(cli.Stdio{}).Commands() {
-		if c.Hidden || c.Name() == "run" || c.Name() == "help" { // run becomes the runner
-			continue
-		}
-		s, known := say(c.Name(), "--no-such-flag"), false
-		for _, e := range exitStatuses(c.Name()) {
-			known = known || e.status == s.status && s.status != cli.ExitOK
-		}
-		if !known {
-			t.Errorf("%s: %+v", c.Name(), s)
-		}
-	}
-}
-
 // The settings that packages install are sound when they are taken out of their comments.
 func TestInstalledSettings(t *testing.T) {
 	text, err := os.ReadFile("../../packaging/mcpscope.toml")
@@ -118,12 +96,6 @@ func TestInstalledSettings(t *testing.T) {
 	_, sample, _ := strings.Cut(string(text), "\n#\n")
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(sample, "\n#", "\n")[1:]), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if s := say("config", "check", file); s.status != 0 {
-		t.Errorf("%+v", s)
-	}
-	if err := os.WriteFile(file, text, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if s := say("config", "check", file); s.status != 0 {

@@ -5,10 +5,8 @@
 package main
 
 import (
-	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
@@ -96,25 +94,6 @@ func TestTopViewFollowsServers(t *testing.T) {
 	}
 }
 
-func TestGraph(t *testing.T) {
-	for _, c := range []struct {
-		values []float64
-		width  int
-		rows   int
-		want   string
-	}{
-		{[]float64{0, 1, 2, 4, 8}, 7, 1, "   ▁▂▄█"},
-		{[]float64{0, 0.01, 4, 8}, 4, 2, "   █| ▁██"},
-		{[]float64{1, 8, 1, 1}, 2, 1, "█▁"},
-		{nil, 3, 1, "   "},
-		{[]float64{5}, 0, 1, "█"},
-	} {
-		if got := strings.Join(graph(c.values, c.width, c.rows), "|"); got != c.want {
-			t.Errorf("%v in %d×%d: %q, want %q", c.values, c.width, c.rows, got, c.want)
-		}
-	}
-}
-
 // Details fit any terminal, and end with their server.
 func TestTopDetails(t *testing.T) {
 	memory := uint64(50 << 20)
@@ -143,70 +122,4 @@ func TestTopDetails(t *testing.T) {
 	if f := v.frame(80, 24); v.details != "" || !strings.Contains(f.lines[23], "it has ended") {
 		t.Errorf("%q", f.lines)
 	}
-}
-
-// A click chooses, on what is chosen it shows details, and on a head it sorts.
-func TestTopClicks(t *testing.T) {
-	v := topView{order: 'c'}
-	for i, name := range []string{"a", "b", "c"} {
-		v.all = append(v.all, reading{view: view{ID: name, Name: name, Age: float64(i), Client: processView{1, "x"}}})
-	}
-	f := v.frame(120, 24)
-	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
-	if v.order != 'n' || v.reverse {
-		t.Errorf("by %c, %v", v.order, v.reverse)
-	}
-	v.click(strings.Index(f.lines[1], "NAME")+1, 1, 24)
-	if !v.reverse {
-		t.Error("a second click does not reverse")
-	}
-	v.frame(120, 24)
-	v.click(3, 2, 24)
-	if r := v.current(); r == nil || r.Name != "c" || v.details != "" {
-		t.Errorf("%+v", r)
-	}
-	v.click(3, 2, 24)
-	if v.details == "" {
-		t.Error("no details")
-	}
-	v.press(tea.KeyEscape, 3)
-	for _, at := range [][2]int{{0, 0}, {119, 1}, {3, 20}, {3, 23}, {500, 1}} {
-		v.click(at[0], at[1], 24)
-		if v.details != "" {
-			t.Errorf("details by a click at %v", at)
-		}
-	}
-}
-
-// top looks each interval, and after what it has done at once: then not sooner again for what was due before.
-func TestTopLooks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const interval = 5 * time.Second
-		shown := &top{topFlags: &topFlags{interval: interval}, view: topView{order: 'c', past: map[string][]usageSample{}}}
-		messages := make(chan tea.Msg, 10)
-		run := func(cmd tea.Cmd) { go func() { messages <- cmd() }() }
-		began, over := time.Now(), time.After(18*time.Second)
-		time.AfterFunc(7*time.Second, func() { messages <- outcome("stopped x") })
-		var looks []time.Duration
-		run(shown.Init())
-		for open := true; open; {
-			select {
-			case m := <-messages:
-				_, cmd := shown.Update(m)
-				if _, look := m.(lookNow); look && cmd != nil {
-					looks = append(looks, time.Since(began))
-					_, cmd = shown.Update(sighting{}) // what it has found
-				}
-				if cmd != nil {
-					run(cmd)
-				}
-			case <-over:
-				open = false
-			}
-		}
-		time.Sleep(2 * interval) // for ticks that are due: a bubble has no time when its test has returned
-		if want := []time.Duration{firstWait, firstWait + interval, 7 * time.Second, 7*time.Second + interval, 7*time.Second + 2*interval}; !slices.Equal(looks, want) {
-			t.Errorf("it looked after %v, want %v", looks, want)
-		}
-	})
 }
