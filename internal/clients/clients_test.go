@@ -117,13 +117,6 @@ func TestProjectsEndAtTheirRepository(t *testing.T) {
 	if err != nil || len(files) != 2 || files[0].Path != below+"/.mcp.json" || files[1].Path != top+"/repo/.mcp.json" {
 		t.Errorf("%+v, %v", files, err)
 	}
-	// Without a repository there is only the directory itself.
-	if err := os.Remove(filepath.Join(top, "repo", ".git")); err != nil {
-		t.Fatal(err)
-	}
-	if files, err := f.Find("claude-code"); err != nil || len(files) != 1 {
-		t.Errorf("%+v, %v", files, err)
-	}
 }
 
 func reader(places []wrapping.Place) wrapping.Reader {
