@@ -9,12 +9,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // outcome waits for what became of a pair, and for its parent, which comes home to us.
@@ -35,35 +36,29 @@ func outcome(t *testing.T, p *Pair) (*unix.WaitStatus, error) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	if n, err := unix.Poll([]unix.PollFd{{Fd: int32(b.FD()), Events: unix.POLLIN}}, int(time.Minute.Milliseconds())); n != 1 {
-		t.Fatalf("nothing is heard of the two: %v", err)
+	if !escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(b.FD()), Events: unix.POLLIN}) {
+		t.Fatal("nothing is heard of the two")
 	}
 	known, ended, err := b.Outcome()
 	if !known {
 		t.Error("it is not known, although there is something to read")
 	}
-	for options := 0; ; { // the parent, and a main process that it has left
-		pid, gone := unix.Wait4(-1, nil, options, nil)
-		if errors.Is(gone, unix.ECHILD) {
-			return ended, err
-		}
-		if gone == nil && pid == 0 {
-			t.Error("somebody is left")
-			return ended, err
-		}
-		if ended != nil {
-			options = unix.WNOHANG // nobody else is there to end anybody
-		}
+	for gone := error(nil); !errors.Is(gone, unix.ECHILD); { // the parent, and a main process that it has left
+		_, gone = unix.Wait4(-1, nil, 0, nil)
 	}
+	return ended, err
 }
 
 func TestPair(t *testing.T) {
 	file, ours, theirs := filepath.Join(t.TempDir(), "out"), group(t), group(t)
-	script := `echo "$1 $(cut -d' ' -f4 /proc/$1/stat) $$ $(cat /proc/self/cgroup /proc/$1/cgroup | grep -o '0::/[^/]*' | tr '\n' ' ')$(cat /proc/$1/cmdline | tr '\0' ' ')" >"$OUT"; kill $1`
+	script := `echo $(cut -d' ' -f4 /proc/$1/stat) $$ $(cat /proc/self/cgroup /proc/$1/cgroup | grep -o '0::/[^/]*') >"$OUT"; kill $1`
 	_, err := outcome(t, &Pair{
-		Parent: Cmd{Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", script, "parent", PIDDigits, "after"}, Env: []string{"PATH=/usr/bin:/bin", "OUT=" + file}, Group: ours},
-		Main:   Cmd{Path: "/bin/sleep", Mask: new(uint64), Argv: []string{"sleep", "1000"}, Group: theirs},
-		PID:    4,
+		Parent: Cmd{
+			Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", script, "parent", PIDDigits},
+			Env: []string{"PATH=/usr/bin:/bin", "OUT=" + file}, Group: ours,
+		},
+		Main: Cmd{Path: "/bin/sleep", Mask: new(uint64), Argv: []string{"sleep", "infinity"}, Group: theirs},
+		PID:  4,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -72,112 +67,56 @@ func TestPair(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := strings.Fields(string(b))
-	want := []string{"0::/" + filepath.Base(ours.Name()), "0::/" + filepath.Base(theirs.Name()), "sleep", "1000"}
-	if len(got) != 7 || strings.Join(got[3:], " ") != strings.Join(want, " ") || got[1] != got[2] {
-		t.Errorf("pid, its parent, that is, their groups, command line: %q, want %q at the end and twice the same before it", got, want)
+	got, groups := strings.Fields(string(b)), "0::/"+filepath.Base(ours.Name())+" 0::/"+filepath.Base(theirs.Name())
+	if len(got) != 4 || got[0] != got[1] || strings.Join(got[2:], " ") != groups {
+		t.Errorf("main's parent, the parent, their groups: %q, want twice the same, and %s", got, groups)
 	}
 }
 
 // Whichever of the two can't be executed, neither is left.
 func TestPairFails(t *testing.T) {
-	for name, c := range map[string]struct {
-		parent, main string
-		step         Step
-		ofParent     bool
-	}{
-		"main":   {"/bin/true", "/nonexistent", StepExec, false},
-		"parent": {"/nonexistent", "/bin/true", StepExec, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := outcome(t, &Pair{
-				Parent: Cmd{Path: c.parent, Mask: new(uint64), Argv: []string{"parent", PIDDigits}, Group: group(t)}, Main: Cmd{Path: c.main, Mask: new(uint64), Argv: []string{"main"}, Group: group(t)}, PID: 1,
-			})
-			var start *StartError
-			if !errors.As(err, &start) || start.Step != c.step || start.Errno != unix.ENOENT || start.Path != "/nonexistent" || errors.Is(err, ErrParent) != c.ofParent {
-				t.Errorf("%v, want ENOENT of %s", err, name)
-			}
+	for parent, main := range map[string]string{"/bin/true": "/nonexistent", "/nonexistent": "/bin/true"} {
+		_, err := outcome(t, &Pair{
+			Parent: Cmd{Path: parent, Mask: new(uint64), Argv: []string{"parent", PIDDigits}, Group: group(t)},
+			Main:   Cmd{Path: main, Mask: new(uint64), Argv: []string{"main"}, Group: group(t)}, PID: 1,
 		})
+		var start *StartError
+		if !errors.As(err, &start) || start.Step != StepExec || start.Errno != unix.ENOENT || errors.Is(err, ErrParent) != (parent == "/nonexistent") {
+			t.Errorf("parent %s, main %s: %v", parent, main, err)
+		}
 	}
 }
 
-// A main process that ends at once, and leaves nobody, needs no parent that executes anything.
-func TestPairLingers(t *testing.T) {
-	for name, c := range map[string]struct {
-		script   string
-		linger   time.Duration
-		wake     bool
-		executes bool
-	}{
-		"ends at once":                        {"exit 3", time.Minute, false, false},
-		"has waited for its child":            {"sleep 0; exit 3", time.Minute, false, false},
-		"signals its parent":                  {"for s in USR1 USR2 ALRM PIPE 29 30 40 64; do kill -$s $PPID; done; exit 3", time.Minute, false, false},
-		"leaves a child":                      {"sleep 1000 & exit 3", time.Minute, false, true},
-		"leaves one in another group":         {"echo 0 >$ELSEWHERE; sleep 1000 & exit 3", time.Minute, false, true},
-		"goes on":                             {"exec sleep 1000", time.Millisecond, false, true},
-		"ends while there is something to do": {"exec sleep 1000", time.Minute, true, true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			wake, theirs, elsewhere := pipe(t), group(t), group(t)
-			if c.wake {
-				_ = wake[1].Close()
-			}
-			procs := func(d directory) string { return filepath.Join(d.Name(), "cgroup.procs") }
-			ended, err := outcome(t, &Pair{
-				Parent: Cmd{
-					Path: "/bin/sh", Mask: new(uint64), Group: group(t), Env: []string{"PATH=/usr/bin:/bin"},
-					Argv: []string{"sh", "-c", `kill -9 $1 $(cat $2 $3)`, "parent", PIDDigits, procs(theirs), procs(elsewhere)},
-				},
-				Main: Cmd{Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", c.script}, Env: []string{"ELSEWHERE=" + procs(elsewhere)}, Group: theirs},
-				PID:  4, Linger: c.linger, Wake: int(wake[0].Fd()),
-			})
-			if err != nil || (ended == nil) != c.executes || ended != nil && ended.ExitStatus() != 3 {
-				t.Errorf("ended %v (%v), want status 3: %v", ended, err, !c.executes)
-			}
-		})
-	}
-}
-
-// A signal that would end the parent before it can take any is another one, which waits.
-func TestPairExchangesSignals(t *testing.T) {
-	// no other process: sh unblocks all signals before it starts one
-	const script = `while read key value; do test $key = ShdPnd: && echo $value; done </proc/$$/status >"$OUT"; while read pid; do kill -9 $pid; done <$2`
-	file, theirs, blocked := filepath.Join(t.TempDir(), "out"), group(t), uint64(1)<<(unix.SIGUSR1-1)
-	_, err := outcome(t, &Pair{
-		Parent: Cmd{
-			Path: "/bin/sh", Mask: &blocked, Group: group(t), Env: []string{"PATH=/usr/bin:/bin", "OUT=" + file},
-			Argv: []string{"sh", "-c", script, "parent", PIDDigits, filepath.Join(theirs.Name(), "cgroup.procs")},
-		},
-		Main: Cmd{Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", "kill -TERM $PPID; sleep 1000 & exit 3"}, Group: theirs},
-		PID:  4, Linger: time.Minute, Wake: int(pipe(t)[0].Fd()), Stop: unix.SIGUSR1,
-	})
+// A caller has died when nobody has its end of the pipe any more: the group is killed, and removed.
+func TestStandbyKills(t *testing.T) {
+	parent := group(t)
+	s, err := StandBy(group(t), parent, "guarded", []string{"leaf"}, time.Hour, Cleaner{Path: "/bin/sh", Argv: func(fd int) []string {
+		return []string{"sh", "-c", fmt.Sprintf("until rmdir /proc/self/fd/%[1]d/guarded/leaf; do :; done; rmdir /proc/self/fd/%[1]d/guarded", fd)}
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := os.ReadFile(file); strings.TrimSpace(string(got)) != fmt.Sprintf("%016x", blocked) {
-		t.Errorf("pending: %q (%v), want SIGUSR1 alone", got, err)
-	}
-}
-
-func pipe(t *testing.T) (ends [2]*os.File) {
-	t.Helper()
-	var err error
-	if ends[0], ends[1], err = os.Pipe(); err != nil {
+	leaf := filepath.Join(parent.Name(), "guarded", "leaf")
+	if err := os.MkdirAll(leaf, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		_ = ends[0].Close()
-		_ = ends[1].Close()
-	})
-	return ends
-}
-
-func TestWritePID(t *testing.T) {
-	for _, pid := range []int{1, 42, 4194304} {
-		room := *(*[len(PIDDigits) + 1]byte)([]byte(PIDDigits + "\x00"))
-		writePID(&room, uintptr(pid))
-		if got, _, _ := strings.Cut(string(room[:]), "\x00"); got != strconv.Itoa(pid) {
-			t.Errorf("%d is written %q", pid, got)
-		}
+	f, err := os.Open(leaf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	s.Birth()
+	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "infinity"}, Group: directory{f}}).Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = unix.Close(s.Ready)
+	_ = unix.Close(s.alive)
+	var ws unix.WaitStatus
+	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil || ws.Signal() != unix.SIGKILL {
+		t.Fatalf("the member: %v, %v", ws, err)
+	}
+	if err := escape.AwaitRemoval(filepath.Dir(leaf), escape.Patience); err != nil {
+		t.Error(err)
 	}
 }

@@ -57,29 +57,22 @@ func group(t *testing.T) directory {
 	return directory{f}
 }
 
-func TestBornInGroup(t *testing.T) {
-	g := group(t)
-	got := output(t, Cmd{Group: g}, `cat /proc/self/cgroup >"$OUT"`)
-	if !strings.Contains(got, "0::/"+filepath.Base(g.Name())) {
-		t.Fatalf("born in %q, want %s", got, g.Name())
-	}
-}
-
-func TestLimitAndEnvironment(t *testing.T) {
-	got := output(t, Cmd{NoFile: &unix.Rlimit{Cur: 321, Max: 4000}, Env: []string{"A=1", "A=2"}},
-		`{ ulimit -Sn; ulimit -Hn; cat /proc/$$/environ | tr '\0' '\n' | grep -c ^A=; } >"$OUT"`)
-	if got != "321\n4000\n2" {
-		t.Fatalf("limits and variables: %q", got)
-	}
-}
-
-func TestProcessGroups(t *testing.T) {
-	if got := output(t, Cmd{}, `cut -d' ' -f1,5 /proc/$$/stat >"$OUT"`); len(strings.Fields(got)) != 2 || strings.Fields(got)[0] != strings.Fields(got)[1] {
-		t.Errorf("leads its own process group: %q", got)
-	}
+func TestStart(t *testing.T) {
 	own := strconv.Itoa(unix.Getpgrp())
-	if got := output(t, Cmd{Pgid: unix.Getpgrp()}, `cut -d' ' -f5 /proc/$$/stat >"$OUT"`); got != own {
-		t.Errorf("process group %q, want ours, %s", got, own)
+	g := group(t)
+	for script, c := range map[string]struct {
+		cmd  Cmd
+		want string
+	}{
+		"grep -o '^0::/[^/]*' /proc/self/cgroup":         {Cmd{Group: g}, "0::/" + filepath.Base(g.Name())},
+		"ulimit -Sn; ulimit -Hn":                         {Cmd{NoFile: &unix.Rlimit{Cur: 321, Max: 4000}}, "321\n4000"},
+		"tr '\\0' '\\n' </proc/$$/environ | grep -c ^A=": {Cmd{Env: []string{"A=1", "A=2"}}, "2"},
+		"test $$ = $(cut -d' ' -f5 /proc/$$/stat)":       {Cmd{}, ""},
+		"cut -d' ' -f5 /proc/$$/stat":                    {Cmd{Pgid: unix.Getpgrp()}, own},
+	} {
+		if got := output(t, c.cmd, "{ "+script+`; } >"$OUT" || echo no >"$OUT"`); got != c.want {
+			t.Errorf("%s: %q, want %q", script, got, c.want)
+		}
 	}
 }
 
@@ -139,7 +132,7 @@ func TestDetach(t *testing.T) {
 	}
 	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 	g := group(t)
-	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "100"}, Group: g, Detach: true}).Start()
+	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "infinity"}, Group: g, Detach: true}).Start()
 	if err != nil {
 		t.Fatal(err)
 	}
