@@ -7,6 +7,8 @@ package group
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -74,21 +76,15 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	}
 }
 
-// A launcher that was stopped between its directory and the lock may find both gone; lock and
-// attributes succeed all the same.
+// A launcher that was stopped between its directory and the lock may find both gone; lock and attributes succeed all
+// the same. The loop ends when a sweep has removed some groups, however long the two take to meet.
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	parent := groups.Directory(t)
-	over := make(chan struct{})
-	removed := make(chan int)
-	go func() { // what removeNewborn does, to groups of any age
-		n := 0
-		for {
-			select {
-			case <-over:
-				removed <- n
-				return
-			default:
-			}
+	var removed atomic.Int32
+	const enough = 200
+	var sweep sync.WaitGroup
+	sweep.Go(func() { // what removeNewborn does, to groups of any age
+		for removed.Load() < enough {
 			dirs, _ := parent.Children()
 			for _, dir := range dirs {
 				g := &ControlGroup{Dir: dir, Parent: parent}
@@ -97,25 +93,49 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 					g.Payload, err = g.Top.Child(protocol.PayloadName)
 				}
 				if err == nil && g.Payload.TryLock(unix.LOCK_EX) == nil && g.RemoveLeaves() == nil {
-					n++
+					removed.Add(1)
 				}
 				g.Close()
 			}
 		}
-	}()
-	for range 300 {
+	})
+	defer sweep.Wait()
+	for removed.Load() < enough {
 		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()}, false, nil)
 		if err != nil {
 			continue // 16 were removed one after the other
 		}
 		if _, err := g.Payload.Read("cgroup.procs"); err != nil {
-			t.Fatalf("a group that is not there: %v", err)
+			t.Errorf("a group that is not there: %v", err)
+			removed.Store(enough)
 		}
 		_ = g.Remove()
 		g.Close()
 	}
-	close(over)
-	if n := <-removed; n == 0 {
-		t.Error("no group was removed: this tests nothing")
+}
+
+func TestIdentity(t *testing.T) {
+	self, err := Identify(unix.Getpid())
+	if err != nil || !self.Alive() {
+		t.Fatalf("%v, %v", self, err)
+	}
+	back, ok := ParseIdentity(self.String())
+	if !ok || back != self {
+		t.Errorf("%q came back as %v", self, back)
+	}
+	reused := self
+	reused.Start++
+	if reused.Alive() {
+		t.Error("another process of this pid counts as the one")
+	}
+	elsewhere := reused
+	elsewhere.Namespace++
+	if !elsewhere.Alive() {
+		t.Error("a process that another pid namespace numbers so counts as dead")
+	}
+	for _, bad := range []string{"", "1", "1 2", "x y z", "1 -1 3"} {
+		if _, ok := ParseIdentity(bad); ok {
+			t.Errorf("%q is taken for an identity", bad)
+		}
 	}
 }

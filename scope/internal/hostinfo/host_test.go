@@ -11,29 +11,6 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-func TestKernelVersions(t *testing.T) {
-	for release, old := range map[string]bool{
-		"5.10.0-35-amd64": true, "5.13": true, "4.19.0+": true,
-		"5.14.0": false, "6.18.5-fc": false, "10.0": false, "nonsense": false, "": false,
-	} {
-		if got := parseVersion(release).before(version{5, 14}); got != old {
-			t.Errorf("%q is older than 5.14: %v", release, got)
-		}
-	}
-}
-
-// A system call that no kernel has is what an old one lacks.
-func TestUnavailable(t *testing.T) {
-	if !unavailable(1<<20, bad) {
-		t.Error("there is a system call 1048576")
-	}
-	for _, l := range Read().Kernel.Lacks {
-		if l.Refused {
-			t.Errorf("refused here: %+v", l)
-		}
-	}
-}
-
 func TestSweepsInExecStopPost(t *testing.T) {
 	command := func(argv ...string) []any { return []any{argv[0], argv, true, uint64(0)} }
 	for _, c := range []struct {

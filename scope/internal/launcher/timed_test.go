@@ -55,18 +55,14 @@ func TestWhenTheLauncherActsItself(t *testing.T) {
 		over     time.Duration // when the supervisor counts as dead; 0 is never
 		woken    int           // in an hour, or until it is over
 	}{
-		"it is slow":                            {grace: s, events: []event{{s, term}}, killed: 3*s + patience, over: 3*s + patience, woken: 1},
-		"it is stopped again and again":         {grace: s, stopped: true, events: []event{{s, term}}, killed: 3 * s, over: 3*s + patience, woken: 1 + protocol.ExtendMost},
-		"what is due first counts":              {grace: s, events: []event{{0, hungUp}, {s, term}}, killed: 3*s + patience, over: 3*s + patience, woken: 2},
-		"and what is due later does not":        {grace: s, events: []event{{0, term}, {s, hungUp}}, killed: 2*s + patience, over: 2*s + patience, woken: 2},
-		"a FIFO that was opened again":          {grace: s, events: []event{{0, hungUp}}, woken: 1},
-		"and was closed for good later":         {grace: s, events: []event{{0, hungUp}, {60 * s, term}}, killed: 62*s + patience, over: 62*s + patience, woken: 2},
-		"a grace without an end":                {grace: -1, events: []event{{0, term}}},
-		"it has not said that the server runs":  {grace: s, starting: true, woken: int(time.Hour / protocol.StartedWithin)},
-		"a stop was asked for before it has":    {grace: s, starting: true, events: []event{{50 * ms, term}}, killed: 2050*ms + patience, over: 2050*ms + patience, woken: 1},
-		"and it says so then":                   {grace: s, starting: true, events: []event{{50 * ms, term}, {s, func(l *launcher) { l.pidfd = 0; l.awaitNext() }}}, killed: 2050*ms + patience, over: 2050*ms + patience, woken: 1},
-		"or when it is overdue":                 {grace: s, starting: true, events: []event{{50 * ms, term}, {2500 * ms, func(l *launcher) { l.pidfd = 0; l.awaitNext() }}}, killed: 1500*ms + patience, over: 1500*ms + patience, woken: 1},
-		"it says so, and nothing was asked for": {grace: s, starting: true, events: []event{{50 * ms, func(l *launcher) { l.pidfd = 0; l.awaitNext() }}}},
+		"it is slow":                           {grace: s, events: []event{{s, term}}, killed: 3*s + patience, over: 3*s + patience, woken: 1},
+		"it is stopped again and again":        {grace: s, stopped: true, events: []event{{s, term}}, killed: 3 * s, over: 3*s + patience, woken: 1 + protocol.ExtendMost},
+		"and what is due later does not":       {grace: s, events: []event{{0, term}, {s, hungUp}}, killed: 2*s + patience, over: 2*s + patience, woken: 2},
+		"and was closed for good later":        {grace: s, events: []event{{0, hungUp}, {60 * s, term}}, killed: 62*s + patience, over: 62*s + patience, woken: 2},
+		"a grace without an end":               {grace: -1, events: []event{{0, term}}},
+		"it has not said that the server runs": {grace: s, starting: true, woken: int(time.Hour / protocol.StartedWithin)},
+		"a stop was asked for before it has":   {grace: s, starting: true, events: []event{{50 * ms, term}}, killed: 2050*ms + patience, over: 2050*ms + patience, woken: 1},
+		"and it says so then":                  {grace: s, starting: true, events: []event{{50 * ms, term}, {s, func(l *launcher) { l.pidfd = 0; l.awaitNext() }}}, killed: 2050*ms + patience, over: 2050*ms + patience, woken: 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

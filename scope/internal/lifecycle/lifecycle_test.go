@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
@@ -38,20 +37,18 @@ func TestCourse(t *testing.T) {
 		phase phase
 		cause protocol.Cause
 	}{
-		"nothing happens":             {nil, running, ""},
-		"stdin closed":                {[]step{hungUp}, finishing, protocol.StdinClosed},
-		"a FIFO opened again":         {[]step{hungUp, elapsed}, running, ""}, // no watch says that it is closed
-		"stdin closed, then TERM":     {[]step{hungUp, term}, Stopping, protocol.StdinClosed},
-		"stdin closed, client dead":   {[]step{hungUp, died}, Stopping, protocol.StdinClosed},
-		"client dead, stdin open":     {[]step{died}, doubting, ""},
-		"and idle":                    {[]step{died, elapsed}, Stopping, protocol.ClientIdle},
-		"and stdin closed later":      {[]step{died, hungUp}, Stopping, protocol.ClientDied},
-		"TERM":                        {[]step{term}, Stopping, protocol.Signalled},
-		"TERM, then stdin closed":     {[]step{term, hungUp}, Stopping, protocol.Signalled},
-		"main process exited":         {[]step{exited}, Stopping, protocol.MainExited},
-		"launcher gone":               {[]step{lost}, Stopping, protocol.LauncherGone},
-		"the first cause is the one":  {[]step{exited, term, lost}, Stopping, protocol.MainExited},
-		"told twice of a dead client": {[]step{died, died}, doubting, ""},
+		"nothing happens":            {nil, running, ""},
+		"stdin closed":               {[]step{hungUp}, finishing, protocol.StdinClosed},
+		"a FIFO opened again":        {[]step{hungUp, elapsed}, running, ""}, // no watch says that it is closed
+		"stdin closed, then TERM":    {[]step{hungUp, term}, Stopping, protocol.StdinClosed},
+		"stdin closed, client dead":  {[]step{hungUp, died}, Stopping, protocol.StdinClosed},
+		"client dead, stdin open":    {[]step{died}, doubting, ""},
+		"and idle":                   {[]step{died, elapsed}, Stopping, protocol.ClientIdle},
+		"and stdin closed later":     {[]step{died, hungUp}, Stopping, protocol.ClientDied},
+		"TERM":                       {[]step{term}, Stopping, protocol.Signalled},
+		"main process exited":        {[]step{exited}, Stopping, protocol.MainExited},
+		"launcher gone":              {[]step{lost}, Stopping, protocol.LauncherGone},
+		"the first cause is the one": {[]step{exited, term, lost}, Stopping, protocol.MainExited},
 	} {
 		t.Run(name, func(t *testing.T) {
 			co := testCourse(t, protocol.DefaultPolicy())
@@ -62,31 +59,5 @@ func TestCourse(t *testing.T) {
 				t.Errorf("phase %d, cause %q; want %d, %q", co.Phase, co.Cause, c.phase, c.cause)
 			}
 		})
-	}
-}
-
-func TestIdentity(t *testing.T) {
-	self, err := group.Identify(unix.Getpid())
-	if err != nil || !self.Alive() {
-		t.Fatalf("%v, %v", self, err)
-	}
-	back, ok := group.ParseIdentity(self.String())
-	if !ok || back != self {
-		t.Errorf("%q came back as %v", self, back)
-	}
-	reused := self
-	reused.Start++
-	if reused.Alive() {
-		t.Error("another process of this pid counts as the one")
-	}
-	elsewhere := reused
-	elsewhere.Namespace++
-	if !elsewhere.Alive() {
-		t.Error("a process that another pid namespace numbers so counts as dead")
-	}
-	for _, bad := range []string{"", "1", "1 2", "x y z", "1 -1 3"} {
-		if _, ok := group.ParseIdentity(bad); ok {
-			t.Errorf("%q is taken for an identity", bad)
-		}
 	}
 }

@@ -102,8 +102,6 @@ func TestLoopCatches(t *testing.T) {
 		t.Fatal(err)
 	}
 	self := unix.Getpid()
-	var give Alarm
-	give.Set(10 * time.Second)
 	for _, send := range []func(){
 		func() { _ = unix.Kill(self, unix.SIGUSR2) }, // its own process lives
 		func() { l.Signal(unix.SIGUSR2) },
@@ -118,13 +116,13 @@ func TestLoopCatches(t *testing.T) {
 			send()
 		}()
 		for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
-			if token := l.Next(&give); token != TokenSignals {
+			if token := l.Next(); token != TokenSignals {
 				t.Fatalf("%v was reported, want %v", token, TokenSignals)
 			}
 		}
 	}
 	l.Wake()
-	if token := l.Next(&give); token != TokenSignals || len(l.Signals()) > 0 {
+	if token := l.Next(); token != TokenSignals || len(l.Signals()) > 0 {
 		t.Errorf("%v was reported to who was only woken", token)
 	}
 }

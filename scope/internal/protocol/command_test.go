@@ -34,16 +34,12 @@ func TestLookup(t *testing.T) {
 	}{
 		{"good", path, bin + "/good", 0},
 		{"good", "", "./good", 0},
-		{"good", "/nonexistent:", "./good", 0},
-		{"./good", "", "./good", 0},
 		{"both", path, later + "/both", 0}, // not executable here, so the search goes on
 		{"plain", path, "", unix.EACCES},
 		{"folder", path, "", unix.EISDIR},
 		{"missing", path, "", unix.ENOENT},
 		{"", path, "", unix.ENOENT},
 		{bin, path, "", unix.EISDIR},
-		{"./plain", path, "", unix.EACCES},
-		{"./missing", path, "", unix.ENOENT},
 		{"./good/x", path, "", unix.ENOTDIR},
 	} {
 		got, err := Lookup(c.command, c.path)

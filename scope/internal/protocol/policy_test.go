@@ -27,25 +27,6 @@ func TestParseGrace(t *testing.T) {
 	}
 }
 
-func TestParseChoices(t *testing.T) {
-	for _, text := range []string{"stop", "ignore"} {
-		if got, err := ParseClientDeath(text); err != nil || string(got) != text {
-			t.Errorf("%q is %q (%v)", text, got, err)
-		}
-	}
-	for _, b := range Backends {
-		if got, err := ParseBackend(string(b)); err != nil || got != b {
-			t.Errorf("%q is %q (%v)", b, got, err)
-		}
-	}
-	if _, err := ParseClientDeath("Stop"); err == nil {
-		t.Error("Stop is taken for stop")
-	}
-	if _, err := ParseBackend(""); err == nil {
-		t.Error("nothing is taken for a backend")
-	}
-}
-
 // The whole ladder is over before the clients that kill after closing stdin do.
 func TestDefaultsAreWithinTheClientsPatience(t *testing.T) {
 	p := DefaultPolicy()

@@ -7,6 +7,7 @@ package sweep
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,6 +89,28 @@ func TestSweeperOfAnotherNamespace(t *testing.T) {
 		began := time.Now()
 		if awaitSweeper(parent, g.Dir, began.Add(time.Minute)) || time.Since(began) != time.Minute {
 			t.Errorf("waited for %v", time.Since(began))
+		}
+	})
+}
+
+// A server that starts waits for the next sweep as long as the mark says, but not for a mark that none of us has made.
+func TestMark(t *testing.T) {
+	parent := groups.Directory(t)
+	synctest.Test(t, func(t *testing.T) {
+		if wait := untilNext(parent); wait > 0 {
+			t.Errorf("%v without a mark", wait)
+		}
+		markNext(parent, time.Minute)
+		if wait := untilNext(parent); wait != time.Minute {
+			t.Errorf("%v of a minute", wait)
+		}
+		for _, mark := range []string{"", "soon", "-1", strconv.FormatInt(time.Now().UnixNano(), 10)} {
+			if err := parent.SetAttr(group.AttrSwept, mark); err != nil {
+				t.Fatal(err)
+			}
+			if wait := untilNext(parent); wait > 0 {
+				t.Errorf("%v for the mark %q", wait, mark)
+			}
 		}
 	})
 }
