@@ -142,11 +142,28 @@ func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	}
 }
 
+// look returns what waits until somebody has looked, from now on, whether a group is empty.
+func look(t *testing.T, g *group.ControlGroup) func() bool {
+	t.Helper()
+	opened, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(opened) })
+	if _, err := unix.InotifyAddWatch(opened, fmt.Sprintf("/proc/self/fd/%d/cgroup.events", g.Top.FD()), unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	return func() bool {
+		return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(opened), Events: unix.POLLIN})
+	}
+}
+
 // Two sweepers may meet at one group: the one that does not get the lock passes. A sweep that somebody has asked for takes
 // over what the other leaves, which dies before it has removed the group.
 func TestSweepersMeet(t *testing.T) {
 	parent := groups.Directory(t)
 	g := newGroup(t, parent, "orphan") // locked, as by the other sweeper
+	defer g.Close()
 	launcherGone(t, g)
 	other := exec.Command("cat")
 	in, err := other.StdinPipe()
@@ -164,8 +181,9 @@ func TestSweepersMeet(t *testing.T) {
 	if swept, err := passed.result(passed.sweep(parent, "")); err != nil || len(swept) > 0 {
 		t.Errorf("a sweep that nobody waits for: %+v (%v)", swept, err)
 	}
+	looked := look(t, g)
 	go func() {
-		g.Close() // its lock
+		_ = looked() // it goes on without, and finds the sweeper dead at once
 		_ = in.Close()
 		_ = other.Wait() // it has read the end
 	}()
@@ -214,17 +232,10 @@ func TestCleanWaitsForTheKill(t *testing.T) {
 	defer g.Close()
 	launcherGone(t, g)
 	dies := supervisor(t, g)
-	opened, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(opened)
-	if _, err := unix.InotifyAddWatch(opened, fmt.Sprintf("/proc/self/fd/%d/cgroup.events", g.Top.FD()), unix.IN_OPEN); err != nil {
-		t.Fatal(err)
-	}
+	looked := look(t, g)
 	cleaned := make(chan error)
 	go func() { cleaned <- Clean(parent.FD(), g.Dir) }()
-	if !escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(opened), Events: unix.POLLIN}) {
+	if !looked() {
 		t.Fatal("it does not look whether the group is empty")
 	}
 	dies()
