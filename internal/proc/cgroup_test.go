@@ -17,23 +17,17 @@ func TestParseCgroup(t *testing.T) {
 		{"scope", "0::/user.slice/user-1000.slice/user@1000.service/mcp.slice/mcp-x-1.scope/payload\n", "/user.slice/user-1000.slice/user@1000.service/mcp.slice/mcp-x-1.scope/payload", false, true},
 		{"hybrid", hybrid + "0::/g\n", "/g", false, true},
 		{"version 1 only", hybrid, "", false, false},
-		{"empty", "", "", false, false},
 		{"no newline at the end", "0::/g", "/g", false, true},
-		{"outside of our namespace", "0::/../../other\n", "/../../other", false, true},
 
 		{"removed", "0::/g (deleted)\n", "/g", true, true},
 		{"removed, and named so", "0::/pt sp (deleted) (deleted)\n", "/pt sp (deleted)", true, true},
 		{"nearly removed", "0::/g (deleted) \n", "/g (deleted) ", false, true},
-		{"deleted inside", "0::/g (deleted)/h\n", "/g (deleted)/h", false, true},
 
 		{"nothing is escaped", "0::/pt\\012x\n", "/pt\\012x", false, true},
-		{"any byte", "0::/pt\tq\x01\xff :\n", "/pt\tq\x01\xff :", false, true},
 		{"looks like a line", "0::/a0::/b\n", "/a0::/b", false, true},
 
 		{"named hierarchy with an empty path", "1:name=0::/x\n", "", false, false},
 		{"no path", "0::\n", "", false, false},
-		{"only the mark", "0:: (deleted)\n", "", false, false},
-		{"not absolute", "0::g\n", "", false, false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

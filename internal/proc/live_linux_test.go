@@ -4,36 +4,63 @@ package proc
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// sleeper starts a child that sleeps until the test ends.
-func sleeper(t *testing.T) *exec.Cmd {
-	t.Helper()
-	cmd := exec.Command("sleep", "600")
-	start(t, cmd)
-	return cmd
+// leaderless makes the test binary a process whose first thread has ended and
+// whose others (the runtime always has one) run on until the end of stdin.
+const leaderless = "MCPSCOPE_TEST_LEADERLESS"
+
+func init() {
+	if os.Getenv(leaderless) != "" {
+		runtime.LockOSThread() // in an init, to the first thread
+	}
 }
 
-func start(t *testing.T, cmd *exec.Cmd) {
+func TestMain(m *testing.M) {
+	if os.Getenv(leaderless) != "" {
+		go func() {
+			_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended
+			os.Exit(1)
+		}()
+		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the thread, so it does not return
+	}
+	bed.Main(m)
+}
+
+// start starts a command that lives until the test ends: if nothing else, its stdin does.
+func start(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
-	if err := cmd.Start(); err != nil {
+	in, err := cmd.StdinPipe()
+	if err = errors.Join(err, cmd.Start()); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { reap(cmd) })
+	t.Cleanup(func() {
+		in.Close()
+		reap(cmd)
+	})
+	return cmd.Process.Pid
+}
+
+func sleeper(t *testing.T) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command("cat")
+	start(t, cmd)
+	return cmd
 }
 
 func reap(cmd *exec.Cmd) {
@@ -52,14 +79,6 @@ func zombify(t *testing.T, cmd *exec.Cmd) {
 	}
 }
 
-// goneProcess is the pid of a child that was reaped a moment ago.
-func goneProcess(t *testing.T) int {
-	t.Helper()
-	cmd := sleeper(t)
-	reap(cmd)
-	return cmd.Process.Pid
-}
-
 func must[T any](t *testing.T) func(T, error) T {
 	return func(v T, err error) T {
 		t.Helper()
@@ -70,130 +89,63 @@ func must[T any](t *testing.T) func(T, error) T {
 	}
 }
 
-func TestReadStatOfSelfAndChild(t *testing.T) {
+func TestReadStatAndStatus(t *testing.T) {
 	self := must[Stat](t)(ReadStat(os.Getpid()))
 	if self.PID != os.Getpid() || self.PPID != os.Getppid() || self.Pgrp != unix.Getpgrp() || self.Threads < 2 || self.StartTime == 0 {
 		t.Errorf("self: %+v", self)
 	}
-	child := sleeper(t)
-	s := must[Stat](t)(ReadStat(child.Process.Pid))
-	if s.PID != child.Process.Pid || s.PPID != os.Getpid() || s.Session != self.Session || s.StartTime < self.StartTime || s.Threads != 1 {
-		t.Errorf("child: %+v", s)
-	}
-	zombify(t, child)
-	if s := must[Stat](t)(ReadStat(child.Process.Pid)); s.State != 'Z' || s.PPID != os.Getpid() {
-		t.Errorf("zombie: %+v", s)
-	}
-}
-
-func TestReadStatusOfSelfAndChild(t *testing.T) {
-	signal.Ignore(syscall.SIGUSR2)
-	defer signal.Reset(syscall.SIGUSR2)
 	s := must[Status](t)(ReadStatus(os.Getpid()))
-	if s.Tgid != os.Getpid() || s.PPid != os.Getppid() || s.UID[0] != os.Getuid() || s.GID[1] != os.Getegid() {
+	if s.Tgid != os.Getpid() || s.PPid != os.Getppid() || s.UID[0] != os.Getuid() || s.GID[1] != os.Getegid() || s.SigCgt&(1<<(syscall.SIGURG-1)) == 0 {
 		t.Errorf("self: %+v", s)
 	}
-	if len(s.NSpid) == 0 || s.NSpid[0] != os.Getpid() {
-		t.Errorf("self in its namespaces: %v", s.NSpid)
-	}
-	if s.SigIgn&(1<<(syscall.SIGUSR2-1)) == 0 || s.SigCgt&(1<<(syscall.SIGURG-1)) == 0 {
-		t.Errorf("USR2 is ignored and URG caught by the runtime, got %x and %x", s.SigIgn, s.SigCgt)
-	}
 	child := sleeper(t)
 	zombify(t, child)
+	if s := must[Stat](t)(ReadStat(child.Process.Pid)); s.State != 'Z' || s.PPID != os.Getpid() || s.StartTime < self.StartTime {
+		t.Errorf("zombie: %+v", s)
+	}
 	if s := must[Status](t)(ReadStatus(child.Process.Pid)); s.State != 'Z' || s.Tgid != child.Process.Pid {
 		t.Errorf("zombie: %+v", s)
 	}
 }
 
-// TestHostileComm: /proc/TID is there for a thread too, so one that ends with
-// this test lends its name.
+// A leaderless process is a zombie by its state and its arguments, but lives.
+func TestLeaderless(t *testing.T) {
+	cmd := exec.Command(must[string](t)(os.Executable()))
+	cmd.Env = append(os.Environ(), leaderless+"=1")
+	pid := start(t, cmd)
+	s := must[Stat](t)(ReadStat(pid))
+	for ; s.State != 'Z'; s = must[Stat](t)(ReadStat(pid)) { // nothing tells of a thread's end
+		runtime.Gosched()
+	}
+	if got, err := alive(pid); err != nil || !got || s.Threads < 2 {
+		t.Errorf("leaderless: alive %v, %v, %+v", got, err, s)
+	}
+	zombify(t, cmd)
+	if got, err := alive(pid); err != nil || got {
+		t.Errorf("killed: alive %v, %v", got, err)
+	}
+}
+
+// /proc/TID is there for a thread too, so one that ends with this test lends its name.
 func TestHostileComm(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked: the thread ends here
-		for _, comm := range []string{"a)\n (b\\\t\x01\xffz", `x\ny) R 1 2`, `\`, ") Z 0 0 0"} {
-			checkComm(t, comm)
+		for _, comm := range []string{"a)\n (b\\\t\x01\xffz", `x\ny) R 1 2`, ") Z 0 0 0"} {
+			text := append([]byte(comm), 0)
+			if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0); err != nil {
+				t.Errorf("name thread: %v", err)
+			}
+			if stat, err := ReadStat(unix.Gettid()); err != nil || stat.Comm != comm || stat.PPID != os.Getppid() {
+				t.Errorf("comm %q: stat %+v, %v", comm, stat, err)
+			}
+			if status, err := ReadStatus(unix.Gettid()); err != nil || status.Name != comm || status.Tgid != os.Getpid() {
+				t.Errorf("comm %q: status %+v, %v", comm, status, err)
+			}
 		}
 	}()
 	<-done
-}
-
-func checkComm(t *testing.T, comm string) {
-	if err := setComm(comm); err != nil {
-		t.Errorf("name thread: %v", err)
-		return
-	}
-	stat, err := ReadStat(unix.Gettid())
-	if err != nil || stat.Comm != comm || stat.PID != unix.Gettid() || stat.PPID != os.Getppid() {
-		t.Errorf("comm %q: stat %+v, %v", comm, stat, err)
-	}
-	status, err := ReadStatus(unix.Gettid())
-	if err != nil || status.Name != comm || status.Tgid != os.Getpid() {
-		t.Errorf("comm %q: status %+v, %v", comm, status, err)
-	}
-}
-
-func setComm(comm string) error {
-	b, err := unix.ByteSliceFromString(comm)
-	if err != nil {
-		return err
-	}
-	return unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&b[0])), 0, 0, 0)
-}
-
-func TestGone(t *testing.T) {
-	pid := goneProcess(t)
-	for name, read := range readers {
-		if err := read(pid); !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
-			t.Errorf("%s of a gone process: %v", name, err)
-		}
-	}
-	if s := Wchan(pid); s != "" {
-		t.Errorf("wchan of a gone process: %q", s)
-	}
-}
-
-// TestGoneBetweenOpenAndRead: the kernel then says ESRCH, not ENOENT.
-func TestGoneBetweenOpenAndRead(t *testing.T) {
-	child := sleeper(t)
-	fd, err := open(pidPath(child.Process.Pid) + "/stat")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	reap(child)
-	_, err = ReadAll(fd, noLimit)
-	if err := markGone(child.Process.Pid, err); !errors.Is(err, ErrGone) || !errors.Is(err, unix.ESRCH) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// TestUnseenIsNotGone: ENOENT alone proves nothing about a process that lives.
-func TestUnseenIsNotGone(t *testing.T) {
-	if err := markGone(os.Getpid(), unix.ENOENT); errors.Is(err, ErrGone) {
-		t.Errorf("got %v for ourselves", err)
-	}
-	if _, err := readPID(os.Getpid(), "no-such-file"); !errors.Is(err, fs.ErrNotExist) || errors.Is(err, ErrGone) {
-		t.Errorf("got %v for a file that no kernel has", err)
-	}
-	if err := markGone(1, unix.EACCES); errors.Is(err, ErrGone) || !errors.Is(err, unix.EACCES) {
-		t.Errorf("got %v for a refusal", err)
-	}
-}
-
-func TestPIDsThatAreNone(t *testing.T) {
-	for name, read := range readers {
-		for _, pid := range []int{-1, 0} {
-			if name == "cgroup" && pid == 0 {
-				continue
-			}
-			if err := read(pid); !errors.Is(err, unix.EINVAL) {
-				t.Errorf("%s of pid %d: %v", name, pid, err)
-			}
-		}
-	}
 }
 
 // readers are all functions that take a pid and give an error.
@@ -203,28 +155,61 @@ var readers = map[string]func(pid int) error{
 	"cgroup":           func(pid int) error { _, _, err := ReadCgroup(pid); return err },
 	"cmdline":          func(pid int) error { _, err := Cmdline(pid, 10); return err },
 	"children":         func(pid int) error { _, err := Children(pid); return err },
-	"children by task": func(pid int) error { _, err := childrenByTask(pid); return err },
 	"children by scan": func(pid int) error { _, err := childrenByScan(pid); return err },
+	"resident":         func(pid int) error { _, err := Resident(pid); return err },
+}
+
+func TestGone(t *testing.T) {
+	child := sleeper(t)
+	pid := child.Process.Pid
+	fd, err := open(pidPath(pid) + "/stat")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	reap(child)
+	for name, read := range readers {
+		if err := read(pid); !errors.Is(err, ErrGone) || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) {
+			t.Errorf("%s of a gone process: %v", name, err)
+		}
+		if err := read(os.Getpid()); err != nil {
+			t.Errorf("%s of this process: %v", name, err)
+		}
+		if err := read(-1); !errors.Is(err, unix.EINVAL) && name != "resident" {
+			t.Errorf("%s of pid -1: %v", name, err)
+		}
+	}
+	// between open and read the kernel says ESRCH, not ENOENT
+	_, err = ReadAll(fd, noLimit)
+	if err := markGone(pid, err); !errors.Is(err, ErrGone) || !errors.Is(err, unix.ESRCH) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// ENOENT alone proves nothing about a process that lives.
+func TestUnseenIsNotGone(t *testing.T) {
+	if err := markGone(os.Getpid(), unix.ENOENT); errors.Is(err, ErrGone) {
+		t.Errorf("got %v for ourselves", err)
+	}
+	if err := markGone(1, unix.EACCES); errors.Is(err, ErrGone) || !errors.Is(err, unix.EACCES) {
+		t.Errorf("got %v for a refusal", err)
+	}
 }
 
 // awaitCmdline: Start returns within the child's execve.
 func awaitCmdline(t *testing.T, pid int) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); runtime.Gosched() {
-		if got, err := Cmdline(pid, 1); err != nil || got != "" {
-			return
-		}
+	for must[string](t)(Cmdline(pid, 1)) == "" {
+		runtime.Gosched()
 	}
-	t.Fatal("no arguments of a child within 10 s")
 }
 
 func TestCmdline(t *testing.T) {
-	cmd := exec.Command("sleep", "600")
-	cmd.Args = []string{"my\x1bserver", "600"}
-	start(t, cmd)
-	pid := cmd.Process.Pid
+	cmd := exec.Command("cat")
+	cmd.Args = []string{"my\x1bserver", "-"}
+	pid := start(t, cmd)
 	awaitCmdline(t, pid)
-	for max, want := range map[int]string{4096: "my?server 600", 13: "my?server 600", 12: "my?server 60", 10: "my?server", 1: "m", 0: "", -1: ""} {
+	for max, want := range map[int]string{4096: "my?server -", 11: "my?server -", 9: "my?server", 1: "m", 0: "", -1: ""} {
 		if got, err := Cmdline(pid, max); err != nil || got != want {
 			t.Errorf("at most %d bytes: %q, %v, want %q", max, got, err, want)
 		}
@@ -233,64 +218,112 @@ func TestCmdline(t *testing.T) {
 	if got, err := Cmdline(pid, 100); err != nil || got != "" {
 		t.Errorf("zombie: %q, %v", got, err)
 	}
-}
-
-func TestCmdlineLongerThanOneRead(t *testing.T) {
-	long := strings.Repeat("x", 20000)
-	cmd := exec.Command("sh", "-c", "read line", long)
-	stdin := must[interface{ Close() error }](t)(cmd.StdinPipe()) // keeps it waiting
-	defer stdin.Close()
-	start(t, cmd)
-	awaitCmdline(t, cmd.Process.Pid)
-	if got, err := Cmdline(cmd.Process.Pid, 1<<20); err != nil || got != "sh -c read line "+long {
+	long := strings.Repeat("x", 20000) // more than one read
+	pid = start(t, exec.Command("sh", "-c", "read line", long))
+	awaitCmdline(t, pid)
+	if got, err := Cmdline(pid, 1<<20); err != nil || got != "sh -c read line "+long {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}
-	if got, err := Cmdline(cmd.Process.Pid, 9000); err != nil || len(got) != 9000 {
+	if got, err := Cmdline(pid, 9000); err != nil || len(got) != 9000 {
 		t.Errorf("got %d bytes, %v, want 9000", len(got), err)
 	}
 }
 
-func TestWchan(t *testing.T) {
-	b, err := os.ReadFile("/proc/self/wchan")
-	if err != nil || string(b) == "" {
-		t.Logf("no wchan on this kernel: %q, %v", b, err)
+// Of a process with a child that lives, a zombie, and one of another thread, which has a child of its own.
+func TestChildren(t *testing.T) {
+	live, dead := sleeper(t), sleeper(t)
+	zombify(t, dead)
+	parents, done := make(chan *exec.Cmd), make(chan struct{})
+	defer close(done)
+	go func() {
+		defer close(parents)
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		cmd := exec.Command("sh", "-c", "cat <&3 & echo $!; wait")
+		cmd.ExtraFiles = []*os.File{pipeEnd(t)}
+		out, err := cmd.StdoutPipe()
+		if err == nil {
+			start(t, cmd)
+			_, err = out.Read(make([]byte, 1))
+		}
+		if err != nil {
+			t.Error(err)
+		}
+		parents <- cmd
+		<-done // so that the thread keeps its child while we look
+	}()
+	cmd, started := <-parents
+	if !started {
+		return
 	}
-	if got := Wchan(sleeper(t).Process.Pid); got == "0" || strings.ContainsAny(got, "\n ") {
-		t.Errorf("got %q", got)
+	parent := cmd.Process.Pid
+	want := []int{live.Process.Pid, dead.Process.Pid, parent}
+	slices.Sort(want)
+	for name, children := range map[string]func(int) ([]int, error){"by task": childrenByTask, "by scan": childrenByScan, "default": Children} {
+		if _, err := os.Stat("/proc/thread-self/children"); err != nil && name == "by task" {
+			t.Log("a kernel without CONFIG_PROC_CHILDREN")
+			continue
+		}
+		if got, err := children(os.Getpid()); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%s: ours: %v, %v, want %v", name, got, err, want)
+		}
+		for pid, n := range map[int]int{parent: 1, live.Process.Pid: 0, dead.Process.Pid: 0} {
+			if got, err := children(pid); err != nil || len(got) != n {
+				t.Errorf("%s: of %d: %v, %v, want %d", name, pid, got, err, n)
+			}
+		}
 	}
 }
 
+// pipeEnd is the end of a pipe that the test holds.
+func pipeEnd(t *testing.T) *os.File {
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Error(err)
+	}
+	t.Cleanup(func() {
+		read.Close()
+		write.Close()
+	})
+	return read
+}
+
 func TestReadCgroup2MountsLive(t *testing.T) {
-	mounts := must[[]Mount](t)(ReadCgroup2Mounts())
-	for _, m := range mounts {
-		var fs unix.Statfs_t
-		if err := unix.Statfs(m.Target, &fs); err == nil && fs.Type != unix.CGROUP2_SUPER_MAGIC {
-			t.Logf("%+v is hidden by another mount", m)
-		}
+	for _, m := range must[[]Mount](t)(ReadCgroup2Mounts()) {
 		if !filepath.IsAbs(m.Target) || !strings.HasPrefix(m.Root, "/") {
 			t.Errorf("got %+v", m)
 		}
 	}
 }
 
-func TestReadCgroupOfSelf(t *testing.T) {
-	path, deleted, err := ReadCgroup(0)
-	if errors.Is(err, ErrNoCgroup2) {
-		b, _ := os.ReadFile("/proc/self/cgroup")
-		if strings.Contains("\n"+string(b), "\n0::") {
-			t.Errorf("%v, but: %s", err, b)
+// What becomes of a group's name, alive, as a zombie, and once its directory is removed.
+func TestReadCgroupOfOddNames(t *testing.T) {
+	for _, name := range []string{"plain", "odd (deleted)", `odd\012`, "odd\t\x01\xff", "0::"} {
+		dir := filepath.Join(bed.Group(t, "proc"), name)
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
 		}
-		return
+		fd, err := unix.Open(dir, unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		child := exec.Command("cat")
+		child.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: fd}
+		pid := start(t, child)
+		path := strings.TrimPrefix(dir, bed.Root(t))
+		if got, deleted, err := ReadCgroup(pid); err != nil || got != path || deleted {
+			t.Errorf("alive: %q, %v, %v, want %q", got, deleted, err, path)
+		}
+		zombify(t, child)
+		if err := os.Remove(dir); err != nil {
+			t.Fatal(err)
+		}
+		if got, deleted, err := ReadCgroup(pid); err != nil || got != path || !deleted {
+			t.Errorf("removed: %q, %v, %v, want %q", got, deleted, err, path)
+		}
 	}
-	if err != nil || deleted || !strings.HasPrefix(path, "/") {
-		t.Fatalf("got %q, %v, %v", path, deleted, err)
+	if err := os.Mkdir(filepath.Join(bed.Group(t, "proc"), "x\n0::"), 0o755); !errors.Is(err, unix.EINVAL) {
+		t.Errorf("mkdir of a name with a newline, which the file's lines rest on: %v, want EINVAL", err)
 	}
-	if byPID, _, err := ReadCgroup(os.Getpid()); err != nil || byPID != path {
-		t.Errorf("by pid %q, %v, as self %q", byPID, err, path)
-	}
-}
-
-func sorted(pids ...int) []int {
-	slices.Sort(pids)
-	return pids
 }

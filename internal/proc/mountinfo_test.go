@@ -19,28 +19,19 @@ func TestParseCgroup2Mounts(t *testing.T) {
 			[]Mount{{"/", "/sys/fs/cgroup/unified", false}}},
 		{"read-only mount", "42 27 0:38 / /a ro,relatime - cgroup2 none rw\n", []Mount{{"/", "/a", true}}},
 		{"read-only file system", "42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n", []Mount{{"/", "/a", true}}},
-		{"read-only, no other option", "42 27 0:38 / /a rw - cgroup2 none ro\n", []Mount{{"/", "/a", true}}},
-		{"an option that begins alike", "42 27 0:38 / /a rootcontext,ro - cgroup2 none rw,ro\n", []Mount{{"/", "/a", false}}},
 		{"a directory of the hierarchy", "50 41 0:38 /system.slice/x.service /run/cg rw - cgroup2 cgroup2 rw\n",
 			[]Mount{{"/system.slice/x.service", "/run/cg", false}}},
-		{"root outside of our namespace", "50 41 0:38 /../.. /c rw - cgroup2 cgroup2 rw\n", []Mount{{"/../..", "/c", false}}},
 
 		{"escapes", `42 27 0:38 /r\011\012x /tmp/m\040t\134x rw - cgroup2 none rw` + "\n",
 			[]Mount{{"/r\t\nx", `/tmp/m t\x`, false}}},
 		{"an escaped backslash before digits", `42 27 0:38 / /a\134040 rw - cgroup2 none rw`, []Mount{{"/", `/a\040`, false}}},
-		{"no escapes", `42 27 0:38 / /a\04\8\400\ rw - cgroup2 none rw`, []Mount{{"/", `/a\04\8\400\`, false}}},
-		{"any byte", "42 27 0:38 / /\xff\x01 rw - cgroup2 none rw", []Mount{{"/", "/\xff\x01", false}}},
 
-		{"many optional fields", "42 27 0:38 / /a rw shared:1 master:2 propagate_from:3 unbindable - cgroup2 none rw\n",
-			[]Mount{{"/", "/a", false}}},
 		{"empty source", "42 27 0:38 / /a rw - cgroup2  rw\n", []Mount{{"/", "/a", false}}},
 		{"one over the other", "1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n",
 			[]Mount{{"/", "/a", false}, {"/x", "/a", true}}},
 
-		{"empty", "", nil},
 		{"another file system", "42 27 0:38 / /a rw - tmpfs cgroup2 rw\n", nil},
 		{"no dash", "42 27 0:38 / /a rw shared:1 cgroup2 none rw\n", nil},
-		{"dash too early", "42 27 0:38 / - cgroup2 none rw", nil},
 		{"cut", "42 27 0:38 / /a rw - cgroup2 none", nil},
 		{"good lines among bad", "x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n", []Mount{{"/", "/a", false}}},
 	}

@@ -165,9 +165,8 @@ func TestSweepersMeet(t *testing.T) {
 	g := newGroup(t, parent, "orphan") // locked, as by the other sweeper
 	defer g.Close()
 	launcherGone(t, g)
-	other := exec.Command("cat")
-	in, err := other.StdinPipe()
-	if err = errors.Join(err, other.Start()); err != nil {
+	other := exec.Command("sleep", "infinity")
+	if err := other.Start(); err != nil {
 		t.Fatal(err)
 	}
 	sweeper, err := group.Identify(other.Process.Pid)
@@ -184,8 +183,8 @@ func TestSweepersMeet(t *testing.T) {
 	looked := look(t, g)
 	go func() {
 		_ = looked() // it goes on without, and finds the sweeper dead at once
-		_ = in.Close()
-		_ = other.Wait() // it has read the end
+		_ = other.Process.Kill()
+		_ = other.Wait() // it was killed
 	}()
 	if swept, left := sweepAll(t, parent); len(swept) != 1 || len(left) > 0 {
 		t.Errorf("swept %+v, left %q", swept, left)
