@@ -21,20 +21,11 @@ func TestConfigured(t *testing.T) {
 		"uvx mcp-server-time --zone UTC":                           "time",
 		"/usr/bin/uvx mcp-server-time --zone UTC":                  "time",
 		"/venv/bin/python /usr/bin/uvx mcp-server-time --zone UTC": "time",
-		"/usr/bin/env node uvx mcp-server-time --zone UTC":         "",
 		"grep uvx mcp-server-time --zone UTC":                      "",
-		"uvx mcp-server-time --zone":                               "",
-		"uvx mcp-server-time --zone UTC --more":                    "",
-		"uvy mcp-server-time --zone UTC":                           "",
 		"/opt/files /home/a/data /home/a/x secret pre1-post":       "files",
 		"/opt/files /home/a/other /home/a/x secret pre1-post":      "",
-		"/opt/files /home/a/data /home/a/x secret pre1":            "",
-		"sh -c $SCRIPT": "any",
-		"sh -c /opt/files a/data a/x k prey-post": "",
-		"bash -c exec my server":                  "",
-		"sh -c ls":                                "",
-		"bash -c":                                 "",
-		"":                                        "",
+		"sh -c $SCRIPT":          "any",
+		"bash -c exec my server": "",
 	} {
 		got := ""
 		if c := rules.Server(strings.Fields(line)); c != nil {
@@ -52,9 +43,7 @@ func TestConfigured(t *testing.T) {
 		want  Verdict
 	}{
 		{"a shell that is configured", rules, true, Taken},
-		{"without pipes", rules, false, Left},
 		{"without pipes, but it listens", Rules{Configured: []Configured{{Argv: shell.Argv, Listens: true}}}, false, Taken},
-		{"beside a match", Rules{Match: []string{"npx"}, Configured: rules.Configured}, true, Taken},
 		{"an exception", Rules{Except: []string{"bash"}, Configured: rules.Configured}, true, Left},
 	} {
 		shell.Stdio = c.stdio

@@ -47,23 +47,6 @@ func TestTheBoardIsWrittenAMomentLater(t *testing.T) {
 	})
 }
 
-func TestAGatewayWithoutAServerIsQuietAfterAWhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := Status{Started: time.Now()}
-		time.Sleep(QuietAfter - time.Millisecond)
-		if s.Quiet() {
-			t.Error("it is before its time")
-		}
-		time.Sleep(time.Millisecond)
-		if !s.Quiet() {
-			t.Error("it is not when its time has come")
-		}
-		if s.Servers = 1; s.Quiet() {
-			t.Error("it is with a server")
-		}
-	})
-}
-
 // A watcher waits for the ends of its servers, but not for ever.
 func TestFollowersAreWaitedFor(t *testing.T) {
 	for _, ends := range []time.Duration{endSlack, 3 * endSlack} {

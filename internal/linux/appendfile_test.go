@@ -56,14 +56,6 @@ func TestFollowsWhatTheKernelFollows(t *testing.T) {
 	}
 }
 
-func TestRelativePath(t *testing.T) {
-	t.Chdir(t.TempDir())
-	if err := appendTo("report"); err != nil {
-		t.Fatal(err)
-	}
-	wantLine(t, "report")
-}
-
 // A shell's process substitution and its kin: the link's text is no path.
 func TestDescriptor(t *testing.T) {
 	r, w, err := os.Pipe()

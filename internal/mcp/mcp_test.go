@@ -34,7 +34,6 @@ func TestLook(t *testing.T) {
 		"MCP 2025":                      {init2025 + "\n", Server},
 		"MCP 2024, other order":         {init2024 + "\n", Server},
 		"MCP 2026":                      {discover + "\n", Server},
-		"blanks and CRLF":               {"  " + strings.ReplaceAll(init2024, ",", " ,\t") + " \r\n", Server},
 		"not ended yet":                 {init2025, Server},
 		"half of it":                    {init2025[:len(init2025)-1], Undecided},
 		"from the middle of a line on":  {`:1}}` + "\n" + announced + "\n", Server},
@@ -42,30 +41,19 @@ func TestLook(t *testing.T) {
 		"a batch":                       {"[" + announced + "," + listed + "]\n", Server},
 		"a draft":                       {strings.Replace(init2025, "2025-06-18", "DRAFT-2026-v1", 1), Server},
 		"LSP":                           {"Content-Length: 180\r\n\r\n" + lspLine, Other},
-		"LSP in other letters":          {"content-length:180\r\n", Other},
 		"LSP by line":                   {lspLine + "\n", Other},
 		"ACP":                           {acp1 + "\n", Other},
-		"ACP 2":                         {acp2 + "\n", Other},
 		"Codex's app-server":            {codex + "\n", Undecided},
 		"an agent's stream":             {stream + "\n", Undecided},
-		"an agent's control message":    {control + "\n", Undecided},
 		"MCP within another message":    {carried + "\n", Undecided},
 		"MCP within a text":             {`{"jsonrpc":"2.0","method":"session/prompt","params":{"text":` + quote(init2025) + `}}` + "\n", Undecided},
-		"MCP within params":             {`{"jsonrpc":"2.0","method":"x","params":{"message":` + init2025 + `}}` + "\n", Undecided},
 		"text":                          {"hello\nworld\n", Undecided},
 		"keys in other letters":         {strings.Replace(init2025, "jsonrpc", "JSONRPC", 1) + "\n", Undecided},
 		"another version of JSON-RPC":   {strings.Replace(init2025, `"2.0"`, `"1.0"`, 1) + "\n", Undecided},
-		"no version of JSON-RPC":        {`{"method":"tools/list","id":1}` + "\n", Undecided},
-		"a notification with an id":     {`{"jsonrpc":"2.0","id":1,"method":"notifications/initialized"}` + "\n", Undecided},
-		"a request without an id":       {`{"jsonrpc":"2.0","method":"tools/list"}` + "\n", Undecided},
-		"no date":                       {strings.Replace(init2025, "2025-06-18", "1.0", 1) + "\n", Undecided},
-		"no client":                     {strings.Replace(init2025, "clientInfo", "client", 1) + "\n", Undecided},
 		"a ping":                        {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", Undecided},
 		"an answer":                     {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", Undecided},
-		"params that are a list":        {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[1]}` + "\n", Undecided},
 		"a line of no end":              {strings.Repeat("x", LineMost), Other},
 		"MCP behind a line that's long": {strings.Repeat("x", LineMost+1) + "\n" + announced + "\n", Server},
-		"zeros":                         {strings.Repeat("\x00", 4096), Undecided},
 	} {
 		var s Stream
 		got, why := s.Look([]byte(c.in))
@@ -105,21 +93,6 @@ func TestGivesUp(t *testing.T) {
 				t.Fatalf("%s: %v (%s)", part, v, why)
 			}
 		}
-	}
-}
-
-// What a shell has read half of says nothing of what comes next.
-func TestReadByTheByte(t *testing.T) {
-	var s Stream
-	for i := range init2025 {
-		if i > 0 {
-			if v, why := s.Look([]byte(init2025[i:] + "\n")); v == Other {
-				t.Fatalf("from byte %d on: %s", i, why)
-			}
-		}
-	}
-	if v, why := s.Look([]byte(init2025 + "\n")); v != Server {
-		t.Errorf("%v (%s)", v, why)
 	}
 }
 

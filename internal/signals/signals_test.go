@@ -9,11 +9,10 @@ import (
 	"os/exec"
 	"slices"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // blockedEnv is set where this binary runs with SIGUSR2 blocked and pending.
@@ -28,7 +27,7 @@ func TestMain(m *testing.M) {
 
 // arrives waits for a signal, and throws away others.
 func arrives(sig unix.Signal) bool {
-	for linux.AwaitEnd(FD(), unix.POLLIN, 10*time.Second) {
+	for escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(FD()), Events: unix.POLLIN}) {
 		if slices.Contains(Pending(), sig) {
 			return true
 		}
@@ -61,7 +60,7 @@ func TestAddAndWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	Wake()
-	if !linux.AwaitEnd(FD(), unix.POLLIN, 0) || len(Pending()) > 0 {
+	if !escape.PollFor(0, unix.PollFd{Fd: int32(FD()), Events: unix.POLLIN}) || len(Pending()) > 0 {
 		t.Error("nobody was woken, or by a signal")
 	}
 	Add(unix.SIGTERM)
@@ -84,7 +83,7 @@ func TestFullPipe(t *testing.T) {
 	if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-	for linux.AwaitEnd(FD(), unix.POLLIN, 0) {
+	for escape.PollFor(0, unix.PollFd{Fd: int32(FD()), Events: unix.POLLIN}) {
 		Pending()
 	}
 	if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
