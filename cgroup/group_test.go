@@ -36,7 +36,7 @@ func TestDeepNesting(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := start(t, nest(t, top, 300), "sleep", "100")
+	cmd := start(t, nest(t, top, 300), "sleep", "1000")
 	var few unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &few); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestDeepNesting(t *testing.T) {
 
 func TestMembersOfThreadedGroup(t *testing.T) {
 	g := fresh(t)
-	cmd := start(t, g, "sleep", "100")
+	cmd := start(t, g, "sleep", "1000")
 	sub, err := g.Mkdir("threaded", 0o700)
 	if err != nil {
 		t.Fatal(err)
@@ -89,13 +89,13 @@ func TestMembersOfThreadedGroup(t *testing.T) {
 
 func TestAwaitSeesTheEnd(t *testing.T) {
 	g := fresh(t)
-	cmd := start(t, g, "sleep", "100")
+	cmd := start(t, g, "sleep", "1000")
 	empty := func(s State) bool { return !s.Populated }
 	if _, ok, err := g.Await(time.Now().Add(20*time.Millisecond), -1, empty); ok || err != nil {
 		t.Fatalf("a populated group counts as empty (%v)", err)
 	}
 	_ = cmd.Process.Kill()
-	if _, ok, err := g.Await(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
+	if _, ok, err := g.Await(time.Time{}, -1, empty); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
 	g2, err := g.Mkdir("gone", 0o700)
@@ -131,13 +131,8 @@ func TestAwaitSeesARemoval(t *testing.T) {
 		if err := g.Remove("short"); err != nil {
 			t.Fatal(err)
 		}
-		select {
-		case err := <-seen:
-			if err != nil {
-				t.Fatal(err)
-			}
-		case <-time.After(10 * time.Second):
-			t.Fatal("who waits for the group waits on, and it has gone")
+		if err := <-seen; err != nil { // otherwise who waits for the group waits on, and it has gone
+			t.Fatal(err)
 		}
 	}
 }
@@ -184,13 +179,6 @@ func TestAttr(t *testing.T) {
 		if got, ok, err := g.Attr(attr); got != want || !ok || err != nil {
 			t.Fatalf("%d bytes came back as %d (%v, %v)", len(want), len(got), ok, err)
 		}
-	}
-}
-
-func TestUnsupported(t *testing.T) {
-	err := error(&UnsupportedError{Feature: "cgroup.kill", MinVersion: "Linux 5.14"})
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Fatalf("%v does not match errors.ErrUnsupported", err)
 	}
 }
 

@@ -7,7 +7,7 @@ package cgroup
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -50,7 +50,7 @@ func nest(t *testing.T, g *Group, depth int) *Group {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if g.path[len(g.path)-2:] == "/d" { // the caller's own stays open
+		if strings.HasSuffix(g.path, "/d") { // the caller's own stays open
 			_ = g.Close()
 		}
 		g = below
@@ -61,7 +61,7 @@ func nest(t *testing.T, g *Group, depth int) *Group {
 
 // Plain directories look like groups on a cgroup v1 host, where they contain nothing.
 func TestOpenRefusesOtherFileSystems(t *testing.T) {
-	if g, err := Open(filepath.Join(os.TempDir())); err == nil {
+	if g, err := Open(os.TempDir()); err == nil {
 		t.Fatalf("opened %s, which is no cgroup", g)
 	}
 }

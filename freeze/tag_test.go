@@ -100,43 +100,24 @@ func TestTagOfNobody(t *testing.T) {
 	}
 }
 
-// Who starts a group of its own takes its tag off.
-func TestClearTag(t *testing.T) {
+// A process that is let go is found by its tag no more; another tag stays. Who starts a group of its own takes its tag off.
+func TestRemoveAndClearTag(t *testing.T) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	var before, after unix.Rlimit
-	m := NewTag(2)
-	if err := errors.Join(unix.Getrlimit(unix.RLIMIT_LOCKS, &before), m.Put(os.Getpid(), fd)); err != nil {
-		t.Fatal(err)
-	}
-	if got := members(t, &Tree{Tag: m}); len(got) != 1 {
-		t.Errorf("%d have the tag, want this process", len(got))
-	}
-	ClearTag()
-	if err := unix.Getrlimit(unix.RLIMIT_LOCKS, &after); err != nil || after.Cur != before.Max || after.Max != before.Max {
-		t.Errorf("the limit was %+v, and is %+v (%v)", before, after, err)
-	}
-}
-
-// A process that is let go is found by its tag no more; one with another tag keeps it.
-func TestRemoveTag(t *testing.T) {
-	fd, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(fd)
-	m := NewTag(3)
-	if err := m.Put(os.Getpid(), fd); err != nil {
-		t.Fatal(err)
-	}
 	defer ClearTag()
-	if NewTag(4).Remove(os.Getpid()); !m.On(os.Getpid()) {
-		t.Error("another tag was removed")
-	}
-	if m.Remove(os.Getpid()); m.On(os.Getpid()) {
-		t.Error("it carries the tag yet")
+	for name, remove := range map[string]func(Tag){"remove": func(m Tag) { m.Remove(os.Getpid()) }, "clear": func(Tag) { ClearTag() }} {
+		m := NewTag(3)
+		if err := m.Put(os.Getpid(), fd); err != nil {
+			t.Fatal(err)
+		}
+		if NewTag(4).Remove(os.Getpid()); !m.On(os.Getpid()) {
+			t.Error("another tag was removed")
+		}
+		if remove(m); m.On(os.Getpid()) {
+			t.Errorf("%s: it carries the tag yet", name)
+		}
 	}
 }

