@@ -30,11 +30,3 @@ func TestReadReturnsWhatWasWritten(t *testing.T) {
 		}
 	}
 }
-
-func TestReadOfNoFile(t *testing.T) {
-	for _, fd := range []int{-1, 1 << 20} {
-		if _, err := ReadMemoryFile(fd); !errors.Is(err, unix.EBADF) {
-			t.Errorf("descriptor %d: %v", fd, err)
-		}
-	}
-}

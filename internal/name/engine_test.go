@@ -10,36 +10,25 @@ import (
 // What stands behind "run" gets the label, and what stands before it asks the same engine.
 func TestContainerOf(t *testing.T) {
 	const sep = " | " // between arguments
-	for _, c := range []struct{ argv, labelled, asked string }{
-		{"docker | run | -i | --rm | image", "docker | run | --label | a=b | -i | --rm | image", "docker | ps"},
-		{"sudo | -n | -u | me | podman | --root | /x | run | image", "sudo | -n | -u | me | podman | --root | /x | run | --label | a=b | image", "sudo | -n | -u | me | podman | --root | /x | ps"},
-		{"timeout | 5 | docker | compose | -f | x.yml | run | --rm | service", "timeout | 5 | docker | compose | -f | x.yml | run | --label | a=b | --rm | service", "docker | ps"},
-		{"sh | -c | docker run -i --rm image", "sh | -c | docker run --label a=b -i --rm image", `sh | -c | docker "$@" | sh | ps`},
-		{"sh | -c | echo \"docker run\" >&2; # docker run it\nexec docker run x", "sh | -c | echo \"docker run\" >&2; # docker run it\nexec docker run --label a=b x",
-			`sh | -c | docker "$@" | sh | ps`},
-		{"sh | -c | docker run -d db; exec docker run x", "sh | -c | docker run --label a=b -d db; exec docker run --label a=b x", `sh | -c | docker "$@" | sh | ps`},
-		{"sh | -c | docker run -d db; docker -H far run x", "", ""}, // there is no one to ask
-
-		{"docker | exec | -i | container | server", "", ""},
-		{"docker | start | -ai | run", "", ""},
-		{"echo | docker | run", "", ""},
-		{"sh | -c | docker -H $1 run x | sh | far", "", ""},
-		{"docker", "", ""},
-		{"", "", ""},
+	for argv, want := range map[string]string{
+		"docker | run | -i | image":                       "docker | run | --label | a=b | -i | image => docker | ps",
+		"sudo | -n | podman | --root | /x | run | image":  "sudo | -n | podman | --root | /x | run | --label | a=b | image => sudo | -n | podman | --root | /x | ps",
+		"timeout | 5 | docker | compose | run | --rm | s": "timeout | 5 | docker | compose | run | --label | a=b | --rm | s => docker | ps",
+		"sh | -c | docker run image":                      `sh | -c | docker run --label a=b image => sh | -c | docker "$@" | sh | ps`,
+		"sh | -c | docker run -d db; exec docker run x":   `sh | -c | docker run --label a=b -d db; exec docker run --label a=b x => sh | -c | docker "$@" | sh | ps`,
+		"sh | -c | docker run -d db; docker -H far run x": "", // there is no one to ask
+		"sh | -c | docker -H $1 run x | sh | far":         "",
+		"docker | exec | -i | container | server":         "",
+		"echo | docker | run":                             "",
+		"docker":                                          "",
+		"":                                                "",
 	} {
-		argv := strings.Split(c.argv, sep)
-		got := ContainerOf(argv)
-		if got == nil {
-			if c.labelled != "" {
-				t.Errorf("%s: none", c.argv)
-			}
-			continue
+		words, got := strings.Split(argv, sep), ""
+		if c := ContainerOf(words); c != nil {
+			got = strings.Join(c.With("--label", "a=b"), sep) + " => " + strings.Join(c.Asked("ps"), sep)
 		}
-		if labelled, asked := strings.Join(got.With("--label", "a=b"), sep), strings.Join(got.Asked("ps"), sep); labelled != c.labelled || asked != c.asked {
-			t.Errorf("%s:\n\t%s\n\t%s\nwant\n\t%s\n\t%s", c.argv, labelled, asked, c.labelled, c.asked)
-		}
-		if strings.Join(argv, sep) != c.argv {
-			t.Errorf("%s was changed to %q", c.argv, argv)
+		if got != want || strings.Join(words, sep) != argv {
+			t.Errorf("%s:\n\t%s\nwant\n\t%s", argv, got, want)
 		}
 	}
 }

@@ -11,38 +11,30 @@ import (
 )
 
 func TestCheck(t *testing.T) {
-	tests := []struct{ name, want string }{
-		{"weather", ""},
-		{"my weather, größer ✓ 🚀", ""},
-		{"\ufffd", ""},
-		{"a\u200db", ""}, // joins runes of one sign
-		{strings.Repeat("x", MaxLen), ""},
-
-		{"", "name is empty"},
-		{strings.Repeat("x", MaxLen+1), "name has 4097 bytes, 4096 are allowed"},
-		{"\u00a0\u3000", "name is only white space"},
-		{"ä\xc3", "name has invalid UTF-8 at byte 2"},
-		{"\xed\xa0\x80", "name has invalid UTF-8 at byte 0"}, // half a surrogate pair
-		{"a\nb", "name has control character U+000A at byte 1"},
-		{"ä\x1b[2J", "name has control character U+001B at byte 2"},
-		{"a\u009b", "name has control character U+009B at byte 1"},
-		{"a\u2028", "name has line separator U+2028 at byte 1"},
-		{"ab\u202e", "name has text direction override U+202E at byte 2"},
-		{"ab\u2066", "name has text direction override U+2066 at byte 2"},
-	}
-	for _, tt := range tests {
+	for name, want := range map[string]string{
+		"my weather, größer ✓ 🚀": "", "\ufffd": "", "a\u200db": "", strings.Repeat("x", MaxLen): "",
+		"":                            "name is empty",
+		strings.Repeat("x", MaxLen+1): "name has 4097 bytes, 4096 are allowed",
+		"\u00a0\u3000":                "name is only white space",
+		"ä\xc3":                       "name has invalid UTF-8 at byte 2",
+		"\xed\xa0\x80":                "name has invalid UTF-8 at byte 0", // half a surrogate pair
+		"ä\x1b[2J":                    "name has control character U+001B at byte 2",
+		"a\u009b":                     "name has control character U+009B at byte 1",
+		"a\u2028":                     "name has line separator U+2028 at byte 1",
+		"ab\u202e":                    "name has text direction override U+202E at byte 2",
+	} {
 		got := ""
-		if err := Check(tt.name); err != nil {
+		if err := Check(name); err != nil {
 			got = err.Error()
 		}
-		if got != tt.want {
-			t.Errorf("%.20q: got %q, want %q", tt.name, got, tt.want)
+		if got != want {
+			t.Errorf("%.20q: got %q, want %q", name, got, want)
 		}
 	}
 }
 
 func TestDir(t *testing.T) {
-	tests := []struct{ name, want string }{
+	for _, tt := range []struct{ name, want string }{
 		{"weather", "weather"},
 		{"my weather", "my_weather"},
 		{"größe", "gr_e"},
@@ -54,8 +46,7 @@ func TestDir(t *testing.T) {
 		{"", "server"},
 		{strings.Repeat("x", 49), strings.Repeat("x", 48)},
 		{"-" + strings.Repeat("é", 49) + strings.Repeat("x", 99), "_" + strings.Repeat("x", 47)},
-	}
-	for _, tt := range tests {
+	} {
 		if got := Dir(tt.name); got != tt.want {
 			t.Errorf("%q: got %q, want %q", tt.name, got, tt.want)
 		}

@@ -30,12 +30,10 @@ func TestParseCgroup(t *testing.T) {
 		{"no path", "0::\n", "", false, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			path, deleted, ok := ParseCgroup([]byte(tt.text))
-			if path != tt.path || deleted != tt.deleted || ok != tt.ok {
-				t.Errorf("got %q, %v, %v", path, deleted, ok)
-			}
-		})
+		path, deleted, ok := ParseCgroup([]byte(tt.text))
+		if path != tt.path || deleted != tt.deleted || ok != tt.ok {
+			t.Errorf("%s: got %q, %v, %v", tt.name, path, deleted, ok)
+		}
 	}
 }
 

@@ -26,11 +26,9 @@ func TestOneLine(t *testing.T) {
 		{"stray continuation bytes", "\x80\x80\x80\x80", true, "????"},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			if got := oneLine([]byte(tt.text), tt.cut); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
+		if got := oneLine([]byte(tt.text), tt.cut); got != tt.want {
+			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+		}
 	}
 }
 

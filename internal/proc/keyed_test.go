@@ -30,12 +30,10 @@ func TestKeyed(t *testing.T) {
 		{"two values", "frozen 1 2\n", "frozen", 0, false},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, ok := Keyed([]byte(tt.text), tt.key)
-			if got != tt.want || ok != tt.ok {
-				t.Errorf("got %d, %v", got, ok)
-			}
-		})
+		got, ok := Keyed([]byte(tt.text), tt.key)
+		if got != tt.want || ok != tt.ok {
+			t.Errorf("%s: got %d, %v", tt.name, got, ok)
+		}
 	}
 }
 

@@ -21,12 +21,10 @@ func TestParsePIDs(t *testing.T) {
 		{"no newline at the end", "1\n2", []int{1, 2}},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParsePIDs([]byte(tt.text))
-			if err != nil || !slices.Equal(got, tt.want) {
-				t.Errorf("got %v, %v", got, err)
-			}
-		})
+		got, err := ParsePIDs([]byte(tt.text))
+		if err != nil || !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got %v, %v", tt.name, got, err)
+		}
 	}
 }
 

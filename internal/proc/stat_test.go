@@ -48,12 +48,10 @@ func TestParseStatErrors(t *testing.T) {
 		{"negative time", strings.Replace(good, " 17 23 ", " -17 23 ", 1), `utime "-17"`},
 	}
 	for _, tt := range tests {
-		t.Run(tt.name, func(t *testing.T) {
-			got, err := ParseStat([]byte(tt.text))
-			if err == nil || !strings.Contains(err.Error(), tt.want) || got != (Stat{}) {
-				t.Errorf("got %+v, error %v, want %q", got, err, tt.want)
-			}
-		})
+		got, err := ParseStat([]byte(tt.text))
+		if err == nil || !strings.Contains(err.Error(), tt.want) || got != (Stat{}) {
+			t.Errorf("%s: got %+v, error %v, want %q", tt.name, got, err, tt.want)
+		}
 	}
 }
 

@@ -6,19 +6,16 @@ package settings
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
-// A row is whole: what takes a value says what kind, each default and each value to complete is
-// one that is taken, and no flag means two things.
+// A row is whole: what takes a value says what kind, each default and each value to complete is one that is taken, no flag
+// means two things, and a limit goes to the file that its row names.
 func TestRows(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range table {
@@ -38,20 +35,6 @@ func TestRows(t *testing.T) {
 		if r.Where&File != 0 && r.Where&Variable == 0 {
 			t.Errorf("%s can be set in a file and not in the environment", r.Name)
 		}
-	}
-	var backends []string
-	for _, b := range scope.Backends {
-		backends = append(backends, string(b))
-	}
-	if r := find(Run, "backend"); !slices.Equal(r.Values, backends) {
-		t.Errorf("backends %q, to complete are %q", backends, r.Values)
-	}
-}
-
-// A limit goes to the file that its row names.
-func TestFilesOfLimits(t *testing.T) {
-	for i := range table {
-		r := &table[i]
 		if r.File == "" || r.Switch() {
 			continue
 		}
@@ -65,41 +48,23 @@ func TestFilesOfLimits(t *testing.T) {
 	}
 }
 
-// What the rows say of the defaults is what happens without a setting.
-func TestDefaults(t *testing.T) {
-	told := Defaults()
-	for i := range table {
-		if r := &table[i]; r.Default != "" {
-			if err := r.set(told, r.Default); err != nil {
-				t.Errorf("%s: %v", r.Name, err)
-			}
-		}
-	}
-	plain := Defaults()
-	told.Limits.Files = slices.DeleteFunc(told.Limits.Files, func(l cgroup.Limit) bool { return strings.HasSuffix(l.Value, "100") }) // the kernel's own weights
-	if told.Limits.Files = slices.Clip(told.Limits.Files); len(told.Limits.Files) == 0 {
-		told.Limits.Files = nil
-	}
-	if !reflect.DeepEqual(plain, told) {
-		t.Errorf("%+v, not %+v", told, plain)
-	}
-}
-
 func TestParse(t *testing.T) {
 	for _, c := range []struct {
+		of                  Command
 		line, operands, err string
 		check               func(*Values) bool
 	}{
-		{"--term-grace 3s cmd -v", "cmd -v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
-		{"-term-grace=3s -- -v", "-v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
-		{"--set memory.min=64M --set=pids.max=3;cpu.weight=5 x", "x", "", func(v *Values) bool { return len(v.Limits.Files) == 3 }},
-		{"--require", "", "", func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
-		{"--nope=3 x", "", `unknown flag "--nope"`, nil},
-		{"--name", "", "flag --name needs a value", nil},
-		{"--require=maybe", "", `--require "maybe": "maybe" is neither true nor false`, nil},
+		{Run, "--term-grace 3s cmd -v", "cmd -v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+		{Run, "-term-grace=3s -- -v", "-v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+		{Run, "--set memory.min=64M --set=pids.max=3;cpu.weight=5 x", "x", "", func(v *Values) bool { return len(v.Limits.Files) == 3 }},
+		{Run, "--require", "", "", func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
+		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Match) == 2 }},
+		{Run, "--nope=3 x", "", `unknown flag "--nope"`, nil},
+		{Run, "--name", "", "flag --name needs a value", nil},
+		{Run, "--require=maybe", "", `--require "maybe": "maybe" is neither true nor false`, nil},
 	} {
 		v := Defaults()
-		operands, help, err := v.FromArguments(Run, strings.Fields(c.line))
+		operands, help, err := v.FromArguments(c.of, strings.Fields(c.line))
 		if err != nil {
 			if err.Error() != c.err {
 				t.Errorf("%s: %v", c.line, err)
@@ -110,21 +75,18 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %q, %v, %+v", c.line, operands, help, v)
 		}
 	}
-	for _, line := range []string{"-h", "--help", "-help", "-v --help"} {
+	for _, line := range []string{"-h", "-v --help"} {
 		if _, help, err := Defaults().FromArguments(Gateway, strings.Fields(line)); !help || err != nil {
 			t.Errorf("%s: %v, %v", line, help, err)
 		}
-	}
-	v := Defaults()
-	if operands, _, err := v.FromArguments(Gateway, strings.Fields("--match a --match b --config c g")); err != nil || len(v.Match) != 2 || len(v.Configs) != 1 || len(operands) != 1 {
-		t.Errorf("%+v, %v", v, err)
 	}
 }
 
 // A flag counts more than a variable, that more than a file.
 func TestOrder(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
-	if err := os.WriteFile(file, []byte("[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nmax-lifetime = '3m'\nreplace = true\nquiet = true\nrequire = true"), 0o600); err != nil {
+	text := "[defaults]\nterm-grace = '1m'\neof-grace = '2m'\nmax-lifetime = '3m'\nreplace = true\nquiet = true\nrequire = true"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
@@ -145,28 +107,8 @@ func TestOrder(t *testing.T) {
 	if p.TermGrace.Seconds() != 10 || p.EOFGrace.Seconds() != 20 || p.MaxLifetime.Minutes() != 3 || v.Replace || v.Require || !v.Quiet {
 		t.Errorf("%+v", v)
 	}
-	if v.From["max-lifetime"].Line != 4 || v.From["term-grace"].Line != 0 {
-		t.Errorf("%+v", v.From)
-	}
 	t.Setenv("MCPSCOPE_EOF_GRACE", "x")
 	if _, _, err := Defaults().Parse(Run, []string{"cmd"}); err == nil || !strings.HasPrefix(err.Error(), "MCPSCOPE_EOF_GRACE: ") {
 		t.Errorf("a bad variable: %v", err)
-	}
-}
-
-// Every setting but those that a command line alone has is taken out of the server's environment.
-func TestVariables(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "-test.run=^TestPrintEnvironment$")
-	cmd.Env = []string{"PRINT_ENVIRONMENT=1", "B=1", "MCPSCOPE_NAME=x", "MCPSCOPE_ID=y", "MCPSCOPE_OTHER=z", "nonsense", "A=", "MCPSCOPE_QUIET=1", "MCPSCOPE_CONFIG=/x"}
-	out, err := cmd.Output()
-	if err != nil || !strings.HasPrefix(string(out), "PRINT_ENVIRONMENT=1|B=1|MCPSCOPE_OTHER=z|nonsense|A=\n") {
-		t.Errorf("%q (%v)", out, err)
-	}
-}
-
-// TestPrintEnvironment is a part of TestVariables that needs a process of its own.
-func TestPrintEnvironment(t *testing.T) {
-	if os.Getenv("PRINT_ENVIRONMENT") != "" {
-		os.Stdout.WriteString(strings.Join(ServerEnvironment(), "|") + "\n")
 	}
 }

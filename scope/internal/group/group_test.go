@@ -15,8 +15,11 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
+
+func TestMain(m *testing.M) { bed.Main(m) }
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
 	t.Helper()
@@ -81,7 +84,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	parent := groups.Directory(t)
 	var removed atomic.Int32
-	const enough = 200
+	const enough = 100
 	var sweep sync.WaitGroup
 	sweep.Go(func() { // what removeNewborn does, to groups of any age
 		for removed.Load() < enough {

@@ -10,8 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
+
+func TestMain(m *testing.M) { bed.Main(m) }
 
 // testCourse is the lifecycle of an empty group, whose ladder ends at once.
 func testCourse(t *testing.T, p protocol.Policy) *Lifecycle {

@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
@@ -142,22 +140,6 @@ func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	}
 }
 
-// look returns what waits until somebody has looked, from now on, whether a group is empty.
-func look(t *testing.T, g *group.ControlGroup) func() bool {
-	t.Helper()
-	opened, err := unix.InotifyInit1(unix.IN_CLOEXEC)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Close(opened) })
-	if _, err := unix.InotifyAddWatch(opened, fmt.Sprintf("/proc/self/fd/%d/cgroup.events", g.Top.FD()), unix.IN_OPEN); err != nil {
-		t.Fatal(err)
-	}
-	return func() bool {
-		return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(opened), Events: unix.POLLIN})
-	}
-}
-
 // Two sweepers may meet at one group: the one that does not get the lock passes. A sweep that somebody has asked for takes
 // over what the other leaves, which dies before it has removed the group.
 func TestSweepersMeet(t *testing.T) {
@@ -180,9 +162,16 @@ func TestSweepersMeet(t *testing.T) {
 	if swept, err := passed.result(passed.sweep(parent, "")); err != nil || len(swept) > 0 {
 		t.Errorf("a sweep that nobody waits for: %+v (%v)", swept, err)
 	}
-	looked := look(t, g)
-	go func() {
-		_ = looked() // it goes on without, and finds the sweeper dead at once
+	opened, err := unix.InotifyInit1(unix.IN_CLOEXEC)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(opened)
+	if _, err := unix.InotifyAddWatch(opened, fmt.Sprintf("/proc/self/fd/%d/cgroup.events", g.Top.FD()), unix.IN_OPEN); err != nil {
+		t.Fatal(err)
+	}
+	go func() { // when the sweep has had a look; without, it finds the other dead at once
+		_ = escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(opened), Events: unix.POLLIN})
 		_ = other.Process.Kill()
 		_ = other.Wait() // it was killed
 	}()
@@ -222,47 +211,4 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A supervisor that has got SIGKILL and has not died of it yet looks like one that lives, for as long as the machine is busy.
-func TestCleanWaitsForTheKill(t *testing.T) {
-	parent := groups.Directory(t)
-	g := newGroup(t, parent, "killed")
-	defer g.Close()
-	launcherGone(t, g)
-	dies := supervisor(t, g)
-	looked := look(t, g)
-	cleaned := make(chan error)
-	go func() { cleaned <- Clean(parent.FD(), g.Dir) }()
-	if !looked() {
-		t.Fatal("it does not look whether the group is empty")
-	}
-	dies()
-	if err := <-cleaned; err != nil {
-		t.Error(err)
-	}
-	if left, err := parent.Children(); len(left) > 0 || err != nil {
-		t.Errorf("left: %q (%v)", left, err)
-	}
-}
-
-// supervisor starts a process that is called as one, until it is told to die.
-func supervisor(t *testing.T, g *group.ControlGroup) (dies func()) {
-	t.Helper()
-	cmd := exec.Command("sh")
-	cmd.Args = protocol.SuperviseArgs(3, "4", "killed")
-	cmd.Dir = t.TempDir()
-	if err := os.WriteFile(filepath.Join(cmd.Dir, cmd.Args[1]), []byte("read line"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.Supervisor.FD()}
-	stdin, err := cmd.StdinPipe()
-	if err = errors.Join(err, cmd.Start()); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()         // killed
-	})
-	return func() { _ = stdin.Close() }
 }
