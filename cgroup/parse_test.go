@@ -94,25 +94,6 @@ func TestPut(t *testing.T) {
 	}
 }
 
-func TestSaidBy(t *testing.T) {
-	for _, c := range []struct {
-		limit Limit
-		now   string
-		want  bool
-	}{
-		{Limit{"memory.max", "1000001"}, "999424", true}, {Limit{"memory.max", "1073741824"}, "1073741824", true}, {Limit{"memory.max", "1073741824"}, "max", false},
-		{Limit{"memory.max", "1073741824"}, "1073737728", false}, {Limit{"memory.max", "1000"}, "4096", false}, {Limit{"memory.max", "max"}, "max", true},
-		{Limit{"pids.max", "100"}, "100", true}, {Limit{"pids.max", "100"}, "0", false}, {Limit{"pids.max", "10"}, "100", false},
-		{Limit{"cpu.max", "150000 100000"}, "150000 100000", true}, {Limit{"cpu.max", "max"}, "max 100000", true}, {Limit{"cpu.max", "150000 100000"}, "max 100000", false},
-		{Limit{"io.weight", "default 50"}, "default 50, 8:0 100", true}, {Limit{"io.weight", "default 50"}, "default 100, 8:0 50", false},
-		{Limit{"io.max", "8:0 rbps=1048576"}, "8:0 rbps=1048576 wbps=max riops=max wiops=max", true}, {Limit{"io.max", "8:0 rbps=1"}, "", false},
-	} {
-		if got := c.limit.saidBy(c.now); got != c.want {
-			t.Errorf("%v is said by %q: %v", c.limit, c.now, got)
-		}
-	}
-}
-
 // What is accepted is what exact arithmetic makes of it, and nothing is too large for the kernel.
 func FuzzParseMemory(f *testing.F) {
 	for _, s := range []string{"1G", "0.5T", "18446744073709551615", "1.99999999999999999999E", "7.999999999999E", "12.5%"} {

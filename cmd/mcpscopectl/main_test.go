@@ -129,33 +129,6 @@ func TestExitStatuses(t *testing.T) {
 	}
 }
 
-// What is completed; test/shells has what the shells make of it.
-func TestCompletes(t *testing.T) {
-	for line, want := range map[string]string{
-		"r":                       "run",
-		"run --on-client-death s": "stop",
-		"run --name x --te":       "--term-grace",
-		"run --memory-max 1":      "1G 10%",
-		"completion z":            "zsh",
-		"stop --gr":               "--grace",
-		"wrap claude-c":           "claude-code",
-		"units mcp.":              "mcp.slice",
-	} {
-		s := say(append([]string{"__complete"}, strings.Fields(line)...)...)
-		var got []string
-		typed := strings.Fields(line)
-		for _, l := range strings.Split(s.out, "\n") {
-			word, _, _ := strings.Cut(l, "\t")
-			if strings.HasPrefix(word, typed[len(typed)-1]) { // as shells do
-				got = append(got, word)
-			}
-		}
-		if s.status != 0 || strings.Join(got, " ") != want {
-			t.Errorf("%q completes to %q, want %q: %+v", line, got, want, s)
-		}
-	}
-}
-
 // Scripts ask where the command of a server is.
 func TestCommandAt(t *testing.T) {
 	for line, want := range map[string]string{

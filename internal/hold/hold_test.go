@@ -59,9 +59,3 @@ func TestIn(t *testing.T) {
 		t.Error("End has returned, and it lives")
 	}
 }
-
-func TestTryStart(t *testing.T) {
-	if n, err := TryStart(3); n != 3 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-}

@@ -68,34 +68,6 @@ func quote(s string) string {
 	return string(b)
 }
 
-// What is never MCP is given up after a while, and what may be is not: a server's answers to a
-// client's requests come first for one whose beginning was missed.
-func TestGivesUp(t *testing.T) {
-	for what, c := range map[string]struct {
-		line  string
-		looks int
-	}{
-		"text": {"x", foreignMost}, "an agent's stream": {stream, foreignMost}, "answers": {`{"jsonrpc":"2.0","id":1,"result":{}}`, neutralMost},
-	} {
-		var s Stream
-		looks := 0
-		for v := Undecided; v == Undecided && looks < 1000; looks++ {
-			v, _ = s.Look([]byte(c.line + "\n"))
-		}
-		if looks != c.looks {
-			t.Errorf("%s: given up after %d looks, want %d", what, looks, c.looks)
-		}
-	}
-	for _, part := range []string{"half a li", `"clientInfo":{"name":"x"}}}` + "\n"} {
-		var s Stream
-		for range 1000 {
-			if v, why := s.Look([]byte(part)); v != Undecided {
-				t.Fatalf("%s: %v (%s)", part, v, why)
-			}
-		}
-	}
-}
-
 func FuzzLook(f *testing.F) {
 	for _, line := range []string{init2025, init2024, discover, listed, acp1, acp2, lspLine, codex, control, "Content-Length: 1\r\n\r\n", "[" + listed + "]", "\x00"} {
 		f.Add([]byte(line))

@@ -87,3 +87,191 @@ func FuzzDir(f *testing.F) {
 		}
 	})
 }
+
+// derived are command lines, split at blanks ("·" is a blank within a word), and their names. The word "secret"
+// is where keys and tokens are.
+var derived = map[string]string{
+	"npx -y @modelcontextprotocol/server-filesystem@1.2 /home/me": "server-filesystem",
+	"npx --package @s/p cmd":                                    "cmd",
+	"npx -y --package=@s/p@1.0":                                 "p",
+	"npx --registry https://user:secret@r.example pkg":          "pkg",
+	"npx -y github:user/weather#semver:^1":                      "weather",
+	"npx -y mcp-remote https://host/sse?token=secret":           "mcp-remote",
+	"npx -y @playwright/mcp@latest":                             "playwright",
+	"npx -y":                                                    "npx",
+	"/usr/local/bin/npx -y pkg":                                 "pkg",
+	"npm exec -- pkg":                                           "pkg",
+	"pnpm dlx @s/pkg@1.2.3":                                     "pkg",
+	"bunx --bun @s/pkg":                                         "pkg",
+	"bun x @s/pkg":                                              "pkg",
+	"bun run --hot /x/weather/src/index.ts":                     "weather",
+	"bun -e code":                                               "bun",
+	"deno run -A npm:@s/pkg@^1.2/bin":                           "pkg",
+	"deno run --allow-net=host --allow-read /x/weather/main.ts": "weather",
+	"deno run https://secret@host/mod.ts":                       "host",
+	"uvx foo":                                                   "foo",
+	"uvx --from pkg foo":                                        "foo",
+	"uvx foo@latest --port 1":                                   "foo",
+	"uvx foo[a,b]==1.2":                                         "foo",
+	"uvx --python 3.12 --with a --with=b foo":                   "foo",
+	"uvx git+https://user:secret@github.com/user/foo.git@v1.2":  "foo",
+	"uvx":               "uvx",
+	"uv tool run foo@1": "foo",
+	"uv --directory /x/weather run server.py":         "weather",
+	"uv run python -m a.b":                            "a.b",
+	"uv sync":                                         "uv",
+	"pipx run foo==1":                                 "foo",
+	"pipx install foo":                                "pipx",
+	"python3 -u -m weather --port 1":                  "weather",
+	"python3 /x/weather/src/server.py":                "weather",
+	"python /home/bob/server.py":                      "server",
+	"python -c import·secret":                         "python",
+	"python":                                          "python",
+	"node weather.js":                                 "weather",
+	"node node_modules/@scope/pkg/dist/index.js":      "pkg",
+	"node /a/node_modules/.bin/mcp-server-memory":     "mcp-server-memory",
+	"node --inspect --max-old-space-size=9 a.mjs":     "a",
+	"node -e code":                                    "node",
+	"node.exe weather.js":                             "weather",
+	"docker run -i --rm mcp/github":                   "github",
+	"docker run --rm -ieTOKEN=secret foo":             "foo",
+	"docker run -p 80:80 -v /a:/b foo --entrypoint x": "foo",
+	"docker run --unknown secret --pull always foo":   "foo",
+	"docker run registry:5000/team/foo:1@sha256:abc":  "foo",
+	"docker exec -it -e A=b -w /x name cmd":           "name",
+	"docker compose -f c.yml run -T -e A=secret svc":  "svc",
+	"docker": "docker",
+	"podman run --rm --replace docker://quay.io/t/a:1": "a",
+	"env -i -u X A=secret B=/c/d weather":              "weather",
+	"sudo -nEu x A=secret npx foo":                     "foo",
+	"sh -c cd·/x/weather·&&·node·dist/index.js":        "weather",
+	"bash -lc TOKEN=secret·uvx·foo==1":                 "foo",
+	"go run github.com/x/foo/v2@v2.1.0 -flag":          "foo",
+	"java -Da=b -jar /x/foo.jar --x":                   "foo",
+	"mcpscope run --unknown secret -- uvx foo":         "foo",
+	"mcpscope run --name weather -- npx foo":           "weather",
+	"/usr/bin/github-mcp-server stdio":                 "github-mcp-server",
+	"/opt/weather/1.4.2/bin/start":                     "weather",
+	`C:\x\Weather.EXE`:                                 "Weather",
+	"größe":                                            "größe",
+	"/":                                                "server",
+}
+
+func argv(line string) []string {
+	all := strings.Fields(line)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "·", " ")
+	}
+	return all
+}
+
+func TestDerive(t *testing.T) {
+	for line, want := range derived {
+		if got := Derive(argv(line)); got != want {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}
+
+func TestDeriveFromAnything(t *testing.T) {
+	long := strings.Repeat("ä", 100)
+	for want, argv := range map[string][]string{
+		"server":                  {" \t "},
+		"npx":                     {"npx", "", ""},
+		"we[2Jather":              {"node", "we\x1b[2Jath\ner.js"},
+		"uvx":                     {"uvx", "\x01\x02"},
+		"weather":                 {"wea\xffther\xc3"},
+		"rehtaew":                 {"\u202erehtaew\u2066\u2028"},
+		long[:maxDerived]:         {long},
+		"a" + long[:maxDerived-2]: {"a" + long},
+		"exec":                    {"sh", "-c", strings.Repeat("exec ", 1000) + "npx foo"},
+	} {
+		if got := Derive(argv); got != want {
+			t.Errorf("%.40q: %q, want %q", argv, got, want)
+		}
+	}
+	if got := Derive(nil); got != "server" {
+		t.Errorf("of nothing: %q", got)
+	}
+}
+
+func FuzzDerive(f *testing.F) {
+	for line := range derived {
+		f.Add(strings.Join(argv(line), "\x00"))
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		argv := strings.Split(line, "\x00")
+		got := Derive(argv)
+		if err := Check(got); err != nil {
+			t.Fatalf("%q: %v", got, err)
+		}
+		if len(got) > maxDerived || strings.TrimSpace(got) != got || !utf8.ValidString(got) {
+			t.Fatalf("not fit for a table: %q", got)
+		}
+		if again := Derive(argv); again != got || strings.Join(argv, "\x00") != line {
+			t.Fatalf("got %q, then %q from %q", got, again, argv)
+		}
+	})
+}
+
+// What stands behind "run" gets the label, and what stands before it asks the same engine.
+func TestContainerOf(t *testing.T) {
+	const sep = " | " // between arguments
+	for argv, want := range map[string]string{
+		"docker | run | -i | image":                       "docker | run | --label | a=b | -i | image => docker | ps",
+		"sudo | -n | podman | --root | /x | run | image":  "sudo | -n | podman | --root | /x | run | --label | a=b | image => sudo | -n | podman | --root | /x | ps",
+		"timeout | 5 | docker | compose | run | --rm | s": "timeout | 5 | docker | compose | run | --label | a=b | --rm | s => docker | ps",
+		"sh | -c | docker run image":                      `sh | -c | docker run --label a=b image => sh | -c | docker "$@" | sh | ps`,
+		"sh | -c | docker run -d db; exec docker run x":   `sh | -c | docker run --label a=b -d db; exec docker run --label a=b x => sh | -c | docker "$@" | sh | ps`,
+		"sh | -c | docker run -d db; docker -H far run x": "", // there is no one to ask
+		"sh | -c | docker -H $1 run x | sh | far":         "",
+		"docker | exec | -i | container | server":         "",
+		"echo | docker | run":                             "",
+		"docker":                                          "",
+		"":                                                "",
+	} {
+		words, got := strings.Split(argv, sep), ""
+		if c := ContainerOf(words); c != nil {
+			got = strings.Join(c.With("--label", "a=b"), sep) + " => " + strings.Join(c.Asked("ps"), sep)
+		}
+		if got != want || strings.Join(words, sep) != argv {
+			t.Errorf("%s:\n\t%s\nwant\n\t%s", argv, got, want)
+		}
+	}
+}
+
+// Whatever a command line is, a label is all that it gets, and nothing of it is lost.
+func FuzzContainerOf(f *testing.F) {
+	f.Add("sudo\x00docker\x00-H\x00x\x00run\x00image")
+	f.Add("sh\x00-c\x00cd x && docker run -i \"$@\"; podman ps\x00y")
+	f.Fuzz(func(t *testing.T, line string) {
+		argv := strings.Split(line, "\x00")
+		c := ContainerOf(argv)
+		if c == nil {
+			return
+		}
+		labelled := strings.Join(c.With("--label", "a=b"), "\x00")
+		bare := strings.Replace(labelled, "\x00--label\x00a=b", "", 1)
+		if c.script >= 0 {
+			bare = strings.Replace(labelled, " --label a=b", "", 1)
+		}
+		if n := len(labelled) - len(line); n <= 0 || n%len(" --label a=b") != 0 || c.script < 0 && !strings.Contains(line, "--label") && bare != line {
+			t.Errorf("%q became %q", line, labelled)
+		}
+		if asked := c.Asked("ps"); len(asked) < 2 || asked[len(asked)-1] != "ps" {
+			t.Errorf("%q asks by %q", line, asked)
+		}
+	})
+}
+
+// What is done with a container that is there already is told of, and nothing more.
+func TestOtherContainer(t *testing.T) {
+	for line, want := range map[string]string{
+		"docker exec -i c sh": "docker exec", "sudo -n podman start -ai c": "podman start", "env A=1 docker -H x container attach c": "docker attach",
+		"docker compose exec s sh": "docker exec", "docker run -i x exec": "", "npx exec": "", "docker ps": "",
+	} {
+		if got := OtherContainer(strings.Fields(line)); got != want || got != "" && ContainerOf(strings.Fields(line)) != nil {
+			t.Errorf("%s: %q, want %q", line, got, want)
+		}
+	}
+}

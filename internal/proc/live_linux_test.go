@@ -288,14 +288,6 @@ func pipeEnd(t *testing.T) *os.File {
 	return read
 }
 
-func TestReadCgroup2MountsLive(t *testing.T) {
-	for _, m := range must[[]Mount](t)(ReadCgroup2Mounts()) {
-		if !filepath.IsAbs(m.Target) || !strings.HasPrefix(m.Root, "/") {
-			t.Errorf("got %+v", m)
-		}
-	}
-}
-
 // What becomes of a group's name, alive, as a zombie, and once its directory is removed.
 func TestReadCgroupOfOddNames(t *testing.T) {
 	for _, name := range []string{"plain", "odd (deleted)", `odd\012`, "odd\t\x01\xff", "0::"} {

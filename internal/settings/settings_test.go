@@ -5,9 +5,12 @@
 package settings
 
 import (
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -111,4 +114,231 @@ func TestOrder(t *testing.T) {
 	if _, _, err := Defaults().Parse(Run, []string{"cmd"}); err == nil || !strings.HasPrefix(err.Error(), "MCPSCOPE_EOF_GRACE: ") {
 		t.Errorf("a bad variable: %v", err)
 	}
+}
+
+var testKeys = Schema{
+	"grace": {Check: func(s string) error {
+		if _, err := strconv.Atoi(s); err != nil {
+			return fmt.Errorf("%q is no number", s)
+		}
+		return nil
+	}},
+	"report":  {Check: func(string) error { return nil }},
+	"require": {Bool: true, Check: func(string) error { return nil }},
+}
+
+func known() Schema { return testKeys }
+
+// write makes a file that only we may write.
+func write(t testing.TB, text string) FilePlace {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "mcpscope.toml")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return FilePlace{Path: path}
+}
+
+// said are the problems without the file.
+func said(c *FileSettings) []string {
+	var all []string
+	for _, p := range c.Problems {
+		all = append(all, fmt.Sprintf("%d: %s", p.Line, p.Text))
+	}
+	return all
+}
+
+// texts are the settings of a server as "key=text@line", sorted.
+func texts(c *FileSettings, server string) string {
+	var all []string
+	for key, v := range c.For(server) {
+		all = append(all, fmt.Sprintf("%s=%s@%d", key, v.Text, v.Line))
+	}
+	slices.Sort(all)
+	return strings.Join(all, " ")
+}
+
+func TestMistakes(t *testing.T) {
+	for _, c := range []struct {
+		text, left string
+		want       []string
+	}{
+		{"", "", nil},
+		{"[defaults]\ngrace = 1\nrequire = true\n", "grace=1@2 require=true@3", nil},
+		{"defaults.grace = '1'\nserver.x.require = true", "grace=1@1 require=true@2", nil},
+		{"[defaults]\ngrase = 1\nrequire = true", "require=true@3", []string{`2: unknown key "grase"; is it "grace"?`}},
+		{"[defaults]\ngrace = 'x'\nrequire = 1", "", []string{`2: grace: "x" is no number`, "3: require is true or false, without quotes"}},
+		{"[defaults]\nreport = [\n'a',\n]\ngrace = 1", "grace=1@5", []string{"2: report is text in quotes"}},
+		{"[defaults]\nreport = { a = 1 }", "", []string{`2: unknown table [defaults.report]; a name with a dot is quoted: [server."report"]`}},
+		{"grace = 1", "", []string{`1: grace belongs in [defaults] or [server."NAME"]`}},
+		{"[server]\ngrace = 1", "", []string{`2: "grace" belongs in [server."NAME"]: which server?`}},
+		{"[servers.x]\ngrace = 1", "", []string{`1: unknown table "servers"; is it "server"?`}},
+		{"[server.a.b]\ngrace = 1", "", []string{`1: unknown table [server.a.b]; a name with a dot is quoted: [server."a.b"]`}},
+		{"[server.'[']\ngrace = 1", "", []string{`1: "[" is no pattern`}},
+		{"[[server]]\ngrace = 1", "", []string{"1: [[server]] is a list of tables; a table is [server]"}},
+		{"[defaults]\ngrace = 1\ngrace = 2", "grace=1@2", []string{"3: grace is set in line 2 already"}},
+		{"[defaults]\ngrace = 1\n\nrequire = tru\n", "", []string{"4: no TOML, so the file is ignored: "}},
+		{"\xff", "", []string{"1: no TOML, so the file is ignored: "}},
+		{"[defaults]\n'" + strings.Repeat("x", 9999) + "' = 1", "", []string{`2: unknown key "` + strings.Repeat("x", 60) + `…"`}},
+	} {
+		got := ParseFiles([]FilePlace{write(t, c.text)}, known)
+		if !slices.EqualFunc(said(got), c.want, strings.HasPrefix) || texts(got, "x") != c.left {
+			t.Errorf("%.60q: %q, %q; want %q, %q", c.text, said(got), texts(got, "x"), c.want, c.left)
+		}
+	}
+}
+
+// The more exact section counts, then the later one, whichever file it is in; of the same
+// section in two files the later file, key by key.
+func TestPrecedence(t *testing.T) {
+	first := write(t, `
+[server.git]
+grace = 1
+[server."git*"]
+report = "a"
+require = true
+[defaults]
+grace = 2
+report = "b"
+`)
+	second := write(t, `
+[defaults]
+grace = 3
+[server."gi*"]
+grace = 4
+report = "c"
+[server."*t"]
+require = false
+[server."g?t*"]
+require = false
+report = "d"
+[server."git*"]
+report = "e"
+`)
+	c := ParseFiles([]FilePlace{first, second}, known)
+	if len(c.Problems) > 0 || len(c.Files) != 2 {
+		t.Errorf("%+v", c)
+	}
+	for server, want := range map[string]string{
+		"git":      "grace=1@3 report=e@13 require=true@6",
+		"git/b":    "grace=4@5 report=e@13 require=true@6",
+		"gi":       "grace=4@5 report=c@6",
+		"gut":      "grace=3@3 report=d@11 require=false@10",
+		"@a/b/t":   "grace=3@3 report=b@9 require=false@8",
+		"a":        "grace=3@3 report=b@9",
+		"":         "grace=3@3 report=b@9",
+		"[":        "grace=3@3 report=b@9",
+		"git\x00*": "grace=4@5 report=e@13 require=true@6",
+	} {
+		if got := texts(c, server); got != want {
+			t.Errorf("%q: %s, want %s", server, got, want)
+		}
+	}
+	// equally exact, the later one counts
+	for text, want := range map[string]string{
+		"[server.'*b']\ngrace = 1\n[server.'a*']\ngrace = 2":  "grace=2@4",
+		"[server.'ab']\ngrace = 1\n[server.'a*b']\ngrace = 2": "grace=1@2",
+	} {
+		if got := texts(ParseFiles([]FilePlace{write(t, text)}, known), "ab"); got != want {
+			t.Errorf("%q: %s, want %s", text, got, want)
+		}
+	}
+	if v := c.For("git")["report"]; v.File != second.Path || v.Section != `[server."git*"]` {
+		t.Errorf("%+v", v)
+	}
+}
+
+func TestFilesThatAreNotRead(t *testing.T) {
+	dir := t.TempDir()
+	file := func(name string, mode os.FileMode, uid, size int) FilePlace {
+		path := filepath.Join(dir, name)
+		text := "[defaults]\ngrace = 1\n#" + strings.Repeat("x", size)
+		if err := errors.Join(os.WriteFile(path, []byte(text), 0o600), os.Chmod(path, mode), os.Chown(path, uid, -1)); err != nil {
+			t.Fatal(err)
+		}
+		return FilePlace{Path: path}
+	}
+	self := os.Geteuid()
+	link := filepath.Join(dir, "link")
+	if err := os.Symlink(file("linked", 0o644, self, 0).Path, link); err != nil {
+		t.Fatal(err)
+	}
+	type row struct {
+		place FilePlace
+		want  string // "" for one that counts, "-" for one that is not missed
+	}
+	rows := []row{
+		{file("own", 0o660, self, 0), ""},
+		{FilePlace{Path: link}, ""},
+		{file("open", 0o666, self, 0), "ignored: everybody may write it"},
+		{file("long", 0o600, self, maxText), "ignored: longer than 65536 bytes"},
+		{FilePlace{Path: dir}, "ignored: no regular file"},
+		{FilePlace{Path: dir + "/none"}, "-"},
+		{FilePlace{Path: dir + "/none", Asked: true}, "no such file or directory"},
+	}
+	if self == 0 {
+		theirs := file("theirs", 0o644, 65533, 0)
+		rows = append(rows, row{theirs, "ignored: it belongs to uid 65533, neither to root nor to uid 0"})
+		theirs.Trusted = true
+		rows = append(rows, row{theirs, ""})
+	}
+	for _, r := range rows {
+		c := ParseFiles([]FilePlace{r.place}, known)
+		var want []string
+		if r.want != "" && r.want != "-" {
+			want = []string{"0: " + r.want}
+		}
+		if !slices.Equal(said(c), want) || (texts(c, "x") == "") == (r.want == "") {
+			t.Errorf("%s: %q, %q", r.place.Path, said(c), texts(c, "x"))
+		}
+	}
+}
+
+func TestPlaces(t *testing.T) {
+	for _, c := range []struct {
+		env  map[string]string
+		want []string
+	}{
+		{nil, nil},
+		{map[string]string{"HOME": "/h"}, []string{"/h/.config/mcpscope/mcpscope.toml"}},
+		{map[string]string{"HOME": "/h", "XDG_CONFIG_HOME": "/x", FileVariable: "rel"}, []string{"/x/mcpscope/mcpscope.toml", "rel"}},
+	} {
+		var got []string
+		for _, p := range FilePlaces(func(key string) string { return c.env[key] }) {
+			got = append(got, p.Path)
+		}
+		if want := append([]string{system}, c.want...); !slices.Equal(got, want) {
+			t.Errorf("%v: %q, want %q", c.env, got, want)
+		}
+	}
+}
+
+// Whatever is in a file: each value that counts is one, on a line of it, and each complaint
+// is of a line that there is.
+func FuzzRead(f *testing.F) {
+	for _, s := range []string{
+		"[defaults]\ngrace = 1\nrequire = true\n[server.\"git*\"]\nreport = 'x'\n",
+		"defaults = { grace = '1', report = \"\\u0000\" }\nserver = { x = { grace = '2' } }",
+		"[[server]]\na = [1, {b = 2}]\n[server.a.b]\n", "[defaults]\n[defaults]\ngrace=1\ngrace=1", "[server.'[']\n=", "a.b.c.d = 1979-05-27T07:32:00Z\n\"\"=1",
+	} {
+		f.Add([]byte(s), "git")
+	}
+	f.Fuzz(func(t *testing.T, text []byte, server string) {
+		c := &FileSettings{}
+		c.add("file", text, testKeys)
+		lines := strings.Count(string(text), "\n") + 1
+		for key, v := range c.For(server) {
+			if k, some := testKeys[key]; !some || k.Check(v.Text) != nil || k.Bool && v.Text != "true" && v.Text != "false" {
+				t.Errorf("%s = %q", key, v.Text)
+			}
+			if v.Line < 1 || v.Line > lines || v.File != "file" || v.Section == "" {
+				t.Errorf("%s: %+v of %d lines", key, v, lines)
+			}
+		}
+		for _, p := range c.Problems {
+			if p.Line < 1 || p.Line > lines || len(p.Text) > 4000 {
+				t.Errorf("%+v of %d lines", p, lines)
+			}
+		}
+	})
 }

@@ -72,28 +72,6 @@ func TestAddAndWake(t *testing.T) {
 	}
 }
 
-// A full pipe loses signals, and holds up nobody.
-func TestFullPipe(t *testing.T) {
-	if err := Catch(unix.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	for range 1 << 17 {
-		Wake()
-	}
-	if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	for escape.PollFor(0, unix.PollFd{Fd: int32(FD()), Events: unix.POLLIN}) {
-		Pending()
-	}
-	if err := unix.Kill(os.Getpid(), unix.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	if !arrives(unix.SIGUSR1) {
-		t.Error("a signal did not arrive where there is room again")
-	}
-}
-
 // What the parent blocks arrives as well, also if it was pending before.
 func TestBlockedByTheParent(t *testing.T) {
 	cmd := exec.Command("env", "--block-signal=USR2", "sh", "-c", `kill -USR2 $$; exec "$0"`, os.Args[0])

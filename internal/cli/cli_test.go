@@ -32,3 +32,9 @@ func TestNoFile(t *testing.T) {
 		}
 	}
 }
+
+func TestOneLine(t *testing.T) {
+	if got := OneLine("a\nb\x1b[31m\u0085ü"); got != "a?b?[31m?ü" {
+		t.Errorf("%q", got)
+	}
+}

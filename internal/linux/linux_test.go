@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package linux
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+func appendTo(path string) error {
+	fd, err := OpenAppend(path)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte("line\n"))
+	return err
+}
+
+func wantLine(t *testing.T, file string) {
+	t.Helper()
+	if text, err := os.ReadFile(file); err != nil || string(text) != "line\n" {
+		t.Errorf("%s has %q (%v)", file, text, err)
+	}
+}
+
+func TestFollowsWhatTheKernelFollows(t *testing.T) {
+	dir := t.TempDir()
+	real := filepath.Join(dir, "real")
+	if err := errors.Join(os.MkdirAll(filepath.Join(real, "deep"), 0o700), os.Symlink("real", dir+"/link"), os.Symlink(dir+"/link/deep", dir+"/absolute"),
+		os.Symlink("../real/deep/last", real+"/up"), os.Symlink("loop", dir+"/loop")); err != nil {
+		t.Fatal(err)
+	}
+	for path, file := range map[string]string{
+		"new": "new", "link/new": "real/new", "absolute/new": "real/deep/new", "link/../other": "other", ".//twice": "twice", "link/up": "real/deep/last",
+	} {
+		if err := appendTo(filepath.Join(dir, ".") + "/" + path); err != nil {
+			t.Errorf("%s: %v", path, err)
+			continue
+		}
+		wantLine(t, filepath.Join(dir, file))
+	}
+	for path, want := range map[string]error{
+		"loop": unix.ELOOP, "none/new": unix.ENOENT, "new/below": unix.ENOTDIR, "real": unix.EISDIR, "real/": unix.ENOENT,
+	} {
+		if err := appendTo(dir + "/" + path); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", path, err, want)
+		}
+	}
+}
+
+// A shell's process substitution and its kin: the link's text is no path.
+func TestDescriptor(t *testing.T) {
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	defer w.Close()
+	path := filepath.Join("/dev/fd", strconv.Itoa(int(w.Fd())))
+	if err := appendTo(path); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 16)
+	if n, err := r.Read(buf); err != nil || string(buf[:n]) != "line\n" {
+		t.Errorf("%q, %v", buf[:n], err)
+	}
+}
+
+// Whatever fs.protected_symlinks is, another user's link in a directory like /tmp leads nowhere.
+func TestAnotherUsersLink(t *testing.T) {
+	const nobody = 65533
+	dir := t.TempDir()
+	target := filepath.Join(dir, "target")
+	shared := filepath.Join(dir, "shared")
+	if err := errors.Join(os.Mkdir(target, 0o777), os.Mkdir(shared, 0o777), os.Chmod(shared, 0o777|os.ModeSticky)); err != nil {
+		t.Fatal(err)
+	}
+	for name, leads := range map[string]string{"report": "../target/file", "dir": "../target"} {
+		link := filepath.Join(shared, name)
+		if err := errors.Join(os.Symlink(leads, link), os.Lchown(link, nobody, nobody)); err != nil {
+			t.Skipf("needs root: %v", err)
+		}
+	}
+	for _, path := range []string{"report", "dir/file"} {
+		if err := appendTo(filepath.Join(shared, path)); !errors.Is(err, unix.EACCES) {
+			t.Errorf("%s: %v, want %v", path, err, unix.EACCES)
+		}
+	}
+	if made, _ := os.ReadDir(target); len(made) > 0 {
+		t.Errorf("made %v", made)
+	}
+}
+
+// A pipe or socket is closed when nobody has its other end any more, whoever that was.
+func TestClosed(t *testing.T) {
+	readIn, writeIn := pipe(t)
+	readOut, writeOut := pipe(t)
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := func(in, out int) int {
+		cmd := exec.Command("sleep", "1000")
+		if in >= 0 { // otherwise /dev/null
+			theirIn, theirOut := os.NewFile(uintptr(in), "in"), os.NewFile(uintptr(out), "out")
+			defer theirIn.Close()
+			defer theirOut.Close()
+			cmd.Stdin, cmd.Stdout = theirIn, theirOut
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			_ = cmd.Process.Kill() // it sleeps
+			_ = cmd.Wait()         // killed
+		})
+		return cmd.Process.Pid
+	}
+	again, err := unix.FcntlInt(uintptr(pair[0]), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	piped, connected, others := start(readIn, writeOut), start(pair[0], again), start(-1, -1)
+	want := func(what string, pid int, in, out bool) {
+		t.Helper()
+		if got := [2]bool{Closed(pid, 0), Closed(pid, 1)}; got != [2]bool{in, out} {
+			t.Errorf("%s: stdin and stdout are closed: %v", what, got)
+		}
+	}
+	want("pipes that we hold", piped, false, false)
+	want("a socket that we hold", connected, false, false)
+	_ = unix.Close(writeIn)
+	want("a pipe without writer", piped, true, false)
+	_ = unix.Close(readOut)
+	want("pipes that nobody holds", piped, true, true)
+	_ = unix.Close(pair[1])
+	want("a socket that nobody holds", connected, true, true)
+	want("/dev/null", others, false, false)
+	want("nobody", 1<<30, false, false)
+}
+
+const hides = "MCPSCOPE_TEST_HIDES"
+
+// TestHideArguments executes this test again, for only its own arguments can be overwritten.
+func TestHideArguments(t *testing.T) {
+	if n := os.Getenv(hides); n != "" {
+		args := slices.Clone(os.Args[len(os.Args)-len(n):])
+		for i := range args {
+			args[i] = strings.Clone(args[i])
+		}
+		if err := HideArguments([]string{"another"}); err == nil {
+			t.Error("arguments of somebody else are hidden")
+		}
+		if err := HideArguments(args); err != nil {
+			t.Error(err)
+		}
+		line, err := os.ReadFile("/proc/self/cmdline")
+		if err != nil {
+			t.Error(err)
+		}
+		os.Stdout.WriteString("<" + string(line) + ">")
+		return
+	}
+	for _, args := range [][]string{{"secret"}, {"-a", "secret"}, {"", "secret", ""}, {""}} {
+		cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestHideArguments$", "kept"}, args...)...)
+		cmd.Env = append(os.Environ(), hides+"="+strings.Repeat("x", len(args)))
+		out, err := cmd.CombinedOutput()
+		hidden := strings.Repeat("\x00", len(strings.Join(args, " ")))
+		if err != nil || !strings.Contains(string(out), "\x00kept\x00"+hidden+"\x00>") {
+			t.Errorf("%q: %v: %q", args, err, out)
+		}
+	}
+}
+
+func TestReadReturnsWhatWasWritten(t *testing.T) {
+	for _, want := range [][]byte{nil, []byte("text\x00\xff"), bytes.Repeat([]byte("long "), 1<<20)} {
+		fd, err := WriteMemoryFile(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("flags %x, %v", flags, err)
+		}
+		got, err := ReadMemoryFile(fd)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+			t.Errorf("the file is still open: %v", err)
+		}
+	}
+}
+
+func pipe(t *testing.T) (read, write int) {
+	t.Helper()
+	var p [2]int
+	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	return p[0], p[1]
+}
+
+func watch(t *testing.T, fd int, events uint32) *Watch {
+	t.Helper()
+	w, err := NewWatch(fd, events)
+	if err != nil || w == nil {
+		t.Fatalf("watch: %v, %v", w, err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// The set outlives our descriptor, and we are no reader any more.
+func TestPipeAfterOurCopyIsClosed(t *testing.T) {
+	read, write := pipe(t)
+	server, err := unix.Dup(read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hang, input := watch(t, read, HangUp), watch(t, read, Input)
+	_ = unix.Close(read)
+	if hang.Fired() || input.Readable() {
+		t.Fatal("fired while nothing happened")
+	}
+	if _, err := unix.Write(write, []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if hang.Fired() || !input.Readable() {
+		t.Fatalf("after a write: hang-up %v, input %v", hang.Fired(), input.Readable())
+	}
+	_ = unix.Close(write)
+	again := hang.Fired()
+	if !hang.Fired() || !again || !input.Readable() {
+		t.Fatal("the hang-up with unread input was not seen, or not twice")
+	}
+	if _, err := unix.Read(server, make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if input.Readable() {
+		t.Fatal("the hang-up alone counts as input")
+	}
+	_ = unix.Close(server)
+}
+
+func TestClientGetsEPIPE(t *testing.T) {
+	read, write := pipe(t)
+	watch(t, read, HangUp)
+	watch(t, read, Input)
+	_ = unix.Close(read) // the server's copy, too
+	// Go's runtime turns SIGPIPE on descriptors above 2 into the error alone
+	if _, err := unix.Write(write, []byte("x")); err != unix.EPIPE {
+		t.Fatalf("write with no reader left: %v", err)
+	}
+	_ = unix.Close(write)
+}
+
+// Node's stdin.end() shuts down one direction of a socket; a reader of stdout closes a pipe.
+func TestHalfClosed(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	defer unix.Close(fds[1])
+	read, write := pipe(t)
+	defer unix.Close(write)
+	in, out := watch(t, fds[1], HangUp), watch(t, write, Error)
+	if in.Fired() || out.Fired() {
+		t.Fatal("fired while nothing happened")
+	}
+	_ = unix.Shutdown(fds[0], unix.SHUT_WR)
+	_ = unix.Close(read)
+	if !in.Fired() || !out.Fired() {
+		t.Fatalf("seen: the half-close %v, the reader's end %v", in.Fired(), out.Fired())
+	}
+}
+
+func TestNothingToWatch(t *testing.T) {
+	if w, err := NewWatch(9999, HangUp); w != nil || err != nil || w.Fired() || w.Readable() || w.FD() != -1 {
+		t.Errorf("%v, %v", w, err)
+	}
+}
+
+// On a socket only the server's own descriptor tells what is unread.
+func TestUnread(t *testing.T) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fds[0])
+	theirs := os.NewFile(uintptr(fds[1]), "stdin")
+	file, conveyed := IdentifyFile(fds[1])
+	if !conveyed {
+		t.Fatal("a socket has another end")
+	}
+	cmd := exec.Command("sleep", "1000")
+	cmd.Stdin = theirs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Wait()
+	defer cmd.Process.Kill()
+	_ = theirs.Close()
+	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if UnreadInput(pidfd, file) {
+		t.Fatal("unread before anything was written")
+	}
+	if _, err := unix.Write(fds[0], []byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if !UnreadInput(pidfd, file) {
+		t.Fatal("one byte is unread")
+	}
+	if UnreadInput(pidfd, File{}) {
+		t.Fatal("looked at another file than was asked for")
+	}
+}
