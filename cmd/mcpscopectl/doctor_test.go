@@ -6,10 +6,7 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"os"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
@@ -88,50 +85,6 @@ func TestAdviceOnTheUnit(t *testing.T) {
 			t.Errorf("%+v: %q, want %q", unit, got, want)
 		}
 	}
-}
-
-// The keys of docs/operate/doctor.md are those of the JSON.
-func TestDoctorJSON(t *testing.T) {
-	d := sample()
-	d.Advice = d.advise()
-	d.Selftest = &testResult{Backend: d.Backend, Passed: true, Cases: []testCase{{Escape: "setsid", Problem: "x"}}}
-	d.Backends[0].Cgroup, d.Host.Cgroup.Problem, d.Host.Managers[0].Error = "/x", "x", "x"
-	var out bytes.Buffer
-	if err := printJSON(&out, d, "  "); err != nil {
-		t.Fatal(err)
-	}
-	var object map[string]any
-	if err := json.Unmarshal(out.Bytes(), &object); err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../docs/operate/doctor.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, key := range keys(object) {
-		if !regexp.MustCompile("`[a-z.]*\\b" + key + `(\[\]|\.[a-z_]+)*` + "`").Match(page) {
-			t.Errorf("%q is not documented", key)
-		}
-	}
-	if object["version"] != 1.0 || object["backend"] != "systemd-user" {
-		t.Errorf("%s", out.Bytes())
-	}
-}
-
-func keys(v any) []string {
-	var all []string
-	switch v := v.(type) {
-	case map[string]any:
-		for key, value := range v {
-			all = append(append(all, key), keys(value)...)
-		}
-	case []any:
-		for _, value := range v {
-			all = append(all, keys(value)...)
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
 
 // What run says when it fails is what doctor makes of it.

@@ -142,21 +142,6 @@ func TestMetricsServer(t *testing.T) {
 	}
 }
 
-func TestHuman(t *testing.T) {
-	for n, want := range map[uint64]string{0: "0B", 1023: "1023B", 1024: "1.0K", 10_200_000: "9.7M", 335_544_320: "320M", 1 << 40: "1.0T", 1<<64 - 1: "16E"} {
-		if got := humanBytes(n); got != want {
-			t.Errorf("%d bytes: %s, want %s", n, got, want)
-		}
-	}
-	for d, want := range map[time.Duration]string{
-		1234 * time.Millisecond: "1.2s", 42 * time.Second: "42s", 190 * time.Second: "3m10s", 5*time.Hour + 2*time.Minute: "5h2m", 75 * time.Hour: "3d3h",
-	} {
-		if got := humanDuration(d); got != want {
-			t.Errorf("%v: %s, want %s", d, got, want)
-		}
-	}
-}
-
 func TestFindServers(t *testing.T) {
 	all := []*scope.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
 	for arg, want := range map[string]string{

@@ -8,11 +8,7 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 	"unsafe"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
 )
@@ -154,39 +150,4 @@ func TestByName(t *testing.T) {
 			t.Errorf("%q: %v (%s), want %v", line, got, why, want)
 		}
 	}
-}
-
-// A gateway that starts many programs at once does not have the board written for each of them.
-func TestTheBoardIsWrittenAMomentLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fd, err := newBoard()
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer unix.Close(fd)
-		b, err := openBoard(fd, Status{Name: "g"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer func() { _ = unix.Munmap(b.mem) }()
-		want := func(servers int, turns uint64) {
-			t.Helper()
-			synctest.Wait()
-			if s, err := parseStatus(b.mem[:entriesAt]); err != nil || s.Servers != servers || b.turn().Load() != turns {
-				t.Errorf("%d servers were written, in turn %d (%v), want %d in turn %d", s.Servers, b.turn().Load(), err, servers, turns)
-			}
-		}
-		for range 50 { // one each millisecond
-			b.taken("id", "name", "why")
-			time.Sleep(time.Millisecond)
-		}
-		want(0, 1)
-		time.Sleep(publishEach - 50*time.Millisecond)
-		want(50, 2)
-		time.Sleep(time.Hour)
-		want(50, 2)
-		b.taken("id", "name", "why")
-		time.Sleep(publishEach)
-		want(51, 3)
-	})
 }

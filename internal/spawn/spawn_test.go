@@ -6,17 +6,14 @@ package spawn
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/raw"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -128,28 +125,6 @@ func TestShell(t *testing.T) {
 	}
 }
 
-// A detached process is in nobody's tree but the reaper's, which in the bed is us.
-func TestDetach(t *testing.T) {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	g := group(t)
-	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "infinity"}, Group: g, Detach: true}).Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	members, err := os.ReadFile(filepath.Join(g.Name(), "cgroup.procs"))
-	if err != nil || string(members) != strconv.Itoa(pid)+"\n" {
-		t.Fatalf("members: %q (%v), want %d alone", members, err, pid)
-	}
-	if st, err := proc.ReadStat(pid); err != nil || st.PPID != os.Getpid() || st.Comm != "sleep" {
-		t.Fatalf("%+v, %v", st, err)
-	}
-	_ = unix.Kill(pid, unix.SIGKILL) // our child, unreaped
-	raw.Reap(pid)
-}
-
 // outcome waits for what became of a pair, and for its parent, which comes home to us.
 func outcome(t *testing.T, p *Pair) (*unix.WaitStatus, error) {
 	t.Helper()
@@ -202,39 +177,5 @@ func TestPair(t *testing.T) {
 	got, groups := strings.Fields(string(b)), "0::/"+filepath.Base(ours.Name())+" 0::/"+filepath.Base(theirs.Name())
 	if len(got) != 4 || got[0] != got[1] || strings.Join(got[2:], " ") != groups {
 		t.Errorf("main's parent, the parent, their groups: %q, want twice the same, and %s", got, groups)
-	}
-}
-
-// A caller has died when nobody has its end of the pipe any more: the group is killed, and removed.
-func TestStandbyKills(t *testing.T) {
-	parent := group(t)
-	s, err := StandBy(group(t), parent, "guarded", []string{"leaf"}, time.Hour, Cleaner{Path: "/bin/sh", Argv: func(fd int) []string {
-		return []string{"sh", "-c", fmt.Sprintf("until rmdir /proc/self/fd/%[1]d/guarded/leaf; do :; done; rmdir /proc/self/fd/%[1]d/guarded", fd)}
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	leaf := filepath.Join(parent.Name(), "guarded", "leaf")
-	if err := os.MkdirAll(leaf, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(leaf)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s.Birth()
-	pid, err := (&Cmd{Path: "/bin/sleep", Argv: []string{"sleep", "infinity"}, Group: directory{f}}).Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = unix.Close(s.Ready)
-	_ = unix.Close(s.alive)
-	var ws unix.WaitStatus
-	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil || ws.Signal() != unix.SIGKILL {
-		t.Fatalf("the member: %v, %v", ws, err)
-	}
-	if err := escape.AwaitRemoval(filepath.Dir(leaf), escape.Patience); err != nil {
-		t.Error(err)
 	}
 }

@@ -172,21 +172,3 @@ func TestLimitThatDoesNotHold(t *testing.T) {
 		}
 	}
 }
-
-// Each place where a controller ends has a step of its own.
-func TestMissingStep(t *testing.T) {
-	const own = "/sys/fs/cgroup"
-	for _, c := range []struct {
-		missing cgroup.MissingError
-		from    protocol.Backend
-		want    string
-	}{
-		{cgroup.MissingError{Controller: "io", Group: own}, protocol.Cgroup, "echo +io > /sys/fs/cgroup/cgroup.subtree_control"},
-		{cgroup.MissingError{Controller: "io", Group: own + "/system.slice/a.service", Crowded: true}, protocol.Delegated,
-			"the client itself is in that group, which then can't limit groups in it: limit the whole unit (systemctl set-property a.service MemoryMax=…), or have the client in a group below (DelegateSubgroup=) and echo +io > /sys/fs/cgroup/system.slice/a.service/cgroup.subtree_control"},
-	} {
-		if got := MissingStep(&c.missing, c.from); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.missing, got, c.want)
-		}
-	}
-}

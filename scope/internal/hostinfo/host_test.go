@@ -11,25 +11,6 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
-func TestSweepsInExecStopPost(t *testing.T) {
-	command := func(argv ...string) []any { return []any{argv[0], argv, true, uint64(0)} }
-	for _, c := range []struct {
-		value any
-		want  bool
-	}{
-		{[][]any{command("/bin/true"), command("/usr/bin/mcpscope", "sweep")}, true},
-		{[][]any{command("/usr/bin/mcpscope", "version"), command("/usr/bin/mcpscope")}, false},
-		{[][]any{{"/usr/bin/mcpscope"}, {}}, false},
-		{[][]any{}, false},
-		{"text", false},
-		{nil, false},
-	} {
-		if got := sweeps(c.value); got != c.want {
-			t.Errorf("%v: %v", c.value, got)
-		}
-	}
-}
-
 // A name that no manager gives is none to paste into a command.
 func TestUnitAt(t *testing.T) {
 	for group, want := range map[string]string{

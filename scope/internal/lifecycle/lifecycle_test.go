@@ -15,60 +15,8 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
-	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
-
-func TestMain(m *testing.M) { bed.Main(m) }
-
-// testCourse is the lifecycle of an empty group, whose ladder ends at once.
-func testCourse(t *testing.T, p protocol.Policy) *Lifecycle {
-	t.Helper()
-	c, err := New(p, groups.Directory(t), &ClientSide{PIDFD: -1, Main: -1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.hurry.Close)
-	return c
-}
-
-func TestCourse(t *testing.T) {
-	type step func(*Lifecycle)
-	hungUp := func(c *Lifecycle) { c.HungUp(protocol.StdinClosed) }
-	died := func(c *Lifecycle) { c.ClientDied() }
-	term := func(c *Lifecycle) { c.Signalled(unix.SIGTERM) }
-	exited := func(c *Lifecycle) { c.End(protocol.MainExited) }
-	elapsed := func(c *Lifecycle) { c.Elapsed() }
-	lost := func(c *Lifecycle) { c.End(protocol.LauncherGone) }
-	for name, c := range map[string]struct {
-		steps []step
-		phase phase
-		cause protocol.Cause
-	}{
-		"nothing happens":            {nil, running, ""},
-		"stdin closed":               {[]step{hungUp}, finishing, protocol.StdinClosed},
-		"a FIFO opened again":        {[]step{hungUp, elapsed}, running, ""}, // no watch says that it is closed
-		"stdin closed, then TERM":    {[]step{hungUp, term}, Stopping, protocol.StdinClosed},
-		"stdin closed, client dead":  {[]step{hungUp, died}, Stopping, protocol.StdinClosed},
-		"client dead, stdin open":    {[]step{died}, doubting, ""},
-		"and idle":                   {[]step{died, elapsed}, Stopping, protocol.ClientIdle},
-		"and stdin closed later":     {[]step{died, hungUp}, Stopping, protocol.ClientDied},
-		"TERM":                       {[]step{term}, Stopping, protocol.Signalled},
-		"main process exited":        {[]step{exited}, Stopping, protocol.MainExited},
-		"launcher gone":              {[]step{lost}, Stopping, protocol.LauncherGone},
-		"the first cause is the one": {[]step{exited, term, lost}, Stopping, protocol.MainExited},
-	} {
-		t.Run(name, func(t *testing.T) {
-			co := testCourse(t, protocol.DefaultPolicy())
-			for _, s := range c.steps {
-				s(co)
-			}
-			if co.Phase != c.phase || co.Cause != c.cause {
-				t.Errorf("phase %d, cause %q; want %d, %q", co.Phase, co.Cause, c.phase, c.cause)
-			}
-		})
-	}
-}
 
 // A container gets the limits that its engine has a flag for, in front of the line's own, of which the last counts.
 func TestEngineFlags(t *testing.T) {
@@ -158,6 +106,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	hungUp := (*course).hangUp
 	died := func(c *course) { c.ClientDied() }
 	term := func(c *course) { c.Signalled(unix.SIGTERM) }
+	exited := func(c *course) { c.End(protocol.MainExited) }
 	worksFor := func(most time.Duration) func(time.Duration) time.Duration {
 		return func(since time.Duration) time.Duration { return min(since, most) }
 	}
@@ -176,6 +125,8 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: protocol.ClientIdle},
 		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, hungUp}}, want: 5 * s, cause: protocol.ClientDied},
 		"a client's death that is ignored":    {policy: func(p *protocol.Policy) { p.OnClientDeath = protocol.IgnoreClientDeath }, events: []event{{0, died}, {50 * s, hungUp}}, want: 52200 * ms, cause: protocol.StdinClosed},
+		"the main process exits":              {events: []event{{0, exited}, {500 * ms, func(c *course) { c.End(protocol.LauncherGone) }}}, want: s, cause: protocol.MainExited},
+		"stdin is closed, then a signal":      {events: []event{{0, hungUp}, {s, term}}, want: 2 * s, cause: protocol.StdinClosed},
 		"a signal":                            {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
 		"one that was sent again":             {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
 		"another signal":                      {events: []event{{0, term}, {500 * ms, func(c *course) { c.Signalled(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
@@ -235,7 +186,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 // What is left of the grace is what else has to be done gets.
 func TestGraceLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := testCourse(t, protocol.DefaultPolicy())
+		c := newCourse(t, protocol.DefaultPolicy(), &groups.Stubborn{}, "")
 		c.Signalled(unix.SIGTERM)
 		time.Sleep(400 * time.Millisecond)
 		if left := c.GraceLeft(); left != 600*time.Millisecond {
