@@ -89,45 +89,6 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A client that a runtime runs is called by its own program.
-func TestClientName(t *testing.T) {
-	dir := t.TempDir()
-	script := filepath.Join(dir, "openclaw", "dist", "gateway.js")
-	shell, err := os.ReadFile("/bin/sh")
-	if err = errors.Join(err, os.MkdirAll(filepath.Dir(script), 0o755), os.WriteFile(script, []byte("echo ready; read -r line || :\n"), 0o644)); err != nil {
-		t.Fatal(err)
-	}
-	for program, want := range map[string]string{"node": "gateway", "MainThread": "gateway", "python3.12": "gateway", "claude": ""} {
-		file := filepath.Join(dir, program) // a shell by that name
-		if err := os.WriteFile(file, shell, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		cmd := exec.Command(file, script)
-		cmd.Args[0] = "node"
-		in, err := cmd.StdinPipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		out, err := cmd.StdoutPipe()
-		if err = errors.Join(err, cmd.Start()); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := out.Read(make([]byte, 6)); err != nil {
-			t.Error(err)
-		}
-		if got := clientName(cmd.Process.Pid); got != want {
-			t.Errorf("%s is called %q, want %q", program, got, want)
-		}
-		in.Close()
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	if got := clientName(1 << 30); got != "" {
-		t.Errorf("nobody is called %q", got)
-	}
-}
-
 func start(t *testing.T, program string, args ...string) said {
 	t.Helper()
 	var out, err bytes.Buffer

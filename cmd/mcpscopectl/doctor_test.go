@@ -70,23 +70,6 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-func TestAdviceOnTheUnit(t *testing.T) {
-	for want, unit := range map[string]scope.Unit{
-		"systemctl --user edit a.service: KillMode=mixed": {Name: "a.service", Manager: "user", KillMode: "control-group"},
-		"sudo systemctl edit a.service: ExecStopPost=-":   {Name: "a.service", Manager: "system", KillMode: "mixed"},
-		"": {Name: "session-1.scope", Manager: "system"},
-	} {
-		d, got := sample(), ""
-		d.Host.Unit = &unit
-		if a := d.adviseUnit(); a != nil {
-			got = a.Command + ": " + strings.TrimPrefix(a.DropIn, "[Service]\n")
-		}
-		if !strings.HasPrefix(got, want) || want == "" && got != "" {
-			t.Errorf("%+v: %q, want %q", unit, got, want)
-		}
-	}
-}
-
 // What run says when it fails is what doctor makes of it.
 func TestTrialReadsWhatRunSays(t *testing.T) {
 	const works = `{"cgroup":"/x","controllers":["pids"]}` + "\n" + `{"version":1,"backend":"cgroup","ended":"2030-01-01T00:00:00Z"}` + "\n"

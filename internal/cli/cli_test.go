@@ -34,7 +34,7 @@ func TestNoFile(t *testing.T) {
 }
 
 func TestOneLine(t *testing.T) {
-	if got := OneLine("a\nb\x1b[31m\u0085ü"); got != "a?b?[31m?ü" {
+	if got := OneLine("a\nb\x1b[31m\u0085ü\u202eb\u200bc\xff"); got != "a?b?[31m?ü?b?c\ufffd" {
 		t.Errorf("%q", got)
 	}
 }

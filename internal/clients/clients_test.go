@@ -4,6 +4,7 @@ package clients_test
 
 import (
 	"bytes"
+	"errors"
 	"flag"
 	"io"
 	"io/fs"
@@ -72,27 +73,17 @@ func TestEveryClientsFilesAreFound(t *testing.T) {
 }
 
 func TestVariablesMoveDirectories(t *testing.T) {
-	dir := t.TempDir()
-	for variable, c := range map[string]struct{ client, file string }{
-		"CODEX_HOME":        {"codex", "config.toml"},
-		"CLAUDE_CONFIG_DIR": {"claude-code", ".claude.json"},
-		"HERMES_HOME":       {"hermes", "config.yaml"},
-		"XDG_CONFIG_HOME":   {"goose", "goose/config.yaml"},
+	for variable, file := range map[string]string{
+		"CODEX_HOME": "codex/config.toml", "CLAUDE_CONFIG_DIR": "claude-code/.claude.json", "HERMES_HOME": "hermes/config.yaml", "XDG_CONFIG_HOME": "goose/goose/config.yaml",
 	} {
-		path := filepath.Join(dir, variable, c.file)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		client, file, _ := strings.Cut(file, "/")
+		dir := t.TempDir()
+		path := filepath.Join(dir, file)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f := clients.Finder{Home: "/nonexistent", Dir: "/", Getenv: func(name string) string {
-			if name == variable {
-				return filepath.Join(dir, variable)
-			}
-			return ""
-		}}
-		if files, err := f.Find(c.client); err != nil || files[0].Path != path {
+		f := clients.Finder{Home: "/nonexistent", Dir: "/", Getenv: func(name string) string { return map[string]string{variable: dir}[name] }}
+		if files, err := f.Find(client); err != nil || len(files) == 0 || files[0].Path != path {
 			t.Errorf("%s: %+v, %v", variable, files, err)
 		}
 	}

@@ -245,15 +245,3 @@ func FuzzContainerOf(f *testing.F) {
 		}
 	})
 }
-
-// What is done with a container that is there already is told of, and nothing more.
-func TestOtherContainer(t *testing.T) {
-	for line, want := range map[string]string{
-		"docker exec -i c sh": "docker exec", "sudo -n podman start -ai c": "podman start", "env A=1 docker -H x container attach c": "docker attach",
-		"docker compose exec s sh": "docker exec", "docker run -i x exec": "", "npx exec": "", "docker ps": "",
-	} {
-		if got := OtherContainer(strings.Fields(line)); got != want || got != "" && ContainerOf(strings.Fields(line)) != nil {
-			t.Errorf("%s: %q, want %q", line, got, want)
-		}
-	}
-}

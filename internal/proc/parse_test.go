@@ -16,30 +16,28 @@ import (
 
 func TestParseCgroup(t *testing.T) {
 	const hybrid = "9:name=systemd:/user.slice\n8:pids:/\n1:cpu,cpuacct:/a (deleted)\n"
-	tests := []struct {
-		name, text, path string
-		deleted, ok      bool
-	}{
-		{"root", "0::/\n", "/", false, true},
-		{"scope", "0::/user.slice/user-1000.slice/user@1000.service/mcp.slice/mcp-x-1.scope/payload\n", "/user.slice/user-1000.slice/user@1000.service/mcp.slice/mcp-x-1.scope/payload", false, true},
-		{"hybrid", hybrid + "0::/g\n", "/g", false, true},
-		{"version 1 only", hybrid, "", false, false},
-		{"no newline at the end", "0::/g", "/g", false, true},
-
-		{"removed", "0::/g (deleted)\n", "/g", true, true},
-		{"removed, and named so", "0::/pt sp (deleted) (deleted)\n", "/pt sp (deleted)", true, true},
-		{"nearly removed", "0::/g (deleted) \n", "/g (deleted) ", false, true},
-
-		{"nothing is escaped", "0::/pt\\012x\n", "/pt\\012x", false, true},
-		{"looks like a line", "0::/a0::/b\n", "/a0::/b", false, true},
-
-		{"named hierarchy with an empty path", "1:name=0::/x\n", "", false, false},
-		{"no path", "0::\n", "", false, false},
+	type result struct {
+		path        string
+		deleted, ok bool
 	}
-	for _, tt := range tests {
-		path, deleted, ok := ParseCgroup([]byte(tt.text))
-		if path != tt.path || deleted != tt.deleted || ok != tt.ok {
-			t.Errorf("%s: got %q, %v, %v", tt.name, path, deleted, ok)
+	for text, want := range map[string]result{
+		"0::/\n":                   {"/", false, true},
+		"0::/g":                    {"/g", false, true},
+		hybrid + "0::/g/payload\n": {"/g/payload", false, true},
+		hybrid:                     {},
+		"1:name=0::/x\n":           {},
+		"0::\n":                    {},
+
+		"0::/g (deleted)\n":               {"/g", true, true},
+		"0::/pt sp (deleted) (deleted)\n": {"/pt sp (deleted)", true, true},
+		"0::/g (deleted) \n":              {"/g (deleted) ", false, true},
+
+		"0::/pt\\012x\n": {"/pt\\012x", false, true}, // nothing is escaped
+		"0::/a0::/b\n":   {"/a0::/b", false, true},
+	} {
+		path, deleted, ok := ParseCgroup([]byte(text))
+		if got := (result{path, deleted, ok}); got != want {
+			t.Errorf("%q: got %+v, want %+v", text, got, want)
 		}
 	}
 }
@@ -69,25 +67,17 @@ func FuzzParseCgroup(f *testing.F) {
 }
 
 func TestOneLine(t *testing.T) {
-	tests := []struct {
-		name, text string
-		cut        bool
-		want       string
-	}{
-		{"usual", "node\x00server.js\x00--port=1\x00", false, "node server.js --port=1"},
-		{"rewritten title", "sshd: root@pts/0\x00\x00\x00\x00", false, "sshd: root@pts/0"},
-		{"escape sequence", "\x1b[2J\x00\x9b\x00", false, "?[2J ?"},
-		{"newline", "sh\x00-c\x00a\n\tb\x00", false, "sh -c a??b"},
-		{"control character of two bytes", "a\u0085b", false, "a?b"},
-		{"turned text", "a\u202eb\u2066c\u2028d\u2029", false, "a?b?c?d?"},
-		{"not UTF-8", "a\xffb\xc3", false, "a?b?"},
-		{"cut within a rune", "ab\xe5\x90", true, "ab"},
-		{"cut within a rune of four", "ab\xf0\x9f\x98", true, "ab"},
-		{"stray continuation bytes", "\x80\x80\x80\x80", true, "????"},
+	for text, want := range map[string]string{
+		"node\x00server.js\x00--port=1\x00": "node server.js --port=1", "sshd: root@pts/0\x00\x00\x00": "sshd: root@pts/0",
+		"\x1b[2J\x00\x9b\x00": "?[2J ?", "sh\x00-c\x00a\n\tb\x00": "sh -c a??b", "a\u0085b\u202ec\u2028d": "a?b?c?d", "a\xffb\xc3": "a?b?",
+	} {
+		if got := oneLine([]byte(text), false); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
 	}
-	for _, tt := range tests {
-		if got := oneLine([]byte(tt.text), tt.cut); got != tt.want {
-			t.Errorf("%s: got %q, want %q", tt.name, got, tt.want)
+	for text, want := range map[string]string{"ab\xe5\x90": "ab", "ab\xf0\x9f\x98": "ab", "\x80\x80\x80\x80": "????"} {
+		if got := oneLine([]byte(text), true); got != want {
+			t.Errorf("%q, which is cut: got %q, want %q", text, got, want)
 		}
 	}
 }
@@ -105,29 +95,15 @@ func FuzzOneLine(f *testing.F) {
 }
 
 func TestKeyed(t *testing.T) {
-	const events = "populated 1\nfrozen 0\n"
-	const cpu = "usage_usec 84133528\nuser_usec 55384937\nsystem_usec 28748590\nnice_usec 0\ncore_sched.force_idle_usec 18446744073709551615\n"
-	const memory = "low 0\nhigh 0\nmax 3\noom 2\noom_kill 1\noom_group_kill 0\n"
-	tests := []struct {
-		name, text, key string
-		want            uint64
-		ok              bool
-	}{
-		{"first", events, "populated", 1, true},
-		{"missing", events, "Frozen", 0, false},
-		{"largest", cpu, "core_sched.force_idle_usec", 1<<64 - 1, true},
-		{"a key that begins another", memory, "oom", 2, true},
-		{"no newline at the end", "frozen 1", "frozen", 1, true},
-		{"empty file", "", "frozen", 0, false},
-		{"empty value", "frozen \n", "frozen", 0, false},
-		{"no number", "max max\n", "max", 0, false},
-		{"too large", "frozen 18446744073709551616\n", "frozen", 0, false},
-		{"two values", "frozen 1 2\n", "frozen", 0, false},
+	const text = "populated 1\noom 2\noom_kill 18446744073709551615\nmax max\nbig 18446744073709551616\nempty \ntwo 1 2\nlast 3"
+	for key, want := range map[string]uint64{"populated": 1, "oom": 2, "oom_kill": 1<<64 - 1, "last": 3} {
+		if got, ok := Keyed([]byte(text), key); got != want || !ok {
+			t.Errorf("%s: got %d, %v", key, got, ok)
+		}
 	}
-	for _, tt := range tests {
-		got, ok := Keyed([]byte(tt.text), tt.key)
-		if got != tt.want || ok != tt.ok {
-			t.Errorf("%s: got %d, %v", tt.name, got, ok)
+	for _, key := range []string{"Populated", "max", "big", "empty", "two", "", "kill"} {
+		if got, ok := Keyed([]byte(text), key); got != 0 || ok {
+			t.Errorf("%s: got %d, %v", key, got, ok)
 		}
 	}
 }
@@ -184,35 +160,25 @@ func FuzzParseLimit(f *testing.F) {
 }
 
 func TestParseCgroup2Mounts(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       []Mount
-	}{
-		{"unified", "30 23 0:26 / /sys/fs/cgroup rw,nosuid,nodev,noexec,relatime shared:9 - cgroup2 cgroup2 rw,nsdelegate,memory_recursiveprot\n",
-			[]Mount{{"/", "/sys/fs/cgroup", false}}},
-		{"hybrid", "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n37 31 0:34 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n",
-			[]Mount{{"/", "/sys/fs/cgroup/unified", false}}},
-		{"read-only mount", "42 27 0:38 / /a ro,relatime - cgroup2 none rw\n", []Mount{{"/", "/a", true}}},
-		{"read-only file system", "42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n", []Mount{{"/", "/a", true}}},
-		{"a directory of the hierarchy", "50 41 0:38 /system.slice/x.service /run/cg rw - cgroup2 cgroup2 rw\n",
-			[]Mount{{"/system.slice/x.service", "/run/cg", false}}},
-
-		{"escapes", `42 27 0:38 /r\011\012x /tmp/m\040t\134x rw - cgroup2 none rw` + "\n",
-			[]Mount{{"/r\t\nx", `/tmp/m t\x`, false}}},
-		{"an escaped backslash before digits", `42 27 0:38 / /a\134040 rw - cgroup2 none rw`, []Mount{{"/", `/a\040`, false}}},
-
-		{"empty source", "42 27 0:38 / /a rw - cgroup2  rw\n", []Mount{{"/", "/a", false}}},
-		{"one over the other", "1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n",
-			[]Mount{{"/", "/a", false}, {"/x", "/a", true}}},
-
-		{"another file system", "42 27 0:38 / /a rw - tmpfs cgroup2 rw\n", nil},
-		{"no dash", "42 27 0:38 / /a rw shared:1 cgroup2 none rw\n", nil},
-		{"cut", "42 27 0:38 / /a rw - cgroup2 none", nil},
-		{"good lines among bad", "x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n", []Mount{{"/", "/a", false}}},
-	}
-	for _, tt := range tests {
-		if got := ParseCgroup2Mounts([]byte(tt.text)); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got  %+v\nwant %+v", tt.name, got, tt.want)
+	const hybrid = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n" +
+		"37 31 0:34 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n" +
+		"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
+	for text, want := range map[string][]Mount{
+		"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n": {{"/", "/sys/fs/cgroup", false}},
+		hybrid: {{"/", "/sys/fs/cgroup/unified", false}},
+		"42 27 0:38 / /a ro,relatime - cgroup2 none rw\n":                   {{"/", "/a", true}},
+		"42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n":        {{"/", "/a", true}},
+		"50 41 0:38 /x.service /run/cg rw - cgroup2 cgroup2 rw\n":           {{"/x.service", "/run/cg", false}},
+		`42 27 0:38 /r\011\012x /tmp/m\040t\134x rw - cgroup2 none rw`:      {{"/r\t\nx", `/tmp/m t\x`, false}},
+		`42 27 0:38 / /a\134040 rw - cgroup2 none rw`:                       {{"/", `/a\040`, false}},
+		"42 27 0:38 / /a rw - cgroup2  rw\n":                                {{"/", "/a", false}},
+		"1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n": {{"/", "/a", false}, {"/x", "/a", true}},
+		"42 27 0:38 / /a rw - tmpfs cgroup2 rw\n":                           nil,
+		"42 27 0:38 / /a rw shared:1 cgroup2 none rw\n":                     nil,
+		"x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n":     {{"/", "/a", false}},
+	} {
+		if got := ParseCgroup2Mounts([]byte(text)); !slices.Equal(got, want) {
+			t.Errorf("%s: got  %+v\nwant %+v", text, got, want)
 		}
 	}
 }
@@ -234,39 +200,20 @@ func FuzzParseCgroup2Mounts(f *testing.F) {
 }
 
 func TestParsePIDs(t *testing.T) {
-	tests := []struct {
-		name, text string
-		want       []int
-	}{
-		{"empty group", "", nil},
-		{"twice", "9\n1\n9\n1\n", []int{9, 1}},
-		{"of other pid namespaces", "0\n7\n0\n", []int{0, 7}},
-		{"largest", "2147483647\n4194304\n", []int{1<<31 - 1, 4194304}},
-		{"no newline at the end", "1\n2", []int{1, 2}},
-	}
-	for _, tt := range tests {
-		got, err := ParsePIDs([]byte(tt.text))
-		if err != nil || !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got %v, %v", tt.name, got, err)
+	for text, want := range map[string][]int{"": nil, "9\n1\n9\n1\n": {9, 1}, "0\n7\n0\n": {0, 7}, "2147483647\n4194304": {1<<31 - 1, 4194304}} {
+		got, err := ParsePIDs([]byte(text))
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}
-}
-
-func TestParsePIDsErrors(t *testing.T) {
 	for _, text := range []string{"\n", "x\n", "1\n\n2\n", "-1\n", "+1\n", "1 2\n", " 1\n", "1\r\n", "2147483648\n", "1\n\x00"} {
 		got, err := ParsePIDs([]byte(text))
 		if err == nil || got != nil || !strings.HasPrefix(err.Error(), "parse pids: pid ") {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}
-}
-
-func TestParseChildren(t *testing.T) {
-	for text, want := range map[string][]int{"": nil, "12 ": {12}, "12 7 12 9 ": {12, 7, 9}} {
-		got, err := parseChildren([]byte(text))
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: got %v, %v", text, got, err)
-		}
+	if got, err := parseChildren([]byte("12 7 12 9 ")); err != nil || !slices.Equal(got, []int{12, 7, 9}) {
+		t.Errorf("got %v, %v", got, err)
 	}
 	if got, err := parseChildren([]byte("12 -1 ")); err == nil {
 		t.Errorf("got %v, want an error", got)
@@ -313,11 +260,7 @@ func TestParseStat(t *testing.T) {
 		PID: 6794, State: 'S', PPID: 6792, Pgrp: 6790, Session: 2587, TTY: 34816,
 		UTime: 17, STime: 23, CUTime: 9, CSTime: 4, StartTime: 184467, Threads: 3,
 	}
-	comms := []string{
-		"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3",
-		"a)\n (b\\\t\x01\xffz", "kworker/u8:1-events_unbound-and-a-long-name", "0) Z 0 0 0 0 0",
-	}
-	for _, comm := range comms {
+	for _, comm := range []string{"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3", "a)\n (b\\\t\x01\xffz"} {
 		want := base
 		want.Comm = comm
 		got, err := ParseStat([]byte("6794 (" + comm + ")" + statTail))
@@ -329,6 +272,11 @@ func TestParseStat(t *testing.T) {
 	text := "77 (true) X 0 -1 -1 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 0 0 18446744073709551615 0 0 0"
 	if got, err := ParseStat([]byte(text)); err != nil || got != reaped {
 		t.Errorf("while it is being reaped: %+v, %v", got, err)
+	}
+	for _, bad := range []string{"", "6794 bash S 1", "6794 (bash S 1 2 3", "6794 (", "6794 (bash) S 6792 6790", "4294967296 (bash)" + statTail} {
+		if got, err := ParseStat([]byte(bad)); err == nil || got != (Stat{}) {
+			t.Errorf("%q: got %+v", bad, got)
+		}
 	}
 }
 
@@ -356,24 +304,16 @@ func printStat(s Stat) []byte {
 }
 
 const statusSample = `Name:	node
-Umask:	0022
 State:	S (sleeping)
 Tgid:	6794
-Ngid:	0
 Pid:	6794
 PPid:	6792
 TracerPid:	12
 Uid:	1000	1001	1002	1003
 Gid:	100	101	102	4294967295
-FDSize:	256
 Groups:	4 24 27 
-NStgid:	6794	3
 NSpid:	6794	3
-NSpgid:	6792	0
-NSsid:	2587	0
-Kthread:	0
 VmPeak:	   18140 kB
-CoreDumping:	0
 Threads:	11
 SigQ:	0/96365
 SigPnd:	0000000000000001
@@ -381,10 +321,6 @@ ShdPnd:	0000000000000200
 SigBlk:	fffffffffffffeff
 SigIgn:	0000000001001000
 SigCgt:	0000000000000002
-CapInh:	0000000000000000
-Seccomp:	0
-Speculation_Store_Bypass:	vulnerable
-nonvoluntary_ctxt_switches:	6
 `
 
 func TestParseStatus(t *testing.T) {
@@ -402,20 +338,20 @@ func TestParseStatus(t *testing.T) {
 }
 
 func TestParseStatusName(t *testing.T) {
-	tests := []struct{ line, want string }{
-		{"tmux: server", "tmux: server"},
-		{`a)\n (b\\` + "\t\x01\xffz", "a)\n (b\\\t\x01\xffz"},
-		{`x\\ny) R 1 2`, `x\ny) R 1 2`},
-		{`\\\n`, "\\\n"},
-		{`end\`, `end\`},
-		{`\q`, `\q`},
-		{`State:\tZ`, `State:\tZ`},
-	}
-	for _, tt := range tests {
-		text := strings.Replace(statusSample, "Name:\tnode", "Name:\t"+tt.line, 1)
+	for line, want := range map[string]string{
+		"tmux: server": "tmux: server", `a)\n (b\\` + "\t\x01\xffz": "a)\n (b\\\t\x01\xffz", `x\\ny) R 1 2`: `x\ny) R 1 2`, `\\\n`: "\\\n", `end\`: `end\`,
+	} {
+		text := strings.Replace(statusSample, "Name:\tnode", "Name:\t"+line, 1)
 		got, err := ParseStatus([]byte(text))
-		if err != nil || got.Name != tt.want || got.State != 'S' {
-			t.Errorf("%q: got %q, %v, want %q", tt.line, got.Name, err, tt.want)
+		if err != nil || got.Name != want || got.State != 'S' {
+			t.Errorf("%q: got %q, %v, want %q", line, got.Name, err, want)
+		}
+	}
+	for old, bad := range map[string]string{
+		"State:\tS (sleeping)\n": "", "Tgid:\t6794\n": "", "Tgid:\t6794": "Tgid:\tx", "Uid:\t1000\t": "Uid:\t", "SigIgn:\t00": "SigIgn:\t0x",
+	} {
+		if got, err := ParseStatus([]byte(strings.Replace(statusSample, old, bad, 1))); err == nil || !reflect.DeepEqual(got, Status{}) {
+			t.Errorf("%q for %q: got %+v, %v", bad, old, got, err)
 		}
 	}
 }

@@ -5,7 +5,6 @@ package units
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -112,34 +111,6 @@ func TestCheckService(t *testing.T) {
 	} {
 		if got, err := CheckService(name); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
-		}
-	}
-}
-
-// make install has its own way to put the executable in, for it may install for another machine.
-func TestMakeInstallsTheSame(t *testing.T) {
-	dir := t.TempDir()
-	for _, file := range []string{"mcpscope", "mcpscopectl", "man/mcpscope.1", "completions/bash", "completions/zsh", "completions/fish"} {
-		path := filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte("#!/bin/sh\n"), 0o755)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	cmd := exec.Command("make", "--no-print-directory", "-C", "../..", "install", "BIN="+dir, "DESTDIR="+dir+"/dest", "PREFIX=/usr")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	for _, m := range []Manager{System, User} {
-		all := All(m, Programs{"/usr/bin/mcpscope", "/usr/libexec/mcpscope/mcpscopectl"})
-		there, err := os.ReadDir(filepath.Join(dir, "dest/usr/lib/systemd", string(m)))
-		if err != nil || len(there) != len(all) {
-			t.Fatalf("%q, %v", there, err)
-		}
-		for i, f := range there {
-			text, err := os.ReadFile(filepath.Join(dir, "dest/usr/lib/systemd", string(m), f.Name()))
-			if f.Name() != all[i].Name || string(text) != all[i].Text || err != nil {
-				t.Errorf("%s: %v\n%s", f.Name(), err, text)
-			}
 		}
 	}
 }

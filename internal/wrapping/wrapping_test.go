@@ -5,8 +5,6 @@ package wrapping_test
 import (
 	"flag"
 	"io"
-	"slices"
-	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/splice"
@@ -168,13 +166,5 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 		if err != nil || string(change.Data) != c.want {
 			t.Errorf("%v\n%s\nwant\n%s\n%+v", err, change.Data, c.want, change.Servers)
 		}
-	}
-}
-
-func TestOnlyTheWanted(t *testing.T) {
-	d := parse(t, splice.JSON, `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`)
-	change, err := everywhere.Wrap(d, program, func(name string) bool { return name == "b" })
-	if err != nil || !slices.Equal(change.Changed, []bool{false, true}) || strings.Count(string(change.Data), program) != 1 {
-		t.Errorf("%v %+v\n%s", err, change, change.Data)
 	}
 }

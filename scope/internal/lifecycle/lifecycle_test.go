@@ -5,6 +5,7 @@
 package lifecycle
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -183,18 +184,93 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	}
 }
 
-// What is left of the grace is what else has to be done gets.
-func TestGraceLeft(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newCourse(t, protocol.DefaultPolicy(), &groups.Stubborn{}, "")
-		c.Signalled(unix.SIGTERM)
-		time.Sleep(400 * time.Millisecond)
-		if left := c.GraceLeft(); left != 600*time.Millisecond {
-			t.Errorf("%v are left of a second, want 600ms", left)
+func testLoop(t *testing.T) *Loop {
+	t.Helper()
+	l, err := NewLoop()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(l.epoll) })
+	return l
+}
+
+// pipes returns the ends of a pipe.
+func pipes(t *testing.T) (read, write int) {
+	t.Helper()
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(ends[0]) })
+	return ends[0], ends[1]
+}
+
+// An end is told of before it is reported, once, until somebody asks again; of several that come together none is lost.
+func TestLoopReportsEachOnce(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	var told []Token
+	l.HungUp = func(t Token) { told = append(told, t) }
+	want := []Token{TokenStdin, TokenStdout, TokenControl}
+	first := 0
+	for i, token := range want {
+		read, write := pipes(t)
+		if err := l.Add(read, token); err != nil {
+			t.Fatal(err)
 		}
-		time.Sleep(time.Second)
-		if left := c.GraceLeft(); left != -400*time.Millisecond {
-			t.Errorf("%v are left, want -400ms", left)
+		_ = unix.Close(write) // nothing was written
+		if i == 0 {
+			first = read
 		}
-	})
+	}
+	var got []Token
+	for range want {
+		got = append(got, l.Next())
+		if len(told) != len(want) {
+			t.Errorf("told of %v when the first was reported, want all %d", told, len(want))
+		}
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("reported: %v, want %v", got, want)
+	}
+	l.Again(first, TokenStdin)
+	if again := l.Next(); again != TokenStdin {
+		t.Errorf("asked again, and %v was reported, want %v", again, TokenStdin)
+	}
+}
+
+// The first alarm ends the wait, and not before it rings; it rings once.
+func TestLoopWaitsForTheFirstAlarm(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	var never, late, soon Alarm
+	late.Set(time.Hour)
+	for range 20 {
+		soon.Set(1500 * time.Microsecond)
+		if token := l.Next(&never, &late, &soon); token != TokenNone || !soon.Rings() || soon.Rings() || late.Rings() || never.Rings() {
+			t.Errorf("%v was reported; alarms %+v, %+v, %+v", token, soon, late, never)
+		}
+	}
+}
+
+// Signals arrive by the loop, also while it waits, and a signal that it does not catch does not end the wait.
+func TestLoopCatches(t *testing.T) {
+	l := testLoop(t)
+	if err := l.Catch(unix.SIGUSR1, unix.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	for _, send := range []func(){func() { _ = unix.Kill(unix.Getpid(), unix.SIGUSR2) }, func() { l.Signal(unix.SIGUSR2) }} {
+		go func() {
+			_ = unix.Kill(unix.Getpid(), unix.SIGCONT)
+			_ = unix.Kill(unix.Getpid(), unix.SIGURG) // the runtime's
+			l.Wake()
+			send()
+		}()
+		for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
+			if token := l.Next(); token != TokenSignals {
+				t.Fatalf("%v was reported, want %v", token, TokenSignals)
+			}
+		}
+	}
 }

@@ -262,35 +262,6 @@ func TestWhenAServerSweeps(t *testing.T) {
 	}
 }
 
-// A sweeper that can't be looked at, for it is in another pid namespace, is waited for by looking again now and then: one look after
-// the other would never let the time pass here.
-func TestSweeperOfAnotherNamespace(t *testing.T) {
-	parent := groups.Directory(t)
-	g := newGroup(t, parent, "elsewhere")
-	t.Cleanup(func() {
-		_ = g.Remove() // with its directory, at the latest
-		g.Close()
-	})
-	self, err := group.Identify(os.Getpid())
-	if err != nil {
-		t.Fatal(err)
-	}
-	elsewhere, gone := self, self
-	elsewhere.Namespace++
-	gone.Start++
-	for attr, who := range map[string]group.Identity{group.AttrLauncher: gone, group.AttrSweeper: elsewhere} {
-		if err := g.Payload.SetAttr(attr, who.String()); err != nil {
-			t.Fatal(err)
-		}
-	}
-	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
-		if awaitSweeper(parent, g.Dir, began.Add(time.Minute)) || time.Since(began) != time.Minute {
-			t.Errorf("waited for %v", time.Since(began))
-		}
-	})
-}
-
 // A server that starts waits for the next sweep as long as the mark says, but not for a mark that none of us has made.
 func TestMark(t *testing.T) {
 	parent := groups.Directory(t)
