@@ -26,8 +26,11 @@ func TestParse(t *testing.T) {
 		what     func(string) (string, error)
 		in, want string // "" is a mistake
 	}{
-		{ParseMemory, "1G", "1073741824"}, {ParseMemory, "512M", "536870912"}, {ParseMemory, "1048576", "1048576"}, {ParseMemory, "4096", ""}, {ParseMemory, "1023K", ""},
-		{ParseSwap, "7B", "7"}, {ParseMemory, "1GiB", "1073741824"}, {ParseMemory, "1.5Gi", "1610612736"}, {ParseMemory, "1iB", ""}, {ParseMemory, "1T", "1099511627776"}, {ParseMemory, "0.5P", "562949953421312"}, {ParseMemory, "1E", "1152921504606846976"},
+		{ParseMemory, "1G", "1073741824"}, {ParseMemory, "512M", "536870912"},
+		{ParseMemory, "1048576", "1048576"}, {ParseMemory, "4096", ""}, {ParseMemory, "1023K", ""},
+		{ParseSwap, "7B", "7"}, {ParseMemory, "1GiB", "1073741824"}, {ParseMemory, "1.5Gi", "1610612736"},
+		{ParseMemory, "1iB", ""}, {ParseMemory, "1T", "1099511627776"},
+		{ParseMemory, "0.5P", "562949953421312"}, {ParseMemory, "1E", "1152921504606846976"},
 		{ParseMemory, "infinity", "max"}, {ParseMemory, "max", "max"}, {ParseMemory, "100%", bytes(all)}, {ParseMemory, "50%", bytes(all / 2)}, {ParseMemory, "12.5%", bytes(all / 8)},
 		{ParseMemory, "", ""}, {ParseMemory, "0", ""}, {ParseMemory, "0%", ""}, {ParseMemory, "101%", ""}, {ParseMemory, "1g", ""}, {ParseMemory, "-1", ""}, {ParseMemory, "1GB", ""},
 		{ParseMemory, "G", ""}, {ParseMemory, "%", ""}, {ParseMemory, "1.", ""}, {ParseMemory, ".5G", ""}, {ParseMemory, "1.5.2G", ""}, {ParseMemory, " 1G", ""}, {ParseMemory, "0x10", ""},

@@ -422,7 +422,8 @@ func TestTagOfNobody(t *testing.T) {
 	}
 }
 
-// A process that is let go is found by its tag no more; another tag stays. Who starts a group of its own takes its tag off.
+// A process that is let go is found by its tag no more; another tag stays. Who starts a group of its own
+// takes its tag off.
 func TestRemoveAndClearTag(t *testing.T) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
@@ -430,7 +431,8 @@ func TestRemoveAndClearTag(t *testing.T) {
 	}
 	defer unix.Close(fd)
 	defer ClearTag()
-	for name, remove := range map[string]func(Tag){"remove": func(m Tag) { m.Remove(os.Getpid()) }, "clear": func(Tag) { ClearTag() }} {
+	for name, remove := range map[string]func(Tag){"remove": func(m Tag) { m.Remove(os.Getpid()) },
+		"clear": func(Tag) { ClearTag() }} {
 		m := NewTag(3)
 		if err := m.Put(os.Getpid(), fd); err != nil {
 			t.Fatal(err)

@@ -70,22 +70,6 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
-// What run says when it fails is what doctor makes of it.
-func TestTrialReadsWhatRunSays(t *testing.T) {
-	const works = `{"cgroup":"/x","controllers":["pids"]}` + "\n" + `{"version":1,"backend":"cgroup","ended":"2030-01-01T00:00:00Z"}` + "\n"
-	for out, want := range map[string]trial{
-		"mcpscope: cannot contain \"doctor\": no way\nmcpscope: hint: try harder\n": {Reason: "no way", Remedy: "try harder"},
-		"runtime: failed to create new OS thread\n\ngoroutine 1:\n\n":               {Reason: "runtime: failed to create new OS thread"},
-		works: {Works: true, Group: true, Cgroup: "/x"},
-	} {
-		tr := trial{Backend: scope.Cgroup, name: "doctor"}
-		tr.read([]byte(out))
-		if tr.Works != want.Works || tr.Group != want.Group || tr.Cgroup != want.Cgroup || tr.Reason != want.Reason || tr.Remedy != want.Remedy {
-			t.Errorf("%q: %+v", out, tr)
-		}
-	}
-}
-
 func TestColours(t *testing.T) {
 	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -50,8 +50,10 @@ func say(args ...string) said {
 // What was asked for is on stdout, with status 0, and nothing on stderr.
 func TestAskedFor(t *testing.T) {
 	for line, want := range map[string]string{
-		"help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D", "sweep --help": "Usage: mcpscope sweep",
-		"unwrap -h": "Usage: mcpscope unwrap", "completion --help": "bash|zsh|fish", "help help": "Usage: mcpscope help", "version": "mcpscope ",
+		"help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D",
+		"sweep --help": "Usage: mcpscope sweep",
+		"unwrap -h":    "Usage: mcpscope unwrap", "completion --help": "bash|zsh|fish",
+		"help help": "Usage: mcpscope help", "version": "mcpscope ",
 	} {
 		if s := say(strings.Fields(line)...); s.status != 0 || s.err != "" || !strings.Contains(s.out, want) {
 			t.Errorf("%q: %+v", line, s)
@@ -122,7 +124,8 @@ func TestExitStatuses(t *testing.T) {
 		case "gateway":
 			want = cli.ExitOwnFailure
 		}
-		known := c.Hidden || c.Name() == "help" || slices.ContainsFunc(exitStatuses(c.Name()), func(e exitStatus) bool { return e.status == want })
+		known := c.Hidden || c.Name() == "help" ||
+			slices.ContainsFunc(exitStatuses(c.Name()), func(e exitStatus) bool { return e.status == want })
 		if s := say(c.Name(), "--no-such-flag"); s.status != want || !known {
 			t.Errorf("a mistake of %s is %d, want %d; documented: %v", c.Name(), s.status, want, known)
 		}
@@ -132,7 +135,8 @@ func TestExitStatuses(t *testing.T) {
 // Scripts ask where the command of a server is.
 func TestCommandAt(t *testing.T) {
 	for line, want := range map[string]string{
-		"run -- git sta": "3", "run git ": "2", "run --name x -q git": "5", "run --name=x git": "3", "run --name x": "", "run": "", "ls x": "", "run -v ": "3",
+		"run -- git sta": "3", "run git ": "2", "run --name x -q git": "5", "run --name=x git": "3",
+		"run --name x": "", "run": "", "ls x": "", "run -v ": "3",
 	} {
 		s := say(append([]string{"__command"}, strings.Split(line, " ")...)...)
 		if strings.TrimSpace(s.out) != want || s.err != "" {

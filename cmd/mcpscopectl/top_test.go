@@ -49,7 +49,8 @@ func TestTableFits(t *testing.T) {
 		}
 	}
 	for width, want := range map[int]string{80: "ID NAME STATE AGE PROCS CPU% CPU MEMORY CLIENT"} {
-		if got := strings.Join(strings.Fields(table(columns(), rows, width)[0]), " "); !strings.HasPrefix(want, got) || got == "" {
+		head := strings.Fields(table(columns(), rows, width)[0])
+		if got := strings.Join(head, " "); !strings.HasPrefix(want, got) || got == "" {
 			t.Errorf("at %d cells: %q, want %q", width, got, want)
 		}
 	}
@@ -89,7 +90,8 @@ func TestTopViewFollowsServers(t *testing.T) {
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5, at: time.Now()}
+	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5,
+		at: time.Now()}
 	for i := range 50 {
 		r.tree = append(r.tree, scope.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}

@@ -23,19 +23,22 @@ func TestUnitsAreInstalledAndRemoved(t *testing.T) {
 	slice := filepath.Join(dir, "mcp.slice")
 	const now = "\nnow: systemctl --user daemon-reload"
 	s := say("units", "--user", "--install")
-	if s.status != cli.ExitOK || s.err != "" || strings.Count(s.out, "installed "+dir) != 5 || !strings.Contains(s.out, now) {
+	if s.status != cli.ExitOK || s.err != "" || strings.Count(s.out, "installed "+dir) != 5 ||
+		!strings.Contains(s.out, now) {
 		t.Errorf("%+v", s)
 	}
 	if err := os.WriteFile(slice, []byte("[Slice]\nTasksMax=1\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	for _, verb := range []string{"install", "remove"} {
-		want := "mcpscope: cannot " + verb + " " + slice + ": it was changed, or is not ours; --force does it nevertheless\n"
+		want := "mcpscope: cannot " + verb + " " + slice +
+			": it was changed, or is not ours; --force does it nevertheless\n"
 		if s := say("units", "--user", "--"+verb); s.status != cli.ExitFailure || s.err != want {
 			t.Errorf("%s: %+v", verb, s)
 		}
 	}
-	if s := say("units", "--user", "--remove", "--force"); s.status != cli.ExitOK || !strings.Contains(s.out, "removed "+slice) {
+	if s := say("units", "--user", "--remove", "--force"); s.status != cli.ExitOK ||
+		!strings.Contains(s.out, "removed "+slice) {
 		t.Errorf("%+v", s)
 	}
 	if left, err := os.ReadDir(dir); len(left) > 0 || err != nil {
@@ -101,7 +104,8 @@ func TestConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"HOME": "", "XDG_CONFIG_HOME": "", "MCPSCOPE_CONFIG": file, "MCPSCOPE_TERM_GRACE": "7s"} {
+	for name, value := range map[string]string{"HOME": "", "XDG_CONFIG_HOME": "", "MCPSCOPE_CONFIG": file,
+		"MCPSCOPE_TERM_GRACE": "7s"} {
 		t.Setenv(name, value)
 	}
 	problem := file + ":5: unknown key \"idle-timeot\"; is it \"idle-timeout\"?\n"
@@ -111,7 +115,8 @@ func TestConfig(t *testing.T) {
 	}
 	shown := strings.Join(strings.Fields(s.out), " ")
 	for _, want := range []string{
-		"backend auto default", "eof-grace 5s " + file + `:4 [server."git*"]`, "require true " + file + ":2 [defaults]", "term-grace 7s MCPSCOPE_TERM_GRACE",
+		"backend auto default", "eof-grace 5s " + file + `:4 [server."git*"]`,
+		"require true " + file + ":2 [defaults]", "term-grace 7s MCPSCOPE_TERM_GRACE",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("no %q in\n%s", want, s.out)
@@ -120,7 +125,8 @@ func TestConfig(t *testing.T) {
 	if s := say("config", "check"); s.status != cli.ExitFailure || s.out != problem || s.err != "" {
 		t.Errorf("%+v", s)
 	}
-	if s := say("config", "sow"); s.status != cli.ExitUsage || s.out != "" || !strings.HasSuffix(s.err, "\nmcpscope: hint: mcpscope help config\n") {
+	if s := say("config", "sow"); s.status != cli.ExitUsage || s.out != "" ||
+		!strings.HasSuffix(s.err, "\nmcpscope: hint: mcpscope help config\n") {
 		t.Errorf("%+v", s)
 	}
 }

@@ -81,10 +81,12 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, open)
 		}
 	}
-	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 2 || !strings.HasSuffix(open, "\n# EOF\n") {
+	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 2 ||
+		!strings.HasSuffix(open, "\n# EOF\n") {
 		t.Errorf("%d figures of memory, want 2, or no end\n%s", n, open)
 	}
-	if plain := text(expfmt.NewFormat(expfmt.TypeTextPlain)); !strings.Contains(plain, "# TYPE mcpscope_server_cpu_seconds_total counter\n") {
+	plain := text(expfmt.NewFormat(expfmt.TypeTextPlain))
+	if !strings.Contains(plain, "# TYPE mcpscope_server_cpu_seconds_total counter\n") {
 		t.Error(plain)
 	}
 }
@@ -95,7 +97,8 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := metricsServer(source{func() ([]view, error) { return someViews(), nil }, func() int { return 0 }})
+	server := metricsServer(source{func() ([]view, error) { return someViews(), nil },
+		func() int { return 0 }})
 	done := make(chan error)
 	go func() { done <- server.Serve(newBounded(listener)) }()
 	defer func() {
@@ -117,15 +120,18 @@ func TestMetricsServer(t *testing.T) {
 		}
 		text, _ := io.ReadAll(answer.Body) // what came of it is looked at
 		answer.Body.Close()
-		if answer.Status != want || path == "/metrics" && !strings.Contains(string(text), "mcpscope_servers") {
+		if answer.Status != want || path == "/metrics" &&
+			!strings.Contains(string(text), "mcpscope_servers") {
 			t.Errorf("%s: %s: %s", path, answer.Status, text)
 		}
 	}
 	endless := "GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 64<<10)
-	if _, err := silent[0].Write([]byte(endless)); err != nil && !errors.Is(err, unix.ECONNRESET) && !errors.Is(err, unix.EPIPE) {
+	if _, err := silent[0].Write([]byte(endless)); err != nil && !errors.Is(err, unix.ECONNRESET) &&
+		!errors.Is(err, unix.EPIPE) {
 		t.Error(err)
 	}
-	if answer, _ := io.ReadAll(silent[0]); !strings.HasPrefix(string(answer), "HTTP/1.1 431") && len(answer) > 0 {
+	if answer, _ := io.ReadAll(silent[0]); !strings.HasPrefix(string(answer), "HTTP/1.1 431") &&
+		len(answer) > 0 {
 		t.Errorf("a head without end: %q", answer)
 	}
 }

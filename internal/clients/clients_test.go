@@ -74,15 +74,18 @@ func TestEveryClientsFilesAreFound(t *testing.T) {
 
 func TestVariablesMoveDirectories(t *testing.T) {
 	for variable, file := range map[string]string{
-		"CODEX_HOME": "codex/config.toml", "CLAUDE_CONFIG_DIR": "claude-code/.claude.json", "HERMES_HOME": "hermes/config.yaml", "XDG_CONFIG_HOME": "goose/goose/config.yaml",
+		"CODEX_HOME": "codex/config.toml", "CLAUDE_CONFIG_DIR": "claude-code/.claude.json",
+		"HERMES_HOME": "hermes/config.yaml", "XDG_CONFIG_HOME": "goose/goose/config.yaml",
 	} {
 		client, file, _ := strings.Cut(file, "/")
 		dir := t.TempDir()
 		path := filepath.Join(dir, file)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, nil, 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700),
+			os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		f := clients.Finder{Home: "/nonexistent", Dir: "/", Getenv: func(name string) string { return map[string]string{variable: dir}[name] }}
+		f := clients.Finder{Home: "/nonexistent", Dir: "/",
+			Getenv: func(name string) string { return map[string]string{variable: dir}[name] }}
 		if files, err := f.Find(client); err != nil || len(files) == 0 || files[0].Path != path {
 			t.Errorf("%s: %+v, %v", variable, files, err)
 		}

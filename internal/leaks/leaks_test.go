@@ -53,13 +53,14 @@ func TestListens(t *testing.T) {
 	}
 }
 
-// leave starts a shell, in a process group of its own that is killed with the test. It is ready when the script has
-// written to descriptor 3.
+// leave starts a shell, in a process group of its own that is killed with the test. It is ready when the
+// script has written to descriptor 3.
 func leave(t *testing.T, in, out *os.File, script string) (pid int) {
 	t.Helper()
 	ready, theirs := bed.Pipe(t)
 	cmd := exec.Command("sh", "-c", script)
-	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles, cmd.SysProcAttr = in, out, []*os.File{theirs}, &unix.SysProcAttr{Setpgid: true}
+	cmd.Stdin, cmd.Stdout, cmd.ExtraFiles, cmd.SysProcAttr = in, out, []*os.File{theirs},
+		&unix.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,8 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Search{UID: os.Getuid(), Inside: func(int) bool { return false }, Known: func([]string) *Known { return nil }}
+		s := Search{UID: os.Getuid(), Inside: func(int) bool { return false },
+			Known: func([]string) *Known { return nil }}
 		return s.look(all[leak], below)
 	}
 	if l := look(); l != nil {

@@ -88,8 +88,8 @@ func FuzzDir(f *testing.F) {
 	})
 }
 
-// derived are command lines, split at blanks ("·" is a blank within a word), and their names. The word "secret"
-// is where keys and tokens are.
+// derived are command lines, split at blanks ("·" is a blank within a word), and their names. The word
+// "secret" is where keys and tokens are.
 var derived = map[string]string{
 	"npx -y @modelcontextprotocol/server-filesystem@1.2 /home/me": "server-filesystem",
 	"npx --package @s/p cmd":                                    "cmd",
@@ -177,7 +177,8 @@ func FuzzDerive(f *testing.F) {
 	for line := range derived {
 		f.Add(strings.Join(argv(line), "\x00"))
 	}
-	for _, odd := range []string{"", " \t ", "npx\x00\x00", "node\x00we\x1b[2Jath\ner.js", "wea\xffther\xc3", "\u202ereh\u2066\u2028", strings.Repeat("ä", 100),
+	for _, odd := range []string{"", " \t ", "npx\x00\x00", "node\x00we\x1b[2Jath\ner.js",
+		"wea\xffther\xc3", "\u202ereh\u2066\u2028", strings.Repeat("ä", 100),
 		"sh\x00-c\x00" + strings.Repeat("exec ", 1000) + "npx foo"} {
 		f.Add(odd)
 	}

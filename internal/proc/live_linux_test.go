@@ -95,12 +95,14 @@ func TestReadStatAndStatus(t *testing.T) {
 		t.Errorf("self: %+v", self)
 	}
 	s := must[Status](t)(ReadStatus(os.Getpid()))
-	if s.Tgid != os.Getpid() || s.PPid != os.Getppid() || s.UID[0] != os.Getuid() || s.GID[1] != os.Getegid() || s.SigCgt&(1<<(syscall.SIGURG-1)) == 0 {
+	if s.Tgid != os.Getpid() || s.PPid != os.Getppid() || s.UID[0] != os.Getuid() ||
+		s.GID[1] != os.Getegid() || s.SigCgt&(1<<(syscall.SIGURG-1)) == 0 {
 		t.Errorf("self: %+v", s)
 	}
 	child := sleeper(t)
 	zombify(t, child)
-	if s := must[Stat](t)(ReadStat(child.Process.Pid)); s.State != 'Z' || s.PPID != os.Getpid() || s.StartTime < self.StartTime {
+	if s := must[Stat](t)(ReadStat(child.Process.Pid)); s.State != 'Z' || s.PPID != os.Getpid() ||
+		s.StartTime < self.StartTime {
 		t.Errorf("zombie: %+v", s)
 	}
 	if s := must[Status](t)(ReadStatus(child.Process.Pid)); s.State != 'Z' || s.Tgid != child.Process.Pid {
@@ -137,10 +139,12 @@ func TestHostileComm(t *testing.T) {
 			if err := unix.Prctl(unix.PR_SET_NAME, uintptr(unsafe.Pointer(&text[0])), 0, 0, 0); err != nil {
 				t.Errorf("name thread: %v", err)
 			}
-			if stat, err := ReadStat(unix.Gettid()); err != nil || stat.Comm != comm || stat.PPID != os.Getppid() {
+			if stat, err := ReadStat(unix.Gettid()); err != nil || stat.Comm != comm ||
+				stat.PPID != os.Getppid() {
 				t.Errorf("comm %q: stat %+v, %v", comm, stat, err)
 			}
-			if status, err := ReadStatus(unix.Gettid()); err != nil || status.Name != comm || status.Tgid != os.Getpid() {
+			if status, err := ReadStatus(unix.Gettid()); err != nil || status.Name != comm ||
+				status.Tgid != os.Getpid() {
 				t.Errorf("comm %q: status %+v, %v", comm, status, err)
 			}
 		}
@@ -209,7 +213,8 @@ func TestCmdline(t *testing.T) {
 	cmd.Args = []string{"my\x1bserver", "-"}
 	pid := start(t, cmd)
 	awaitCmdline(t, pid)
-	for max, want := range map[int]string{4096: "my?server -", 11: "my?server -", 9: "my?server", 1: "m", 0: "", -1: ""} {
+	for max, want := range map[int]string{4096: "my?server -", 11: "my?server -", 9: "my?server", 1: "m",
+		0: "", -1: ""} {
 		if got, err := Cmdline(pid, max); err != nil || got != want {
 			t.Errorf("at most %d bytes: %q, %v, want %q", max, got, err, want)
 		}
@@ -259,7 +264,8 @@ func TestChildren(t *testing.T) {
 	parent := cmd.Process.Pid
 	want := []int{live.Process.Pid, dead.Process.Pid, parent}
 	slices.Sort(want)
-	for name, children := range map[string]func(int) ([]int, error){"by task": childrenByTask, "by scan": childrenByScan, "default": Children} {
+	for name, children := range map[string]func(int) ([]int, error){"by task": childrenByTask,
+		"by scan": childrenByScan, "default": Children} {
 		if _, err := os.Stat("/proc/thread-self/children"); err != nil && name == "by task" {
 			t.Log("a kernel without CONFIG_PROC_CHILDREN")
 			continue

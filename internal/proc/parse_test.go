@@ -68,14 +68,17 @@ func FuzzParseCgroup(f *testing.F) {
 
 func TestOneLine(t *testing.T) {
 	for text, want := range map[string]string{
-		"node\x00server.js\x00--port=1\x00": "node server.js --port=1", "sshd: root@pts/0\x00\x00\x00": "sshd: root@pts/0",
-		"\x1b[2J\x00\x9b\x00": "?[2J ?", "sh\x00-c\x00a\n\tb\x00": "sh -c a??b", "a\u0085b\u202ec\u2028d": "a?b?c?d", "a\xffb\xc3": "a?b?",
+		"node\x00server.js\x00--port=1\x00": "node server.js --port=1",
+		"sshd: root@pts/0\x00\x00\x00":      "sshd: root@pts/0",
+		"\x1b[2J\x00\x9b\x00":               "?[2J ?", "sh\x00-c\x00a\n\tb\x00": "sh -c a??b",
+		"a\u0085b\u202ec\u2028d": "a?b?c?d", "a\xffb\xc3": "a?b?",
 	} {
 		if got := oneLine([]byte(text), false); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
-	for text, want := range map[string]string{"ab\xe5\x90": "ab", "ab\xf0\x9f\x98": "ab", "\x80\x80\x80\x80": "????"} {
+	for text, want := range map[string]string{"ab\xe5\x90": "ab", "ab\xf0\x9f\x98": "ab",
+		"\x80\x80\x80\x80": "????"} {
 		if got := oneLine([]byte(text), true); got != want {
 			t.Errorf("%q, which is cut: got %q, want %q", text, got, want)
 		}
@@ -164,18 +167,20 @@ func TestParseCgroup2Mounts(t *testing.T) {
 		"37 31 0:34 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n" +
 		"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
 	for text, want := range map[string][]Mount{
-		"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n": {{"/", "/sys/fs/cgroup", false}},
+		"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n": {
+			{"/", "/sys/fs/cgroup", false}},
 		hybrid: {{"/", "/sys/fs/cgroup/unified", false}},
-		"42 27 0:38 / /a ro,relatime - cgroup2 none rw\n":                   {{"/", "/a", true}},
-		"42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n":        {{"/", "/a", true}},
-		"50 41 0:38 /x.service /run/cg rw - cgroup2 cgroup2 rw\n":           {{"/x.service", "/run/cg", false}},
-		`42 27 0:38 /r\011\012x /tmp/m\040t\134x rw - cgroup2 none rw`:      {{"/r\t\nx", `/tmp/m t\x`, false}},
-		`42 27 0:38 / /a\134040 rw - cgroup2 none rw`:                       {{"/", `/a\040`, false}},
-		"42 27 0:38 / /a rw - cgroup2  rw\n":                                {{"/", "/a", false}},
-		"1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n": {{"/", "/a", false}, {"/x", "/a", true}},
-		"42 27 0:38 / /a rw - tmpfs cgroup2 rw\n":                           nil,
-		"42 27 0:38 / /a rw shared:1 cgroup2 none rw\n":                     nil,
-		"x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n":     {{"/", "/a", false}},
+		"42 27 0:38 / /a ro,relatime - cgroup2 none rw\n":            {{"/", "/a", true}},
+		"42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n": {{"/", "/a", true}},
+		"50 41 0:38 /x.service /c rw - cgroup2 cgroup2 rw\n":         {{"/x.service", "/c", false}},
+		`42 27 0:38 /r\011\012x /m\040t\134x rw - cgroup2 none rw`:   {{"/r\t\nx", `/m t\x`, false}},
+		`42 27 0:38 / /a\134040 rw - cgroup2 none rw`:                {{"/", `/a\040`, false}},
+		"42 27 0:38 / /a rw - cgroup2  rw\n":                         {{"/", "/a", false}},
+		"1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n": {
+			{"/", "/a", false}, {"/x", "/a", true}},
+		"42 27 0:38 / /a rw - tmpfs cgroup2 rw\n":                       nil,
+		"42 27 0:38 / /a rw shared:1 cgroup2 none rw\n":                 nil,
+		"x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n": {{"/", "/a", false}},
 	} {
 		if got := ParseCgroup2Mounts([]byte(text)); !slices.Equal(got, want) {
 			t.Errorf("%s: got  %+v\nwant %+v", text, got, want)
@@ -200,7 +205,8 @@ func FuzzParseCgroup2Mounts(f *testing.F) {
 }
 
 func TestParsePIDs(t *testing.T) {
-	for text, want := range map[string][]int{"": nil, "9\n1\n9\n1\n": {9, 1}, "0\n7\n0\n": {0, 7}, "2147483647\n4194304": {1<<31 - 1, 4194304}} {
+	for text, want := range map[string][]int{"": nil, "9\n1\n9\n1\n": {9, 1}, "0\n7\n0\n": {0, 7},
+		"2147483647\n4194304": {1<<31 - 1, 4194304}} {
 		got, err := ParsePIDs([]byte(text))
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: got %v, %v", text, got, err)
@@ -260,7 +266,8 @@ func TestParseStat(t *testing.T) {
 		PID: 6794, State: 'S', PPID: 6792, Pgrp: 6790, Session: 2587, TTY: 34816,
 		UTime: 17, STime: 23, CUTime: 9, CSTime: 4, StartTime: 184467, Threads: 3,
 	}
-	for _, comm := range []string{"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3", "a)\n (b\\\t\x01\xffz"} {
+	for _, comm := range []string{"bash", "", "tmux: server", "(sd-pam)", ")", "(", "a) (b", "x) R 1 2 3",
+		"a)\n (b\\\t\x01\xffz"} {
 		want := base
 		want.Comm = comm
 		got, err := ParseStat([]byte("6794 (" + comm + ")" + statTail))
@@ -273,7 +280,8 @@ func TestParseStat(t *testing.T) {
 	if got, err := ParseStat([]byte(text)); err != nil || got != reaped {
 		t.Errorf("while it is being reaped: %+v, %v", got, err)
 	}
-	for _, bad := range []string{"", "6794 bash S 1", "6794 (bash S 1 2 3", "6794 (", "6794 (bash) S 6792 6790", "4294967296 (bash)" + statTail} {
+	for _, bad := range []string{"", "6794 bash S 1", "6794 (bash S 1 2 3", "6794 (",
+		"6794 (bash) S 6792 6790", "4294967296 (bash)" + statTail} {
 		if got, err := ParseStat([]byte(bad)); err == nil || got != (Stat{}) {
 			t.Errorf("%q: got %+v", bad, got)
 		}
@@ -339,7 +347,8 @@ func TestParseStatus(t *testing.T) {
 
 func TestParseStatusName(t *testing.T) {
 	for line, want := range map[string]string{
-		"tmux: server": "tmux: server", `a)\n (b\\` + "\t\x01\xffz": "a)\n (b\\\t\x01\xffz", `x\\ny) R 1 2`: `x\ny) R 1 2`, `\\\n`: "\\\n", `end\`: `end\`,
+		"tmux: server": "tmux: server", `a)\n (b\\` + "\t\x01\xffz": "a)\n (b\\\t\x01\xffz",
+		`x\\ny) R 1 2`: `x\ny) R 1 2`, `\\\n`: "\\\n", `end\`: `end\`,
 	} {
 		text := strings.Replace(statusSample, "Name:\tnode", "Name:\t"+line, 1)
 		got, err := ParseStatus([]byte(text))
@@ -348,9 +357,11 @@ func TestParseStatusName(t *testing.T) {
 		}
 	}
 	for old, bad := range map[string]string{
-		"State:\tS (sleeping)\n": "", "Tgid:\t6794\n": "", "Tgid:\t6794": "Tgid:\tx", "Uid:\t1000\t": "Uid:\t", "SigIgn:\t00": "SigIgn:\t0x",
+		"State:\tS (sleeping)\n": "", "Tgid:\t6794\n": "", "Tgid:\t6794": "Tgid:\tx",
+		"Uid:\t1000\t": "Uid:\t", "SigIgn:\t00": "SigIgn:\t0x",
 	} {
-		if got, err := ParseStatus([]byte(strings.Replace(statusSample, old, bad, 1))); err == nil || !reflect.DeepEqual(got, Status{}) {
+		if got, err := ParseStatus([]byte(strings.Replace(statusSample, old, bad, 1))); err == nil ||
+			!reflect.DeepEqual(got, Status{}) {
 			t.Errorf("%q for %q: got %+v, %v", bad, old, got, err)
 		}
 	}

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// A row is whole: what takes a value says what kind, each default and each value to complete is one that is taken, no flag
-// means two things, and a limit goes to the file that its row names.
+// A row is whole: what takes a value says what kind, each default and each value to complete is one that is
+// taken, no flag means two things, and a limit goes to the file that its row names.
 func TestRows(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range table {
@@ -57,10 +57,14 @@ func TestParse(t *testing.T) {
 		line, operands, err string
 		check               func(*Values) bool
 	}{
-		{Run, "--term-grace 3s cmd -v", "cmd -v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
-		{Run, "-term-grace=3s -- -v", "-v", "", func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
-		{Run, "--set memory.min=64M --set=pids.max=3;cpu.weight=5 x", "x", "", func(v *Values) bool { return len(v.Limits.Files) == 3 }},
-		{Run, "--require", "", "", func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
+		{Run, "--term-grace 3s cmd -v", "cmd -v", "",
+			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+		{Run, "-term-grace=3s -- -v", "-v", "",
+			func(v *Values) bool { return v.Policy.TermGrace.Seconds() == 3 && !v.Verbose }},
+		{Run, "--set memory.min=64M --set=pids.max=3;cpu.weight=5 x", "x", "",
+			func(v *Values) bool { return len(v.Limits.Files) == 3 }},
+		{Run, "--require", "", "",
+			func(v *Values) bool { return v.Require && v.Given("require") && !v.Given("replace") }},
 		{Gateway, "--match a --match b g", "g", "", func(v *Values) bool { return len(v.Match) == 2 }},
 		{Run, "--nope=3 x", "", `unknown flag "--nope"`, nil},
 		{Run, "--name", "", "flag --name needs a value", nil},
@@ -215,8 +219,9 @@ report = "e"
 		t.Errorf("%+v", c)
 	}
 	for server, want := range map[string]string{
-		"git": "grace=1@3 report=e@8 require=true@6", "git/b": "grace=4@5 report=e@8 require=true@6", "gi": "grace=4@5 report=c@6",
-		"a": "grace=3@3 report=b@9", "": "grace=3@3 report=b@9",
+		"git": "grace=1@3 report=e@8 require=true@6", "git/b": "grace=4@5 report=e@8 require=true@6",
+		"gi": "grace=4@5 report=c@6",
+		"a":  "grace=3@3 report=b@9", "": "grace=3@3 report=b@9",
 	} {
 		if got := texts(c, server); got != want {
 			t.Errorf("%q: %s, want %s", server, got, want)

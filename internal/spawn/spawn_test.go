@@ -64,8 +64,9 @@ func TestStart(t *testing.T) {
 		cmd  Cmd
 		want string
 	}{
-		"grep -o '^0::/[^/]*' /proc/self/cgroup":         {Cmd{Group: g}, "0::/" + filepath.Base(g.Name())},
-		"ulimit -Sn; ulimit -Hn":                         {Cmd{NoFile: &unix.Rlimit{Cur: 321, Max: 4000}}, "321\n4000"},
+		"grep -o '^0::/[^/]*' /proc/self/cgroup": {Cmd{Group: g}, "0::/" + filepath.Base(g.Name())},
+		"ulimit -Sn; ulimit -Hn": {Cmd{NoFile: &unix.Rlimit{Cur: 321, Max: 4000}},
+			"321\n4000"},
 		"tr '\\0' '\\n' </proc/$$/environ | grep -c ^A=": {Cmd{Env: []string{"A=1", "A=2"}}, "2"},
 		"test $$ = $(cut -d' ' -f5 /proc/$$/stat)":       {Cmd{}, ""},
 		"cut -d' ' -f5 /proc/$$/stat":                    {Cmd{Pgid: unix.Getpgrp()}, own},
@@ -73,19 +74,6 @@ func TestStart(t *testing.T) {
 		if got := output(t, c.cmd, "{ "+script+`; } >"$OUT" || echo no >"$OUT"`); got != c.want {
 			t.Errorf("%s: %q, want %q", script, got, c.want)
 		}
-	}
-}
-
-func TestKeep(t *testing.T) {
-	var p [2]int
-	if err := unix.Pipe2(p[:], unix.O_CLOEXEC); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(p[0])
-	defer unix.Close(p[1])
-	script := `for fd in ` + strconv.Itoa(p[0]) + ` ` + strconv.Itoa(p[1]) + `; do [ -e /proc/self/fd/$fd ] && echo $fd; done >"$OUT"`
-	if got := output(t, Cmd{Keep: p[1:]}, script); got != strconv.Itoa(p[1]) {
-		t.Errorf("open in the process: %q, want %d alone", got, p[1])
 	}
 }
 
@@ -106,22 +94,6 @@ func TestFailures(t *testing.T) {
 				t.Errorf("start %s (detached %v): %v, want %v", c.path, detach, err, c.want)
 			}
 		}
-	}
-}
-
-// What execvp does for a script without "#!", a client's spawn did, too.
-func TestShell(t *testing.T) {
-	script := filepath.Join(t.TempDir(), "script")
-	if err := os.WriteFile(script, []byte("exit $#\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	pid, err := (&Cmd{Path: script, Argv: []string{"x", "a", "b"}, Shell: true}).Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ws unix.WaitStatus
-	if _, err := unix.Wait4(pid, &ws, 0, nil); err != nil || ws.ExitStatus() != 2 {
-		t.Fatalf("exit status %v (%v), want the number of arguments", ws, err)
 	}
 }
 

@@ -43,18 +43,6 @@ func TestEmptyFilesHaveNothing(t *testing.T) {
 	}
 }
 
-// What follows an array of tables belongs to its last one.
-func TestTablesOfArrays(t *testing.T) {
-	d, err := splice.Parse(splice.TOML, []byte("[[m]]\n[[m]]\n[m.env]\nA = 'x'\n[[m.n]]\nb.c = 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	items := d.Root.Get("m").Items
-	if len(items) != 2 || len(items[0].Members) != 0 || items[1].Get("env").Get("A").Text != "x" || items[1].Get("n").Items[0].Get("b").Get("c").Text != "1" {
-		t.Errorf("%+v", items)
-	}
-}
-
 func TestEditsMayNotOverlap(t *testing.T) {
 	for _, edits := range [][]splice.Edit{{{0, 2, ""}, {1, 3, ""}}, {{2, 1, ""}}, {{0, 9, ""}}} {
 		if got, err := splice.Apply([]byte("abc"), edits); err == nil {

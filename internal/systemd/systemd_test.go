@@ -22,7 +22,8 @@ func TestEntry(t *testing.T) {
 		t.Errorf("without a journal: %v", err)
 	}
 	socket, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err := errors.Join(err, unix.Bind(socket, &unix.SockaddrUnix{Name: directory + "/socket"})); err != nil {
+	if err := errors.Join(err, unix.Bind(socket,
+		&unix.SockaddrUnix{Name: directory + "/socket"})); err != nil {
 		t.Fatal(err)
 	}
 	defer unix.Close(socket)

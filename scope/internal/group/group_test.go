@@ -79,8 +79,9 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	}
 }
 
-// A launcher that was stopped between its directory and the lock may find both gone; lock and attributes succeed all
-// the same. The loop ends when a sweep has removed some groups, however long the two take to meet.
+// A launcher that was stopped between its directory and the lock may find both gone; lock and attributes
+// succeed all the same. The loop ends when a sweep has removed some groups, however long the two take to
+// meet.
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	parent := groups.Directory(t)
 	var removed atomic.Int32

@@ -108,6 +108,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	died := func(c *course) { c.ClientDied() }
 	term := func(c *course) { c.Signalled(unix.SIGTERM) }
 	exited := func(c *course) { c.End(protocol.MainExited) }
+	lost := func(c *course) { c.End(protocol.LauncherGone) }
 	worksFor := func(most time.Duration) func(time.Duration) time.Duration {
 		return func(since time.Duration) time.Duration { return min(since, most) }
 	}
@@ -126,17 +127,18 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: protocol.ClientIdle},
 		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, hungUp}}, want: 5 * s, cause: protocol.ClientDied},
 		"a client's death that is ignored":    {policy: func(p *protocol.Policy) { p.OnClientDeath = protocol.IgnoreClientDeath }, events: []event{{0, died}, {50 * s, hungUp}}, want: 52200 * ms, cause: protocol.StdinClosed},
-		"the main process exits":              {events: []event{{0, exited}, {500 * ms, func(c *course) { c.End(protocol.LauncherGone) }}}, want: s, cause: protocol.MainExited},
-		"stdin is closed, then a signal":      {events: []event{{0, hungUp}, {s, term}}, want: 2 * s, cause: protocol.StdinClosed},
-		"a signal":                            {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
-		"one that was sent again":             {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
-		"another signal":                      {events: []event{{0, term}, {500 * ms, func(c *course) { c.Signalled(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
-		"a term grace without an end":         {policy: func(p *protocol.Policy) { p.TermGrace = -1 }, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
-		"a grace that is shortened before":    {events: []event{{0, func(c *course) { c.Shorten(300 * ms) }}, {s, term}}, want: 1300 * ms, cause: protocol.Signalled},
-		"and one that runs":                   {events: []event{{0, term}, {300 * ms, func(c *course) { c.Shorten(0) }}}, want: 300 * ms, cause: protocol.Signalled},
-		"a kill":                              {events: []event{{2 * s, func(c *course) { c.Kill() }}}, want: 2 * s},
-		"a container is ended beside":         {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}}, want: 5 * s, cause: protocol.Signalled},
-		"and has ended":                       {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}, {2500 * ms, func(c *course) { c.Hurry() }}}, want: 2500 * ms, cause: protocol.Signalled},
+		"the main process exits":              {events: []event{{0, exited}, {s / 2, lost}}, want: s, cause: protocol.MainExited},
+		"stdin is closed, then a signal": {events: []event{{0, hungUp}, {s, term}}, want: 2 * s,
+			cause: protocol.StdinClosed},
+		"a signal":                         {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
+		"one that was sent again":          {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
+		"another signal":                   {events: []event{{0, term}, {500 * ms, func(c *course) { c.Signalled(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
+		"a term grace without an end":      {policy: func(p *protocol.Policy) { p.TermGrace = -1 }, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
+		"a grace that is shortened before": {events: []event{{0, func(c *course) { c.Shorten(300 * ms) }}, {s, term}}, want: 1300 * ms, cause: protocol.Signalled},
+		"and one that runs":                {events: []event{{0, term}, {300 * ms, func(c *course) { c.Shorten(0) }}}, want: 300 * ms, cause: protocol.Signalled},
+		"a kill":                           {events: []event{{2 * s, func(c *course) { c.Kill() }}}, want: 2 * s},
+		"a container is ended beside":      {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}}, want: 5 * s, cause: protocol.Signalled},
+		"and has ended":                    {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}, {2500 * ms, func(c *course) { c.Hurry() }}}, want: 2500 * ms, cause: protocol.Signalled},
 
 		"a life that is over":              {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: protocol.LifetimeOver},
 		"idle too long":                    {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: protocol.IdleTooLong},
@@ -248,7 +250,8 @@ func TestLoopWaitsForTheFirstAlarm(t *testing.T) {
 	late.Set(time.Hour)
 	for range 20 {
 		soon.Set(1500 * time.Microsecond)
-		if token := l.Next(&never, &late, &soon); token != TokenNone || !soon.Rings() || soon.Rings() || late.Rings() || never.Rings() {
+		if token := l.Next(&never, &late, &soon); token != TokenNone || !soon.Rings() || soon.Rings() ||
+			late.Rings() || never.Rings() {
 			t.Errorf("%v was reported; alarms %+v, %+v, %+v", token, soon, late, never)
 		}
 	}
@@ -260,7 +263,8 @@ func TestLoopCatches(t *testing.T) {
 	if err := l.Catch(unix.SIGUSR1, unix.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
-	for _, send := range []func(){func() { _ = unix.Kill(unix.Getpid(), unix.SIGUSR2) }, func() { l.Signal(unix.SIGUSR2) }} {
+	for _, send := range []func(){func() { _ = unix.Kill(unix.Getpid(), unix.SIGUSR2) },
+		func() { l.Signal(unix.SIGUSR2) }} {
 		go func() {
 			_ = unix.Kill(unix.Getpid(), unix.SIGCONT)
 			_ = unix.Kill(unix.Getpid(), unix.SIGURG) // the runtime's

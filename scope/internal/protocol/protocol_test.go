@@ -54,7 +54,8 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What was sent before the end is heard with its descriptors, which nobody inherits; and a peer that does not read holds nobody up.
+// What was sent before the end is heard with its descriptors, which nobody inherits; and a peer that does
+// not read holds nobody up.
 func TestControl(t *testing.T) {
 	ours, theirs, err := NewControl()
 	if err != nil {
@@ -67,16 +68,19 @@ func TestControl(t *testing.T) {
 	if !errors.Is(err, unix.EAGAIN) {
 		t.Error(err)
 	}
-	if err := theirs.Send(Message{Type: SayEnded, Notes: []string{"a", "ü"}}, int(os.Stdout.Fd())); err != nil {
+	if err := theirs.Send(Message{Type: SayEnded, Notes: []string{"a", "ü"}},
+		int(os.Stdout.Fd())); err != nil {
 		t.Fatal(err)
 	}
 	theirs.Close()
 	all, closed := ours.Pending()
-	if !closed || len(all) != 1 || len(all[0].FDs) != 1 || all[0].Type != SayEnded || !slices.Equal(all[0].Notes, []string{"a", "ü"}) {
+	if !closed || len(all) != 1 || len(all[0].FDs) != 1 || all[0].Type != SayEnded ||
+		!slices.Equal(all[0].Notes, []string{"a", "ü"}) {
 		t.Fatalf("after the close: %+v, %v", all, closed)
 	}
 	defer unix.Close(all[0].FDs[0])
-	if flags, err := unix.FcntlInt(uintptr(all[0].FDs[0]), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+	if flags, err := unix.FcntlInt(uintptr(all[0].FDs[0]), unix.F_GETFD, 0); err != nil ||
+		flags&unix.FD_CLOEXEC == 0 {
 		t.Errorf("its descriptor would be inherited (%v)", err)
 	}
 }

@@ -86,7 +86,8 @@ func TestOrphanRule(t *testing.T) {
 			t.Errorf("%s is an orphan: %v, want %v", dir, !want, want)
 		}
 	}
-	if swept, left := sweepAll(t, parent); len(swept) != 1 || swept[0].Name != "orphan" || swept[0].ID != orphan.ID || len(left) != 3 {
+	if swept, left := sweepAll(t, parent); len(swept) != 1 || swept[0].Name != "orphan" ||
+		swept[0].ID != orphan.ID || len(left) != 3 {
 		t.Errorf("swept %+v, left %q", swept, left)
 	}
 }
@@ -95,13 +96,13 @@ func TestOrphanRule(t *testing.T) {
 // and the server may be there before it. Not so when a member has its place, or the launcher is gone.
 func TestSupervisorIsBeingBorn(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil  func(t *testing.T, g *group.ControlGroup)
+		born   func(*group.ControlGroup) *cgroup.Group // nil: the launcher dies instead
 		orphan bool
 	}{
-		"the server was born first":   {func(t *testing.T, g *group.ControlGroup) { member(t, g, g.Payload) }, false},
-		"a member is beside its leaf": {func(t *testing.T, g *group.ControlGroup) { member(t, g, g.Top) }, true},
-		"a member has its place":      {func(t *testing.T, g *group.ControlGroup) { member(t, g, g.Supervisor) }, true},
-		"the launcher is gone":        {func(t *testing.T, g *group.ControlGroup) { launcherGone(t, g) }, true},
+		"the server was born first":   {func(g *group.ControlGroup) *cgroup.Group { return g.Payload }, false},
+		"a member is beside its leaf": {func(g *group.ControlGroup) *cgroup.Group { return g.Top }, true},
+		"a member has its place":      {func(g *group.ControlGroup) *cgroup.Group { return g.Supervisor }, true},
+		"the launcher is gone":        {nil, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGroup(t, groups.Directory(t), "starts")
@@ -110,7 +111,11 @@ func TestSupervisorIsBeingBorn(t *testing.T) {
 			if isOrphan(t, g.Parent, g.Dir) {
 				t.Error("it is an orphan at first")
 			}
-			c.spoil(t, g)
+			if c.born == nil {
+				launcherGone(t, g)
+			} else {
+				member(t, g, c.born(g))
+			}
 			if isOrphan(t, g.Parent, g.Dir) != c.orphan {
 				t.Errorf("it is an orphan: %v, want %v", !c.orphan, c.orphan)
 			}
@@ -142,8 +147,8 @@ func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	}
 }
 
-// Two sweepers may meet at one group: the one that does not get the lock passes. A sweep that somebody has asked for takes
-// over what the other leaves, which dies before it has removed the group.
+// Two sweepers may meet at one group: the one that does not get the lock passes. A sweep that somebody has
+// asked for takes over what the other leaves, which dies before it has removed the group.
 func TestSweepersMeet(t *testing.T) {
 	parent := groups.Directory(t)
 	g := newGroup(t, parent, "orphan") // locked, as by the other sweeper
@@ -182,8 +187,8 @@ func TestSweepersMeet(t *testing.T) {
 	}
 }
 
-// What a member does to its own group does not hide it from a sweep; nor does a scope stay that its manager never removes,
-// since it has missed that nobody is left.
+// What a member does to its own group does not hide it from a sweep; nor does a scope stay that its manager
+// never removes, since it has missed that nobody is left.
 func TestSweepOfSpoiledGroups(t *testing.T) {
 	for name, spoil := range map[string]func(*group.ControlGroup) error{
 		"no supervisor/":         func(g *group.ControlGroup) error { return g.Top.Remove(protocol.SupervisorName) },
@@ -196,7 +201,8 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			if spoil == nil {
 				adopt = func(*group.ControlGroup) {}
 			}
-			g, err := group.MakeGroup(parent, &protocol.Config{Name: "spoiled", Policy: protocol.DefaultPolicy()}, spoil == nil, adopt)
+			g, err := group.MakeGroup(parent, &protocol.Config{Name: "spoiled",
+				Policy: protocol.DefaultPolicy()}, spoil == nil, adopt)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -224,11 +230,13 @@ func TestWhenAServerSweeps(t *testing.T) {
 		ends     time.Duration // of the server; 0 is never
 		min, max time.Duration // of the sweep
 	}{
-		"beside few the mark does not count":    {beside: sweepFew, mark: time.Minute, max: ms},
-		"beside many it does":                   {beside: 10, mark: 2 * s, min: 2 * s, max: 2*s + 2*10*sweepApart},
-		"without one at once, almost":           {beside: 10, max: 10*sweepApart + ms},
-		"it puts a sweep off and prevents none": {beside: 10, mark: time.Minute, min: sweepAnyway, max: sweepAnyway + 100*ms + 2*10*sweepApart},
-		"a server that has ended does not":      {beside: 10, mark: 2 * s, ends: s},
+		"beside few the mark does not count": {beside: sweepFew, mark: time.Minute, max: ms},
+		"beside many it does": {beside: 10, mark: 2 * s, min: 2 * s,
+			max: 2*s + 2*10*sweepApart},
+		"without one at once, almost": {beside: 10, max: 10*sweepApart + ms},
+		"it puts a sweep off and prevents none": {beside: 10, mark: time.Minute, min: sweepAnyway,
+			max: sweepAnyway + 100*ms + 2*10*sweepApart},
+		"a server that has ended does not": {beside: 10, mark: 2 * s, ends: s},
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := groups.Directory(t)
@@ -262,7 +270,8 @@ func TestWhenAServerSweeps(t *testing.T) {
 	}
 }
 
-// A server that starts waits for the next sweep as long as the mark says, but not for a mark that none of us has made.
+// A server that starts waits for the next sweep as long as the mark says, but not for a mark that none of
+// us has made.
 func TestMark(t *testing.T) {
 	parent := groups.Directory(t)
 	synctest.Test(t, func(t *testing.T) {
