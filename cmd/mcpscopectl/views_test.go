@@ -169,8 +169,7 @@ func TestListenAddress(t *testing.T) {
 }
 
 func TestEventForPeople(t *testing.T) {
-	defer func(before *time.Location) { time.Local = before }(time.Local)
-	time.Local = time.UTC
+	at := time.UnixMicro(1795161600500000).Format(time.DateTime)
 	const head = `{"__REALTIME_TIMESTAMP":"1795161600500000","_UID":"1000","MCPSCOPE_ID":"hxvqmwb5","MCPSCOPE_NAME":"time",` +
 		`"MCPSCOPE_EVENT":`
 	for text, want := range map[string]string{
@@ -178,7 +177,7 @@ func TestEventForPeople(t *testing.T) {
 		`"ended","MCPSCOPE_CAUSE":"main-exited","MCPSCOPE_SECONDS":"NaN","MCPSCOPE_STUCK":["a"]}`: "ended          main-exited, left: a",
 		`"note","MCPSCOPE_NOTE":"not available: \u001b[31m\nx"}`:                                  "note           not available: ?[31m?x",
 	} {
-		want = "2026-11-20 08:00:00  hxvqmwb5  time              " + want
+		want = at + "  hxvqmwb5  time              " + want
 		lines := 0
 		if err := readEntries(strings.NewReader("nonsense\n"+head+text+"\n"), func(e entry) error {
 			lines++
