@@ -84,7 +84,7 @@ func TestVariablesMoveDirectories(t *testing.T) {
 			os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		f := clients.Finder{Home: "/nonexistent", Dir: "/",
+		f := clients.Finder{Home: "/nonexistent/home", Dir: "/",
 			Getenv: func(name string) string { return map[string]string{variable: dir}[name] }}
 		if files, err := f.Find(client); err != nil || len(files) == 0 || files[0].Path != path {
 			t.Errorf("%s: %+v, %v", variable, files, err)
@@ -106,7 +106,7 @@ func TestProjectsEndAtTheirRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := clients.Finder{Home: "/nonexistent", Dir: below, Getenv: func(string) string { return "" }}
+	f := clients.Finder{Home: "/nonexistent/home", Dir: below, Getenv: func(string) string { return "" }}
 	files, err := f.Find("claude-code")
 	if err != nil || len(files) != 2 || files[0].Path != below+"/.mcp.json" || files[1].Path != top+"/repo/.mcp.json" {
 		t.Errorf("%+v, %v", files, err)

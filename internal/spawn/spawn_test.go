@@ -86,7 +86,7 @@ func TestFailures(t *testing.T) {
 	for _, c := range []struct {
 		path string
 		want unix.Errno
-	}{{"/nonexistent", unix.ENOENT}, {dir, unix.EACCES}, {script, unix.ENOEXEC}} {
+	}{{dir + "/none", unix.ENOENT}, {dir, unix.EACCES}, {script, unix.ENOEXEC}} {
 		for _, detach := range []bool{false, true} {
 			_, err := (&Cmd{Path: c.path, Argv: []string{"x"}, Detach: detach}).Start()
 			var e *StartError
