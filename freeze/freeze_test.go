@@ -355,7 +355,7 @@ func TestAwait(t *testing.T) {
 }
 
 func TestCPU(t *testing.T) {
-	tr, _ := grow(t, `i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done; echo; sleep 1000`)
+	tr, _ := grow(t, `i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done; echo; sleep 1000`)
 	if used := tr.CPU(); used <= 0 || used > time.Hour {
 		t.Errorf("used %v", used)
 	}

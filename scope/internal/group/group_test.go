@@ -85,7 +85,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	parent := groups.Directory(t)
 	var removed atomic.Int32
-	const enough = 100
+	const enough = 50
 	var sweep sync.WaitGroup
 	sweep.Go(func() { // what removeNewborn does, to groups of any age
 		for removed.Load() < enough {
