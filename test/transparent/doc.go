@@ -3,20 +3,19 @@
 // Package transparent compares what a server is given below mcpscope with what it is given
 // bare: bytes, state, signals, a terminal. Where the groups come from is an escape.Backend.
 //
-// Each test runs the same command twice and looks for differences, of which
-// docs/understand/differences.md has to have every one. Like bed and escape, the package knows the
-// product by its command line alone, and imports none of it.
+// docs/understand/differences.md has to have every difference that State finds. Like bed and escape, the package
+// knows the product by its command line alone, and imports none of it.
 package transparent
 
 import (
-	"bytes"
-	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 )
@@ -31,18 +30,19 @@ type Subject struct {
 }
 
 // Programs are what the tests run below it.
-type Programs struct{ Wear, Show, Probe string }
+type Programs struct{ Wear, Show, Probe, Shell string }
 
 // ProgramsIn are those that Commands has made in dir.
 func ProgramsIn(dir string) Programs {
 	in := func(name string) string { return filepath.Join(dir, name) }
-	return Programs{Wear: in("wear"), Show: in("show"), Probe: in("probe")}
+	return Programs{Wear: in("wear"), Show: in("show"), Probe: in("probe"), Shell: in("shell")}
 }
 
 // Commands adds to those of escape.Build. The caller's directory is a package beside this one.
 func Commands(all map[string][]string) map[string][]string {
-	all["wear"] = escape.CC("../transparent/state/wear.c")
-	all["show"] = escape.CC("../transparent/state/show.c")
+	for _, name := range []string{"wear", "show", "shell"} {
+		all[name] = escape.CC("../transparent/state/" + name + ".c")
+	}
 	all["probe"] = escape.CC("../e2e/probe/probe.c", "../escape/zoo/register.c", "../escape/zoo/member.c")
 	return all
 }
@@ -62,14 +62,11 @@ func (s Subject) contained(flags ...string) way {
 }
 
 // line is the command, run in this way.
-func (w way) line(command ...string) []string {
-	return append(append([]string(nil), w.prefix...), command...)
-}
+func (w way) line(command ...string) []string { return append(slices.Clone(w.prefix), command...) }
 
 // eachWay runs test bare, and then below mcpscope.
-func (s Subject) eachWay(t *testing.T, test func(t *testing.T, w way), flags ...string) {
-	t.Helper()
-	for _, w := range []way{bare, s.contained(flags...)} {
+func (s Subject) eachWay(t *testing.T, test func(t *testing.T, w way)) {
+	for _, w := range []way{bare, s.contained()} {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
 			test(t, w)
@@ -77,61 +74,79 @@ func (s Subject) eachWay(t *testing.T, test func(t *testing.T, w way), flags ...
 	}
 }
 
-// An end is what the client of a command has seen of it.
-type end struct {
-	out    []byte
-	status syscall.WaitStatus
+// run runs a command of a client in a group of the site to the end, and fails the test if anything is on stderr.
+func run(site *escape.Site, client string, command []string) escape.Outcome {
+	site.T.Helper()
+	o, err := escape.Finish(client, site.Command(command...))
+	if err != nil || o.Stderr != "" {
+		site.T.Fatalf("%.200q: %v; stderr: %s", command, err, o.Stderr)
+	}
+	return o
 }
 
-// run runs a command of a client in a group of the site to the end.
-func run(site *escape.Site, client string, stdin *os.File, command []string) (end, error) {
-	out, err := escape.OpenMemory("stdout")
-	if err != nil {
-		return end{}, err
-	}
-	defer out.Close()
-	errs, err := escape.OpenMemory("stderr")
-	if err != nil {
-		return end{}, err
-	}
-	defer errs.Close()
-	cmd := site.Command(command...)
-	cmd.Stdout, cmd.Stderr = out, errs
-	if stdin != nil {
-		cmd.Stdin = stdin
-	}
-	if err := escape.StartIn(client, cmd); err != nil {
-		return end{}, err
-	}
-	if err := finish(cmd); err != nil {
-		return end{}, fmt.Errorf("%w; stderr: %s", err, escape.Contents(errs))
-	}
-	if said := escape.Contents(errs); said != "" {
-		return end{}, fmt.Errorf("on stderr: %s", said)
-	}
-	text := new(bytes.Buffer)
-	if _, err := out.Seek(0, 0); err != nil {
-		return end{}, err
-	}
-	_, err = text.ReadFrom(out)
-	return end{text.Bytes(), cmd.ProcessState.Sys().(syscall.WaitStatus)}, err
+// channels are what clients give their servers as stdin and stdout.
+var channels = map[string]func() (theirs, ours *os.File, err error){
+	"pipe": os.Pipe,
+	"socketpair": func() (theirs, ours *os.File, err error) {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		return os.NewFile(uintptr(fds[0]), "theirs"), os.NewFile(uintptr(fds[1]), "ours"), os.NewSyscallError("socketpair", err)
+	},
 }
 
-// finish waits for a command, for a bounded time.
-func finish(cmd *exec.Cmd) error {
-	p, err := escape.OpenProcess(cmd.Process.Pid)
+// A talk is a server with its client's ends of stdin and stdout.
+type talk struct {
+	cmd             *exec.Cmd
+	in, out, stderr *os.File
+	inLink, outLink string // what /proc calls the server's ends
+}
+
+// startTalk starts a command with a channel of that kind at either end.
+func startTalk(t *testing.T, site *escape.Site, kind string, command []string) *talk {
+	t.Helper()
+	theirIn, in, err := channels[kind]()
 	if err != nil {
-		return err
+		t.Fatal(err)
 	}
-	defer p.Close()
-	ended := p.Ended(escape.Patience)
-	if !ended {
-		err = errors.New(escape.Describe(p.PID))
-		_ = cmd.Process.Kill() // as good as ended
+	defer theirIn.Close()
+	theirOut, out, err := channels[kind]()
+	if err != nil {
+		t.Fatal(err)
 	}
-	_ = cmd.Wait() // its status is looked at by the caller
-	if !ended {
-		return fmt.Errorf("it did not end: %w", err)
+	if kind == "pipe" {
+		theirOut, out = out, theirOut // the other way round
 	}
-	return nil
+	defer theirOut.Close()
+	stderr, err := escape.OpenMemory("stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &talk{cmd: site.Command(command...), in: in, out: out, stderr: stderr}
+	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = theirIn, theirOut, stderr
+	t.Cleanup(func() {
+		in.Close()
+		out.Close()
+		_ = k.cmd.Process.Kill() // it may have ended
+		_ = k.cmd.Wait()         // killed
+		stderr.Close()
+	})
+	link := func(f *os.File) string {
+		to, err := os.Readlink(filepath.Join("/proc/self/fd", fdOf(f)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return to
+	}
+	k.inLink, k.outLink = link(theirIn), link(theirOut)
+	site.Start(site.Unique("client"), k.cmd)
+	return k
+}
+
+// ended waits for the command and returns its status.
+func (k *talk) ended(t *testing.T) syscall.WaitStatus {
+	t.Helper()
+	_ = k.cmd.Wait() // its status says it
+	if said := escape.Contents(k.stderr); said != "" {
+		t.Errorf("on stderr: %s", said)
+	}
+	return k.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Terminal is a pty with a command on it that leads its session, as a terminal emulator
@@ -32,12 +31,10 @@ type Terminal struct {
 	seen int           // up to here the test has looked
 }
 
-// startTerminal starts the command in a group of the site. Its environment says what
-// kind of terminal it is.
-func startTerminal(t *testing.T, site *escape.Site, command []string, env ...string) *Terminal {
+// startTerminal starts the command in a group of the site.
+func startTerminal(t *testing.T, site *escape.Site, command []string) *Terminal {
 	t.Helper()
 	cmd := site.Command(command...)
-	cmd.Env = append(cmd.Environ(), env...)
 	return StartTerminal(t, cmd, func() error { return escape.StartIn(site.Unique("client"), cmd) })
 }
 
@@ -121,8 +118,7 @@ func (p *Terminal) Await(limit time.Duration, enough func(all string) bool) bool
 }
 
 func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
+	timeout := pace.After(limit)
 	for {
 		p.mu.Lock()
 		found, more := enough(), p.more
@@ -132,7 +128,7 @@ func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
 		}
 		select {
 		case <-more:
-		case <-timeout.C:
+		case <-timeout:
 			return false
 		}
 	}
@@ -142,26 +138,12 @@ func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
 func (p *Terminal) Expect(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {
-		if !p.Find(text, 2*escape.Patience) { // how soon is not promised, and there may be fork bombs beside it
+		if !p.Find(text, 2*escape.Patience) { // there may be fork bombs beside it
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			p.t.Fatalf("no %q on the terminal, but %q\n%s", text, p.text[p.seen:], p.processes())
+			p.t.Fatalf("no %q on the terminal, but %q", text, p.text[p.seen:])
 		}
 	}
-}
-
-// processes tells what those of the terminal's session do, and how busy the machine is.
-func (p *Terminal) processes() string {
-	load, _ := os.ReadFile("/proc/loadavg") // for people
-	told := "load " + string(load)
-	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is right
-	for _, dir := range all {
-		pid, _ := strconv.Atoi(filepath.Base(dir)) // of digits
-		if session, _ := escape.StatField(pid, 6); session == strconv.Itoa(p.Cmd.Process.Pid) {
-			told += escape.Describe(pid) + "\n"
-		}
-	}
-	return told
 }
 
 // All is everything that was on it.
@@ -169,14 +151,6 @@ func (p *Terminal) All() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return string(p.text)
-}
-
-// Silent fails the test if the text comes after all.
-func (p *Terminal) Silent(text string, limit time.Duration) {
-	p.t.Helper()
-	if p.Find(text, limit) {
-		p.t.Errorf("%q on the terminal", text)
-	}
 }
 
 // Type presses keys.
@@ -190,22 +164,16 @@ func (p *Terminal) Type(text string) {
 // Resize changes the window.
 func (p *Terminal) Resize(rows, columns uint16) {
 	p.t.Helper()
-	err := p.ioctl(func(fd int) error {
-		return unix.IoctlSetWinsize(fd, unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
-	})
+	conn, err := p.master.SyscallConn()
+	if err == nil {
+		cerr := conn.Control(func(fd uintptr) {
+			err = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns})
+		})
+		err = errors.Join(err, cerr)
+	}
 	if err != nil {
 		p.t.Errorf("TIOCSWINSZ: %v", err)
 	}
-}
-
-func (p *Terminal) ioctl(call func(fd int) error) error {
-	conn, err := p.master.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var failed error
-	err = conn.Control(func(fd uintptr) { failed = call(int(fd)) })
-	return errors.Join(err, failed)
 }
 
 // HangUp takes the terminal away.

@@ -4,7 +4,6 @@ package transparent
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -102,17 +101,11 @@ func show(t *testing.T, s Subject, site *escape.Site, client string, o outfit, w
 	t.Helper()
 	line := append(append([]string{s.Programs.Wear}, o.wear...), "--")
 	line = append(line, w.line(s.Programs.Show, "", "two words", "a\nnewline", "\xff\xfe", "--backend", strings.Repeat("long", 10000))...)
-	cmd := append([]string{"env", "TWICE=1", "EMPTY=", "MCPSCOPES=kept", "BYTES=\xff\n"}, line...)
-	stdin, err := os.Open(os.DevNull)
-	if err != nil {
-		t.Fatal(err)
+	got := run(site, client, append([]string{"env", "TWICE=1", "EMPTY=", "MCPSCOPES=kept", "BYTES=\xff\n"}, line...))
+	if got.Status != 0 {
+		t.Fatalf("%s: %v", w.name, got.Status)
 	}
-	defer stdin.Close()
-	e, err := run(site, client, stdin, cmd)
-	if err != nil || e.status != 0 {
-		t.Fatalf("%s: %v, %v", w.name, e.status, err)
-	}
-	return fields(string(e.out))
+	return fields(got.Stdout)
 }
 
 // fields are the values by field; some have more than one.
