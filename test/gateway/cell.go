@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,12 +19,10 @@ import (
 
 // A Cell is a gateway with a server that is to end, a second one, and what a tool has left running.
 type Cell struct {
-	T   *testing.T
-	G   *Gateway
-	End End
-	// Groups is the directory of the servers' groups, Explain where the gateway says what it took.
-	Groups, Explain string
-	Programs        escape.Programs
+	T        *testing.T
+	G        *Gateway
+	End      End
+	Programs escape.Programs
 	// Run runs a command of mcpscope where the gateway is.
 	Run func(args ...string)
 	// Late: the server is spoken to when all its members are up.
@@ -34,7 +31,6 @@ type Cell struct {
 	Forgets bool
 
 	one, two *Server
-	tool     *escape.Process
 }
 
 // An End is a way in which a server's life is over.
@@ -49,54 +45,44 @@ type End struct {
 func Ends() []End {
 	return []End{
 		{Name: "stdin", Do: func(c *Cell) { c.G.Tell("close one") }},
-		{Name: "TERM", Do: endMain},
 		{Name: "kill", Do: func(c *Cell) { c.one.Main.Signal(unix.SIGKILL) }},
 		{Name: "superv", Do: func(c *Cell) { c.one.Supervisor.Signal(unix.SIGKILL) }},
 		{Name: "stop", Do: func(c *Cell) { c.Run("stop", c.one.ID) }},
-		{Name: "gw-TERM", Gateway: true, Do: func(c *Cell) { c.G.Own.Signal(unix.SIGTERM) }},
 		{Name: "gw-exit", Gateway: true, Do: func(c *Cell) { c.G.Tell("exit 1") }},
 		{Name: "gw-kill", Gateway: true, Do: func(c *Cell) { c.G.Own.Signal(unix.SIGKILL) }},
-	}
-}
-
-// endMain is what an SDK does to the one process that it knows.
-func endMain(c *Cell) {
-	c.one.Main.Signal(unix.SIGTERM)
-	if !c.one.Main.Ended(200 * time.Millisecond) {
-		c.one.Main.Signal(unix.SIGKILL)
 	}
 }
 
 // Judge starts everything, ends the server, and fails the test for whatever is not as it should be.
 func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.Result {
 	c.T.Helper()
-	c.two, c.tool = c.server("two", "setsid"), c.G.Tool("tool")
-	c.one = c.server("one", options+mode) // last: some leave others no processor
-	if path, err := bed.ProcessPath(c.one.Main.PID); !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && filepath.Base(path) != "payload" {
+	c.two = c.G.Server(c.Programs, "two", "setsid")
+	tool := c.G.Tool("tool")
+	start := c.G.Server
+	if c.Late {
+		start = c.G.Late
+	}
+	c.one = start(c.Programs, "one", options+mode) // last: some leave others no processor
+	path, err := bed.ProcessPath(c.one.Main.PID)
+	if !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && filepath.Base(path) != "payload" {
 		c.T.Errorf("the main process is in %s (%v)", path, err)
 	}
 	c.End.Do(c)
 	r := escape.Result{Left: c.gone(c.one)}
-	dead := func(format string, args ...any) {
-		c.T.Helper()
-		r.BystandersDead++
-		c.T.Errorf(format, args...)
-	}
 	if !c.End.Gateway {
-		c.G.Tell("ask two")
-		if answer := c.G.Expect("answer two"); answer != "ping" {
-			dead("the other server says %q", answer)
-		}
+		c.G.Answers("two")
 	}
 	switch {
-	case !c.End.Tools && c.tool.Ended(0):
-		dead("what a tool has left is dead")
-	case c.End.Tools && !c.tool.Ended(escape.Patience):
+	case !c.End.Tools && tool.Ended(0):
+		r.BystandersDead++
+		c.T.Error("what a tool has left is dead")
+	case c.End.Tools && !tool.Ended(escape.Patience):
 		c.T.Error("what a tool has left lives: then this does not test what systemd does")
 	}
 	for _, b := range beside {
 		if !b.Lives() {
-			dead("the bystander %s does not answer", b.Name)
+			r.BystandersDead++
+			c.T.Errorf("the bystander %s does not answer", b.Name)
 		}
 	}
 	if !c.End.Gateway {
@@ -107,48 +93,16 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 	return r
 }
 
-// server has the gateway start one, and finds its group by what it explains.
-func (c *Cell) server(name, mode string) *Server {
-	c.T.Helper()
-	start := c.G.Server
-	if c.Late && name == "one" {
-		start = c.G.Late
-	}
-	s := start(c.Programs, name, mode)
-	text, err := os.ReadFile(c.Explain)
-	_, after, taken := strings.Cut(string(text)[max(strings.LastIndex(string(text), " taken as "), 0):], " taken as ")
-	s.ID, _, _ = strings.Cut(after, " ")
-	if err != nil || !taken {
-		c.T.Fatalf("no server was taken (%v): %s", err, text)
-	}
-	if s.Group, s.Supervisor, err = escape.FindServer(c.Groups, s.ID); err != nil {
-		c.T.Fatal(err)
-	}
-	c.T.Cleanup(s.Supervisor.Close)
-	return s
-}
-
-// gone waits until all of a server has gone: members, supervisor, group. It returns how many are left.
 func (c *Cell) gone(s *Server) int {
 	c.T.Helper()
-	left := s.UntilDead(escape.Patience)
-	if left > 0 {
-		c.T.Errorf("%s: %d members left:\n\t%s", s.Name, left, strings.Join(s.Survivors(), "\n\t"))
-		s.Members.Kill()
-	}
-	if !s.Supervisor.Ended(escape.Patience) {
-		c.T.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
-	}
 	if c.Forgets {
+		s.UntilDead(escape.Patience)
 		escape.SweepUntil(func() bool {
 			_, err := os.Stat(s.Group)
 			return errors.Is(err, fs.ErrNotExist)
 		}, func() { c.Run("sweep") })
 	}
-	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
-		c.T.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
-	}
-	return left
+	return s.Gone(c.T)
 }
 
 // Modes are those of the zoo but for what a main process does to its parent: that is the gateway here,

@@ -3,58 +3,44 @@
 package gateway
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// privateSize is memory in kB that a process shares with nobody.
-func privateSize(t *testing.T, pid int) (kilobytes int) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("/proc", itoa(pid), "smaps_rollup"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "Private_") && !strings.HasPrefix(line, "Private_Hugetlb") {
-			n, _ := strconv.Atoi(strings.Fields(line)[1]) // the kernel writes numbers
-			kilobytes += n
-		}
-	}
-	return kilobytes
-}
-
-func itoa(n int) string { return strconv.Itoa(n) }
-
 // The gateway is what was started, its servers are in groups of their own from their first
-// instruction on, and a SIGKILL of it ends them, and not what a tool has left.
+// instruction on, and a SIGKILL of it ends them, and not what a tool has left: that goes on executing programs, and
+// nobody is beside it when it has ended.
 func TestServersEndWithTheGateway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := w.gateway()
+	g := w.gateway("--match", "zoo")
 	if g.Parent != os.Getpid() {
 		t.Errorf("its parent is %d, want %d", g.Parent, os.Getpid())
 	}
-	if text, _ := os.ReadFile(filepath.Join("/proc", itoa(g.PID), "cmdline")); !strings.HasPrefix(string(text), binaries.like+"\x00gateway\x00run") {
+	if text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", g.PID)); !strings.HasPrefix(string(text), binaries.like+"\x00gateway\x00run") {
 		t.Errorf("its command line is %q", text)
 	}
 	one, two := g.Server(binaries.Programs, "one", "double-fork"), g.Server(binaries.Programs, "two", "setsid")
-	if w.contained(one) == w.contained(two) {
-		t.Error("both servers are in one group")
+	for _, s := range []*Server{one, two} {
+		for _, pid := range s.PIDs() {
+			if dir := filepath.Dir(mustPath(t, pid)); filepath.Base(dir) != filepath.Base(s.Group) {
+				t.Errorf("%s is not in %s", escape.Describe(pid), s.Group)
+			}
+		}
 	}
-	tool, shell := g.Tool("tool"), g.Tool("shell x")
-	for _, p := range []*escape.Process{tool, shell, g.Own} {
-		if path, err := bed.ProcessPath(p.PID); err != nil || strings.Contains(path, "mcp.slice") {
-			t.Errorf("%s is in %s (%v)", escape.Describe(p.PID), path, err)
+	file := filepath.Join(t.TempDir(), "file")
+	worker, shell := g.Tool("worker "+file), g.Tool("shell x")
+	for _, p := range []*escape.Process{worker, shell, g.Own} {
+		if path := mustPath(t, p.PID); strings.Contains(path, "mcp.slice") {
+			t.Errorf("%s is in %s", escape.Describe(p.PID), path)
 		}
 	}
 	watchers := w.watchers()
@@ -62,119 +48,47 @@ func TestServersEndWithTheGateway(t *testing.T) {
 		t.Errorf("%d processes beside the gateway, want 2", len(watchers))
 	}
 	g.Own.Signal(unix.SIGKILL)
-	w.dead(one)
-	w.dead(two)
+	one.Gone(t)
+	two.Gone(t)
 	w.clean()
-	lives(t, "what a tool has left", tool)
-	lives(t, "what a shell has left", shell)
-	tool.Signal(unix.SIGKILL)
-	shell.Signal(unix.SIGKILL)
-	for _, p := range watchers {
-		if !p.Ended(escape.Patience) {
-			t.Error("who watched the gateway is left when nobody is to be watched")
-		}
+	before, _ := os.ReadFile(file) // none yet
+	if err := escape.AwaitText(file, escape.Patience, func(now string) bool { return len(now) > len(before)+1 }); err != nil {
+		t.Errorf("what a tool has left executes nothing any more: %v", err)
 	}
+	Lives(t, "what a tool has left", worker)
+	Lives(t, "what a shell has left", shell)
+	worker.Signal(unix.SIGKILL)
+	shell.Signal(unix.SIGKILL)
+	w.ended(append(watchers, w.watchers()...))
 }
 
-func TestEnds(t *testing.T) {
-	ends := map[string]func(w *world, g *Gateway, s *Server){
-		"stdin-closed":   func(_ *world, g *Gateway, _ *Server) { g.Tell("close a") },
-		"main-exited":    func(_ *world, _ *Gateway, s *Server) { s.Main.Signal(unix.SIGKILL) },
-		"stop-requested": func(w *world, _ *Gateway, s *Server) { w.run("stop", idOf(w, s)) },
-		"gateway-exits":  func(_ *world, g *Gateway, _ *Server) { g.Tell("exit 7") },
-		"supervisor-killed": func(w *world, _ *Gateway, s *Server) {
-			p := supervisorOf(w, s)
-			p.Signal(unix.SIGKILL)
+// A gateway's end ends its servers also where nobody can see it, or says that it is no end.
+func TestEndIsSeen(t *testing.T) {
+	for name, hide := range map[string]func(*world, *Gateway, *Server) (kept *escape.Process){
+		"a server has stopped its supervisor": func(_ *world, _ *Gateway, s *Server) *escape.Process {
+			s.Supervisor.Signal(unix.SIGSTOP)
+			return nil
 		},
-	}
-	for name, end := range ends {
+		"a tool has the server's stdin and stdout": func(_ *world, g *Gateway, _ *Server) *escape.Process { return g.Tool("hold a") },
+		"the watcher was killed": func(w *world, g *Gateway, _ *Server) *escape.Process {
+			w.killOneWatcher()
+			return nil
+		},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			g := w.gateway("--eof-grace", "200ms", "--term-grace", "200ms")
-			a, b := g.Server(binaries.Programs, "a", "double-fork"), g.Server(binaries.Programs, "b", "setsid")
-			tool := g.Tool("tool")
-			w.contained(a)
-			end(w, g, a)
-			w.dead(a)
-			if name == "gateway-exits" {
-				w.dead(b)
-				w.clean()
-			} else {
-				g.Tell("ask b")
-				if answer := g.Expect("answer b"); answer != "ping" {
-					t.Errorf("the other server says %q", answer)
-				}
+			g := w.gateway("--match", "zoo", "--term-grace", "200ms")
+			s := g.Server(binaries.Programs, "a", "ignore-both")
+			kept := hide(w, g, s)
+			g.Own.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+			if kept != nil {
+				Lives(t, "the tool", kept)
 			}
-			lives(t, "what a tool has left", tool)
 		})
 	}
-}
-
-// When the gateway and its servers are gone one process stays for what a tool has left, which goes on.
-func TestWatchersLeave(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	g := w.gateway()
-	s := g.Server(binaries.Programs, "a", "setsid")
-	file := filepath.Join(t.TempDir(), "file")
-	worker := g.Tool("worker " + file)
-	before := w.watchers()
-	g.Own.Signal(unix.SIGKILL)
-	w.dead(s)
-	w.clean()
-	left := w.watchers()
-	// No event tells of it. The one that stays executes itself anew, and has no command line for a moment.
-	for deadline := time.Now().Add(escape.Patience); len(left) != 1; left = w.watchers() {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d processes are left, and were %d; want one", len(left), len(before))
-		}
-		escape.PollFor(time.Millisecond)
-	}
-	size := func(text string) func(string) bool { return func(now string) bool { return len(now) > len(text)+1 } }
-	text, _ := os.ReadFile(file) // none yet
-	if err := escape.AwaitText(file, escape.Patience, size(string(text))); err != nil {
-		t.Errorf("what a tool has left executes nothing any more: %v", err)
-	}
-	t.Logf("it has %d kB of its own", privateSize(t, left[0].PID))
-	lives(t, "what a tool has left", worker)
-	worker.Signal(unix.SIGKILL)
-	if !left[0].Ended(escape.Patience) {
-		t.Error("it is left when nobody has the filter any more")
-	}
-}
-
-// Who is stopped can't notice the gateway's end, and a server can stop its supervisor.
-func TestSupervisorStopped(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	g := w.gateway("--term-grace", "200ms")
-	s := g.Server(binaries.Programs, "a", "ignore-both")
-	supervisorOf(w, s).Signal(unix.SIGSTOP)
-	begin := time.Now()
-	g.Own.Signal(unix.SIGKILL)
-	w.dead(s)
-	w.clean()
-	if took := time.Since(begin); took > 4*time.Second { // after 5 s the watcher ends it, and its supervisor
-		t.Errorf("it was not continued; the end took %v", took)
-	}
-}
-
-// The gateway is known to be the client: who else has a server's stdin and stdout does not keep it.
-func TestPipesHeldByATool(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	g := w.gateway()
-	s := g.Server(binaries.Programs, "a", "setsid")
-	tool := g.Tool("hold a")
-	begin := time.Now()
-	g.Own.Signal(unix.SIGKILL)
-	w.dead(s)
-	if took := time.Since(begin); took > 8*time.Second {
-		t.Errorf("it took %v", took)
-	}
-	w.clean()
-	lives(t, "the tool", tool)
 }
 
 // Where a unit is delegated the groups are below it, and whoever watches as well.
@@ -182,79 +96,194 @@ func TestDelegated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	w.Delegates = true
-	cmd := w.Command(binaries.mcpscope, "gateway", "--backend", "delegated", "--explain", w.explain, "--", binaries.like)
+	cmd := w.Command(binaries.mcpscope, "gateway", "--backend", "delegated", "--explain", w.explain, "--match", "zoo", "--", binaries.like)
 	group := w.Unique("unit")
 	g := Start(t, cmd, func() error { return escape.StartIn(group, cmd) })
-	g.Explain = w.explain
+	g.Explain, g.Groups = w.explain, group
 	s := g.Server(binaries.Programs, "a", "double-fork")
-	if path, err := bed.ProcessPath(s.Main.PID); err != nil || !strings.HasPrefix(path, mustPath(t, g.PID)+"/mcp-zoo-") {
-		t.Errorf("the server is in %s, the gateway in %s (%v)", path, mustPath(t, g.PID), err)
+	if s.Group == "" {
+		t.Error("the server has no group below the unit")
 	}
 	g.Own.Signal(unix.SIGKILL)
-	w.dead(s)
-	for _, dir := range escape.Servers(group, "*", "*") {
-		if err := escape.AwaitRemoval(dir, escape.Patience); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// idOf finds the id of a server by its group.
-func idOf(w *world, s *Server) string {
-	w.T.Helper()
-	dir := filepath.Base(filepath.Dir(w.contained(s)))
-	return dir[strings.LastIndexByte(dir, '-')+1:]
-}
-
-func supervisorOf(w *world, s *Server) *escape.Process {
-	w.T.Helper()
-	_, p, err := escape.FindServer(w.slice(), idOf(w, s))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	w.T.Cleanup(p.Close)
-	return p
+	s.Gone(t)
 }
 
 // With --contain-gateway what a tool has left ends with the gateway, however that ends, whoever of the two
 // beside it is left, and with or without a filter. Whoever else is there does not.
 func TestContainGateway(t *testing.T) {
-	ends := map[string]func(w *world, g *Gateway){
-		"killed":         func(_ *world, g *Gateway) { g.Own.Signal(unix.SIGKILL) },
-		"exits":          func(_ *world, g *Gateway) { g.Tell("exit 0") },
-		"watcher killed": func(_ *world, g *Gateway) { g.Own.Signal(unix.SIGKILL) },
-		"no filter":      func(_ *world, g *Gateway) { g.Own.Signal(unix.SIGKILL) },
-	}
-	for name, end := range ends {
+	for _, name := range []string{"exits", "killed, and a watcher before it", "killed, without a filter"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			line := []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain, "--contain-gateway", "--term-grace", "200ms", "--", binaries.like}
-			if name == "no filter" {
-				line = append([]string{binaries.deny, "seccomp"}, slices.Insert(line, 2, "--match", "zoo")...)
+			line := w.line([]string{binaries.like}, "--contain-gateway", "--term-grace", "200ms", "--match", "zoo")
+			if strings.Contains(name, "filter") {
+				line = append([]string{binaries.deny, "seccomp"}, line...)
 			}
 			g, beside := w.start(line), w.Plain("beside", w.Unique("beside"))
-			if name == "watcher killed" {
+			if strings.Contains(name, "watcher") {
 				w.killOneWatcher() // the standby takes over
 			}
-			other := w.gateway()
+			other := w.start([]string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--", binaries.like})
 			kept := other.Tool("tool")
 			s, tool := g.Server(binaries.Programs, "a", "setsid"), g.Tool("tool")
-			if !strings.Contains(name, "filter") {
-				w.contained(s)
+			if name == "exits" {
+				g.Tell("exit 0")
+			} else {
+				g.Own.Signal(unix.SIGKILL)
 			}
-			end(w, g)
-			if !tool.Ended(escape.Patience) {
-				t.Error("what a tool has left is left")
-			}
-			w.dead(s)
+			w.ended([]*escape.Process{tool})
+			s.Gone(t)
 			if !beside.Lives() {
 				t.Error("the bystander does not answer")
 			}
-			lives(t, "what another gateway's tool has left", kept)
-			lives(t, "the other gateway", other.Own)
+			Lives(t, "what another gateway's tool has left", kept)
+			Lives(t, "the other gateway", other.Own)
 			other.Own.Signal(unix.SIGKILL)
 			w.clean()
 		})
+	}
+}
+
+// Without a listener each execve below the gateway would fail with ENOSYS.
+func TestWatcherIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo")
+	before := g.Server(binaries.Programs, "before", "setsid")
+	const rounds, runs = 4, 50
+	g.Tell("times %d /bin/true", runs*rounds)
+	for range rounds {
+		w.killOneWatcher()
+	}
+	if failed := g.Expect("times"); failed != "0 <nil>" {
+		t.Errorf("%s of %d programs could not be executed", failed, runs*rounds)
+	}
+	if n := len(before.Running()); n == 0 {
+		t.Error("the server from before is dead")
+	}
+	after := g.Server(binaries.Programs, "after", "double-fork")
+	g.Own.Signal(unix.SIGKILL)
+	before.Gone(t)
+	after.Gone(t)
+	w.clean()
+}
+
+// Who takes over goes on listening: a server that was started before is captured when it is spoken to.
+func TestCandidateOfAKilledWatcher(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	s := g.Born("quiet", "a", binaries.Zoo, "--slow yes double-fork")
+	w.killOneWatcher()
+	g.Tell("times 1 /bin/true") // it has taken over when that is answered
+	g.Expect("times")
+	g.Hello("a")
+	g.capture(s)
+	w.contained(s)
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+}
+
+// A gateway that reconnects for days, without closing what it had, has two servers at most, and does not use its
+// watcher up.
+func TestManyServers(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo", "--replace", "--eof-grace", "0", "--term-grace", "0")
+	open := func() (n int) {
+		for _, p := range w.watchers() {
+			files, err := escape.OpenFiles(p.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += len(files)
+		}
+		return n
+	}
+	count, last := 25, (*Server)(nil)
+	if escape.Full() {
+		count = 300
+	}
+	before := 0
+	for i := range count {
+		s := g.Server(binaries.Programs, fmt.Sprint(i), "ignore-eof")
+		if last != nil {
+			last.Gone(t)
+		}
+		if i == 2 {
+			before = open()
+		}
+		last = s
+	}
+	if !Eventually(func() bool { return open() <= before+4 }) { // they close them by and by
+		t.Errorf("its watchers have %d descriptors, and had %d", open(), before)
+	}
+	g.Answers(last.Name)
+	g.Tell("exit 0")
+	last.Gone(t)
+	w.clean()
+}
+
+// A watcher that runs out of descriptors leaves further servers alone, and none in a group that a sweep would end. How many
+// it has left then decides at what it fails, so some limits in a row are tried.
+func TestFewDescriptors(t *testing.T) {
+	t.Parallel()
+	for limit := 60; limit < 68; limit += 2 {
+		w := newWorld(t)
+		script := fmt.Sprintf(`ulimit -n %d; exec "$@"`, limit)
+		line := []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--match", "zoo", "--", binaries.like}
+		g := w.start(slices.Concat([]string{"sh", "-c", script, "sh"}, line))
+		var all []*Server
+		for i := range 8 {
+			all = append(all, g.Server(binaries.Programs, fmt.Sprint("s", i), "setsid"))
+		}
+		w.run("sweep")
+		for _, s := range all {
+			if s.Main.Ended(0) {
+				t.Errorf("with %d descriptors: %s, which is in use, has ended", limit, s.Name)
+			}
+		}
+		if n := len(escape.Servers(w.slice(), "*", "*")); n == 0 || n == len(all) {
+			t.Errorf("with %d descriptors %d of %d servers have a group: nothing is tried", limit, n, len(all))
+		}
+		g.Tell("exit 0")
+	}
+}
+
+// A gateway for which the kernel allows no filter has its servers contained once they are seen,
+// with what they have started by then, unless that was refused.
+func TestNoFilter(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.start(append([]string{binaries.deny, "seccomp"}, w.line([]string{binaries.like}, "--match", "zoo")...))
+	s := g.Server(binaries.Programs, "a", "setsid")
+	w.contained(s)
+	shell := g.Tool("shell x")
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+	Lives(t, "what a shell has left", shell)
+	o, err := escape.Finish(w.Dir, w.Command(binaries.deny, "seccomp", binaries.mcpscope, "gateway", "--require", "--", "/bin/true"))
+	if err != nil || o.Status.ExitStatus() != 125 || !strings.HasPrefix(o.Stderr, "mcpscope: cannot contain the servers of ") {
+		t.Errorf("with --require: status %d, %q (%v)", o.Status.ExitStatus(), o.Stderr, err)
+	}
+}
+
+// The exit status and the signal are the gateway's own.
+func TestExit(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	for _, c := range []struct {
+		line []string
+		want int
+	}{
+		{[]string{"/bin/sh", "-c", "exit 75"}, 75 << 8}, {[]string{"/bin/sh", "-c", "kill -9 $$"}, 9},
+		{[]string{"/nonexistent"}, 127 << 8}, {[]string{"/etc/passwd"}, 126 << 8}, {nil, 125 << 8}, {[]string{"--what", "x"}, 125 << 8},
+	} {
+		o, err := escape.Finish(w.Dir, w.Command(append([]string{binaries.mcpscope, "gateway"}, c.line...)...))
+		if err != nil || int(o.Status) != c.want {
+			t.Errorf("%q: status %#x, want %#x; %s (%v)", c.line, o.Status, c.want, o.Stderr, err)
+		}
 	}
 }

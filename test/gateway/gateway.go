@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Gateway is like/main.go at work.
@@ -23,12 +24,12 @@ type Gateway struct {
 	lines  chan string
 	Stderr *os.File
 	Own    *escape.Process
-	// Explain is where mcpscope says what it took, "" where it is not there.
-	Explain string
-	servers int // that were started
+	// Explain is where mcpscope says what it took, and Groups the directory of its servers' groups; "" where no test asks.
+	Explain, Groups string
+	servers         int // that were started
 	// What it has said of itself.
-	PID, Parent, Session int
-	Group                string
+	PID, Parent int
+	Group       string
 }
 
 // Start starts it by start, and returns when it is up.
@@ -86,7 +87,7 @@ func Attach(t *testing.T, in, out, stderr *os.File) *Gateway {
 // Up waits until it says that it is up, for the first time or once more.
 func (g *Gateway) Up() {
 	g.t.Helper()
-	if n, _ := fmt.Sscan(g.Expect("up"), &g.PID, &g.Parent, &g.Session, &g.Group); n != 4 {
+	if n, _ := fmt.Sscan(g.Expect("up"), &g.PID, &g.Parent, &g.Group); n != 3 {
 		g.t.Fatal("it did not say who it is")
 	}
 	var err error
@@ -102,8 +103,7 @@ func (g *Gateway) Tell(format string, args ...any) { fmt.Fprintf(g.in, format+"\
 // Expect waits for a line that begins with a word, and returns the rest.
 func (g *Gateway) Expect(word string) string {
 	g.t.Helper()
-	timeout := time.NewTimer(escape.Patience)
-	defer timeout.Stop()
+	timeout := pace.After(escape.Patience)
 	var others []string
 	for {
 		select {
@@ -115,7 +115,7 @@ func (g *Gateway) Expect(word string) string {
 				return rest
 			}
 			others = append(others, line)
-		case <-timeout.C:
+		case <-timeout:
 			g.t.Fatalf("it did not say %q in %v; it said %q, and on stderr: %s", word, escape.Patience, others, escape.Contents(g.Stderr))
 		}
 	}
@@ -126,64 +126,133 @@ type Server struct {
 	*escape.Members
 	Name string
 	Main *escape.Process
-	// Of a cell's.
+	// Where it was captured, if the gateway has groups.
 	ID, Group  string
 	Supervisor *escape.Process
 }
 
-// Server has it start a mode of the zoo, and returns when all its members are up.
+// Server has it start a mode of the zoo and speak to it, and returns when all its members are up and it was captured.
 func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
-	return g.start("server", p, name, mode)
+	return g.start("server", name, p.Zoo, "--slow yes "+mode)
 }
 
 // Late is Server for one that is spoken to when all its members are up.
 func (g *Gateway) Late(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
-	return g.start("quiet", p, name, mode)
+	return g.start("quiet", name, p.Zoo, "--slow yes "+mode)
 }
 
-func (g *Gateway) start(how string, p escape.Programs, name, mode string) *Server {
+func (g *Gateway) start(how, name, command, options string) *Server {
 	g.t.Helper()
-	s := &Server{Members: escape.NewMembers(g.t), Name: name}
-	g.t.Cleanup(s.Kill) // if it has not ended as it should
-	g.Tell("%s %s %s --register %s --slow yes %s", how, name, p.Zoo, s.Address, mode)
-	g.Expect("server " + name)
-	if err := s.UntilReady(escape.Patience); err != nil {
-		g.t.Fatalf("%s: %v; stderr: %s", mode, err, escape.Contents(g.Stderr))
-	}
-	s.Main, _ = s.Members.Main()
+	s := g.Born(how, name, command, options)
 	if how == "quiet" {
-		g.Tell("hello %s", name)
-		g.Expect("hello")
+		g.Hello(name)
 	}
-	g.awaitTaken(name)
+	if g.Explain != "" {
+		g.capture(s)
+	}
 	return s
 }
 
-// AwaitTaken waits until one server more has been taken.
-func (g *Gateway) AwaitTaken() { g.awaitTaken("") }
-
-// awaitTaken has the client speak to that server again where it was not taken at its first message: on a busy
-// machine that can be missed.
-func (g *Gateway) awaitTaken(name string) {
+// capture waits until one server more was captured than before, and finds its group.
+func (g *Gateway) capture(s *Server) {
 	g.t.Helper()
 	g.servers++
-	if g.Explain == "" {
+	var text string
+	taken := func(now string) bool {
+		text = now
+		return strings.Count(now, takenAs) >= g.servers
+	}
+	captured := func() bool {
+		if escape.AwaitText(g.Explain, time.Second, taken) == nil {
+			return true
+		}
+		g.Hello(s.Name) // what it is told first can be missed on a busy machine
+		return false
+	}
+	if !Eventually(captured) {
+		g.t.Fatalf("server %d was not captured", g.servers)
+	}
+	s.ID, _, _ = strings.Cut(text[strings.LastIndex(text, takenAs)+len(takenAs):], " ")
+	if g.Groups == "" {
 		return
 	}
-	taken := func(text string) bool { return strings.Count(text, " taken as ") >= g.servers }
 	var err error
-	for until := time.Now().Add(escape.Patience); time.Now().Before(until); {
-		if err = escape.AwaitText(g.Explain, time.Second, taken); err == nil {
-			return
-		}
-		if name != "" {
-			g.Tell("hello %s", name)
-			g.Expect("hello")
+	if s.Group, s.Supervisor, err = escape.FindServer(g.Groups, s.ID); err != nil {
+		g.t.Fatal(err)
+	}
+	g.t.Cleanup(s.Supervisor.Close)
+}
+
+// takenAs is before the id of a captured server, where mcpscope explains itself.
+const takenAs = " taken as "
+
+// Born has it start a mode of the zoo, by a command that ends with it, and returns when all its members are up.
+func (g *Gateway) Born(how, name, command, options string) *Server {
+	g.t.Helper()
+	s := &Server{Members: escape.NewMembers(g.t), Name: name}
+	g.t.Cleanup(s.Kill) // if it has not ended as it should
+	g.Tell("%s %s %s --register %s %s", how, name, command, s.Address, options)
+	g.Expect("server " + name)
+	if err := s.UntilReady(escape.Patience); err != nil {
+		g.t.Fatalf("%s: %v; stderr: %s", options, err, escape.Contents(g.Stderr))
+	}
+	s.Main, _ = s.Members.Main()
+	return s
+}
+
+// Hello has it speak to a server.
+func (g *Gateway) Hello(name string) {
+	g.t.Helper()
+	g.Tell("hello %s", name)
+	g.Expect("hello")
+}
+
+// Answers fails the test unless a server answers.
+func (g *Gateway) Answers(name string) {
+	g.t.Helper()
+	g.Tell("ask %s", name)
+	if got := g.Expect("answer " + name); got != "ping" {
+		g.t.Errorf("the server %s says %q", name, got)
+	}
+}
+
+// Gone fails the test for each member that is left, and for a supervisor or group.
+func (s *Server) Gone(t *testing.T) (left int) {
+	t.Helper()
+	if left = s.UntilDead(escape.Patience); left > 0 {
+		t.Errorf("%s: %d members left:\n\t%s", s.Name, left, strings.Join(s.Survivors(), "\n\t"))
+		s.Kill()
+	}
+	if s.Supervisor == nil {
+		return left
+	}
+	if !s.Supervisor.Ended(escape.Patience) {
+		t.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
+	}
+	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
+		t.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
+	}
+	return left
+}
+
+// Eventually asks until it is so, where no event tells of it.
+func Eventually(done func() bool) bool {
+	for deadline := pace.Now().Add(escape.Patience); !done(); escape.PollFor(time.Millisecond) {
+		if pace.Until(deadline) <= 0 {
+			return false
 		}
 	}
-	g.t.Fatalf("server %d was not taken: %v", g.servers, err)
+	return true
+}
+
+// Lives fails the test if a process that is to live does not.
+func Lives(t *testing.T, what string, p *escape.Process) {
+	t.Helper()
+	if p.Ended(0) {
+		t.Errorf("%s is dead", what)
+	}
 }
 
 // Tool has it start a tool, and returns what that leaves running.

@@ -3,11 +3,15 @@
 package gateway
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -31,6 +35,28 @@ func build() (func(), error) {
 	})
 }
 
+// clients is where test/e2e/clients/setup has put clients of the registries. What needs them is no fast test.
+func clients(t *testing.T) string {
+	t.Helper()
+	if !escape.Full() && os.Getenv("MCPSCOPE_TEST_SLICE") == "" {
+		t.Skip("it needs clients of npm: MCPSCOPE_TEST_FULL=1 or MCPSCOPE_TEST_SLICE runs it")
+	}
+	cache := os.Getenv("TEST_CACHE")
+	if cache == "" {
+		cache = filepath.Join("..", "..", ".cache")
+	}
+	dir, err := filepath.Abs(filepath.Join(cache, "clients"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	bed.Require(t, bed.Feature{Name: "the test clients, by test/e2e/clients/setup", Missing: func() error {
+		_, binErr := os.Stat(filepath.Join(dir, "bin"))
+		_, nodeErr := os.Stat(filepath.Join(dir, "node"))
+		return errors.Join(binErr, nodeErr)
+	}})
+	return dir
+}
+
 // A world is one in which root runs gateways, with groups below mcp.slice.
 type world struct {
 	*escape.World
@@ -44,11 +70,16 @@ func newWorld(t *testing.T) *world {
 
 func (w *world) slice() string { return filepath.Join(w.Dir, "mcp.slice", "0") }
 
+// line is the command line of a gateway below mcpscope gateway.
+func (w *world) line(command []string, flags ...string) []string {
+	line := append([]string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain}, flags...)
+	return append(append(line, "--"), command...)
+}
+
 // gateway starts one, in a group of its own.
 func (w *world) gateway(flags ...string) *Gateway {
 	w.T.Helper()
-	line := append([]string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", w.explain}, flags...)
-	return w.start(append(line, "--", binaries.like, "gateway", "run"))
+	return w.start(w.line([]string{binaries.like, "gateway", "run"}, flags...))
 }
 
 func (w *world) start(line []string) *Gateway {
@@ -57,7 +88,7 @@ func (w *world) start(line []string) *Gateway {
 	group := w.Unique("gateway")
 	g := Start(w.T, cmd, func() error { return escape.StartIn(group, cmd) })
 	if slices.Contains(line, "--explain") {
-		g.Explain = w.explain
+		g.Explain, g.Groups = w.explain, w.slice()
 	}
 	w.T.Cleanup(func() {
 		if w.T.Failed() {
@@ -85,12 +116,17 @@ func (w *world) watchers() []*escape.Process {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	var all []*escape.Process
+	pids = slices.DeleteFunc(pids, func(pid int) bool { // it removes a group
+		text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		return !strings.HasPrefix(string(text), "mcpscope\x00watch\x00")
+	})
+	return w.open(pids)
+}
+
+// open are those that have not ended yet.
+func (w *world) open(pids []int) (all []*escape.Process) {
 	for _, pid := range pids {
-		if text, _ := os.ReadFile(filepath.Join("/proc", itoa(pid), "cmdline")); !strings.HasPrefix(string(text), "mcpscope\x00watch\x00") {
-			continue // it removes a group
-		}
-		if p, err := escape.OpenProcess(pid); err == nil { // otherwise it has ended since
+		if p, err := escape.OpenProcess(pid); err == nil {
 			w.T.Cleanup(p.Close)
 			all = append(all, p)
 		}
@@ -98,24 +134,39 @@ func (w *world) watchers() []*escape.Process {
 	return all
 }
 
-// contained fails the test unless all members are in one group of a server's.
-func (w *world) contained(s *Server) string {
+// killOneWatcher kills whoever watches, or stands by, once both are there.
+func (w *world) killOneWatcher() {
 	w.T.Helper()
-	path, err := bed.ProcessPath(s.Main.PID)
-	if err != nil {
-		w.T.Fatal(err)
+	var all []*escape.Process
+	if !Eventually(func() bool { all = w.watchers(); return len(all) >= 2 }) {
+		w.T.Fatalf("there are %d watchers", len(all))
 	}
-	if !strings.Contains(path, "/mcp.slice/0/mcp-") || filepath.Base(path) != "payload" {
-		w.T.Errorf("%s is in %s", s.Name, path)
+	if all[0].Signal(unix.SIGKILL); !all[0].Ended(escape.Patience) {
+		w.T.Fatal("the watcher outlived SIGKILL")
 	}
-	return path
 }
 
-// dead fails the test for each member that is left, and for each group.
-func (w *world) dead(s *Server) {
+// members are all that are in groups of servers.
+func (w *world) members() []*escape.Process {
 	w.T.Helper()
-	if n := s.UntilDead(escape.Patience); n > 0 {
-		w.T.Errorf("%s: %d members left:\n\t%s", s.Name, n, strings.Join(s.Survivors(), "\n\t"))
+	var all []int
+	for _, dir := range escape.Servers(w.slice(), "*", "*") {
+		pids, err := escape.GroupPids(filepath.Join(dir, "payload"))
+		if err != nil {
+			w.T.Error(err)
+		}
+		all = append(all, pids...)
+	}
+	return w.open(all)
+}
+
+// ended fails the test for each that lives.
+func (w *world) ended(all []*escape.Process) {
+	w.T.Helper()
+	for _, p := range all {
+		if !p.Ended(escape.Patience) {
+			w.T.Errorf("left: %s", escape.Describe(p.PID))
+		}
 	}
 }
 
@@ -130,10 +181,21 @@ func (w *world) clean() {
 	}
 }
 
-// lives fails the test if a process that is to live does not.
-func lives(t *testing.T, what string, p *escape.Process) {
-	t.Helper()
-	if p.Ended(0) {
-		t.Errorf("%s is dead", what)
+// contained fails the test unless the main process is in a server's group.
+func (w *world) contained(s *Server) string {
+	w.T.Helper()
+	path := mustPath(w.T, s.Main.PID)
+	if !strings.Contains(path, "/mcp.slice/0/mcp-") || filepath.Base(path) != "payload" {
+		w.T.Errorf("%s is in %s", s.Name, path)
 	}
+	return path
+}
+
+func mustPath(t *testing.T, pid int) string {
+	t.Helper()
+	path, err := bed.ProcessPath(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }

@@ -16,7 +16,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -31,31 +30,117 @@ type server struct {
 	said   chan string // lines on stderr, until its end
 }
 
-var sockets bool
+var (
+	sockets bool   // are what children get, and not pipes
+	stderr  string // is where servers have it: "" is nowhere, "stdout", or "pipe"
+	servers = map[string]*server{}
+	// abandoned are servers of jobs that were cancelled or have crashed, for the next sweep.
+	abandoned []string
+)
 
-// stderr is where servers have it: "" is nowhere, "stdout", or "pipe".
-var stderr string
-
-// listen reads what a server says on stderr.
-func (s *server) listen() error {
-	if stderr == "stdout" {
-		s.cmd.Stderr = s.cmd.Stdout
-	}
-	if stderr != "pipe" {
-		return nil
-	}
-	pipe, err := s.cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	s.said = make(chan string, 16)
-	go func() {
-		for lines := bufio.NewScanner(pipe); lines.Scan(); {
-			s.said <- lines.Text()
+func main() {
+	signals := make(chan os.Signal, 8)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
+	cgroup, _ := os.ReadFile("/proc/self/cgroup") // "" tells as well
+	_, path, _ := strings.Cut(string(cgroup), "0::")
+	fmt.Printf("up %d %d %s\n", os.Getpid(), os.Getppid(), strings.TrimSpace(path))
+	if os.Getenv("NOTIFY_SOCKET") != "" {
+		if err := notifyReady(); err != nil {
+			fmt.Println("not ready", err)
 		}
-		close(s.said)
+	}
+	lines := make(chan string)
+	go func() {
+		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
+			lines <- in.Text()
+		}
+		close(lines)
 	}()
-	return nil
+	for {
+		select {
+		case sig := <-signals:
+			if sig == syscall.SIGTERM {
+				drain()
+			}
+			fmt.Println("signal", sig)
+		case line, open := <-lines:
+			if !open {
+				lines = nil // a service has no stdin, and a test may have gone
+				continue
+			}
+			do(strings.Fields(line))
+		}
+	}
+}
+
+func do(words []string) {
+	switch words[0] {
+	case "server":
+		start(words[1], words[2:]...)
+		hello(words[1])
+	case "quiet": // it is spoken to later
+		start(words[1], words[2:]...)
+	case "hello":
+		hello(words[1])
+		fmt.Println("hello", words[1])
+	case "ask":
+		fmt.Println("answer", words[1], ask(words[1]))
+	case "close":
+		_ = servers[words[1]].in.Close()
+	case "listen": // a server that is not spoken to on stdin
+		cmd := exec.Command(words[1], words[2:]...)
+		err := cmd.Start()
+		fmt.Println("listen", cmd.Process.Pid, err)
+	case "sockets": // as clients on Node have them, from now on
+		sockets = true
+		fmt.Println("sockets", sockets)
+	case "stderr": // of servers, from now on
+		stderr = words[1]
+		fmt.Println("stderr", stderr)
+	case "said": // the next line on stderr, or its end
+		line, open := <-servers[words[1]].said
+		fmt.Println("said", words[1], open, line)
+	case "heard": // whether there is such a line, or the end
+		select {
+		case line, open := <-servers[words[1]].said:
+			fmt.Println("heard", words[1], open, line)
+		default:
+			fmt.Println("heard", words[1], "nothing")
+		}
+	case "rest": // of a server's stdout
+		text, err := io.ReadAll(servers[words[1]].out)
+		fmt.Printf("rest %s %q %v\n", words[1], text, err)
+	case "cancel", "crash":
+		cancel(words[1], words[0] == "crash")
+	case "sweep":
+		sweep()
+	case "tool": // what it leaves running is wanted
+		out, err := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
+		fmt.Println("tool", strings.TrimSpace(string(out)), err)
+	case "worker": // a tool leaves what goes on executing programs
+		out, err := exec.Command("/bin/sh", "-c", "(while /bin/sleep 0.1; do echo >>"+words[1]+"; done) >/dev/null 2>&1 & echo $!").Output()
+		fmt.Println("worker", strings.TrimSpace(string(out)), err)
+	case "shell": // a tool's shell looks like a server, but for what it runs
+		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
+		pid, err := s.out.ReadString('\n')
+		fmt.Println("shell", strings.TrimSpace(pid), err, s.cmd.Wait())
+	case "hold": // a tool that has got a server's stdin and stdout
+		cmd := exec.Command("/bin/sleep", "1000")
+		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
+		err := cmd.Start()
+		fmt.Println("hold", cmd.Process.Pid, err)
+	case "written": // a program that is written to what a file has
+		fmt.Println("written", written(words[1], words[2:]))
+	case "times":
+		times(words[1], words[2:])
+	case "eat": // memory, until somebody kills us
+		for size := 1 << 20; ; size *= 2 {
+			_ = bytes.Repeat([]byte{1}, size)
+		}
+	case "exit":
+		status, _ := strconv.Atoi(words[1]) // a test's own
+		os.Exit(status)
+	}
 }
 
 // connect makes the child's stdin and stdout.
@@ -90,116 +175,26 @@ func (s *server) connect() error {
 	return nil
 }
 
-var servers = map[string]*server{}
-
-func main() {
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
-	sid, _, _ := syscall.Syscall(syscall.SYS_GETSID, 0, 0, 0)
-	fmt.Printf("up %d %d %d %s\n", os.Getpid(), os.Getppid(), sid, cgroup())
-	if os.Getenv("NOTIFY_SOCKET") != "" {
-		if err := tell("READY=1"); err != nil {
-			fmt.Println("not ready", err)
-		}
+// listen reads what a server says on stderr.
+func (s *server) listen() error {
+	if stderr == "stdout" {
+		s.cmd.Stderr = s.cmd.Stdout
 	}
-	lines := make(chan string)
+	if stderr != "pipe" {
+		return nil
+	}
+	pipe, err := s.cmd.StderrPipe()
+	if err != nil {
+		return err
+	}
+	s.said = make(chan string, 16)
 	go func() {
-		for in := bufio.NewScanner(os.Stdin); in.Scan(); {
-			lines <- in.Text()
+		for lines := bufio.NewScanner(pipe); lines.Scan(); {
+			s.said <- lines.Text()
 		}
-		close(lines)
+		close(s.said)
 	}()
-	for {
-		select {
-		case sig := <-signals:
-			if sig == syscall.SIGTERM {
-				drain()
-			}
-			fmt.Println("signal", sig)
-		case line, open := <-lines:
-			if !open {
-				lines = nil // a service has no stdin, and a test may have gone
-				continue
-			}
-			do(strings.Fields(line))
-		}
-	}
-}
-
-func do(words []string) {
-	switch words[0] {
-	case "server":
-		start(words[1], words[2:]...)
-		hello(words[1])
-	case "listen": // a server that is not spoken to on stdin
-		cmd := exec.Command(words[1], words[2:]...)
-		err := cmd.Start()
-		fmt.Println("listen", cmd.Process.Pid, err)
-	case "sockets": // as clients on Node have them, from now on
-		sockets = true
-		fmt.Println("sockets", sockets)
-	case "stderr": // of servers, from now on
-		stderr = words[1]
-		fmt.Println("stderr", stderr)
-	case "said": // the next line on stderr, or its end
-		line, open := <-servers[words[1]].said
-		fmt.Println("said", words[1], open, line)
-	case "heard": // whether there is such a line, or the end
-		select {
-		case line, open := <-servers[words[1]].said:
-			fmt.Println("heard", words[1], open, line)
-		default:
-			fmt.Println("heard", words[1], "nothing")
-		}
-	case "rest": // of a server's stdout
-		text, err := io.ReadAll(servers[words[1]].out)
-		fmt.Printf("rest %s %q %v\n", words[1], text, err)
-	case "quiet": // it is spoken to later
-		start(words[1], words[2:]...)
-	case "hello":
-		hello(words[1])
-		fmt.Println("hello", words[1])
-	case "ask":
-		fmt.Println("answer", words[1], ask(words[1]))
-	case "close":
-		_ = servers[words[1]].in.Close()
-	case "cancel", "crash":
-		cancel(words[1], words[0] == "crash")
-	case "killpg":
-		killpg(words[1])
-	case "sweep":
-		sweep()
-	case "scan":
-		scan()
-	case "mainpid":
-		mainPID(words[1:])
-	case "tool": // what it leaves running is wanted
-		out, err := exec.Command("/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!").Output()
-		fmt.Println("tool", strings.TrimSpace(string(out)), err)
-	case "worker": // a tool leaves what goes on executing programs
-		out, err := exec.Command("/bin/sh", "-c", "(while /bin/sleep 0.1; do echo >>"+words[1]+"; done) >/dev/null 2>&1 & echo $!").Output()
-		fmt.Println("worker", strings.TrimSpace(string(out)), err)
-	case "shell": // a tool's shell looks like a server, but for what it runs
-		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
-		pid, err := s.out.ReadString('\n')
-		fmt.Println("shell", strings.TrimSpace(pid), err, s.cmd.Wait())
-	case "hold": // a tool that has got a server's stdin and stdout
-		cmd := exec.Command("/bin/sleep", "1000")
-		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
-		err := cmd.Start()
-		fmt.Println("hold", cmd.Process.Pid, err)
-	case "many": // programs that are written to what a file has
-		fmt.Println("many", many(words[1], words[2], words[3:]))
-	case "times":
-		times(words[1], words[2:])
-	case "eat": // memory, until somebody kills us
-		for size := 1 << 20; ; size *= 2 {
-			_ = bytes.Repeat([]byte{1}, size)
-		}
-	case "exit":
-		status, _ := strconv.Atoi(words[1]) // a test's own
-		os.Exit(status)
-	}
+	return nil
 }
 
 func start(name string, argv ...string) *server {
@@ -209,7 +204,6 @@ func start(name string, argv ...string) *server {
 	if err == nil {
 		err = s.listen()
 	}
-	before := children()
 	if err == nil {
 		err = s.cmd.Start()
 	}
@@ -221,7 +215,6 @@ func start(name string, argv ...string) *server {
 		return s
 	}
 	servers[name] = s
-	enter(name, before)
 	fmt.Println("server", name, s.cmd.Process.Pid)
 	return s
 }
@@ -267,83 +260,75 @@ func ask(name string) string {
 	}
 }
 
-// drain uses its servers once more before it ends; one may be deaf.
+// drain uses its servers once more before it ends.
 func drain() {
 	for name := range servers {
-		answer := make(chan string, 1)
-		go func() { answer <- ask(name) }()
-		select {
-		case text := <-answer:
-			fmt.Println("drained", name, text)
-		case <-time.After(time.Second):
-			fmt.Println("drained", name, "no answer")
-		}
+		fmt.Println("drained", name, ask(name))
 	}
 	os.Exit(0)
 }
 
-// many runs a command again and again, with pipes. A word that begins with "@" is a file's content.
-func many(count, file string, argv []string) error {
-	n, _ := strconv.Atoi(count) // a test's own
+// cancel is the end of a job that nobody waits for: its pipes are closed, and that is all. After a
+// crash something still has them.
+func cancel(name string, crashed bool) {
+	abandoned = append(abandoned, name)
+	if !crashed {
+		_ = servers[name].in.Close()
+		_ = servers[name].raw.Close()
+	}
+}
+
+// sweep ends what jobs have left, by process group. Nobody has waited for the leader, so the number is its own.
+func sweep() {
+	for _, name := range abandoned {
+		_ = syscall.Kill(-servers[name].cmd.Process.Pid, syscall.SIGTERM) // it may have ended
+		_ = servers[name].cmd.Wait()                                      // how it ended is nobody's business
+	}
+	fmt.Println("swept", len(abandoned))
+	abandoned = nil
+}
+
+// written runs a command, with what it is told, to its end. Its stdin stays open.
+func written(file string, argv []string) error {
 	said, err := os.ReadFile(file)
 	if err != nil {
 		return err
 	}
-	for i, word := range argv {
-		if name, ok := strings.CutPrefix(word, "@"); ok {
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			argv[i] = string(text)
-		}
+	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
+	if err := s.connect(); err != nil {
+		return err
 	}
-	for range n {
-		s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
-		if err := s.connect(); err != nil {
-			return err
-		}
-		if err := s.cmd.Start(); err != nil {
-			return err
-		}
-		for _, f := range s.theirs {
-			f.Close()
-		}
-		_, _ = s.in.Write(said)           // it may have ended
-		_, _ = io.Copy(io.Discard, s.out) // as above
-		_ = s.cmd.Wait()                  // grep finds nothing
-		s.in.Close()
-		s.raw.Close()
+	if err := s.cmd.Start(); err != nil {
+		return err
 	}
-	return nil
+	for _, f := range s.theirs {
+		f.Close()
+	}
+	defer s.raw.Close()
+	defer s.in.Close()
+	_, _ = s.in.Write(said)           // it may have ended
+	_, _ = io.Copy(io.Discard, s.out) // until it ends
+	return s.cmd.Wait()
 }
 
-// times runs a command again and again.
+// times runs a command again and again, and counts how often that failed.
 func times(count string, argv []string) {
 	n, _ := strconv.Atoi(count) // a test's own
-	var failed error
-	failures := 0
-	begin := time.Now()
+	failures, last := 0, error(nil)
 	for range n {
 		if err := exec.Command(argv[0], argv[1:]...).Run(); err != nil {
-			failures, failed = failures+1, err
+			failures, last = failures+1, err
 		}
 	}
-	fmt.Println("times", time.Since(begin).Nanoseconds(), failures, failed)
+	fmt.Println("times", failures, last)
 }
 
-// tell tells systemd something, as sd_notify(3) does.
-func tell(text string) error {
+// notifyReady tells systemd, as sd_notify(3) does.
+func notifyReady() error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer syscall.Close(fd)
-	return syscall.Sendto(fd, []byte(text), 0, &syscall.SockaddrUnix{Name: os.Getenv("NOTIFY_SOCKET")})
-}
-
-func cgroup() string {
-	text, _ := os.ReadFile("/proc/self/cgroup") // "" tells as well
-	_, path, _ := strings.Cut(string(text), "0::")
-	return strings.TrimSpace(path)
+	return syscall.Sendto(fd, []byte("READY=1"), 0, &syscall.SockaddrUnix{Name: os.Getenv("NOTIFY_SOCKET")})
 }

@@ -6,14 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/gateway"
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -23,28 +18,13 @@ import (
 func TestInstalledDropIn(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		h := host.Current(t)
-		dir, err := os.MkdirTemp(host.Shared, "installed.")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-		pipes := map[string]*os.File{}
-		for _, name := range []string{"in", "out"} {
-			path := filepath.Join(dir, name)
-			if err = errors.Join(err, unix.Mkfifo(path, 0o666), os.Chown(path, u.UID, u.UID)); err == nil {
-				pipes[name], err = os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // so that neither has an end
-			}
-		}
-		stderr, stderrErr := os.Create(dir + "/stderr")
-		if err := errors.Join(err, os.Chmod(dir, 0o755), stderrErr, os.Chown(dir+"/stderr", u.UID, u.UID)); err != nil {
-			t.Fatal(err)
-		}
+		dir, in, out, stderr := pipes(t, u)
 		unit, file := "plain-gateway.service", u.Units()+"/plain-gateway.service"
 		host.Must(t, h.Command(u, "mkdir", "-p", u.Units()))
 		// words that a unit file spells otherwise than they are
 		text := fmt.Sprintf("[Service]\nType=notify\nNotifyAccess=all\nEnvironment=\"WORDS=one two\"\nExecStart=/bin/sh -c 'printf \"%%%%s\\\\n\" \"$@\" >%[1]s/words; exec %[2]s/like gateway run <%[1]s/in >%[1]s/out 2>>%[1]s/stderr' sh $WORDS ${WORDS} \"a b\" 'q\"q' 100%%%% \";\" \"\"\n",
 			dir, host.Shared)
-		if err := errors.Join(os.WriteFile(file, []byte(text), 0o644), os.Chmod(dir, 0o777)); err != nil {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		systemctl := func(args ...string) string { return strings.TrimSpace(host.Must(t, h.Manage(u, "systemctl", args...))) }
@@ -63,15 +43,10 @@ func TestInstalledDropIn(t *testing.T) {
 			}
 			return string(text)
 		}
-		refused, err := h.Command(u, mcpscope, "units", "gateway", "--unit", "no-such-gateway", "--install").CombinedOutput()
-		if err == nil || !strings.Contains(string(refused), "there is no such unit") {
-			t.Errorf("an unknown unit: %s (%v)", refused, err)
-		}
-
 		systemctl("daemon-reload")
 		systemctl("start", unit)
 		bare := words()
-		g := gateway.Attach(t, pipes["in"], pipes["out"], stderr)
+		g := gateway.Attach(t, in, out, stderr)
 		said := host.Must(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--install"))
 		if !strings.HasPrefix(said, "installed "+file+".d/mcpscope.conf\n") || !strings.Contains(said, "daemon-reload && systemctl") || !strings.Contains(said, "restart "+unit) {
 			t.Errorf("it says %q", said)
@@ -83,15 +58,11 @@ func TestInstalledDropIn(t *testing.T) {
 		}
 		g.Up()
 		m := g.Server(programs, "seen", "setsid")
-		listed := ""
-		isListed := func() bool {
-			listed = host.Must(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}"))
-			return strings.Contains(listed, fmt.Sprintf("%d mcp-", g.PID))
+		isListed := func() bool { // it is captured when it reads its first message
+			return strings.Contains(host.Must(t, h.Command(u, mcpscope, "ls", "--format", "{{.Client.PID}} {{.Unit}}")), fmt.Sprintf("%d mcp-", g.PID))
 		}
-		for deadline := time.Now().Add(escape.Patience); !isListed(); escape.PollFor(10 * time.Millisecond) { // it is taken when it reads its first message
-			if time.Now().After(deadline) {
-				t.Fatalf("ls does not show it: %s", listed)
-			}
+		if !gateway.Eventually(isListed) {
+			t.Error("ls does not show it")
 		}
 		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "sh", "NeedDaemonReload": "no"} {
 			if got := systemctl("show", "--value", "--property="+property, unit); got != want {
@@ -102,9 +73,7 @@ func TestInstalledDropIn(t *testing.T) {
 			t.Errorf("the second time it says %q", said)
 		}
 		systemctl("stop", unit)
-		if n := m.UntilDead(escape.Patience); n > 0 {
-			t.Errorf("%d left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
-		}
+		m.Gone(t)
 
 		host.Must(t, h.Command(u, mcpscope, "units", "gateway", "--unit", unit, "--remove"))
 		systemctl("daemon-reload")

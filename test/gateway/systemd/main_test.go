@@ -5,6 +5,7 @@
 package systemd
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -45,80 +46,66 @@ func build(dir string) error {
 type service struct {
 	*host.Unit
 	*gateway.Gateway
-	t       *testing.T
-	user    host.User
-	explain string
+	t    *testing.T
+	user host.User
 }
 
-// serve starts one, which systemd calls started when the gateway says so.
-func serve(t *testing.T, u host.User, flags string, properties ...string) *service {
+// pipes are two that a service opens by name, and a file for its stderr, in a directory of the user's.
+func pipes(t *testing.T, u host.User) (dir string, in, out, stderr *os.File) {
 	t.Helper()
 	dir, err := os.MkdirTemp(host.Shared, "gateway.")
-	if err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-		err = os.Chown(dir, u.UID, u.UID)
-	}
-	in, out := dir+"/in", dir+"/out"
-	for _, path := range []string{in, out} {
-		if err == nil {
-			err = unix.Mkfifo(path, 0o666)
-		}
-		if err == nil {
-			err = os.Chown(path, u.UID, u.UID)
-		}
-	}
-	var ends [2]*os.File
-	for i, path := range []string{in, out} {
-		if err == nil {
-			ends[i], err = os.OpenFile(path, os.O_RDWR|unix.O_NONBLOCK, 0) // so that neither has an end
-		}
-	}
-	stderr, memoryErr := os.Create(dir + "/stderr")
-	if err == nil {
-		err = memoryErr
-	}
-	if err == nil {
-		err = stderr.Chown(u.UID, u.UID)
-	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	explain := dir + "/explain"
-	script := fmt.Sprintf(`exec %s/mcpscope gateway --explain %s %s -- %s/like gateway run <%s >%s 2>>%s`, host.Shared, explain, flags, host.Shared, in, out, dir+"/stderr")
-	properties = append([]string{"Type=notify", "KillMode=mixed", "TimeoutStopSec=20s"}, properties...)
-	s := &service{t: t, user: u, explain: explain}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
+	open := func(name string) *os.File {
+		flags := os.O_RDWR | os.O_CREATE
+		if name != "stderr" {
+			err = errors.Join(err, unix.Mkfifo(dir+"/"+name, 0o666))
+			flags = os.O_RDWR | unix.O_NONBLOCK // so that neither has an end
+		}
+		f, openErr := os.OpenFile(dir+"/"+name, flags, 0o666)
+		err = errors.Join(err, openErr, os.Chown(dir+"/"+name, u.UID, u.UID))
+		return f
+	}
+	in, out, stderr = open("in"), open("out"), open("stderr")
+	if err := errors.Join(err, os.Chown(dir, u.UID, u.UID)); err != nil {
+		t.Fatal(err)
+	}
+	return dir, in, out, stderr
+}
+
+// serve starts one whose servers are known before they run, which systemd calls started when the gateway says so.
+func serve(t *testing.T, u host.User, flags string, properties ...string) *service {
+	t.Helper()
+	dir, in, out, stderr := pipes(t, u)
+	if !strings.Contains(flags, "--match") {
+		flags += " --match zoo"
+	}
+	script := fmt.Sprintf(`exec %[1]s/mcpscope gateway --explain %[2]s/explain %[3]s -- %[1]s/like gateway run <%[2]s/in >%[2]s/out 2>>%[2]s/stderr`, host.Shared, dir, flags)
+	properties = append([]string{"Type=notify", "KillMode=mixed"}, properties...)
+	s := &service{t: t, user: u}
 	s.Unit = host.Current(t).Start(t, host.Service{User: u, Properties: properties, Argv: []string{"sh", "-c", script}})
-	s.Gateway = gateway.Attach(t, ends[0], ends[1], stderr)
-	s.Gateway.Explain = explain
+	s.Gateway = gateway.Attach(t, in, out, stderr)
+	s.Gateway.Explain, s.Gateway.Groups = dir+"/explain", u.Slice()
 	t.Cleanup(func() {
 		if t.Failed() {
-			text, _ := os.ReadFile(explain) // none, if it never came so far
+			text, _ := os.ReadFile(dir + "/explain") // none, if it never came so far
 			t.Logf("explained:\n%s\nstderr: %s", text, escape.Contents(stderr))
 		}
 	})
 	return s
 }
 
-// server has it start one, which must be in a scope of its own then.
-func (s *service) server(name, mode string) (*gateway.Server, string) {
+// server has it start one, which must be in a group of its own then, by itself.
+func (s *service) server(name, mode string) *gateway.Server {
 	s.t.Helper()
 	m := s.Gateway.Server(programs, name, mode)
 	path, err := bed.ProcessPath(m.Main.PID)
-	if err != nil || !strings.Contains(path, "/mcp.slice/mcp-") || !strings.HasSuffix(path, ".scope/payload") {
+	if err != nil || !strings.Contains(path, "/mcp-") || filepath.Base(path) != "payload" {
 		s.t.Errorf("%s is in %s (%v)", name, path, err)
 	}
-	return m, filepath.Dir("/sys/fs/cgroup" + path)
-}
-
-// gone waits until all of a server has gone, and its scope.
-func (s *service) gone(what string, m *gateway.Server, scope string) {
-	s.t.Helper()
-	if n := m.UntilDead(escape.Patience); n > 0 {
-		s.t.Errorf("%s: %d left:\n\t%s", what, n, strings.Join(m.Survivors(), "\n\t"))
-	}
-	if err := escape.AwaitRemoval(scope, escape.Patience); err != nil {
-		s.t.Errorf("%s: %v", what, err)
-	}
+	return m
 }
 
 // isMain fails the test unless the gateway itself is the unit's main process, in its group.
@@ -133,10 +120,19 @@ func (s *service) isMain() {
 	}
 }
 
-func (s *service) want(property, value string) {
+// works: the gateway that was started again is the unit's main process, and has servers that answer.
+func (s *service) works() *gateway.Server {
 	s.t.Helper()
-	if got, err := s.Property(property); got != value || err != nil {
-		s.t.Errorf("%s=%s, want %s (%v)", property, got, value, err)
+	s.isMain()
+	m := s.server("fresh", "setsid")
+	s.Answers("fresh")
+	return m
+}
+
+func (s *service) stop() {
+	s.t.Helper()
+	if err := s.Unit.Stop(); err != nil {
+		s.t.Error(err)
 	}
 }
 

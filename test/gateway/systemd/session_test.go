@@ -31,7 +31,7 @@ func TestLateInASession(t *testing.T) {
 	session := host.Current(t).Login(t, host.Tester)
 	cmd := session.Command(host.Shared+"/mcpscope", "gateway", "--backend", "systemd-user", "--explain", explain, "--term-grace=200ms", "--", host.Shared+"/like")
 	g := gateway.Start(t, cmd, cmd.Start)
-	g.Explain = explain
+	g.Explain, g.Groups = explain, host.Tester.Slice()
 	s := g.Late(programs, "a", "double-fork")
 	for _, pid := range s.PIDs() {
 		if path, err := bed.ProcessPath(pid); err != nil || !strings.HasSuffix(path, ".scope/payload") {
@@ -39,9 +39,7 @@ func TestLateInASession(t *testing.T) {
 		}
 	}
 	g.Own.Signal(unix.SIGKILL)
-	if n := s.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d left:\n\t%s", n, strings.Join(s.Survivors(), "\n\t"))
-	}
+	s.Gone(t)
 	if t.Failed() {
 		text, _ := os.ReadFile(explain) // none, if it never came so far
 		t.Logf("explained:\n%s", text)

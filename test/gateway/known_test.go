@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// What a server is told at once by its client decides, and what a configuration, --match or an earlier start says.
+
+// bystanders are programs that are started with pipes, and are spoken to in something else than MCP, or in nothing.
+// They are written to right after their start, and read so many lines.
+var bystanders = []struct {
+	what, said string
+	lines      int
+}{
+	{"nothing", "", 0},
+	{"a filter", "one\ntwo\n", 2},
+	{"a node worker", `{"type":"work","id":1}` + "\n", 1},
+	{"a language server", "Content-Length: 58\r\n\r\n" + `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}` + "\n", 3},
+	{"one by line", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"processId":1,"rootUri":null,"capabilities":{}}}` + "\n", 1},
+	{"an agent in ACP", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}` + "\n", 1},
+	{"an agent in ACP 2", `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":2,"clientInfo":{"name":"x"}}}` + "\n", 1},
+	{"an agent's stream", `{"type":"control_request","request":{"subtype":"mcp_message","message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}}` + "\n", 1},
+}
+
+// What is no server is not taken, and its background processes live. A server that is started after them is.
+func TestBystanders(t *testing.T) {
+	w := newWorld(t)
+	scripts := t.TempDir()
+	g := w.gateway()
+	for _, kind := range []string{"pipes", "sockets"} {
+		if kind == "sockets" {
+			g.Tell("sockets")
+			g.Expect("sockets")
+		}
+		for i, b := range bystanders {
+			said := filepath.Join(scripts, fmt.Sprint(i))
+			if err := os.WriteFile(said, []byte(b.said), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g.Tell("written %s head -n %d", said, b.lines)
+			if rest := g.Expect("written"); rest != "<nil>" {
+				t.Errorf("%s over %s: %s", b.what, kind, rest)
+			}
+		}
+	}
+	shell := g.Tool("shell x")
+	s := g.Late(binaries.Programs, "a", "setsid")
+	w.contained(s)
+	if text, err := os.ReadFile(w.explain); strings.Count(string(text), takenAs) != 1 || err != nil {
+		t.Errorf("what was taken beside the server: %s (%v)", text, err)
+	}
+	if path := mustPath(t, shell.PID); path != mustPath(t, g.PID) {
+		t.Errorf("what a shell has left is in %s", path)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	Lives(t, "what a shell has left", shell)
+	w.clean()
+}
+
+// What a configuration has is a server, by its whole command line, and has the name that it has there: also
+// a shell script, which is none otherwise, and one that a tool starts or that listens. The same with another argument
+// is not.
+func TestConfigured(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	home := t.TempDir()
+	script := filepath.Join(home, "start")
+	one := escape.NewMembers(t)
+	config := map[string]any{
+		"my own": map[string]any{"command": script, "args": []string{binaries.Zoo, "--register", one.Address, "setsid"}},
+		"web":    map[string]any{"command": "/bin/sleep", "args": []string{"1000"}, "type": "streamable-http", "url": "http://localhost:1/mcp"},
+	}
+	text, err := json.Marshal(map[string]any{"mcpServers": config})
+	if err = errors.Join(err, os.Mkdir(home+"/.cursor", 0o700), os.WriteFile(home+"/.cursor/mcp.json", text, 0o600),
+		os.WriteFile(script, []byte("#!/bin/sh\n\"$@\"\nexit\n"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	g := w.start(append([]string{"env", "HOME=" + home}, w.line([]string{binaries.like})...))
+	listening, other := g.Tool("listen /bin/sleep 1000"), g.Tool("listen /bin/sleep 1001")
+	if path := mustPath(t, listening.PID); !strings.Contains(path, "/mcp-web-") {
+		t.Errorf("what is configured and listens is in %s", path)
+	}
+	if path := mustPath(t, other.PID); path != mustPath(t, g.PID) {
+		t.Errorf("what is not is in %s", path)
+	}
+	g.Tell("quiet one %s %s --register %s setsid", script, binaries.Zoo, one.Address)
+	g.Expect("server one")
+	if err := one.UntilReady(escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	two := g.Born("quiet", "two", script+" "+binaries.Zoo, "setsid")
+	s := &Server{Members: one, Name: "one"}
+	s.Main, _ = one.Main()
+	w.contained(s)
+	if out := w.run("ls", "--format", "{{.Name}}"); strings.Count(out, "my own\n") != 1 || strings.Contains(out, "zoo") {
+		t.Errorf("ls says %q", out)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.ended([]*escape.Process{listening})
+	w.clean()
+	Lives(t, "what is not configured", other)
+	if len(two.Running()) == 0 {
+		t.Error("the script that is not configured is dead")
+	}
+}
+
+// Settings of a server are those of its name in mcpscope.toml; what the gateway's flags say counts more. It is
+// listed like any other, with the gateway as its client, by which it is stopped.
+func TestListedWithSettings(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nterm-grace = '700ms'\nbackend = 'tree'\n[server.'zo*']\neof-grace = '3s'\nidle-timeout = '2h'\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := w.start(append([]string{"env", "MCPSCOPE_CONFIG=" + file}, w.line([]string{binaries.like}, "--idle-timeout", "5h", "--match", "zoo")...))
+	s := g.Server(binaries.Programs, "one", "setsid")
+	out := w.run("ls", "--client", fmt.Sprint(g.PID), "--format", "{{.ID}} {{.Name}} {{.State}} {{.Client.Name}} {{.Processes}} {{.Policy}}")
+	if want := s.ID + " zoo running like 2 eof-grace=3s term-grace=700ms on-client-death=auto idle-timeout=5h0m0s\n"; out != want {
+		t.Errorf("ls says %q, want %q", out, want)
+	}
+	w.run("stop", "--client", fmt.Sprint(g.PID))
+	s.Gone(t)
+	w.clean()
+	Lives(t, "the gateway", g.Own)
+}
+
+// A gateway whose servers are wrapped one by one has each of them in one group, not in two. And a gateway inside
+// another one runs, while the outer one has its servers.
+func TestInside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.start(w.line([]string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--", binaries.like}, "--match", "zoo"))
+	s := g.Server(binaries.Programs, "a", "setsid")
+	w.contained(s)
+	wrapped := g.Born("server", "wrapped", binaries.mcpscope+" run --backend cgroup --name wrapped -- "+binaries.Zoo, "setsid")
+	w.contained(wrapped)
+	if all := escape.Servers(w.slice(), "*", "*"); len(all) != 2 {
+		t.Errorf("groups: %q, want one for each", all)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	wrapped.Gone(t)
+	w.clean()
+}
+
+// A client that connects again starts the same command: that is captured before it runs, and whether or not it
+// is spoken to.
+func TestStartedAgain(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	members := escape.NewMembers(t)
+	t.Cleanup(members.Kill)
+	groups := func() int { return len(escape.Servers(w.slice(), "zoo", "*")) }
+	for i, how := range []string{"server", "quiet"} {
+		g.Tell("%s %d %s --register %s setsid", how, i, binaries.Zoo, members.Address)
+		g.Expect(fmt.Sprint("server ", i))
+		if !members.AwaitBorn(2*(i+1), escape.Patience) {
+			t.Fatalf("%d members were born", members.Count())
+		}
+		captured := func() bool {
+			if i == 0 && groups() == 0 {
+				g.Answers("0") // on a busy machine the first message can be missed
+			}
+			return groups() == i+1
+		}
+		if !Eventually(captured) {
+			t.Fatalf("%d groups after start %d", groups(), i)
+		}
+	}
+	g.Own.Signal(unix.SIGKILL)
+	if left := members.UntilDead(escape.Patience); left > 0 {
+		t.Errorf("%d left:\n\t%s", left, strings.Join(members.Survivors(), "\n\t"))
+	}
+	w.clean()
+}
+
+// Another user makes a group with the id of root's server, which stands in the names of directories and in
+// /proc/PID/limits. What root then does about that user's group must not reach root's server.
+func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
+	t.Parallel()
+	const attacker = "65533"
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo")
+	s := g.Server(binaries.Programs, "a", "setsid")
+	delegated := w.Unique("delegated")
+	for _, file := range []string{"", "cgroup.procs"} {
+		if err := os.Chown(filepath.Join(delegated, file), 65533, 65533); err != nil {
+			t.Fatal(err)
+		}
+	}
+	forged := filepath.Join(delegated, "mcp-evil-"+s.ID)
+	cmd := w.Command("setpriv", "--reuid", attacker, "--regid", attacker, "--clear-groups", "sh", "-euc",
+		`umask 077; mkdir "$1" "$1/supervisor" "$1/payload"`, "sh", w.Seen(forged))
+	if o, err := escape.Finish(delegated, cmd); err != nil || o.Status != 0 {
+		t.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
+	}
+	for attr, value := range map[string]string{"armed": "1", "name": "forged", "start": "2020-01-01T00:00:00Z"} {
+		if err := unix.Setxattr(filepath.Join(forged, "payload"), "user.mcpscope."+attr, []byte(value), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.run("stop", "--all-users", "--now", "forged")
+	w.run("sweep", "--all-users")
+	if n := len(s.Running()); n != 2 {
+		t.Errorf("%d members live, want 2", n)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+}
