@@ -11,8 +11,16 @@
 package fault
 
 import (
+	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -41,4 +49,160 @@ func build(dir string) error {
 		"stage":  escape.CC("stage/stage.c"),
 		"server": escape.CC("server/server.c", "../escape/zoo/register.c", "../escape/zoo/member.c"),
 	})
+}
+
+// pidfdHangUp tells a zombie from one who has been waited for.
+var pidfdHangUp = bed.Feature{Name: "POLLHUP of a pidfd", Since: [2]int{6, 9}, Missing: reapedShows}
+
+// traces are how many runs are watched to find the points: not every run meets all.
+const traces = 3
+
+// rounds is how often the same call on the same thing is a point. What asks the kernel again and
+// again, until everybody is found stopped or dead, does so some thousand times.
+const rounds = 5
+
+// workers is how many runs go on at a time; they wait more than they work.
+const workers = 6
+
+// TestFaults holds the promises at every system call of mcpscope, and at every message to and from a manager. Unless all is
+// asked for, every second point of the backend cgroup is tried, with one fault, and neighbouring ones with different ones.
+func TestFaults(t *testing.T) {
+	bed.Require(t, pidfdHangUp)
+	subject := func(b backend, name string, workers int, kind func(visit) bool) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b.everywhere(t, name, workers, kind)
+		})
+	}
+	subject(cgroup, "cgroup", workers, isCall)
+	if !escape.Full() {
+		return // a bus that is slow or silent takes its time
+	}
+	subject(tree, "tree", workers, isCall)
+	subject(managed(host.Tester), "systemd-user", 3, isCall) // what differs from the backend cgroup are the messages
+	for y, b := range ways() {
+		b.way = y
+		subject(b, b.name+" by "+filepath.Base(y.socket), 1, isMessage) // a manager tells everybody of everybody's units
+	}
+}
+
+// everywhere tries the points of a kind, on some lanes at a time.
+func (b backend) everywhere(t *testing.T, title string, workers int, kind func(visit) bool) {
+	all := b.lanes(t, workers)
+	points := b.trace(t, all, kind)
+	counts := &table{backend: title, points: len(points), counts: map[verdict]int{}}
+	t.Run("at", func(t *testing.T) {
+		for _, s := range b.plan(points) {
+			t.Run(s.name(), func(t *testing.T) {
+				t.Parallel()
+				l := <-all
+				defer func() { all <- l }()
+				l.shoot(t, s, counts)
+			})
+		}
+	})
+	fmt.Print(counts)
+	if err := escape.AppendTable(counts.String()); err != nil {
+		t.Error(err)
+	}
+}
+
+// trace watches some runs, and returns the points in the order in which they were met.
+func (b backend) trace(t *testing.T, all lanes, kind func(visit) bool) (points []visit) {
+	t.Helper()
+	known := map[point]bool{}
+	for range traces {
+		l := <-all
+		t.Run("trace", func(t *testing.T) {
+			r := l.start(t, nil)
+			r.live()
+			if v := r.judge(); v != usual {
+				t.Fatalf("broken without a fault: %s\n\t%s", v, r.explain())
+			}
+			for _, v := range r.watcher.visits {
+				if !known[v.point] && kind(v) && v.n <= rounds {
+					points = append(points, v)
+				}
+				known[v.point] = true
+			}
+		})
+		all <- l
+	}
+	if t.Failed() || len(points) == 0 {
+		t.Fatalf("%d points were found", len(points))
+	}
+	return points
+}
+
+// plan is what is tried where: what is done with a manager's scopes, or with a tree, is mostly what is done with any
+// group. MCPSCOPE_FAULTS=all tries all there, too.
+func (b backend) plan(points []visit) (all []shot) {
+	whole := escape.Full() && (b.name == cgroup.name || b.way != nil || os.Getenv("MCPSCOPE_FAULTS") == "all")
+	for i, v := range points {
+		for j, f := range v.faults() {
+			if whole || j == i%len(v.faults()) && (escape.Full() || i%2 == 0) {
+				all = append(all, shot{v, f})
+			}
+		}
+	}
+	return all
+}
+
+func (l *lane) shoot(t *testing.T, s shot, counts *table) {
+	t.Helper()
+	r := l.start(t, &s)
+	r.live()
+	v := r.judge()
+	counts.put(s.point.String(), v)
+	if v == broken {
+		t.Errorf("broken: %s: %s", s, r.explain())
+		return
+	}
+	t.Logf("%s: %s. %s", s, v, escape.Contents(r.stderr))
+}
+
+// reapedShows looks at a child before and after it is waited for.
+func reapedShows() error {
+	pid, err := syscall.ForkExec("/bin/true", []string{"true"}, &syscall.ProcAttr{})
+	if err != nil {
+		return err
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		defer unix.Close(fd)
+		_, err = unix.Wait4(pid, nil, 0, nil)
+	}
+	if err == nil && !escape.PollFor(0, unix.PollFd{Fd: int32(fd)}) {
+		err = fmt.Errorf("poll does not tell that a process was waited for")
+	}
+	return err
+}
+
+// table counts what came of the faults on one backend.
+type table struct {
+	backend string
+	points  int
+
+	mu      sync.Mutex
+	counts  map[verdict]int
+	skipped []string // the points that were not reached
+}
+
+func (t *table) put(where string, v verdict) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.counts[v]++
+	if v == notReached {
+		t.skipped = append(t.skipped, where)
+	}
+}
+
+func (t *table) String() string {
+	var parts []string
+	for _, v := range verdicts {
+		parts = append(parts, fmt.Sprintf("%d %s", t.counts[v], v))
+	}
+	slices.Sort(t.skipped)
+	return fmt.Sprintf("\nfaults, backend %s: %d points: %s\n    not reached: %s\n", t.backend, t.points, strings.Join(parts, ", "),
+		strings.Join(slices.Compact(t.skipped), ", "))
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // point is a place on the way of a server's start and stop.
@@ -89,4 +91,36 @@ func (s shot) String() string {
 // name is for a subtest.
 func (s shot) name() string {
 	return strings.NewReplacer("'s ", "_", " ", "_", "/", ".").Replace(s.point.String()) + "/" + s.fault.String()
+}
+
+// The directions in which a message can go; they take a role's place in a point.
+const (
+	toManager   role = "to the manager:"
+	fromManager role = "from the manager:"
+)
+
+// act is what a bus does with a message beside passing it on.
+type act string
+
+const (
+	hangUp act = "hang up"
+	refuse act = "refuse"
+	// stall lets nothing more pass in this direction.
+	stall act = "stall"
+)
+
+// acts are those that a point can be tried with.
+func (v visit) acts() []act {
+	if !isMessage(v) {
+		return nil
+	}
+	all := []act{hangUp}
+	if !strings.HasPrefix(v.call, "signal") && v.call != "error" {
+		all = append(all, refuse)
+	}
+	// It takes as long as mcpscope waits for a scope, and is the same in the other direction: no answer.
+	if escape.Full() && v.role == toManager {
+		all = append(all, stall)
+	}
+	return all
 }

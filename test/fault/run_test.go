@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // run is one `mcpscope run`, from its start to the launcher's return.
@@ -56,7 +58,6 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	}
 	if l.backend.way != nil {
 		r.bus = l.backend.way.listen(t)
-		r.bus.bury = r.bury
 		r.cmd = r.bus.command(&site, line)
 	} else {
 		r.cmd = site.Command(line...)
@@ -138,17 +139,14 @@ func listener(t *testing.T, sock int, stderr *os.File) int {
 // live goes through a server's life as its client does.
 func (r *run) live() {
 	_, _ = r.stdin.WriteString("hello\n") // EPIPE: it shows as no answer
-	_ = r.stdout.SetReadDeadline(time.Now().Add(escape.Patience))
-	line, err := bufio.NewReader(r.stdout).ReadString('\n')
-	r.answered = line == "hello\n"
-	if os.IsTimeout(err) {
+	if escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(r.stdout.Fd()), Events: unix.POLLIN}) {
+		line, _ := bufio.NewReader(r.stdout).ReadString('\n') // without an answer it ends
+		r.answered = line == "hello\n"
+	} else {
 		r.bad("no answer and no end")
 	}
 	if r.answered {
 		r.contained()
-		if r.lane.backend.early {
-			r.settled()
-		}
 	}
 	r.watcher.enter("stop")
 	_ = r.stdin.Close() // of ours
@@ -168,15 +166,190 @@ func (r *run) status() syscall.WaitStatus {
 	return r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// bury ends all who are in the group, and waits until the kernel has told of it, which it does at most every 10 ms.
-func (r *run) bury() {
-	for _, dir := range r.lane.left(r.name) {
-		if err := os.WriteFile(filepath.Join(dir, "cgroup.kill"), []byte("1"), 0); err != nil {
-			r.t.Error(err)
+// verdict is what came of a run.
+type verdict string
+
+const (
+	usual      verdict = "as usual"     // it answered, and ended as it ends without a fault
+	refused    verdict = "refused"      // it never ran, and a line says why
+	cutShort   verdict = "cut short"    // it ran, was ended, and a line says why
+	ended      verdict = "guard killed" // the launcher was killed, and nothing is left
+	swept      verdict = "swept"        // as before, with the help of a sweep
+	notReached verdict = "not reached"  // this time the point was not on the way
+	broken     verdict = "broken"       // a promise was
+)
+
+var verdicts = []verdict{usual, refused, cutShort, ended, swept, notReached, broken}
+
+// contained fails for a server that runs where it must not.
+func (r *run) contained() {
+	if err := r.members.UntilReady(escape.Patience); err != nil {
+		r.bad("the server answers, and its members have not reported: %v", err)
+		return
+	}
+	main, id := r.members.Main()
+	if r.lane.backend.tree {
+		parent, err := escape.ParentOf(main.PID)
+		s := r.watcher.guard(supervisor)
+		if err == nil && !main.Ended(0) && (s == nil || s.pid != parent && s.alive()) {
+			r.bad("the server is a child of %d, not of its supervisor", parent)
 		}
-		if err := bed.WaitEmpty(dir, escape.Patience); err != nil {
-			r.t.Error(err)
+		return
+	}
+	where, err := bed.ProcessPath(main.PID)
+	if err == nil && !main.Ended(0) && !strings.HasSuffix(strings.TrimSuffix(filepath.Dir(where), ".scope"), "-"+id) {
+		r.bad("the server %s is in %s", id, where)
+	}
+}
+
+// judge waits for what must happen after a run, and says what came of it.
+func (r *run) judge() verdict {
+	w := r.watcher
+	if r.shot != nil && r.shot.unguarded() {
+		if p := w.guard(supervisor); p != nil {
+			_ = p.ended() // killed a moment after the launcher: a sweep in between would find it alive
+		}
+		r.sweep()
+	}
+	r.nobodyLeft()
+	r.noGroupLeft()
+	for _, one := range r.lane.bystanders {
+		if !one.Lives() {
+			r.bad("a bystander does not answer: %s", one.Name)
 		}
 	}
-	escape.PollFor(20 * time.Millisecond)
+	w.mu.Lock()
+	r.odd = append(r.odd, w.odd...)
+	fired := w.fired
+	w.mu.Unlock()
+	v := r.told(fired)
+	if r.shot != nil && !fired {
+		if v != usual {
+			r.bad("%s, and the point was not reached", v)
+		}
+		v = notReached
+	}
+	if len(r.odd) > 0 {
+		return broken
+	}
+	return v
+}
+
+// told reads what the client sees: a status, and a line.
+func (r *run) told(fired bool) verdict {
+	status, said := r.status(), escape.Contents(r.stderr)
+	if fired && r.shot.kills(launcher) {
+		r.lines(said)
+		if r.swept {
+			return swept
+		}
+		return ended
+	}
+	own := status.Exited() && status.ExitStatus() >= 125 && status.ExitStatus() <= 127
+	switch {
+	case r.answered && status.Signaled() && status.Signal() == unix.SIGKILL && said == "":
+		return usual
+	case own && r.lines(said) == 1 && r.answered:
+		return cutShort
+	case own && r.lines(said) == 1:
+		return refused
+	}
+	r.bad("answered %v, status %#x, stderr: %s", r.answered, status, said)
+	return broken
+}
+
+// lines counts what mcpscope has said but for hints. Nobody else may say anything.
+func (r *run) lines(said string) int {
+	n := 0
+	for line := range strings.Lines(said) {
+		switch {
+		case strings.HasPrefix(line, "mcpscope: hint: "):
+		case strings.HasPrefix(line, "mcpscope: cannot "):
+			n++
+		default:
+			r.bad("stderr: %s", line)
+		}
+	}
+	return n
+}
+
+// explain is for a run that broke a promise.
+func (r *run) explain() string {
+	return fmt.Sprintf("%s\n\tstatus %#x, answered %v, stderr: %s", strings.Join(r.odd, "\n\t"), r.status(), r.answered, escape.Contents(r.stderr))
+}
+
+// sweep ends what has no guard any more.
+func (r *run) sweep() {
+	r.t.Helper()
+	cmd := r.site.Command(mcpscope, "sweep")
+	out, errs := memoryFile(r.t), memoryFile(r.t)
+	cmd.Stdout, cmd.Stderr = out, errs
+	r.site.Start(r.lane.client, cmd)
+	p, err := escape.OpenProcess(cmd.Process.Pid)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer p.Close()
+	if !p.Ended(escape.Patience) {
+		r.bad("the sweep does not end: %s", escape.Describe(p.PID))
+		_ = cmd.Process.Kill() // it may have ended
+	}
+	if err := cmd.Wait(); err != nil || escape.Contents(errs) != "" {
+		r.bad("sweep: %v: %s", err, escape.Contents(errs))
+	}
+	r.swept = r.swept || strings.Contains(escape.Contents(out), r.name)
+}
+
+// nobodyLeft: the filter has no task any more, and none of those is a zombie.
+func (r *run) nobodyLeft() {
+	select {
+	case <-r.watcher.over:
+	case <-pace.After(escape.Patience):
+		for _, p := range r.watcher.processes() {
+			if p.alive() {
+				r.bad("left: %s: %s", p.role, escape.Describe(p.pid))
+			}
+		}
+		return
+	}
+	for _, p := range r.watcher.processes() {
+		if !p.reaped() {
+			r.bad("a zombie: %s %d", p.role, p.pid)
+		}
+	}
+	if left := r.members.Running(); len(left) > 0 {
+		r.bad("left: %q", left)
+	}
+}
+
+// noGroupLeft: after a sweep, and then only what is so young that it may be of a start. When
+// it is older the next sweep removes that, too.
+func (r *run) noGroupLeft() {
+	if r.groupsGone(removal) {
+		return
+	}
+	r.sweep()
+	for _, dir := range r.lane.left(r.name) {
+		if armed(dir) && escape.AwaitRemoval(dir, escape.Patience) != nil {
+			r.bad("a group is left after a sweep: %s", escape.Tree(dir))
+		}
+		_ = os.Chtimes(dir, time.Time{}, time.Now().Add(-time.Minute)) // it may just be removed
+	}
+	r.sweep()
+	if !r.groupsGone(escape.Patience) {
+		r.bad("an old group is left after a sweep: %q", r.lane.left(r.name))
+	}
+}
+
+// removal is what systemd takes for it when it does.
+const removal = time.Second
+
+// groupsGone waits for whoever removes them, if somebody else does.
+func (r *run) groupsGone(limit time.Duration) bool {
+	for _, dir := range r.lane.left(r.name) {
+		if !r.lane.backend.managed || escape.AwaitRemoval(dir, limit) != nil {
+			return false
+		}
+	}
+	return true
 }

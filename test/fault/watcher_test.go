@@ -3,9 +3,14 @@
 package fault
 
 import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"sync"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -141,4 +146,183 @@ func (w *watcher) hit(at point) bool {
 	}
 	w.fired = true
 	return true
+}
+
+// notification is struct seccomp_notif: a thread waits in a system call.
+type notification struct {
+	ID    uint64
+	TID   uint32
+	Flags uint32
+	NR    int32
+	Arch  uint32
+	IP    uint64
+	Args  [6]uint64
+}
+
+// answer is struct seccomp_notif_resp.
+type answer struct {
+	ID    uint64
+	Val   int64
+	Error int32
+	Flags uint32
+}
+
+func listenerCall(fd int, request uintptr, arg unsafe.Pointer) error {
+	for {
+		_, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(fd), request, uintptr(arg))
+		switch errno {
+		case 0:
+			return nil
+		case unix.EINTR:
+		default:
+			return os.NewSyscallError("ioctl", errno)
+		}
+	}
+}
+
+// receive takes the next call. over says that nobody is left who could make one: a filter
+// ends with the last task that has it. wake ends the wait.
+func receive(fd, wake int) (n notification, over bool, err error) {
+	for {
+		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}, {Fd: int32(wake), Events: unix.POLLIN}}
+		if _, err := unix.Poll(fds, -1); err != nil && err != unix.EINTR {
+			return n, true, os.NewSyscallError("poll", err)
+		}
+		switch {
+		case fds[0].Revents&unix.POLLIN != 0:
+			n = notification{} // the kernel insists on zeros
+			err := listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&n))
+			if errors.Is(err, unix.ENOENT) {
+				continue // its thread was killed meanwhile
+			}
+			return n, false, err
+		case fds[0].Revents != 0 || fds[1].Revents != 0:
+			return n, true, nil
+		}
+	}
+}
+
+// goOn lets the call happen.
+func (n notification) goOn(fd int) {
+	a := answer{ID: n.ID, Flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	_ = listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) // ENOENT: its thread was killed
+}
+
+// fail answers the call instead of the kernel.
+func (n notification) fail(fd int, errno unix.Errno) {
+	a := answer{ID: n.ID, Error: -int32(errno)}
+	_ = listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) // as above
+}
+
+// waits tells whether the thread still waits for the answer: then what was read of it in
+// /proc was its own.
+func (n notification) waits(fd int) bool {
+	return listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.ID)) == nil
+}
+
+// Some calls are the Go runtime's own, and it aborts the process when one fails: no program can
+// say anything then. Guards are killed there all the same. (mcpscope has them happen before a
+// server runs, and tries first whether they can.)
+
+// runtimes recognises the runtime's word to its own poller, which comes at any time and
+// concerns nobody else.
+func (p *process) runtimes(n notification) bool {
+	return p.event > 0 && n.Args[0] == p.event && (n.NR == unix.SYS_WRITE || n.NR == unix.SYS_READ)
+}
+
+// recognise finds the calls by which the runtime begins: the look whether descriptors 0 to 2
+// are open, and the three for its poller. It is the only one to make an eventfd straight after
+// an epoll set.
+func (w *watcher) recognise(n notification, p *process) {
+	if n.NR == unix.SYS_FCNTL && n.Args[0] <= 2 && n.Args[1] == unix.F_GETFD {
+		w.spare(len(w.visits) - 1)
+	}
+	three := append(w.last[n.TID], step{n.NR, len(w.visits) - 1})
+	if len(three) == 3 && three[0].nr == unix.SYS_EPOLL_CREATE1 && three[1].nr == unix.SYS_EVENTFD2 && n.NR == unix.SYS_EPOLL_CTL {
+		p.event = n.Args[2]
+		for _, s := range three {
+			w.spare(s.visit)
+		}
+	}
+	w.last[n.TID] = three[max(len(three)-2, 0):]
+}
+
+// spare takes the errors from a visit, if visits are kept.
+func (w *watcher) spare(visit int) {
+	if visit >= 0 {
+		w.visits[visit].errnos = nil
+	}
+}
+
+// step is a call of a thread, and which visit it was.
+type step struct {
+	nr    int32
+	visit int
+}
+
+// killAll kills guards at a time: stopped first, none can act on another's end.
+func (w *watcher) killAll(roles []role) {
+	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {
+		for _, r := range roles {
+			if p := w.guards[r]; p != nil {
+				p.signal(sig)
+			}
+		}
+	}
+	for _, r := range roles {
+		if p := w.guards[r]; p != nil && !p.ended() {
+			w.odd = append(w.odd, fmt.Sprintf("the %s outlives SIGKILL", r))
+		}
+	}
+}
+
+// suspect notes what tells that the Go runtime has given up, and what is not the supervisor's
+// to say: its stderr is the server's.
+func (w *watcher) suspect(n notification, p *process, c call) {
+	switch {
+	case c.unknown():
+		w.odd = append(w.odd, fmt.Sprintf("%s makes %s, which is in no table here", p.role, c.name))
+	case n.NR == unix.SYS_EXIT_GROUP && n.Args[0] == 2:
+		w.odd = append(w.odd, fmt.Sprintf("%s exits with 2, as the Go runtime does", p.role))
+	case n.NR == unix.SYS_WRITE && n.Args[0] == 2 && p.role != launcher:
+		w.odd = append(w.odd, fmt.Sprintf("%s says %q on stderr", p.role, memory(n.TID, n.Args[1], int(n.Args[2]))))
+	}
+}
+
+// memory reads a thread's.
+func memory(tid uint32, at uint64, size int) []byte {
+	f, err := os.Open(fmt.Sprintf("/proc/%d/mem", tid))
+	if err != nil {
+		return nil
+	}
+	defer f.Close()
+	b := make([]byte, min(size, 400))
+	n, _ := f.ReadAt(b, int64(at)) // as much as is mapped
+	return b[:n]
+}
+
+// subject is what a call is about: without what differs from run to run.
+func subject(n notification, c call) string {
+	switch {
+	case c.about == none:
+		return ""
+	case c.about >= fd(0):
+		path, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", n.TID, int32(n.Args[c.about-fd(0)]))) // "" for one that is closed
+		return anonymous(path)
+	}
+	text := memory(n.TID, n.Args[c.about], 256)
+	if end := slices.Index(text, 0); end >= 0 {
+		text = text[:end]
+	}
+	return anonymous(string(text))
+}
+
+var (
+	groupNames = regexp.MustCompile(`mcp-([a-z]+)[0-9]*-[a-z0-9]{8}`)
+	numbers    = regexp.MustCompile(`[0-9]+`)
+)
+
+// anonymous leaves out ids, pids and inode numbers.
+func anonymous(path string) string {
+	return numbers.ReplaceAllString(groupNames.ReplaceAllString(path, "mcp-$1"), "N")
 }

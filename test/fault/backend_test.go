@@ -4,12 +4,14 @@ package fault
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
 )
 
 // backend is where groups come from.
@@ -23,8 +25,6 @@ type backend struct {
 	managed bool
 	// way is how mcpscope reaches the manager, with somebody in between; nil for as it likes.
 	way *way
-	// early: nobody asks for it by name, and servers start before the manager has their scopes.
-	early bool
 }
 
 // lane is where one run happens after the other, beside a server that is in use.
@@ -77,11 +77,7 @@ func (b *backend) newLane(t *testing.T) *lane {
 
 // line is mcpscope's command line for a server.
 func (l *lane) line(name string, command ...string) []string {
-	backend := l.backend.name
-	if l.backend.early {
-		backend = "auto"
-	}
-	return append([]string{mcpscope, "run", "--backend", backend, "--name", name,
+	return append([]string{mcpscope, "run", "--backend", l.backend.name, "--name", name,
 		"--eof-grace", "50ms", "--term-grace", "100ms", "--"}, command...)
 }
 
@@ -133,3 +129,47 @@ func memoryFile(t *testing.T) *os.File {
 	t.Cleanup(func() { _ = f.Close() })
 	return f
 }
+
+// managed is the backend of a user's manager, the system's for root.
+func managed(u host.User) backend {
+	b := backend{name: "systemd-system", managed: true, lane: func(t *testing.T) *lane { return newUnit(t, u) }}
+	if u.UID != 0 {
+		b.name = "systemd-user"
+	}
+	b.groups = func(*escape.Site) string { return u.Slice() }
+	return b
+}
+
+// newUnit is a lane whose clients are in a unit of the manager, to which their scopes are
+// bound.
+func newUnit(t *testing.T, u host.User) *lane {
+	t.Helper()
+	h := host.Current(t)
+	group, err := h.Start(t, host.Service{User: u, Argv: []string{"sleep", "infinity"}}).Group()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &escape.Site{T: t, Programs: programs, UID: u.UID, Dir: group, View: group}
+	s.Command = func(args ...string) *exec.Cmd {
+		cmd := h.Command(u, args...)
+		if u.UID == 0 {
+			cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=/root", "LANG=C.UTF-8"}
+		}
+		return cmd
+	}
+	s.Root = s.Bystander("in the unit", group, s.Command("cat"))
+	return &lane{site: s, client: group}
+}
+
+// ways are how a manager can be reached, of which mcpscope tries the private socket first: one for each.
+func ways() map[*way]backend {
+	root, tester := host.Root, host.Tester
+	return map[*way]backend{
+		{root, "/run/dbus/system_bus_socket", "/run/systemd/private"}:       managed(root),
+		{tester, filepath.Join(tester.RuntimeDir(), "systemd/private"), ""}: managed(tester),
+	}
+}
+
+func isMessage(v visit) bool { return v.role == toManager || v.role == fromManager }
+
+func isCall(v visit) bool { return !isMessage(v) }
