@@ -141,11 +141,8 @@ func (b *bus) pass(direction role, from, to net.Conn) {
 		case hangUp:
 			return
 		case refuse:
-			if direction == toManager {
-				_, _ = from.Write(m.refusal()) // it may have gone
-				continue
-			}
-			m = m.refusal()
+			_, _ = from.Write(m.refusal()) // it may have gone
+			continue
 		case stall:
 			<-b.closed
 			return
@@ -165,7 +162,7 @@ func (b *bus) met(direction role, m message) act {
 	w.counts[at]++
 	at.n = w.counts[at]
 	if w.shot == nil {
-		w.visits = append(w.visits, visit{at, w.phase, w.alive(), nil})
+		w.visits = append(w.visits, visit{at, w.alive(), nil})
 	}
 	if !w.hit(at) {
 		return ""
@@ -231,29 +228,17 @@ func (m message) label() string {
 	return kind
 }
 
-// refusal is the answer of one who does not do what m asks, or what m would have answered. It
-// is nil for a message that is not about doing anything.
+// refusal is the answer of one who does not do what m asks.
 func (m message) refusal() message {
-	if m.isLine() {
-		return message("REJECTED EXTERNAL\r\n")
-	}
 	d := m.decode()
 	if d == nil {
-		return nil
-	}
-	about := dbus.MakeVariant(d.Serial())
-	switch d.Type {
-	case dbus.TypeMethodReply:
-		about = d.Headers[dbus.FieldReplySerial]
-	case dbus.TypeMethodCall:
-	default:
-		return nil
+		return message("REJECTED EXTERNAL\r\n")
 	}
 	no := &dbus.Message{
 		Type: dbus.TypeError,
 		Headers: map[dbus.HeaderField]dbus.Variant{
 			dbus.FieldErrorName:   dbus.MakeVariant("org.freedesktop.DBus.Error.LimitsExceeded"),
-			dbus.FieldReplySerial: about,
+			dbus.FieldReplySerial: dbus.MakeVariant(d.Serial()),
 			dbus.FieldSignature:   dbus.MakeVariant(dbus.SignatureOf("")),
 		},
 		Body: []any{"as the test wants it"},

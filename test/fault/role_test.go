@@ -7,10 +7,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // role is what a process is to a server.
@@ -41,13 +43,21 @@ type process struct {
 	executed   bool   // it has asked for another program: it may be somebody else now
 }
 
-func (p *process) await(events int16) bool {
-	return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(p.pidfd), Events: events})
+// ended waits until it has exited.
+func (p *process) ended() bool {
+	return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
 }
 
-// ended waits until it has exited, reaped until somebody has waited for it (POLLHUP, Linux 6.9).
-func (p *process) ended() bool  { return p.await(unix.POLLIN) }
-func (p *process) reaped() bool { return p.await(0) }
+// reaped waits until somebody has waited for it.
+func (p *process) reaped() bool {
+	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(time.Millisecond) {
+		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.pidfd)) // it is ours
+		if strings.Contains(string(text), "\nPid:\t-1\n") {
+			return true
+		}
+	}
+	return false
+}
 
 func (p *process) alive() bool {
 	return !escape.PollFor(0, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})

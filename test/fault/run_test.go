@@ -63,10 +63,12 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 		r.cmd = site.Command(line...)
 	}
 	r.cmd.ExtraFiles = []*os.File{theirs}
-	r.pipes()
+	theirIn, in := bed.Pipe(t)
+	out, theirOut := bed.Pipe(t)
+	r.stdin, r.stdout, r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = in, out, theirIn, theirOut, r.stderr
 	site.Start(l.client, r.cmd)
-	for _, f := range []any{theirs, r.cmd.Stdin, r.cmd.Stdout} {
-		_ = f.(*os.File).Close() // they have it
+	for _, f := range []*os.File{theirs, theirIn, theirOut} {
+		_ = f.Close() // they have it
 	}
 	r.cleanUp()
 	r.watcher = watch(t, listener(t, ours, r.stderr), r.cmd.Process.Pid, l.backend.tree, s)
@@ -76,27 +78,12 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	return r
 }
 
-func (r *run) pipes() {
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	r.stdin, r.stdout = in, out
-	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = theirIn, theirOut, r.stderr
-}
-
 func (r *run) cleanUp() {
 	var err error
 	if r.root, err = escape.OpenProcess(r.cmd.Process.Pid); err != nil {
 		r.t.Fatal(err)
 	}
 	r.t.Cleanup(func() {
-		_ = r.stdin.Close() // it may be closed
-		_ = r.stdout.Close()
 		_ = r.cmd.Process.Kill() // it may have ended
 		_ = r.cmd.Wait()         // it may have been waited for
 		r.root.Close()
@@ -118,22 +105,19 @@ func sockets(t *testing.T) (ours int, theirs *os.File) {
 func listener(t *testing.T, sock int, stderr *os.File) int {
 	t.Helper()
 	control := make([]byte, unix.CmsgSpace(4))
-	if !escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(sock), Events: unix.POLLIN}) {
-		t.Fatalf("no listener from the stage: %s", escape.Contents(stderr))
-	}
+	escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(sock), Events: unix.POLLIN})
 	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 16), control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-	if err != nil {
-		t.Fatal(err)
+	var messages []unix.SocketControlMessage
+	if err == nil {
+		messages, err = unix.ParseSocketControlMessage(control[:n])
 	}
-	messages, err := unix.ParseSocketControlMessage(control[:n])
-	if err != nil || len(messages) != 1 {
-		t.Fatalf("no listener from the stage: %v; stderr: %s", err, escape.Contents(stderr))
+	if err == nil && len(messages) == 1 {
+		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
+			return fds[0]
+		}
 	}
-	fds, err := unix.ParseUnixRights(&messages[0])
-	if err != nil || len(fds) != 1 {
-		t.Fatalf("no listener from the stage: %v", err)
-	}
-	return fds[0]
+	t.Fatalf("no listener from the stage: %v; stderr: %s", err, escape.Contents(stderr))
+	return -1
 }
 
 // live goes through a server's life as its client does.
@@ -148,7 +132,6 @@ func (r *run) live() {
 	if r.answered {
 		r.contained()
 	}
-	r.watcher.enter("stop")
 	_ = r.stdin.Close() // of ours
 	if !r.root.Ended(escape.Patience) {
 		r.bad("the launcher does not return: %s", escape.Describe(r.root.PID))
@@ -178,8 +161,6 @@ const (
 	notReached verdict = "not reached"  // this time the point was not on the way
 	broken     verdict = "broken"       // a promise was
 )
-
-var verdicts = []verdict{usual, refused, cutShort, ended, swept, notReached, broken}
 
 // contained fails for a server that runs where it must not.
 func (r *run) contained() {
@@ -280,24 +261,11 @@ func (r *run) explain() string {
 
 // sweep ends what has no guard any more.
 func (r *run) sweep() {
-	r.t.Helper()
-	cmd := r.site.Command(mcpscope, "sweep")
-	out, errs := memoryFile(r.t), memoryFile(r.t)
-	cmd.Stdout, cmd.Stderr = out, errs
-	r.site.Start(r.lane.client, cmd)
-	p, err := escape.OpenProcess(cmd.Process.Pid)
-	if err != nil {
-		r.t.Fatal(err)
+	o, err := escape.Finish(r.lane.client, r.site.Command(mcpscope, "sweep"))
+	if err != nil || o.Status != 0 || o.Stderr != "" {
+		r.bad("sweep: %v: status %#x: %s", err, o.Status, o.Stderr)
 	}
-	defer p.Close()
-	if !p.Ended(escape.Patience) {
-		r.bad("the sweep does not end: %s", escape.Describe(p.PID))
-		_ = cmd.Process.Kill() // it may have ended
-	}
-	if err := cmd.Wait(); err != nil || escape.Contents(errs) != "" {
-		r.bad("sweep: %v: %s", err, escape.Contents(errs))
-	}
-	r.swept = r.swept || strings.Contains(escape.Contents(out), r.name)
+	r.swept = r.swept || strings.Contains(o.Stdout, r.name)
 }
 
 // nobodyLeft: the filter has no task any more, and none of those is a zombie.

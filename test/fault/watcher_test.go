@@ -25,7 +25,6 @@ type watcher struct {
 	over     chan struct{} // closed when nobody is left who has the filter
 
 	mu      sync.Mutex
-	phase   string
 	threads map[uint32]*process
 	all     []*process
 	guards  map[role]*process // the newest of each that is no fork
@@ -44,7 +43,7 @@ func watch(t *testing.T, listener, root int, tree bool, s *shot) *watcher {
 		t.Fatal(err)
 	}
 	w := &watcher{
-		fd: listener, wake: wake, root: root, tree: tree, shot: s, over: make(chan struct{}), phase: "start",
+		fd: listener, wake: wake, root: root, tree: tree, shot: s, over: make(chan struct{}),
 		threads: map[uint32]*process{}, guards: map[role]*process{}, counts: map[point]int{}, last: map[uint32][]step{},
 	}
 	go w.serve(t)
@@ -89,13 +88,6 @@ func (w *watcher) processes() []*process {
 	return slices.Clone(w.all)
 }
 
-// enter begins another phase.
-func (w *watcher) enter(phase string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.phase = phase
-}
-
 func (w *watcher) guard(r role) *process {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -125,7 +117,7 @@ func (w *watcher) handle(n notification) {
 	w.counts[at]++
 	at.n = w.counts[at]
 	if w.shot == nil {
-		w.visits = append(w.visits, visit{at, w.phase, w.alive(), c.errnos})
+		w.visits = append(w.visits, visit{at, w.alive(), c.errnos})
 	}
 	w.recognise(n, p)
 	if w.hit(at) {
