@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -223,32 +222,6 @@ func TestManyServers(t *testing.T) {
 	g.Tell("exit 0")
 	last.Gone(t)
 	w.clean()
-}
-
-// A watcher that runs out of descriptors leaves further servers alone, and none in a group that a sweep would end. How many
-// it has left then decides at what it fails, so some limits in a row are tried.
-func TestFewDescriptors(t *testing.T) {
-	t.Parallel()
-	for limit := 60; limit < 68; limit += 2 {
-		w := newWorld(t)
-		script := fmt.Sprintf(`ulimit -n %d; exec "$@"`, limit)
-		line := []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--match", "zoo", "--", binaries.like}
-		g := w.start(slices.Concat([]string{"sh", "-c", script, "sh"}, line))
-		var all []*Server
-		for i := range 8 {
-			all = append(all, g.Server(binaries.Programs, fmt.Sprint("s", i), "setsid"))
-		}
-		w.run("sweep")
-		for _, s := range all {
-			if s.Main.Ended(0) {
-				t.Errorf("with %d descriptors: %s, which is in use, has ended", limit, s.Name)
-			}
-		}
-		if n := len(escape.Servers(w.slice(), "*", "*")); n == 0 || n == len(all) {
-			t.Errorf("with %d descriptors %d of %d servers have a group: nothing is tried", limit, n, len(all))
-		}
-		g.Tell("exit 0")
-	}
 }
 
 // A gateway for which the kernel allows no filter has its servers contained once they are seen,

@@ -32,7 +32,6 @@ type tried struct {
 	asked   []string // what asks it, with httpask; none for one that starts its servers by itself
 	servers int      // how many it has
 	node    bool     // it is a script of ours
-	waits   bool     // it ends with its stdin
 }
 
 // two are the servers of those with a configuration: one behind a shell.
@@ -85,10 +84,6 @@ var allTried = []tried{
 	{name: "Copilot CLI", program: "agents/node_modules/@github/copilot-linux-x64/copilot", args: strings.Fields("-p hello"), servers: 2,
 		files: map[string]string{".copilot/mcp-config.json": strings.ReplaceAll(two, `"command"`, `"type": "local", "tools": ["*"], "command"`)},
 		env:   []string{"COPILOT_OFFLINE=true", "COPILOT_PROVIDER_BASE_URL=" + nowhere, "COPILOT_MODEL=x", "COPILOT_PROVIDER_API_KEY=x"}},
-	{name: "a gateway on the TypeScript SDK", program: "bin/tssdk", args: strings.Fields("-- sh -c SERVER"), servers: 1, waits: true},
-	{name: "a gateway on the Go SDK", program: "bin/gosdk", args: strings.Fields("-- sh -c SERVER"), servers: 1, waits: true},
-	{name: "a gateway on mcp-go", program: "bin/mcpgo", args: strings.Fields("-- sh -c SERVER"), servers: 1, waits: true},
-	{name: "a gateway like those on the Python SDK", program: "bin/pythonlike", args: strings.Fields("-- sh -c SERVER"), servers: 1, waits: true},
 }
 
 // Gateways that people have answer, and end as without mcpscope, each server is captured whatever starts
@@ -160,9 +155,6 @@ func (g tried) start(t *testing.T, dir string, below bool) *triedRun {
 	}
 	r.cmd = r.Command(append([]string{"env", "-C", home, "sh", "-c", `ip link set lo up; exec "$@"`, "sh"}, command...)...)
 	r.cmd.Env = append([]string{"HOME=" + home, "PATH=" + os.Getenv("PATH"), "TERM=dumb"}, g.env...)
-	if g.waits {
-		r.cmd.Stdin, _ = bed.Pipe(t)
-	}
 	r.cmd.Stdout, r.cmd.Stderr = r.out, r.out
 	r.cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET, Setpgid: true}
 	r.group = r.Unique("gateway")
