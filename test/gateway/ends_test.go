@@ -252,7 +252,7 @@ func TestExit(t *testing.T) {
 		want int
 	}{
 		{[]string{"/bin/sh", "-c", "exit 75"}, 75 << 8}, {[]string{"/bin/sh", "-c", "kill -9 $$"}, 9},
-		{[]string{"/nonexistent"}, 127 << 8}, {[]string{"/etc/passwd"}, 126 << 8}, {nil, 125 << 8}, {[]string{"--what", "x"}, 125 << 8},
+		{[]string{filepath.Join(t.TempDir(), "none")}, 127 << 8}, {[]string{"/etc/passwd"}, 126 << 8}, {nil, 125 << 8}, {[]string{"--what", "x"}, 125 << 8},
 	} {
 		o, err := escape.Finish(w.Dir, w.Command(append([]string{binaries.mcpscope, "gateway"}, c.line...)...))
 		if err != nil || int(o.Status) != c.want {
