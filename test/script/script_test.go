@@ -15,7 +15,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"golang.org/x/sys/unix"
@@ -32,11 +31,12 @@ func TestMain(m *testing.M) {
 	bed.Main(m, build)
 }
 
-// configured is mcpscope with a system's settings file of the tests' own, which one script writes.
+// configured is a mcpscope of another version with a system's settings file of the tests' own, which one script writes.
 func build() (cleanup func(), err error) {
 	return escape.BuildTemporary(func(made string) map[string][]string {
 		dir = made
-		return map[string][]string{"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml", "../../cmd/mcpscope")}
+		const version = "-X github.com/mcpscope/mcpscope/internal/cli.release=v0.9.0 -X github.com/mcpscope/mcpscope/internal/cli.commit=0123abcd"
+		return map[string][]string{"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml "+version, "../../cmd/mcpscope")}
 	})
 }
 
@@ -49,16 +49,19 @@ func (t tested) Run(name string, test func(testscript.T)) {
 }
 
 func TestScripts(t *testing.T) {
+	deadline, _ := t.Deadline()
 	testscript.RunT(tested{t}, testscript.Params{
-		Dir: "testdata", Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: time.Now().Add(2 * time.Minute),
+		Dir: "testdata", Setup: setUp, RequireExplicitExec: true, RequireUniqueNames: true, Deadline: deadline,
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"await": await, "ended": ended, "gone": gone, "hold": hold, "refused": refused, "release": release, "status": status,
+			"await": await, "close": closeInput, "dead": dead, "ended": ended, "full": full, "gone": gone, "hold": hold, "lives": lives,
+			"orphan": orphan, "refused": refused, "release": release, "running": running, "server": server, "signal": signal, "status": status,
+			"terminal": terminal,
 		},
 	})
 }
 
-// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; $PROGRAM is the file, for
-// those that are there already.
+// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; so is what is behind "inside".
+// $PROGRAM is the file, for those that are there already.
 func setUp(env *testscript.Env) error {
 	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
 	clients := w.Group("clients")
@@ -71,9 +74,9 @@ func setUp(env *testscript.Env) error {
 	if err := os.Mkdir(bin, 0o755); err != nil {
 		return err
 	}
-	for name, program := range map[string]string{"mcpscope": "mcpscope", "configured": "configured/mcpscope"} {
+	for name, program := range map[string]string{"mcpscope": dir + "/mcpscope", "configured": dir + "/configured/mcpscope", "inside": ""} {
 		line := fmt.Sprintf("#!/bin/sh\necho $$ >%s/cgroup.procs && exec %s --in %d -- env -C \"$PWD\" %s \"$@\"\n",
-			clients, w.Programs.World, w.Root.Cmd.Process.Pid, filepath.Join(dir, program))
+			clients, w.Programs.World, w.Root.Cmd.Process.Pid, program)
 		if err := os.WriteFile(filepath.Join(bin, name), []byte(line), 0o755); err != nil {
 			return err
 		}
@@ -82,8 +85,10 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("HOME", filepath.Join(env.WorkDir, "home"))
 	env.Setenv("PROGRAM", filepath.Join(dir, "mcpscope"))
 	env.Setenv("SYSTEM", filepath.Join(dir, "system.toml"))
+	env.Setenv("CONFIGURED", filepath.Join(dir, "configured"))
+	env.Setenv("ZOO", w.Programs.Zoo)
 	env.Setenv("MCPSCOPE_EOF_GRACE", "1m") // a script's stdin is at its end before the server is there
-	env.Values["world"], env.Values["held"] = w, map[string]*os.File{}
+	env.Values["world"], env.Values["held"], env.Values["servers"] = w, map[string]*os.File{}, map[string]*started{}
 	return nil
 }
 

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package script
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// A started server, with a client of its own.
+type started struct {
+	*escape.Client
+	members    *escape.Members
+	supervisor *escape.Process
+}
+
+// server NAME [FLAG…] [-- MODE]: a client starts a server of the zoo, which echoes, and ends with its stdin, unless the
+// mode is another one. It is up. $NAME is its id, $NAME_client the pid of its client, $NAME_payload its group's directory.
+func server(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 0, "server NAME [FLAG…] [-- MODE]")
+	w := ts.Value("world").(*escape.World)
+	name, flags, mode := args[0], args[1:], []string{"plain"}
+	if i := slices.Index(flags, "--"); i >= 0 {
+		flags, mode = flags[:i], flags[i+1:]
+	}
+	s := &started{members: escape.NewMembers(w.T)}
+	line := []string{"env", "MCPSCOPE_CONFIG=" + ts.Getenv("MCPSCOPE_CONFIG"), filepath.Join(dir, "mcpscope"), "run", "--name", name}
+	line = append(append(line, flags...), "--", w.Programs.Zoo, "--register", s.members.Address)
+	s.Client = w.NewClient(w.Unique("client"), []string{"--group"}, append(line, mode...))
+	ts.Check(s.members.UntilReady(escape.Patience))
+	main, id := s.members.Main()
+	group, err := escape.FindGroup(filepath.Join(w.Dir, "mcp.slice", "0"), id), error(nil)
+	if group == "" { // a tree
+		s.supervisor, err = escape.ParentProcess(main)
+	} else {
+		_, s.supervisor, err = escape.FindServer(filepath.Dir(group), id)
+	}
+	ts.Check(err)
+	ts.Defer(s.supervisor.Close)
+	ts.Value("servers").(map[string]*started)[name] = s
+	ts.Setenv(name, id)
+	ts.Setenv(name+"_client", strconv.Itoa(s.Own.PID))
+	ts.Setenv(name+"_payload", filepath.Join(group, "payload"))
+}
+
+// named is the server of a verb with these arguments.
+func named(ts *testscript.TestScript, ok bool, args []string, text string) *started {
+	usage(ts, ok, text)
+	s := ts.Value("servers").(map[string]*started)[args[0]]
+	if s == nil {
+		ts.Fatalf("no server was started as %s", args[0])
+	}
+	return s
+}
+
+// lives NAME: it answers.
+func lives(ts *testscript.TestScript, neg bool, args []string) {
+	s := named(ts, !neg && len(args) == 1, args, "lives NAME")
+	if question := "question " + strconv.Itoa(len(s.Lines())); !s.Lives(question) {
+		ts.Fatalf("%s does not answer; %q; stderr: %s", args[0], s.Lines(), escape.Contents(s.Stderr))
+	}
+}
+
+// close NAME: its client closes its stdin.
+func closeInput(ts *testscript.TestScript, neg bool, args []string) {
+	named(ts, !neg && len(args) == 1, args, "close NAME").Tell("close")
+}
+
+// running NAME: a process of it can run, right now.
+func running(ts *testscript.TestScript, neg bool, args []string) {
+	s := named(ts, len(args) == 1, args, "[!] running NAME")
+	if all := s.members.Running(); len(all) > 0 == neg {
+		ts.Fatalf("running: %q", all)
+	}
+}
+
+// dead NAME [STATUS]: nothing of it is left, or will be soon, and it has ended so for its client: exit N or signal N. What
+// it wrote to stderr is in the file NAME.stderr then.
+func dead(ts *testscript.TestScript, neg bool, args []string) {
+	s := named(ts, !neg && len(args) <= 3, args, "dead NAME [exit|signal N]")
+	if n := s.members.UntilDead(escape.Patience); n > 0 {
+		ts.Fatalf("%d members left: %q", n, s.members.Survivors())
+	}
+	if !s.Server.Ended(escape.Patience) || !s.supervisor.Ended(escape.Patience) {
+		ts.Fatalf("its launcher or supervisor is there: %s, %s", escape.Describe(s.Server.PID), escape.Describe(s.supervisor.PID))
+	}
+	if want := strings.Join(args[1:], " "); want != "" && s.Status(escape.Patience) != want {
+		ts.Fatalf("it ended with %q, want %q", s.Status(0), want)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".stderr"), []byte(escape.Contents(s.Stderr)), 0o600))
+}
+
+// signal SIGNAL client|launcher|supervisor NAME
+func signal(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) == 3, "signal SIGNAL client|launcher|supervisor NAME")
+	s := named(ts, true, args[2:], "")
+	to := map[string]*escape.Process{"client": s.Own, "launcher": s.Server, "supervisor": s.supervisor}[args[1]]
+	sig := unix.SignalNum("SIG" + args[0])
+	usage(ts, to != nil && sig != 0, "signal SIGNAL client|launcher|supervisor NAME")
+	to.Signal(sig)
+}
+
+// orphan NAME: its launcher and its supervisor are killed at once, and it goes on.
+func orphan(ts *testscript.TestScript, neg bool, args []string) {
+	s := named(ts, !neg && len(args) == 1, args, "orphan NAME")
+	ts.Check(escape.KillGuards(s.Server, s.supervisor))
+	if len(s.members.Running()) == 0 {
+		ts.Fatalf("nothing of %s is left: this tests nothing", args[0])
+	}
+}
+
+// terminal COLUMNS ANSWER PROGRAM ARGUMENT…: the program on a terminal, on which the answer has been typed. What is on it
+// then is stdout.
+func terminal(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 2, "terminal COLUMNS ANSWER PROGRAM ARGUMENT…")
+	const line = `columns=$1 answer=$2; shift 2; printf %b "$answer" |
+		script -qec "stty cols $columns -echo; exec $*" /dev/null | tr -d '\r'`
+	ts.Check(ts.Exec("sh", append([]string{"-c", line, "sh"}, args...)...))
+}
+
+// full FIFO: a new one that takes no more, and that has a reader, which reads nothing.
+func full(ts *testscript.TestScript, neg bool, args []string) {
+	hold(ts, neg, args)
+	fd, err := unix.Open(ts.MkAbs(args[0]), unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	ts.Check(err)
+	defer unix.Close(fd)
+	for err == nil {
+		_, err = unix.Write(fd, make([]byte, 4096))
+	}
+}
