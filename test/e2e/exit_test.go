@@ -4,39 +4,14 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// asFirst makes mcpscope the first process of a pid namespace, with the world's
-// view of everything else and a /proc of its own.
-func (w *world) asFirst(options []string, args ...string) *exec.Cmd {
-	cmd := w.Viewed(append(options, "--proc"), append([]string{binaries.mcpscope}, args...)...)
-	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
-	return cmd
-}
-
-// The first process of a pid namespace can't die of a signal of its own.
-func TestFirstProcessExitsWith128AndTheSignal(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	for script, want := range map[string]int{
-		"exit 0": 0, "exit 3": 3, "kill -TERM $$": 128 + 15, "kill -KILL $$": 128 + 9, "kill -INT $$": 128 + 2,
-	} {
-		o := w.run(w.asFirst(nil, "run", "--", "sh", "-c", script))
-		if !o.status.Exited() || o.status.ExitStatus() != want || o.stderr != "" {
-			t.Errorf("%q ended with %v, want exit %d; stderr: %s", script, o.status, want, o.stderr)
-		}
-	}
-	w.clean()
-}
-
-// What is orphaned in a container comes to its first process, which must reap it.
+// What is orphaned in a container comes to its first process, which must reap it. Its status is in test/script.
 func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -45,7 +20,8 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ours.Close()
-	cmd := w.asFirst([]string{"--litter", "3"}, "run", "--", binaries.Zoo, "plain")
+	cmd := w.Viewed([]string{"--litter", "3", "--proc"}, binaries.mcpscope, "run", "--", binaries.Zoo, "plain")
+	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	cmd.ExtraFiles = []*os.File{theirs}
 	b := w.Bystander("first process", w.Dir, cmd)
 	theirs.Close()
@@ -54,7 +30,7 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	}
 	ours.Close() // the litter ends
 	first := cmd.Process.Pid
-	for pause := time.Millisecond; zombies(first) > 0; pause *= 2 { // no event tells of a reaped stranger
+	for pause := escape.Patience >> 15; zombies(first) > 0; pause *= 2 { // no event tells of a reaped stranger
 		if pause > escape.Patience {
 			t.Fatalf("%d zombies are left to the first process", zombies(first))
 		}

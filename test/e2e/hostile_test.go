@@ -16,9 +16,8 @@ import (
 
 // hostile is what a server may write into the attributes of its own group.
 var hostile = []string{
-	"\x1b]0;owned\x07\x1b[2J\r\nmcpscope: all is well\t\u202e\u0085",
-	strings.Repeat("a\x00\xff\"\\{}", 500),
-	strings.Repeat("9", 3000), "-1", "{", "", "\n", "1 2 3 4 5 6 7 8", "/../../..",
+	"\x1b]0;owned\x07\x1b[2J\r\nmcpscope: all is well\t\u202e\u0085", strings.Repeat("a\x00\xff\"\\{}", 500), strings.Repeat("9", 3000),
+	"-1", "{", "", "1 2 3 4 5 6 7 8", "/../../..",
 }
 
 // Whatever a server says of itself crashes no command, and gets to no terminal as it is.
@@ -27,37 +26,33 @@ func TestHostileAttributes(t *testing.T) {
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	payload := filepath.Join(s.group, "payload")
-	tried := 0
+	commands := []string{"ls", "ls --json", "ls --format {{.}}", "inspect server", "metrics", "sweep --dry-run", "ls --duplicates"}
+	old := map[string]string{}
 	for _, attr := range attributes(t, payload) {
-		for _, value := range hostile {
-			old := make([]byte, 4096)
-			n, err := unix.Getxattr(payload, attr, old)
-			if err != nil {
-				t.Fatal(err)
+		text := make([]byte, 4096)
+		n, err := unix.Getxattr(payload, attr, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old[attr] = string(text[:n])
+	}
+	tried := 0
+	for _, value := range hostile {
+		for attr, was := range old {
+			setAttribute(t, payload, attr, value)
+			command := commands[tried%len(commands)] // in turn: 8 values and 7 commands
+			o := w.run(w.mcpscope(strings.Fields(command)...))
+			if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
+				t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
 			}
-			if err := unix.Setxattr(payload, attr, []byte(value), 0); err != nil {
-				t.Fatalf("set %s: %v", attr, err)
+			if strings.ContainsFunc(o.stdout+o.stderr, raw) {
+				t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
 			}
-			commands := []string{"ls", "ls --json", "ls --format {{.}}", "ls --duplicates", "inspect server", "metrics", "sweep --dry-run"}
-			if !escape.Full() { // in turn
-				commands = commands[tried%len(commands):][:1]
+			if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
+				t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
 			}
+			setAttribute(t, payload, attr, was)
 			tried++
-			for _, command := range commands {
-				o := w.run(w.mcpscope(strings.Fields(command)...))
-				if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
-					t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
-				}
-				if strings.ContainsFunc(o.stdout+o.stderr, raw) {
-					t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
-				}
-				if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
-					t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
-				}
-			}
-			if err := unix.Setxattr(payload, attr, old[:n], 0); err != nil {
-				t.Fatal(err)
-			}
 		}
 	}
 	if !s.Lives("still there?") {
@@ -65,6 +60,13 @@ func TestHostileAttributes(t *testing.T) {
 	}
 	s.Tell("close")
 	s.dead(escape.Patience)
+}
+
+func setAttribute(t *testing.T, dir, attr, value string) {
+	t.Helper()
+	if err := unix.Setxattr(dir, attr, []byte(value), 0); err != nil {
+		t.Fatalf("set %s: %v", attr, err)
+	}
 }
 
 // raw is what a terminal would act on.

@@ -4,18 +4,17 @@ package e2e
 
 import (
 	"bufio"
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -23,9 +22,10 @@ import (
 
 // An exporter is `mcpscope metrics --listen`.
 type exporter struct {
-	t   *testing.T
-	cmd *exec.Cmd
-	url string
+	t      *testing.T
+	cmd    *exec.Cmd
+	url    string
+	client http.Transport // of its own: no other test closes its connections
 }
 
 func startExporter(w *world, where string, passed ...*os.File) *exporter {
@@ -36,10 +36,9 @@ func startExporter(w *world, where string, passed ...*os.File) *exporter {
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	if err := escape.StartIn(w.Dir, x.cmd); err != nil {
-		w.T.Fatal(err)
-	}
+	w.Start(w.Dir, x.cmd)
 	w.T.Cleanup(func() {
+		x.client.CloseIdleConnections()
 		_ = x.cmd.Process.Kill() // it may have ended
 		_ = x.cmd.Wait()
 	})
@@ -53,25 +52,26 @@ func startExporter(w *world, where string, passed ...*os.File) *exporter {
 }
 
 // scrape is what Prometheus does.
-func (x *exporter) scrape() string {
+func (x *exporter) scrape(accept, want string) string {
 	x.t.Helper()
 	r, err := http.NewRequest("GET", x.url, nil)
 	if err != nil {
 		x.t.Fatal(err)
 	}
-	r.Header.Set("Accept", "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1")
-	answer, err := http.DefaultTransport.RoundTrip(r)
+	r.Header.Set("Accept", accept)
+	answer, err := x.client.RoundTrip(r)
 	if err != nil {
 		x.t.Fatal(err)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || err != nil || !strings.HasPrefix(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8") {
+	if kind := answer.Header.Get("Content-Type"); answer.StatusCode != 200 || err != nil || !strings.HasPrefix(kind, want) {
 		x.t.Errorf("%s, %v: %s: %s", answer.Status, err, kind, text)
 	}
 	return string(text)
 }
 
+// terminate also shows that nothing keeps it from its end.
 func (x *exporter) terminate() {
 	x.t.Helper()
 	if err := x.cmd.Process.Signal(unix.SIGTERM); err != nil {
@@ -82,56 +82,33 @@ func (x *exporter) terminate() {
 	}
 }
 
-func (x *exporter) descriptors() int {
-	x.t.Helper()
-	open, err := escape.OpenFiles(x.cmd.Process.Pid)
-	if err != nil {
-		x.t.Fatal(err)
-	}
-	return len(open)
-}
+const openMetrics = "application/openmetrics-text; version=1.0.0"
 
-// Whatever a server calls itself, Prometheus' own parser reads what is served.
+// Whatever a server calls itself, the parser of Prometheus reads what is served.
 func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
-	parser := filepath.Join(t.TempDir(), "openmetrics")
-	if out, err := exec.Command("go", "build", "-C", "../openmetrics", "-o", parser, ".").CombinedOutput(); err != nil {
-		t.Fatalf("build the parser: %v: %s", err, out)
-	}
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	evil := "evil\x1b[31m\n\"\\ # EOF\xff{}"
-	if err := unix.Setxattr(s.group+"/payload", "user.mcpscope.name", []byte(evil), 0); err != nil {
-		t.Fatal(err)
-	}
+	setAttribute(t, s.group+"/payload", "user.mcpscope.name", evil)
 	x := startExporter(w, "0")
 	if !strings.HasPrefix(x.url, "http://127.0.0.1:") {
 		t.Errorf("a port alone is served at %s", x.url)
 	}
-	text := x.scrape()
-	cmd := exec.Command(parser)
-	cmd.Stdin = strings.NewReader(text)
-	var said bytes.Buffer
-	cmd.Stderr = &said
-	out, err := cmd.Output()
+	text := x.scrape("text/plain;version=0.0.4", "text/plain; version=0.0.4")
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
 	if err != nil {
-		t.Fatalf("%v: %s\n%s", err, said.String(), text)
+		t.Fatalf("%v\n%s", err, text)
 	}
-	// quoted twice: as a label, and for the line
-	want := fmt.Sprintf("name=%q", strings.NewReplacer("\x1b", "?", "\n", "?", "\xff", "\ufffd").Replace(evil))
-	if got := string(out); !strings.Contains(got, strings.Trim(fmt.Sprintf("%q", want), `"`)) || !strings.Contains(got, "mcpscope_server_processes") {
-		t.Errorf("%s is not in\n%s", want, got)
-	}
-	before := x.descriptors()
-	for range 100 {
-		x.scrape()
-	}
-	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	// a connection may be on its way out
-	for deadline := time.Now().Add(escape.Patience); x.descriptors() > before+2; escape.PollFor(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d descriptors, after 100 scrapes %d", before, x.descriptors())
+	want, found := strings.NewReplacer("\x1b", "?", "\n", "?", "\xff", "\ufffd").Replace(evil), false
+	for _, m := range families["mcpscope_server_processes"].GetMetric() {
+		for _, label := range m.GetLabel() {
+			found = found || label.GetName() == "name" && label.GetValue() == want
 		}
+	}
+	if !found {
+		t.Errorf("%q is not in\n%s", want, text)
 	}
 	x.terminate()
 	s.Tell("close")
@@ -146,14 +123,15 @@ func TestMetricsOnAPassedSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
 	file, err := listener.(*net.TCPListener).File()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
+	listener.Close() // the copy listens on
 	x := startExporter(w, "fd:3", file)
-	if text := x.scrape(); !strings.HasSuffix(text, "# EOF\n") {
+	accept := fmt.Sprintf("%s,text/plain;version=0.0.4;q=0.5", strings.ReplaceAll(openMetrics, " ", ""))
+	if text := x.scrape(accept, openMetrics); !strings.HasSuffix(text, "# EOF\n") {
 		t.Errorf("%q", text)
 	}
 	x.terminate()

@@ -56,23 +56,23 @@ func (w *world) footprint() footprint {
 func TestReconnectStorm(t *testing.T) {
 	w := newWorld(t)
 	var early footprint
-	cycles := 200
+	cycles := 20
 	if escape.Full() {
-		cycles = 1000
+		cycles = 500
 	}
 	for cycle := 1; cycle <= cycles; cycle++ {
 		w.reconnect()
-		if cycle == 100 {
+		if cycle == cycles/2 {
 			early = w.footprint()
 		}
 	}
 	final := w.footprint()
-	if final.dying > early.dying+100 {
-		t.Errorf("%d groups are dying after %d cycles, %d after 100", cycles, final.dying, early.dying)
+	if escape.Full() && final.dying > early.dying+100 {
+		t.Errorf("%d groups are dying after %d cycles, %d after half of them", final.dying, cycles, early.dying)
 	}
 	early.dying, final.dying = 0, 0
 	if early != final {
-		t.Errorf("after 100 cycles %+v, after %d %+v", early, cycles, final)
+		t.Errorf("after half of %d cycles %+v, at their end %+v", cycles, early, final)
 	}
 	w.clean()
 }
@@ -95,11 +95,11 @@ func (w *world) reconnect() {
 // notices nothing.
 func TestManyServersOfOneName(t *testing.T) {
 	t.Parallel()
-	servers := 80
+	servers := 16
 	if escape.Full() {
 		servers = 200
 	}
-	defer escape.Slots.Take(12)()
+	defer escape.Slots.Take(4)()
 	w, m := newWorld(t), escape.NewMembers(t)
 	var all []*escape.Bystander
 	for range servers {

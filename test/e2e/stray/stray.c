@@ -26,8 +26,8 @@ int main(int argc, char **argv)
 		return 3;
 	if (fork() == 0) {
 		if (write(group, "0", 1) == 1 && fork() == 0) {
-			alarm(120); /* whatever becomes of the test */
-			pause();
+			while (read(3, path, 1) > 0) /* a pipe: until the test has ended */
+				;
 		}
 		_exit(0);
 	}
