@@ -27,8 +27,7 @@ type Subject struct {
 type ground struct {
 	Subject
 	*escape.Site
-	name    string
-	goldens int // compared so far
+	name string
 }
 
 var grounds atomic.Int32

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -77,56 +76,9 @@ func Listed(t *testing.T, s Subject) {
 		}
 		g.want([]*server{one, two}, "ls")
 		g.want([]*server{one, two}, "inspect", g.name)
-		g.want(nil, "ls", "--duplicates") // of two clients
 		g.want(nil, "ls", "--orphans")
-		if got := g.well("ls", "--format", "{{.ID}} {{.Name}} {{.Processes}}", "--client", strconv.Itoa(two.Own.PID)); got != two.id+" "+g.name+" 1\n" {
-			t.Errorf("ls --format says %q", got)
-		}
-		if got := g.well("ls", "-q", "--client", strconv.Itoa(two.Own.PID)); got != two.id+"\n" {
-			t.Errorf("ls -q says %q", got)
-		}
 		two.Tell("close")
 		two.Status(escape.Patience)
 		g.want([]*server{one}, "ls")
-	})
-}
-
-// Notes of the start can be read as long as the server runs.
-func Notes(t *testing.T, s Subject) {
-	on(t, s, func(t *testing.T, g *ground) {
-		m := escape.NewMembers(t)
-		server := &server{ground: g, members: m}
-		line := append([]string{"env", "MCPSCOPE_CONFIG=/nonexistent/mcpscope.toml"}, g.line(m, nil, g.Programs.Zoo, "plain")...)
-		server.Client = g.client(line)
-		server.ready()
-		if out := g.well("inspect", server.id); !strings.Contains(out, "/nonexistent/mcpscope.toml") {
-			t.Errorf("inspect has no note: %s", out)
-		}
-		if out := g.well("inspect", "--json", server.id); !strings.Contains(out, `"notes": [`) {
-			t.Errorf("inspect --json has no notes: %s", out)
-		}
-	})
-}
-
-// Unknown: a server that is not there is a failure of its own, and none at all a mistake.
-func Unknown(t *testing.T, s Subject) {
-	on(t, s, func(t *testing.T, g *ground) {
-		server := g.plain()
-		for _, command := range []string{"stop", "inspect", "freeze", "thaw", "wait"} {
-			g.wantFailure(1, `there is no server "nobody"`, command, "nobody")
-			g.wantFailure(2, "which server?", command)
-		}
-		server.lives()
-	})
-}
-
-// Completed: a shell may complete a server's name and id, and nothing that it would act upon.
-func Completed(t *testing.T, s Subject) {
-	on(t, s, func(t *testing.T, g *ground) {
-		server := g.plain()
-		words := strings.Fields(g.run("__completeNoDesc", "stop", "").Stdout) // which has a word for shells on stderr
-		if !slices.Contains(words, server.id) || !slices.Contains(words, g.name) {
-			t.Errorf("%s (%s) is not in %q", g.name, server.id, words)
-		}
 	})
 }

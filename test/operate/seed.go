@@ -44,6 +44,32 @@ func CronJobs(t *testing.T, s Subject) {
 	})
 }
 
+// orphaned kills both who guard the server.
+func (s *server) orphaned() {
+	t := s.ground.T
+	t.Helper()
+	listed := s.ground.list("inspect", s.id)
+	if len(listed) != 1 {
+		t.Fatalf("%d servers are listed as %s", len(listed), s.id)
+	}
+	supervisor, err := escape.OpenProcess(listed[0].Supervisor)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer supervisor.Close()
+	if err := escape.KillGuards(s.Server, supervisor); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// own is what a sweep of another test does not reach: starts sweep their own slice.
+func (g *ground) own() []string {
+	if g.Owns || g.Removal == 0 {
+		return nil
+	}
+	return []string{"--slice", g.name + ".slice"}
+}
+
 func hasSignal(all []escape.Saying) bool {
 	var pid, sig int
 	for _, said := range all {
@@ -59,7 +85,7 @@ func connections() int {
 	if escape.Full() {
 		return 200
 	}
-	return 20
+	return 6
 }
 
 // Reconnects: a client connects again and again without closing, and always has one server, or
