@@ -5,7 +5,6 @@
 package e2e
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -67,42 +66,7 @@ var agents = []agent{
 	},
 }
 
-// A home is one of the test's own, with the files of clients in it.
-type home struct {
-	t   *testing.T
-	dir string
-}
-
-func (h *home) path(name string) string { return filepath.Join(h.dir, name) }
-
-func (h *home) write(name, text string, mode os.FileMode) string {
-	h.t.Helper()
-	path := h.path(name)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte(text), mode)); err != nil {
-		h.t.Fatal(err)
-	}
-	return path
-}
-
-// mcpscope runs it as the user does.
-func (h *home) mcpscope(args ...string) string {
-	h.t.Helper()
-	cmd := exec.Command(binaries.mcpscope, args...)
-	cmd.Dir, cmd.Env = h.dir, []string{"HOME=" + h.dir, "PATH=" + os.Getenv("PATH")}
-	text, err := cmd.CombinedOutput()
-	if err != nil {
-		h.t.Fatalf("%q: %v: %s", args, err, text)
-	}
-	return string(text)
-}
-
-func TestWrapUnderRealAgents(t *testing.T) { eachAgent(t, (*agentRun).check) }
-
-// What an agent starts that runs below mcpscope gateway, with the configuration that it has, is in a group
-// of its own, and ends with it.
-func TestGatewayIsRealAgent(t *testing.T) { eachAgent(t, (*agentRun).checkBelow) }
-
-func eachAgent(t *testing.T, check func(*agentRun)) {
+func TestWrapUnderRealAgents(t *testing.T) {
 	if !escape.Full() {
 		t.Skip("SKIP: make test-full: the agents take 1.4 GB")
 	}
@@ -118,49 +82,45 @@ func eachAgent(t *testing.T, check func(*agentRun)) {
 			if _, err := os.Stat(a.program); errors.Is(err, fs.ErrNotExist) {
 				t.Skip("npm has it for x86-64 alone")
 			}
-			check(newAgentRun(t, b, a))
+			newAgentRun(t, b, a).check()
 		})
 	}
 }
 
 // agentRun is an agent in a home and a world of its own.
 type agentRun struct {
-	*home
 	agent
+	t     *testing.T
 	world *world
-	temp  string   // for what it leaves behind
-	fifo  int      // where the server says that it was started
-	below []string // what the agent is started by
+	home  string
+	temp  string // for what it leaves behind
+	fifo  int    // where the server says that it was started
 }
 
 func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
 	t.Helper()
-	r := &agentRun{home: &home{t, t.TempDir()}, agent: a, world: newWorld(t)}
-	r.write("project/.keep", "", 0o600)
-	fifo := r.path("fifo")
-	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+	r := &agentRun{agent: a, t: t, world: newWorld(t), home: t.TempDir()}
+	fifo, server := r.home+"/fifo", r.home+"/mcp-server"
+	script := fmt.Sprintf("#!/bin/sh\necho \"<$MCPSCOPE_ID> $#: $*\" >'%s'\nexec node '%s/node_modules/@modelcontextprotocol/server-memory/dist/index.js'\n", fifo, b.node)
+	err := errors.Join(unix.Mkfifo(fifo, 0o600), os.Mkdir(r.home+"/project", 0o700), os.WriteFile(server, []byte(script), 0o700))
+	if r.text != "" {
+		config := filepath.Join(r.home, r.config)
+		err = errors.Join(err, os.MkdirAll(filepath.Dir(config), 0o700), os.WriteFile(config, []byte(strings.ReplaceAll(r.text, "SERVER", server)), 0o600))
+	}
+	if err != nil {
 		t.Fatal(err)
 	}
-	var err error
 	if r.temp, err = os.MkdirTemp("", "agent"); err != nil { // t.TempDir is too long for the address of a socket
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(r.temp) })
-	// For reading and writing, so that it never ends.
-	if r.fifo, err = unix.Open(fifo, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil {
+	if r.fifo, err = unix.Open(fifo, unix.O_RDWR|unix.O_CLOEXEC, 0); err != nil { // for writing, too, so that it never ends
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { unix.Close(r.fifo) })
-	server := r.write("mcp-server", fmt.Sprintf("#!/bin/sh\necho \"<$MCPSCOPE_ID> $#: $*\" >'%s'\nexec node '%s'\n", fifo,
-		filepath.Join(b.node, "node_modules/@modelcontextprotocol/server-memory/dist/index.js")), 0o700)
-	for i, word := range r.add {
-		if word == "SERVER" {
-			r.add = append([]string{}, r.add...)
-			r.add[i] = server
-		}
-	}
-	if r.text != "" {
-		r.write(r.config, strings.ReplaceAll(r.text, "SERVER", server), 0o600)
+	r.add = slices.Clone(r.add)
+	if i := slices.Index(r.add, "SERVER"); i >= 0 {
+		r.add[i] = server
 	}
 	return r
 }
@@ -168,92 +128,55 @@ func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
 func (r *agentRun) check() {
 	r.t.Helper()
 	if len(r.add) > 0 {
-		r.toEnd(r.add...)
+		r.toEnd(r.command(r.add...))
 	}
 	r.starts("") // and does to its files what it does at a first start
 	bare := r.contents()
-	out := r.mcpscope("wrap", "--program", binaries.mcpscope, r.name, "--yes")
+	out := r.toEnd(r.mcpscope("wrap", "--program", binaries.mcpscope, r.name, "--yes"))
 	if strings.Contains(out, "hunter2") || !strings.Contains(out, "Wrapped 1 server") {
 		r.t.Errorf("%s", out)
 	}
 	wrapped := r.contents()
 	r.starts("in a group")
-	if now := r.contents(); !bytes.Equal(now, wrapped) {
+	if now := r.contents(); now != wrapped {
 		r.t.Errorf("it has changed its file from\n%s\nto\n%s", wrapped, now)
 	}
-	r.mcpscope("unwrap", r.name, "--yes")
-	if now := r.contents(); !bytes.Equal(now, bare) {
+	r.toEnd(r.mcpscope("unwrap", r.name, "--yes"))
+	if now := r.contents(); now != bare {
 		r.t.Errorf("its file was\n%s\nand came back as\n%s", bare, now)
 	}
 	r.starts("")
 }
 
-func (r *agentRun) checkBelow() {
+func (r *agentRun) contents() string {
 	r.t.Helper()
-	if len(r.add) > 0 {
-		r.toEnd(r.add...)
-	}
-	r.starts("") // and does to its files what it does at a first start
-	config, explain := r.contents(), r.path("explain")
-	r.below = []string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--explain", explain, "--"}
-	cmd := r.command(r.start...)
-	if err := escape.StartIn(r.world.Dir, cmd); err != nil {
-		r.t.Fatal(err)
-	}
-	r.wantSaid("") // as ever: the environment is the agent's
-	var members []*escape.Process
-	for _, dir := range escape.Servers(rootsSlice(r.world.Site), "*", "*") {
-		pids, err := escape.GroupPids(filepath.Join(dir, "payload"))
-		for _, pid := range pids {
-			if p, openErr := escape.OpenProcess(pid); openErr == nil { // otherwise it has ended since
-				defer p.Close()
-				members = append(members, p)
-			}
-		}
-		if err != nil {
-			r.t.Error(err)
-		}
-	}
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait() // killed
-	text, err := os.ReadFile(explain)
-	if len(members) == 0 || strings.Count(string(text), " taken as ") == 0 || err != nil {
-		r.t.Errorf("%d members; explained (%v):\n%s", len(members), err, text)
-	}
-	for _, p := range members {
-		if !p.Ended(escape.Patience) {
-			r.t.Errorf("left: %s", escape.Describe(p.PID))
-		}
-	}
-	escape.WantNoServers(r.t, rootsSlice(r.world.Site), "*", escape.Patience)
-	if now := r.contents(); r.wants != "" && !bytes.Equal(now, config) {
-		r.t.Errorf("its file was\n%s\nand is\n%s", config, now)
-	}
-}
-
-func (r *agentRun) contents() []byte {
-	r.t.Helper()
-	text, err := os.ReadFile(r.path(r.config))
+	text, err := os.ReadFile(filepath.Join(r.home, r.config))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return text
+	return string(text)
 }
 
-// program is the agent, in a network of its own, where there is nobody but itself.
+func (r *agentRun) mcpscope(args ...string) *exec.Cmd {
+	cmd := r.world.mcpscope(args...)
+	cmd.Env = append(cmd.Env, "HOME="+r.home)
+	return cmd
+}
+
+// command is the agent, in a network of its own, where there is nobody but itself.
 func (r *agentRun) command(args ...string) *exec.Cmd {
-	line := append([]string{"env", "-C", r.path("project"), "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh"}, slices.Concat(r.below, []string{r.program}, args)...)
-	cmd := r.world.Command(line...)
-	cmd.Env = append([]string{"HOME=" + r.dir, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + r.temp, "CLAUDE_CODE_TMPDIR=" + r.temp}, r.env...)
+	line := []string{"env", "-C", r.home + "/project", "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh", r.program}
+	cmd := r.world.Command(append(line, args...)...)
+	cmd.Env = append([]string{"HOME=" + r.home, "PATH=" + os.Getenv("PATH"), "TERM=dumb", "TMPDIR=" + r.temp, "CLAUDE_CODE_TMPDIR=" + r.temp}, r.env...)
 	cmd.SysProcAttr = &unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
 	return cmd
 }
 
-func (r *agentRun) toEnd(args ...string) string {
+func (r *agentRun) toEnd(cmd *exec.Cmd) string {
 	r.t.Helper()
-	o, err := escape.FinishWithin(4*escape.Patience, r.world.Dir, r.command(args...))
+	o, err := escape.FinishWithin(4*escape.Patience, r.world.Dir, cmd)
 	if err != nil || o.Status != 0 {
-		r.t.Fatalf("%q: %v, %v: %s%s", args, o.Status, err, o.Stdout, o.Stderr)
+		r.t.Fatalf("%q: %v, %v: %s%s", cmd.Args, o.Status, err, o.Stdout, o.Stderr)
 	}
 	return o.Stdout + o.Stderr
 }
@@ -262,29 +185,16 @@ func (r *agentRun) toEnd(args ...string) string {
 func (r *agentRun) starts(how string) {
 	r.t.Helper()
 	if r.wants != "" {
-		if said := r.toEnd(r.start...); !strings.Contains(said, r.wants) {
+		if said := r.toEnd(r.command(r.start...)); !strings.Contains(said, r.wants) {
 			r.t.Errorf("it says %q", said)
 		}
 		r.wantSaid(how)
 	} else {
 		cmd := r.command(r.start...)
-		out := r.path("out")
-		file, err := os.Create(out)
-		if err != nil {
-			r.t.Fatal(err)
-		}
-		defer file.Close()
-		cmd.Stdout, cmd.Stderr = file, file
-		if err := escape.StartIn(r.world.Dir, cmd); err != nil {
-			r.t.Fatal(err)
-		}
+		r.world.Start(r.world.Dir, cmd)
 		r.wantSaid(how)
 		_ = cmd.Process.Kill() // a crash, which is what mcpscope is for
 		_ = cmd.Wait()         // killed
-		if r.t.Failed() {
-			text, _ := os.ReadFile(out)
-			r.t.Logf("it says %q", text)
-		}
 	}
 	escape.WantNoServers(r.t, rootsSlice(r.world.Site), "*", escape.Patience)
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -82,8 +81,6 @@ func (x *exporter) terminate() {
 	}
 }
 
-const openMetrics = "application/openmetrics-text; version=1.0.0"
-
 // Whatever a server calls itself, the parser of Prometheus reads what is served.
 func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
@@ -91,9 +88,21 @@ func TestMetricsAreServed(t *testing.T) {
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	evil := "evil\x1b[31m\n\"\\ # EOF\xff{}"
 	setAttribute(t, s.group+"/payload", "user.mcpscope.name", evil)
-	x := startExporter(w, "0")
-	if !strings.HasPrefix(x.url, "http://127.0.0.1:") {
-		t.Errorf("a port alone is served at %s", x.url)
+	// systemd passes a socket on
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := listener.(*net.TCPListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	listener.Close() // the copy listens on
+	x := startExporter(w, "fd:3", file)
+	const openMetrics = "application/openmetrics-text;version=1.0.0"
+	if text := x.scrape(openMetrics+",text/plain;q=0.5", "application/openmetrics-text"); !strings.HasSuffix(text, "# EOF\n") {
+		t.Errorf("%q", text)
 	}
 	text := x.scrape("text/plain;version=0.0.4", "text/plain; version=0.0.4")
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -113,26 +122,4 @@ func TestMetricsAreServed(t *testing.T) {
 	x.terminate()
 	s.Tell("close")
 	s.dead(escape.Patience)
-}
-
-// systemd passes a socket on.
-func TestMetricsOnAPassedSocket(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	listener.Close() // the copy listens on
-	x := startExporter(w, "fd:3", file)
-	accept := fmt.Sprintf("%s,text/plain;version=0.0.4;q=0.5", strings.ReplaceAll(openMetrics, " ", ""))
-	if text := x.scrape(accept, openMetrics); !strings.HasSuffix(text, "# EOF\n") {
-		t.Errorf("%q", text)
-	}
-	x.terminate()
 }

@@ -30,27 +30,9 @@ func orphaned(t *testing.T, s *server) *server {
 	return s
 }
 
-func TestNextServerEndsAnOrphan(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	orphan := startOrphan(t, w)
-	next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-	if n := orphan.members.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d members left", n)
-	}
-	if err := escape.AwaitRemoval(orphan.group, escape.Patience); err != nil {
-		t.Error(err)
-	}
-	if !next.Lives("still there?") {
-		t.Error("the next server does not answer")
-	}
-	next.Tell("close")
-	next.dead(escape.Patience)
-}
-
 // A server that ends while it sweeps takes the orphan with it: nobody else would end it before
 // the next start.
-func TestNextServerEndsAnOrphanHoweverShortItLives(t *testing.T) {
+func TestNextServerEndsAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	orphan := orphaned(t, startServer(w, []string{"--group"}, nil, binaries.probe))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -91,55 +92,10 @@ func (w *world) reconnect() {
 	b.Out.Close()
 }
 
-// Many at once, all of one name: all start, half of them end, and the other half
-// notices nothing.
-func TestManyServersOfOneName(t *testing.T) {
-	t.Parallel()
-	servers := 16
-	if escape.Full() {
-		servers = 200
-	}
-	defer escape.Slots.Take(4)()
-	w, m := newWorld(t), escape.NewMembers(t)
-	var all []*escape.Bystander
-	for range servers {
-		all = append(all, w.Bystander("server", w.Dir, w.mcpscope("run", "--name", "same", "--", binaries.Zoo, "--register", m.Address, "plain")))
-	}
-	if !m.AwaitBorn(servers, escape.Patience) {
-		t.Fatalf("%d of %d have started", m.Count(), servers)
-	}
-	endAll(t, all[:servers/2])
-	if n := len(m.Running()); n != servers/2 {
-		t.Errorf("%d servers live, want %d", n, servers/2)
-	}
-	for _, b := range all[servers/2:] {
-		if !b.Lives() {
-			t.Errorf("a server does not answer: %s", escape.Describe(b.Cmd.Process.Pid))
-		}
-	}
-	endAll(t, all[servers/2:])
-	if n := m.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d servers left", n)
-	}
-	w.clean()
-}
-
-func endAll(t *testing.T, all []*escape.Bystander) {
-	t.Helper()
-	for _, b := range all {
-		b.In.Close()
-	}
-	for _, b := range all {
-		if err := b.Cmd.Wait(); err != nil {
-			t.Errorf("a server ended with %v", err)
-		}
-	}
-}
-
 // A server that starts its own servers with mcpscope: the inner groups are beside
 // the outer one and end with it.
 func TestNestedRun(t *testing.T) {
-	graces := []string{"run", "--eof-grace", "300ms", "--term-grace", "300ms", "--"}
+	run := []string{binaries.mcpscope, "run", "--eof-grace", soon, "--term-grace", soon, "--"}
 	for what, end := range map[string]func(*escape.Client){
 		"stdin closed":   func(c *escape.Client) { c.Tell("close") },
 		"SIGTERM":        func(c *escape.Client) { c.Tell("signal %d", unix.SIGTERM) },
@@ -149,16 +105,14 @@ func TestNestedRun(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			w, m := newWorld(t), escape.NewMembers(t)
-			line := append([]string{binaries.mcpscope}, graces...)
-			line = append(append(line, binaries.mcpscope), graces...)
-			c := w.NewClient(w.Unique("client"), []string{"--group"}, append(line, binaries.Zoo, "--register", m.Address, "ignore-both"))
+			line := slices.Concat(run, run, []string{binaries.Zoo, "--register", m.Address, "ignore-both"})
+			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
 			if err := m.UntilReady(escape.Patience); err != nil {
 				t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 			}
 			if n := len(w.groups()); n != 2 {
 				t.Errorf("%d groups, want 2", n)
 			}
-			supervisors := w.supervisors()
 			end(c)
 			if !c.Server.Ended(escape.Patience) {
 				t.Fatal("the outer launcher did not return")
@@ -169,33 +123,8 @@ func TestNestedRun(t *testing.T) {
 			if n := m.UntilDead(escape.Patience); n > 0 {
 				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
 			}
-			for _, p := range supervisors {
-				if !p.Ended(escape.Patience) {
-					t.Errorf("a supervisor lives: %s", escape.Describe(p.PID))
-				}
-			}
+			escape.WantNoServers(t, rootsSlice(w.Site), "*", escape.Patience)
 			w.clean()
 		})
 	}
-}
-
-// supervisors opens those of all groups of the world.
-func (w *world) supervisors() []*escape.Process {
-	w.T.Helper()
-	var all []*escape.Process
-	for _, dir := range w.groups() {
-		pids, err := escape.GroupPids(filepath.Join(dir, "supervisor"))
-		if err != nil {
-			w.T.Fatal(err)
-		}
-		for _, pid := range pids {
-			p, err := escape.OpenProcess(pid)
-			if err != nil {
-				w.T.Fatal(err)
-			}
-			w.T.Cleanup(p.Close)
-			all = append(all, p)
-		}
-	}
-	return all
 }

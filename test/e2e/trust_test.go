@@ -345,7 +345,7 @@ func TestFrozenByVersion1(t *testing.T) {
 func TestDirectoriesMadeUseless(t *testing.T) {
 	t.Parallel()
 	for _, dir := range []string{"mcp.slice", "mcp.slice/0"} {
-		for file, value := range map[string]string{"cgroup.freeze": "1", "cgroup.max.depth": "0", "cgroup.max.descendants": "0"} {
+		for file, value := range map[string]string{"cgroup.freeze": "1", "cgroup.max.descendants": "0"} {
 			t.Run(dir+"/"+file, func(t *testing.T) {
 				t.Parallel()
 				w := newWorld(t)
@@ -370,58 +370,22 @@ func TestDirectoriesMadeUseless(t *testing.T) {
 	}
 }
 
-// What can't be mended is said, and what is left is ended all the same.
-func TestFallToTreeIsSaid(t *testing.T) {
-	t.Parallel()
-	for what, spoil := range map[string]func(w *world) error{
-		"too many groups": func(w *world) error { return bed.Write(filepath.Join(w.Dir, "cgroup.max.descendants"), "1") },
-		"threaded":        func(w *world) error { return bed.Write(filepath.Join(rootsSlice(w.Site), "cgroup.type"), "threaded") },
-	} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			var orphan *server
-			if what != "threaded" { // a group with members can't become so
-				orphan = startOrphan(t, w)
-			} else if err := os.MkdirAll(rootsSlice(w.Site), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := spoil(w); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = bed.Write(filepath.Join(w.Dir, "cgroup.max.descendants"), "max") })
-			o := w.run(w.mcpscope("run", "--", binaries.Zoo, "plain"))
-			if o.status != 0 || !strings.Contains(o.stderr, "weaker backend tree") || strings.Count(o.stderr, "\n") > 2 {
-				t.Errorf("ended with %v; stderr: %s", o.status, o.stderr)
-			}
-			if orphan == nil {
-				return
-			}
-			if n := orphan.members.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d members of the orphan left", n)
-			}
-		})
-	}
-}
-
-// Whoever holds the supervisor before it could say that the server runs keeps nothing from its end. Not each of them
-// comes in time.
+// Whoever holds the supervisor before it could say that the server runs keeps nothing from its end. Not each comes in time.
 func TestSupervisorHeldBeforeItsFirstWord(t *testing.T) {
 	t.Parallel()
-	for _, backend := range []string{"cgroup", "tree"} {
-		for i := range 2 {
-			t.Run(fmt.Sprint(backend, i), func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", backend, "--term-grace", "100ms", "--", binaries.seizer})
-				c.Expect("out up")
-				c.Server.Signal(unix.SIGTERM)
-				if c.Status(escape.Patience) == "" {
-					t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
-				}
-				w.clean()
-			})
-		}
+	for _, backend := range []string{"cgroup", "tree", "cgroup", "tree"} {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			line := []string{binaries.mcpscope, "run", "--backend", backend, "--term-grace", soon, "--", binaries.seizer}
+			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+			c.Expect("out up")
+			c.Server.Signal(unix.SIGTERM)
+			if c.Status(escape.Patience) == "" {
+				t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
+			}
+			w.clean()
+		})
 	}
 }
 
