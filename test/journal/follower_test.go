@@ -4,24 +4,22 @@ package journal
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"os/exec"
-	"slices"
-	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A follower is a command that prints lines until it is interrupted.
 type follower struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	stderr bytes.Buffer
-	lines  chan string // closed at its end
-	seen   []string
+	t     *testing.T
+	cmd   *exec.Cmd
+	lines chan string // closed at its end
+	seen  []string
 }
 
 func follow(t *testing.T, cmd *exec.Cmd) *follower {
@@ -31,7 +29,6 @@ func follow(t *testing.T, cmd *exec.Cmd) *follower {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stderr = &f.stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -53,12 +50,12 @@ func follow(t *testing.T, cmd *exec.Cmd) *follower {
 // until waits for a line, and returns it.
 func (f *follower) until(what string, is func(line string) bool) string {
 	f.t.Helper()
-	limit := time.After(patience)
+	limit := pace.After(escape.Patience)
 	for {
 		select {
 		case line, more := <-f.lines:
 			if !more {
-				f.t.Fatalf("%q ended without %s; stderr: %s; it said %q", f.cmd.Args, what, f.stderr.String(), f.seen)
+				f.t.Fatalf("%q ended without %s; it said %q", f.cmd.Args, what, f.seen)
 			}
 			f.seen = append(f.seen, line)
 			if is(line) {
@@ -70,56 +67,35 @@ func (f *follower) until(what string, is func(line string) bool) string {
 	}
 }
 
-// interrupt is ^C, after which it ends by that signal and with nothing on stderr.
+func (f *follower) line(want string) {
+	f.t.Helper()
+	f.until(want, func(line string) bool { return line == want })
+}
+
+// interrupt is ^C, after which it ends by that signal.
 func (f *follower) interrupt() {
 	f.t.Helper()
 	if err := f.cmd.Process.Signal(unix.SIGINT); err != nil {
 		f.t.Error(err)
 	}
-	f.wantEnd(unix.SIGINT)
-}
-
-func (f *follower) wantEnd(by unix.Signal) {
-	f.t.Helper()
-	ended := make(chan struct{})
-	go func() {
-		_ = f.cmd.Wait() // how, is looked at
-		close(ended)
-	}()
-	select {
-	case <-ended:
-	case <-time.After(patience):
-		f.t.Fatalf("%q does not end", f.cmd.Args)
+	for range f.lines { // until its end
 	}
-	if status := f.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.Signal() != by {
-		f.t.Errorf("%q ended with %v, want %v", f.cmd.Args, f.cmd.ProcessState, by)
-	}
-	if f.stderr.Len() > 0 {
-		f.t.Errorf("%q says %s", f.cmd.Args, f.stderr.String())
+	if err := f.cmd.Wait(); err == nil || err.Error() != "signal: interrupt" {
+		f.t.Errorf("%q ended with %v", f.cmd.Args, err)
 	}
 }
 
 // An event is a line of `events --json`.
 type event struct {
-	Version         int
-	Time            time.Time
-	Event, ID, Name string
-	UID             int
-	Backend         string
-	Client          struct {
-		PID  int
-		Name string
-	}
-	Stderr        string
-	Cause, Signal string
-	ExitStatus    *int   `json:"exit_status"`
-	ExitSignal    string `json:"exit_signal"`
-	Seconds       float64
-	CPU           float64 `json:"cpu_seconds"`
-	Killed        []string
-	KilledTotal   int `json:"killed_total"`
-	OOMKills      int `json:"oom_kills"`
-	Note          string
+	Version                  int
+	Event, ID, Name, Backend string
+	UID                      int
+	Cause, Stderr            string
+	ExitSignal               string `json:"exit_signal"`
+	Killed                   []string
+	KilledTotal              int `json:"killed_total"`
+	OOMKills                 int `json:"oom_kills"`
+	Client                   struct{ PID int }
 }
 
 // events follows those of servers of a name.
@@ -139,15 +115,4 @@ func (f *follower) event(kind string) event {
 		return e.Event == kind
 	})
 	return e
-}
-
-// without fails the test for an event of one of the kinds.
-func (f *follower) without(kinds ...string) {
-	f.t.Helper()
-	for _, line := range f.seen {
-		var e event
-		if err := json.Unmarshal([]byte(line), &e); err != nil || slices.Contains(kinds, e.Event) {
-			f.t.Errorf("unwanted: %s (%v)", line, err)
-		}
-	}
 }
