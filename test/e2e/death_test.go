@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -33,11 +33,13 @@ func TestDeadClientEndsTheServerWithTheTermGraceOnly(t *testing.T) {
 func TestClientDeathCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	read, stdin := ends(t, "pipe")
-	s := spawned(t, read, openNull(t), []string{"--on-client-death", "ignore", "--eof-grace", soon, "--term-grace", never}, []string{binaries.probe})
+	report := filepath.Join(t.TempDir(), "report")
+	s := spawned(t, read, openNull(t), []string{"--on-client-death", "ignore", "--eof-grace", soon, "--term-grace", never, "--report", report},
+		[]string{binaries.probe})
 	read.Close()
 	fmt.Fprintln(stdin, "stay")
 	s.Own.Signal(unix.SIGKILL)
-	s.Server.Ended(0)
+	s.Own.Ended(escape.Patience)
 	fmt.Fprintln(stdin, "burn 0")
 	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) || len(s.signals()) > 0 {
 		t.Errorf("the server got %v", s.signals())
@@ -45,7 +47,9 @@ func TestClientDeathCanBeIgnored(t *testing.T) {
 	stdin.Close()
 	s.told(1, escape.Patience)
 	s.stopNow()
-	s.wantAsked(1, unix.SIGTERM)
+	if text, err := os.ReadFile(report); err != nil || !strings.Contains(string(text), `"cause":"stdin-closed"`) {
+		t.Errorf("the report is %s (%v)", text, err)
+	}
 }
 
 // Without its launcher the server has the whole term grace; and what was begun is not begun again.
@@ -72,27 +76,6 @@ func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 			s.wantAsked(3, want)
 		})
 	}
-}
-
-// Who stands by leaves the server to a supervisor that has come up meanwhile. One that is stopped right then was told of the
-// launcher's death before it could be woken by that. Whether somebody stands by still is not for us to choose: then it is
-// continued by the launcher's death.
-func TestSupervisorStoppedAsItTakesOver(t *testing.T) {
-	t.Parallel()
-	flags := []string{"--backend", "cgroup", "--term-grace", "100ms"}
-	s := startServer(newWorld(t), []string{"--group"}, flags, binaries.Zoo, "stop-parent-first")
-	leaving := filepath.Join(s.group, "../leaving")
-	pids, _ := escape.GroupPids(leaving) // none, if nobody stands by
-	s.Server.Signal(unix.SIGKILL)
-	s.Server.Ended(escape.Patience)
-	if len(pids) > 0 {
-		s.supervisor.Signal(unix.SIGCONT)
-		if err := bed.WaitEmpty(leaving, escape.Patience); err != nil {
-			t.Error(err)
-		}
-		s.supervisor.Signal(unix.SIGSTOP)
-	}
-	s.dead(escape.Patience)
 }
 
 // A tracer is told of its tracee's death first, and that one's parent when the tracer has waited for it, which this one does not.
@@ -138,27 +121,6 @@ func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
 	return both
 }
 
-// A guard that was stopped is continued by the launcher's death, as its supervisor would be.
-func TestStoppedGuardOfATracedSupervisor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	c := w.NewClient(w.Unique("client"), []string{"--group"}, []string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "100ms", "--", binaries.seizer})
-	held := heldBySeizer(t, c)
-	guard, err := escape.ParentProcess(held[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer guard.Close()
-	guard.Signal(unix.SIGSTOP)
-	c.Server.Signal(unix.SIGKILL)
-	for _, p := range append(held[:], guard) {
-		if !p.Ended(escape.Patience) {
-			t.Errorf("left: %s", escape.Describe(p.PID))
-		}
-	}
-	w.clean()
-}
-
 // Without its supervisor the group is nobody's: no grace.
 func TestKilledSupervisorMeansKilledServer(t *testing.T) {
 	t.Parallel()
@@ -199,4 +161,21 @@ func TestNobodyWitnessesTheKill(t *testing.T) {
 			w.clean()
 		})
 	}
+}
+
+// A member of root's may take from the supervisor what it needs to end a group. The launcher looks for itself before it returns.
+func TestSupervisorWithoutDescriptors(t *testing.T) {
+	t.Parallel()
+	s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
+	if err := unix.Prlimit(s.supervisor.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	s.Tell("close")
+	if !s.Server.Ended(escape.Patience) {
+		t.Fatal("the launcher did not return")
+	}
+	if left := s.members.Running(); len(left) > 0 {
+		t.Errorf("it returned before they were dead: %q", left)
+	}
+	s.world.clean()
 }

@@ -3,12 +3,10 @@
 package e2e
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"strings"
 	"testing"
 
@@ -21,32 +19,19 @@ import (
 
 // An exporter is `mcpscope metrics --listen`.
 type exporter struct {
+	*escape.Talk
 	t      *testing.T
-	cmd    *exec.Cmd
 	url    string
 	client http.Transport // of its own: no other test closes its connections
 }
 
 func startExporter(w *world, where string, passed ...*os.File) *exporter {
 	w.T.Helper()
-	x := &exporter{t: w.T, cmd: w.mcpscope("metrics", "--listen", where)}
-	x.cmd.ExtraFiles = passed
-	out, err := x.cmd.StdoutPipe()
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	w.Start(w.Dir, x.cmd)
-	w.T.Cleanup(func() {
-		x.client.CloseIdleConnections()
-		_ = x.cmd.Process.Kill() // it may have ended
-		_ = x.cmd.Wait()
-	})
-	line, err := bufio.NewReader(out).ReadString('\n')
-	url, ok := strings.CutPrefix(strings.TrimSpace(line), "listening on ")
-	if err != nil || !ok {
-		w.T.Fatalf("it says %q, %v", line, err)
-	}
-	x.url = url
+	cmd := w.mcpscope("metrics", "--listen", where)
+	cmd.ExtraFiles = passed
+	x := &exporter{Talk: escape.StartTalk(w.T, cmd, func() error { return escape.StartIn(w.Dir, cmd) }), t: w.T}
+	w.T.Cleanup(x.client.CloseIdleConnections)
+	x.url = strings.TrimPrefix(x.Line(), "listening on ")
 	return x
 }
 
@@ -68,17 +53,6 @@ func (x *exporter) scrape(accept, want string) string {
 		x.t.Errorf("%s, %v: %s: %s", answer.Status, err, kind, text)
 	}
 	return string(text)
-}
-
-// terminate also shows that nothing keeps it from its end.
-func (x *exporter) terminate() {
-	x.t.Helper()
-	if err := x.cmd.Process.Signal(unix.SIGTERM); err != nil {
-		x.t.Error(err)
-	}
-	if err := x.cmd.Wait(); err != nil {
-		x.t.Errorf("after SIGTERM: %v", err)
-	}
 }
 
 // Whatever a server calls itself, the parser of Prometheus reads what is served.
@@ -119,7 +93,12 @@ func TestMetricsAreServed(t *testing.T) {
 	if !found {
 		t.Errorf("%q is not in\n%s", want, text)
 	}
-	x.terminate()
+	if err := x.Cmd.Process.Signal(unix.SIGTERM); err != nil {
+		t.Error(err)
+	}
+	if err := x.Cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
 	s.Tell("close")
 	s.dead(escape.Patience)
 }

@@ -71,21 +71,6 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 	}
 }
 
-func TestSweepsDoNotTouchALiveServer(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	s := startServer(w, []string{"--group"}, nil, binaries.probe, "--members", "2")
-	for range 10 {
-		w.wantSuccess("sweep")
-	}
-	if !s.Lives("still there?") {
-		t.Error("the server does not answer")
-	}
-	s.wantAsked(0, 0)
-	s.Tell("write exit 0")
-	s.dead(escape.Patience)
-}
-
 // Starts and sweeps meet in every order; no start is lost.
 func TestSweepersBesideStarts(t *testing.T) {
 	t.Parallel()

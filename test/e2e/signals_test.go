@@ -16,17 +16,14 @@ import (
 // goes on without the launcher.
 func TestSecondSignalAsksNobodyTwice(t *testing.T) {
 	t.Parallel()
-	s := startProbe(t, []string{"--term-grace", "1s"}, "--members", "2")
+	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
 	s.Tell("signal %d", unix.SIGINT)
-	s.told(1, escape.Patience)
+	s.told(3, escape.Patience)
 	s.Tell("signal %d", unix.SIGTERM)
 	s.Tell("signal %d", unix.SIGKILL)
-	s.dead(escape.Patience)
-	for pid, got := range s.signals() {
-		if len(got) != 1 || got[0] != unix.SIGINT {
-			t.Errorf("process %d got %v, want SIGINT once", pid, got)
-		}
-	}
+	s.Server.Ended(escape.Patience)
+	s.stopNow()
+	s.wantAsked(3, unix.SIGINT)
 }
 
 // A server may make itself known, and be sent a signal, before the launcher has heard that it runs.

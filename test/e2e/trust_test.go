@@ -74,6 +74,33 @@ func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 	}
 }
 
+// A server can keep its own user from reading its group; the others are listed, and what could not be is named.
+func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir, program := w.delegate("theirs"), readable(t, binaries.mcpscope)
+	ids := []string{"abcdefgh", "stuvwxyz"}
+	for _, id := range ids {
+		w.forge(dir, "mcp-forged-"+id)
+	}
+	for i, hidden := range ids { // whichever comes first in the directory
+		unreadable := filepath.Join(dir, "mcp-forged-"+hidden)
+		if err := os.Chmod(unreadable, 0); err != nil {
+			t.Fatal(err)
+		}
+		o, err := escape.Finish(dir, w.Command(as(attacker, program, "ls", "-q")...))
+		if err != nil || o.Status.ExitStatus() != 1 || !strings.Contains(o.Stderr, hidden) {
+			t.Errorf("%s hidden: %v, %v; stderr: %s", hidden, o.Status, err, o.Stderr)
+		}
+		if strings.Contains(o.Stdout, hidden) || !strings.Contains(o.Stdout, ids[1-i]) {
+			t.Errorf("%s hidden: listed are %q", hidden, o.Stdout)
+		}
+		if err := os.Chmod(unreadable, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // forger starts e2e/forger and returns when it is ready. It ends with the test.
 func (w *world) forger(files []*os.File, args ...string) {
 	w.T.Helper()
@@ -292,81 +319,49 @@ var freezer1 = bed.Feature{Name: "the freezer of cgroup v1", Missing: func() err
 func TestFrozenByVersion1(t *testing.T) {
 	t.Parallel()
 	bed.Require(t, freezer1)
-	for _, seen := range []bool{true, false} {
-		t.Run(fmt.Sprintf("seen=%v", seen), func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			point := t.TempDir()
-			// the mount is the world's, or that of a process in a mount namespace of its own
-			holder := w.Root
-			mount := []string{"mount", "-t", "cgroup", "-o", "freezer", "none", point}
-			if seen {
-				if o := w.run(w.Command(mount...)); o.status != 0 {
-					t.Fatalf("mount: %s", o.stderr)
-				}
-			} else {
-				script := `"$@" && exec ` + binaries.Zoo + ` plain`
-				holder = w.Bystander("with the mount", w.Unique("mount"), w.Command(append([]string{"unshare", "--mount", "sh", "-c", script, "sh"}, mount...)...))
-				if !holder.Lives() {
-					t.Fatal("the mount can't be had")
-				}
-			}
-			dir := fmt.Sprintf("/proc/%d/root%s/mcpscope-test.%d.%v", holder.Cmd.Process.Pid, point, os.Getpid(), seen)
-			if err := os.Mkdir(dir, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() {
-				if err := errors.Join(bed.Write(dir+"/freezer.state", "THAWED"), bed.WaitEmptyV1(dir, escape.Patience), os.Remove(dir)); err != nil {
-					t.Error(err)
-				}
-			})
-			s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "--target", dir, "freezer1")
-			s.Tell("close")
-			if seen {
-				s.dead(escape.Patience)
-				if status := s.Status(escape.Patience); status != "exit 0" {
-					t.Errorf("ended with %q, want exit 0", status)
-				}
-				return
-			}
-			if status := s.Status(escape.Patience); status != "exit 125" {
-				t.Errorf("ended with %q, want exit 125", status)
-			}
-			wantComplaint(t, escape.Contents(s.Stderr))
-			if err := bed.Write(dir+"/freezer.state", "THAWED"); err != nil {
-				t.Fatal(err)
-			}
-			s.dead(escape.Patience)
-		})
+	w := newWorld(t)
+	point := t.TempDir()
+	if o := w.run(w.Command("mount", "-t", "cgroup", "-o", "freezer", "none", point)); o.status != 0 {
+		t.Fatalf("mount: %s", o.stderr)
+	}
+	dir := fmt.Sprintf("/proc/%d/root%s/mcpscope-test.%d", w.Root.Cmd.Process.Pid, point, os.Getpid())
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(bed.Write(dir+"/freezer.state", "THAWED"), bed.WaitEmptyV1(dir, escape.Patience), os.Remove(dir)); err != nil {
+			t.Error(err)
+		}
+	})
+	s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "--target", dir, "freezer1")
+	s.Tell("close")
+	s.dead(escape.Patience)
+	if status := s.Status(escape.Patience); status != "exit 0" {
+		t.Errorf("ended with %q, want exit 0", status)
 	}
 }
 
 // A server of root's can make the directories of all servers useless.
 func TestDirectoriesMadeUseless(t *testing.T) {
 	t.Parallel()
-	for _, dir := range []string{"mcp.slice", "mcp.slice/0"} {
-		for file, value := range map[string]string{"cgroup.freeze": "1", "cgroup.max.descendants": "0"} {
-			t.Run(dir+"/"+file, func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				orphan := startOrphan(t, w)
-				if err := bed.Write(filepath.Join(w.Dir, dir, file), value); err != nil {
-					t.Fatal(err)
-				}
-				next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-				if next.group == "" || escape.Contents(next.Stderr) != "" {
-					t.Errorf("the next server is in no group; stderr: %s", escape.Contents(next.Stderr))
-				}
-				if n := orphan.members.UntilDead(escape.Patience); n > 0 {
-					t.Errorf("%d members of the orphan left", n)
-				}
-				if err := escape.AwaitRemoval(orphan.group, escape.Patience); err != nil {
-					t.Error(err)
-				}
-				next.Tell("close")
-				next.dead(escape.Patience)
-			})
-		}
+	for file, value := range map[string]string{"mcp.slice/cgroup.freeze": "1", "mcp.slice/0/cgroup.max.descendants": "0"} {
+		t.Run(file, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			orphan := startOrphan(t, w)
+			if err := bed.Write(filepath.Join(w.Dir, file), value); err != nil {
+				t.Fatal(err)
+			}
+			next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
+			if next.group == "" || escape.Contents(next.Stderr) != "" {
+				t.Errorf("the next server is in no group; stderr: %s", escape.Contents(next.Stderr))
+			}
+			if n := orphan.members.UntilDead(escape.Patience); n > 0 {
+				t.Errorf("%d members of the orphan left", n)
+			}
+			next.Tell("close")
+			next.dead(escape.Patience)
+		})
 	}
 }
 

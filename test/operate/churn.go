@@ -30,13 +30,14 @@ func Churn(t *testing.T, s Subject) {
 		group := g.Unique("operator")
 		operators.Go(func() { g.again(command, group, ended) })
 	}
-	clients := []string{g.Group("a"), g.Group("b"), g.Group("c")}
 	t.Run("servers", func(t *testing.T) {
 		for i := range load() {
-			lane := g.at(t, fmt.Sprintf("%s/%d", clients[i%len(clients)], i))
+			site, lane := *g.Site, *g
+			site.Dir = g.Unique("lane")
+			site.View, lane.Site = g.Seen(site.Dir), &site
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				lane.T = t
+				site.T = t
 				lane.liveAndDie(2)
 			})
 		}
@@ -45,19 +46,7 @@ func Churn(t *testing.T, s Subject) {
 	operators.Wait()
 }
 
-// at is a part of the ground, with a group of its own.
-func (g *ground) at(t *testing.T, dir string) *ground {
-	t.Helper()
-	site := *g.Site
-	site.T, site.Dir = t, g.Group(strings.TrimPrefix(dir, g.Dir+"/"))
-	site.View = g.Seen(site.Dir)
-	part := *g
-	part.Site = &site
-	return &part
-}
-
-// again runs a command until all servers have ended. That one of them may just have gone is no
-// failure, but for whoever names it.
+// again runs a command until all servers have ended. That one of them may just have gone is no failure of inspect.
 func (g *ground) again(command, group string, ended <-chan struct{}) {
 	for {
 		select {
@@ -66,8 +55,7 @@ func (g *ground) again(command, group string, ended <-chan struct{}) {
 		default:
 		}
 		o, err := escape.Finish(group, g.Command(append([]string{g.Program}, strings.Fields(command)...)...))
-		none := strings.Contains(o.Stderr, "there is no server")
-		if err != nil || !none && (o.Status != 0 || o.Stderr != "") {
+		if err != nil || !strings.Contains(o.Stderr, "there is no server") && (o.Status != 0 || o.Stderr != "") {
 			g.T.Errorf("%s ended with %v, %v; stderr: %s", command, o.Status, err, o.Stderr)
 			return
 		}
