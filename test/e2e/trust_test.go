@@ -523,25 +523,19 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	const size = 512 << 10
-	cmd := w.mcpscope("run", "--eof-grace", soon, "--term-grace", soon, "--", "sh", "-c", fmt.Sprintf("cat; head -c %d /dev/zero", size))
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Start(w.Unique("client"), cmd)
+	line := []string{"run", "--eof-grace", soon, "--term-grace", soon, "--", "sh", "-c", fmt.Sprintf("echo up; cat; head -c %d /dev/zero", size)}
+	cmd := w.mcpscope(line...)
+	client := escape.StartTalk(t, cmd, func() error { return escape.StartIn(w.Unique("client"), cmd) })
+	client.Hear("up")
 	closed := time.Now()
-	in.Close()
-	escape.PollFor(500 * time.Millisecond) // which is what this client is
-	text, _ := io.ReadAll(out)             // how much is looked at
+	client.Stdin.Close()
+	escape.PollFor(time.Second)             // which is what this client is
+	n, _ := io.Copy(io.Discard, client.Out) // how much is looked at
 	if time.Since(closed) > 9*time.Second {
 		t.Skip("SKIP: the client came to read after the ten seconds that it has")
 	}
-	if err := cmd.Wait(); err != nil || len(text) != size {
-		t.Errorf("%d bytes came of %d, and it ended with %v", len(text), size, err)
+	if err := cmd.Wait(); err != nil || n != size {
+		t.Errorf("%d bytes came of %d, and it ended with %v", n, size, err)
 	}
 	w.clean()
 }
