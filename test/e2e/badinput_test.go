@@ -10,10 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
-	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // failed is the status of mcpscope's own failure.
@@ -98,31 +95,4 @@ func readable(t *testing.T, program string) string {
 		t.Fatalf("cp: %v: %s", err, out)
 	}
 	return filepath.Join(dir, filepath.Base(program))
-}
-
-// An update replaces the binary under the feet of running servers.
-func TestBinaryReplacedWhileItRuns(t *testing.T) {
-	for what, spoil := range map[string]string{"deleted": `rm "$1"`, "replaced": `cp /bin/false "$1.new" && mv "$1.new" "$1"`} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			w, m := newWorld(t), escape.NewMembers(t)
-			path := readable(t, binaries.mcpscope)
-			c := w.NewClient(w.Unique("client"), []string{"--group"},
-				[]string{path, "run", "--term-grace", "100ms", "--", binaries.Zoo, "--register", m.Address, "ignore-both"})
-			if err := m.UntilReady(escape.Patience); err != nil {
-				t.Fatal(err)
-			}
-			if out, err := exec.Command("sh", "-c", spoil, "sh", path).CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			c.Tell("signal %d", unix.SIGTERM)
-			if status := c.Status(escape.Patience); status != "signal 9" {
-				t.Errorf("ended with %q; stderr: %s", status, escape.Contents(c.Stderr))
-			}
-			if n := m.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
-			}
-			w.clean()
-		})
-	}
 }

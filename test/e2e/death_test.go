@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -121,45 +120,15 @@ func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
 	return both
 }
 
-// Without its supervisor the group is nobody's: no grace.
-func TestKilledSupervisorMeansKilledServer(t *testing.T) {
-	t.Parallel()
-	s := startProbe(t, []string{"--eof-grace", never, "--term-grace", never}, "--members", "2")
-	s.supervisor.Signal(unix.SIGKILL)
-	s.dead(escape.Patience)
-	s.wantAsked(0, 0)
-	if status := s.Status(escape.Patience); status != "exit 125" {
-		t.Errorf("ended with %q, want exit 125", status)
-	}
-	wantComplaint(t, escape.Contents(s.Stderr))
-}
-
 // Nobody can act on the death of another member: to start it again, say. Where cgroup.kill is, all die at once.
 func TestNobodyWitnessesTheKill(t *testing.T) {
 	t.Parallel()
-	for name, line := range map[string][]string{
-		"tree":                {binaries.mcpscope, "run", "--backend", "tree"},
-		"without cgroup.kill": {binaries.withoutKill, "run", "--backend", "cgroup"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			defer escape.Slots.Take(4)()
-			w, m := newWorld(t), escape.NewMembers(t)
-			line := append(slices.Clone(line), "--term-grace", "100ms", "--", binaries.Zoo, "--register", m.Address, "witness")
-			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
-			if err := m.UntilReady(escape.Patience); err != nil {
-				t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
-			}
-			c.Tell("signal %d", unix.SIGTERM)
-			if n := m.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d members left", n)
-			}
-			for _, said := range m.Said() {
-				t.Errorf("a member %s the death of the main process", said.Text)
-			}
-			c.Status(escape.Patience)
-			w.clean()
-		})
+	defer escape.Slots.Take(4)()
+	s := startServer(newWorld(t), []string{"--group"}, []string{"--backend", "tree", "--term-grace", soon}, binaries.Zoo, "witness")
+	s.Tell("signal %d", unix.SIGTERM)
+	s.dead(escape.Patience)
+	for _, said := range s.members.Said() {
+		t.Errorf("a member %s the death of the main process", said.Text)
 	}
 }
 

@@ -21,20 +21,6 @@ const (
 	soon  = "100ms"
 )
 
-// Answers that come after the end of stdin arrive, and the server ends unasked.
-func TestServerMayAnswerAfterTheEndOfStdin(t *testing.T) {
-	t.Parallel()
-	s := startProbe(t, []string{"--eof-grace", never}, "--members", "0")
-	s.Tell("write late 50")
-	s.Tell("close")
-	s.Expect("out answer")
-	if status := s.Status(escape.Patience); status != "exit 0" {
-		t.Errorf("ended with %q", status)
-	}
-	s.dead(escape.Patience)
-	s.wantAsked(0, 0)
-}
-
 // The end of stdin asks every member, once; a client that does not listen any more is as good as one that has closed it.
 func TestServerThatStaysIsAskedOnce(t *testing.T) { testAsked(t, "close") }
 func TestClosedStdoutEndsTheServer(t *testing.T)  { testAsked(t, "close-stdout") }

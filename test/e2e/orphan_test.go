@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
@@ -68,46 +67,6 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 	}
 	if _, err := os.Stat(left); err == nil {
 		t.Errorf("what a launcher has left is there still: %s", escape.Tree(left))
-	}
-}
-
-// Starts and sweeps meet in every order; no start is lost.
-func TestSweepersBesideStarts(t *testing.T) {
-	t.Parallel()
-	lanes, starts := 2, 10
-	if escape.Full() {
-		starts = 500
-	}
-	defer escape.Slots.Take(lanes)()
-	w := newWorld(t)
-	ended := make(chan struct{})
-	var starters, sweepers sync.WaitGroup
-	for range 2 {
-		sweepers.Go(func() {
-			for !closed(ended) {
-				w.wantSuccess("sweep")
-			}
-		})
-	}
-	for range lanes {
-		starters.Go(func() {
-			for range starts {
-				w.wantSuccess("run", "--", "true")
-			}
-		})
-	}
-	starters.Wait()
-	close(ended)
-	sweepers.Wait()
-	w.clean()
-}
-
-func closed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
 	}
 }
 

@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -15,8 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// TestReconnectStorm runs alone, since it counts this process's descriptors: it is the client here. A group that was removed keeps
-// kernel memory for as long as it is dying, so those are counted as memory.
+// TestReconnectStorm runs alone, since it counts this process's descriptors: it is the client here.
 func TestReconnectStorm(t *testing.T) {
 	w := newWorld(t)
 	w.reconnect()
@@ -31,16 +28,6 @@ func TestReconnectStorm(t *testing.T) {
 	w.clean()
 	if final := w.descriptors(); final != early {
 		t.Errorf("after one round %d descriptors, after %d %d", early, rounds, final)
-	}
-	stat, err := os.ReadFile(filepath.Join(w.Dir, "cgroup.stat"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(stat)) {
-		dying := 0
-		if _, err := fmt.Sscanf(line, "nr_dying_descendants %d", &dying); err == nil && dying > rounds+100 {
-			t.Errorf("%d groups are dying after %d rounds", dying, rounds)
-		}
 	}
 }
 

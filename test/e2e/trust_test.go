@@ -341,30 +341,6 @@ func TestFrozenByVersion1(t *testing.T) {
 	}
 }
 
-// A server of root's can make the directories of all servers useless.
-func TestDirectoriesMadeUseless(t *testing.T) {
-	t.Parallel()
-	for file, value := range map[string]string{"mcp.slice/cgroup.freeze": "1", "mcp.slice/0/cgroup.max.descendants": "0"} {
-		t.Run(file, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			orphan := startOrphan(t, w)
-			if err := bed.Write(filepath.Join(w.Dir, file), value); err != nil {
-				t.Fatal(err)
-			}
-			next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-			if next.group == "" || escape.Contents(next.Stderr) != "" {
-				t.Errorf("the next server is in no group; stderr: %s", escape.Contents(next.Stderr))
-			}
-			if n := orphan.members.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d members of the orphan left", n)
-			}
-			next.Tell("close")
-			next.dead(escape.Patience)
-		})
-	}
-}
-
 // Whoever holds the supervisor before it could say that the server runs keeps nothing from its end. Not each comes in time.
 func TestSupervisorHeldBeforeItsFirstWord(t *testing.T) {
 	t.Parallel()
@@ -403,37 +379,6 @@ func TestLauncherKeepsTracersOff(t *testing.T) {
 	if n := m.UntilDead(escape.Patience); n > 0 {
 		t.Errorf("%d members left", n)
 	}
-}
-
-// A server can be stopped from its very first moment.
-func TestStopMeetsAStart(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	rounds := 5
-	if escape.Full() {
-		rounds = 200
-	}
-	for i := range rounds {
-		name := fmt.Sprintf("met%d.%d", os.Getpid(), i) // not --all: trees are seen in every world
-		cmd := w.mcpscope("run", "--name", name, "--term-grace", soon, "--", "sleep", "infinity")
-		ended := make(chan outcome)
-		go func() {
-			o, _ := w.tryRun(cmd) // how it ended is looked at
-			ended <- o
-		}()
-		for stopped := false; !stopped; {
-			w.run(w.mcpscope("stop", name))
-			select {
-			case o := <-ended:
-				stopped = true
-				if o.status.ExitStatus() == failed || o.stderr != "" {
-					t.Errorf("ended with %v; stderr: %s", o.status, o.stderr)
-				}
-			default:
-			}
-		}
-	}
-	w.clean()
 }
 
 // However few processes more a user may have, there is a server or one line that says why not.

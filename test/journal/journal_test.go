@@ -65,22 +65,6 @@ func TestLifeOfAServer(t *testing.T) {
 	}
 }
 
-// The end of a server whose supervisor was killed is told by its launcher.
-func TestEndOfAKilledSupervisor(t *testing.T) {
-	f := cgroup.events(t, "headless")
-	s := cgroup.start(t, "headless", nil, stubborn)
-	supervisor, err := escape.OpenProcess(listed(t, cgroup, "headless").Supervisor)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer supervisor.Close()
-	supervisor.Signal(unix.SIGKILL)
-	_ = s.Cmd.Wait() // it has failed
-	if e := f.event("ended"); e.Cause != "supervisor-gone" {
-		t.Errorf("%+v", e)
-	}
-}
-
 func TestOutOfMemory(t *testing.T) {
 	bed.Require(t, bed.Controller("memory"))
 	f := system.events(t, "greedy")
@@ -111,26 +95,6 @@ func TestUsersSeeTheirOwn(t *testing.T) {
 		if strings.Contains(out, `"uid":0,`) != c.root || strings.Contains(out, `"uid":1000,`) != c.user {
 			t.Errorf("%s with %q sees %s", c.b.user.Name, c.args, out)
 		}
-	}
-}
-
-// Any process of a user can write what looks like an event.
-func TestHostileEvents(t *testing.T) {
-	for _, text := range []string{"a\x1b[31mb\nMCPSCOPE_BACKEND=c\u009b", strings.Repeat("x", 200_000), "\xff\xfe", ""} {
-		cmd := exec.Command("logger", "--journald")
-		cmd.Stdin = strings.NewReader("MESSAGE_ID=c3c54b04cd8149ca85498690168c08b9\nMCPSCOPE_EVENT=started\nMCPSCOPE_ID=abc\nMCPSCOPE_NAME=hostile\n" +
-			"MCPSCOPE_CLIENT_PID=99999999999999999999\nMCPSCOPE_BACKEND=" + text + "\n")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-	}
-	f := system.events(t, "hostile")
-	for range 4 {
-		f.event("started")
-	}
-	out := system.succeed(t, "events", "hostile")
-	if n := strings.Count(out, "\n"); n != 4 || strings.ContainsAny(out, "\x1b\u009b\r") {
-		t.Errorf("%d lines: %.500q", n, out)
 	}
 }
 
