@@ -103,10 +103,9 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, data path, kill and idle cost beside other tools and the kernel's floors: about 8 minutes; JSON=FILE
+bench: deps ## start, data path, kill, idle cost and ls beside bwrap and systemd-run: about 3 minutes
 	@.ci/deps-bench
-	@$(if $(JSON),: >'$(JSON)')
-	@MCPSCOPE_BENCH_JSON='$(abspath $(JSON))' $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 
 session: deps ## record the terminal session of the README
 	@touch docs/use/session.svg

@@ -2,16 +2,23 @@
 
 //go:build linux
 
-// Package bench compares mcpscope with a bare start, with other tools and with the least
-// that the kernel allows, side by side in one run. It needs a real systemd, so it runs
-// in a booted host (test/host), and only when go test is asked for benchmarks. It
-// measures and asserts nothing: a table says which aims were missed.
+// Package bench compares mcpscope with a bare start, with bubblewrap and with systemd-run, side by side in one run.
+// It needs a real systemd, so it runs in a booted host (test/host), and only when go test is asked for benchmarks.
+// It asserts nothing. Each row has the ratio of two medians and both medians.
 package bench
 
 import (
 	"flag"
+	"fmt"
 	"os"
+	"os/exec"
+	"slices"
+	"strings"
 	"testing"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
@@ -21,13 +28,9 @@ func TestMain(m *testing.M) {
 	host.Stage()
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
-		os.Exit(m.Run()) // the arithmetic alone needs no host
+		os.Exit(m.Run()) // which needs no host
 	}
-	o := host.Options{Users: true, Build: build}
-	if file := os.Getenv(JSONEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build})
 }
 
 // build makes mcpscope as `make build` does.
@@ -35,33 +38,141 @@ func build(dir string) error {
 	return escape.Build(dir, map[string][]string{
 		"mcpscope":    escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscope"),
 		"mcpscopectl": escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscopectl"),
-		"wrapper":     escape.Go("-ldflags=-s -w", "./wrapper"),
 		"server":      escape.CC("server/server.c"),
 		"floor":       escape.CC("floor/floor.c"),
-		"crowd":       escape.CC("crowd/crowd.c"),
-		"twowrites":   escape.CC("twowrites/twowrites.c"),
-		"walk":        escape.CC("walk/walk.c"),
 	})
+}
+
+// A table is what one part has measured: a value of each contender, in one unit.
+type table struct {
+	title, unit string
+	rows        []row
+	skipped     []string
+}
+
+type row struct {
+	name   string
+	values []float64
+}
+
+func (t *table) add(name string, value float64) {
+	i := slices.IndexFunc(t.rows, func(r row) bool { return r.name == name })
+	if i < 0 {
+		i, t.rows = len(t.rows), append(t.rows, row{name: name})
+	}
+	t.rows[i].values = append(t.rows[i].values, value)
+}
+
+func (r row) median() float64 {
+	sorted := slices.Sorted(slices.Values(r.values))
+	return sorted[len(sorted)/2]
+}
+
+// print compares each row with the first one, and with all other programs that precede it.
+func (t *table) print() {
+	fmt.Printf("\n### %s\n\n", t.title)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 1, ' ', 0)
+	var bases []row
+	fmt.Fprint(w, "| \t| median\t| n\t| ratio\t|\n| ---\t| ---\t| ---\t| ---\t|\n")
+	for i, r := range t.rows {
+		var ratios []string
+		for _, b := range bases {
+			ratios = append(ratios, fmt.Sprintf("%.2f × %s (%s)", r.median()/b.median(), b.name, digits(b.median())))
+		}
+		fmt.Fprintf(w, "| %s\t| %s %s\t| %d\t| %s\t|\n", r.name, digits(r.median()), t.unit, len(r.values), strings.Join(ratios, ", "))
+		if i == 0 || !strings.HasPrefix(r.name, "run") && !strings.HasPrefix(r.name, "floor") {
+			bases = append(bases, r)
+		}
+	}
+	_ = w.Flush() // to stdout
+	for _, skip := range t.skipped {
+		fmt.Printf("\nSKIP %s\n", skip)
+	}
+}
+
+// digits is as exact as such figures are.
+func digits(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.3g", v)
 }
 
 func BenchmarkSideBySide(b *testing.B) {
 	host.Current(b)
-	machine, err := thisMachine()
-	must(b, err)
-	report := &Report{Version: 1, Machine: machine}
-	// The crowds come last: the load that they make stays in the averages for minutes.
+	fmt.Println(machine())
+	all, skipped := able(b, contenders(b))
 	for _, part := range []struct {
 		name    string
-		measure func(*testing.B) []Section
-	}{{"start", startSections}, {"data", dataSections}, {"death", deathSections}, {"idle", idleSections}, {"list", listSections}, {"top", topSections}, {"kill", killSections}} {
-		b.Run(part.name, func(b *testing.B) { // so that -bench SideBySide/list measures one alone
-			must(b, report.Machine.noteLoad())
-			report.Sections = append(report.Sections, part.measure(b)...)
-			b.ReportMetric(0, "ns/op") // what it took says nothing
+		measure func(*testing.B, []contender) []*table
+	}{{"start", start}, {"data", data}, {"kill", kill}, {"idle", idle}, {"list", list}} {
+		b.Run(part.name, func(b *testing.B) { // -bench SideBySide/list measures one of them
+			tables := part.measure(b, all)
+			b.ReportMetric(0, "ns/op") // the duration of the part says nothing
+			tables[0].skipped = skipped
+			for _, t := range tables {
+				t.print()
+			}
 		})
 	}
-	must(b, report.print(os.Stdout))
-	if file := os.Getenv(JSONEnv); file != "" {
-		must(b, report.save(file))
+}
+
+// machine is what the figures depend on.
+func machine() string {
+	var u unix.Utsname
+	_ = unix.Uname(&u) // it cannot fail
+	processor := "unnamed"
+	text, _ := os.ReadFile("/proc/cpuinfo") // without a name on arm64
+	for line := range strings.Lines(string(text)) {
+		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
+			processor = strings.TrimSpace(value)
+		}
+	}
+	version, _ := exec.Command("systemctl", "--version").Output() // the host is booted
+	systemd, _, _ := strings.Cut(string(version), " (")
+	load, _ := os.ReadFile("/proc/loadavg")
+	return fmt.Sprintf("Linux %s, %s, %s; load %s", unix.ByteSliceToString(u.Release[:]), processor, systemd, load)
+}
+
+// rounds is n, or 2 with -short, to try the benchmark itself.
+func rounds(n int) int {
+	if testing.Short() {
+		return min(n, 2)
+	}
+	return n
+}
+
+// pause is longer than any state that the last start has left in the kernel: moving a process to another cgroup is
+// cheap only shortly after the last move.
+const pause = 600 * time.Millisecond
+
+// start measures the time to the first byte, and that of a server which exits at once.
+func start(b *testing.B, all []contender) []*table {
+	first := &table{title: "Start to first byte, back to back", unit: "ms"}
+	idle := &table{title: "Start to first byte, after 0.6 s of idle", unit: "ms"}
+	whole := &table{title: "Start to exit of a server that exits at once", unit: "ms"}
+	for round := range rounds(40) + 1 {
+		for _, c := range all {
+			byteAt, exitAt := c.once(b), c.whole(b)
+			if round == 0 {
+				continue // to warm up
+			}
+			first.add(c.name, milliseconds(byteAt))
+			whole.add(c.name, milliseconds(exitAt))
+			if round <= 15 {
+				time.Sleep(pause)
+				idle.add(c.name, milliseconds(c.once(b)))
+			}
+		}
+	}
+	return []*table{first, idle, whole}
+}
+
+func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
+
+func must(b *testing.B, err error) {
+	b.Helper()
+	if err != nil {
+		b.Fatal(err)
 	}
 }

@@ -5,41 +5,84 @@
 package bench
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/host"
+)
+
+const (
+	mcpscopeFile = host.Shared + "/mcpscope"
+	serverFile   = host.Shared + "/server"
 )
 
 // A contender is one way to run a server.
 type contender struct {
 	name string
-	wrap []string // what comes before the server's own command
+	wrap []string // what precedes the server's own command
 	user host.User
 	env  []string // nil: as the user's programs have it
-	// grouped: the server tells its true pid and is in a group of its own.
+	// grouped: the server prints its pid in this namespace and is in a group of its own, which is removed.
 	grouped bool
-	// ours must work; another one that does not is skipped.
-	ours bool
-	// watched: we watch its stdin and stdout as run does.
-	watched bool
-	// in is the group that it is started in; nil is our own.
+	// in is the group that it is started in; nil is this process's.
 	in *os.File
-	// prepare makes the command where it is not wrap and the server's.
-	prepare func(args []string) ([]string, error)
 }
 
-func (c contender) command(args ...string) (*exec.Cmd, error) {
-	argv := append([]string{serverFile}, args...)
-	if c.prepare != nil {
-		var err error
-		if argv, err = c.prepare(argv); err != nil {
-			return nil, err
+const (
+	bare      = "bare"
+	bwrap     = "bwrap --unshare-pid"
+	runCgroup = "run --backend cgroup"
+)
+
+// contenders are defined here alone. Those that mcpscope is compared with come first.
+func contenders(b *testing.B) []contender {
+	groups, err := bed.OwnGroup()
+	must(b, err)
+	systemdRun := []string{"systemd-run", "--scope", "--quiet", "--collect", "--"}
+	all := []contender{
+		{name: bare},
+		{name: bwrap, wrap: []string{"bwrap", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--"}},
+		{name: "systemd-run --scope", wrap: systemdRun, grouped: true},
+		{
+			name: "systemd-run --user --scope", wrap: slices.Insert(slices.Clone(systemdRun), 1, "--user"), grouped: true,
+			user: host.Tester, env: host.Tester.ManagerEnviron(),
+		},
+		{name: "floor: mkdir, clone3, exec (C)", wrap: []string{host.Shared + "/floor", groups}, grouped: true},
+	}
+	run := func(name string, u host.User, flags ...string) contender {
+		return contender{
+			name: name, wrap: slices.Concat([]string{mcpscopeFile, "run", "--name", "bench"}, flags, []string{"--"}), user: u,
+			grouped: true,
 		}
 	}
-	argv = append(c.wrap[:len(c.wrap):len(c.wrap)], argv...)
+	cgroup, tree := run(runCgroup, host.Root, "--backend", "cgroup"), run("run --backend tree", host.Root, "--backend", "tree")
+	tree.grouped = false
+	system, user := run("run (systemd-system)", host.Root), run("run (systemd-user)", host.Tester)
+	for _, c := range []*contender{&system, &user} { // in a unit of that manager, as most people have it
+		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
+		dir, err := unit.Group()
+		must(b, err)
+		c.in, err = os.Open(dir)
+		must(b, err)
+		b.Cleanup(func() { _ = c.in.Close() })
+	}
+	return append(all, cgroup, system, user, tree)
+}
+
+func (c contender) ours() bool { return len(c.wrap) > 0 && c.wrap[0] == mcpscopeFile }
+
+// command makes the command of a server. mcpscope's flags precede those that the contender has.
+func (c contender) command(flags []string, args ...string) *exec.Cmd {
+	argv := slices.Concat(c.wrap, []string{serverFile}, args)
+	if c.ours() {
+		argv = slices.Insert(argv, 2, flags...)
+	}
 	cmd := (&host.Host{}).Command(c.user, argv...)
 	if c.env != nil {
 		cmd.Env = c.env
@@ -50,90 +93,34 @@ func (c contender) command(args ...string) (*exec.Cmd, error) {
 		}
 		cmd.SysProcAttr.UseCgroupFD, cmd.SysProcAttr.CgroupFD = true, int(c.in.Fd())
 	}
-	return cmd, nil
+	return cmd
 }
 
-var bare = contender{name: "bare"}
-
-// sameUser is the bare command as the contender's user runs it.
-func (c contender) bare() contender { return contender{name: "bare", user: c.user, in: c.in} }
-
-// The names of those that nobody has asked for a backend by name: a manager is told of the server when that runs.
-const (
-	runOfSystem = "run (systemd-system)"
-	runOfUser   = "run (systemd-user)"
-)
-
-// automatic is mcpscope in units of both managers, as most people have it.
-func automatic(b *testing.B) []contender {
-	return inUnits(b, []contender{{name: runOfSystem, grouped: true}, {name: runOfUser, user: host.Tester, grouped: true}}, "run", "--name", "bench", "--")
-}
-
-// gateways are programs that mcpscope contains the servers of, in units of both managers.
-func gateways(b *testing.B) []contender {
-	return inUnits(b, []contender{{name: "gateway (systemd-system)"}, {name: "gateway (systemd-user)", user: host.Tester}}, "gateway", "--")
-}
-
-func inUnits(b *testing.B, all []contender, args ...string) []contender {
-	b.Helper()
-	for i := range all {
-		c := &all[i]
-		unit := host.Current(b).Start(b, host.Service{User: c.user, Argv: []string{"sleep", "infinity"}})
-		dir, err := unit.Group()
-		must(b, err)
-		c.in, err = os.Open(dir)
-		must(b, err)
-		b.Cleanup(func() { _ = c.in.Close() })
-		c.wrap, c.ours = append([]string{mcpscopeFile}, args...), true
+// able leaves out the contenders that are missing here, with the reason. mcpscope may not be missing.
+func able(b *testing.B, all []contender) (able []contender, skipped []string) {
+	for _, c := range all {
+		s, err := startServer(c, nil)
+		if err == nil {
+			err = s.end()
+		}
+		switch {
+		case err == nil:
+			able = append(able, c)
+		case c.ours():
+			b.Fatal(err)
+		default:
+			skipped = append(skipped, fmt.Sprintf("%s: %s", c.name, strings.ReplaceAll(err.Error(), "\n", ", ")))
+		}
 	}
-	return all
+	return able, skipped
 }
 
-// run is mcpscope with one of its backends.
-func run(backend string, u host.User, flags ...string) contender {
-	argv := append([]string{mcpscopeFile, "run", "--name", "bench", "--backend", backend}, flags...)
-	return contender{
-		name: "run --backend " + backend, wrap: append(argv, "--"), user: u, ours: true,
-		grouped: backend != "tree",
+// named are the contenders of these names that are there.
+func named(all []contender, names ...string) (some []contender) {
+	for _, c := range all {
+		if slices.Contains(names, c.name) {
+			some = append(some, c)
+		}
 	}
-}
-
-// backends are all that run knows.
-func backends(flags ...string) []contender {
-	return []contender{
-		run("cgroup", host.Root, flags...), run("delegated", host.Root, flags...), run("systemd-system", host.Root, flags...),
-		run("systemd-user", host.Tester, flags...), run("tree", host.Root, flags...),
-	}
-}
-
-const (
-	scopeBySystem = "systemd-run --scope"
-	scopeByUser   = "systemd-run --user --scope"
-	unshared      = "bwrap --unshare-pid"
-)
-
-// inGroup is the least that a cgroup of its own costs.
-func inGroup(groups string) contender {
-	return contender{name: "floor: mkdir, clone3, exec (C)", wrap: []string{floorFile, groups}, grouped: true, ours: true}
-}
-
-// others are what people use instead, and the floors.
-func others(groups string) []contender {
-	quiet := []string{"--quiet", "--collect", "--"}
-	return []contender{
-		inGroup(groups),
-		{name: "floor: a process in Go between", wrap: []string{wrapperFile, "1"}, ours: true},
-		{name: "floor: two of them", wrap: []string{wrapperFile, "2"}, ours: true},
-		{name: scopeBySystem, wrap: append([]string{"systemd-run", "--scope"}, quiet...), grouped: true},
-		{
-			name: scopeByUser, wrap: append([]string{"systemd-run", "--user", "--scope"}, quiet...), grouped: true,
-			user: host.Tester, env: host.Tester.ManagerEnviron(),
-		},
-		{name: "systemd-run --pipe", wrap: append([]string{"systemd-run", "--pipe", "--wait"}, quiet...), grouped: true},
-		{name: unshared, wrap: []string{
-			"bwrap", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--",
-		}},
-		{name: "tini", wrap: []string{"tini", "-s", "--"}},
-		{name: "crun", prepare: crun},
-	}
+	return some
 }

@@ -14,71 +14,59 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// patience is for what must happen at once.
-const patience = 30 * time.Second
-
-// A server is one that has said its first line. Its descriptors are raw and blocking: the
-// runtime's poller would add its own time to each answer.
+// A server is one that has written its first line. Its pipes are raw and blocking: the runtime's poller would add its
+// own time to each answer.
 type server struct {
 	cmd     *exec.Cmd
 	in, out int
-	pid     int           // as the server sees it
+	pid     int           // in the server's own namespace
 	took    time.Duration // to the first byte
-	said    *os.File
-	watches []*linux.Watch
-	group   string // what has to be gone before the next one starts, or ""
+	stderr  *os.File
+	group   string // must be gone before the next one starts; "" for none
 }
 
-// start starts a server with everything around it.
-func start(c contender, connect connection, args ...string) (*server, error) {
-	cmd, err := c.command(args...)
-	if err != nil {
+func startServer(c contender, flags []string, args ...string) (*server, error) {
+	s := &server{cmd: c.command(flags, args...)}
+	var err error
+	if s.stderr, err = escape.OpenMemory("stderr"); err != nil {
 		return nil, err
 	}
-	s := &server{cmd: cmd}
-	if s.said, err = os.CreateTemp("", "stderr."); err != nil {
+	var stdin, stdout [2]int
+	if err := errors.Join(unix.Pipe2(stdin[:], unix.O_CLOEXEC), unix.Pipe2(stdout[:], unix.O_CLOEXEC)); err != nil {
 		return nil, err
 	}
-	_ = os.Remove(s.said.Name()) // the descriptor is all that is needed
-	theirIn, ourIn, err := connect()
-	if err != nil {
-		return nil, err
-	}
-	ourOut, theirOut, err := connect()
-	if err != nil {
-		return nil, err
-	}
-	s.in, s.out = ourIn, ourOut
-	stdin, stdout := os.NewFile(uintptr(theirIn), "stdin"), os.NewFile(uintptr(theirOut), "stdout")
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = stdin, stdout, s.said
-	if c.watched {
-		if s.watches, err = watch(theirIn, theirOut); err != nil {
-			return nil, err
-		}
-	}
+	s.in, s.out = stdin[1], stdout[0]
+	theirIn, theirOut := os.NewFile(uintptr(stdin[0]), "stdin"), os.NewFile(uintptr(stdout[1]), "stdout")
+	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = theirIn, theirOut, s.stderr
 	begin := time.Now()
 	err = s.cmd.Start()
-	_, _ = stdin.Close(), stdout.Close() // the server has them
+	_, _ = theirIn.Close(), theirOut.Close() // the server has them
 	if err == nil {
-		err = s.greet(begin)
+		err = s.readFirstLine(begin)
 	}
 	if err != nil {
-		return nil, errors.Join(s.explain(c, err), s.end())
+		err = fmt.Errorf("start a server by %s: %w: %s", c.name, err, escape.Contents(s.stderr))
+		return nil, errors.Join(err, s.end())
 	}
-	return s, s.locate(c)
+	if c.grouped {
+		path, err := bed.ProcessPath(s.pid)
+		s.group = filepath.Join("/sys/fs/cgroup", path)
+		return s, err
+	}
+	return s, nil
 }
 
-// greet reads the first line, which comes in one piece.
-func (s *server) greet(begin time.Time) error {
+// readFirstLine reads the pid, which comes in one piece.
+func (s *server) readFirstLine(begin time.Time) error {
 	line := make([]byte, 64)
 	n, err := unix.Read(s.out, line)
 	s.took = time.Since(begin)
@@ -92,74 +80,71 @@ func (s *server) greet(begin time.Time) error {
 	return err
 }
 
-// explain adds what was said on stderr.
-func (s *server) explain(c contender, err error) error {
-	text := make([]byte, 4096)
-	n, _ := s.said.ReadAt(text, 0) // io.EOF, as a rule
-	said := strings.Join(strings.Fields(string(text[:n])), " ")
-	return fmt.Errorf("start a server by %s: %w: %s", c.name, err, said)
-}
-
-// locate finds the group that was made for the server.
-func (s *server) locate(c contender) error {
-	if !c.grouped {
-		return nil
+// awaitEnd reads stdout to its end, which comes with the exit of the last process that holds it.
+func (s *server) awaitEnd() {
+	for buf := make([]byte, 4096); ; {
+		if n, err := unix.Read(s.out, buf); n <= 0 && !errors.Is(err, unix.EINTR) {
+			return
+		}
 	}
-	path, err := bed.ProcessPath(s.pid)
-	s.group = filepath.Join(cgroups, path)
-	return err
 }
 
-// end closes stdin, and returns when all that was started is gone.
+// end closes stdin, and returns when the group is removed, which would disturb the next measurement.
 func (s *server) end() error {
-	s.hangUp()
+	_ = unix.Close(s.in) // nothing is buffered
+	s.awaitEnd()
+	_, _ = unix.Close(s.out), s.stderr.Close()
 	if s.cmd.Process == nil {
 		return nil
 	}
-	return errors.Join(s.cmd.Wait(), s.awaitRemoval())
-}
-
-// hangUp closes stdin and reads stdout to its end.
-func (s *server) hangUp() {
-	_ = unix.Close(s.in) // nothing is buffered
-	for buf := make([]byte, 4096); ; {
-		if n, err := unix.Read(s.out, buf); n <= 0 && !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	_, _ = unix.Close(s.out), s.said.Close()
-	for _, w := range s.watches {
-		w.Close()
-	}
-}
-
-// awaitRemoval waits for those who tidy up behind the server: they would be in the way of
-// the next measurement.
-func (s *server) awaitRemoval() error {
+	_ = s.cmd.Wait() // it may have been killed
 	if s.group == "" {
 		return nil
 	}
-	return escape.AwaitRemoval(s.group, patience)
+	return escape.AwaitRemoval(s.group, escape.Patience)
 }
 
-// once starts and ends a server, and returns its time to the first byte.
-func (c contender) once() (time.Duration, error) {
-	s, err := start(c, pipe)
-	if err != nil {
-		return 0, err
-	}
-	return s.took, s.end()
+// once starts and stops a server, and returns its time to the first byte.
+func (c contender) once(b *testing.B) time.Duration {
+	b.Helper()
+	s, err := startServer(c, nil)
+	must(b, err)
+	must(b, s.end())
+	return s.took
 }
 
-// whole runs a server whose client has left already, and returns its time to the exit.
-func (c contender) whole() (time.Duration, error) {
-	cmd, err := c.command()
-	if err != nil {
-		return 0, err
-	}
+// whole runs a server whose stdin is at its end, and returns its time to the exit.
+func (c contender) whole(b *testing.B) time.Duration {
+	b.Helper()
+	cmd := c.command(nil)
 	begin := time.Now()
-	if err := cmd.Run(); err != nil { // once has said why
-		return 0, fmt.Errorf("%s: %w", c.name, err)
+	must(b, cmd.Run())
+	return time.Since(begin)
+}
+
+// usage adds up the private memory in kB and the tasks of all processes that run a program.
+func usage(program string) (private, tasks float64, err error) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, dir := range dirs {
+		file, err := os.Readlink(dir + "/exe")
+		if err != nil || filepath.Base(file) != filepath.Base(program) {
+			continue // it has ended, or is another program
+		}
+		text, err := os.ReadFile(dir + "/smaps_rollup")
+		if err != nil {
+			return 0, 0, err
+		}
+		for line := range strings.Lines(string(text)) {
+			var kb float64
+			if key, rest, _ := strings.Cut(line, ":"); strings.HasPrefix(key, "Private_") {
+				if _, err := fmt.Sscan(rest, &kb); err != nil {
+					return 0, 0, err
+				}
+				private += kb
+			}
+		}
+		threads, _ := filepath.Glob(dir + "/task/[0-9]*") // as above
+		tasks += float64(len(threads))
 	}
-	return time.Since(begin), nil
+	return private, tasks, nil
 }
