@@ -1,134 +1,188 @@
 // SPDX-License-Identifier: Apache-2.0
 
+// Package ablation holds the mechanisms that protect a server's stop, and for each the change that takes it out of the
+// product. make ablation builds the product with each change by go build -overlay, runs a choice of the tests of other
+// packages, and writes what goes red to docs/dev/ablation.md. The product's files are not touched, nor imported.
 package ablation
 
 import (
-	"go/ast"
-	"go/importer"
-	"go/parser"
-	"go/token"
-	"go/types"
-	"io"
+	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// Each change still fits the source, and the package compiles with it.
+const root = "../.."
+
+// apply returns the changed files.
+func apply(edits []edit) (map[string]string, error) {
+	changed := map[string]string{}
+	for _, e := range edits {
+		if changed[e.file] == "" {
+			text, err := os.ReadFile(filepath.Join(root, e.file))
+			if err != nil {
+				return nil, err
+			}
+			changed[e.file] = string(text)
+		}
+		if n := strings.Count(changed[e.file], e.old); n != 1 {
+			return nil, fmt.Errorf("%s has %q %d times, want once", e.file, e.old, n)
+		}
+		changed[e.file] = strings.Replace(changed[e.file], e.old, e.new, 1)
+	}
+	return changed, nil
+}
+
+// Each change still fits the source. Whether it compiles is seen by make ablation.
 func TestChangesFit(t *testing.T) {
-	t.Parallel()
-	c := newChecker(t)
 	for _, m := range mechanisms {
-		changed, err := apply(m.edits)
-		if err != nil {
+		if _, err := apply(m.edits); err != nil {
 			t.Errorf("%s: %v", m.name, err)
+		}
+	}
+}
+
+// overlay writes the changed files, and the list of them that go build reads.
+func overlay(t *testing.T, edits []edit) (file string) {
+	t.Helper()
+	changed, err := apply(edits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list struct{ Replace map[string]string }
+	list.Replace = map[string]string{}
+	write := func(name, text string) string {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	dir := t.TempDir()
+	for name, text := range changed {
+		original, err := filepath.Abs(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		list.Replace[original] = write(filepath.Join(dir, strings.ReplaceAll(name, "/", "_")), text)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return write(filepath.Join(dir, "overlay.json"), string(text))
+}
+
+// An outcome has names of tests and subtests that have no subtests themselves.
+type outcome struct{ cells, red, swept []string }
+
+// try runs tests against the product with the overlay, or as it is.
+func (o *outcome) try(t *testing.T, r run, overlay string) {
+	t.Helper()
+	cmd := exec.Command("go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run="+r.pattern, "./"+r.pkg)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
+	if r.whole {
+		cmd.Env = append(cmd.Env, "MCPSCOPE_TEST_FULL=1")
+	}
+	out, err := cmd.CombinedOutput() // that tests fail is no error
+	before := len(o.cells)
+	o.read(out)
+	if len(o.cells) == before {
+		t.Fatalf("%s ran no test of %s: %v\n%s", r.pattern, r.pkg, err, out)
+	}
+}
+
+// read reads what go test -json prints. A test that did not end is red.
+func (o *outcome) read(out []byte) {
+	ended := map[string]string{}
+	var started []string
+	for line := range bytes.Lines(out) {
+		var e struct{ Action, Test, Output string }
+		if json.Unmarshal(line, &e) != nil || e.Test == "" {
 			continue
 		}
-		if err := c.check(changed); err != nil {
-			t.Errorf("%s: %v", m.name, err)
-		}
-	}
-	if _, err := apply([]edit{patience}); err != nil {
-		t.Error(err)
-	}
-}
-
-// checker type-checks packages of the product; what they import has been compiled.
-type checker struct {
-	fset     *token.FileSet
-	exports  map[string]string   // import path → file
-	files    map[string][]string // directory → its sources
-	importer types.Importer
-	parsed   map[string]*ast.File
-}
-
-func newChecker(t *testing.T) *checker {
-	t.Helper()
-	cmd := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}\t{{.Export}}\t{{.Dir}}\t{{join .GoFiles \" \"}}", "./cmd/mcpscope", "./cmd/mcpscopectl")
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &checker{fset: token.NewFileSet(), exports: map[string]string{}, files: map[string][]string{}, parsed: map[string]*ast.File{}}
-	top, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(out)) {
-		f := strings.Split(strings.TrimSuffix(line, "\n"), "\t")
-		c.exports[f[0]] = f[1]
-		if dir, err := filepath.Rel(top, f[2]); err == nil {
-			c.files[dir] = strings.Fields(f[3])
-		}
-	}
-	c.importer = importer.ForCompiler(c.fset, "gc", func(path string) (io.ReadCloser, error) { return os.Open(c.exports[path]) })
-	return c
-}
-
-// check compiles the packages of the changed files.
-func (c *checker) check(changed map[string][]byte) error {
-	dirs := map[string]bool{}
-	for name := range changed {
-		dirs[filepath.Dir(name)] = true
-	}
-	for dir := range dirs {
-		var files []*ast.File
-		for _, file := range c.files[dir] {
-			name := filepath.Join(dir, file)
-			parsed, err := c.parse(name, changed[name])
-			if err != nil {
-				return err
+		switch e.Action {
+		case "run":
+			started = append(started, e.Test)
+		case "output":
+			if strings.Contains(e.Output, escape.TookASweep) && !slices.Contains(o.swept, e.Test) {
+				o.swept = append(o.swept, e.Test)
 			}
-			files = append(files, parsed)
-		}
-		conf := types.Config{Importer: c.importer}
-		if _, err := conf.Check(dir, c.fset, files, nil); err != nil {
-			return err
+		case "pass", "fail", "skip":
+			ended[e.Test] = e.Action
 		}
 	}
-	return nil
+	for _, test := range started {
+		inner := slices.ContainsFunc(started, func(other string) bool { return strings.HasPrefix(other, test+"/") })
+		if inner || ended[test] == "skip" || slices.Contains(o.cells, test) {
+			continue
+		}
+		o.cells = append(o.cells, test)
+		if ended[test] != "pass" {
+			o.red = append(o.red, test)
+		}
+	}
 }
 
-func (c *checker) parse(name string, text []byte) (*ast.File, error) {
-	if text != nil {
-		return parser.ParseFile(c.fset, name, text, 0)
+// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it only prints the rows of the
+// mechanisms whose name matches.
+func TestAblation(t *testing.T) {
+	file, only := os.Getenv("MCPSCOPE_ABLATION"), regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
+	if file == "" {
+		t.Skip("it takes an hour: make ablation")
 	}
-	if c.parsed[name] == nil {
-		parsed, err := parser.ParseFile(c.fset, filepath.Join(root, name), nil, 0)
-		if err != nil {
-			return nil, err
-		}
-		c.parsed[name] = parsed
-	}
-	return c.parsed[name], nil
-}
+	page := fmt.Sprintf(`# What goes red without each mechanism
 
-// The committed page has a row for each mechanism, and for nothing else.
-func TestCommittedPage(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile(filepath.Join(root, "docs/dev/ablation.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := map[string]int{}
-	for line := range strings.Lines(string(text)) {
-		if row, is := strings.CutPrefix(line, "| "); is {
-			name, _, _ := strings.Cut(row, " |")
-			rows[name]++
-		}
-	}
+`+"`make ablation`"+` makes this page. It builds mcpscope without each mechanism in turn, and runs a choice of the tests against it. The changes and the choices
+are in [mechanisms.go](../../test/ablation/mechanisms.go). Every mechanism is tried with the same cells of the escape table (%s
+against %s, on the backends cgroup and tree), and with those in which it could matter.
+
+| without | cells | red | that need a sweep | for example, or the reason to keep it |
+|---|---|---|---|---|
+`, strings.Join(commonModes, ", "), strings.Join(commonEnds, ", "))
+	var whole outcome // of the product itself
+	tried, unchanged := map[run]bool{}, overlay(t, nil)
 	for _, m := range mechanisms {
-		if rows[m.name] != 1 {
-			t.Errorf("%d rows for %s; make ablation writes the page anew", rows[m.name], m.name)
+		if !only.MatchString(m.name) {
+			continue
 		}
-		delete(rows, m.name)
+		var o outcome
+		changed := overlay(t, m.edits)
+		for _, r := range m.runs {
+			if !tried[r] {
+				whole.try(t, r, unchanged)
+				tried[r] = true
+			}
+			o.try(t, r, changed)
+		}
+		o.swept = slices.DeleteFunc(o.swept, func(test string) bool { return slices.Contains(whole.swept, test) })
+		if lost := len(o.red)+len(o.swept) > 0; lost == (m.kept != "") {
+			t.Errorf("without %s %d cells are red, and it is kept for %q", m.name, len(o.red), m.kept)
+		}
+		example := m.kept
+		if len(o.red) > 0 {
+			shortest := slices.MinFunc(o.red, func(a, b string) int { return len(a) - len(b) })
+			example = "`" + strings.TrimPrefix(strings.Replace(shortest, "/cells/", "/", 1), "Test") + "`"
+		}
+		row := fmt.Sprintf("| %s | %d | %d | %d | %s |\n", m.name, len(o.cells), len(o.red), len(o.swept), example)
+		t.Log(row)
+		page += row
 	}
-	delete(rows, "without") // their heads
-	for name := range rows {
-		t.Errorf("a row for %q, which is no mechanism", name)
+	if len(whole.red) > 0 {
+		t.Errorf("red with all mechanisms: %q", whole.red)
+	}
+	if only.String() != "" || t.Failed() {
+		return
+	}
+	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
