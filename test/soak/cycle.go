@@ -3,18 +3,158 @@
 package soak
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/test/escape"
 )
+
+// A server is one of the zoo's, or a probe, and what is known of its main process.
+type server struct {
+	command   []string // without the address that it registers with
+	stays     bool     // when its stdin ends
+	deaf      bool     // it does not die of INT and HUP
+	deafTERM  bool     // nor of TERM
+	exits     bool     // with 0 when it gets a signal
+	unanimous bool     // no member outlives SIGTERM
+}
+
+// inmates are those of the zoo's modes that are cheap enough for thousands of cycles.
+var inmates = []server{
+	{command: []string{"plain"}, unanimous: true},
+	{command: []string{"ignore-eof"}, unanimous: true, stays: true},
+	{command: []string{"ignore-term"}, deafTERM: true},
+	{command: []string{"ignore-both"}, deaf: true, deafTERM: true, stays: true},
+	{command: []string{"fork-on-term"}, deaf: true, deafTERM: true, stays: true},
+	{command: []string{"setsid"}}, {command: []string{"double-fork"}}, {command: []string{"vfork"}},
+	{command: []string{"dead-leader"}}, {command: []string{"no-env"}}, {command: []string{"no-fds"}},
+	{command: []string{"hold-stdout"}}, {command: []string{"stopped"}}, {command: []string{"traced"}},
+}
+
+// draw draws a server, a probe where it has to exit or die as it is told.
+func (p *Plan) draw(r *rand.Rand, probe bool) server {
+	if !probe && r.IntN(4) > 0 {
+		s := inmates[r.IntN(len(inmates))]
+		s.command = append([]string{p.site.Programs.Zoo}, s.command...)
+		return s
+	}
+	command := []string{p.Probe, "--members", strconv.Itoa(r.IntN(4))}
+	if r.IntN(2) == 0 {
+		return server{command: append(command, "--ends"), exits: true, unanimous: true}
+	}
+	return server{command: command, deaf: true, deafTERM: true}
+}
+
+// line is its command, run contained. A grace is short where it will be used up, and long where the status depends on
+// a process that must get the time to exit.
+func (s server) line(p *Plan, name, register string) []string {
+	eof, term := "10s", "100ms"
+	if s.stays {
+		eof = "100ms"
+	}
+	if s.unanimous {
+		term = "10s"
+	}
+	line := []string{p.Program, "run", "--backend", p.Backend.Name, "--name", name,
+		"--eof-grace", eof, "--term-grace", term, "--", s.command[0], "--register", register}
+	return append(line, s.command[1:]...)
+}
+
+const killed = "signal 9"
+
+// status predicts the status after a signal, or after the end of stdin for 0. A signal that kills decides the status
+// when it is sent, so that a SIGKILL soon after does not change it.
+func (s server) status(sig unix.Signal) string {
+	switch {
+	case sig == 0 && !s.stays, sig != 0 && s.exits:
+		return "exit 0"
+	case sig == 0:
+		return s.status(unix.SIGTERM)
+	case sig == unix.SIGTERM && s.deafTERM, sig != unix.SIGTERM && s.deaf:
+		return killed
+	}
+	return fmt.Sprintf("signal %d", sig)
+}
+
+// An end is one of a server's life.
+type end struct {
+	name    string
+	probe   bool                         // it takes a server that does as it is told
+	do      func(*cycle) (status string) // that the client must see; "" without a client
+	returns bool                         // the launcher exits by itself
+	loud    bool                         // mcpscope has to report that it was broken
+	after   func(*cycle)                 // stops the members that have neither launcher nor supervisor
+}
+
+func (p *Plan) ends(t *testing.T) []end {
+	t.Helper()
+	all := []end{
+		{name: "exits", probe: true, returns: true, do: func(c *cycle) string {
+			status := fmt.Sprint("exit ", c.rand.IntN(256))
+			c.client.Tell("write %s", status)
+			return status
+		}},
+		{name: "dies", probe: true, returns: true, do: func(c *cycle) string {
+			sig := drawDeath(c.rand)
+			c.client.Tell("write die %d", sig)
+			return fmt.Sprint("signal ", int(sig))
+		}},
+		{name: "superv", returns: true, loud: true, do: func(c *cycle) string {
+			c.supervisor.Signal(unix.SIGKILL)
+			return "exit 125"
+		}},
+	}
+	signals := map[string]unix.Signal{"stdin": 0, "TERM": unix.SIGTERM, "INT": unix.SIGINT, "HUP": unix.SIGHUP}
+	for _, e := range escape.Named(t, escape.Ends(), "stdin", "TERM", "INT", "HUP", "kill", "killpg", "tree", "client", "exit") {
+		all = append(all, end{name: e.Name, returns: !e.KillsLauncher, do: func(c *cycle) string {
+			e.Do(&escape.Cell{T: c.t, Site: c.site, Client: c.client})
+			switch {
+			case e.KillsClient:
+				return ""
+			case e.KillsLauncher:
+				return killed
+			}
+			return c.server.status(signals[e.Name])
+		}})
+	}
+	if !p.Orphans {
+		return all
+	}
+	orphan := func(c *cycle) string {
+		if err := escape.KillGuards(c.client.Server, c.supervisor); err != nil {
+			c.t.Error(err)
+		}
+		return killed
+	}
+	sweep := func(c *cycle) { c.plan.mcpscope(c.t, c.group, "sweep") }
+	start := func(c *cycle) { // the next server finds the orphan
+		c.plan.mcpscope(c.t, c.group, "run", "--backend", c.plan.Backend.Name, "--name", c.name, "--", "true")
+	}
+	return append(all, end{name: "guards+sweep", do: orphan, after: sweep}, end{name: "guards+start", do: orphan, after: start})
+}
+
+// drawDeath draws a signal whose default is to kill. 32 and 33 are the C library's.
+func drawDeath(r *rand.Rand) unix.Signal {
+	harmless := []unix.Signal{unix.SIGCHLD, unix.SIGCONT, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
+		unix.SIGURG, unix.SIGWINCH, 32, 33}
+	for {
+		if sig := unix.Signal(1 + r.IntN(64)); !slices.Contains(harmless, sig) {
+			return sig
+		}
+	}
+}
 
 // A cycle is one server's life.
 type cycle struct {
 	t          *testing.T
 	plan       *Plan
-	site       *escape.Site // the plan's, with our own t
+	site       *escape.Site // the plan's, with the cycle's t
 	rand       *rand.Rand
 	name       string
 	group      string // the client's
@@ -22,42 +162,37 @@ type cycle struct {
 	client     *escape.Client
 	members    *escape.Members
 	supervisor *escape.Process
-	directory  string // of the server, "" where it has none
+	directory  string // of the server; "" where it has none
 }
 
-func (p *Plan) cycle(t *testing.T, lane, n int) {
+func (p *Plan) cycle(t *testing.T, lane, n int, ends []end) {
 	site := *p.site
 	site.T = t
 	c := &cycle{t: t, plan: p, site: &site, name: laneName(lane), rand: rand.New(rand.NewPCG(p.seed, uint64(lane)<<32|uint64(n)))}
 	c.group = site.Dir + "/" + c.name
-	e := p.ends[c.rand.IntN(len(p.ends))]
-	c.server = p.drawServer(c.rand, e.obeys)
+	e := ends[c.rand.IntN(len(ends))]
+	c.server = p.draw(c.rand, e.probe)
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d: %q, end %s", p.seed, c.server.command, e.name)
 		}
 	}()
-	c.up()
+	c.start()
 	c.judge(e, e.do(c))
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.count[e.name]++
 }
 
-// start starts a server for a client of its own.
-func (c *cycle) start(s server, m *escape.Members) *escape.Client {
-	return c.site.NewClient(c.group, []string{"--group"}, s.line(c.plan, c.name, m.Address))
-}
-
-// up returns when all members live, and are held.
-func (c *cycle) up() {
+// start returns when all members live, and are held.
+func (c *cycle) start() {
 	c.t.Helper()
 	if starts := c.plan.Backend.Starts; starts != nil {
 		defer starts.Take(1)()
 	}
 	c.members = escape.NewMembers(c.t)
-	c.client = c.start(c.server, c.members)
-	err := c.members.UntilReady(patience)
+	c.client = c.site.NewClient(c.group, []string{"--group"}, c.server.line(c.plan, c.name, c.members.Address))
+	err := c.members.UntilReady(escape.Patience)
 	if err != nil {
 		c.t.Fatalf("%v; client: %q; stderr: %s", err, c.client.Lines(), escape.Contents(c.client.Stderr))
 	}
@@ -74,41 +209,35 @@ func (c *cycle) up() {
 }
 
 // judge fails the test for all that is not as promised after an end.
-func (c *cycle) judge(e end, status string) {
+func (c *cycle) judge(e end, want string) {
 	c.t.Helper()
-	if !c.client.Server.Ended(patience) {
+	if !c.client.Server.Ended(escape.Patience) {
 		c.t.Fatalf("the launcher lives: %s", escape.Describe(c.client.Server.PID))
 	}
 	if early := c.members.Running(); e.returns && len(early) > 0 {
 		c.t.Errorf("the launcher returned before %d members were dead: %.200q", len(early), early)
 	}
-	if status != "" {
-		c.judgeStatus(e, status)
+	if want != "" {
+		if got := c.client.Status(escape.Patience); got != want {
+			c.t.Errorf("ended with %q, want %q", got, want)
+		}
+		if said := escape.Contents(c.client.Stderr); e.loud != (said != "") {
+			c.t.Errorf("stderr: %q", said)
+		}
 	}
-	if e.unguarded != nil {
-		e.unguarded(c)
+	if e.after != nil {
+		e.after(c)
 	}
-	if n := c.members.UntilDead(patience); n > 0 {
+	if n := c.members.UntilDead(escape.Patience); n > 0 {
 		c.t.Errorf("%d members left:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
 	}
-	if !c.supervisor.Ended(patience) {
+	if !c.supervisor.Ended(escape.Patience) {
 		c.t.Errorf("the supervisor lives: %s", escape.Describe(c.supervisor.PID))
 	}
 	if c.directory == "" {
 		return
 	}
-	if err := escape.AwaitRemoval(c.directory, patience); err != nil {
+	if err := escape.AwaitRemoval(c.directory, escape.Patience); err != nil {
 		c.t.Errorf("%v: %s", err, escape.Tree(c.directory))
-	}
-}
-
-func (c *cycle) judgeStatus(e end, want string) {
-	c.t.Helper()
-	if got := c.client.Status(patience); got != want {
-		c.t.Errorf("ended with %q, want %q", got, want)
-	}
-	said := escape.Contents(c.client.Stderr)
-	if e.loud != (said != "") {
-		c.t.Errorf("stderr: %q", said)
 	}
 }

@@ -3,33 +3,122 @@
 package soak
 
 import (
+	"bufio"
+	"fmt"
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/transparent"
 )
+
+var programs struct {
+	escape.Programs
+	mcpscope, probe, crowd string
+}
+
+func TestMain(m *testing.M) {
+	bed.Parallel(lanes)
+	bed.Main(m, func() (func(), error) {
+		return escape.BuildTemporary(func(dir string) map[string][]string {
+			programs.Programs = escape.ProgramsIn(dir)
+			programs.mcpscope, programs.crowd = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "crowd")
+			programs.probe = transparent.ProgramsIn(dir).Probe
+			return transparent.Commands(map[string][]string{"crowd": escape.CC("crowd/crowd.c")})
+		})
+	})
+}
 
 func newSite(t *testing.T) *escape.Site { return escape.NewWorld(t, programs.Programs).Site }
 
-// rootsSlice is where mcpscope makes groups for root's servers.
-func rootsSlice(s *escape.Site) string { return filepath.Join(s.Dir, "mcp.slice", "0") }
+func plan(backend string, cycles int) *Plan {
+	return &Plan{Backend: escape.Backend{Name: backend, Site: newSite}, Program: programs.mcpscope, Probe: programs.probe,
+		Cycles: cycles}
+}
 
-// TestSoak: however thousands of servers end, and whoever is killed, each status is right and
-// nothing adds up.
+// However thousands of servers end, each status is right and nothing adds up.
 func TestSoak(t *testing.T) {
 	if !escape.Full() {
-		return // make test-soak
+		t.Skip("too few cycles show nothing: make test-soak, make test-robust")
 	}
-	groups := func(s *escape.Site, _ string) string { return rootsSlice(s) }
-	p := Plan{Backend: escape.Backend{Name: "cgroup", Site: newSite, Groups: groups},
-		Program: programs.mcpscope, Probe: programs.probe, Cycles: Cycles(), Orphans: true}
+	p := plan("cgroup", Cycles())
+	p.Backend.Groups = func(s *escape.Site, _ string) string { return filepath.Join(s.Dir, "mcp.slice", "0") }
+	p.Orphans = true
 	p.Run(t)
 }
 
-// TestSoakTree is a tenth of it where no cgroup is to be had. Nobody finds the members whose
-// guards were both killed, so that is no end there.
-func TestSoakTree(t *testing.T) {
-	p := Plan{Backend: escape.Backend{Name: "tree", Site: newSite},
-		Program: programs.mcpscope, Probe: programs.probe, Cycles: max(Cycles()/10, 3*lanes)}
-	p.Run(t)
+// Without a cgroup no sweep finds the members whose launcher and supervisor were both killed.
+func TestSoakTree(t *testing.T) { plan("tree", max(Cycles()/10, 3*lanes)).Run(t) }
+
+// load is a tenth of the number, unless all is asked for.
+func load(n int) int {
+	if escape.Full() {
+		return n
+	}
+	return n / 10
+}
+
+// contained is the command line of a server of the backend cgroup, with short graces.
+func contained(command ...string) []string {
+	return append([]string{programs.mcpscope, "run", "--backend", "cgroup", "--eof-grace", "100ms", "--term-grace", "100ms", "--"}, command...)
+}
+
+// Many servers at once end when their clients close stdin, and when their launchers are killed.
+func TestManyServersAtOnce(t *testing.T) {
+	for name, end := range map[string]func(*escape.Bystander){
+		"stdin": func(b *escape.Bystander) { _ = b.In.Close() },
+		"kill":  func(b *escape.Bystander) { _ = b.Cmd.Process.Signal(unix.SIGKILL) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := plan("cgroup", 0)
+			p.site = newSite(t)
+			p.mcpscope(t, p.site.Dir, "run", "--backend", "cgroup", "--", "true") // makes the slice
+			p.flat(t, func() {
+				var all []*escape.Bystander
+				for wave := range (load(1000) + 49) / 50 { // the next begins when all of one have answered
+					for range 50 {
+						all = append(all, p.site.NewEcho(p.site.Dir, p.site.Command(contained(programs.Zoo, "plain")...)))
+					}
+					for _, b := range all[wave*50:] {
+						if !b.Lives() {
+							t.Fatalf("a server does not answer: %s", escape.Describe(b.Cmd.Process.Pid))
+						}
+					}
+				}
+				for _, b := range all {
+					end(b)
+				}
+				for _, b := range all {
+					if err := b.Cmd.Wait(); name == "stdin" && err != nil {
+						t.Errorf("a server ended with %v", err)
+					}
+					b.End()
+				}
+			})
+		})
+	}
+}
+
+// A group of thousands of processes that ignore SIGTERM is gone when the launcher returns.
+func TestStopOfAHugeGroup(t *testing.T) {
+	p := plan("cgroup", 0)
+	p.site = newSite(t)
+	p.mcpscope(t, p.site.Dir, "run", "--backend", "cgroup", "--", "true") // makes the slice
+	p.flat(t, func() {
+		b := p.site.NewEcho(p.site.Dir, p.site.Command(contained(programs.crowd, fmt.Sprint(load(10000)))...))
+		line, err := bufio.NewReader(b.Out).ReadString('\n')
+		t.Logf("processes: %q, %v", line, err)
+		_ = b.In.Close()
+		_ = b.Cmd.Wait() // the status is seen below
+		b.End()
+		if groups := escape.Servers(filepath.Join(p.site.Dir, "mcp.slice", "0"), "*", "*"); len(groups) > 0 {
+			t.Errorf("the launcher returned before the group was gone: %s", escape.Tree(groups[0]))
+		}
+		if got := b.Cmd.ProcessState.String(); got != "signal: killed" {
+			t.Errorf("ended with %q", got)
+		}
+	})
 }

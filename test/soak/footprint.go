@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package soak
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+// A footprint counts what servers could leave behind.
+type footprint struct {
+	descriptors, processes, groups, units int
+	dying                                 int // groups that are removed, and that the kernel still keeps memory for
+}
+
+// slack is for the kernel, which frees a removed group some time later.
+const slack = 100
+
+func (f footprint) within(before footprint) bool {
+	return f.descriptors <= before.descriptors && f.processes <= before.processes &&
+		f.groups <= before.groups && f.units <= before.units && f.dying <= before.dying+slack
+}
+
+// flat fails the test if there is more after do than before. No event tells of a zombie that a stranger reaps, nor of
+// a group that the kernel frees.
+func (p *Plan) flat(t *testing.T, do func()) {
+	t.Helper()
+	before := p.footprint(t)
+	do()
+	after := p.footprint(t)
+	for end := pace.Now().Add(escape.Patience); !after.within(before); after = p.footprint(t) {
+		if pace.Until(end) <= 0 {
+			t.Errorf("before %+v, after %+v: %s", before, after, escape.Tree(p.site.Dir))
+			return
+		}
+		escape.PollFor(50 * time.Millisecond)
+	}
+}
+
+func (p *Plan) footprint(t *testing.T) (f footprint) {
+	t.Helper()
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.descriptors = len(fds)
+	dirs := []string{p.site.Dir}
+	if p.Beside != "" {
+		dirs = append(dirs, p.Beside)
+	}
+	for _, dir := range dirs {
+		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // groups may vanish meanwhile
+			if err == nil && d.IsDir() && d.Name() != "leaving" { // which comes and goes with those that remove groups
+				f.groups++
+			}
+			return nil
+		})
+		stat, err := os.ReadFile(filepath.Join(dir, "cgroup.stat"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(stat)) {
+			var n int
+			_, _ = fmt.Sscanf(line, "nr_dying_descendants %d", &n) // other lines have other keys
+			f.dying += n
+		}
+	}
+	all, _ := filepath.Glob("/proc/[0-9]*") // no list of a group has the zombies
+	for _, proc := range all {
+		var pid int
+		_, _ = fmt.Sscan(filepath.Base(proc), &pid) // it is a number
+		path, _ := bed.ProcessPath(pid)             // "" for one that is gone
+		for _, dir := range dirs {
+			if strings.HasPrefix(bed.Root(t)+path+"/", dir+"/") {
+				f.processes++
+				break
+			}
+		}
+	}
+	if p.Units != nil {
+		f.units = p.Units()
+	}
+	return f
+}
