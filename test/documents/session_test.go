@@ -3,14 +3,11 @@
 package documents
 
 import (
-	"bufio"
 	"fmt"
 	"html"
-	"io"
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -20,7 +17,7 @@ import (
 // sessionEnv names the picture that make session writes.
 const sessionEnv = "MCPSCOPE_SESSION"
 
-// scene is what is typed into one shell. What is hidden only waits, or tidies up.
+// scene is the lines of one shell. Hidden lines only wait, or tidy up.
 var scene = []struct {
 	typed, note string
 	hidden      bool
@@ -40,100 +37,61 @@ var scene = []struct {
 	{typed: "ps -o pid,ppid,args -C uvx,npx,mcp-server", note: "nothing is left"},
 }
 
-// The session of the front page, as it is: without mcpscope four processes stay, with it none.
+// The session of the front page: without mcpscope four processes are left, with it none.
 func TestSession(t *testing.T) {
-	if os.Getenv(sessionEnv) == "" && !escape.Full() {
-		t.Skip("make session, make test-full")
+	file := os.Getenv(sessionEnv)
+	if file == "" && !escape.Full() {
+		t.Skip("make session, make test-robust")
 	}
-	s := stage{t: t, host: host.Current(t)}
-	s.set()
+	s := newStage(t)
+	const next = "\x01next\n"
+	script := "cd; exec 2>/dev/null\n" // without the shell's own "Killed"
+	for _, line := range scene {
+		script += "{ " + line.typed + "\n} 2>&1; printf '\\001next\\n'\n"
+	}
+	said := strings.Split(s.sh(host.Tester, script), next)
+	if len(said) != len(scene)+1 {
+		t.Fatalf("%d answers to %d lines: %q", len(said)-1, len(scene), said)
+	}
 	var transcript []string
 	left := map[string]int{}
-	shell := newShell(t, &s)
-	for _, step := range scene {
-		said := shell.say(step.typed)
-		if step.hidden {
+	for i, line := range scene {
+		if line.hidden {
 			continue
 		}
-		line := "$ " + step.typed
-		if step.note != "" {
-			line = fmt.Sprintf("%-47s # %s", line, step.note)
+		typed := "$ " + line.typed
+		if line.note != "" {
+			typed = fmt.Sprintf("%-47s # %s", typed, line.note)
 		}
-		transcript = append(append(transcript, line), said...)
-		if strings.HasPrefix(step.typed, "ps ") {
-			left[step.note] = len(said) - 1
+		transcript = append(transcript, typed)
+		if said[i] != "" {
+			transcript = append(transcript, strings.Split(strings.TrimSuffix(said[i], "\n"), "\n")...)
 		}
+		left[line.note] = strings.Count(said[i], "\n") - 1
 	}
-	shell.close()
 	if left["all of them are left"] != 4 || left["nothing is left"] != 0 {
-		t.Errorf("left: %v\n%s", left, strings.Join(transcript, "\n"))
+		t.Fatalf("left: %v\n%s", left, strings.Join(transcript, "\n"))
 	}
-	if file := os.Getenv(sessionEnv); file != "" && !t.Failed() {
-		if err := os.WriteFile(file, []byte(screen(transcript)), 0o644); err != nil {
-			t.Error(err)
-		}
+	if file == "" || t.Failed() {
+		return
 	}
-}
-
-// shell is a bash that says when a line is done.
-type shell struct {
-	t     *testing.T
-	in    io.WriteCloser
-	said  *os.File
-	out   *bufio.Reader
-	close func()
-}
-
-const done = "\x01done"
-
-func newShell(t *testing.T, s *stage) *shell {
-	t.Helper()
-	cmd := s.command(host.Tester, "cd; exec bash")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	said := s.start(cmd)
-	return &shell{t, in, said, bufio.NewReader(said), func() {
-		_ = in.Close()
-		_ = cmd.Wait() // however it ended
-		_ = said.Close()
-	}}
-}
-
-// say types a line, and returns what is printed.
-func (s *shell) say(line string) (lines []string) {
-	s.t.Helper()
-	if _, err := io.WriteString(s.in, line+" 2>&1\necho $'"+`\x01done`+"'\n"); err != nil {
-		s.t.Fatal(err)
-	}
-	_ = s.said.SetReadDeadline(time.Now().Add(escape.Patience))
-	for {
-		text, err := s.out.ReadString('\n')
-		if err != nil {
-			s.t.Fatalf("%s: %v after %q", line, err, lines)
-		}
-		text = strings.TrimRight(text, "\n")
-		if text == done {
-			return lines
-		}
-		lines = append(lines, text)
+	if err := os.WriteFile(file, []byte(picture(transcript)), 0o644); err != nil {
+		t.Error(err)
 	}
 }
 
-// screen is the picture of a terminal.
-func screen(lines []string) string {
+// picture is that of a terminal.
+func picture(lines []string) string {
 	const size, lineHeight, margin = 13, 18, 16
 	columns := 0
 	for _, line := range lines {
 		columns = max(columns, utf8.RuneCountInString(line))
 	}
 	var b strings.Builder
-	width, height := columns*size*60/100+2*margin, len(lines)*lineHeight+2*margin
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" font-family="ui-monospace,Menlo,Consolas,monospace" font-size="%d">
 <title>An agent crashes: its servers stay. With mcpscope nothing stays.</title>
 <rect width="100%%" height="100%%" rx="8" fill="#1b1f27"/>
-`, width, height, size)
+`, columns*size*60/100+2*margin, len(lines)*lineHeight+2*margin, size)
 	for i, line := range lines {
 		color := "#b9c1cf"
 		if strings.HasPrefix(line, "$ ") {
@@ -141,6 +99,5 @@ func screen(lines []string) string {
 		}
 		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", margin, margin+lineHeight*i+size, color, html.EscapeString(line))
 	}
-	b.WriteString("</svg>\n")
-	return b.String()
+	return b.String() + "</svg>\n"
 }

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cast plays those whom the documents speak of, by the name that it is called: claude, a
-// client with the servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two of its own;
-// npx and uvx, a package runner with a server that does not end when its input does. A server with "hungry" in its name
-// takes memory; one of a service writes a line to its log.
+// Command cast is the programs of the documents, by the name that it is called: claude, a client with the servers of its
+// user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two servers; npx and uvx, package runners with
+// a server that ignores the end of its input. A server with "hungry" in its name takes memory; one of a service logs.
 package main
 
 import (
@@ -17,7 +16,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -32,58 +30,56 @@ func main() {
 
 func play(name string) error {
 	switch name {
-	case "claude":
-		return claude()
+	case "claude": // until its input ends
+		if err := startConfigured(); err != nil {
+			return err
+		}
+		fmt.Println("ready")
+		_, err := io.Copy(io.Discard, os.Stdin)
+		return err
 	case "my-gateway":
-		if err := client([][]string{{"uvx", "mcp-server-time"}, {"npx", "-y", "some-mcp-server"}}); err != nil {
+		if err := start([][]string{{"uvx", "mcp-server-time"}, {"npx", "-y", "some-mcp-server"}}); err != nil {
 			return err
 		}
-		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil { // systemd-notify(1) fails where the answer takes 5 s
+		// systemd-notify(1) fails where the answer takes 5 s
+		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
 			return err
 		}
-		time.Sleep(time.Hour)
+		return awaitSIGTERM()
 	case "my-agent":
-		if err := servers(); err != nil {
+		if err := startConfigured(); err != nil {
 			return err
 		}
-		time.Sleep(time.Hour)
+		return awaitSIGTERM()
 	case "npx", "uvx":
 		return runner()
-	case "mcp-server":
-		return server()
+	case "mcp-server": // it writes a byte to its package runner when it has its memory
+		var taken []byte
+		if os.Getenv(hungry) != "" {
+			taken = bytes.Repeat([]byte{1}, hunger)
+		}
+		fmt.Println()
+		err := awaitSIGTERM()
+		runtime.KeepAlive(taken)
+		return err
 	}
-	return fmt.Errorf("nobody plays %s", name)
+	return fmt.Errorf("nothing is called %s", name)
+}
+
+func awaitSIGTERM() error {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, unix.SIGTERM)
+	<-c
+	return nil
 }
 
 const (
 	hungry = "CAST_HUNGRY"
-	hunger = 96 << 20 // what such a server takes
+	hunger = 96 << 20 // the memory of such a server
 )
 
-// server tells its package runner that it has what it needs.
-func server() error {
-	var taken []byte
-	if os.Getenv(hungry) != "" {
-		taken = bytes.Repeat([]byte{1}, hunger)
-	}
-	fmt.Println()
-	time.Sleep(time.Hour)
-	runtime.KeepAlive(taken)
-	return nil
-}
-
-// claude lives until its own input ends.
-func claude() error {
-	if err := servers(); err != nil {
-		return err
-	}
-	fmt.Println("ready")
-	_, err := io.Copy(io.Discard, os.Stdin)
-	return err
-}
-
-// servers starts those of the file in their order.
-func servers() error {
+// startConfigured starts the servers of the file in their order.
+func startConfigured() error {
 	text, err := os.ReadFile(os.Getenv("HOME") + "/.claude.json")
 	if err != nil {
 		return err
@@ -104,13 +100,18 @@ func servers() error {
 			lines = append(lines, append([]string{s.Command}, s.Args...))
 		}
 	}
-	return client(lines)
+	return start(lines)
 }
 
-const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"cast","version":"1"}}}` + "\n"
+const (
+	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
+		`"clientInfo":{"name":"cast","version":"1"}}}` + "\n"
+	answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},` +
+		`"serverInfo":{"name":"cast","version":"1"}}}` + "\n"
+)
 
-// client starts servers and speaks to them.
-func client(lines [][]string) error {
+// start starts servers, and returns when they have answered.
+func start(lines [][]string) error {
 	for _, line := range lines {
 		cmd := exec.Command(line[0], line[1:]...)
 		cmd.Stderr = os.Stderr
@@ -134,8 +135,6 @@ func client(lines [][]string) error {
 	}
 	return nil
 }
-
-const answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"cast","version":"1"}}}` + "\n"
 
 // runner starts a server in a session of its own, answers for it, and stays after the end of its input.
 func runner() error {
