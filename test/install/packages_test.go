@@ -3,259 +3,174 @@
 package install
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// packages are two versions of the package: <packages>/old and <packages>/new.
-const packages = host.Shared + "/packages"
+// nfpmEnv names the program that makes packages. The Makefile fetches it: tests have no network.
+const nfpmEnv = "MCPSCOPE_NFPM"
 
-// The versions of the packages. Where there is no release before this one the older is
-// this checkout with another number.
+// The versions of the packages. Before the first release the older one is this checkout with another number.
 const (
 	older = "v0.0.9"
 	newer = "v0.1.0"
 )
 
-// patience is for what happens at once when all is well.
-const patience = 30 * time.Second
-
-// buildPackages makes both, and the new one a second time, from a copy in another place under other
-// settings of the user who makes them.
-func buildPackages(dir string) error {
+// buildPackages makes an old and a new package, and the new one again from a copy elsewhere, with other settings of the
+// user who makes it.
+func buildPackages(dir, nfpm string) error {
 	copied, err := os.MkdirTemp("", "install-test.")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(copied)
-	copying := exec.Command("sh", "-c", `git ls-files -z --cached --others --exclude-standard | xargs -0 sh -c 'for f; do [ ! -e "$f" ] || printf "%s\0" "$f"; done' sh | tar -c --null -T - | tar -x -C "$0"`, copied)
-	copying.Dir = "../.."
-	if out, err := copying.CombinedOutput(); err != nil {
-		return fmt.Errorf("copy the checkout: %w: %s", err, out)
-	}
-	again := makePackages(copied, filepath.Join(dir, "again"), newer, "deb rpm apk")
-	again.Args = append([]string{"sh", "-c", `umask 077; exec make "$@"`}, again.Args...)
-	again.Path, again.Err = "/bin/sh", nil
-	again.Env = append(os.Environ(), "TZ=Asia/Tokyo", "LC_ALL=C.UTF-8")
-	for _, cmd := range []*exec.Cmd{
-		makePackages("../..", filepath.Join(dir, "old"), older, "deb"), makePackages("../..", filepath.Join(dir, "new"), newer, "deb rpm apk"), again,
-	} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("make packages: %w: %s", err, out)
-		}
+	script := fmt.Sprintf(`set -e
+		build() { LDFLAGS="-s -w -X %[1]s/internal/cli.release=$2" VERSION=$2 FORMATS="$3" packaging/build "%[2]s/$1"; }
+		build old %[3]s deb
+		build new %[4]s "deb rpm"
+		git ls-files -z --cached --others --exclude-standard | xargs -0 ls -d 2>/dev/null | tar -c -T - | tar -x -C %[5]q
+		cd %[5]q; umask 077; TZ=Asia/Tokyo; LC_ALL=C.UTF-8; export TZ LC_ALL
+		build again %[4]s "deb rpm"`, module, dir, older, newer, copied)
+	cmd := exec.Command("sh", "-c", script)
+	cmd.Dir = "../.."
+	cmd.Env = append(os.Environ(), "GO=go", "NFPM="+nfpm, "PROCESSORS="+runtime.GOARCH, "COMMIT=0123456789ab", "SOURCE_DATE_EPOCH=1700000000")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make packages: %w: %s", err, out)
 	}
 	return nil
-}
-
-func makePackages(checkout, dist, version, formats string) *exec.Cmd {
-	return exec.Command("make", "--no-print-directory", "-C", checkout, "packages", "VERSION="+version, "COMMIT=0123456789ab", "EPOCH=1700000000", "DIST="+dist,
-		"PROCESSORS="+runtime.GOARCH, "FORMATS="+formats)
-}
-
-// Two builds of the same sources give the same bytes.
-func TestPackagesAreReproducible(t *testing.T) {
-	debian(t)
-	first, err := os.ReadFile(filepath.Join(packages, "new", "SHA256SUMS"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	second, err := os.ReadFile(filepath.Join(packages, "again", "SHA256SUMS"))
-	if err != nil || string(first) != string(second) {
-		t.Errorf("%v:\n%s\nand then\n%s", err, first, second)
-	}
-	for _, kind := range []string{".deb\n", ".rpm\n", ".apk\n", ".tar.gz\n", ".spdx.json\n"} {
-		if strings.Count(string(first), kind) != 1 {
-			t.Errorf("there is not one %s", kind)
-		}
-	}
 }
 
 // debian needs the packages, and a dpkg to install them.
 func debian(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(packages); err != nil {
-		t.Skip("packages take long to make: make test-full")
+		t.Skip("no packages: make test-robust fetches nfpm and sets " + nfpmEnv)
 	}
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("no dpkg here")
 	}
 }
 
-func dpkg(t *testing.T, status int, args ...string) string {
+// archive finds a file by version and pattern.
+func archive(t *testing.T, version, pattern string) string {
 	t.Helper()
-	cmd := exec.Command("dpkg", args...)
-	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "DEBIAN_FRONTEND=noninteractive"}
-	return says(t, status, cmd)
-}
-
-func archive(t *testing.T, name, pattern string) string {
-	t.Helper()
-	found, err := filepath.Glob(filepath.Join(packages, name, pattern))
+	found, err := filepath.Glob(filepath.Join(packages, version, pattern))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("%s/%s: %q, %v", name, pattern, found, err)
+		t.Fatalf("%s/%s: %q, %v", version, pattern, found, err)
 	}
 	return found[0]
 }
 
-// installed is the version that answers.
-func installed(t *testing.T, want string) {
-	t.Helper()
-	if said := says(t, 0, exec.Command("/usr/bin/mcpscope", "version")); !strings.HasPrefix(said, "mcpscope "+want+" ") || !strings.Contains(said, "\nmcpscopectl "+want+" ") {
-		t.Fatalf("want %s of both: %s", want, said)
+// The same sources give the same bytes; a package has the licenses of all that is linked, and checksums.
+func TestPackagesAreWhole(t *testing.T) {
+	debian(t)
+	first, second := root(t, 0, "cat", packages+"/new/SHA256SUMS"), root(t, 0, "cat", packages+"/again/SHA256SUMS")
+	if first != second {
+		t.Errorf("%s\nand then\n%s", first, second)
+	}
+	contains(t, first, ".deb\n", ".rpm\n", ".tar.gz\n", ".spdx.json\n")
+	root(t, 0, "sh", "-c", "cd "+packages+"/new && sha256sum --check --quiet SHA256SUMS")
+	contains(t, root(t, 0, "dpkg-deb", "--contents", archive(t, "new", "*.deb")), "./usr/share/doc/mcpscope/THIRD-PARTY\n",
+		"./usr/share/doc/mcpscope/copyright\n", "./usr/share/man/man7/mcpscope.7.gz\n", "./usr/share/zsh/vendor-completions/_mcpscope\n",
+		"./usr/lib/systemd/system/mcpscope-sweep.timer\n", "./usr/libexec/mcpscope/mcpscopectl\n")
+	sbom := root(t, 0, "cat", archive(t, "new", "*.spdx.json"))
+	contains(t, sbom, `"pkg:golang/github.com/godbus/dbus/v5@v`)
+	if strings.Contains(sbom, `"licenseDeclared": "NOASSERTION"`) {
+		t.Error("the license of a component is not known")
 	}
 }
 
-// server is one that runs below the installed mcpscope, with a process that has left its session.
+// A server runs below the installed mcpscope, with a process that has left its session. It ignores the end of stdin.
 type server struct {
+	*escape.Talk
 	name    string
 	user    host.User
-	cmd     *exec.Cmd
-	stdin   io.Closer
 	members []*escape.Process
 }
 
-// serverOf starts one, by a client that holds its stdin open. It ignores the end of that.
-func serverOf(t *testing.T, u host.User, name string) *server {
-	t.Helper()
-	s := &server{name: name, user: u}
-	s.cmd = host.Current(t).Command(u, "/usr/bin/mcpscope", "run", "--name", name, "--", "sh", "-c", `setsid sleep 3000 & echo $!; echo $$; exec sleep 3000`)
-	stdin, err := s.cmd.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stdout, err := s.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	s.stdin = stdin
-	t.Cleanup(func() {
-		_ = stdin.Close()
-		_ = s.cmd.Wait() // however it ended
-	})
-	lines := bufio.NewScanner(stdout)
-	for len(s.members) < 2 && lines.Scan() {
-		pid, err := strconv.Atoi(lines.Text())
-		if err != nil {
-			t.Fatal(err)
-		}
-		p, err := escape.OpenProcess(pid)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(p.Close)
-		s.members = append(s.members, p)
-	}
-	if len(s.members) < 2 {
-		t.Fatalf("%s did not start: %v", name, lines.Err())
-	}
-	return s
-}
-
-// lost counts members that must live.
-func (s *server) lost(t *testing.T, when string) (n int) {
-	t.Helper()
-	for _, p := range s.members {
-		if p.Ended(0) {
-			n++
-			t.Errorf("%s: %s has lost %d", when, s.name, p.PID)
-		}
-	}
-	return n
-}
-
-// left counts members that must end.
-func (s *server) left(t *testing.T, why string) (n int) {
-	t.Helper()
-	for _, p := range s.members {
-		if !p.Ended(patience) {
-			n++
-			t.Errorf("%s: %s has left %s", why, s.name, escape.Describe(p.PID))
-		}
-	}
-	return n
-}
-
-// ends are the ways to end a server of one version while another one is installed.
 var ends = []struct {
 	name string
 	end  func(t *testing.T, s *server)
 }{
-	{"stdin", func(_ *testing.T, s *server) { _ = s.stdin.Close() }},
-	{"kill", func(_ *testing.T, s *server) { _ = s.cmd.Process.Kill() }},
-	{"TERM", func(_ *testing.T, s *server) { _ = s.cmd.Process.Signal(syscall.SIGTERM) }},
+	{"stdin", func(_ *testing.T, s *server) { _ = s.Stdin.Close() }},
+	{"kill", func(_ *testing.T, s *server) { _ = s.Cmd.Process.Kill() }},
+	{"TERM", func(_ *testing.T, s *server) { _ = s.Cmd.Process.Signal(unix.SIGTERM) }},
 	{"stop", func(t *testing.T, s *server) {
 		says(t, 0, host.Current(t).Command(s.user, "/usr/bin/mcpscope", "stop", s.name))
 	}},
 }
 
-// emulated tells whether this is a virtual machine of test/vm.
-var emulated = os.Getenv("VM_SUITE") != ""
-
-// crew starts a server for each end, of root's and of a user's; in a virtual machine one of either.
-func crew(t *testing.T, version string) []*server {
+// crew starts a server for each end, two of root's and two of a user's.
+func crew(t *testing.T) (all []*server) {
 	t.Helper()
-	var all []*server
-	for n, u := range []host.User{host.Root, host.Tester} {
-		for i, e := range ends {
-			if emulated && i/2 != n { // there each start of a program takes its time
-				continue
-			}
-			all = append(all, serverOf(t, u, version+"-"+u.Name+"-"+e.name))
+	for i, e := range ends {
+		s := &server{name: e.name, user: []host.User{host.Root, host.Tester}[i%2]}
+		cmd := host.Current(t).Command(s.user, "/usr/bin/mcpscope", "run", "--name", s.name, "--", "sh", "-c",
+			`setsid sleep infinity & echo $! $$; exec sleep infinity`)
+		s.Talk = escape.StartTalk(t, cmd, cmd.Start)
+		var pids [2]int
+		if _, err := fmt.Sscan(s.Line(), &pids[0], &pids[1]); err != nil {
+			t.Fatal(err)
 		}
+		for _, pid := range pids {
+			p, err := escape.OpenProcess(pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(p.Close)
+			s.members = append(s.members, p)
+		}
+		all = append(all, s)
 	}
 	return all
 }
 
-// outlive does something to the package: no server is lost by it, the commands of the version that
-// is there then know each of them, and each end leaves nothing.
-func outlive(t *testing.T, what string, all []*server, do func()) {
+// outlive changes the package: no server is lost by it, the commands that are there then know each of them, and each
+// end leaves nothing.
+func outlive(t *testing.T, what string, all []*server, change func()) {
 	t.Helper()
-	do()
-	lost, left := 0, 0
+	change()
 	for _, s := range all {
-		lost += s.lost(t, what)
-	}
-	_, err := os.Stat("/usr/bin/mcpscope")
-	if err == nil {
-		said := says(t, 0, exec.Command("/usr/bin/mcpscope", "ls", "--all-users", "--format", "{{.Name}}"))
-		for _, s := range all {
-			if !strings.Contains(said, s.name+"\n") {
-				t.Errorf("%s: ls does not know %s: %s", what, s.name, said)
+		for _, p := range s.members {
+			if p.Ended(0) {
+				t.Errorf("%s: %s has lost %d", what, s.name, p.PID)
 			}
 		}
-		if said := says(t, 0, exec.Command("/usr/bin/mcpscope", "sweep", "--all-users")); strings.Contains(said, "killed") {
-			t.Errorf("%s: a sweep ends servers in use: %s", what, said)
+	}
+	_, removed := os.Stat("/usr/bin/mcpscope")
+	if removed == nil {
+		listed := root(t, 0, "/usr/bin/mcpscope", "ls", "--all-users", "--format", "{{.Name}}")
+		for _, s := range all {
+			contains(t, listed, s.name+"\n")
+		}
+		if said := root(t, 0, "/usr/bin/mcpscope", "sweep", "--all-users"); strings.Contains(said, "killed") {
+			t.Errorf("%s: a sweep stops servers in use: %s", what, said)
 		}
 	}
 	for i, s := range all {
-		if e := ends[i%len(ends)]; err == nil || e.name != "stop" { // a removed command stops nobody
-			e.end(t, s)
+		if ends[i].name == "stop" && removed != nil {
+			_ = s.Stdin.Close() // a removed command stops no server
 		} else {
-			_ = s.stdin.Close()
+			ends[i].end(t, s)
 		}
 	}
 	for _, s := range all {
-		left += s.left(t, what+", "+s.name)
-	}
-	line := fmt.Sprintf("the deb's %s: %d servers, %d processes, %d lost, %d left\n", what, len(all), 2*len(all), lost, left)
-	if err := escape.AppendTable(line); err != nil {
-		t.Error(err)
+		for _, p := range s.members {
+			if !p.Ended(escape.Patience) {
+				t.Errorf("%s: %s has left %s", what, s.name, escape.Describe(p.PID))
+			}
+		}
 	}
 }
 
@@ -263,66 +178,89 @@ func outlive(t *testing.T, what string, all []*server, do func()) {
 func TestDebianPackage(t *testing.T) {
 	debian(t)
 	before := files(t)
-	t.Cleanup(func() {
-		_ = exec.Command("dpkg", "--purge", "--force-all", "mcpscope").Run() // it may be gone
-	})
-	dpkg(t, 0, "--install", archive(t, "old", "*.deb"))
-	installed(t, older)
-	settings := "/etc/mcpscope/mcpscope.toml"
-	if err := os.WriteFile(settings, []byte("[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n"), 0o644); err != nil { // and the test is shorter
-		t.Fatal(err)
+	t.Cleanup(func() { _ = exec.Command("dpkg", "--purge", "--force-all", "mcpscope").Run() }) // it may be gone
+	install := func(name, version string) {
+		t.Helper()
+		root(t, 0, "dpkg", "--install", archive(t, name, "*.deb"))
+		contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ", "\nmcpscopectl "+version+" ")
 	}
+	install("old", older)
+	const settings = "/etc/mcpscope/mcpscope.toml"
+	place(t, settings, "[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n") // and the test is shorter
+	outlive(t, "upgrade", crew(t), func() { install("new", newer) })
+	outlive(t, "downgrade", crew(t), func() { install("old", older) })
+	contains(t, root(t, 0, "cat", settings), "300ms")
 
-	outlive(t, "upgrade", crew(t, "old"), func() {
-		dpkg(t, 0, "--install", archive(t, "new", "*.deb"))
-		installed(t, newer)
-	})
-	outlive(t, "downgrade", crew(t, "new"), func() {
-		dpkg(t, 0, "--install", archive(t, "old", "*.deb"))
-		installed(t, older)
-	})
-	if text, err := os.ReadFile(settings); err != nil || !strings.Contains(string(text), "300ms") {
-		t.Errorf("the settings were not kept: %v, %s", err, text)
-	}
-
-	file := host.Tester.Home + "/.claude.json"
-	place(t, host.Tester, file, client)
-	h := host.Current(t)
-	says(t, 0, h.Command(host.Tester, "/usr/bin/mcpscope", "wrap", "claude-code", "--yes"))
-	all := crew(t, "last")
-	said := dpkg(t, 1, "--remove", "mcpscope")
-	for _, want := range []string{file + ": 1 wrapped server of Claude Code: time\n", "sudo -H -u tester mcpscope unwrap --all\n", "not removed"} {
-		if !strings.Contains(said, want) {
-			t.Errorf("a removal that breaks a client does not say %q: %s", want, said)
-		}
-	}
-	installed(t, older)
-	says(t, 0, h.Command(host.Tester, "/usr/bin/mcpscope", "unwrap", "--all", "--yes"))
-	outlive(t, "removal", all, func() { dpkg(t, 0, "--remove", "mcpscope") })
-	if _, err := os.Stat(settings); err != nil {
-		t.Errorf("a removal takes the settings: %v", err)
-	}
-	dpkg(t, 0, "--purge", "mcpscope")
+	wrapped(t, "/usr/bin/mcpscope")
+	all := crew(t)
+	contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"), configFile+": 1 wrapped server of Claude Code: clock\n",
+		"sudo -H -u tester mcpscope unwrap --all\n", "not removed")
+	unwrapped(t, "/usr/bin/mcpscope")
+	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
+	root(t, 0, "cat", settings) // they stay
+	root(t, 0, "dpkg", "--purge", "mcpscope")
 	same(t, before)
 }
 
-// A package has what its users have a right to: the licenses of everything that is linked, checksums.
-func TestPackagesAreWhole(t *testing.T) {
+// ways are those of the README's to install mcpscope. install begins the line that does, and remove is in its section
+// on removal.
+var ways = []struct{ name, install, remove, bin string }{
+	{"package", "sudo apt install ./", "sudo apt remove mcpscope", "/usr/bin/mcpscope"},
+	{"archive", "tar -xzf ", "sudo mcpscope-*/uninstall", "/usr/local/bin/mcpscope"},
+	{"source", "git clone ", "sudo make uninstall", "/usr/local/bin/mcpscope"},
+}
+
+// stubs stand for sudo, the release's page, git with a network, and Go. make build takes the programs built outside.
+const stubs = `sudo() { "$@"; }
+git() { mkdir mcpscope && cp -r "$CHECKOUT"/packaging "$CHECKOUT"/docs "$CHECKOUT"/Makefile "$CHECKOUT"/LICENSE "$CHECKOUT"/*.md mcpscope &&
+	mkdir mcpscope/internal && cp -r "$CHECKOUT"/internal/units mcpscope/internal; }
+make() { if [ "$1" = build ]; then cp -r "$BUILT" bin; else command make --no-print-directory "$@"; fi; }
+[ ! -e mcpscope ] || cd mcpscope
+`
+
+// Each way ends in a wrapped server that ls shows, and in a removal that leaves no file.
+func TestReadme(t *testing.T) {
 	debian(t)
-	for _, name := range []string{"old", "new"} {
-		sums := exec.Command("sha256sum", "--check", "--quiet", "SHA256SUMS")
-		sums.Dir = filepath.Join(packages, name)
-		says(t, 0, sums)
+	readme := root(t, 0, "cat", "../../README.md")
+	section := func(name string) string {
+		_, text, _ := strings.Cut(readme, "\n## "+name+"\n")
+		text, _, _ = strings.Cut(text, "\n## ")
+		return text
 	}
-	listed := says(t, 0, exec.Command("dpkg-deb", "--contents", archive(t, "new", "*.deb")))
-	for _, want := range []string{"./usr/share/doc/mcpscope/THIRD-PARTY\n", "./usr/share/doc/mcpscope/copyright\n", "./usr/share/man/man7/mcpscope.7.gz\n",
-		"./usr/share/zsh/vendor-completions/_mcpscope\n", "./usr/lib/systemd/system/mcpscope-sweep.timer\n", "./usr/libexec/mcpscope/mcpscopectl\n"} {
-		if !strings.Contains(listed, want) {
-			t.Errorf("the package has no %s", want)
-		}
+	checkout, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
 	}
-	sbom, err := os.ReadFile(archive(t, "new", "*.spdx.json"))
-	if err != nil || !strings.Contains(string(sbom), `"pkg:golang/github.com/godbus/dbus/v5@v`) || strings.Contains(string(sbom), `"licenseDeclared": "NOASSERTION"`) {
-		t.Errorf("%v: a component is missing, or its license is not known", err)
+	for _, way := range ways {
+		t.Run(way.name, func(t *testing.T) {
+			line := regexp.MustCompile(`(?m)^\$ ` + regexp.QuoteMeta(way.install) + `.*$`).FindString(section("Install"))
+			if line == "" || !strings.Contains(section("Uninstall"), "`"+strings.TrimPrefix(way.remove, "sudo mcpscope-*/")+"`") {
+				t.Fatalf("the README has not %q and %q", way.install, way.remove)
+			}
+			before := files(t)
+			dir := host.Directory(t, host.Root)
+			for _, pattern := range []string{"*.deb", "*.tar.gz"} {
+				file := archive(t, "new", pattern)
+				if err := os.Symlink(file, filepath.Join(dir, filepath.Base(file))); err != nil {
+					t.Fatal(err)
+				}
+			}
+			enter := func(line string) {
+				cmd := exec.Command("bash", "-e", "-c", stubs+line)
+				cmd.Dir, cmd.Stdin = dir, strings.NewReader("y\n") // apt asks
+				cmd.Env = environ("CHECKOUT="+checkout, "BUILT="+built)
+				says(t, 0, cmd)
+			}
+			enter(strings.TrimPrefix(line, "$ "))
+			if found := tester(t, "sh", "-c", "PATH=/usr/local/bin:/usr/bin:/bin; command -v mcpscope"); found != way.bin+"\n" {
+				t.Errorf("installed is %q", found)
+			}
+			used(t, way.bin)
+			enter(way.remove)
+			if way.name == "package" {
+				enter("dpkg --purge mcpscope") // its settings
+			}
+			same(t, before)
+		})
 	}
 }
