@@ -6,9 +6,11 @@
 package limits
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
@@ -50,19 +52,25 @@ const all = "cpu io memory pids"
 
 // backends are those of this machine.
 func backends() []backend {
-	delegated := backend{name: "delegated", user: host.Root, wrap: []string{"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"}}
+	delegated := backend{name: "delegated", user: host.Root,
+		wrap: []string{"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--"}}
 	if strings.HasSuffix(suite, "+init") {
-		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot}, {name: "tree", user: host.Tester}}
+		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot},
+			{name: "tree", user: host.Tester}}
 	}
 	users := "cpu memory pids"
 	if strings.HasPrefix(suite, "bullseye") {
 		users = "memory pids" // systemd 247
 	}
 	return []backend{
-		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user", user: host.Tester, controllers: users},
+		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user",
+			user: host.Tester, controllers: users},
 		{name: "cgroup", user: host.Root}, delegated, {name: "tree", user: host.Tester},
 	}
 }
+
+// journaled tells whether there is a journal, and controllers.
+func journaled() bool { return suite != "" && !hybrid && !strings.HasSuffix(suite, "+init") }
 
 // onEach runs a test on each backend that has the controllers. In a machine each of them has to
 // be had by one at least.
@@ -118,7 +126,7 @@ func enableAtRoot(t *testing.T) {
 func awaitRemovals(t *testing.T, dir string) {
 	t.Helper()
 	for _, server := range escape.Servers(dir, "*", "*") {
-		if err := escape.AwaitRemoval(server, patience); err != nil {
+		if err := escape.AwaitRemoval(server, escape.Patience); err != nil {
 			t.Error(err)
 		}
 	}
@@ -147,4 +155,110 @@ func withhold(t *testing.T) {
 func (b backend) command(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	return host.Current(t).Command(b.user, append(append(append([]string{}, b.wrap...), mcpscope), args...)...)
+}
+
+// group is a shell's own: files there are what holds it.
+const group = `g=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); `
+
+// A server is one `mcpscope run` of a shell script.
+type server struct {
+	*escape.Talk
+	t      *testing.T
+	report *os.File
+}
+
+// start starts a server of that name with limits.
+func (b backend) start(t *testing.T, name string, flags []string, script string) *server {
+	t.Helper()
+	args := append([]string{"run", "--name", name, "--backend", b.name, "--eof-grace", "300ms",
+		"--term-grace", "300ms", "--report", "fd:3"}, flags...)
+	cmd := b.command(t, append(args, "--", "sh", "-c", script)...)
+	report, theirs := bed.Pipe(t)
+	cmd.ExtraFiles = []*os.File{theirs}
+	s := &server{escape.StartTalk(t, cmd, cmd.Start), t, report}
+	_ = theirs.Close() // it has it
+	return s
+}
+
+// wait is for a server that ends by itself.
+func (s *server) wait() syscall.WaitStatus {
+	s.t.Helper()
+	process, err := escape.OpenProcess(s.Cmd.Process.Pid)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer process.Close()
+	if !process.Ended(escape.Patience) {
+		s.t.Fatal("it does not end")
+	}
+	_ = s.Cmd.Wait() // how, is returned
+	return s.Cmd.ProcessState.Sys().(syscall.WaitStatus)
+}
+
+// end closes stdin.
+func (s *server) end() syscall.WaitStatus {
+	s.t.Helper()
+	_ = s.Stdin.Close() // whether it reads or not
+	return s.wait()
+}
+
+// A report is what these tests read of one.
+type report struct {
+	Name, Backend, Cause string
+	ExitSignal           string `json:"exit_signal"`
+	Limits               map[string]string
+	OutOfMemory          struct {
+		Kills   int    `json:"oom_kills"`
+		Max     uint64 `json:"memory_max_bytes"`
+		Peak    uint64 `json:"memory_peak_bytes"`
+		Biggest []struct {
+			Name  string
+			Bytes uint64
+		}
+	} `json:"out_of_memory"`
+	PIDsRefused struct {
+		Times int
+		Max   int `json:"pids_max"`
+	} `json:"pids_refused"`
+	Notes []string
+}
+
+// told is the report of a server that has ended.
+func (s *server) told() report {
+	s.t.Helper()
+	var r report
+	if err := json.NewDecoder(s.report).Decode(&r); err != nil {
+		s.t.Fatalf("no report: %v; stderr: %s", err, s.Said())
+	}
+	return r
+}
+
+// succeed runs a command that must.
+func (b backend) succeed(t *testing.T, args ...string) string {
+	t.Helper()
+	out, stderr, status := b.result(t, args...)
+	if status != 0 || stderr != "" {
+		t.Errorf("%q: status %d; stderr: %s", args, status, stderr)
+	}
+	return out
+}
+
+func (b backend) result(t *testing.T, args ...string) (out, stderr string, status int) {
+	t.Helper()
+	b.wrap = nil // an operator is not in the client's unit
+	cmd := b.command(t, args...)
+	var said, errors strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &errors
+	_ = cmd.Run() // how, is returned
+	return said.String(), errors.String(), cmd.ProcessState.ExitCode()
+}
+
+// contains fails the test for each text that is missing.
+func contains(t *testing.T, said string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(said, text) {
+			t.Errorf("no %q in: %s", text, said)
+		}
+	}
 }
