@@ -5,9 +5,9 @@ package arch
 
 import (
 	"encoding/json"
-	"errors"
-	"io"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -102,13 +102,13 @@ var foreign = map[string][]library{
 // helpers are packages that serve tests. Of what is ours they may import no more than this.
 var helpers = map[string]rule{
 	"test/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
-	"test/bed":         {nil, "what checks a kill must not share the code that kills"},
+	"test/bed":         {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
 	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
-	"test/host":        {[]string{"test/bed"}, "it gives tests a kind of host, and knows nothing of the product"},
-	"test/escape":      {[]string{"test/bed"}, "the table is the same on every host, and knows the product from outside alone"},
-	"test/operate":     {[]string{"test/bed", "test/escape", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
-	"test/tmux":        {[]string{"test/escape"}, "a terminal, whatever runs on it"},
-	"test/transparent": {[]string{"test/bed", "test/escape"}, "what a server can tell is asked of it, on every host, and not of the product"},
+	"test/host":        {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
+	"test/escape":      {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},
+	"test/operate":     {[]string{"test/bed", "test/escape", "test/pace", "test/tmux", "test/transparent"}, "what operators do is the same on every host"},
+	"test/tmux":        {[]string{"test/escape", "test/pace"}, "a terminal, whatever runs on it"},
+	"test/transparent": {[]string{"test/bed", "test/escape", "test/pace"}, "what a server can tell is asked of it, on every host, and not of the product"},
 }
 
 // forbidden are packages of the standard library that no library of ours may import.
@@ -119,45 +119,53 @@ var forbidden = map[string]string{
 }
 
 type pkg struct {
-	ImportPath string
-	Imports    []string
+	ImportPath, Name, Dir, Doc string
+	GoFiles, Imports           []string
 }
 
-func list(t *testing.T) []pkg {
+func (p pkg) own() string { return strings.TrimPrefix(p.ImportPath, module) }
+
+// product tells that a package is neither for tests nor for making packages or the demo.
+func (p pkg) product() bool {
+	name := p.own()
+	return !strings.HasPrefix(name, "test/") && !strings.HasPrefix(name, "packaging/") && !strings.HasPrefix(name, "demo")
+}
+
+func goList(t *testing.T, args ...string) string {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "../../...")
+	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Env = append(cmd.Environ(), "GOOS=linux")
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var all []pkg
-	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+	return string(out)
+}
+
+func list(t *testing.T) (all []pkg) {
+	t.Helper()
+	for d := json.NewDecoder(strings.NewReader(goList(t, "-json=ImportPath,Name,Dir,Doc,GoFiles,Imports", "../../..."))); d.More(); {
 		var p pkg
-		err := d.Decode(&p)
-		if errors.Is(err, io.EOF) {
-			return all
-		}
-		if err != nil {
+		if err := d.Decode(&p); err != nil {
 			t.Fatal(err)
 		}
 		all = append(all, p)
 	}
+	return all
 }
 
 func TestImports(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range list(t) {
-		name := strings.TrimPrefix(p.ImportPath, module)
-		if strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "packaging/") || strings.HasPrefix(name, "demo") {
-			seen[name] = true
+		name := p.own()
+		seen[name] = true
+		if !p.product() {
 			checkOwn(t, name, helpers, p.Imports)
 			continue
 		}
 		if _, known := rules[name]; !known {
 			t.Errorf("%s has no rule: say here what it may import, and why", name)
 		}
-		seen[name] = true
 		checkOwn(t, name, rules, p.Imports)
 		for _, imported := range p.Imports {
 			check(t, name, imported)
@@ -193,5 +201,51 @@ func check(t *testing.T, name, imported string) {
 	case slices.ContainsFunc(foreign[name], func(l library) bool { return strings.HasPrefix(imported, l.path) }):
 	case strings.Contains(strings.Split(imported, "/")[0], ".") && !strings.HasPrefix(imported, "golang.org/x/sys/"):
 		t.Errorf("%s imports %s, which is not in the table", name, imported)
+	}
+}
+
+// linesMost is for the files of a package that are no tests: a reader can get to know them in a day.
+const linesMost = 1400
+
+// public are the packages that programs of others may import; the compiler keeps them from the rest.
+var public = []string{"cgroup", "freeze", "scope"}
+
+// exempt from the number of lines are packages that are a list of commands, each in a file of its own.
+var exempt = map[string]string{
+	tool:               "a file for each command, and what they share",
+	"internal/gateway": "one watcher, which looks at one program at a time in many ways",
+}
+
+// Each package of the product has a comment and a readable size, and is public only if it is on the list.
+func TestHouse(t *testing.T) {
+	for _, p := range list(t) {
+		name := p.own()
+		if !p.product() {
+			continue
+		}
+		if p.Doc == "" {
+			t.Errorf("%s has no package comment", name)
+		}
+		if !strings.Contains(name, "internal/") && p.Name != "main" && !slices.Contains(public, name) {
+			t.Errorf("%s is public, and not on the list", name)
+		}
+		lines := 0
+		for _, base := range p.GoFiles {
+			text, err := os.ReadFile(filepath.Join(p.Dir, base))
+			if err != nil {
+				t.Fatal(err)
+			}
+			lines += strings.Count(string(text), "\n") - 2 // without the license
+		}
+		if lines > linesMost && exempt[name] == "" {
+			t.Errorf("%s has %d lines", name, lines)
+		}
+	}
+}
+
+// Each source file names the license.
+func TestLicenseIsNamed(t *testing.T) {
+	if out, err := exec.Command("../../.ci/spdx", "--check").CombinedOutput(); err != nil {
+		t.Errorf("these lack the line with the SPDX identifier; make spdx adds it:\n%s", out)
 	}
 }
