@@ -28,7 +28,10 @@ func Directory(t *testing.T) *cgroup.Group {
 // Member starts a process that is born in the group, until the test ends, and returns its pid.
 func Member(t *testing.T, g *cgroup.Group) int {
 	t.Helper()
-	cmd := exec.Command("sleep", "100")
+	cmd := exec.Command("cat")
+	if _, err := cmd.StdinPipe(); err != nil { // it ends with the test, whatever happens
+		t.Fatal(err)
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,8 @@ func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
 	s := &Screen{t: t, socket: filepath.Join(dir, "tmux")}
 	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
-	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"}, size, []string{"--", "/bin/sh", "-c", wrapped, "sh"}, cmd.Args)
+	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"},
+		size, []string{"--", "/bin/sh", "-c", wrapped, "sh"}, cmd.Args)
 	cmd.Path = program
 	if err = start(); err == nil {
 		err = cmd.Wait()
@@ -50,7 +51,8 @@ func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *
 	if err != nil {
 		t.Fatalf("start tmux: %v", err)
 	}
-	s.tmux(slices.Concat([]string{"set-option", "-g", "status", "off", ";", "set-option", "-g", "escape-time", "0", ";",
+	s.tmux(slices.Concat([]string{"set-option", "-g", "status", "off", ";", "set-option", "-g",
+		"escape-time", "0", ";",
 		"set-option", "-g", "remain-on-exit", "on", ";", "resize-window"}, size)...)
 	return s
 }
