@@ -5,7 +5,6 @@ package soak
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,9 +18,8 @@ import (
 type server struct {
 	command   []string // without the address that it registers with
 	stays     bool     // when its stdin ends
-	deaf      bool     // it does not die of INT and HUP
-	deafTERM  bool     // nor of TERM
-	exits     bool     // with 0 when it gets a signal
+	deaf      bool     // to SIGTERM
+	exits     bool     // with 0 at SIGTERM
 	unanimous bool     // no member outlives SIGTERM
 }
 
@@ -29,9 +27,9 @@ type server struct {
 var inmates = []server{
 	{command: []string{"plain"}, unanimous: true},
 	{command: []string{"ignore-eof"}, unanimous: true, stays: true},
-	{command: []string{"ignore-term"}, deafTERM: true},
-	{command: []string{"ignore-both"}, deaf: true, deafTERM: true, stays: true},
-	{command: []string{"fork-on-term"}, deaf: true, deafTERM: true, stays: true},
+	{command: []string{"ignore-term"}, deaf: true},
+	{command: []string{"ignore-both"}, deaf: true, stays: true},
+	{command: []string{"fork-on-term"}, deaf: true, stays: true},
 	{command: []string{"setsid"}}, {command: []string{"double-fork"}}, {command: []string{"vfork"}},
 	{command: []string{"dead-leader"}}, {command: []string{"no-env"}}, {command: []string{"no-fds"}},
 	{command: []string{"hold-stdout"}}, {command: []string{"stopped"}}, {command: []string{"traced"}},
@@ -48,11 +46,11 @@ func (p *Plan) draw(r *rand.Rand, probe bool) server {
 	if r.IntN(2) == 0 {
 		return server{command: append(command, "--ends"), exits: true, unanimous: true}
 	}
-	return server{command: command, deaf: true, deafTERM: true}
+	return server{command: command, deaf: true}
 }
 
-// line is its command, run contained. A grace is short where it will be used up, and long where the status depends on
-// a process that must get the time to exit.
+// line is its command, run contained. A grace is short where it will be used up, and long where the status
+// depends on a process that must get the time to exit.
 func (s server) line(p *Plan, name, register string) []string {
 	eof, term := "10s", "100ms"
 	if s.stays {
@@ -68,18 +66,16 @@ func (s server) line(p *Plan, name, register string) []string {
 
 const killed = "signal 9"
 
-// status predicts the status after a signal, or after the end of stdin for 0. A signal that kills decides the status
+// status predicts the status after SIGTERM, or after the end of stdin. A signal that kills decides the status
 // when it is sent, so that a SIGKILL soon after does not change it.
-func (s server) status(sig unix.Signal) string {
+func (s server) status(end string) string {
 	switch {
-	case sig == 0 && !s.stays, sig != 0 && s.exits:
+	case s.exits, end == "stdin" && !s.stays:
 		return "exit 0"
-	case sig == 0:
-		return s.status(unix.SIGTERM)
-	case sig == unix.SIGTERM && s.deafTERM, sig != unix.SIGTERM && s.deaf:
+	case s.deaf:
 		return killed
 	}
-	return fmt.Sprintf("signal %d", sig)
+	return "signal 15"
 }
 
 // An end is one of a server's life.
@@ -101,7 +97,7 @@ func (p *Plan) ends(t *testing.T) []end {
 			return status
 		}},
 		{name: "dies", probe: true, returns: true, do: func(c *cycle) string {
-			sig := drawDeath(c.rand)
+			sig := deadly[c.rand.IntN(len(deadly))]
 			c.client.Tell("write die %d", sig)
 			return fmt.Sprint("signal ", int(sig))
 		}},
@@ -110,8 +106,8 @@ func (p *Plan) ends(t *testing.T) []end {
 			return "exit 125"
 		}},
 	}
-	signals := map[string]unix.Signal{"stdin": 0, "TERM": unix.SIGTERM, "INT": unix.SIGINT, "HUP": unix.SIGHUP}
-	for _, e := range escape.Named(t, escape.Ends(), "stdin", "TERM", "INT", "HUP", "kill", "killpg", "tree", "client", "exit") {
+	for _, e := range escape.Named(t, escape.Ends(), "stdin", "TERM", "kill", "killpg", "tree", "client",
+		"exit") {
 		all = append(all, end{name: e.Name, returns: !e.KillsLauncher, do: func(c *cycle) string {
 			e.Do(&escape.Cell{T: c.t, Site: c.site, Client: c.client})
 			switch {
@@ -120,7 +116,7 @@ func (p *Plan) ends(t *testing.T) []end {
 			case e.KillsLauncher:
 				return killed
 			}
-			return c.server.status(signals[e.Name])
+			return c.server.status(e.Name)
 		}})
 	}
 	if !p.Orphans {
@@ -136,19 +132,13 @@ func (p *Plan) ends(t *testing.T) []end {
 	start := func(c *cycle) { // the next server finds the orphan
 		c.plan.mcpscope(c.t, c.group, "run", "--backend", c.plan.Backend.Name, "--name", c.name, "--", "true")
 	}
-	return append(all, end{name: "guards+sweep", do: orphan, after: sweep}, end{name: "guards+start", do: orphan, after: start})
+	return append(all, end{name: "guards+sweep", do: orphan, after: sweep},
+		end{name: "guards+start", do: orphan, after: start})
 }
 
-// drawDeath draws a signal whose default is to kill. 32 and 33 are the C library's.
-func drawDeath(r *rand.Rand) unix.Signal {
-	harmless := []unix.Signal{unix.SIGCHLD, unix.SIGCONT, unix.SIGSTOP, unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU,
-		unix.SIGURG, unix.SIGWINCH, 32, 33}
-	for {
-		if sig := unix.Signal(1 + r.IntN(64)); !slices.Contains(harmless, sig) {
-			return sig
-		}
-	}
-}
+// deadly are some of the signals whose default is to kill.
+var deadly = []unix.Signal{unix.SIGHUP, unix.SIGQUIT, unix.SIGABRT, unix.SIGKILL, unix.SIGSEGV,
+	unix.SIGPIPE, unix.SIGTERM, 34, 64}
 
 // A cycle is one server's life.
 type cycle struct {
@@ -168,7 +158,8 @@ type cycle struct {
 func (p *Plan) cycle(t *testing.T, lane, n int, ends []end) {
 	site := *p.site
 	site.T = t
-	c := &cycle{t: t, plan: p, site: &site, name: laneName(lane), rand: rand.New(rand.NewPCG(p.seed, uint64(lane)<<32|uint64(n)))}
+	c := &cycle{t: t, plan: p, site: &site, name: laneName(lane),
+		rand: rand.New(rand.NewPCG(p.seed, uint64(lane)<<32|uint64(n)))}
 	c.group = site.Dir + "/" + c.name
 	e := ends[c.rand.IntN(len(ends))]
 	c.server = p.draw(c.rand, e.probe)

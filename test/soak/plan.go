@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak runs servers by the thousand, several names at a time, each to an end drawn at random. Afterwards the
-// host has no more processes, groups and descriptors than before. Every exit status on the way is predicted.
+// Package soak runs servers by the thousand, several names at a time, each to an end drawn at random.
+// Afterwards the host has no more processes, groups and descriptors than before. Every exit status on the way
+// is predicted.
 //
 // The seed, the lane and the number of the cycle decide what is drawn. So one cycle can be repeated:
 // MCPSCOPE_SOAK_SEED=N go test -run 'TestSoak$/cycles/name-03/^17$'.
@@ -56,12 +57,9 @@ func Cycles() int {
 // Run soaks. It must have the process for itself: it counts its descriptors.
 func (p *Plan) Run(t *testing.T) {
 	t.Helper()
-	p.seed, p.count = uint64(rand.Uint32()), map[string]int{}
-	if text := os.Getenv("MCPSCOPE_SOAK_SEED"); text != "" {
-		var err error
-		if p.seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatalf("MCPSCOPE_SOAK_SEED: %v", err)
-		}
+	p.count = map[string]int{}
+	if _, err := fmt.Sscan(os.Getenv("MCPSCOPE_SOAK_SEED"), &p.seed); err != nil {
+		p.seed = uint64(rand.Uint32())
 	}
 	// Servers die by every signal there is, and shall not dump core.
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil {
