@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package documents checks the documents: links lead somewhere, and each command of a block of the language console
-// prints the lines below it.
+// Package documents checks the documents: links lead somewhere, and each command of a block of the language
+// console prints the lines below it.
 package documents
 
 import (
@@ -36,7 +36,8 @@ const built = host.Shared + "/built"
 // build makes mcpscope as make install takes it, and the cast.
 func build(dir string) error {
 	for _, args := range [][]string{
-		{"make", "--no-print-directory", "-C", root, "build", "VERSION=v0.1.0", "BIN=" + filepath.Join(dir, "built")},
+		{"make", "--no-print-directory", "-C", root, "build", "VERSION=v0.1.0",
+			"BIN=" + filepath.Join(dir, "built")},
 		{"go", "build", "-o", filepath.Join(dir, "cast"), "./cast"},
 	} {
 		cmd := exec.Command(args[0], args[1:]...)
@@ -48,7 +49,8 @@ func build(dir string) error {
 	return nil
 }
 
-// A step is a command of a document with the lines that it prints there, or an act that precedes the next one.
+// A step is a command of a document with the lines that it prints there, or an act that precedes the next
+// one.
 type step struct {
 	line     int
 	command  string
@@ -97,7 +99,8 @@ func steps(document string) (all []step) {
 func TestCommands(t *testing.T) {
 	patterns, least := []string{"README.md", "docs/use/laptop.md"}, 15 // these take ten seconds
 	if escape.Full() {
-		patterns, least = []string{"README.md", "docs/use/*.md", "docs/operate/*.md", "docs/understand/*.md"}, 40
+		patterns, least = []string{"README.md", "docs/use/*.md", "docs/operate/*.md",
+			"docs/understand/*.md"}, 40
 	}
 	ran := 0
 	for _, pattern := range patterns {
@@ -219,8 +222,8 @@ func await(is func() bool) bool {
 	return is()
 }
 
-// Some commands show what happens a moment later: a gateway's server is recognized after it has answered, a unit's is
-// started after the unit, an event reaches the journal late, and a leak has an age.
+// Some commands show what happens a moment later: a gateway's server is recognized after it has answered, a
+// unit's is started after the unit, an event reaches the journal late, and a leak has an age.
 var later = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|leaks$)|journalctl )`)
 
 func (s *stage) play(step step) {
@@ -250,8 +253,10 @@ func (s *stage) play(step step) {
 		out, err = s.command(u, script).CombinedOutput()
 		return (err == nil || len(step.want) > 0) && matches(step.want, string(out))
 	}
-	if exit := (*exec.ExitError)(nil); !right() && !(later.MatchString(step.command) && await(right)) || err != nil && !errors.As(err, &exit) {
-		s.t.Errorf("line %d: %s: %v\n%swant\n%s", step.line, step.command, err, out, strings.Join(step.want, "\n"))
+	if exit := (*exec.ExitError)(nil); !right() && !(later.MatchString(step.command) && await(right)) ||
+		err != nil && !errors.As(err, &exit) {
+		s.t.Errorf("line %d: %s: %v\n%swant\n%s", step.line, step.command, err, out,
+			strings.Join(step.want, "\n"))
 	}
 }
 
@@ -262,8 +267,8 @@ var (
 	number = regexp.MustCompile(`[0-9]+(\\\.[0-9]+)*`) // as QuoteMeta leaves it
 )
 
-// matches compares the output of a command with the document: a line "…" stands for any lines, "…" in a line for any
-// text, an id for any id, a number for any number.
+// matches compares the output of a command with the document: a line "…" stands for any lines, "…" in a line
+// for any text, an id for any id, a number for any number.
 func matches(want []string, got string) bool {
 	expr := `(?s)^`
 	for _, line := range want {
@@ -281,5 +286,6 @@ func matches(want []string, got string) bool {
 		line = number.ReplaceAllString(line, `[0-9]+(?:\.[0-9]+)*`)
 		expr += strings.NewReplacer("\x00", "[a-z0-9]{8}", "…", `[^\n]*`).Replace(line) + "\n"
 	}
-	return regexp.MustCompile(expr + `$`).MatchString(blanks.ReplaceAllString(atEnd.ReplaceAllString(got, ""), " "))
+	return regexp.MustCompile(expr + `$`).MatchString(blanks.ReplaceAllString(atEnd.ReplaceAllString(got,
+		""), " "))
 }

@@ -30,8 +30,8 @@ var (
 	heading = regexp.MustCompile(`(?m)^#{1,6} (.+)$`)
 )
 
-// Every link of a document leads to a file, and to a heading of it if it names one. A document that any file names is
-// there.
+// Every link of a document leads to a file, and to a heading of it if it names one. A document that any file
+// names is there.
 func TestLinks(t *testing.T) {
 	cmd := exec.Command("git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
 	cmd.Dir = root

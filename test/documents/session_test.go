@@ -25,9 +25,11 @@ var scene = []struct {
 	{typed: "my-agent &", note: "an agent with two MCP servers"},
 	{typed: "until [ $(pgrep -c mcp-server) = 2 ]; do :; done", hidden: true},
 	{typed: "kill -9 $!", note: "crashes"},
-	{typed: "wait $! 2>/dev/null; until [ $(ps -o ppid= -C uvx,npx | grep -cw 1) = 2 ]; do :; done", hidden: true},
+	{typed: "wait $! 2>/dev/null; until [ $(ps -o ppid= -C uvx,npx | grep -cw 1) = 2 ]; do :; done",
+		hidden: true},
 	{typed: "ps -o pid,ppid,args -C uvx,npx,mcp-server", note: "all of them are left"},
-	{typed: "kill -9 $(ps -o pid= -C uvx,npx,mcp-server); until [ $(pgrep -c mcp-server) = 0 ]; do :; done", hidden: true},
+	{typed: "kill -9 $(ps -o pid= -C uvx,npx,mcp-server); until [ $(pgrep -c mcp-server) = 0 ]; do :; done",
+		hidden: true},
 	{typed: "mcpscope wrap --yes | tail -n 1"},
 	{typed: "my-agent &"},
 	{typed: "until [ $(pgrep -c mcp-server) = 2 ]; do :; done", hidden: true},
@@ -97,7 +99,8 @@ func picture(lines []string) string {
 		if strings.HasPrefix(line, "$ ") {
 			color = "#8fd0a7"
 		}
-		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", margin, margin+lineHeight*i+size, color, html.EscapeString(line))
+		fmt.Fprintf(&b, `<text x="%d" y="%d" fill="%s" xml:space="preserve">%s</text>`+"\n", margin,
+			margin+lineHeight*i+size, color, html.EscapeString(line))
 	}
 	return b.String() + "</svg>\n"
 }

@@ -3,7 +3,6 @@
 package documents
 
 import (
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -29,8 +28,7 @@ const threeServers = `{
 // tasks is a stage with the processes of servers that it has seen.
 type tasks struct {
 	*stage
-	limited         bool // the host has a controller for memory
-	leaked, clients []*escape.Process
+	leaked []*escape.Process
 }
 
 // Each task of the page does what it is for, as the kernel and the manager show it.
@@ -41,11 +39,11 @@ func TestTasks(t *testing.T) {
 	k := &tasks{stage: newStage(t)}
 	k.acts["yesterday a client without mcpscope was killed"] = k.leave
 	k.acts["three servers are in groups of their own"] = func() {
-		k.runs(host.Tester, true, "time", "git", "browser")
-		k.clients = append(k.members(host.Tester, "time"), k.members(host.Tester, "git")...)
+		k.runs(host.Tester, true, "time", "git",
+			"browser")
 	}
 	k.acts["the gateway's servers are limited and measured"] = k.gatewayContained
-	k.acts["the browser is limited"] = func() { k.holds(host.Tester, "browser", "536870912", "100") }
+	k.acts["the browser is limited"] = func() { k.runs(host.Tester, true, "browser") } // test/limits has the limits
 	k.acts["the browser is gone, and no other"] = func() {
 		k.runs(host.Tester, false, "browser")
 		k.runs(host.Tester, true, "time", "git")
@@ -53,47 +51,20 @@ func TestTasks(t *testing.T) {
 	}
 	k.acts["the leak is gone, and nothing else"] = func() {
 		k.gone(k.leaked)
-		k.live(k.clients)
+		k.runs(host.Tester, true, "time", "git")
 		k.runs(host.Root, true, "mcp-server-time", "some-mcp-server")
 	}
 	k.acts["mcpscope is gone, and clients work"] = k.uninstalled
 	controllers := k.sh(host.Tester, "cat $(findmnt -n -o TARGET -t cgroup2 | head -n 1)/cgroup.controllers")
-	k.limited = strings.Contains(" "+controllers+" ", "memory")
+	limited := strings.Contains(controllers, "memory")
 	for _, step := range steps(text(t, "docs/operate/"+tasksFile)) {
-		if !k.limited && (strings.HasPrefix(step.command, "mcpscope set ") || step.act == "the browser is limited") {
+		if !limited && (strings.HasPrefix(step.command, "mcpscope set ") ||
+			step.act == "the browser is limited") {
 			t.Logf("line %d: SKIP: this host has no controller for memory", step.line)
 			continue
 		}
 		k.play(step)
 	}
-}
-
-// processes opens the processes of a list of pids, until the end of the test.
-func (k *tasks) processes(pids []int) (all []*escape.Process) {
-	k.t.Helper()
-	for _, pid := range pids {
-		p, err := escape.OpenProcess(pid)
-		if err != nil {
-			k.t.Fatal(err)
-		}
-		k.t.Cleanup(p.Close)
-		all = append(all, p)
-	}
-	return all
-}
-
-// members are those of a server in a group of its own.
-func (k *tasks) members(u host.User, name string) []*escape.Process {
-	k.t.Helper()
-	scopes := u.Scopes(name)
-	if len(scopes) != 1 {
-		k.t.Fatalf("scopes of %s: %q", name, scopes)
-	}
-	pids, err := escape.GroupPids(scopes[0] + "/payload")
-	if err != nil || len(pids) != 2 {
-		k.t.Fatalf("members of %s: %v, %v", name, pids, err)
-	}
-	return k.processes(pids)
 }
 
 // runs waits until each of these servers has a group of its own, or none.
@@ -102,15 +73,6 @@ func (k *tasks) runs(u host.User, is bool, names ...string) {
 	for _, name := range names {
 		if !await(func() bool { return len(u.Scopes(name)) == 1 == is }) {
 			k.t.Errorf("scopes of %s: %q", name, u.Scopes(name))
-		}
-	}
-}
-
-func (k *tasks) live(all []*escape.Process) {
-	k.t.Helper()
-	for _, p := range all {
-		if p.Ended(0) {
-			k.t.Errorf("process %d has ended", p.PID)
 		}
 	}
 }
@@ -125,17 +87,20 @@ func (k *tasks) gone(all []*escape.Process) {
 }
 
 // servers opens all processes of servers and package runners, and kills them after the test.
-func (k *tasks) servers(n int) []*escape.Process {
+func (k *tasks) servers(n int) (all []*escape.Process) {
 	k.t.Helper()
-	var pids []int
 	for _, word := range strings.Fields(k.sh(host.Root, "pgrep -x 'uvx|npx|mcp-server'")) {
 		pid, _ := strconv.Atoi(word) // pgrep prints numbers
-		pids = append(pids, pid)
+		p, err := escape.OpenProcess(pid)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+		k.t.Cleanup(p.Close)
+		all = append(all, p)
 	}
-	if len(pids) != n {
-		k.t.Errorf("%d processes of servers, want %d", len(pids), n)
+	if len(all) != n {
+		k.t.Errorf("%d processes of servers, want %d", len(all), n)
 	}
-	all := k.processes(pids)
 	k.t.Cleanup(func() {
 		for _, p := range all {
 			p.Signal(unix.SIGKILL)
@@ -151,30 +116,15 @@ func (k *tasks) leave() {
 	k.startClient()
 	k.leaked = k.servers(6)
 	k.endClient(true)
-	k.live(k.leaked)
-}
-
-// holds checks the limits of a server.
-func (k *tasks) holds(u host.User, name, memory, pids string) {
-	k.t.Helper()
-	scopes := u.Scopes(name)
-	if len(scopes) != 1 {
-		k.t.Fatalf("scopes of %s: %q", name, scopes)
-	}
-	for file, want := range map[string]string{"memory.max": memory, "pids.max": pids} {
-		if have, err := os.ReadFile(scopes[0] + "/payload/" + file); want != "" && (err != nil || string(have) != want+"\n") {
-			k.t.Errorf("%s of %s is %q (%v), not %s", file, name, have, err, want)
+	for _, p := range k.leaked {
+		if p.Ended(0) {
+			k.t.Errorf("process %d has ended with its client", p.PID)
 		}
 	}
 }
 
 func (k *tasks) gatewayContained() {
 	k.runs(host.Root, true, "mcp-server-time", "some-mcp-server")
-	want := []string{`name="git"`, `name="some-mcp-server"`}
-	if k.limited {
-		k.holds(host.Root, "some-mcp-server", "1073741824", "")
-		want = append(want, "mcpscope_server_memory_limit_bytes{")
-	}
 	body := ""
 	const get = `exec 3<>/dev/tcp/127.0.0.1/9500 && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3`
 	if !await(func() bool {
@@ -184,7 +134,7 @@ func (k *tasks) gatewayContained() {
 	}) {
 		k.t.Error("no metrics are served")
 	}
-	for _, text := range want {
+	for _, text := range []string{`name="git"`, `name="some-mcp-server"`} {
 		if !strings.Contains(body, text) {
 			k.t.Errorf("no %s in\n%s", text, body)
 		}
@@ -200,11 +150,11 @@ func (k *tasks) uninstalled() {
 	if left != "/etc/mcpscope/mcpscope.toml\n" { // which was changed
 		k.t.Errorf("left: %s", left)
 	}
-	k.live(k.clients) // whose client runs
+	k.runs(host.Tester, true, "time", "git") // their client lives
 	k.runs(host.Root, false, "mcp-server-time", "some-mcp-server")
 	k.sh(host.Root, "systemctl is-active my-gateway")
 	k.endClient(false)
-	k.gone(k.clients)
+	k.runs(host.Tester, false, "time", "git")
 	k.startClient()
 	k.runs(host.Tester, false, "time", "git", "browser")
 	k.servers(6 + 4) // the client's, and those that the gateway has after its restart

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command cast is the programs of the documents, by the name that it is called: claude, a client with the servers of its
-// user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two servers; npx and uvx, package runners with
-// a server that ignores the end of its input. A server with "hungry" in its name takes memory; one of a service logs.
+// Command cast is the programs of the documents, by the name that it is called: claude, a client with the
+// servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two servers; npx
+// and uvx, package runners with a server that ignores the end of its input. One of a service logs.
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,8 +13,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"runtime"
-	"strings"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -53,15 +50,9 @@ func play(name string) error {
 		return awaitSIGTERM()
 	case "npx", "uvx":
 		return runner()
-	case "mcp-server": // it writes a byte to its package runner when it has its memory
-		var taken []byte
-		if os.Getenv(hungry) != "" {
-			taken = bytes.Repeat([]byte{1}, hunger)
-		}
-		fmt.Println()
-		err := awaitSIGTERM()
-		runtime.KeepAlive(taken)
-		return err
+	case "mcp-server":
+		fmt.Println() // to its package runner
+		return awaitSIGTERM()
 	}
 	return fmt.Errorf("nothing is called %s", name)
 }
@@ -72,11 +63,6 @@ func awaitSIGTERM() error {
 	<-c
 	return nil
 }
-
-const (
-	hungry = "CAST_HUNGRY"
-	hunger = 96 << 20 // the memory of such a server
-)
 
 // startConfigured starts the servers of the file in their order.
 func startConfigured() error {
@@ -140,9 +126,6 @@ func start(lines [][]string) error {
 func runner() error {
 	name := os.Args[len(os.Args)-1]
 	cmd := exec.Command("setsid", "mcp-server")
-	if strings.Contains(name, "hungry") {
-		cmd.Env = append(os.Environ(), hungry+"=1")
-	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
