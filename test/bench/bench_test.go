@@ -2,16 +2,16 @@
 
 //go:build linux
 
-// Package bench compares mcpscope with a bare start, with bubblewrap and with systemd-run, side by side in one run.
-// It needs a real systemd, so it runs in a booted host (test/host), and only when go test is asked for benchmarks.
-// It asserts nothing. Each row has the ratio of two medians and both medians.
+// Package bench compares mcpscope with a bare start, with bubblewrap and with systemd-run, side by side in
+// one run. It needs a real systemd, so it runs in a booted host (test/host), and only when go test is asked
+// for benchmarks. It asserts nothing. Each row has the ratio of two medians and both medians.
 package bench
 
 import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -77,9 +77,11 @@ func (t *table) print() {
 	for i, r := range t.rows {
 		var ratios []string
 		for _, b := range bases {
-			ratios = append(ratios, fmt.Sprintf("%.2f × %s (%s)", r.median()/b.median(), b.name, digits(b.median())))
+			ratios = append(ratios, fmt.Sprintf("%.2f × %s (%s)", r.median()/b.median(), b.name,
+				digits(b.median())))
 		}
-		fmt.Fprintf(w, "| %s\t| %s %s\t| %d\t| %s\t|\n", r.name, digits(r.median()), t.unit, len(r.values), strings.Join(ratios, ", "))
+		fmt.Fprintf(w, "| %s\t| %s %s\t| %d\t| %s\t|\n", r.name, digits(r.median()), t.unit, len(r.values),
+			strings.Join(ratios, ", "))
 		if i == 0 || !strings.HasPrefix(r.name, "run") && !strings.HasPrefix(r.name, "floor") {
 			bases = append(bases, r)
 		}
@@ -121,29 +123,12 @@ func BenchmarkSideBySide(b *testing.B) {
 func machine() string {
 	var u unix.Utsname
 	_ = unix.Uname(&u) // it cannot fail
-	processor := "unnamed"
-	text, _ := os.ReadFile("/proc/cpuinfo") // without a name on arm64
-	for line := range strings.Lines(string(text)) {
-		if key, value, _ := strings.Cut(line, ":"); strings.TrimSpace(key) == "model name" {
-			processor = strings.TrimSpace(value)
-		}
-	}
-	version, _ := exec.Command("systemctl", "--version").Output() // the host is booted
-	systemd, _, _ := strings.Cut(string(version), " (")
 	load, _ := os.ReadFile("/proc/loadavg")
-	return fmt.Sprintf("Linux %s, %s, %s; load %s", unix.ByteSliceToString(u.Release[:]), processor, systemd, load)
+	return fmt.Sprintf("Linux %s, %d CPUs; load %s", unix.ByteSliceToString(u.Release[:]), runtime.NumCPU(), load)
 }
 
-// rounds is n, or 2 with -short, to try the benchmark itself.
-func rounds(n int) int {
-	if testing.Short() {
-		return min(n, 2)
-	}
-	return n
-}
-
-// pause is longer than any state that the last start has left in the kernel: moving a process to another cgroup is
-// cheap only shortly after the last move.
+// pause is longer than any state that the last start has left in the kernel: moving a process to another
+// cgroup is cheap only shortly after the last move.
 const pause = 600 * time.Millisecond
 
 // start measures the time to the first byte, and that of a server which exits at once.
@@ -151,7 +136,7 @@ func start(b *testing.B, all []contender) []*table {
 	first := &table{title: "Start to first byte, back to back", unit: "ms"}
 	idle := &table{title: "Start to first byte, after 0.6 s of idle", unit: "ms"}
 	whole := &table{title: "Start to exit of a server that exits at once", unit: "ms"}
-	for round := range rounds(40) + 1 {
+	for round := range 41 {
 		for _, c := range all {
 			byteAt, exitAt := c.once(b), c.whole(b)
 			if round == 0 {

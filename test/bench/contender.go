@@ -47,21 +47,25 @@ func contenders(b *testing.B) []contender {
 	systemdRun := []string{"systemd-run", "--scope", "--quiet", "--collect", "--"}
 	all := []contender{
 		{name: bare},
-		{name: bwrap, wrap: []string{"bwrap", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/", "--proc", "/proc", "--"}},
+		{name: bwrap, wrap: []string{"bwrap", "--unshare-pid", "--die-with-parent", "--dev-bind", "/", "/",
+			"--proc", "/proc", "--"}},
 		{name: "systemd-run --scope", wrap: systemdRun, grouped: true},
 		{
-			name: "systemd-run --user --scope", wrap: slices.Insert(slices.Clone(systemdRun), 1, "--user"), grouped: true,
+			name: "systemd-run --user --scope", wrap: slices.Insert(slices.Clone(systemdRun), 1,
+				"--user"), grouped: true,
 			user: host.Tester, env: host.Tester.ManagerEnviron(),
 		},
 		{name: "floor: mkdir, clone3, exec (C)", wrap: []string{host.Shared + "/floor", groups}, grouped: true},
 	}
 	run := func(name string, u host.User, flags ...string) contender {
 		return contender{
-			name: name, wrap: slices.Concat([]string{mcpscopeFile, "run", "--name", "bench"}, flags, []string{"--"}), user: u,
+			name: name, wrap: slices.Concat([]string{mcpscopeFile, "run", "--name", "bench"}, flags,
+				[]string{"--"}), user: u,
 			grouped: true,
 		}
 	}
-	cgroup, tree := run(runCgroup, host.Root, "--backend", "cgroup"), run("run --backend tree", host.Root, "--backend", "tree")
+	cgroup, tree := run(runCgroup, host.Root, "--backend", "cgroup"), run("run --backend tree", host.Root,
+		"--backend", "tree")
 	tree.grouped = false
 	system, user := run("run (systemd-system)", host.Root), run("run (systemd-user)", host.Tester)
 	for _, c := range []*contender{&system, &user} { // in a unit of that manager, as most people have it
@@ -109,7 +113,8 @@ func able(b *testing.B, all []contender) (able []contender, skipped []string) {
 		case c.ours():
 			b.Fatal(err)
 		default:
-			skipped = append(skipped, fmt.Sprintf("%s: %s", c.name, strings.ReplaceAll(err.Error(), "\n", ", ")))
+			skipped = append(skipped, fmt.Sprintf("%s: %s", c.name,
+				strings.ReplaceAll(err.Error(), "\n", ", ")))
 		}
 	}
 	return able, skipped

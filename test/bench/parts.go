@@ -24,7 +24,8 @@ const (
 	bulkBytes = 64 << 20
 )
 
-// data compares servers that echo and run side by side. A second bare server shows which difference means nothing.
+// data compares servers that echo and run side by side. A second bare server shows which difference means
+// nothing.
 func data(b *testing.B, all []contender) []*table {
 	all = named(all, bare, runCgroup, "run (systemd-system)")
 	again := all[0]
@@ -38,7 +39,7 @@ func data(b *testing.B, all []contender) []*table {
 		must(b, err)
 		servers = append(servers, s)
 	}
-	for round := range rounds(40) + 1 {
+	for round := range 41 {
 		for i := range servers {
 			if round%2 == 0 { // later ones find other data in the caches
 				i = len(servers) - 1 - i
@@ -104,15 +105,16 @@ func (s *server) read(left int, buf []byte) error {
 	return nil
 }
 
-// kill measures from the SIGKILL of the launcher to the exit of the server's last process. The server ignores SIGTERM
-// and has no grace period: the guard kills it at once, as bwrap's kernel does.
+// kill measures from the SIGKILL of the launcher to the exit of the server's last process. The server ignores
+// SIGTERM and has no grace period: the guard kills it at once, as bwrap's kernel does.
 func kill(b *testing.B, all []contender) []*table {
 	all = append(named(all, bwrap), ours(all)...)
 	var tables []*table
 	for _, members := range []string{"1", "1000"} {
-		t := &table{title: "SIGKILL of the launcher to the exit of the last of " + members + " processes", unit: "ms"}
+		t := &table{title: "SIGKILL of the launcher to the exit of the last of " + members + " processes",
+			unit: "ms"}
 		tables = append(tables, t)
-		for range rounds(20) {
+		for range 20 {
 			for _, c := range all {
 				s, err := startServer(c, []string{"--term-grace", "0s"}, members)
 				must(b, err)
@@ -161,7 +163,8 @@ const (
 // list measures the commands that look at servers, with none and with many.
 func list(b *testing.B, all []contender) []*table {
 	listed := &table{title: "mcpscope ls, from exec to exit", unit: "ms"}
-	top := &table{title: fmt.Sprintf("CPU of mcpscope top over %v, its start included", topFor), unit: "% of a core"}
+	top := &table{title: fmt.Sprintf("CPU of mcpscope top over %v, its start included", topFor),
+		unit: "% of a core"}
 	var servers []*server
 	for _, n := range []int{0, many} {
 		for len(servers) < n {
@@ -170,7 +173,7 @@ func list(b *testing.B, all []contender) []*table {
 			servers = append(servers, s)
 		}
 		name := fmt.Sprintf("with %d servers", n)
-		for range rounds(20) {
+		for range 20 {
 			begin := time.Now()
 			out, err := exec.Command(mcpscopeFile, "ls", "--quiet").Output()
 			took := time.Since(begin)
@@ -195,7 +198,10 @@ func topShare(b *testing.B, n int) float64 {
 	term := transparent.StartTerminal(b, cmd, cmd.Start)
 	term.Resize(50, 120)
 	begin := time.Now()
-	if !term.Await(escape.Patience, func(all string) bool { return strings.Contains(all, fmt.Sprint(n, " server")) }) {
+	if !term.Await(escape.Patience, func(all string) bool {
+		return strings.Contains(all,
+			fmt.Sprint(n, " server"))
+	}) {
 		b.Fatalf("on the terminal: %q", term.All())
 	}
 	time.Sleep(topFor)

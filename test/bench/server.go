@@ -23,8 +23,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A server is one that has written its first line. Its pipes are raw and blocking: the runtime's poller would add its
-// own time to each answer.
+// A server is one that has written its first line. Its pipes are raw and blocking: the runtime's poller would
+// add its own time to each answer.
 type server struct {
 	cmd     *exec.Cmd
 	in, out int
@@ -41,7 +41,8 @@ func startServer(c contender, flags []string, args ...string) (*server, error) {
 		return nil, err
 	}
 	var stdin, stdout [2]int
-	if err := errors.Join(unix.Pipe2(stdin[:], unix.O_CLOEXEC), unix.Pipe2(stdout[:], unix.O_CLOEXEC)); err != nil {
+	if err := errors.Join(unix.Pipe2(stdin[:], unix.O_CLOEXEC),
+		unix.Pipe2(stdout[:], unix.O_CLOEXEC)); err != nil {
 		return nil, err
 	}
 	s.in, s.out = stdin[1], stdout[0]
