@@ -27,8 +27,8 @@ const (
 	newer = "v0.1.0"
 )
 
-// buildPackages makes an old and a new package, and the new one again from a copy elsewhere, with other settings of the
-// user who makes it.
+// buildPackages makes an old and a new package, and the new one again from a copy elsewhere, with other
+// settings of the user who makes it.
 func buildPackages(dir, nfpm string) error {
 	copied, err := os.MkdirTemp("", "install-test.")
 	if err != nil {
@@ -44,7 +44,8 @@ func buildPackages(dir, nfpm string) error {
 		build again %[4]s "deb rpm"`, module, dir, older, newer, copied)
 	cmd := exec.Command("sh", "-c", script)
 	cmd.Dir = "../.."
-	cmd.Env = append(os.Environ(), "GO=go", "NFPM="+nfpm, "PROCESSORS="+runtime.GOARCH, "COMMIT=0123456789ab", "SOURCE_DATE_EPOCH=1700000000")
+	cmd.Env = append(os.Environ(), "GO=go", "NFPM="+nfpm, "PROCESSORS="+runtime.GOARCH,
+		"COMMIT=0123456789ab", "SOURCE_DATE_EPOCH=1700000000")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make packages: %w: %s", err, out)
 	}
@@ -75,13 +76,15 @@ func archive(t *testing.T, version, pattern string) string {
 // The same sources give the same bytes; a package has the licenses of all that is linked, and checksums.
 func TestPackagesAreWhole(t *testing.T) {
 	debian(t)
-	first, second := root(t, 0, "cat", packages+"/new/SHA256SUMS"), root(t, 0, "cat", packages+"/again/SHA256SUMS")
+	first, second := root(t, 0, "cat", packages+"/new/SHA256SUMS"), root(t, 0, "cat",
+		packages+"/again/SHA256SUMS")
 	if first != second {
 		t.Errorf("%s\nand then\n%s", first, second)
 	}
 	contains(t, first, ".deb\n", ".rpm\n", ".tar.gz\n", ".spdx.json\n")
 	root(t, 0, "sh", "-c", "cd "+packages+"/new && sha256sum --check --quiet SHA256SUMS")
-	contains(t, root(t, 0, "dpkg-deb", "--contents", archive(t, "new", "*.deb")), "./usr/share/doc/mcpscope/THIRD-PARTY\n",
+	contains(t, root(t, 0, "dpkg-deb", "--contents", archive(t, "new", "*.deb")),
+		"./usr/share/doc/mcpscope/THIRD-PARTY\n",
 		"./usr/share/doc/mcpscope/copyright\n", "./usr/share/man/man7/mcpscope.7.gz\n", "./usr/share/zsh/vendor-completions/_mcpscope\n",
 		"./usr/lib/systemd/system/mcpscope-sweep.timer\n", "./usr/libexec/mcpscope/mcpscopectl\n")
 	sbom := root(t, 0, "cat", archive(t, "new", "*.spdx.json"))
@@ -91,7 +94,8 @@ func TestPackagesAreWhole(t *testing.T) {
 	}
 }
 
-// A server runs below the installed mcpscope, with a process that has left its session. It ignores the end of stdin.
+// A server runs below the installed mcpscope, with a process that has left its session. It ignores the end of
+// stdin.
 type server struct {
 	*escape.Talk
 	name    string
@@ -136,8 +140,8 @@ func crew(t *testing.T) (all []*server) {
 	return all
 }
 
-// outlive changes the package: no server is lost by it, the commands that are there then know each of them, and each
-// end leaves nothing.
+// outlive changes the package: no server is lost by it, the commands that are there then know each of them,
+// and each end leaves nothing.
 func outlive(t *testing.T, what string, all []*server, change func()) {
 	t.Helper()
 	change()
@@ -182,7 +186,8 @@ func TestDebianPackage(t *testing.T) {
 	install := func(name, version string) {
 		t.Helper()
 		root(t, 0, "dpkg", "--install", archive(t, name, "*.deb"))
-		contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ", "\nmcpscopectl "+version+" ")
+		contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ",
+			"\nmcpscopectl "+version+" ")
 	}
 	install("old", older)
 	const settings = "/etc/mcpscope/mcpscope.toml"
@@ -193,7 +198,8 @@ func TestDebianPackage(t *testing.T) {
 
 	wrapped(t, "/usr/bin/mcpscope")
 	all := crew(t)
-	contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"), configFile+": 1 wrapped server of Claude Code: clock\n",
+	contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"),
+		configFile+": 1 wrapped server of Claude Code: clock\n",
 		"sudo -H -u tester mcpscope unwrap --all\n", "not removed")
 	unwrapped(t, "/usr/bin/mcpscope")
 	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
@@ -202,15 +208,16 @@ func TestDebianPackage(t *testing.T) {
 	same(t, before)
 }
 
-// ways are those of the README's to install mcpscope. install begins the line that does, and remove is in its section
-// on removal.
+// ways are those of the README's to install mcpscope. install begins the line that does, and remove is in its
+// section on removal.
 var ways = []struct{ name, install, remove, bin string }{
 	{"package", "sudo apt install ./", "sudo apt remove mcpscope", "/usr/bin/mcpscope"},
 	{"archive", "tar -xzf ", "sudo mcpscope-*/uninstall", "/usr/local/bin/mcpscope"},
 	{"source", "git clone ", "sudo make uninstall", "/usr/local/bin/mcpscope"},
 }
 
-// stubs stand for sudo, the release's page, git with a network, and Go. make build takes the programs built outside.
+// stubs stand for sudo, the release's page, git with a network, and Go. make build takes the programs built
+// outside.
 const stubs = `sudo() { "$@"; }
 git() { mkdir mcpscope && cp -r "$CHECKOUT"/packaging "$CHECKOUT"/docs "$CHECKOUT"/Makefile "$CHECKOUT"/LICENSE "$CHECKOUT"/*.md mcpscope &&
 	mkdir mcpscope/internal && cp -r "$CHECKOUT"/internal/units mcpscope/internal; }
@@ -234,7 +241,8 @@ func TestReadme(t *testing.T) {
 	for _, way := range ways {
 		t.Run(way.name, func(t *testing.T) {
 			line := regexp.MustCompile(`(?m)^\$ ` + regexp.QuoteMeta(way.install) + `.*$`).FindString(section("Install"))
-			if line == "" || !strings.Contains(section("Uninstall"), "`"+strings.TrimPrefix(way.remove, "sudo mcpscope-*/")+"`") {
+			if line == "" || !strings.Contains(section("Uninstall"),
+				"`"+strings.TrimPrefix(way.remove, "sudo mcpscope-*/")+"`") {
 				t.Fatalf("the README has not %q and %q", way.install, way.remove)
 			}
 			before := files(t)
@@ -252,7 +260,8 @@ func TestReadme(t *testing.T) {
 				says(t, 0, cmd)
 			}
 			enter(strings.TrimPrefix(line, "$ "))
-			if found := tester(t, "sh", "-c", "PATH=/usr/local/bin:/usr/bin:/bin; command -v mcpscope"); found != way.bin+"\n" {
+			if found := tester(t, "sh", "-c",
+				"PATH=/usr/local/bin:/usr/bin:/bin; command -v mcpscope"); found != way.bin+"\n" {
 				t.Errorf("installed is %q", found)
 			}
 			used(t, way.bin)
