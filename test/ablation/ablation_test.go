@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ablation holds the mechanisms that protect a server's stop, and for each the change that takes it out of the
-// product. make ablation builds the product with each change by go build -overlay, runs a choice of the tests of other
-// packages, and writes what goes red to docs/dev/ablation.md. The product's files are not touched, nor imported.
+// Package ablation holds the mechanisms that protect a server's stop, and for each the change that takes it
+// out of the product. make ablation builds the product with each change by go build -overlay, runs a choice
+// of the tests of other packages, and writes what goes red to docs/dev/ablation.md. The product's files are
+// not touched, nor imported.
 package ablation
 
 import (
@@ -86,7 +87,8 @@ type outcome struct{ cells, red, swept []string }
 // try runs tests against the product with the overlay, or as it is.
 func (o *outcome) try(t *testing.T, r run, overlay string) {
 	t.Helper()
-	cmd := exec.Command("go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run="+r.pattern, "./"+r.pkg)
+	cmd := exec.Command("go", "test", "-json", "-vet=off", "-count=1", "-timeout=15m", "-run="+r.pattern,
+		"./"+r.pkg)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
 	if r.whole {
@@ -121,7 +123,8 @@ func (o *outcome) read(out []byte) {
 		}
 	}
 	for _, test := range started {
-		inner := slices.ContainsFunc(started, func(other string) bool { return strings.HasPrefix(other, test+"/") })
+		inner := slices.ContainsFunc(started,
+			func(other string) bool { return strings.HasPrefix(other, test+"/") })
 		if inner || ended[test] == "skip" || slices.Contains(o.cells, test) {
 			continue
 		}
@@ -132,8 +135,8 @@ func (o *outcome) read(out []byte) {
 	}
 }
 
-// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it only prints the rows of the
-// mechanisms whose name matches.
+// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it only prints the
+// rows of the mechanisms whose name matches.
 func TestAblation(t *testing.T) {
 	file, only := os.Getenv("MCPSCOPE_ABLATION"), regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
 	if file == "" {
@@ -163,7 +166,10 @@ against %s, on the backends cgroup and tree), and with those in which it could m
 			}
 			o.try(t, r, changed)
 		}
-		o.swept = slices.DeleteFunc(o.swept, func(test string) bool { return slices.Contains(whole.swept, test) })
+		o.swept = slices.DeleteFunc(o.swept, func(test string) bool {
+			return slices.Contains(whole.swept,
+				test)
+		})
 		if lost := len(o.red)+len(o.swept) > 0; lost == (m.kept != "") {
 			t.Errorf("without %s %d cells are red, and it is kept for %q", m.name, len(o.red), m.kept)
 		}
@@ -172,7 +178,8 @@ against %s, on the backends cgroup and tree), and with those in which it could m
 			shortest := slices.MinFunc(o.red, func(a, b string) int { return len(a) - len(b) })
 			example = "`" + strings.TrimPrefix(strings.Replace(shortest, "/cells/", "/", 1), "Test") + "`"
 		}
-		row := fmt.Sprintf("| %s | %d | %d | %d | %s |\n", m.name, len(o.cells), len(o.red), len(o.swept), example)
+		row := fmt.Sprintf("| %s | %d | %d | %d | %s |\n", m.name, len(o.cells), len(o.red), len(o.swept),
+			example)
 		t.Log(row)
 		page += row
 	}

@@ -59,7 +59,8 @@ var (
 	common      = cells(onBoth, strings.Join(commonModes, "|"), strings.Join(commonEnds, "|"))
 	commonModes = strings.Fields("setsid dead-leader ignore-both stop-parent fork-bomb nested move-sibling")
 	commonEnds  = strings.Fields("stdin kill superv")
-	// faults is the fault table of the backend cgroup, and kills the part in which guards are killed at system calls.
+	// faults is the fault table of the backend cgroup, and kills the part in which guards are killed at
+	// system calls.
 	faults = tests("test/fault", "Faults")
 	kills  = run{"test/fault", "^TestFaults$/^cgroup$/^(trace.*|at)$/^(launcher|supervisor)_e/^kill_", false}
 )

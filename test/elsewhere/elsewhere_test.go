@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package elsewhere runs real programs that start a daemon for later use: gpg-agent and an ssh master. The daemon
-// stops with the server that started it. The tests run in a booted host, whose network is a loopback.
+// Package elsewhere runs real programs that start a daemon for later use: gpg-agent and an ssh master. The
+// daemon stops with the server that started it. The tests run in a booted host, whose network is a loopback.
 package elsewhere
 
 import (

@@ -40,8 +40,8 @@ var shells = []struct{ name, argv, setup string }{
 	{"fish", "fish --private", "set -g fish_greeting; mcpscope completion fish | source"},
 }
 
-// Each line becomes the other one when Tab is pressed: commands, flags and values; commands, files and the words of
-// the server's own command; and names of servers.
+// Each line becomes the other one when Tab is pressed: commands, flags and values; commands, files and the
+// words of the server's own command; and names of servers.
 var lines = [][2]string{
 	{"mcpscope insp", "mcpscope inspect"},
 	{"mcpscope run --on-client-death ign", "mcpscope run --on-client-death ignore"},
@@ -53,7 +53,8 @@ var lines = [][2]string{
 }
 
 func TestShellsComplete(t *testing.T) {
-	cmd := exec.Command(filepath.Join(programs, "mcpscope"), "run", "--name", "time-server", "--", "sh", "-c", "echo ready; cat")
+	cmd := exec.Command(filepath.Join(programs, "mcpscope"), "run", "--name", "time-server", "--", "sh",
+		"-c", "echo ready; cat")
 	escape.StartTalk(t, cmd, cmd.Start).Hear("ready") // until the end of the test
 	for _, s := range shells {
 		t.Run(s.name, func(t *testing.T) {
@@ -66,7 +67,8 @@ func TestShellsComplete(t *testing.T) {
 				t.Fatal(err)
 			}
 			cmd := exec.Command(argv[0], argv[1:]...)
-			cmd.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir,
+			cmd.Env = []string{"PATH=" + programs + ":" + os.Getenv("PATH"), "HOME=" + dir,
+				"XDG_RUNTIME_DIR=" + dir,
 				"TERM=xterm-256color", "LANG=C.UTF-8", "PS1=READY ", "PROMPT=READY "}
 			group := bed.Group(t, "screen")
 			screen := tmux.Start(t, 120, 50, cmd, func() error { return escape.StartIn(group, cmd) })
