@@ -7,7 +7,7 @@ BIN := bin
 UNIT = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/bed ./test/pace ./test/escape
 WHOLE := ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
 # a test of these takes a machine, an hour, or packages of registries
-LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/compare ./test/elsewhere
+LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
 FLAGS ?= -p=2
 TIMEOUT ?= 15m
 SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
@@ -19,7 +19,7 @@ SYSCONFDIR ?= /etc
 CYCLES ?= 10000
 KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@latest
+GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
@@ -30,7 +30,7 @@ COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
 LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
 
-.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session compare ablation lint fuzz cross deps clean
+.PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session ablation lint fuzz cross deps clean
 
 help: ## print this
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile
@@ -59,8 +59,10 @@ demo: deps ## show the main job: real servers and clients, bare and with mcpscop
 
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
 ifdef PACKAGES
+	@MCPSCOPE_CLIENTS=go test/e2e/clients/setup
 	@.ci/gotest some $(FLAGS) -timeout $(TIMEOUT) $(if $(RUN),-run '$(RUN)') $(PACKAGES)
 else
+	@MCPSCOPE_CLIENTS=go test/e2e/clients/setup
 	@status=0; .ci/gotest unit $(RACE) -timeout $(TIMEOUT) $(UNIT) || status=$$?; \
 	.ci/gotest whole $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) || status=$$?; exit $$status
 endif
@@ -73,10 +75,12 @@ test-slice: clients ## what the core leaves out, a twentieth: SLICE=K/20
 
 test-full: clients ## everything that runs on this machine, whole: about an hour
 	@.ci/deps extra
-	@MCPSCOPE_TEST_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
+	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
+	@MCPSCOPE_NFPM=$(CURDIR)/.cache/bin/nfpm MCPSCOPE_TEST_FULL=1 .ci/gotest full -p=1 -timeout 60m $(WHOLE) $(LONG)
 
 test-install: deps ## packages, their installation, upgrade and removal, and the commands of the README
-	@.ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
+	@GOBIN=$(CURDIR)/.cache/bin $(GO) install $(NFPM)
+	@MCPSCOPE_NFPM=$(CURDIR)/.cache/bin/nfpm .ci/gotest install -p=1 -timeout $(TIMEOUT) ./test/install
 
 test-tried: deps ## gateways and agents of the registries below mcpscope gateway, 2.8 GB of them: about 7 minutes
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 test/e2e/clients/setup
@@ -90,7 +94,8 @@ test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of othe
 		--jsonfile .cache/results/vm.json --raw-command -- sh -c 'exec test/vm/run "$$@" 2>.cache/vm/stderr' sh $(SUITES) || status=$$?; \
 	cat .cache/vm/stderr; exit $$status
 
-release-check: lint test test-full test-vm test-arm64 test-tried fuzz bench ## before a tag, and nightly: everything, three hours
+release-check: lint test test-full test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
+	@$(GO) run $(GOVULNCHECK) ./...
 
 test-arm64: ## every way to stay alive against three ends on an emulated arm64 machine: about 4 minutes; CELLS=REGEXP
 	@.ci/deps arm64
@@ -111,14 +116,8 @@ session: deps ## record the terminal session of the README
 	@touch docs/use/session.svg
 	@MCPSCOPE_SESSION=$(CURDIR)/docs/use/session.svg $(GO) test -count=1 -run 'TestSession$$' ./test/documents
 
-compare: deps ## put what one would take instead to the same test, and write docs/understand/comparison.md: about 6 minutes
-	@.ci/deps-bench
-	@touch docs/understand/comparison.md docs/understand/comparison.svg
-	@MCPSCOPE_COMPARE='$(CURDIR)/docs/understand/comparison.md:$(CURDIR)/docs/understand/comparison.svg' $(GO) test -count=1 -timeout 60m -v -run 'TestCompare$$' ./test/compare | grep -vE '^ *(=== |--- (PASS|SKIP))'
-
-ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about 30 minutes; ONLY=REGEXP, CONTINUE=1
-	@$(if $(CONTINUE),,rm -rf .cache/ablation-measured)
-	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 120m -v -run 'TestAblation$$' ./test/ablation
+ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about an hour; ONLY=REGEXP
+	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
 
 lint: deps cross ## gofmt, vet, staticcheck, govulncheck
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

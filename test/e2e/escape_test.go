@@ -57,7 +57,7 @@ func TestEscape(t *testing.T) {
 	modes, backends := binaries.Modes(t), []escape.Backend{cgroup, delegated, tree}
 	for i, b := range backends {
 		table := escape.Table{Title: "escape", Program: binaries.mcpscope, Backend: b, Modes: modes, Ends: escape.Ends(),
-			Core: escape.InCore(modes, i, len(backends))}
+			Core: escape.InCore(modes, escape.Classes, i, len(backends))}
 		table.Fill(t)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"hash/fnv"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -44,32 +43,33 @@ func inSlice(name string) bool {
 	return hash.Sum32()%n == k%n
 }
 
-// Choose has go test run the package's tests that this run's size has. Those in core and those in tables are for the core;
-// a slice has tables too, and its share of the others. Both are regular expressions of whole names. It is to be called
-// first in TestMain.
-func Choose(core, tables string) {
+// Choose has go test run the package's tests that this run's size has. Those beside the core are dealt out to the slices;
+// tables are for both, and choose cells themselves. Both are regular expressions of whole names, tables may be "". It is to
+// be called first in TestMain.
+func Choose(m *testing.M, beside, tables string) {
 	flag.Parse()
 	run := flag.Lookup("test.run")
-	if run.Value.String() != "" {
+	switch {
+	case flag.Lookup("test.list").Value.String() != "":
+		os.Exit(m.Run())
+	case flag.NArg() > 0: // a second life of the binary: host.Stage
+		return
+	case run.Value.String() != "":
 		asked = os.Getenv(SliceEnv) == ""
 		return
-	}
-	if flag.Lookup("test.list").Value.String() != "" || Full() {
+	case Full():
+		return
+	case Core():
+		_ = flag.Set("test.skip", "^("+beside+")$") // it is valid
 		return
 	}
-	names := []string{core, tables}
-	if !Core() {
-		names = []string{tables}
-		inCore := regexp.MustCompile("^(" + core + "|" + tables + ")$")
-		list, err := exec.Command("/proc/self/exe", "-test.list", ".").Output()
-		if err != nil {
-			panic(err)
-		}
-		for _, name := range strings.Fields(string(list)) {
-			if !inCore.MatchString(name) && inSlice(name) {
-				names = append(names, name)
-			}
-		}
+	list, err := exec.Command("/proc/self/exe", "-test.list", "^("+beside+")$").Output()
+	if err != nil {
+		panic(err)
+	}
+	names := slices.DeleteFunc(strings.Fields(string(list)), func(name string) bool { return !inSlice(name) })
+	if tables != "" {
+		names = append(names, tables)
 	}
 	_ = run.Value.Set("^(" + strings.Join(names, "|") + ")$")
 }
@@ -77,12 +77,12 @@ func Choose(core, tables string) {
 // kinds are modes that differ in what has to be done against them: in the core each meets each class of ends.
 var kinds = []string{"double-fork", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"}
 
-// classes are ends, one of each kind: HUP and INT take the way of TERM, killpg that of kill, client that of exit.
-var classes = []string{"stdin", "TERM", "kill", "tree", "superv", "exit", "cgroup"}
+// Classes are ends, one of each kind: HUP and INT take the way of TERM, killpg that of kill, client that of exit.
+var Classes = []string{"stdin", "TERM", "kill", "tree", "superv", "exit", "cgroup"}
 
-// InCore deals the cells of the core out to so many backends: each kind meets each class, and each other mode one of
-// them, on one backend.
-func InCore(modes []Mode, backend, backends int) func(Mode, End) bool {
+// InCore deals the cells of the core out to so many backends: each kind of modes meets each class of ends, and each other
+// mode one of them, on one backend.
+func InCore(modes []Mode, classes []string, backend, backends int) func(Mode, End) bool {
 	place := func(m Mode) int { return slices.IndexFunc(modes, func(o Mode) bool { return o.Name == m.Name }) }
 	return func(m Mode, e End) bool {
 		class := slices.Index(classes, e.Name)

@@ -111,13 +111,17 @@ func Modes(t *testing.T, p escape.Programs) []escape.Mode {
 	return slices.DeleteFunc(p.Modes(t), func(m escape.Mode) bool { return strings.Contains(m.Name, "-parent") && m.Name != "move-parent" })
 }
 
-// FillTable prints the table of modes × ends.
-func FillTable(t *testing.T, title string, b escape.Backend, modes []escape.Mode, ends []End, cell func(*testing.T, escape.Mode, End) escape.Result) {
-	table := escape.Table{Title: title, Backend: b, Modes: modes}
+// FillTable prints the table of modes × ends. A quarter of what the core has elsewhere is in the core.
+func FillTable(t *testing.T, title string, b escape.Backend, modes []escape.Mode, ends []End,
+	cell func(*testing.T, escape.Mode, End) escape.Result) {
+	table := escape.Table{Title: title, Name: strings.ReplaceAll(title, " ", "-"), Backend: b, Modes: modes}
 	byName := map[string]End{}
+	var names []string
 	for _, e := range ends {
+		names = append(names, e.Name)
 		table.Ends = append(table.Ends, escape.End{Name: e.Name})
 		byName[e.Name] = e
 	}
+	table.Core = escape.InCore(modes, names, 0, 4)
 	table.FillWith(t, func(t *testing.T, m escape.Mode, e escape.End) escape.Result { return cell(t, m, byName[e.Name]) })
 }

@@ -23,6 +23,7 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
+	escape.Choose(m, "Test(RealClients|Seed.*|Tried)", "TestEscape")
 	bed.Parallel(8)
 	bed.Main(m, build)
 }

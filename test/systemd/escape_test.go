@@ -28,7 +28,7 @@ func TestEscape(t *testing.T) {
 		if refused["move-parent"] != nil { // only from when the manager has the scope, and its directory hands controllers down
 			modes = slices.DeleteFunc(modes, func(m escape.Mode) bool { return m.Name == "move-parent" })
 		}
-		elsewhere := escape.InCore(modes, min(u.UID, 1), 6)
+		elsewhere := escape.InCore(modes, escape.Classes, min(u.UID, 1), 6)
 		fill("scopes", "auto", modes, func(m escape.Mode, e escape.End) bool {
 			return elsewhere(m, e) || m.Name == "setsid" && slices.Contains(managed, e.Name)
 		})

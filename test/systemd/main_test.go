@@ -22,7 +22,7 @@ var mcpscope = host.Shared + "/mcpscope"
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
-	escape.Choose(".*", "TestEscape")
+	escape.Choose(m, "Test(Transparent.*|Terminal.*|Seed.*|Churn|Soak|DoctorOnPoorHosts|Selftest.*)", "TestEscape")
 	bed.Parallel(16) // the escape table bounds itself
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }

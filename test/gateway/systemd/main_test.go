@@ -23,6 +23,7 @@ import (
 var programs = escape.ProgramsIn(host.Shared)
 
 func TestMain(m *testing.M) {
+	escape.Choose(m, "Test.*", "TestGatewayEscape")
 	bed.Parallel(6) // a manager starts one unit after the other
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
 }
