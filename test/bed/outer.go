@@ -74,6 +74,7 @@ func (s *sandbox) run(signals <-chan os.Signal) int {
 	// namespace. With CLONE_NEWNS among the flags the syscall package also makes / private.
 	pid, pidfd, err := startStage(stageSetUp, []string{"TMPDIR=" + s.temp}, &syscall.SysProcAttr{
 		UseCgroupFD: true, CgroupFD: s.fd, Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,
+		Setsid: true, // those of outside have no number in the namespace
 	})
 	if err != nil {
 		return fail("start the inner process: %v", err)

@@ -12,12 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// An orphan is a group whose launcher and supervisor were killed at once.
-func startOrphan(t *testing.T, w *world) *server {
-	t.Helper()
-	return orphaned(t, startServer(w, []string{"--group"}, nil, binaries.Zoo, "ignore-both"))
-}
-
+// orphaned kills launcher and supervisor of a server at once.
 func orphaned(t *testing.T, s *server) *server {
 	t.Helper()
 	if err := escape.KillGuards(s.Server, s.supervisor); err != nil {
