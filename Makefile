@@ -6,6 +6,7 @@ BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside, the longest first
 UNIT = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/bed ./test/pace ./test/escape
 WHOLE := ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
+SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
 FLAGS ?= -p=2
@@ -71,7 +72,7 @@ clients: deps # the SDKs' clients and servers, from npm
 	test/e2e/clients/setup
 
 test-slice: clients ## what the core leaves out, a twentieth: SLICE=K/20
-	@MCPSCOPE_TEST_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(WHOLE) ./test/gateway/systemd ./test/fault
+	@MCPSCOPE_TEST_SLICE=$(SLICE) .ci/gotest slice $(FLAGS) -timeout $(TIMEOUT) $(SLICED)
 
 test-full: clients ## everything that runs on this machine, whole: about an hour
 	@.ci/deps extra

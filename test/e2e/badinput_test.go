@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -50,7 +51,9 @@ func as(uid int, command ...string) []string {
 }
 
 // lonely is a user that no process of another test has: the limit of processes counts all of a user's.
-func lonely(n int) int { return 100_000 + os.Getpid()*8 + n }
+func lonely(n int) int { return lonelies + n }
+
+var lonelies = 100_000 + 8*rand.IntN(1<<20)
 
 // Where the surroundings allow no group of the kind that is required there is no server, and one line says why.
 func TestPoorSurroundings(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,7 +64,7 @@ func key(command []string) string {
 // share makes a program once, for whoever comes first; two that come at the same time both do.
 func share(shared, path string, command []string) error {
 	if _, err := os.Stat(shared); errors.Is(err, os.ErrNotExist) {
-		own := fmt.Sprintf("%s.%d", shared, os.Getpid())
+		own := fmt.Sprintf("%s.%d", shared, rand.Uint64()) // binaries have pid namespaces of their own
 		if err := compile(own, command); err != nil {
 			return err
 		}

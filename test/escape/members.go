@@ -5,7 +5,7 @@ package escape
 import (
 	"errors"
 	"fmt"
-	"os"
+	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
@@ -40,14 +40,15 @@ type Saying struct {
 	When time.Time
 }
 
-var sockets atomic.Int32
+// Binaries share the names of sockets, and have pid namespaces of their own.
+var sockets, binary = atomic.Int32{}, rand.Uint64()
 
 // NewMembers listens. An abstract address needs no place in a file system and
 // has no length to care about.
 func NewMembers(t *testing.T) *Members {
 	t.Helper()
 	m := &Members{living: make(map[int]string)}
-	m.Address = fmt.Sprintf("@mcpscope-e2e.%d.%d", os.Getpid(), sockets.Add(1))
+	m.Address = fmt.Sprintf("@mcpscope-e2e.%x.%d", binary, sockets.Add(1))
 	err := m.open()
 	if err != nil {
 		t.Fatal(err)

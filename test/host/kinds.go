@@ -4,7 +4,7 @@ package host
 
 import (
 	"fmt"
-	"os"
+	"math/rand/v2"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,7 +92,7 @@ func Files(n uint64) Kind {
 // Processes limits RLIMIT_NPROC, which counts the threads of a user, those outside
 // of this host too. So it is one that no other kind and no other test binary has; root is exempt.
 func Processes(n uint64) Kind {
-	return Kind{Name: fmt.Sprintf("%d processes", n), plan: poorPlan{UID: 60000 + os.Getpid()%5000, Processes: n}}
+	return Kind{Name: fmt.Sprintf("%d processes", n), plan: poorPlan{UID: 60000 + rand.IntN(5000), Processes: n}}
 }
 
 func refusing(name string, call int, errno unix.Errno) Kind {
