@@ -43,7 +43,7 @@ var scene = []struct {
 func TestSession(t *testing.T) {
 	file := os.Getenv(sessionEnv)
 	if file == "" && !escape.Full() {
-		t.Skip("make session, make test-robust")
+		t.Skip("make session, make test-full")
 	}
 	s := newStage(t)
 	const next = "\x01next\n"

@@ -34,7 +34,7 @@ type tasks struct {
 // Each task of the page does what it is for, as the kernel and the manager show it.
 func TestTasks(t *testing.T) {
 	if !escape.Full() {
-		t.Skip("a leak is one after ten seconds: make test-robust, make test-vm")
+		t.Skip("a leak is one after ten seconds: make test-full, make test-vm")
 	}
 	k := &tasks{stage: newStage(t)}
 	k.acts["yesterday a client without mcpscope was killed"] = k.leave

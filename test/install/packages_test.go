@@ -56,7 +56,7 @@ func buildPackages(dir, nfpm string) error {
 func debian(t *testing.T) {
 	t.Helper()
 	if _, err := os.Stat(packages); err != nil {
-		t.Skip("no packages: make test-robust fetches nfpm and sets " + nfpmEnv)
+		t.Skip("no packages: make test-install fetches nfpm and sets " + nfpmEnv)
 	}
 	if _, err := exec.LookPath("dpkg"); err != nil {
 		t.Skip("no dpkg here")

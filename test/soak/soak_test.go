@@ -41,7 +41,7 @@ func plan(backend string, cycles int) *Plan {
 // However thousands of servers end, each status is right and nothing adds up.
 func TestSoak(t *testing.T) {
 	if !escape.Full() {
-		t.Skip("too few cycles show nothing: make test-soak, make test-robust")
+		t.Skip("too few cycles show nothing: make test-soak")
 	}
 	p := plan("cgroup", Cycles())
 	p.Backend.Groups = func(s *escape.Site, _ string) string { return filepath.Join(s.Dir, "mcp.slice", "0") }
