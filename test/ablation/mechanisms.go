@@ -43,13 +43,13 @@ func both(a, b []edit) []edit { return append(append([]edit(nil), a...), b...) }
 
 // cells are those of the escape tables of the given backends.
 func cells(backends, modes, ends string) run {
-	return run{"test/e2e", fmt.Sprintf("^TestEscape(%s)$/^cells$/^(%s)$/^(%s)$", backends, modes, ends), true}
+	return run{"test/e2e", fmt.Sprintf("^TestEscape$/^(%s)$/^(%s)$/^(%s)$", backends, modes, ends), true}
 }
 
 const (
-	onCgroup = ""
-	onTree   = "Tree"
-	onBoth   = "|Tree"
+	onCgroup = "cgroup"
+	onTree   = "tree"
+	onBoth   = "cgroup|tree"
 )
 
 func tests(pkg, names string) run { return run{pkg, fmt.Sprintf("^Test(%s)$", names), false} }
@@ -121,7 +121,7 @@ var mechanisms = []mechanism{
 		cells(onCgroup, "nested|move-.*", "stdin|kill"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|superv"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"),
-		tests("test/gateway", "SweepFindsWhoMovedAway|TagDropped")),
+		tests("test/gateway", "SweepFindsWhoMovedAway")),
 	without("the sweep by pidfd and the inherited tag", both(noEscaped, noTag),
 		cells(onCgroup, "move-.*", "stdin|kill|superv")),
 	without("the patience with nested supervisors",
@@ -158,7 +158,6 @@ var mechanisms = []mechanism{
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill"),
 		tests("test/e2e", "FrozenByVersion1")),
 	without("the kill at home, of a tree", one("freeze/end.go", "pass < homePasses &&", "pass < 0 &&"),
-		tests("freeze", "HoppersAreKilled"),
 		cells(onTree, "hop|hop-storm|fork-bomb|pairs", "stdin|TERM|kill|superv")).keptFor(
 		"for machines on which each list of the members is too old; these cells were not that hard"),
 	without("the way out of a frozen group of version 1",
@@ -193,14 +192,13 @@ var mechanisms = []mechanism{
 	without("tracers kept off",
 		one(lifecycle+"awake.go", "unix.PR_SET_DUMPABLE, 0,", "unix.PR_SET_DUMPABLE, 1,"),
 		tests("test/e2e", "LauncherKeepsTracersOff"),
-		run{"test/systemd", "^TestEscape$/^tester$/^cells$/^trace-parent$/^(stdin|kill)$", true}),
+		run{"test/systemd", "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", true}),
 	without("the check of the supervisor's last word",
-		one(launcher+"receive.go", "err := l.verify()", "err := error(nil)"),
-		tests("scope/internal/launcher", "LastWordIsChecked")),
+		one(launcher+"receive.go", "err := l.verify()", "err := error(nil)")),
 	// processes, descriptors and messages
 	without("timers that are ready",
 		one(lifecycle+"timers.go", "func ReadyTimers() error {", "func ReadyTimers() error {\n\treturn nil"),
-		tests("test/e2e", "FewDescriptors|SupervisorWithoutDescriptors"), faults),
+		tests("test/e2e", "SupervisorWithoutDescriptors"), faults),
 	without("threads in reserve",
 		one(lifecycle+"threads.go", "range threadsInReserve {", "range 0 * threadsInReserve {"),
 		tests("test/e2e", "ServerThatUsesUpAllProcesses|FewProcesses")),
@@ -215,11 +213,10 @@ var mechanisms = []mechanism{
 		faults, tests("test/e2e", "StopAtOnceIsHeard"), tests("test/script", "Scripts")),
 	without("who stands by until there is a supervisor",
 		one("internal/spawn/standby.go", "func killGroup(s *standby) {", "func killGroup(s *standby) {\n\traw.Exit(0)"),
-		kills, cells(onCgroup, stopping, "kill|killpg|tree"),
-		tests("internal/spawn", "StandbyKills|StandbyRemovesWhatIsEmpty")),
+		kills, cells(onCgroup, stopping, "kill|killpg|tree")),
 	without("a stop that waits for a supervisor which is only starting",
 		one(launcher+"launcher.go", "l.config.Mask | 1<<(protocol.StopSignal-1)", "l.config.Mask"),
-		tests("test/e2e", "StopAtOnceIsHeard|StopMeetsAStart")),
+		tests("test/e2e", "StopAtOnceIsHeard")),
 	// the group
 	without("the copy that removes the group", one(group+"owned.go", "_ = r.Start()", "_ = r"),
 		cells(onCgroup, "plain", "kill|killpg|tree|cgroup")),
@@ -239,14 +236,11 @@ var mechanisms = []mechanism{
 		one(group+"owned.go", "case !g.LeftToManager() || g.OnlyAsked():", "case !g.LeftToManager():"),
 		tests("test/systemd", "LauncherKilledWhileItAsks")),
 	without("the stirring of a scope that was empty before it was one",
-		one("scope/internal/backend/adopter.go", "\t\t\tstir(g, conn)", "\t\t\t_ = stir"),
-		tests("test/fault", "ScopeOfTheDead")),
+		one("scope/internal/backend/adopter.go", "\t\t\tstir(g, conn)", "\t\t\t_ = stir")),
 	without("the removal of a scope whose end its manager misses",
-		one("scope/internal/sweep/orphan.go", "return s, g.Parent.Remove(g.Dir)\n\t}\n", "return s, nil\n\t}\n"),
-		tests("scope/internal/sweep", "SweepOfAScopeWhoseEndIsMissed")),
+		one("scope/internal/sweep/orphan.go", "return s, g.Parent.Remove(g.Dir)\n\t}\n", "return s, nil\n\t}\n")),
 	without("the same, when the server that sweeps ends",
-		one("scope/internal/sweep/orphan.go", "\t\tg.RemoveLate()\n", ""),
-		tests("scope/internal/sweep", "BriefSweepOfAScopeWhoseEndIsMissed")),
+		one("scope/internal/sweep/orphan.go", "\t\tg.RemoveLate()\n", "")),
 	without("BindsTo= of a scope",
 		one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")),
