@@ -20,7 +20,7 @@ import (
 
 const (
 	// pause is how long the threads sleep between rounds; work is what a round takes on a quiet machine, generously.
-	pause = 200 * time.Millisecond
+	pause = 400 * time.Millisecond
 	work  = 20 * time.Millisecond
 	// turns of each thread in a round. Each turn is a wake-up, which waits for a processor like any other.
 	turns = 10
