@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -47,10 +48,14 @@ func first() int {
 		return fail("%v", err)
 	}
 	code := box.run(signals)
-	if err := box.clear(&code); err != nil {
+	left, err := box.clear(settle)
+	if err != nil {
 		return fail("cannot remove %s: %v", box.dir, err)
 	}
-	return code
+	if len(left) == 0 {
+		return code
+	}
+	return max(code, fail("leaked by this test run:\n\t%s", strings.Join(left, "\n\t")))
 }
 
 // dieWithOuter ends the first process, and so everything, when nobody waits for it any more. The directories stay for the
@@ -154,21 +159,10 @@ func exitCode(status syscall.WaitStatus) int {
 	return status.ExitStatus()
 }
 
-// clear turns a good code into a bad one when something is left, and leaves
-// nothing in any case.
-func (s *sandbox) clear(code *int) error {
-	_ = WaitEmpty(s.dir, settle) // who is late is in the list
-	left, err := s.leftovers()
-	if err != nil {
-		return err
-	}
-	if len(left) > 0 {
-		fmt.Fprintln(os.Stderr, "FAIL: bed: leaked by this test run:")
-		for _, line := range left {
-			fmt.Fprintln(os.Stderr, "\t"+line)
-		}
-		*code = max(*code, 1)
-	}
+// clear removes the sandbox, and returns what was still in it after the limit.
+func (s *sandbox) clear(limit time.Duration) (left []string, err error) {
 	defer unix.Close(s.fd)
-	return errors.Join(Destroy(s.dir), removeTemp(s.dir))
+	_ = WaitEmpty(s.dir, limit) // a process that is late is in the list
+	left, err = s.leftovers()
+	return left, errors.Join(err, Destroy(s.dir), removeTemp(s.dir))
 }

@@ -131,7 +131,7 @@ func (s *sandbox) leftovers() ([]string, error) {
 		return nil, err
 	}
 	for _, pid := range all {
-		lines = append(lines, describe(pid))
+		lines = append(lines, Describe(pid))
 	}
 	groups, err := dirs(s.dir)
 	if err != nil {
@@ -156,7 +156,8 @@ func SharedSlice(rel string) bool {
 	return false
 }
 
-func describe(pid int) string {
+// Describe says what a process is, for a list of what is left.
+func Describe(pid int) string {
 	comm := readLine(pid, "comm")
 	cmdline := strings.Join(strings.Split(strings.TrimRight(readLine(pid, "cmdline"), "\x00"), "\x00"), " ")
 	path, err := ProcessPath(pid)

@@ -16,8 +16,6 @@ type User struct {
 	Name string
 	UID  int // and GID
 	Home string
-	// session: see InSession.
-	session bool
 }
 
 // The accounts that tests use. Those who had the names or uids are not in the host.

@@ -13,7 +13,6 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
-	"testing"
 
 	"golang.org/x/sys/unix"
 
@@ -31,42 +30,24 @@ type machine struct {
 	ended  chan struct{}
 }
 
-// Systemd boots a host of the test's own, in a group of its own, and stops it at
-// the end of the test. Package bed must run the test. What a test needs to look at
-// from inside it runs there by Command.
-func Systemd(tb testing.TB, o Options) *Host {
-	tb.Helper()
-	h, err := boot(bed.Group(tb, "host"), o)
-	if err != nil {
-		tb.Fatalf("boot a host: %v", err)
-	}
-	tb.Cleanup(func() {
-		if err := h.Stop(); err != nil {
-			tb.Errorf("stop the host: %v", err)
-		}
-	})
-	return h
-}
-
 // boot returns when systemd has reported that it is up.
-func boot(group string, o Options) (*Host, error) {
+func boot(group string, o Options) (*machine, error) {
 	shared, err := detachedTmpfs()
 	if err != nil {
 		return nil, err
 	}
 	m := &machine{group: filepath.Join(group, "root"), shared: shared, ended: make(chan struct{})}
-	h := &Host{machine: m}
 	if err := m.start(o); err != nil {
-		return nil, errors.Join(err, h.Stop())
+		return nil, errors.Join(err, m.stop())
 	}
 	err = m.awaitReady()
 	if err == nil {
-		err = h.checkTarget()
+		err = m.checkTarget()
 	}
 	if err != nil {
-		return nil, errors.Join(h.explain(err), h.Stop())
+		return nil, errors.Join(m.explain(err), m.stop())
 	}
-	return h, nil
+	return m, nil
 }
 
 func (m *machine) start(o Options) error {
@@ -200,17 +181,17 @@ func drain(conn *net.UnixConn, ready chan<- error) {
 
 // checkTarget finds out whether what READY=1 reports is a success: it comes when
 // nothing is left to be started.
-func (h *Host) checkTarget() error {
-	if out, err := h.enter("systemctl", "is-active", target).CombinedOutput(); err != nil {
+func (m *machine) checkTarget() error {
+	if out, err := m.enter("systemctl", "is-active", target).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s is %s", target, bytes.TrimSpace(out))
 	}
 	return nil
 }
 
 // explain adds what the host itself can say about a boot that fails or hangs.
-func (h *Host) explain(err error) error {
+func (m *machine) explain(err error) error {
 	select {
-	case <-h.ended:
+	case <-m.ended:
 		return err
 	default:
 	}
@@ -220,19 +201,15 @@ func (h *Host) explain(err error) error {
 		{"journalctl", "-b", "-n", "50", "--no-pager"},
 	} {
 		// An error is in the output, and there is another to return.
-		out, _ := h.enter(argv...).CombinedOutput()
+		out, _ := m.enter(argv...).CombinedOutput()
 		err = fmt.Errorf("%w\n%s", err, out)
 	}
 	return err
 }
 
-// Stop kills PID 1, with which the kernel kills all that is in the host, and
-// removes the group. It may be called again.
-func (h *Host) Stop() error {
-	m := h.machine
-	if m == nil {
-		return errors.New("a host can't stop itself: Main does")
-	}
+// stop kills PID 1, with which the kernel kills all that is in the host, and
+// removes the group.
+func (m *machine) stop() error {
 	if m.init != nil {
 		_ = m.init.Process.Kill() // it may have ended by itself
 		<-m.ended

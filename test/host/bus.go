@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"sync/atomic"
 	"testing"
 )
 
@@ -22,42 +21,34 @@ const (
 	runHanging        // sockets that accept and never answer
 )
 
-// A bus is a socket that accepts, and counts, and never answers.
-type bus struct {
-	listener *net.UnixListener
-	accepted atomic.Int32
-}
-
 // prepare makes the directory in this process's view, and returns what the plan
 // takes. Sockets work across the mount.
-func (r runDir) prepare(tb testing.TB, uid int) (dir string, buses []*bus, err error) {
+func (r runDir) prepare(tb testing.TB, uid int) (dir string, err error) {
 	switch r {
 	case runEmpty:
-		return "", nil, nil
+		return "", nil
 	case runAsIs:
-		return keepRun, nil, nil
+		return keepRun, nil
 	}
 	// Not tb.TempDir: its long names don't fit into the address of a socket.
 	dir, err = os.MkdirTemp("", "run.")
 	if err != nil {
-		return "", nil, err
+		return "", err
 	}
 	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory anyway
 	if err := os.Chmod(dir, 0o755); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	// By this directory sd_booted knows a host with systemd.
 	if err := os.MkdirAll(filepath.Join(dir, "systemd/system"), 0o755); err != nil {
-		return "", nil, err
+		return "", err
 	}
 	for _, name := range sockets(uid) {
-		b, err := r.socket(tb, filepath.Join(dir, name))
-		if err != nil {
-			return "", nil, err
+		if err := r.socket(tb, filepath.Join(dir, name)); err != nil {
+			return "", err
 		}
-		buses = append(buses, b)
 	}
-	return dir, buses, r.giveAway(dir, uid)
+	return dir, r.giveAway(dir, uid)
 }
 
 // sockets are where a user's manager and bus are, below /run.
@@ -68,34 +59,30 @@ func sockets(uid int) []string {
 	return []string{fmt.Sprintf("user/%d/systemd/private", uid), fmt.Sprintf("user/%d/bus", uid)}
 }
 
-func (r runDir) socket(tb testing.TB, path string) (*bus, error) {
+// socket makes one that nobody listens on, or that accepts and never answers.
+func (r runDir) socket(tb testing.TB, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return nil, err
+		return err
 	}
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	b := &bus{listener: listener}
 	if r == runDead {
 		listener.SetUnlinkOnClose(false)
-		return b, listener.Close()
+		return listener.Close()
 	}
-	tb.Cleanup(func() { _ = listener.Close() }) // ends accept
-	go b.accept()
-	return b, os.Chmod(path, 0o666)
-}
-
-// accept holds every connection until the listener is closed.
-func (b *bus) accept() {
-	for {
-		conn, err := b.listener.Accept()
-		if err != nil {
-			return
+	tb.Cleanup(func() { _ = listener.Close() }) // ends the goroutine
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			defer conn.Close()
 		}
-		b.accepted.Add(1)
-		defer conn.Close()
-	}
+	}()
+	return os.Chmod(path, 0o666)
 }
 
 // giveAway makes the user, or somebody else, the owner of the runtime directory.

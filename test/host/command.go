@@ -9,7 +9,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -17,27 +16,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// InSession is the same user at a login of its own: each Command is then below su in
-// a new session, in its session-N.scope. That is for short commands: a signal that
-// ends one shows as exit status 128+n, and su itself takes two seconds to answer
-// SIGTERM. Login is for all else.
-func (u User) InSession() User {
-	u.session = true
-	return u
-}
-
-// Command runs argv in the host, as exec.Command would. Inside the host it is a
-// plain child (for a user: with that user's ids and nothing in its environment
-// that a session would add); outside it runs in a scope of its own and dies with
-// the process that Cmd knows. Tests may set Env and Dir as with any Cmd; outside,
-// Dir is of no effect.
+// Command runs argv in the host, as exec.Command would. For a user it has that user's
+// ids, and nothing in its environment that a session would add.
 func (h *Host) Command(u User, argv ...string) *exec.Cmd {
-	cmd := h.place(u, argv)
+	cmd := exec.Command(argv[0], argv[1:]...)
 	if u.UID != 0 {
-		cmd.Env = u.environ()
-	}
-	if u.session {
-		cmd.Env = append(cmd.Env, sessionClass, sessionType)
+		cmd.Dir, cmd.Env = u.Home, u.environ()
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
 	}
 	return cmd
 }
@@ -50,28 +35,6 @@ func Must(tb testing.TB, cmd *exec.Cmd) string {
 		tb.Fatalf("%q: %v: %s", cmd.Args, err, out)
 	}
 	return string(out)
-}
-
-// Without a terminal pam_systemd would take the session for a background job's.
-const (
-	sessionClass = "XDG_SESSION_CLASS=user"
-	sessionType  = "XDG_SESSION_TYPE=tty"
-)
-
-func (h *Host) place(u User, argv []string) *exec.Cmd {
-	if u.session {
-		argv = append([]string{"su", u.Name, "-s", "/bin/sh", "-c", `exec "$0" "$@"`, "--"}, argv...)
-		u.UID = 0 // who calls su
-	}
-	if h.machine != nil {
-		return h.enter(inScope(u, argv)...)
-	}
-	cmd := exec.Command(argv[0], argv[1:]...)
-	if u.UID != 0 {
-		cmd.Dir = u.Home
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: u.credential()}
-	}
-	return cmd
 }
 
 func (u User) credential() *syscall.Credential {
@@ -106,33 +69,18 @@ func (h *Host) Manage(u User, tool string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// inScope keeps a command from outside out of the groups that systemd manages.
-// The scope is born with the pid of the command, so that signals, descriptors and
-// the exit status need no one in between.
-func inScope(u User, argv []string) []string {
-	wrap := []string{"setpriv", "--pdeathsig", "KILL", "--",
-		"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes"}
-	if u.UID != 0 {
-		id := strconv.Itoa(u.UID)
-		wrap = append(wrap, "--uid="+id, "--gid="+id)
-	}
-	return append(append(wrap, "--"), argv...)
-}
-
 // An enterPlan is what a process needs to run a command in a host.
 type enterPlan struct {
 	Init  int    // pid of the host's PID 1
 	Group string // where the command is born
-	Dir   string
 	Argv  []string
 }
 
 // enter runs argv in the host, beside its PID 1, as root.
-func (h *Host) enter(argv ...string) *exec.Cmd {
+func (m *machine) enter(argv ...string) *exec.Cmd {
 	cmd, err := stageCommand(stageEnter, enterPlan{
-		Init:  h.init.Process.Pid,
-		Group: filepath.Join(h.group, "init.scope"),
-		Dir:   "/",
+		Init:  m.init.Process.Pid,
+		Group: filepath.Join(m.group, "init.scope"),
 		Argv:  argv,
 	})
 	if err != nil {
@@ -156,7 +104,7 @@ func enterAndRun(p enterPlan) error {
 		return err
 	}
 	return runChild(path, p.Argv, &syscall.ProcAttr{
-		Dir:   p.Dir,
+		Dir:   "/",
 		Env:   os.Environ(),
 		Files: []uintptr{0, 1, 2}, // what follows is inherited, as nothing closes it
 		Sys:   &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: group},
@@ -178,10 +126,11 @@ func enterNamespaces(init int) error {
 		unix.CLONE_NEWIPC|unix.CLONE_NEWUTS|unix.CLONE_NEWNET|unix.CLONE_NEWCGROUP))
 }
 
-// runChild stands in for its child: it passes signals on and ends in the same way.
+// runChild stands in for its child: it passes signals on, and exits with the child's
+// status, or 128+n if that was ended by a signal.
 func runChild(path string, argv []string, attr *syscall.ProcAttr) error {
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCONT)
+	signal.Notify(signals, passedOn...)
 	pidfd := -1
 	attr.Sys.PidFD = &pidfd
 	pid, err := syscall.ForkExec(path, argv, attr)
@@ -199,22 +148,14 @@ func runChild(path string, argv []string, attr *syscall.ProcAttr) error {
 			break
 		}
 	}
-	return endLike(status)
+	code := status.ExitStatus()
+	if status.Signaled() {
+		code = 128 + int(status.Signal())
+	}
+	os.Exit(code)
+	return nil
 }
 
-// endLike ends this process as another ended: by the same signal if it was one, or
-// with 128+n where that has no effect, as on PID 1 of a namespace. It says no
-// farewell to the Go runtime: with the race detector that takes a second.
-func endLike(status syscall.WaitStatus) error {
-	code := status.ExitStatus()
-	if sig := status.Signal(); status.Signaled() {
-		code = 128 + int(sig)
-		signal.Reset(sig)
-		_ = unix.Kill(unix.Getpid(), sig)
-		if unix.Getpid() != 1 {
-			_, _ = unix.Poll(nil, 1000) // until the runtime has dealt with it
-		}
-	}
-	_, _, err := unix.RawSyscall(unix.SYS_EXIT_GROUP, uintptr(code), 0, 0)
-	return err
-}
+// passedOn are signals that reach the tests: go test sends SIGQUIT when time is over,
+// for the traces.
+var passedOn = []os.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}

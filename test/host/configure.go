@@ -84,16 +84,12 @@ func (t tree) identity() error {
 
 // logind keeps no user manager after the last logout: the default is 10 s.
 func (t tree) logind(p bootPlan) error {
-	text := "[Login]\nUserStopDelaySec=0\n"
-	if p.KillUserProcesses {
-		text += "KillUserProcesses=yes\n"
-	}
 	if p.Users {
 		if err := t.write("var/lib/systemd/linger/"+Tester.Name, ""); err != nil {
 			return err
 		}
 	}
-	return t.write("etc/systemd/logind.conf.d/test.conf", text)
+	return t.write("etc/systemd/logind.conf.d/test.conf", "[Login]\nUserStopDelaySec=0\n")
 }
 
 // targetUnit requires all that tests rely on, so that it is active only with them.

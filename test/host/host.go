@@ -31,9 +31,6 @@ type Options struct {
 	// Users starts tester's user manager at boot, as lingering does. Both users
 	// exist without it.
 	Users bool
-	// KillUserProcesses ends what is left in a session at logout. It is off by
-	// default, as in Debian.
-	KillUserProcesses bool
 	// Build runs before the boot, on the machine itself, where there is a network
 	// and a build cache. What it puts into dir is in Shared inside.
 	Build func(dir string) error
@@ -47,17 +44,13 @@ type Options struct {
 // insideEnv marks every execution of a test binary in the host that Main booted.
 const insideEnv = "TESTHOST_INSIDE"
 
-// patience is for what must happen at once: nothing takes this long when all is
-// well, also on a machine under load.
+// patience bounds each wait, on the clock of package pace.
 const patience = 30 * time.Second
 
-// A Host is a booted systemd.
-type Host struct {
-	// machine is what we hold of it outside; nil for the host that we are in.
-	*machine
-}
+// A Host is the booted systemd that a test runs in.
+type Host struct{}
 
-// Current is the host that Main has booted, seen from inside.
+// Current is the host that Main has booted.
 func Current(tb testing.TB) *Host {
 	tb.Helper()
 	if !inside() {
@@ -75,8 +68,7 @@ func Main(m *testing.M, o Options) {
 		os.Exit(runInside(m, o))
 	}
 	if err := delegate(); err != nil {
-		fmt.Fprintf(os.Stderr, "FAIL: host: %v\n", err)
-		os.Exit(1)
+		os.Exit(failed("%v", err))
 	}
 	bed.Run(func() int { return bootAndTest(o) })
 }
@@ -95,7 +87,7 @@ func runInside(m *testing.M, o Options) int {
 		return failed("%v", err)
 	}
 	code := bed.Inside(m.Run, o.Setups...)
-	left, err := leftovers(before)
+	left, err := leftovers(before, patience)
 	if err != nil {
 		return failed("%v", err)
 	}

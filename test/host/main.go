@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
@@ -34,23 +32,23 @@ func bootAndTest(o Options) int {
 }
 
 func bootIn(group string, o Options) int {
-	h, err := boot(group, o)
+	m, err := boot(group, o)
 	if err != nil {
 		return failed("boot: %v", err)
 	}
-	code, err := h.runTests()
+	code, err := m.runTests()
 	if err != nil {
 		code = failed("run the tests in the host: %v", err)
 	}
-	if err := h.Stop(); err != nil {
+	if err := m.stop(); err != nil {
 		return failed("stop the host: %v", err)
 	}
 	return code
 }
 
-// runTests executes this binary in the host. Signals reach the tests: go test
-// sends SIGQUIT when time is over, for the traces.
-func (h *Host) runTests() (int, error) {
+// runTests executes this binary in the host. The scope keeps it out of the groups that
+// systemd manages.
+func (m *machine) runTests() (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
@@ -59,16 +57,18 @@ func (h *Host) runTests() (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	// No --chdir of a tool here: env is everywhere.
-	argv := append([]string{"env", "--chdir=" + cwd, "--", self}, os.Args[1:]...)
-	cmd := h.enter(inScope(Root, argv)...)
+	cmd := m.enter(slices.Concat([]string{
+		"setpriv", "--pdeathsig", "KILL", "--",
+		"systemd-run", "--scope", "--quiet", "--collect", "--property=Delegate=yes", "--",
+		"env", "--chdir=" + cwd, "--", self, // no --chdir of systemd-run: env is everywhere
+	}, os.Args[1:])...)
 	cmd.Env = append(slices.DeleteFunc(os.Environ(), ofTheMachine), insideEnv+"=first")
 	if os.Getenv("GORACE") == "" {
 		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // or each execution waits a second at its end
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT)
+	signal.Notify(signals, passedOn...)
 	if err := cmd.Start(); err != nil {
 		return 0, err
 	}

@@ -16,7 +16,6 @@ import (
 type bootPlan struct {
 	ReadOnly, Writable []string
 	Users              bool
-	KillUserProcesses  bool
 }
 
 // plan adds what the tests could not run without. The host's own /tmp hides where
@@ -30,7 +29,7 @@ func (o Options) plan() (bootPlan, error) {
 	if err != nil {
 		return bootPlan{}, err
 	}
-	p := bootPlan{ReadOnly: []string{module}, Writable: slices.Clone(o.Writable), Users: o.Users, KillUserProcesses: o.KillUserProcesses}
+	p := bootPlan{ReadOnly: []string{module}, Writable: slices.Clone(o.Writable), Users: o.Users}
 	if dir := filepath.Dir(self); madeByGoTest(dir) {
 		p.Writable = append(p.Writable, dir)
 	} else {

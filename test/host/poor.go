@@ -39,7 +39,6 @@ type Command struct {
 	// Group is the group's directory. What is left in it at the end of the test is
 	// killed, and it is removed.
 	Group string
-	buses []*bus
 }
 
 // Poor prepares argv to run on a host of the kind, as the kind's user. Package bed
@@ -58,7 +57,7 @@ func (c *Command) prepare(tb testing.TB, kind Kind, argv []string) error {
 	p := kind.plan
 	p.Argv, p.Group = argv, c.Group
 	var err error
-	if p.Run, c.buses, err = kind.run.prepare(tb, p.UID); err != nil {
+	if p.Run, err = kind.run.prepare(tb, p.UID); err != nil {
 		return err
 	}
 	if p.Delegated {
@@ -161,15 +160,6 @@ func (k Kind) And(other Kind) Kind {
 		k.run = other.run
 	}
 	return k
-}
-
-// Connections is how many have come to the bus and manager sockets of the host.
-func (c *Command) Connections() int {
-	n := 0
-	for _, b := range c.buses {
-		n += int(b.accepted.Load())
-	}
-	return n
 }
 
 // delegateTo gives the group to a user in the way of Delegate=yes.

@@ -11,14 +11,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
-	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Session is a login of a user that stays open until Logout or Terminate.
@@ -38,13 +35,9 @@ type Session struct {
 const leaderScript = `env -0; printf 'GROUP=%s\0\0' "$(sed -n s/^0:://p /proc/self/cgroup)"; exec cat >/dev/null`
 
 // Login opens a session as a console or sshd does: by PAM, with a process of the
-// user as its leader. At the end of the test it is terminated. It works inside a
-// booted host only.
+// user as its leader. At the end of the test it is terminated.
 func (h *Host) Login(tb testing.TB, u User) *Session {
 	tb.Helper()
-	if h.machine != nil {
-		tb.Fatal("Login works inside the host only: boot it by host.Main")
-	}
 	s := &Session{user: u}
 	if err := s.open(h); err != nil {
 		tb.Fatalf("log %s in: %v", u.Name, err)
@@ -61,7 +54,8 @@ func (s *Session) open(h *Host) error {
 	// Not by su, which answers SIGTERM after two seconds.
 	s.leader = h.Command(Root, "systemd-run", "--pipe", "--wait", "--quiet", "--collect",
 		"--property=User="+s.user.Name, "--property=PAMName=login", "--setenv=PATH="+os.Getenv("PATH"),
-		"--setenv="+sessionClass, "--setenv="+sessionType, "--", "sh", "-c", literal(leaderScript))
+		// without a terminal pam_systemd would take the session for a background job's
+		"--setenv=XDG_SESSION_CLASS=user", "--setenv=XDG_SESSION_TYPE=tty", "--", "sh", "-c", literal(leaderScript))
 	stdin, err := s.leader.StdinPipe()
 	if err != nil {
 		return err
@@ -111,20 +105,6 @@ func (s *Session) locate() error {
 	return err
 }
 
-// groupPath is a process's place in the hierarchy.
-func groupPath(pid int) (string, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", pid))
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(text)) {
-		if path, ok := strings.CutPrefix(line, "0::"); ok {
-			return strings.TrimSpace(path), nil
-		}
-	}
-	return "", fmt.Errorf("pid %d is in no group of the hierarchy", pid)
-}
-
 // Command runs argv in the session: born in its scope, as its user, with the
 // environment that the login has made.
 func (s *Session) Command(argv ...string) *exec.Cmd {
@@ -139,8 +119,7 @@ func (s *Session) Command(argv ...string) *exec.Cmd {
 }
 
 // Logout ends the leader, as leaving the shell does, and returns when logind knows.
-// What else runs in the session goes on, unless the host has KillUserProcesses, and
-// so does then the scope.
+// What else runs in the session goes on, and so does then the scope.
 func (s *Session) Logout() error {
 	if err := s.stdin.Close(); err != nil {
 		return err
@@ -148,7 +127,7 @@ func (s *Session) Logout() error {
 	if err := s.leader.Wait(); err != nil {
 		return err
 	}
-	return s.await(patience, "", "STATE=closing\n")
+	return s.await("STATE=closing\n")
 }
 
 // Terminate asks logind to end the session with all that is in it. After Logout it
@@ -161,26 +140,15 @@ func (s *Session) Terminate() error {
 	return nil
 }
 
-// Await returns when nothing is left in the session's scope and logind has
-// forgotten the session.
-func (s *Session) Await(limit time.Duration) error {
-	deadline := pace.Now().Add(limit)
-	if err := bed.WaitEmpty(s.Group, limit); err != nil {
-		return err
-	}
-	return s.await(pace.Until(deadline), "")
-}
-
-// await returns when logind's file on the session has one of the lines; "" is for no
-// file any more.
-func (s *Session) await(limit time.Duration, lines ...string) error {
+// await returns when logind's file on the session has the line, or is gone: "" is for that.
+func (s *Session) await(line string) error {
 	const dir = "/run/systemd/sessions"
-	err := awaitDir(dir, limit, func() bool {
+	err := awaitDir(dir, patience, func() bool {
 		text, err := os.ReadFile(filepath.Join(dir, s.ID))
 		if errors.Is(err, fs.ErrNotExist) {
-			return slices.Contains(lines, "")
+			return true
 		}
-		return slices.ContainsFunc(lines, func(line string) bool { return line != "" && strings.Contains(string(text), line) })
+		return line != "" && strings.Contains(string(text), line)
 	})
 	if err != nil {
 		err = fmt.Errorf("session %s: %w", s.ID, err)
@@ -192,7 +160,7 @@ func (s *Session) close() error {
 	defer s.group.Close()
 	_ = s.Terminate()   // the session may be over
 	_ = s.stdin.Close() // Logout may have closed it
-	err := bed.Kill(s.Group, patience)
+	err := errors.Join(bed.Kill(s.Group, patience), bed.WaitEmpty(s.Group, patience))
 	_ = s.leader.Wait() // Logout may have waited
-	return errors.Join(err, s.Await(patience))
+	return errors.Join(err, s.await(""))
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Service says what a transient service runs, e.g. a gateway. Unless Properties
@@ -24,7 +26,6 @@ import (
 type Service struct {
 	User       User     // whose manager runs it; root's is the system manager
 	Properties []string // such as "KillMode=mixed"; to run as someone else: "User=tester"
-	Env        []string
 	Argv       []string
 	// Unit is its name without ".service"; a new one is made up when it is empty.
 	Unit string
@@ -46,12 +47,9 @@ var units atomic.Int32
 
 // Start returns when systemd has started the service: with Type=exec, the default
 // here, when its command has been executed. What is left of it at the end of the
-// test is killed. It works inside a booted host only.
+// test is killed.
 func (h *Host) Start(tb testing.TB, s Service) *Unit {
 	tb.Helper()
-	if h.machine != nil {
-		tb.Fatal("Start works inside the host only: boot it by host.Main")
-	}
 	if s.Unit == "" {
 		s.Unit = fmt.Sprintf("test-%d-%d", os.Getpid(), units.Add(1))
 	}
@@ -73,9 +71,6 @@ func (s Service) args() []string {
 		"--property=Delegate=yes", "--property=StartLimitIntervalSec=0"}
 	for _, p := range s.Properties {
 		argv = append(argv, "--property="+p)
-	}
-	for _, e := range s.Env {
-		argv = append(argv, "--setenv="+e)
 	}
 	argv = append(argv, "--")
 	for _, arg := range s.Argv {
@@ -108,15 +103,14 @@ func (u *Unit) start(s Service) error {
 
 // awaitJob waits until it is started: some versions of systemd-run say before that that it runs.
 func (u *Unit) awaitJob() error {
-	for pause := 1; ; pause *= 2 { // the bus has an event, and no tool that waits for it
+	for deadline := pace.Now().Add(patience); ; { // the bus has an event, and no tool that waits for it
 		job, err := u.Property("Job")
 		if err != nil || job == "" || job == "0" {
 			return err
 		}
-		if time.Duration(pause)*time.Millisecond > patience {
+		if pace.Until(deadline) <= 0 {
 			return fmt.Errorf("job %s has not ended", job)
 		}
-		_, _ = unix.Poll(nil, pause) // EINTR: asked earlier
 	}
 }
 
@@ -218,12 +212,12 @@ func (u *Unit) AwaitRestart() error {
 // Await returns, with the unit's Result, when it is inactive or failed and no job
 // will change that.
 func (u *Unit) Await(limit time.Duration) (result string, err error) {
-	timeout := time.NewTimer(limit)
-	defer timeout.Stop()
+	timeout, cancel := pace.Context(limit)
+	defer cancel()
 	select {
 	case <-u.ended:
 		return u.result(), nil
-	case <-timeout.C:
+	case <-timeout.Done():
 		state, _ := u.Control("status", "--no-pager") // it says what it is, or nothing
 		return "", fmt.Errorf("%s has not ended after %v\n%s", u.Name, limit, state)
 	}
