@@ -46,21 +46,17 @@ func (u *clientUnit) restart(c *escape.Cell) error {
 }
 
 // startClientUnit starts a service, as the user, whose client has the server first, and when
-// it is started again the server next.
+// it is started again the server next. In properties DIR is a directory: DIR/first/in is the first client's stdin.
 func startClientUnit(t *testing.T, as host.User, service host.Service, first, next []string) *clientUnit {
 	t.Helper()
-	dir, err := os.MkdirTemp(host.Shared, "unit.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-	if err := os.Chown(dir, as.UID, as.UID); err != nil {
-		t.Fatal(err)
-	}
+	dir := host.Directory(t, as)
 	u := &clientUnit{first: newLines(t, as, filepath.Join(dir, "first"), first), next: newLines(t, as, filepath.Join(dir, "next"), next)}
 	const script = `mkdir "$0/ran" 2>/dev/null && d=$0/first || d=$0/next
 exec "$d/command" <"$d/in" >"$d/out" 2>"$d/stderr"`
-	service.Properties = append(service.Properties, "TimeoutStopSec=10s")
+	service.Properties = append(service.Properties, "TimeoutStopSec=4min")
+	for i, p := range service.Properties {
+		service.Properties[i] = strings.ReplaceAll(p, "DIR", dir)
+	}
 	service.Argv = []string{"sh", "-c", script, dir}
 	u.Unit = host.Current(t).Start(t, service)
 	return u

@@ -10,66 +10,15 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
-	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// early is a server that nobody has asked a backend for by name. It echoes lines.
-type early struct {
-	*escape.Client
-	site  *escape.Site
-	group string
-}
-
-// early starts one in a unit of the user's manager: below a login's session nothing can be made in the manager's slice.
-func (y *yard) early(t *testing.T, name string, flags ...string) *early {
-	t.Helper()
-	e := &early{site: y.site(t)}
-	line := append([]string{mcpscope, "run", "--name", name}, flags...)
-	e.Client = e.site.NewClient(e.site.Group("client"), nil, append(line, "--", programs.Zoo, "plain"))
-	return e
-}
-
-// running waits until it answers, and says in which directory it is.
-func (e *early) running(t *testing.T, slice, name string) {
-	t.Helper()
-	if !e.Lives("hello") {
-		t.Fatalf("it does not answer: %q; stderr: %s", e.Lines(), escape.Contents(e.Stderr))
-	}
-	found := escape.Servers(slice, name, "*.scope")
-	if len(found) != 1 {
-		t.Fatalf("%d groups of %s in %s", len(found), name, slice)
-	}
-	e.group = found[0]
-}
-
-// ends closes its stdin. It has to end as it would without a scope.
-func (e *early) ends(t *testing.T) {
-	t.Helper()
-	e.Tell("close")
-	if status := e.Status(patience); status != "exit 0" {
-		t.Errorf("it ended with %q; stderr: %s", status, escape.Contents(e.Stderr))
-	}
-	gone(t, e.group)
-}
-
-// known tells what the manager says of the scope.
-func (e *early) known(t *testing.T, y *yard, property string) string {
-	t.Helper()
-	out, err := y.host.Manage(y.user, "systemctl", "show", "--value", "--property="+property, filepath.Base(e.group)).CombinedOutput()
-	if err != nil {
-		t.Fatalf("show %s: %v: %s", property, err, out)
-	}
-	return strings.TrimSpace(string(out))
-}
-
-// newEarlyYard is one whose slice is there. It skips where the supervisor is born before the server anyway.
+// newEarlyYard is one where servers start before their manager has the scope: the slice is there.
 func newEarlyYard(t *testing.T, u host.User) *yard {
 	t.Helper()
 	y := newYard(t, u)
@@ -80,54 +29,49 @@ func newEarlyYard(t *testing.T, u host.User) *yard {
 	return y
 }
 
-// hasKill tells whether there is the group, and cgroup.kill in it.
-func hasKill(group string) bool {
-	_, err := os.Stat(filepath.Join(group, "cgroup.kill"))
-	return err == nil
-}
-
 // The manager takes a directory over in which a server runs, and has then what it has of a scope that it has made.
 func TestScopeIsTakenOver(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		e := y.early(t, "taken-over")
-		e.running(t, u.Slice(), "taken-over")
-		if err := escape.AwaitScope(e.group, patience); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := unix.Getxattr(filepath.Join(e.group, "payload"), "user.mcpscope.scope", nil); err != nil {
+		c := y.launch(t, u.Slice(), "taken-over")
+		c.awaitScope()
+		if _, err := unix.Getxattr(filepath.Join(c.scope, "payload"), "user.mcpscope.scope", nil); err != nil {
 			t.Errorf("systemd has made the directory: %v: then this tests nothing", err)
 		}
 		for property, want := range map[string]string{
 			"ActiveState": "active", "Delegate": "yes", "Slice": "mcp.slice", "KillSignal": "28", "BindsTo": filepath.Base(y.dir),
-			"ControlGroup": strings.TrimPrefix(e.group, "/sys/fs/cgroup"),
+			"ControlGroup": strings.TrimPrefix(c.scope, "/sys/fs/cgroup"),
 		} {
-			if got := e.known(t, y, property); got != want {
+			if got := y.shows(t, c, property); got != want {
 				t.Errorf("%s is %q, want %q", property, got, want)
 			}
 		}
-		if pids, err := os.ReadFile(filepath.Join(e.group, "cgroup.procs")); len(pids) > 0 || err != nil {
-			t.Errorf("in the scope's own group: %q, %v", pids, err)
+		if pids, err := escape.GroupPids(c.scope); len(pids) > 0 || err != nil {
+			t.Errorf("in the scope's own group: %v, %v", pids, err)
 		}
-		e.ends(t)
+		c.ends()
 	})
+}
+
+// shows is what the manager says of a scope.
+func (y *yard) shows(t *testing.T, c *contained, property string) string {
+	t.Helper()
+	return strings.TrimSpace(host.Must(t, y.host.Manage(y.user, "systemctl", "show", "--value", "--property="+property, c.unit())))
 }
 
 // A manager that refuses to take the directory over leaves a server that runs, and a note.
 func TestManagerRefusesAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		slice := y.maskedSlice(t)
-		e := y.early(t, "refused", "--slice", "masked.slice")
-		e.running(t, slice, "refused")
-		if err := escape.AwaitNote(e.group, "systemd does not know of", patience); err != nil {
+		c := y.launch(t, y.maskedSlice(t), "refused", "--slice", "masked.slice")
+		if err := escape.AwaitNote(c.scope, "systemd does not know of", patience); err != nil {
 			t.Error(err)
 		}
-		out, err := e.site.Command(mcpscope, "ls", "--json").CombinedOutput()
 		var all struct {
 			Servers []struct{ Name, Unit, Backend string }
 		}
-		if err != nil || json.Unmarshal(out, &all) != nil || len(all.Servers) == 0 {
+		out := host.Must(t, y.command(mcpscope, "ls", "--json"))
+		if err := json.Unmarshal([]byte(out), &all); err != nil || !strings.Contains(out, `"refused"`) {
 			t.Fatalf("ls: %v: %s", err, out)
 		}
 		for _, s := range all.Servers {
@@ -135,10 +79,8 @@ func TestManagerRefusesAScope(t *testing.T) {
 				t.Errorf("listed as %+v", s)
 			}
 		}
-		if !e.Lives("again") {
-			t.Error("it does not answer any more")
-		}
-		e.ends(t)
+		c.lives()
+		c.ends()
 	})
 }
 
@@ -169,17 +111,16 @@ func TestClientIsInAScopeThatNoManagerKnows(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
 		y.maskedSlice(t)
-		e := &early{site: y.site(t)}
-		e.Client = e.site.NewClient(e.site.Group("client"), nil, []string{mcpscope, "run", "--name", "outer", "--slice", "masked.slice", "--",
-			mcpscope, "run", "--name", "inner", "--backend", backendOf(u), "--", programs.Zoo, "plain"})
-		e.running(t, u.Slice(), "inner")
-		if bound := e.known(t, y, "BindsTo"); bound != "" {
+		m, site := escape.NewMembers(t), y.site(t)
+		outer := []string{mcpscope, "run", "--name", "outer", "--slice", "masked.slice", "--"}
+		inner := zoo(u, "inner", m, "plain", "--backend", backendOf(u), "--eof-grace", "1m")
+		c := awaitServer(t, site.NewClient(site.Group("client"), nil, append(outer, inner...)), m, u.Slice())
+		c.awaitScope()
+		if bound := y.shows(t, c, "BindsTo"); bound != "" {
 			t.Errorf("its scope is bound to %q", bound)
 		}
-		if !e.Lives("again") {
-			t.Error("it does not answer any more")
-		}
-		e.ends(t)
+		c.lives()
+		c.ends()
 	})
 }
 
@@ -188,19 +129,14 @@ func TestManagerHangs(t *testing.T) {
 	u := host.Tester
 	y := newEarlyYard(t, u)
 	awake := y.stopManager(t)
-	first := y.early(t, "hangs")
-	first.running(t, u.Slice(), "hangs")
-	first.ends(t)
-	second := y.early(t, "answers-late")
-	second.running(t, u.Slice(), "answers-late")
-	if escape.Full() && second.Server.Ended(12*time.Second) { // longer than a scope is waited for that a server needs to start
-		t.Fatal("the server has ended")
-	}
+	first := y.launch(t, u.Slice(), "hangs")
+	first.lives()
+	first.ends()
+	second := y.launch(t, u.Slice(), "answers-late")
+	second.lives()
 	awake()
-	if err := escape.AwaitScope(second.group, patience); err != nil {
-		t.Error(err)
-	}
-	second.ends(t)
+	second.awaitScope()
+	second.ends()
 }
 
 // A launcher that is killed before its request, or before the manager's answer, leaves no directory: the manager refuses a scope for a
@@ -210,64 +146,34 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 	for _, state := range []string{"unasked", "asked"} {
 		t.Run(state, func(t *testing.T) {
 			awake := y.stopManager(t)
-			e := y.early(t, state)
-			e.running(t, y.user.Slice(), state)
-			if err := unix.Setxattr(filepath.Join(e.group, "payload"), "user.mcpscope.scope", []byte(state), 0); err != nil {
+			c := y.launch(t, y.user.Slice(), state)
+			if err := unix.Setxattr(filepath.Join(c.scope, "payload"), "user.mcpscope.scope", []byte(state), 0); err != nil {
 				t.Fatal(err)
 			}
-			e.Server.Signal(unix.SIGKILL)
+			c.client.Server.Signal(unix.SIGKILL)
 			awake()
-			gone(t, e.group)
+			c.wantGone(state)
 		})
-	}
-}
-
-// A server that stops the process which its manager moves does not keep the launcher from returning, nor the scope in the manager's list.
-func TestServerStopsWhoIsMoved(t *testing.T) {
-	y := newEarlyYard(t, host.Tester)
-	awake := y.stopManager(t)
-	e := y.early(t, "stops")
-	e.running(t, y.user.Slice(), "stops")
-	pids, err := escape.GroupPids(e.group)
-	for deadline := pace.Now().Add(patience); len(pids) == 0 && err == nil && pace.Until(deadline) > 0; pids, err = escape.GroupPids(e.group) {
-		escape.PollFor(time.Millisecond) // the group has had members before, so no event tells of one more
-	}
-	if err != nil || len(pids) != 1 {
-		t.Fatalf("in the scope's own group: %v, %v", pids, err)
-	}
-	moved, err := escape.OpenProcess(pids[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer moved.Close()
-	moved.Signal(unix.SIGSTOP)
-	awake()
-	if err := escape.AwaitScope(e.group, patience); err != nil {
-		t.Error(err)
-	}
-	e.ends(t)
-	if !moved.Ended(patience) {
-		t.Error("who was moved is left")
 	}
 }
 
 // The manager has other numbers for the processes of another pid namespace: it is asked for nothing from there.
 func TestScopeFromAnotherPidNamespace(t *testing.T) {
 	y := newEarlyYard(t, host.Tester)
-	e := &early{site: y.site(t)}
-	own := e.site.Group("client")
-	e.site.Command = func(args ...string) *exec.Cmd { return y.host.Command(host.Root, args...) } // who may make one
+	m, site := escape.NewMembers(t), y.site(t)
+	own := site.Group("client")
+	site.Command = func(args ...string) *exec.Cmd { return y.host.Command(host.Root, args...) } // which may make one
 	uid := fmt.Sprint(y.user.UID)
-	e.Client = e.site.NewClient(own, nil, []string{"unshare", "--pid", "--fork", "--mount-proc", "--", "setpriv", "--reuid=" + uid, "--regid=" + uid, "--clear-groups", "--",
-		mcpscope, "run", "--name", "numbers", "--", programs.Zoo, "plain"})
-	e.running(t, y.user.Slice(), "numbers")
-	if err := escape.AwaitNote(e.group, "pid namespace", patience); err != nil {
+	line := []string{"unshare", "--pid", "--fork", "--mount-proc", "--", "setpriv", "--reuid=" + uid, "--regid=" + uid, "--clear-groups", "--"}
+	line = append(line, zoo(y.user, "numbers", m, "plain", "--eof-grace", "1m")...)
+	c := awaitServer(t, site.NewClient(own, nil, line), m, y.user.Slice())
+	if err := escape.AwaitNote(c.scope, "pid namespace", patience); err != nil {
 		t.Error(err)
 	}
-	if pids, err := escape.GroupPids(e.group); err != nil || len(pids) > 0 {
+	if pids, err := escape.GroupPids(c.scope); err != nil || len(pids) > 0 {
 		t.Errorf("in the scope's own group: %v, %v", pids, err)
 	}
-	e.ends(t)
+	c.ends()
 }
 
 // stopManager stops the user's manager until awake is called, or the test has ended.

@@ -3,11 +3,9 @@
 package systemd
 
 import (
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -19,13 +17,10 @@ func TestServersOfASystemServiceOfAUser(t *testing.T) {
 		"crash": func(u *clientUnit) error { return u.Crash() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			m := escape.NewMembers(t)
-			unit := startClientUnit(t, host.Tester, host.Service{User: host.Root, Properties: []string{"User=tester"}},
-				zoo("other", m, "ignore-both"), nil)
-			c := awaitServer(t, unit.first.attach(t), m, host.Tester.Slice())
-			cmd := host.Current(t).Manage(host.Tester, "systemctl", "show", "--value", "--property=BindsTo", filepath.Base(c.scope))
-			if out, err := cmd.Output(); strings.TrimSpace(string(out)) != "" || err != nil {
-				t.Errorf("the scope is bound to %s, %v", out, err)
+			unit, c := serverInUnit(t, host.Tester, "other", "ignore-both", host.Service{User: host.Root, Properties: []string{"User=tester"}})
+			out := host.Must(t, host.Current(t).Manage(host.Tester, "systemctl", "show", "--value", "--property=BindsTo", c.unit()))
+			if strings.TrimSpace(out) != "" {
+				t.Errorf("the scope is bound to %s", out)
 			}
 			if err := end(unit); err != nil {
 				t.Fatal(err)

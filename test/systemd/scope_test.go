@@ -5,9 +5,7 @@ package systemd
 import (
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,43 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// running is one `mcpscope run`, whose server has said "ready".
-type running struct {
-	*escape.Talk
-	scope string
-}
-
-// server ignores SIGTERM and has a child in a session of its own.
-const server = `trap "" TERM; setsid sleep 1000 & echo ready; while :; do sleep 1000; done`
-
-func start(t *testing.T, u host.User, cmd *exec.Cmd, name string) *running {
-	t.Helper()
-	r := &running{Talk: escape.StartTalk(t, cmd, cmd.Start)}
-	r.Line()
-	found := u.Scopes(name)
-	if len(found) != 1 {
-		t.Fatalf("scopes of %s: %q", name, found)
-	}
-	r.scope = found[0]
-	if err := escape.AwaitScope(r.scope, patience); err != nil {
-		t.Fatal(err)
-	}
-	return r
-}
-
-// run has the server in a scope of the user's manager.
-func run(u host.User, name string, command ...string) []string {
-	return slices.Insert(plain(name, command...), 2, "--backend", askedFor(u))
-}
-
-func plain(name string, command ...string) []string {
-	return append([]string{mcpscope, "run", "--name", name, "--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
-}
-
-// askedFor is the backend with which servers are in scopes of the user's manager.
-//
 // Without cgroup.kill every server waits for its scope. There auto takes the next backend if the manager does not answer in a second,
-// which one that shares two thirds of a processor with all that it manages can need; asked for by name it has five.
+// which a manager that shares two thirds of a processor with all that it manages can need; asked for by name it has five.
 func askedFor(u host.User) string {
 	if hasKill(filepath.Join(filepath.Dir(u.Slice()), "init.scope")) { // that is always there
 		return "auto"
@@ -62,159 +25,117 @@ func askedFor(u host.User) string {
 	return backendOf(u)
 }
 
+func backendOf(u host.User) string {
+	if u.UID == 0 {
+		return "systemd-system"
+	}
+	return "systemd-user"
+}
+
+// hasKill tells whether there is the group, and cgroup.kill in it.
+func hasKill(group string) bool {
+	_, err := os.Stat(filepath.Join(group, "cgroup.kill"))
+	return err == nil
+}
+
 // The manager is found from the uid alone: an SDK passes none of its variables on.
 func TestRunIsInAScope(t *testing.T) {
-	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		r := start(t, u, h.Command(u, run(u, "inscope", "sh", "-c", server)...), "inscope")
-		payload, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
-		if len(payload) < 2 || len(supervisor) != 1 {
-			t.Errorf("%d in payload, %d in supervisor", len(payload), len(supervisor))
-		}
-		if top := processes(t, r.scope); len(top) != 0 {
-			t.Errorf("%v is in an inner group", top)
-		}
-		_ = r.Stdin.Close()
-		_ = r.Cmd.Wait()
-		for _, p := range payload {
-			if p.alive() {
-				t.Errorf("%d outlives the launcher", p.PID)
+		c := launch(t, u, "inscope", "ignore-both")
+		for dir, want := range map[string]bool{"": false, "payload": true} {
+			if pids, err := escape.GroupPids(filepath.Join(c.scope, dir)); err != nil || (len(pids) > 0) != want {
+				t.Errorf("processes in %q of the scope: %v, %v", dir, pids, err)
 			}
 		}
-		dead(t, "supervisor", supervisor)
-		gone(t, r.scope)
+		c.client.Tell("close")
+		c.wantGone("stdin closed")
 	})
 }
 
 // A login session is a scope of the system manager, from which a user can't move a
 // process into the tree of his own; his manager can.
 func TestRunFromALoginSession(t *testing.T) {
-	h := host.Current(t)
-	s := h.Login(t, host.Tester)
-	r := start(t, host.Tester, s.Command(run(host.Tester, "session", "sh", "-c", server)...), "session")
-	all := processes(t, r.scope+"/payload")
-	_ = r.Cmd.Process.Kill()
-	dead(t, "launcher killed", append(all, processes(t, r.scope+"/supervisor")...))
-	gone(t, r.scope)
+	u, m := host.Tester, escape.NewMembers(t)
+	s := host.Current(t).Login(t, u)
+	cmd := s.Command(append([]string{programs.Client, "--group", "--"}, zoo(u, "session", m, "ignore-both")...)...)
+	c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, u.Slice())
+	c.client.Server.Signal(unix.SIGKILL)
+	c.wantGone("launcher killed")
 }
 
-// systemd tells the supervisor alone, by SIGWINCH; the members are asked once.
+// systemd signals the supervisor alone, by SIGWINCH; the members get SIGTERM once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		script := `trap "echo asked" TERM; echo ready; while :; do sleep 1000 & wait $!; done`
-		line := []string{mcpscope, "run", "--name", "stopped", "--term-grace", "3s", "--", "sh", "-c", script}
-		r := start(t, u, h.Command(u, line...), "stopped")
-		all := processes(t, r.scope+"/payload")
-		unit := r.scope[strings.LastIndexByte(r.scope, '/')+1:]
-		if out, err := h.Manage(u, "systemctl", "stop", unit).CombinedOutput(); err != nil {
-			t.Fatalf("stop: %v: %s", err, out)
+		script := `trap "echo asked" TERM; echo ready; while :; do read -r line && [ "$line" = end ] && exit 0; done`
+		cmd := h.Command(u, append(run(u, "stopped", "--term-grace", "1m"), "sh", "-c", script)...)
+		k := escape.StartTalk(t, cmd, cmd.Start)
+		k.Hear("ready")
+		found := u.Scopes("stopped")
+		if len(found) != 1 {
+			t.Fatalf("scopes: %q", found)
 		}
-		dead(t, "scope stopped", all)
-		rest, _ := io.ReadAll(r.Out) // it ends with the server
-		if string(rest) != "asked\n" {
-			t.Errorf("the server said %q", rest)
-		}
-		_ = r.Cmd.Wait()
-		gone(t, r.scope)
-	})
-}
-
-// killBoth kills a launcher and its supervisor at a time: each would act on the
-// other's death.
-func killBoth(t *testing.T, launcher int, supervisor []process) {
-	t.Helper()
-	p, err := escape.OpenProcess(launcher) // our descendant, not waited for
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	if err := escape.KillGuards(p, supervisor[0].Process); err != nil {
-		t.Fatal(err)
-	}
-	dead(t, "supervisor", supervisor)
-}
-
-// Both guards killed: nobody is left but the sweep.
-func TestSweepOfAScope(t *testing.T) {
-	h := host.Current(t)
-	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		r := start(t, u, h.Command(u, run(u, "swept", "sh", "-c", server)...), "swept")
-		all, supervisor := processes(t, r.scope+"/payload"), processes(t, r.scope+"/supervisor")
-		killBoth(t, r.Cmd.Process.Pid, supervisor)
-		for _, p := range all {
-			if !p.alive() {
-				t.Errorf("%d is dead before the sweep", p.PID)
-			}
-		}
-		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil || !strings.Contains(string(out), "ended swept") {
-			t.Errorf("sweep: %v: %s", err, out)
-		}
-		dead(t, "sweep", all)
-		gone(t, r.scope)
-	})
-}
-
-// A sweep may have removed one leaf of a forgotten scope when the other was busy.
-func TestSweepRemovesTheRestOfAForgottenScope(t *testing.T) {
-	h := host.Current(t)
-	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		live := start(t, u, h.Command(u, run(u, "keeps-the-slice", "sh", "-c", server)...), "keeps-the-slice")
-		dir := u.Slice() + "/mcp-rest-0234abce.scope"
-		for _, sub := range []string{"", "/supervisor"} {
-			if err := os.Mkdir(dir+sub, 0o755); err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { _ = os.Remove(dir + sub) }) // if the sweep has not
-			if err := os.Chown(dir+sub, u.UID, u.UID); err != nil {
-				t.Fatal(err)
-			}
-		}
-		long := time.Now().Add(-time.Minute)
-		if err := os.Chtimes(dir, long, long); err != nil {
+		if err := escape.AwaitScope(found[0], patience); err != nil {
 			t.Fatal(err)
 		}
-		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil {
-			t.Errorf("sweep: %v: %s", err, out)
+		stop := h.Manage(u, "systemctl", "stop", filepath.Base(found[0]))
+		if err := stop.Start(); err != nil {
+			t.Fatal(err)
 		}
-		if _, err := os.Stat(dir); err == nil {
-			t.Error("it is still there")
+		k.Hear("asked")
+		k.Tell("end")
+		rest, _ := io.ReadAll(k.Out) // it ends with the server
+		if err := stop.Wait(); err != nil || string(rest) != "" {
+			t.Errorf("stop: %v; then the server said %q", err, rest)
 		}
-		_ = live.Stdin.Close()
-		_ = live.Cmd.Wait() // with the server's status
+		if err := escape.AwaitRemoval(found[0], patience); err != nil {
+			t.Error(err)
+		}
 	})
 }
 
-// systemd 252 forgets a scope that it fails to stop, and leaves its directories.
-func TestSweepRemovesAForgottenScope(t *testing.T) {
-	h := host.Current(t)
+// With launcher and supervisor killed, nothing acts but a sweep.
+func TestSweepOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		live := start(t, u, h.Command(u, run(u, "live", "sh", "-c", server)...), "live")
-		dir := u.Slice() + "/mcp-forgotten-0234abcd.scope"
-		for _, sub := range []string{"", "/supervisor", "/payload", "/payload/below"} {
-			if err := os.Mkdir(dir+sub, 0o755); err != nil {
+		c := launch(t, u, "swept", "ignore-both")
+		c.unguard()
+		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep")); !strings.Contains(out, "ended swept") {
+			t.Errorf("sweep: %s", out)
+		}
+		c.wantGone("sweep")
+	})
+}
+
+// systemd 252 forgets a scope that it fails to stop, and leaves its directories. A sweep may have removed a part of them before.
+func TestSweepRemovesAForgottenScope(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		live := launch(t, u, "live", "plain", "--eof-grace", "1m")
+		whole, rest := u.Slice()+"/mcp-forgotten-0234abcd.scope", u.Slice()+"/mcp-rest-0234abce.scope"
+		for _, dir := range []string{whole, whole + "/supervisor", whole + "/payload", whole + "/payload/below", rest, rest + "/supervisor"} {
+			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = os.Remove(dir + sub) }) // if the sweep has not
-			if err := os.Chown(dir+sub, u.UID, u.UID); err != nil {
+			t.Cleanup(func() { _ = os.Remove(dir) }) // if the sweep has not
+			if err := os.Chown(dir, u.UID, u.UID); err != nil {
 				t.Fatal(err)
 			}
 		}
 		for name, value := range map[string]string{"armed": "1", "name": "forgotten"} {
-			if err := unix.Setxattr(dir+"/payload", "user.mcpscope."+name, []byte(value), 0); err != nil {
+			if err := unix.Setxattr(whole+"/payload", "user.mcpscope."+name, []byte(value), 0); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// The live server's supervisor may just be sweeping too.
-		if out, err := h.Command(u, mcpscope, "sweep").CombinedOutput(); err != nil {
-			t.Errorf("sweep: %v: %s", err, out)
+		long := time.Now().Add(-time.Minute) // one that is new may be a server's that starts
+		if err := os.Chtimes(rest, long, long); err != nil {
+			t.Fatal(err)
 		}
-		gone(t, dir)
-		if len(processes(t, live.scope+"/payload")) == 0 {
-			t.Error("a scope in use was swept")
+		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
+		for _, dir := range []string{whole, rest} { // the live server's supervisor may just be sweeping too
+			if err := escape.AwaitRemoval(dir, patience); err != nil {
+				t.Error(err)
+			}
 		}
-		_ = live.Stdin.Close()
-		_ = live.Cmd.Wait() // with the server's status
-		gone(t, live.scope)
+		live.lives()
+		live.ends()
 	})
 }

@@ -3,9 +3,6 @@
 package systemd
 
 import (
-	"os"
-	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -14,142 +11,128 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// gateway is a service that starts one server and talks to it. It drains for a moment
-// when it is asked to end: then the server must still answer.
-func gateway(t *testing.T, h *host.Host, u host.User, name string, properties ...string) *host.Unit {
+// serverInUnit starts a unit of the user's manager whose client has a server, and waits until the manager has the scope. When the
+// unit is started again, the client has another one.
+func serverInUnit(t *testing.T, u host.User, name, mode string, service host.Service) (*clientUnit, *contained) {
 	t.Helper()
-	script := `
-mkfifo "$RUNTIME_DIRECTORY/in.$$" "$RUNTIME_DIRECTORY/out.$$"
-` + strings.Join(run(u, name, "sh", "-c", "'trap \"\" TERM; setsid sleep 1000 & while read -r l; do echo \"$l\"; done; sleep 1000'"), " ") + ` <"$RUNTIME_DIRECTORY/in.$$" >"$RUNTIME_DIRECTORY/out.$$" &
-exec 3>"$RUNTIME_DIRECTORY/in.$$" 4<"$RUNTIME_DIRECTORY/out.$$"
-drain() { sleep "${DRAIN:-0}"; echo last >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/drained"; exit 0; }
-trap drain TERM
-echo first >&3; read -r answer <&4; echo "$answer" >"$RUNTIME_DIRECTORY/up"
-while :; do sleep 1000 & wait $!; done`
-	properties = append([]string{"RuntimeDirectory=" + name, "RuntimeDirectoryPreserve=yes", "KillMode=mixed", "TimeoutStopSec=10s"}, properties...)
-	return h.Start(t, host.Service{User: u, Properties: properties, Argv: []string{"sh", "-c", script}})
+	m := escape.NewMembers(t)
+	unit := startClientUnit(t, u, service, zoo(u, name, m, mode), append(run(u, name), programs.Zoo, "plain"))
+	c := awaitServer(t, unit.first.attach(t), m, u.Slice())
+	c.awaitScope()
+	return unit, c
 }
 
-func runtimeFile(u host.User, name, file string) string {
-	if u.UID == 0 {
-		return "/run/" + name + "/" + file
-	}
-	return u.RuntimeDir() + "/" + name + "/" + file
-}
-
-// up waits until the gateway's server has answered and its manager has the scope, which it returns.
-func up(t *testing.T, u host.User, name string, except string) string {
+// awaitNext waits for the client of a unit that was started again, whose server must live until the unit is stopped.
+func (u *clientUnit) awaitNext(t *testing.T, as host.User, name string) {
 	t.Helper()
-	awaitFile(t, runtimeFile(u, name, "up"))
-	for _, s := range u.Scopes(name) {
-		if s == except {
-			continue
-		}
-		if err := escape.AwaitScope(s, patience); err != nil {
-			t.Fatal(err)
-		}
-		return s
+	next := u.next.attach(t)
+	if !next.Lives("new") {
+		t.Errorf("the new server does not answer: %q; stderr: %s", next.Lines(), escape.Contents(next.Stderr))
 	}
-	t.Fatalf("no scope of %s but %q", name, except)
-	return ""
+	if err := u.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if !next.Server.Ended(patience) {
+		t.Errorf("the new launcher lives: %s", escape.Describe(next.Server.PID))
+	}
+	escape.WantNoServers(t, as.Slice(), name, patience)
 }
 
+// A scope is stopped after its client's unit: as long as that drains, the server answers.
 func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
-	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		unit := gateway(t, h, u, "drains", "Environment=DRAIN=2") // longer than the server's own grace
-		scope := up(t, u, "drains", "")
-		all := processes(t, scope+"/payload")
-		if err := unit.Stop(); err != nil {
+		drain := `ExecStop=/bin/sh -c 'echo write last >DIR/first/in; read -r go <DIR/next/in'`
+		unit, c := serverInUnit(t, u, "drains", "ignore-both", host.Service{User: u, Properties: []string{drain}})
+		stopped := make(chan error, 1)
+		go func() { stopped <- unit.Stop() }()
+		if _, found := c.client.Find("out last", patience); !found {
+			t.Errorf("the server does not answer during the drain: %q", c.client.Lines())
+		}
+		if _, err := unit.next.in.WriteString("go\n"); err != nil {
 			t.Fatal(err)
 		}
-		dead(t, "unit stopped", all)
-		gone(t, scope)
-		if text, err := os.ReadFile(runtimeFile(u, "drains", "drained")); string(text) != "last\n" {
-			t.Errorf("the server's answer during the drain: %q (%v)", text, err)
+		if err := <-stopped; err != nil {
+			t.Error(err)
 		}
+		c.wantGone("unit stopped")
 	})
 }
 
+// Old servers end with the unit that crashes, those of its next start live.
 func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
-	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		unit := gateway(t, h, u, "crashes")
-		scope := up(t, u, "crashes", "")
-		all := append(processes(t, scope+"/payload"), processes(t, scope+"/supervisor")...)
-		if err := unit.Crash(); err != nil {
-			t.Fatal(err)
-		}
-		dead(t, "unit crashed", all)
-		gone(t, scope)
-	})
-}
-
-func TestOldServersGoAndNewOnesLive(t *testing.T) {
-	h := host.Current(t)
-	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		unit := gateway(t, h, u, "restarts", "Restart=always")
-		old := up(t, u, "restarts", "")
-		all := processes(t, old+"/payload")
-		if err := os.Remove(runtimeFile(u, "restarts", "up")); err != nil {
-			t.Fatal(err)
-		}
+		unit, c := serverInUnit(t, u, "crashes", "ignore-both", host.Service{User: u, Properties: []string{"Restart=always"}})
 		if err := unit.Crash(); err != nil {
 			t.Fatal(err)
 		}
 		if err := unit.AwaitRestart(); err != nil {
 			t.Fatal(err)
 		}
-		dead(t, "unit crashed", all)
-		gone(t, old)
-		fresh := up(t, u, "restarts", old)
-		for _, p := range processes(t, fresh+"/payload") {
-			if !p.alive() {
-				t.Errorf("%d of the new server is dead", p.PID)
-			}
-		}
-		all = processes(t, fresh+"/payload")
-		if err := unit.Stop(); err != nil {
-			t.Fatal(err)
-		}
-		dead(t, "unit stopped", all)
-		gone(t, fresh)
+		c.wantGone("unit crashed")
+		unit.awaitNext(t, u, "crashes")
 	})
 }
 
-// With both guards killed, systemd is the third: the scope is bound to the unit.
+// With launcher and supervisor killed, systemd is the third: the scope is bound to the unit.
 func TestUnitStopEndsAnOrphan(t *testing.T) {
-	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		unit := gateway(t, h, u, "orphaned")
-		scope := up(t, u, "orphaned", "")
-		all := processes(t, scope+"/payload")
-		launcher := launcherOf(t, scope)
-		killBoth(t, launcher, processes(t, scope+"/supervisor"))
-		for _, p := range all {
-			if !p.alive() {
-				t.Errorf("%d is dead before the unit is stopped", p.PID)
-			}
-		}
+		unit, c := serverInUnit(t, u, "orphaned", "ignore-both", host.Service{User: u})
+		c.unguard()
 		if err := unit.Stop(); err != nil {
 			t.Fatal(err)
 		}
-		dead(t, "unit stopped", all)
-		gone(t, scope)
+		c.wantGone("unit stopped")
 	})
 }
 
-// launcherOf reads the launcher's pid from the payload's attributes.
-func launcherOf(t *testing.T, scope string) int {
-	t.Helper()
-	buf := make([]byte, 64)
-	n, err := unix.Getxattr(scope+"/payload", "user.mcpscope.launcher", buf)
-	if err != nil {
-		t.Fatal(err)
+// A client that drains may start a server. Bound to the unit that stops, its scope would
+// wait for the stop, which waits for the drain, or cancel it.
+func TestServerStartedWhileItsClientsUnitStops(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		m := escape.NewMembers(t)
+		// by name: otherwise it could be in a group below the unit's own
+		late := zoo(u, "late", m, "ignore-both", "--backend", backendOf(u))
+		// as its last deed the unit's client starts another one, whose server answers
+		unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{
+			"ExecStop=/bin/sh -c 'exec DIR/next/command <DIR/next/in >DIR/next/out 2>DIR/next/stderr'"}}, append(run(u, "first"), programs.Zoo, "plain"), late)
+		unit.first.attach(t)
+		stopped := make(chan error, 1)
+		go func() { stopped <- unit.Stop() }()
+		c := awaitServer(t, unit.next.attach(t), m, u.Slice())
+		c.awaitScope()
+		c.lives()
+		c.client.Tell("exit")
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+		if result, err := unit.Await(patience); result != "success" || err != nil { // not "timeout"
+			t.Errorf("the unit's result is %s, %v", result, err)
+		}
+		c.wantGone("unit stopped")
+	})
+}
+
+// A manager that is asked for a scope when the client's unit has crashed does not start that unit again, though the scope is bound to it.
+func TestScopeIsAskedForAfterTheCrash(t *testing.T) {
+	u := host.Tester
+	y := newEarlyYard(t, u)
+	m := escape.NewMembers(t)
+	server := zoo(u, "crashes-early", m, "ignore-both", "--term-grace", "1m")
+	server = append([]string{"sh", "-c", `read -r go; exec "$@"`, "sh"}, server...)
+	unit := startClientUnit(t, u, host.Service{User: u, Properties: []string{"KillMode=process"}}, server, append(run(u, "again"), programs.Zoo, "plain"))
+	client := unit.first.attach(t)
+	awake := y.stopManager(t)
+	client.Tell("write go")
+	c := awaitServer(t, client, m, u.Slice())
+	client.Own.Signal(unix.SIGKILL)
+	if !client.Own.Ended(patience) {
+		t.Error("the client outlived SIGKILL")
 	}
-	pid, err := strconv.Atoi(strings.Fields(string(buf[:n]))[0])
-	if err != nil {
-		t.Fatal(err)
+	awake()        // it reads of the crash before any request
+	c.awaitScope() // or it was not asked, and this tests nothing
+	m.Kill()
+	c.wantGone("client crashed")
+	if state, err := unit.Property("ActiveState"); state != "failed" || err != nil {
+		t.Errorf("the unit is %s, %v", state, err)
 	}
-	return pid
 }

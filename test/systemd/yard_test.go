@@ -53,6 +53,16 @@ func (y *yard) site(t *testing.T) *escape.Site {
 	return s
 }
 
+// launch starts a server in the mode plain from a site, and returns when it is up: the manager may not have been asked yet.
+// Below a login's session nothing can be made in the manager's slice.
+func (y *yard) launch(t *testing.T, slice, name string, flags ...string) *contained {
+	t.Helper()
+	m, site := escape.NewMembers(t), y.site(t)
+	line := append([]string{mcpscope, "run", "--name", name, "--eof-grace", "1m"}, flags...)
+	line = append(line, "--", programs.Zoo, "--register", m.Address, "plain")
+	return awaitServer(t, site.NewClient(site.Group("client"), nil, line), m, slice)
+}
+
 func (y *yard) command(args ...string) *exec.Cmd {
 	cmd := y.host.Command(y.user, args...)
 	if y.user.UID == 0 {
@@ -94,8 +104,7 @@ func (y *yard) refused(t *testing.T) map[string]error {
 	if y.user.UID != 0 {
 		all["move-root"] = unix.EACCES
 	}
-	line := []string{mcpscope, "run", "--name", "first", "--eof-grace", "1m", "--backend", askedFor(y.user), "--", "sh", "-c", "echo ready; cat"}
-	first := start(t, y.user, y.command(line...), "first") // makes the slice
+	first := y.launch(t, y.user.Slice(), "first", "--backend", askedFor(y.user)) // makes the slice
 	handed, err := os.ReadFile(filepath.Join(y.user.Slice(), "cgroup.subtree_control"))
 	if err != nil {
 		t.Fatal(err)
@@ -103,16 +112,10 @@ func (y *yard) refused(t *testing.T) map[string]error {
 	if strings.TrimSpace(string(handed)) != "" {
 		all["move-grandparent"] = unix.EBUSY
 	}
-	scopes, _ := filepath.Glob(filepath.Join(y.user.Slice(), "mcp-first-*.scope", "cgroup.subtree_control")) // the pattern is valid
-	for _, file := range scopes {
-		if handed, err := os.ReadFile(file); err == nil && strings.TrimSpace(string(handed)) != "" {
-			all["move-parent"] = unix.EBUSY
-		}
+	if handed, err := os.ReadFile(filepath.Join(first.scope, "cgroup.subtree_control")); err == nil && strings.TrimSpace(string(handed)) != "" {
+		all["move-parent"] = unix.EBUSY
 	}
-	_ = first.Stdin.Close()
-	if err := first.Cmd.Wait(); err != nil {
-		t.Fatal(err)
-	}
+	first.ends()
 	return all
 }
 
