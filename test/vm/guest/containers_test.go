@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -113,16 +112,14 @@ func (d diagnosis) selftested(t *testing.T, what string, left int) {
 	}
 }
 
-// afterwards is who is in a group that was not before. Supervisors may take a moment.
-func afterwards(t *testing.T, dir string, before []string) []string {
+// afterwards is what is in a group that was not before. Supervisors may take a moment.
+func afterwards(t *testing.T, dir string, before []string) (left []string) {
 	t.Helper()
-	for pause := time.Millisecond; ; pause *= 2 { // groups below come and go, and no event tells of all
-		left := slices.DeleteFunc(inside(t, dir), func(what string) bool { return slices.Contains(before, what) })
-		if len(left) == 0 || pause > escape.Patience {
-			return left
-		}
-		escape.PollFor(pause)
-	}
+	until(func() bool { // groups below come and go
+		left = slices.DeleteFunc(inside(t, dir), func(what string) bool { return slices.Contains(before, what) })
+		return len(left) == 0
+	})
+	return left
 }
 
 // inside describes the processes in a group and below, and the groups of servers.

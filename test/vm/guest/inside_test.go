@@ -66,71 +66,18 @@ func (e engine) line(w way, name string) (all []string) {
 	return all
 }
 
-// contained is a server in a container, and who is around it.
+// contained is a server in a container.
 type contained struct {
 	*escape.Client
-	t          *testing.T
-	e          engine
-	id         string
-	supervisor *escape.Process
-	main       *escape.Process
+	t *testing.T
+	e engine
 }
 
-type containerEnd struct {
-	name string
-	do   func(s *contained)
-}
-
-// containerEnds are the ways in which such a server's life is over.
-var containerEnds = []containerEnd{
-	{"stdin", func(s *contained) { s.Tell("close") }},
-	{"TERM", func(s *contained) { s.Server.Signal(unix.SIGTERM) }},
-	{"kill", func(s *contained) { s.Server.Signal(unix.SIGKILL) }},
-	{"main", func(s *contained) { s.main.Signal(unix.SIGKILL) }},
-	{"superv", func(s *contained) { s.supervisor.Signal(unix.SIGKILL) }},
-	{"client", func(s *contained) { s.Own.Signal(unix.SIGKILL) }},
-	{"stop", func(s *contained) { s.e.tool("stop", s.id) }},
-	{"swept", func(s *contained) { // nobody is left to act
-		s.supervisor.Signal(unix.SIGSTOP)
-		s.Server.Signal(unix.SIGKILL)
-		s.supervisor.Signal(unix.SIGKILL)
-		if !s.supervisor.Ended(escape.Patience) || !s.Server.Ended(escape.Patience) {
-			s.t.Error("launcher or supervisor outlived SIGKILL")
-		}
-		s.e.tool("sweep")
-	}},
-	{"daemon-restarted", func(s *contained) {
-		s.e.daemon("restart")
-		s.Tell("close")
-	}},
-	{"daemon-stopped", func(s *contained) {
-		s.e.daemon("stop")
-		s.Tell("close")
-		if status := s.Status(escape.Patience); status != "exit 125" || !strings.Contains(escape.Contents(s.Stderr), "could not be asked") {
-			s.t.Errorf("without a daemon it ended with %q; stderr: %s", status, escape.Contents(s.Stderr))
-		}
-		s.e.daemon("start")
-		s.removeLabelled() // without --rm it is there, but does not run
-	}},
-	{"daemon-hangs", func(s *contained) {
-		kill := func(signal string) {
-			engine{t: s.t, argv: []string{"systemctl", "kill", "--kill-whom=main"}}.well("--signal="+signal, "docker.service")
-		}
-		kill("STOP")
-		s.Server.Signal(unix.SIGTERM)
-		if status := s.Status(escape.Patience); status != "exit 125" || !strings.Contains(escape.Contents(s.Stderr), "did not answer") {
-			s.t.Errorf("with a daemon that hangs it ended with %q; stderr: %s", status, escape.Contents(s.Stderr))
-		}
-		kill("CONT")
-		s.removeLabelled()
-	}},
-}
-
-// removeLabelled does what the message says that somebody has to do.
-func (s *contained) removeLabelled() {
-	for id := range strings.FieldsSeq(s.e.well("ps", "-aq", "--filter", "label=mcpscope.id="+s.id)) {
-		_ = s.e.command("rm", "--force", id).Run() // the daemon may be doing it
-	}
+// containerEnds are the ways in which such a server's life is over, one of each class.
+var containerEnds = map[string]func(*contained){
+	"stdin":  func(s *contained) { s.Tell("close") },
+	"kill":   func(s *contained) { s.Server.Signal(unix.SIGKILL) },
+	"client": func(s *contained) { s.Own.Signal(unix.SIGKILL) },
 }
 
 // tool runs mcpscope as the engine's user.
@@ -138,11 +85,6 @@ func (e engine) tool(args ...string) string {
 	e.t.Helper()
 	e.argv = []string{mcpscope}
 	return e.well(args...)
-}
-
-// daemon is for docker, which has one.
-func (e engine) daemon(verb string) {
-	engine{t: e.t, argv: []string{"systemctl", verb}}.well("docker.service", "docker.socket")
 }
 
 // startIn starts a server by a command line, and returns when it runs in its container.
@@ -156,8 +98,6 @@ func (e engine) startIn(command []string, name string, up bool) *contained {
 		return s
 	}
 	s.Expect("out up")
-	l := e.inspected(name)
-	s.id, s.supervisor, s.main = l.ID, s.hold(l.Supervisor), s.hold(l.Tree[0].PID)
 	s.wantFigures(name)
 	s.wantLimits(name)
 	return s
@@ -181,59 +121,22 @@ func (s *contained) wantLimits(name string) {
 	}
 }
 
-// inspected is what the tests read of `inspect --json`.
-type inspected struct {
-	ID         string
-	Supervisor int `json:"supervisor_pid"`
-	Processes  int
-	Memory     uint64 `json:"memory_bytes"`
-	Tree       []struct{ PID int }
-}
-
-func (e engine) inspected(name string) inspected {
-	e.t.Helper()
-	var found struct{ Servers []inspected }
-	if err := json.Unmarshal([]byte(e.tool("inspect", "--json", name)), &found); err != nil || len(found.Servers) != 1 || len(found.Servers[0].Tree) == 0 {
-		e.t.Fatalf("%s is not listed: %+v, %v", name, found.Servers, err)
-	}
-	return found.Servers[0]
-}
-
-// wantFigures compares what is listed with the container's own group. That has half of its memory at least: the rest
-// is read at another time, and of the engine's program. An engine that takes too long to answer is left out, and asked again.
+// wantFigures compares what is listed with the container's own group, which the engine's program is beside.
 func (s *contained) wantFigures(name string) {
-	t := s.t
-	t.Helper()
-	path, err := bed.ProcessPath(s.e.first(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	group := filepath.Join(bed.Root(t), path)
-	text, err := os.ReadFile(filepath.Join(group, "memory.current"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	own, bytes := len(inside(t, group)), uint64(0)
-	if _, err := fmt.Sscan(string(text), &bytes); err != nil || own == 0 || bytes == 0 {
-		t.Fatalf("the container's group has %d processes and %d bytes: %v", own, bytes, err)
-	}
-	var l inspected
-	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; { // each asks the engine again, for 5 s at most
-		if l = s.e.inspected(name); l.Processes >= own+1 && l.Memory >= bytes/2 {
-			return
-		}
-	}
-	t.Errorf("%d processes and %d bytes are listed; the container alone has %d and %d", l.Processes, l.Memory, own, bytes)
-}
-
-func (s *contained) hold(pid int) *escape.Process {
 	s.t.Helper()
-	p, err := escape.OpenProcess(pid)
+	path, err := bed.ProcessPath(s.e.first(name))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(p.Close)
-	return p
+	own := len(inside(s.t, filepath.Join(bed.Root(s.t), path)))
+	var found struct{ Servers []struct{ Processes int } }
+	listed := until(func() bool { // an engine that takes too long to answer is left out, and asked again
+		err := json.Unmarshal([]byte(s.e.tool("inspect", "--json", name)), &found)
+		return err == nil && len(found.Servers) == 1 && found.Servers[0].Processes >= own+1
+	})
+	if own == 0 || !listed {
+		s.t.Errorf("listed are %+v; the container alone has %d processes", found, own)
+	}
 }
 
 // Nothing is left of a server that an engine runs for it, however it was started and however it ends, and no other
@@ -244,10 +147,9 @@ func TestServersInContainers(t *testing.T) {
 	}
 	startDocker(t)
 	root := rootFS(t)
-	next := 0
-	for _, e := range engines {
+	for i, e := range engines {
 		t.Run(e.name, func(t *testing.T) {
-			name, e := e.name, e.engine
+			e := e.engine
 			e.t = t
 			e.load(root)
 			beside := []string{"beside", "labelled"}
@@ -262,23 +164,34 @@ func TestServersInContainers(t *testing.T) {
 				}
 			})
 			cells, left := 0, 0
-			for _, c := range cellsOf(name, e.argv[0], &next) {
-				t.Run(c.way.name+", "+c.end.name, func(t *testing.T) {
-					e.t = t
-					cells++
-					name := fmt.Sprintf("server-%d", cells)
-					detached := c.way.name == "detached" // its main process is done at once, and so is the server
-					s := e.startIn(e.line(c.way, name), name, !detached)
-					if detached {
-						s.Status(escape.Patience)
-					} else {
-						c.end.do(s)
+			for j, w := range ways {
+				for k, end := range []string{"stdin", "kill", "client"} {
+					// without being asked for all, each way once on one engine, with the ends in turn: a container takes a quarter
+					// of a minute on an emulated processor
+					if !wholeContainers() && (j%len(engines) != i || j/len(engines)%len(containerEnds) != k) {
+						continue
 					}
-					left += len(e.awaitGone(name, beside))
-					if t.Failed() {
-						t.Logf("mcpscope says: %s", escape.Contents(s.Stderr))
+					if w.name == "detached" { // its main process is done at once, and so is the server
+						if end = "exit"; k > 0 && wholeContainers() {
+							continue
+						}
 					}
-				})
+					t.Run(w.name+", "+end, func(t *testing.T) {
+						e.t = t
+						cells++
+						name := fmt.Sprintf("server-%d", cells)
+						s := e.startIn(e.line(w, name), name, end != "exit")
+						if end == "exit" {
+							s.Status(escape.Patience)
+						} else {
+							containerEnds[end](s)
+						}
+						left += len(e.awaitGone(name, beside))
+						if t.Failed() {
+							t.Logf("mcpscope says: %s", escape.Contents(s.Stderr))
+						}
+					})
+				}
 			}
 			if err := escape.AppendTable(fmt.Sprintf("\nservers in containers, %s\n%d cells, %d with nothing left, 0 exempt; %d members registered, %d left\n", t.Name(), cells, cells-left, cells, left)); err != nil {
 				t.Error(err)
@@ -287,41 +200,14 @@ func TestServersInContainers(t *testing.T) {
 	}
 }
 
-// A cell is a way to start a container, and one for it to end.
-type insideCell struct {
-	way way
-	end containerEnd
-}
-
-// fewEnds are those that each engine is tried with, each of another way to start a container, unless all of all are asked
-// for: a container takes a quarter of a minute on an emulated processor.
-var fewEnds = map[string]string{
-	"docker": "kill superv swept daemon-stopped", "podman": "superv", "rootless podman": "TERM",
-}
-
-// cellsOf are the cells of an engine; next is how many ways were tried with others.
-func cellsOf(engine, program string, next *int) (cells []insideCell) {
-	whole := wholeContainers()
-	var attached []way
-	for _, w := range ways {
-		if w.name != "detached" {
-			attached = append(attached, w)
-		} else if whole || engine == "docker" {
-			cells = append(cells, insideCell{w, containerEnd{name: "exit"}})
+// until waits for what no event covers.
+func until(done func() bool) bool {
+	for deadline := pace.Now().Add(escape.Patience); !done(); escape.PollFor(10 * time.Millisecond) {
+		if pace.Until(deadline) <= 0 {
+			return false
 		}
 	}
-	for _, end := range containerEnds {
-		switch {
-		case whole && (program == "docker" || !strings.HasPrefix(end.name, "daemon")):
-			for _, w := range attached {
-				cells = append(cells, insideCell{w, end})
-			}
-		case !whole && slices.Contains(strings.Fields(fewEnds[engine]), end.name):
-			cells = append(cells, insideCell{attached[*next%len(attached)], end})
-			*next++
-		}
-	}
-	return cells
+	return true
 }
 
 // awaitGone waits until no container is there but those beside, which have to be.
@@ -329,14 +215,11 @@ func (e engine) awaitGone(name string, beside []string) (left []string) {
 	t := e.t
 	t.Helper()
 	var up []string
-	for pause := 10 * time.Millisecond; ; pause *= 2 { // an engine tells of no removal, nor a daemon when it has started all
+	until(func() bool { // if not, the rest says what is wrong
 		left = slices.DeleteFunc(strings.Fields(e.well("ps", "-a", "--format", "{{.Names}}")), func(name string) bool { return slices.Contains(beside, name) })
 		up = strings.Fields(e.well("ps", "--format", "{{.Names}}"))
-		if len(left) == 0 && len(up) == len(beside) || pause > escape.Patience {
-			break
-		}
-		escape.PollFor(pause)
-	}
+		return len(left) == 0 && len(up) == len(beside)
+	})
 	for _, other := range left {
 		t.Errorf("%s: the container %s is left", name, other)
 		e.well("rm", "--force", other)

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -103,15 +102,12 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 // end ends the server as clients do, when it sleeps.
 func (s *sleeper) end() {
 	s.t.Helper()
-	for pause := time.Millisecond; ; pause *= 2 { // no event tells of a sleep
+	asleep := until(func() bool {
 		state, err := escape.StatField(s.main.PID, 3)
-		if state == "D" {
-			break
-		}
-		if err != nil || pause > escape.Patience {
-			s.t.Fatalf("%s does not sleep: %s (%v)", s.backend, escape.Describe(s.main.PID), err)
-		}
-		escape.PollFor(pause)
+		return err == nil && state == "D"
+	})
+	if !asleep {
+		s.t.Fatalf("%s does not sleep: %s", s.backend, escape.Describe(s.main.PID))
 	}
 	s.stdin.Close()
 }
