@@ -30,9 +30,6 @@ var (
 	CgroupKill = Feature{Name: "cgroup.kill", Since: [2]int{5, 14}, Missing: func() error {
 		return hasFile("cgroup.kill")
 	}}
-	CgroupFreeze = Feature{Name: "cgroup.freeze", Since: [2]int{5, 2}, Missing: func() error {
-		return hasFile("cgroup.freeze")
-	}}
 	UserNamespaces = Feature{Name: "user namespaces", Missing: func() error {
 		max, err := readInts("/proc/sys/user/max_user_namespaces")
 		if err == nil && max[0] == 0 {

@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
+	"regexp"
 	"testing"
 )
 
@@ -62,6 +61,9 @@ func BothAtOnce(t *testing.T, test func(t *testing.T, u User)) {
 	})
 }
 
+// theirs are lines of passwd, group or shadow on whoever has the names or uids of our users.
+var theirs = regexp.MustCompile(`(?m)^((tester|nolinger):|[^:\n]*:[^:\n]*:(1000|1001):).*\n`)
+
 func (t tree) accounts() error {
 	users := []User{Tester, NoLinger}
 	var passwd, group, shadow string
@@ -71,7 +73,7 @@ func (t tree) accounts() error {
 		shadow += fmt.Sprintf("%s:!:1::::::\n", u.Name)
 	}
 	for file, lines := range map[string]string{"etc/passwd": passwd, "etc/group": group, "etc/shadow": shadow} {
-		err := t.edit(file, func(text string) string { return without(text, users) + lines })
+		err := t.edit(file, func(text string) string { return theirs.ReplaceAllString(text, "") + lines })
 		if err != nil {
 			return err
 		}
@@ -93,23 +95,6 @@ func (t tree) homes(users []User) error {
 		}
 	}
 	return nil
-}
-
-// without drops the lines of passwd, group or shadow that are about the users.
-func without(text string, users []User) string {
-	var kept strings.Builder
-	for line := range strings.Lines(text) {
-		fields := strings.Split(line, ":")
-		taken := false
-		for _, u := range users {
-			id := strconv.Itoa(u.UID)
-			taken = taken || fields[0] == u.Name || len(fields) > 2 && strings.TrimSpace(fields[2]) == id
-		}
-		if !taken {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
 }
 
 // Directory makes one of a user's own in Shared, and removes it with the test. Its path is short: there may be sockets in it.

@@ -32,8 +32,7 @@ func delegate() error {
 	if err := os.Setenv(bed.PlaceEnv, own); err != nil {
 		return err
 	}
-	_, err = handDown(own, "outer") // what is in the scope goes with it
-	return err
+	return handDown(own, "outer") // what is in the scope goes with it
 }
 
 func executeInScope() error {
@@ -51,52 +50,28 @@ func executeInScope() error {
 	return os.NewSyscallError("execve", syscall.Exec(run, argv, append(os.Environ(), scopeEnv+"="+unit)))
 }
 
-// A leaf is the group that this process has moved to, so that the one above it can
-// hand its controllers down: a group with processes of its own can't.
-type leaf struct {
-	above, name string
-	controllers []string
-}
-
 // handDown moves this process from dir to a leaf below it, then enables all
-// controllers of dir for the groups in it. Without controllers it does nothing.
-func handDown(dir, name string) (leaf, error) {
+// controllers of dir for the groups in it: a group with processes of its own can't
+// hand them down.
+func handDown(dir, leaf string) error {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if err != nil {
-		return leaf{}, err
+		return err
 	}
-	l := leaf{above: dir, name: name, controllers: strings.Fields(string(text))}
-	if len(l.controllers) == 0 {
-		return l, nil
+	controllers := strings.Fields(string(text))
+	if len(controllers) == 0 {
+		return nil
 	}
-	if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-		return l, err
+	if err := os.Mkdir(filepath.Join(dir, leaf), 0o755); err != nil {
+		return err
 	}
-	if err := bed.Write(filepath.Join(dir, name, "cgroup.procs"), "0"); err != nil {
-		return l, err
+	if err := bed.Write(filepath.Join(dir, leaf, "cgroup.procs"), "0"); err != nil {
+		return err
 	}
-	return l, l.control("+")
-}
-
-func (l leaf) control(sign string) error {
-	for _, c := range l.controllers {
-		if err := bed.Write(filepath.Join(l.above, "cgroup.subtree_control"), sign+c); err != nil {
+	for _, c := range controllers {
+		if err := bed.Write(filepath.Join(dir, "cgroup.subtree_control"), "+"+c); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// leave undoes handDown, when no other group below has a process any more.
-func (l leaf) leave() error {
-	if len(l.controllers) == 0 {
-		return nil
-	}
-	if err := l.control("-"); err != nil {
-		return err
-	}
-	if err := bed.Write(filepath.Join(l.above, "cgroup.procs"), "0"); err != nil {
-		return err
-	}
-	return os.Remove(filepath.Join(l.above, l.name))
 }

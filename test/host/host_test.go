@@ -95,7 +95,6 @@ func TestKinds(t *testing.T) {
 		{Files(8), "test $(ulimit -n) = 8", ""},
 		{Processes(20), "test $(ulimit -u) = 20", ""},
 		{Clone3Denied, "grep -q '^Seccomp:.2' /proc/self/status", ""},
-		{Unprivileged.And(ReadOnlyCgroupfs), "test $(id -u) = 65533", "test -w " + group},
 		{Hidepid.As(Tester).WithManagers(), "test -S /run/user/1000/bus", "test -e /proc/1"},
 	} {
 		t.Run(c.kind.Name, func(t *testing.T) {

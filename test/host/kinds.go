@@ -50,6 +50,9 @@ var (
 	ForeignBus = Kind{Name: "foreign bus", plan: poorPlan{UID: nobody}, run: runForeign}
 	// HangingBus has sockets of the user that accept and never answer.
 	HangingBus = Kind{Name: "hanging bus", plan: poorPlan{UID: nobody}, run: runHanging}
+	// DeadBusDelegated and HangingBusDelegated have a group of their own instead.
+	DeadBusDelegated    = Kind{Name: "dead bus and delegated", plan: poorPlan{UID: nobody, Delegated: true}, run: runDead}
+	HangingBusDelegated = Kind{Name: "hanging bus and delegated", plan: poorPlan{UID: nobody, Delegated: true}, run: runHanging}
 	// HangingManager is that for root: the system manager's and the system bus.
 	HangingManager = Kind{Name: "hanging system manager", run: runHanging}
 
@@ -98,7 +101,7 @@ func Processes(n uint64) Kind {
 func refusing(name string, call int, errno unix.Errno) Kind {
 	return Kind{
 		Name: name + " " + unix.ErrnoName(errno),
-		plan: poorPlan{Refuse: []refusal{{Call: uint32(call), Errno: uint32(errno)}}},
+		plan: poorPlan{Refuse: refusal{Call: uint32(call), Errno: uint32(errno)}},
 	}
 }
 
@@ -107,7 +110,7 @@ func Kinds() []Kind {
 	return []Kind{
 		ReadOnlyCgroupfs, NoCgroupfs, OwnCgroupfs, HostCgroupfs, SubtreeCgroupfs, CgroupV1, Hybrid,
 		FakeRoot, Unprivileged, Delegated,
-		DeadBus, ForeignBus, HangingBus, HangingManager,
+		DeadBus, ForeignBus, HangingBus, DeadBusDelegated, HangingBusDelegated, HangingManager,
 		Hidepid, NoProc, PID1, NoReaper,
 		NoNewPrivs, ReadOnlyRoot, Files(8), Processes(20),
 		NoClone3, Clone3Denied, NoPidfdOpen, PidfdOpenDenied,

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -20,19 +19,10 @@ func bootAndTest(o Options) int {
 	if err != nil {
 		return failed("%v", err)
 	}
-	leaf, err := handDown(own, "runner")
-	if err != nil {
+	if err := handDown(own, bed.Runner); err != nil {
 		return failed("hand the sandbox's controllers down: %v", err)
 	}
-	code := bootIn(own, o)
-	if err := leaf.leave(); err != nil {
-		return failed("take the sandbox's controllers back: %v", err)
-	}
-	return code
-}
-
-func bootIn(group string, o Options) int {
-	m, err := boot(group, o)
+	m, err := boot(own, o)
 	if err != nil {
 		return failed("boot: %v", err)
 	}
@@ -67,17 +57,7 @@ func (m *machine) runTests() (int, error) {
 		cmd.Env = append(cmd.Env, "GORACE=atexit_sleep_ms=0") // or each execution waits a second at its end
 	}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, passedOn...)
-	if err := cmd.Start(); err != nil {
-		return 0, err
-	}
-	go func() {
-		for sig := range signals {
-			_ = cmd.Process.Signal(sig) // it may just have ended
-		}
-	}()
-	err = cmd.Wait()
+	err = cmd.Run()
 	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
 		return max(exit.ExitCode(), 1), nil
 	}

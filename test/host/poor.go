@@ -32,55 +32,41 @@ type Kind struct {
 // nobody is a user without account, manager, session or group of its own.
 const nobody = 65533
 
-// A Command is an exec.Cmd that starts on a poor host, in a group of its own. Env
-// and Dir are the test's; the program has to be one that the kind's user can read.
-type Command struct {
-	*exec.Cmd
-	// Group is the group's directory. What is left in it at the end of the test is
-	// killed, and it is removed.
-	Group string
-}
-
-// Poor prepares argv to run on a host of the kind, as the kind's user. Package bed
-// or Main must run the test. Start, Wait, Output and the rest are exec.Cmd's; the
-// process is that of argv itself (in the kind NoReaper its parent).
-func Poor(tb testing.TB, kind Kind, argv ...string) *Command {
+// Poor prepares argv to run on a host of the kind, as the kind's user, in a group of its own: what is left in that at the
+// end of the test is killed. Package bed or Main must run the test. Start, Wait, Output and the rest are exec.Cmd's; the
+// process is that of argv itself (in the kind NoReaper its parent). The user must be able to read the program.
+func Poor(tb testing.TB, kind Kind, argv ...string) *exec.Cmd {
 	tb.Helper()
-	c := &Command{Group: bed.Group(tb, "poor")}
-	if err := c.prepare(tb, kind, argv); err != nil {
+	cmd, err := kind.command(tb, bed.Group(tb, "poor"), argv)
+	if err != nil {
 		tb.Fatalf("prepare %s: %v", kind.Name, err)
 	}
-	return c
+	return cmd
 }
 
-func (c *Command) prepare(tb testing.TB, kind Kind, argv []string) error {
-	p := kind.plan
-	p.Argv, p.Group = argv, c.Group
+func (k Kind) command(tb testing.TB, dir string, argv []string) (*exec.Cmd, error) {
+	p := k.plan
+	p.Argv, p.Group = argv, dir
 	var err error
-	if p.Run, err = kind.run.prepare(tb, p.UID); err != nil {
-		return err
+	if p.Run, err = k.run.prepare(tb, p.UID); err != nil {
+		return nil, err
 	}
 	if p.Delegated {
-		if err := delegateTo(c.Group, p.UID); err != nil {
-			return err
+		if err := delegateTo(dir, p.UID); err != nil {
+			return nil, err
 		}
 	}
-	if c.Cmd, err = stageCommand(stagePoor, p); err != nil {
-		return err
-	}
-	c.Env = kind.environ()
-	if kind.flags&unix.CLONE_NEWUSER != 0 {
-		if c.Path, err = readableSelf(tb); err != nil {
-			return err
-		}
-	}
-	group, err := os.Open(c.Group)
+	group, err := os.Open(dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	tb.Cleanup(func() { _ = group.Close() })
-	c.SysProcAttr = kind.attr(int(group.Fd()))
-	return nil
+	cmd, err := stageCommand(stagePoor, p)
+	if err != nil {
+		return nil, err
+	}
+	cmd.Env, cmd.SysProcAttr = k.environ(), k.attr(int(group.Fd()))
+	return cmd, nil
 }
 
 // attr clones the namespaces that are complete at birth. Those of mounts and
@@ -100,23 +86,6 @@ func (k Kind) attr(group int) *syscall.SysProcAttr {
 		attr.Credential = &syscall.Credential{} // root's, in the new namespace
 	}
 	return attr
-}
-
-// readableSelf is a path to this binary for who can't read the directory that it is
-// in, which go test makes for its own user alone. The descriptor is above those
-// that a child gets.
-func readableSelf(tb testing.TB) (string, error) {
-	self, err := os.Open("/proc/self/exe")
-	if err != nil {
-		return "", err
-	}
-	defer self.Close()
-	fd, err := unix.FcntlInt(self.Fd(), unix.F_DUPFD_CLOEXEC, 100)
-	if err != nil {
-		return "", os.NewSyscallError("fcntl", err)
-	}
-	tb.Cleanup(func() { _ = unix.Close(fd) })
-	return fmt.Sprintf("/proc/self/fd/%d", fd), nil
 }
 
 // environ is the test's without what only a session has.
@@ -147,18 +116,6 @@ func (k Kind) As(u User) Kind {
 func (k Kind) WithManagers() Kind {
 	k.Name += " with managers"
 	k.run = runAsIs
-	return k
-}
-
-// And is a host that lacks what both lack. Of two users, or of two views of one
-// file system, it has the other's.
-func (k Kind) And(other Kind) Kind {
-	k.Name += " and " + other.Name
-	k.flags |= other.flags
-	k.plan = k.plan.with(other.plan)
-	if other.run != runEmpty {
-		k.run = other.run
-	}
 	return k
 }
 

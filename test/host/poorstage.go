@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"slices"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -28,33 +27,10 @@ type poorPlan struct {
 	NoNewPrivs bool
 	Files      uint64
 	Processes  uint64
-	Refuse     []refusal
+	Refuse     refusal
 }
 
 const keepRun = "keep"
-
-// with takes over what the other plan says.
-func (p poorPlan) with(other poorPlan) poorPlan {
-	p.Cgroupfs = firstOf(other.Cgroupfs, p.Cgroupfs)
-	p.Proc = firstOf(other.Proc, p.Proc)
-	p.UID = firstOf(other.UID, p.UID)
-	p.Files = firstOf(other.Files, p.Files)
-	p.Processes = firstOf(other.Processes, p.Processes)
-	p.ReadOnly = p.ReadOnly || other.ReadOnly
-	p.Delegated = p.Delegated || other.Delegated
-	p.Idle = p.Idle || other.Idle
-	p.NoNewPrivs = p.NoNewPrivs || other.NoNewPrivs
-	p.Refuse = slices.Concat(p.Refuse, other.Refuse)
-	return p
-}
-
-func firstOf[T comparable](a, b T) T {
-	var zero T
-	if a != zero {
-		return a
-	}
-	return b
-}
 
 // becomePoor does the irreversible steps in an order in which each still can. The
 // caller has locked the thread, and given us a mount namespace of our own.
@@ -134,9 +110,22 @@ func idle(path string, argv []string) error {
 	if err != nil {
 		return os.NewSyscallError("waitid", err)
 	}
-	return runChild(path, argv, &syscall.ProcAttr{
-		Env:   os.Environ(),
-		Files: []uintptr{0, 1, 2},
-		Sys:   &syscall.SysProcAttr{},
-	})
+	return runChild(path, argv, &syscall.ProcAttr{Env: os.Environ(), Files: []uintptr{0, 1, 2}})
+}
+
+// runChild exits with its child's status, or 128+n if that was ended by a signal.
+func runChild(path string, argv []string, attr *syscall.ProcAttr) error {
+	pid, err := syscall.ForkExec(path, argv, attr)
+	if err != nil {
+		return fmt.Errorf("execute %s: %w", path, err)
+	}
+	var status syscall.WaitStatus
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = syscall.Wait4(pid, &status, 0, nil)
+	}
+	if status.Signaled() {
+		os.Exit(128 + int(status.Signal()))
+	}
+	os.Exit(status.ExitStatus())
+	return nil
 }

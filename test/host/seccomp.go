@@ -22,48 +22,29 @@ const (
 
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// refuse installs the filter on the calling thread, which execve keeps. It needs
-// root or no_new_privs, so it comes before becomeUser.
+// refuse installs a filter on the calling thread, which execve keeps. It needs root or no_new_privs, so it comes before
+// becomeUser. All else passes, and all that programs for other architectures do: the numbers mean other calls there.
 func (p poorPlan) refuse() error {
-	if len(p.Refuse) == 0 {
+	if p.Refuse.Errno == 0 {
 		return nil
 	}
 	arch, ok := auditArch[runtime.GOARCH]
 	if !ok {
 		return fmt.Errorf("no seccomp filter for %s", runtime.GOARCH)
 	}
-	filter := filterFor(arch, p.Refuse)
+	load, unless, answer := uint16(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS), uint16(unix.BPF_JMP|unix.BPF_JEQ|unix.BPF_K), uint16(unix.BPF_RET|unix.BPF_K)
+	filter := []unix.SockFilter{
+		{Code: load, K: seccompArch},
+		{Code: unless, K: arch, Jf: 3},
+		{Code: load, K: seccompCall},
+		{Code: unless, K: p.Refuse.Call, Jf: 1},
+		{Code: answer, K: unix.SECCOMP_RET_ERRNO | p.Refuse.Errno},
+		{Code: answer, K: unix.SECCOMP_RET_ALLOW},
+	}
 	prog := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&prog)))
 	if errno != 0 {
 		return os.NewSyscallError("seccomp", errno)
 	}
 	return nil
-}
-
-// filterFor lets everything else pass, and all that programs for other
-// architectures do: the numbers mean other calls there.
-func filterFor(arch uint32, refusals []refusal) []unix.SockFilter {
-	filter := []unix.SockFilter{
-		load(seccompArch),
-		skipUnless(arch, uint8(1+2*len(refusals))),
-		load(seccompCall),
-	}
-	for _, r := range refusals {
-		filter = append(filter, skipUnless(r.Call, 1), answer(unix.SECCOMP_RET_ERRNO|r.Errno))
-	}
-	return append(filter, answer(unix.SECCOMP_RET_ALLOW))
-}
-
-func load(offset uint32) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: offset}
-}
-
-// skipUnless skips n instructions unless what was loaded is value.
-func skipUnless(value uint32, n uint8) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: n}
-}
-
-func answer(action uint32) unix.SockFilter {
-	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: action}
 }
