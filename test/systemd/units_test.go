@@ -3,11 +3,8 @@
 package systemd
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -177,115 +174,69 @@ func TestGatewayLeavesNothing(t *testing.T) {
 	}
 }
 
-// listening is the instance of mcp-server@.service that TestServerTemplate starts.
-type listening struct {
-	t      *testing.T
-	user   host.User
-	socket string
-}
-
-const listens = "mcp-server@listens.service"
-
-// up waits until the server answers, and returns all processes of the unit: launcher, supervisor, server and its child.
-func (l *listening) up() (all []*escape.Process) {
-	l.t.Helper()
-	if err := errors.Join(escape.AwaitFile(l.socket+".up", patience), os.Remove(l.socket+".up")); err != nil {
-		l.t.Fatal(err)
-	}
-	c, err := net.Dial("unix", l.socket)
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	defer c.Close()
-	if _, err := fmt.Fprintln(c, "hello"); err != nil {
-		l.t.Fatal(err)
-	}
-	if line, err := bufio.NewReader(c).ReadString('\n'); line != "hello\n" {
-		l.t.Fatalf("it answers %q, %v", line, err)
-	}
-	for _, dir := range []string{"", "mcp-listens-*/supervisor", "mcp-listens-*/payload"} {
-		all = append(all, l.processes(dir)...)
-	}
-	if len(all) != 4 {
-		l.t.Errorf("%d processes", len(all))
-	}
-	return all
-}
-
-// processes are those in the groups of the unit that match.
-func (l *listening) processes(pattern string) (all []*escape.Process) {
-	l.t.Helper()
-	base := "/sys/fs/cgroup" + control(l.t, l.user, "show", "--value", "--property=ControlGroup", listens)
-	dirs, err := filepath.Glob(filepath.Join(strings.ReplaceAll(base, `\`, `\\`), pattern)) // the slice's name has a backslash
-	for _, dir := range dirs {
-		pids, procsErr := escape.GroupPids(dir)
-		err = errors.Join(err, procsErr)
-		for _, pid := range pids {
-			p, openErr := escape.OpenProcess(pid)
-			if err = errors.Join(err, openErr); openErr == nil {
-				l.t.Cleanup(p.Close)
-				all = append(all, p)
-			}
-		}
-	}
-	if err != nil {
-		l.t.Fatal(err)
-	}
-	return all
-}
-
-// A server that systemd runs answers, comes again after a restart and a crash of whatever part, and leaves nothing.
+// A server that systemd runs comes again after a restart and a crash of whatever part, and leaves nothing.
 func TestServerTemplate(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
+		const unit = "mcp-server@listens.service"
 		install(t, u, mcpscope)
-		l := &listening{t: t, user: u, socket: "/var/lib/mcp-server/listens/socket"}
-		etc, argument := "/etc", "socket"
+		m, etc := escape.NewMembers(t), "/etc"
 		if u.UID != 0 {
-			l.socket = u.RuntimeDir() + "/listens.socket"
-			etc, argument = u.Home+"/.config", l.socket
+			etc = u.Home + "/.config"
 		}
-		place(t, u, etc+"/mcpscope/servers/listens", "MCP_COMMAND="+host.Shared+"/listener '"+argument+"'\n")
+		place(t, u, etc+"/mcpscope/servers/listens", "MCP_COMMAND="+programs.Zoo+" --register '"+m.Address+"' ignore-both\n")
 		t.Cleanup(func() {
-			control(t, u, "stop", listens)
-			_ = host.Current(t).Manage(u, "systemctl", "reset-failed", listens).Run() // only a failed unit can be
+			control(t, u, "stop", unit)
+			_ = host.Current(t).Manage(u, "systemctl", "reset-failed", unit).Run() // only a failed unit can be
 			if u.UID == 0 {
-				control(t, u, "clean", "--what=state", listens)
+				control(t, u, "clean", "--what=state", unit)
 			}
 		})
-		control(t, u, "start", listens)
-		for _, c := range []struct {
-			end    string
-			groups []string // with one to be killed
-		}{
-			{"restart", nil},
-			{"launcher killed", []string{""}},
-			{"server killed", []string{"mcp-listens-*/payload"}},
-			{"launcher and supervisor killed", []string{"", "mcp-listens-*/supervisor"}},
-			{"stop", nil},
-		} {
-			all := l.up()
-			var victims []*escape.Process
-			for _, group := range c.groups {
-				if found := l.processes(group); len(found) > 0 {
-					victims = append(victims, found[0])
-				}
+		control(t, u, "start", unit)
+		const launcher, supervisor, server = "", "mcp-listens-*/supervisor", "mcp-listens-*/payload" // groups of the unit
+		for i, killed := range [][]string{{}, {launcher}, {server}, {launcher, supervisor}, nil} {
+			if !m.AwaitBorn(i+1, patience) {
+				t.Fatalf("%d servers were started, want %d", m.Count(), i+1)
+			}
+			group := control(t, u, "show", "--value", "--property=ControlGroup", unit)
+			all := map[string]*escape.Process{}
+			for _, part := range []string{launcher, supervisor, server} {
+				all[part] = onlyProcess(t, filepath.Join("/sys/fs/cgroup", strings.ReplaceAll(group, `\`, `\\`), part))
 			}
 			for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // none acts on another's end
-				for _, v := range victims {
-					v.Signal(sig)
+				for _, part := range killed {
+					all[part].Signal(sig)
 				}
 			}
-			if len(c.groups) == 0 {
-				control(t, u, c.end, listens)
+			if len(killed) == 0 {
+				control(t, u, map[bool]string{true: "stop", false: "restart"}[killed == nil], unit)
 			}
-			for _, p := range all {
+			for part, p := range all {
 				if !p.Ended(patience) {
-					t.Errorf("%s: %s lives", c.end, escape.Describe(p.PID))
+					t.Errorf("%q killed: %q lives: %s", killed, part, escape.Describe(p.PID))
 				}
 			}
 		}
-		if group := control(t, u, "show", "--value", "--property=ControlGroup", listens); group != "" {
+		if group := control(t, u, "show", "--value", "--property=ControlGroup", unit); group != "" {
 			t.Errorf("%s is left", group)
 		}
 	})
+}
+
+// onlyProcess is that of the group which matches.
+func onlyProcess(t *testing.T, pattern string) *escape.Process {
+	t.Helper()
+	dirs, err := filepath.Glob(pattern)
+	if err != nil || len(dirs) != 1 {
+		t.Fatalf("groups %s: %q, %v", pattern, dirs, err)
+	}
+	pids, err := escape.GroupPids(dirs[0])
+	if err != nil || len(pids) != 1 {
+		t.Fatalf("processes in %s: %v, %v", dirs[0], pids, err)
+	}
+	p, err := escape.OpenProcess(pids[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Close)
+	return p
 }
