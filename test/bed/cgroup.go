@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -167,35 +166,25 @@ func Kill(path string, limit time.Duration) error {
 	}
 }
 
+// killListed opens each process before it looks again what is in the group: a pid that
+// was given to a stranger in between is then not listed any more.
 func killListed(path string) error {
-	group, err := hierarchyPath(path)
+	listed, err := pids(path)
 	if err != nil {
 		return err
 	}
-	all, err := pids(path)
-	if err != nil {
-		return err
+	held := make(map[int]int)
+	for _, pid := range listed {
+		if fd, err := unix.PidfdOpen(pid, 0); err == nil { // otherwise gone already
+			held[pid] = fd
+			defer unix.Close(fd)
+		}
 	}
-	for _, pid := range all {
-		killMember(pid, group)
+	again, err := pids(path)
+	for _, pid := range again {
+		if fd, ok := held[pid]; ok {
+			_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may die by itself meanwhile
+		}
 	}
-	return nil
-}
-
-// killMember opens the process before it looks where it is: a pid that was given
-// to another process in between is then seen to be elsewhere.
-func killMember(pid int, group string) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return // gone already
-	}
-	defer unix.Close(fd)
-	if path, err := ProcessPath(pid); err != nil || !within(path, group) {
-		return
-	}
-	_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it may die by itself meanwhile
-}
-
-func within(path, group string) bool {
-	return path == group || strings.HasPrefix(path, strings.TrimSuffix(group, "/")+"/")
+	return err
 }

@@ -45,22 +45,8 @@ func parseMount(line string) (mount, bool) {
 	return mount{root: unescape(fields[3]), point: unescape(fields[4]), fstype: fstype}, true
 }
 
-// unescape undoes the octal escapes of space, tab, newline and backslash.
-func unescape(s string) string {
-	var out strings.Builder
-	for len(s) > 0 {
-		if len(s) >= 4 && s[0] == '\\' {
-			if c, err := strconv.ParseUint(s[1:4], 8, 8); err == nil {
-				out.WriteByte(byte(c))
-				s = s[4:]
-				continue
-			}
-		}
-		out.WriteByte(s[0])
-		s = s[1:]
-	}
-	return out.String()
-}
+// unescape undoes the octal escapes of mountinfo.
+var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
 
 // ProcessPath is a process's path in the cgroup2 hierarchy.
 func ProcessPath(pid int) (string, error) {
@@ -76,43 +62,44 @@ func ProcessPath(pid int) (string, error) {
 	return "", errors.New("there is no cgroup2 hierarchy")
 }
 
+// directories are where a path of the cgroup2 hierarchy is seen.
+func directories(path string) (found []string, err error) {
+	all, err := mounts()
+	for _, m := range all {
+		if rel, below := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/")); m.fstype == "cgroup2" && below {
+			found = append(found, filepath.Join(m.point, rel))
+		}
+	}
+	if len(found) == 0 && err == nil {
+		err = fmt.Errorf("no cgroup2 mount shows %s", path)
+	}
+	return found, err
+}
+
 // Directory is where a path of the cgroup2 hierarchy is seen.
 func Directory(path string) (string, error) {
-	all, err := mounts()
+	found, err := directories(path)
 	if err != nil {
 		return "", err
 	}
-	for _, m := range all {
-		if rel, below := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/")); m.fstype == "cgroup2" && below {
-			return filepath.Join(m.point, rel), nil
-		}
-	}
-	return "", errors.New("the cgroup2 hierarchy is not mounted")
+	return found[0], nil
 }
 
-// ownDir is the directory of this process's cgroup. A path alone can name
+// OwnGroup is the directory of this process's cgroup. A path alone can name
 // somebody else's group (a private namespace over the host's mount), hence the
 // look for our own pid in it.
-func ownDir() (string, error) {
+func OwnGroup() (string, error) {
 	path, err := ProcessPath(os.Getpid())
 	if err != nil {
 		return "", err
 	}
-	all, err := mounts()
-	if err != nil {
-		return "", err
-	}
-	for _, m := range all {
-		rel, below := strings.CutPrefix(path, strings.TrimSuffix(m.root, "/"))
-		if m.fstype != "cgroup2" || !below {
-			continue
-		}
-		dir := filepath.Join(m.point, rel)
+	found, err := directories(path)
+	for _, dir := range found {
 		if pids, err := readInts(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(pids, os.Getpid()) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("no cgroup2 mount shows this process's group %s", path)
+	return "", fmt.Errorf("no cgroup2 mount shows this process in its group %s (%v)", path, err)
 }
 
 // place is the directory in which the sandbox is made. Runs below this one have
@@ -121,24 +108,7 @@ func place() (string, error) {
 	if dir := os.Getenv(PlaceEnv); dir != "" {
 		return dir, os.Unsetenv(PlaceEnv)
 	}
-	return ownDir()
-}
-
-// OwnGroup is the directory of the caller's own group, wherever it is mounted.
-func OwnGroup() (string, error) { return ownDir() }
-
-// hierarchyPath is the path of the group at dir as /proc/PID/cgroup shows it.
-func hierarchyPath(dir string) (string, error) {
-	all, err := mounts()
-	if err != nil {
-		return "", err
-	}
-	for _, m := range slices.Backward(all) { // the newest mount hides the older
-		if m.fstype == "cgroup2" && within(dir, m.point) {
-			return filepath.Join(m.root, strings.TrimPrefix(dir, m.point)), nil
-		}
-	}
-	return "", fmt.Errorf("%s is on no cgroup2 mount", dir)
+	return OwnGroup()
 }
 
 func readInts(file string) ([]int, error) {

@@ -12,8 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -62,10 +60,11 @@ func leftovers(before map[string]bool, limit time.Duration) ([]string, error) {
 		if dir != own && (before[dir] || ofTheSystem(dir)) {
 			continue
 		}
-		lines := describeGroup(dir)
-		for ; len(lines) > 0 && pace.Until(deadline) > 0; lines = describeGroup(dir) {
-			_, _ = unix.Poll(nil, 10) // no event covers processes, groups and units
-		}
+		var lines []string
+		until(pace.Until(deadline), func() bool { // if not, it is in the list
+			lines = describeGroup(dir)
+			return len(lines) == 0
+		})
 		left = append(left, lines...)
 	}
 	slices.Sort(left)

@@ -3,7 +3,6 @@
 package host
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -25,14 +24,13 @@ type Session struct {
 	Group string // the scope's directory
 
 	user   User
-	env    []string
 	group  *os.File
 	leader *exec.Cmd
 	stdin  io.Closer
 }
 
-// leaderScript tells the session's environment and group, then waits for the logout.
-const leaderScript = `env -0; printf 'GROUP=%s\0\0' "$(sed -n s/^0:://p /proc/self/cgroup)"; exec cat >/dev/null`
+// leaderScript prints the session's number and group, then waits for the logout.
+const leaderScript = `echo "$XDG_SESSION_ID $(sed -n s/^0:://p /proc/self/cgroup)"; exec cat >/dev/null`
 
 // Login opens a session as a console or sshd does: by PAM, with a process of the
 // user as its leader. At the end of the test it is terminated.
@@ -68,48 +66,26 @@ func (s *Session) open(h *Host) error {
 		return err
 	}
 	s.stdin = stdin
-	if err := s.readEnviron(bufio.NewReader(stdout)); err != nil {
+	var path string
+	_, err = fmt.Fscan(stdout, &s.ID, &path)
+	s.Group, s.Unit = filepath.Join(hierarchy, path), filepath.Base(path)
+	if err == nil && s.Unit != "session-"+s.ID+".scope" {
+		err = fmt.Errorf("no session (is libpam-systemd installed?): the leader is in %s", s.Group)
+	}
+	if err == nil {
+		s.group, err = os.Open(s.Group)
+	}
+	if err != nil {
 		return errors.Join(err, stdin.Close(), s.leader.Wait())
 	}
-	return s.locate()
-}
-
-// readEnviron reads up to the empty entry that the script adds.
-func (s *Session) readEnviron(r *bufio.Reader) error {
-	for {
-		entry, err := r.ReadString(0)
-		if err != nil {
-			return fmt.Errorf("read the session's environment: %w", err)
-		}
-		switch name, value, _ := strings.Cut(strings.TrimSuffix(entry, "\x00"), "="); name {
-		case "":
-			return nil
-		case "GROUP":
-			s.Group, s.Unit = filepath.Join(hierarchy, value), filepath.Base(value)
-		case "INVOCATION_ID", "SYSTEMD_EXEC_PID", "JOURNAL_STREAM": // of the service, not of a session
-		default:
-			s.env = append(s.env, name+"="+value)
-			if name == "XDG_SESSION_ID" {
-				s.ID = value
-			}
-		}
-	}
-}
-
-func (s *Session) locate() error {
-	if s.ID == "" || s.Unit != "session-"+s.ID+".scope" {
-		return fmt.Errorf("no session (is libpam-systemd installed?): the leader is in %s", s.Group)
-	}
-	var err error
-	s.group, err = os.Open(s.Group)
-	return err
+	return nil
 }
 
 // Command runs argv in the session: born in its scope, as its user, with the
-// environment that the login has made.
+// environment of a login.
 func (s *Session) Command(argv ...string) *exec.Cmd {
 	cmd := exec.Command(argv[0], argv[1:]...)
-	cmd.Env, cmd.Dir = append([]string(nil), s.env...), s.user.Home
+	cmd.Env, cmd.Dir = append(s.user.ManagerEnviron(), "XDG_SESSION_ID="+s.ID), s.user.Home
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		UseCgroupFD: true,
 		CgroupFD:    int(s.group.Fd()),
@@ -142,18 +118,16 @@ func (s *Session) Terminate() error {
 
 // await returns when logind's file on the session has the line, or is gone: "" is for that.
 func (s *Session) await(line string) error {
-	const dir = "/run/systemd/sessions"
-	err := awaitDir(dir, patience, func() bool {
-		text, err := os.ReadFile(filepath.Join(dir, s.ID))
-		if errors.Is(err, fs.ErrNotExist) {
-			return true
-		}
-		return line != "" && strings.Contains(string(text), line)
+	var text []byte
+	known := until(patience, func() bool {
+		var err error
+		text, err = os.ReadFile("/run/systemd/sessions/" + s.ID)
+		return errors.Is(err, fs.ErrNotExist) || line != "" && strings.Contains(string(text), line)
 	})
-	if err != nil {
-		err = fmt.Errorf("session %s: %w", s.ID, err)
+	if !known {
+		return fmt.Errorf("session %s is still there: %s", s.ID, text)
 	}
-	return err
+	return nil
 }
 
 func (s *Session) close() error {

@@ -3,12 +3,9 @@
 package host
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
-	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -17,8 +14,6 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Service says what a transient service runs, e.g. a gateway. Unless Properties
@@ -37,10 +32,7 @@ type Unit struct {
 
 	host     *Host
 	user     User
-	restarts int           // systemd's own, before the last Crash
-	client   *exec.Cmd     // systemd-run --wait
-	ended    chan struct{} // closed when client has ended: systemd calls the unit inactive or failed
-	log      strings.Builder
+	restarts int // systemd's own, before the last Crash
 }
 
 var units atomic.Int32
@@ -53,21 +45,19 @@ func (h *Host) Start(tb testing.TB, s Service) *Unit {
 	if s.Unit == "" {
 		s.Unit = fmt.Sprintf("test-%d-%d", os.Getpid(), units.Add(1))
 	}
-	u := &Unit{Name: s.Unit + ".service", host: h, user: s.User, ended: make(chan struct{})}
-	if err := u.start(s); err != nil {
-		tb.Fatalf("start %s: %v", u.Name, err)
-	}
+	u := &Unit{Name: s.Unit + ".service", host: h, user: s.User}
 	tb.Cleanup(func() {
-		if err := u.clear(); err != nil {
-			tb.Errorf("clear %s: %v", u.Name, err)
-		}
+		_, _ = u.Control("kill", "--signal=KILL") // it may have no process, or not be there
+		StopUnits(tb, u.user, u.Name)
+		_, _ = u.Control("reset-failed") // only a failed unit can be
 	})
+	Must(tb, h.Manage(s.User, "systemd-run", s.args()...))
 	return u
 }
 
 // args are systemd-run's.
 func (s Service) args() []string {
-	argv := []string{"--wait", "--unit=" + s.Unit, "--service-type=exec",
+	argv := []string{"--quiet", "--unit=" + s.Unit, "--service-type=exec",
 		"--property=Delegate=yes", "--property=StartLimitIntervalSec=0"}
 	for _, p := range s.Properties {
 		argv = append(argv, "--property="+p)
@@ -81,45 +71,6 @@ func (s Service) args() []string {
 
 // literal keeps systemd from expanding variables in an argument of a service.
 func literal(arg string) string { return strings.ReplaceAll(arg, "$", "$$") }
-
-func (u *Unit) start(s Service) error {
-	u.client = u.host.Manage(s.User, "systemd-run", s.args()...)
-	stderr, err := u.client.StderrPipe()
-	if err != nil {
-		return err
-	}
-	if err := u.client.Start(); err != nil {
-		return err
-	}
-	r := bufio.NewReader(stderr)
-	line, err := r.ReadString('\n')
-	go u.follow(r)
-	if err == nil && strings.HasPrefix(line, "Running as unit") {
-		return u.awaitJob()
-	}
-	<-u.ended
-	return fmt.Errorf("%s%s", line, u.log.String())
-}
-
-// awaitJob waits until it is started: some versions of systemd-run say before that that it runs.
-func (u *Unit) awaitJob() error {
-	for deadline := pace.Now().Add(patience); ; { // the bus has an event, and no tool that waits for it
-		job, err := u.Property("Job")
-		if err != nil || job == "" || job == "0" {
-			return err
-		}
-		if pace.Until(deadline) <= 0 {
-			return fmt.Errorf("job %s has not ended", job)
-		}
-	}
-}
-
-// follow ends with systemd-run.
-func (u *Unit) follow(stderr io.Reader) {
-	defer close(u.ended)
-	_, _ = io.Copy(&u.log, stderr) // to its end
-	_ = u.client.Wait()            // the unit's end, told by its properties
-}
 
 // Control runs systemctl of the unit's manager on the unit and returns its output.
 func (u *Unit) Control(verb string, args ...string) (string, error) {
@@ -190,8 +141,12 @@ func (u *Unit) Crash() error {
 	if err := unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0); err != nil {
 		return fmt.Errorf("kill main process %d: %w", pid, err)
 	}
-	if !awaitExit(pidfd, patience) {
-		return fmt.Errorf("main process %d lives %v after SIGKILL", pid, patience)
+	ended := func() bool {
+		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
+		return n > 0
+	}
+	if !until(patience, ended) {
+		return fmt.Errorf("main process %d outlives SIGKILL", pid)
 	}
 	return nil
 }
@@ -209,57 +164,24 @@ func (u *Unit) AwaitRestart() error {
 	return err
 }
 
-// Await returns, with the unit's Result, when it is inactive or failed and no job
-// will change that.
+// Await returns, with the unit's Result, when it is inactive or failed. One that has succeeded is forgotten then.
 func (u *Unit) Await(limit time.Duration) (result string, err error) {
-	timeout, cancel := pace.Context(limit)
-	defer cancel()
-	select {
-	case <-u.ended:
-		return u.result(), nil
-	case <-timeout.Done():
-		state, _ := u.Control("status", "--no-pager") // it says what it is, or nothing
-		return "", fmt.Errorf("%s has not ended after %v\n%s", u.Name, limit, state)
+	var state string
+	ended := until(limit, func() bool {
+		state, err = u.Property("ActiveState")
+		return err != nil || state == "inactive" || state == "failed"
+	})
+	if !ended || err != nil {
+		return "", fmt.Errorf("%s is %s after %v, %v", u.Name, state, limit, err)
 	}
-}
-
-// result reads what systemd-run said at the end: the unit may be gone by now.
-func (u *Unit) result() string {
-	for line := range strings.Lines(u.log.String()) {
-		if result, ok := strings.CutPrefix(strings.TrimSpace(line), "Finished with result: "); ok { // indented since 262
-			return result
-		}
-	}
-	return "unknown: " + u.log.String()
-}
-
-// clear leaves no process and no failed unit behind.
-func (u *Unit) clear() error {
-	state, err := u.Property("ActiveState") // inactive for one that is gone
-	if err != nil {
-		return err
-	}
-	if state != "inactive" && state != "failed" {
-		_, _ = u.Control("kill", "--signal=KILL") // between two starts it has no process
-		if err = u.Stop(); err != nil && u.forgotten() {
-			err = nil // it has ended of the kill
-		}
-	}
-	_, late := u.Await(patience)
-	_, _ = u.Control("reset-failed") // only a failed unit can be
-	return errors.Join(err, late)
-}
-
-// forgotten tells whether the manager knows nothing of the unit any more.
-func (u *Unit) forgotten() bool {
-	state, err := u.Property("LoadState")
-	return err == nil && state == "not-found"
+	return u.Property("Result")
 }
 
 // StopUnits ends units of a user's manager and what is in them; there may be none any more.
-func StopUnits(t *testing.T, u User, units ...string) {
-	t.Helper()
-	if out, err := Current(t).Manage(u, "systemctl", append([]string{"stop"}, units...)...).CombinedOutput(); err != nil && !strings.Contains(string(out), "not loaded") {
-		t.Errorf("stop %v: %v: %s", units, err, out)
+func StopUnits(tb testing.TB, u User, units ...string) {
+	tb.Helper()
+	out, err := Current(tb).Manage(u, "systemctl", append([]string{"stop"}, units...)...).CombinedOutput()
+	if err != nil && !strings.Contains(string(out), "not loaded") {
+		tb.Errorf("stop %v: %v: %s", units, err, out)
 	}
 }
