@@ -46,3 +46,17 @@ func Group(tb testing.TB, name string) string {
 	})
 	return dir
 }
+
+// Pipe returns the ends of a pipe, which are closed with the test at the latest.
+func Pipe(t *testing.T) (read, write *os.File) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		read.Close()
+		write.Close()
+	})
+	return read, write
+}

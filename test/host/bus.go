@@ -3,7 +3,9 @@
 package host
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -43,20 +45,21 @@ func (r runDir) prepare(tb testing.TB, uid int) (dir string, err error) {
 	if err := os.MkdirAll(filepath.Join(dir, "systemd/system"), 0o755); err != nil {
 		return "", err
 	}
-	for _, name := range sockets(uid) {
-		if err := r.socket(tb, filepath.Join(dir, name)); err != nil {
+	top, names, owner := dir, []string{"systemd/private", "dbus/system_bus_socket"}, uid // of a manager and its bus
+	if uid != 0 {
+		top, names = filepath.Join(dir, fmt.Sprintf("user/%d", uid)), []string{"systemd/private", "bus"}
+	}
+	if r == runForeign {
+		owner = uid + 1
+	}
+	for _, name := range names {
+		if err := r.socket(tb, filepath.Join(top, name)); err != nil {
 			return "", err
 		}
 	}
-	return dir, r.giveAway(dir, uid)
-}
-
-// sockets are where a user's manager and bus are, below /run.
-func sockets(uid int) []string {
-	if uid == 0 {
-		return []string{"systemd/private", "dbus/system_bus_socket"}
-	}
-	return []string{fmt.Sprintf("user/%d/systemd/private", uid), fmt.Sprintf("user/%d/bus", uid)}
+	return dir, filepath.WalkDir(top, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, owner, owner))
+	})
 }
 
 // socket makes one that nobody listens on, or that accepts and never answers.
@@ -83,22 +86,4 @@ func (r runDir) socket(tb testing.TB, path string) error {
 		}
 	}()
 	return os.Chmod(path, 0o666)
-}
-
-// giveAway makes the user, or somebody else, the owner of the runtime directory.
-func (r runDir) giveAway(dir string, uid int) error {
-	if uid == 0 {
-		return nil
-	}
-	owner := uid
-	if r == runForeign {
-		owner = uid + 1
-	}
-	top := filepath.Join(dir, fmt.Sprintf("user/%d", uid))
-	for _, path := range []string{top, top + "/systemd", top + "/systemd/private", top + "/bus"} {
-		if err := os.Chown(path, owner, owner); err != nil {
-			return err
-		}
-	}
-	return nil
 }

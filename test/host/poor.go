@@ -88,17 +88,16 @@ func (k Kind) attr(group int) *syscall.SysProcAttr {
 	return attr
 }
 
-// environ is the test's without what only a session has.
+// environ is the test's, for a user without what is root's.
 func (k Kind) environ() []string {
-	drop := []string{"XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS"}
-	if k.plan.ReadOnly || k.plan.UID != 0 {
-		drop = append(drop, "HOME", "USER", "LOGNAME")
+	if k.plan.UID == 0 && !k.plan.ReadOnly {
+		return os.Environ()
 	}
 	env := slices.DeleteFunc(os.Environ(), func(v string) bool {
 		name, _, _ := strings.Cut(v, "=")
-		return slices.Contains(drop, name)
+		return slices.Contains([]string{"HOME", "USER", "LOGNAME"}, name)
 	})
-	if k.plan.UID != 0 && !k.plan.ReadOnly {
+	if !k.plan.ReadOnly {
 		env = append(env, "HOME=/nonexistent")
 	}
 	return env

@@ -25,10 +25,6 @@ func becomeSystemd(p bootPlan) error {
 	if err := os.Chdir("/"); err != nil { // no mount is busy by us
 		return err
 	}
-	binds, err := cloneAll(append(p.ReadOnly, p.Writable...))
-	if err != nil {
-		return err
-	}
 	root, err := overlay()
 	if err != nil {
 		return err
@@ -37,7 +33,7 @@ func becomeSystemd(p bootPlan) error {
 		root.fileSystems,
 		root.devices,
 		func() error { return root.attach(sharedFD, Shared) },
-		func() error { return root.attachAll(p, binds) },
+		func() error { return root.attachAll(p) },
 		func() error { return root.configure(p) },
 		root.pivot,
 		dropCapabilities,
@@ -46,29 +42,9 @@ func becomeSystemd(p bootPlan) error {
 			return err
 		}
 	}
-	return fmt.Errorf("execute systemd (Debian's packages: systemd, dbus, dbus-user-session, libpam-systemd): %w", execSystemd())
-}
-
-func execSystemd() error {
-	return unix.Exec("/lib/systemd/systemd", []string{
-		"systemd", "--unit=" + target, "--log-target=journal", "--show-status=no",
-	}, []string{
-		"PATH=" + os.Getenv("PATH"),
-		"container=mcpscope-test",
-		"NOTIFY_SOCKET=" + filepath.Join(Shared, readySocket),
-	})
-}
-
-func cloneAll(paths []string) ([]int, error) {
-	var all []int
-	for _, path := range paths {
-		fd, err := clone(path)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, fd)
-	}
-	return all, nil
+	return fmt.Errorf("execute systemd (Debian's packages: systemd, dbus, dbus-user-session, libpam-systemd): %w", unix.Exec("/lib/systemd/systemd",
+		[]string{"systemd", "--unit=" + target, "--log-target=journal", "--show-status=no"},
+		[]string{"PATH=" + os.Getenv("PATH"), "container=mcpscope-test", "NOTIFY_SOCKET=" + filepath.Join(Shared, readySocket)}))
 }
 
 // overlay mounts a writable view of the machine's root file system. Its upper
@@ -134,9 +110,14 @@ func (t tree) devices() error {
 	return nil
 }
 
-func (t tree) attachAll(p bootPlan, mounts []int) error {
+// attachAll gives the host the files and directories of the machine that it has as well.
+func (t tree) attachAll(p bootPlan) error {
 	for i, path := range append(p.ReadOnly, p.Writable...) {
-		if err := t.attach(mounts[i], path); err != nil {
+		mount, err := clone(path)
+		if err != nil {
+			return err
+		}
+		if err := t.attach(mount, path); err != nil {
 			return err
 		}
 		if i < len(p.ReadOnly) {

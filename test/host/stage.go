@@ -20,13 +20,9 @@ const (
 	stagePoor   = stagePrefix + "poor"
 )
 
-// stageFailed is the exit status of a stage that could not do its work.
-const stageFailed = 97
-
 var stagesKnown bool
 
-// Stage must be called first in the TestMain of a package that uses Systemd or
-// Poor without Main.
+// Stage must be called first in the TestMain of a package that does something before Main.
 func Stage() {
 	stagesKnown = true
 	if len(os.Args) != 3 || !strings.HasPrefix(os.Args[1], stagePrefix) {
@@ -35,22 +31,17 @@ func Stage() {
 	// Namespaces, filters, ids and capabilities are a thread's own; execve keeps
 	// those of the thread that calls it.
 	runtime.LockOSThread()
-	err := runStage(os.Args[1], []byte(os.Args[2]))
-	fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
-	os.Exit(stageFailed)
-}
-
-func runStage(name string, plan []byte) error {
-	switch name {
+	var err error
+	switch plan := []byte(os.Args[2]); os.Args[1] { // each returns only when it fails
 	case stageBoot:
-		return withPlan(plan, becomeSystemd)
+		err = withPlan(plan, becomeSystemd)
 	case stagePoor:
-		return withPlan(plan, becomePoor)
+		err = withPlan(plan, becomePoor)
 	}
-	return fmt.Errorf("no such stage")
+	fmt.Fprintf(os.Stderr, "%s: %v\n", os.Args[1], err)
+	os.Exit(97)
 }
 
-// withPlan calls a stage that returns only when it fails.
 func withPlan[P any](text []byte, run func(P) error) error {
 	var plan P
 	if err := json.Unmarshal(text, &plan); err != nil {

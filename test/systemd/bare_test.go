@@ -6,8 +6,17 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/operate"
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
+
+// The commands for operators, where groups are a manager's scopes.
+func TestOperators(t *testing.T) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
+		y := newYard(t, u)
+		operate.All(t, operate.Subject{Backend: y.backend(backendOf(u)), Program: mcpscope, Probe: transparent.ProgramsIn(host.Shared).Probe})
+	})
+}
 
 // What a server can tell, against the bare command, where its group is a manager's scope. Test/e2e has the rest, which does not
 // depend on managers. These tests come before TestEscape: a systemd that has executed itself again grants no core dumps any more.

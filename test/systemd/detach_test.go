@@ -63,14 +63,3 @@ func TestUnitsThatAServerAsksForSurvive(t *testing.T) {
 		}
 	})
 }
-
-// A server finds a BROWSER that outlives it where there is a graphical session, and none was set.
-func TestBrowser(t *testing.T) {
-	for set, want := range map[string]string{"LANG=C": "unset", "DISPLAY=:1": mcpscope + " detach -- xdg-open %s", "DISPLAY=:1 BROWSER=own": "own"} {
-		cmd := host.Current(t).Command(host.Tester, mcpscope, "run", "sh", "-c", `echo "${BROWSER-unset}"`)
-		cmd.Env = append(cmd.Environ(), strings.Fields(set)...)
-		if out := host.Must(t, cmd); out != want+"\n" {
-			t.Errorf("%s: %q, want %q", set, out, want)
-		}
-	}
-}

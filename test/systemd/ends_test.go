@@ -36,7 +36,7 @@ func (y *yard) stopScope(c *escape.Cell) {
 		if err := escape.AwaitScope(c.Group, patience); err != nil {
 			c.T.Error(err)
 		}
-		y.control(c.T, "stop", filepath.Base(c.Group))
+		control(c.T, y.user, "stop", filepath.Base(c.Group))
 	}
 }
 
@@ -49,12 +49,14 @@ func (y *yard) reexecute(c *escape.Cell) {
 	}
 	managers.RUnlock() // which every cell has
 	managers.Lock()
-	y.control(c.T, "daemon-reexec")
-	y.control(c.T, "is-active", "--quiet", "basic.target") // it answers again
-	managers.Unlock()
-	managers.RLock()
+	defer func() {
+		managers.Unlock()
+		managers.RLock()
+	}()
+	control(c.T, y.user, "daemon-reexec")
+	control(c.T, y.user, "is-active", "--quiet", "basic.target") // it answers again
 	if c.Group != "" && !c.MayBeSwept() {
-		y.control(c.T, "is-active", "--quiet", filepath.Base(c.Group))
+		control(c.T, y.user, "is-active", "--quiet", filepath.Base(c.Group))
 	}
 	c.Client.Tell("close")
 }

@@ -139,3 +139,73 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 		live.ends()
 	})
 }
+
+// A frozen server can be ended, no matter what has frozen it. systemd 257 refuses to stop a unit that it
+// has frozen itself, 252 thaws it: so it is asked for nothing.
+func TestEndOfAFrozenScope(t *testing.T) {
+	h := host.Current(t)
+	for _, c := range []struct {
+		name      string
+		bySystemd bool
+		end       func(*testing.T, host.User, *contained)
+	}{
+		{"by mcpscope, unit stopped", false, func(t *testing.T, u host.User, c *contained) {
+			host.Must(t, h.Manage(u, "systemctl", "stop", c.unit()))
+		}},
+		{"by systemd, stdin closed", true, func(_ *testing.T, _ host.User, c *contained) { c.client.Tell("close") }},
+		{"by systemd, stopped", true, func(t *testing.T, u host.User, _ *contained) {
+			host.Must(t, h.Command(u, mcpscope, "stop", "frozen"))
+		}},
+		{"by systemd, launcher killed and swept", true, func(t *testing.T, u host.User, c *contained) {
+			c.client.Server.Signal(unix.SIGKILL)
+			if !c.client.Server.Ended(patience) {
+				t.Error("the launcher outlived SIGKILL")
+			}
+			host.Must(t, h.Command(u, mcpscope, "sweep"))
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			host.BothAtOnce(t, func(t *testing.T, u host.User) {
+				s := launch(t, u, "frozen", "ignore-both")
+				if c.bySystemd {
+					host.Must(t, h.Manage(u, "systemctl", "freeze", s.unit()))
+				} else {
+					host.Must(t, h.Command(u, mcpscope, "freeze", "frozen"))
+				}
+				c.end(t, u, s)
+				s.wantGone(c.name)
+			})
+		})
+	}
+}
+
+// A user who does not linger has a manager as long as a session, with the servers in it.
+func TestLogoutOfAUserWithoutLingering(t *testing.T) {
+	h, u := host.Current(t), host.NoLinger
+	for name, end := range map[string]func(*contained, *host.Session) error{
+		"hang-up": func(c *contained, s *host.Session) error {
+			err := s.Logout()
+			c.lives() // no signal has reached it yet
+			c.client.Own.Signal(unix.SIGHUP)
+			return err
+		},
+		"session": func(_ *contained, s *host.Session) error { return s.Terminate() },
+		"user": func(*contained, *host.Session) error {
+			return h.Command(host.Root, "loginctl", "terminate-user", u.Name).Run()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, m := h.Login(t, u), escape.NewMembers(t)
+			cmd := s.Command(append([]string{programs.Client, "--group", "--"}, zoo(u, "guest", m, "stopped")...)...)
+			c := awaitServer(t, escape.StartClient(t, cmd, cmd.Start), m, u.Slice())
+			if err := end(c, s); err != nil {
+				t.Fatal(err)
+			}
+			c.wantGone(name)
+			manager := strings.TrimSuffix(u.Slice(), "/mcp.slice")
+			if err := escape.AwaitRemoval(manager, patience); err != nil {
+				t.Errorf("the user's manager: %v", err)
+			}
+		})
+	}
+}

@@ -71,14 +71,6 @@ func (y *yard) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// control runs systemctl on the yard's manager.
-func (y *yard) control(t *testing.T, args ...string) {
-	t.Helper()
-	if out, err := y.host.Manage(y.user, "systemctl", args...).CombinedOutput(); err != nil {
-		t.Errorf("systemctl %q: %v: %s", args, err, out)
-	}
-}
-
 // backend is the one whose servers are in scopes of this manager: asked for by its name, their servers start when it has started the
 // scope, otherwise (auto) before.
 func (y *yard) backend(name string) escape.Backend {
