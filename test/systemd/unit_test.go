@@ -49,6 +49,10 @@ func TestScopeEndsAfterItsClientsUnit(t *testing.T) {
 		if _, found := c.client.Find("out last", patience); !found {
 			t.Errorf("the server does not answer during the drain: %q", c.client.Lines())
 		}
+		// without an order both stops have begun when ExecStop= has
+		if state := control(t, u, "show", "--value", "--property=ActiveState", c.unit()); state != "active" {
+			t.Errorf("the scope is %s while the unit drains", state)
+		}
 		if _, err := unit.next.in.WriteString("go\n"); err != nil {
 			t.Fatal(err)
 		}
