@@ -51,7 +51,7 @@ type Connect func(ctx context.Context, command []string) (Session, error)
 
 // startGrace bounds everything up to the Hello: a server that never answers must
 // fail its test, not hang it.
-const startGrace = 30 * time.Second
+const startGrace = 10 * time.Minute
 
 // calls are the tools that need nothing but a server that works, in the order of
 // preference.
