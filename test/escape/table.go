@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -64,12 +65,22 @@ func (t *Table) fill(tb *testing.T, cell func(*testing.T, Mode, End), refused fu
 				continue
 			}
 			for _, e := range ends {
-				inner.Run(m.Name+"/"+e.Name, func(tb *testing.T) { cell(tb, m, e) })
+				inner.Run(m.Name+"/"+e.Name, func(tb *testing.T) {
+					defer redNotOver(tb)
+					cell(tb, m, e)
+				})
 			}
 		}
 	})
 	if len(t.cells) > 0 {
 		t.publish(tb)
+	}
+}
+
+// redNotOver keeps a panic in one cell from ending all others.
+func redNotOver(tb *testing.T) {
+	if why := recover(); why != nil {
+		tb.Errorf("panic: %v\n%s", why, debug.Stack())
 	}
 }
 
