@@ -62,14 +62,19 @@ func NewBystander(name string, in, out *os.File) *Bystander {
 }
 
 func (b *Bystander) read() string {
-	ctx, cancel := pace.Context(Patience)
-	defer cancel()
-	defer context.AfterFunc(ctx, func() { _ = b.Out.SetReadDeadline(time.Now()) })() // a pipe has deadlines
-	line, err := b.rest.ReadString('\n')
+	line, err := readLine(b.Out, b.rest)
 	if err != nil {
 		return err.Error()
 	}
 	return line
+}
+
+// readLine waits for a line of a pipe, whose rest has been read before.
+func readLine(pipe *os.File, rest *bufio.Reader) (string, error) {
+	ctx, cancel := pace.Context(Patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() { _ = pipe.SetReadDeadline(time.Now()) })() // a pipe has deadlines
+	return rest.ReadString('\n')
 }
 
 // Lives asks for an answer: a pid alone could be stopped or frozen.

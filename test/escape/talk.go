@@ -16,6 +16,7 @@ type Talk struct {
 	Cmd    *exec.Cmd
 	Stdin  io.WriteCloser
 	Out    *bufio.Reader
+	out    *os.File
 	t      *testing.T
 	stderr *os.File // an orphan would hold a pipe open
 }
@@ -33,6 +34,7 @@ func StartTalk(t *testing.T, cmd *exec.Cmd, start func() error) *Talk {
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.out = out.(*os.File) // os/exec's
 	if err := start(); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +52,7 @@ func (k *Talk) Said() string { return Contents(k.stderr) }
 // Line waits for the next one.
 func (k *Talk) Line() string {
 	k.t.Helper()
-	line, err := k.Out.ReadString('\n')
+	line, err := readLine(k.out, k.Out)
 	if err != nil {
 		k.t.Fatalf("the server says %q (%v); stderr: %s", line, err, k.Said())
 	}

@@ -5,6 +5,7 @@
 package script
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // dir has what build makes.
@@ -60,15 +62,25 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// scriptPatience is how long a whole script may take, which is some seconds.
+const scriptPatience = 4 * escape.Patience
+
 // setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; so is what is behind "inside".
 // $PROGRAM is the file, for those that are there already.
 func setUp(env *testscript.Env) error {
 	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
 	clients := w.Group("clients")
-	env.Defer(func() { // also when it failed: testscript waits for what it has started
+	end := func() { // also when it failed: testscript waits for what it has started
 		for _, group := range []string{clients, filepath.Join(w.Dir, "mcp.slice")} {
 			_ = bed.Kill(group, escape.Patience) // the end of the world fails if it could not
 		}
+	}
+	ctx, cancel := pace.Context(scriptPatience)
+	stop := context.AfterFunc(ctx, end) // a command that does not return fails its script, not all others
+	env.Defer(func() {
+		stop()
+		cancel()
+		end()
 	})
 	bin := filepath.Join(env.WorkDir, ".bin")
 	if err := os.Mkdir(bin, 0o755); err != nil {
