@@ -96,7 +96,7 @@ func TestMetricsAreServed(t *testing.T) {
 	if err := x.Cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	if err := x.Cmd.Wait(); err != nil {
+	if err := x.Wait(); err != nil {
 		t.Errorf("after SIGTERM: %v", err)
 	}
 	s.Tell("close")

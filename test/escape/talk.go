@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A Talk is a command that a test talks to by lines, as clients do.
@@ -44,6 +46,19 @@ func StartTalk(t *testing.T, cmd *exec.Cmd, start func() error) *Talk {
 	})
 	k.Out = bufio.NewReader(out)
 	return k
+}
+
+// Wait waits until the command has ended, and kills one that does not.
+func (k *Talk) Wait() error {
+	k.t.Helper()
+	if p, err := OpenProcess(k.Cmd.Process.Pid); err == nil { // not waited for, so it is the one
+		defer p.Close()
+		if !p.Ended(Patience) {
+			k.t.Errorf("it does not end: %s; stderr: %s", Describe(p.PID), k.Said())
+			p.Signal(unix.SIGKILL)
+		}
+	}
+	return k.Cmd.Wait()
 }
 
 // Said is what is on stderr.

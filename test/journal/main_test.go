@@ -62,7 +62,7 @@ func (b backend) start(t *testing.T, name string, options []string, script strin
 func (s *server) end() {
 	s.t.Helper()
 	_ = s.Stdin.Close() // whether it reads or not
-	_ = s.Cmd.Wait()    // how it ends is looked at in the journal
+	_ = s.Wait()        // how it ends is looked at in the journal
 	if said := s.Said(); said != "" {
 		s.t.Errorf("on the client's stderr: %s", said)
 	}

@@ -51,7 +51,7 @@ func TestUnitsThatAServerAsksForSurvive(t *testing.T) {
 			t.Errorf("while the server runs: %+v", all)
 		}
 		k.Stdin.Close()
-		_ = k.Cmd.Wait() // with the server's status
+		_ = k.Wait() // with the server's status
 		if n := len(m.Running()); n != 2 {
 			t.Errorf("%d processes outlive the server, want both: what a manager starts is not the server's", n)
 		}
