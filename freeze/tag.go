@@ -25,16 +25,6 @@ const (
 	tagMagic = Tag(0x6d6370) << tagBits // "mcp"
 )
 
-// letOut is carried by who was let out of a server, and by all that this starts: it is no server's tag, and tells that there
-// was one.
-const letOut = Tag(0x6d6371) << tagBits
-
-// LetOut puts that in place of the tag, on a process that carries it.
-func (t Tag) LetOut(pid int) { t.replace(pid, uint64(letOut)) }
-
-// WasLetOut tells whether a process was let out of a server, or started by one that was. Anybody may have said so.
-func WasLetOut(pid int) bool { return letOut.carriedBy(pid) }
-
 // NewTag makes one of 40 bits.
 func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<tagBits-1)) }
 
@@ -62,17 +52,15 @@ func (t Tag) Put(pid, pidfd int) error {
 }
 
 // Remove takes the tag from a process that carries it. What that has started keeps it.
-func (t Tag) Remove(pid int) { t.replace(pid, unix.RLIM_INFINITY) }
-
-func (t Tag) replace(pid int, by uint64) {
-	replaceTag(pid, by, func(its Tag) bool { return its == t && t.isTag() })
+func (t Tag) Remove(pid int) {
+	removeTag(pid, func(its Tag) bool { return its == t && t.isTag() })
 }
 
-// replaceTag replaces such a tag of a process, or of the calling one by the pid 0.
-func replaceTag(pid int, by uint64, such func(Tag) bool) {
+// removeTag removes such a tag from a process, or from the calling one by the pid 0.
+func removeTag(pid int, such func(Tag) bool) {
 	var limit unix.Rlimit
 	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && such(Tag(limit.Cur)) {
-		limit.Cur = min(by, limit.Max)                        // which the soft limit may always be
+		limit.Cur = limit.Max                                 // which the soft limit may always be
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil) // it may have ended
 	}
 }
@@ -89,9 +77,7 @@ func (t Tag) Limit() *unix.Rlimit {
 
 // ClearTag is for a process that starts what is not to be found by the tag that it was
 // started with: a group of its own.
-func ClearTag() {
-	replaceTag(0, unix.RLIM_INFINITY, func(its Tag) bool { return its.isTag() || its == letOut })
-}
+func ClearTag() { removeTag(0, Tag.isTag) }
 
 // carriers lists the processes that carry the tag and that a process of the owner could signal,
 // wherever they are. The tag itself proves nothing: anyone may put any tag on a process of
@@ -115,9 +101,10 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 
 // On tells whether a process carries the tag. It asks by prlimit(2), which takes 0.7 µs, and only where
 // that needs rights that we lack reads /proc/PID/limits, which takes 10.
-func (t Tag) On(pid int) bool { return t.isTag() && t.carriedBy(pid) }
-
-func (t Tag) carriedBy(pid int) bool {
+func (t Tag) On(pid int) bool {
+	if !t.isTag() {
+		return false
+	}
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
 	if err == unix.EPERM {

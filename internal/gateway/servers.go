@@ -20,8 +20,6 @@ type Servers struct {
 	Replace bool
 	// MaxCopies is scope.Server's.
 	MaxCopies int
-	// Detach is scope.Server's.
-	Detach []string
 	// Stderr is where a server's goes that can be given another one: see redirection.
 	Stderr scope.Stderr
 	// Given are names of settings that no configuration file changes.

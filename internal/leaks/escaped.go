@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
@@ -35,7 +34,7 @@ type Escaped struct {
 const mark = "MCPSCOPE_ID="
 
 // FindEscaped lists them, the oldest first. Each has to be closed. Of those that may not be looked at nothing is
-// known (proc_pid_environ(5)); the caller, what has started it, and who was let out of its server are none.
+// known (proc_pid_environ(5)); the caller and what has started it are none.
 func (s Search) FindEscaped() ([]*Escaped, error) {
 	all, below, err := everybody()
 	if err != nil {
@@ -54,7 +53,7 @@ func (s Search) FindEscaped() ([]*Escaped, error) {
 	var found []*Escaped
 	for pid, id := range ids {
 		p := all[pid]
-		if id == "" || p.age < s.OlderThan || freeze.WasLetOut(pid) || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
+		if id == "" || p.age < s.OlderThan || s.Contained(pid, id) || ids[p.PPID] == id && !s.Contained(p.PPID, id) {
 			continue
 		}
 		e := &Escaped{PID: pid, UID: p.uid, Server: id, Argv: arguments(pid), Age: p.age, Below: descendants(pid, below), start: p.StartTime}

@@ -134,7 +134,6 @@ type Values struct {
 	Stderr    scope.Stderr
 	Report    string
 	NoBrowser bool
-	Detach    []string
 	Quiet     bool
 	Verbose   bool
 	Strict    bool

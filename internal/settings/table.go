@@ -127,21 +127,6 @@ var table = [...]Row{
 	{Name: "no-browser", For: Run, Where: Everywhere,
 		Help:  "offer the server no BROWSER that outlives it, in a graphical session where it has none: see mcpscope detach",
 		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
-	{Name: "detach-command", For: Run | Gateway, Where: Everywhere, Arg: "GLOB",
-		Help: "a daemon that others use, too: what matches goes on outside when the server is ended; several: with semicolons",
-		parse: func(v *Values, s string) error {
-			v.Detach = nil // who says it again means something else
-			for glob := range strings.SplitSeq(s, ";") {
-				if glob = strings.TrimSpace(glob); s == "" {
-					return nil
-				}
-				if strings.Trim(glob, "*? ") == "" {
-					return fmt.Errorf("%q names no command (like gpg-agent, or *GradleDaemon*)", glob)
-				}
-				v.Detach = append(v.Detach, glob)
-			}
-			return nil
-		}},
 	{Name: "strict-config", For: Run, Where: Everywhere,
 		Help:  "start nothing if anything in a configuration file is wrong",
 		parse: func(v *Values, s string) error { return flag(&v.Strict, s) }},

@@ -78,7 +78,7 @@ var (
 	noFreeze     = one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze")
 	noCgroupKill = one("freeze/kill.go", "if g.Kill() == nil {", "if false {")
 	noContinued  = one(lifecycle+"awake.go", "func ContinuedBy(fd int) (closed bool, err error) {", "func ContinuedBy(fd int) (closed bool, err error) {\n\treturn false, nil")
-	noTimers     = one(lifecycle+"awake.go", "letsOut bool) {", "letsOut bool) {\n\treturn")
+	noTimers     = one(lifecycle+"awake.go", "StayAwake(grace time.Duration) {", "StayAwake(grace time.Duration) {\n\treturn")
 	anyOwner     = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
 	noSparing    = one(group+"tag.go", "Spare: inAnotherGroup(g.Top)", "Spare: nil")
 	noDeadline   = one(launcher+"watch.go", "done, err = l.overdue()", "done, err = false, nil")

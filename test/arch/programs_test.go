@@ -14,7 +14,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 114
+const runnerMost = 112
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -32,11 +32,9 @@ var linked = map[string]string{
 	room + "lifecycle":  "when it ends",
 	room + "sweep":      "every start ends orphans",
 	room + "fleet":      "--replace looks for older servers",
-	room + "detach":     "daemons that others use, too",
 	room + "report":     "the line that whoever asks for it reads at the end",
 	room + "protocol":   "what launcher and supervisor tell each other, the client and the journal",
 	"internal/cli":      "how failures read, and how a process ends as another one did",
-	"internal/glob":     "whom --detach-command names",
 	"internal/linux":    "one wait for everything; the end of stdin, without reading it",
 	"internal/raw":      "it is born so",
 	"internal/signals":  "signals are passed on",

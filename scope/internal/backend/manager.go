@@ -141,9 +141,6 @@ func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.
 // stopTimeout lets the supervisor finish its ladder before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
 	grace := facts.Policy.TermGrace
-	if len(facts.Detach) > 0 && grace >= 0 {
-		grace += protocol.LetOutWithin
-	}
 	switch {
 	case grace < 0:
 		return math.MaxInt64

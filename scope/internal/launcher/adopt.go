@@ -45,7 +45,7 @@ func (s *Server) Take(r lifecycle.Child) (*Taken, error) {
 		t.closeClientDescriptors()
 		return nil, err
 	}
-	l.config.Main, l.config.Outside = r.PIDFD, t.origin
+	l.config.Main = r.PIDFD
 	if err = l.reapToo(); err == nil {
 		t.theirs, err = l.connect()
 	}

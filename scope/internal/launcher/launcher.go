@@ -5,7 +5,6 @@
 package launcher
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -41,8 +40,6 @@ type Server struct {
 	Replace bool
 	// MaxCopies retires the oldest of them beyond so many, this one counted; 0 is no limit.
 	MaxCopies int
-	// Detach are patterns of members that are to outlive the server, with * and ?, of a command's base name or line.
-	Detach []string
 	// Slice is where systemd is to put the scope.
 	Slice string
 	// Notes are the caller's own, for the report.
@@ -153,7 +150,7 @@ func (s *Server) prepare() (*launcher, error) {
 func (s *Server) config() *protocol.Config {
 	return &protocol.Config{
 		Version: protocol.ProtocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
-		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Detach: s.Detach, Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Stderr: s.Stderr,
 		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1, Payload: -1, Ready: -1, Alive: -1,
 	}
 }
@@ -217,7 +214,7 @@ func (l *launcher) connect() (theirs protocol.Control, err error) {
 		}
 	}
 	c.ClientPidfd, c.StdinFile, c.StdoutFile = l.client.PIDFD, l.client.File, l.client.Answers
-	c.Conveyed, c.Where, c.Outside = l.client.Conveyed, l.client.Where, cmp.Or(c.Outside, l.client.Where)
+	c.Conveyed, c.Where = l.client.Conveyed, l.client.Where
 	if l.terminal {
 		c.Pgid = unix.Getpgrp()
 	}

@@ -12,7 +12,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/spawn"
-	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
 // A member may stop its parent, the supervisor, and a stopped process can't notice
@@ -47,20 +46,16 @@ const (
 )
 
 // StayAwake makes the kernel continue this process many times: from now on, for the
-// asking, and when grace is over, for the kill; where members are let out that comes
-// later, nobody knows how much. It is for a supervisor without a launcher, which nobody
-// else wakes before the next sweep. Each wake has a timer of its own (timer_create(2)):
-// an interval timer goes on only when its signal has been delivered, and a SIGCONT that
-// merely continues a process never is.
-func StayAwake(grace time.Duration, letsOut bool) {
+// asking, and when grace is over, for the kill. It is for a supervisor without a launcher,
+// which nobody else wakes before the next sweep. Each wake has a timer of its own
+// (timer_create(2)): an interval timer goes on only when its signal has been delivered, and
+// a SIGCONT that merely continues a process never is.
+func StayAwake(grace time.Duration) {
 	for i := range time.Duration(awakeTimes) {
 		continueAfter((i + 1) * awakeEvery)
 		if grace > 0 {
 			continueAfter(grace + i*awakeEvery)
 		}
-	}
-	for late := awakeTimes * awakeEvery; letsOut && late < protocol.LetOutWithin+awakeTimes*awakeEvery; late += awakeEvery {
-		continueAfter(max(grace, 0) + late)
 	}
 }
 

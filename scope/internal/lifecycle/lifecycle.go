@@ -36,7 +36,6 @@ type Lifecycle struct {
 	payload group.Payload
 	in      *ClientSide
 	Inspect func() Inspected // of members that are frozen and about to be killed; may be nil
-	Before  func()           // the members are asked to end; may be nil. Like Inspect it runs beside the loop
 
 	Phase    phase
 	Cause    protocol.Cause
@@ -257,9 +256,6 @@ func (c *Lifecycle) climb(s freeze.Stop) {
 		var end climbed
 		if c.Inspect != nil {
 			s.Frozen = func() { end.Seen = c.Inspect() }
-		}
-		if c.Before != nil && s.Ask != 0 {
-			c.Before()
 		}
 		end.Result, _ = s.Run() // who ends the group looks once more whether it is empty
 		c.Ladder <- end

@@ -41,10 +41,6 @@ type Config struct {
 	Mask uint64
 	// Copies is how many servers of this name one client process may have: the oldest are to go. 0 is any number.
 	Copies int
-	// Detach are patterns of command lines (internal/glob): members that match are let out before the server is ended.
-	Detach []string
-	// Outside is the control group that they go to where no manager makes one: the client's.
-	Outside string
 	// Place is where the group is, for a supervisor whose group is known when it starts; others are told by a message.
 	Place  *Placed
 	Client ClientFacts
@@ -98,8 +94,6 @@ func (c *Config) fields(w *wire) {
 	number(w, &c.Started)
 	flag(w, &c.Verbose)
 	number(w, &c.Copies)
-	texts(w, &c.Detach)
-	text(w, &c.Outside)
 	text(w, &c.Stderr)
 	number(w, &c.Pgid)
 	if optional(w, &c.NoFile) {

@@ -24,7 +24,6 @@ const (
 	SliceSuffix    = ".slice"
 	GroupPrefix    = "mcp-"
 	ScopeSuffix    = ".scope"
-	DetachedPrefix = "detached-" // of a unit that has what a server has left to others
 	SupervisorName = "supervisor"
 	PayloadName    = "payload"
 	LeavingName    = "leaving" // a leaf for processes that remove a group (spawn.Remover), and for the watchers of gateways

@@ -116,7 +116,6 @@ const (
 	RepeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
 	DoubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
 	WakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
-	LetOutWithin         = time.Second            // for members that are let out, before the term grace begins
 	NestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
 	LeafWithin           = time.Second            // for a process that removes a group to be done
 	NewbornAge           = 10 * time.Second       // before an unarmed group may be removed

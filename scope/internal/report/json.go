@@ -162,8 +162,6 @@ func (r *Report) json() []byte {
 		killed := func(k Killed) { o.object(k.json) }
 		list(o, "killed", r.Killed, killed)
 		o.field("killed_total", r.KilledTotal)
-		list(o, "daemons", r.Daemons, killed)
-		list(o, "detached", r.Detached, killed)
 		list(o, "stuck", r.Stuck, o.string)
 		list(o, "notes", r.Notes, o.string)
 	})

@@ -42,12 +42,8 @@ type Report struct {
 	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
 	Killed      []Killed                     `json:"killed,omitempty"`
 	KilledTotal int                          `json:"killed_total"`
-	// Daemons are members whose parent had ended when the server's end began, whatever became of them.
-	Daemons []Killed `json:"daemons,omitempty"`
-	// Detached are those that were let out then, with all below them: --detach-command.
-	Detached []Killed `json:"detached,omitempty"`
-	Stuck    []string `json:"stuck,omitempty"`
-	Notes    []string `json:"notes,omitempty"`
+	Stuck       []string                     `json:"stuck,omitempty"`
+	Notes       []string                     `json:"notes,omitempty"`
 }
 
 // Killed is a member that did not end when asked, or another one that is told of. Facts are observed, never

@@ -29,9 +29,6 @@ func (s *supervisor) finish() {
 		s.lifecycle.Result, _ = freeze.Stop{Target: s.group.Members()}.Run() // this for looks again
 	}
 	s.endContainers()
-	if s.notLetOut != "" {
-		s.Note("not all that --detach-command names was let out: " + s.notLetOut)
-	}
 	s.report()
 	if len(s.lifecycle.Result.Stuck) > 0 {
 		_ = s.control.Send(s.last()) // a launcher that is gone needs no telling

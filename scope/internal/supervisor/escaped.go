@@ -66,18 +66,17 @@ type escapees struct {
 	sparedNested time.Time // until then a nested supervisor is
 }
 
-// noneButSpared tells whether all children are members in uninterruptible sleep, or were let out.
+// noneButSpared tells whether all children are members in uninterruptible sleep.
 func (e *escapees) noneButSpared() bool {
-	if len(e.s.lifecycle.Result.Stuck) == 0 && !e.s.out.Any() {
+	if len(e.s.lifecycle.Result.Stuck) == 0 {
 		return false
 	}
 	children, err := proc.Children(os.Getpid())
 	return err == nil && len(e.others(children)) == 0
 }
 
-// others leaves out the members that the ladder could not end, and those that it was not to end.
+// others leaves out the members that the ladder could not end.
 func (e *escapees) others(children []int) []int {
-	children = slices.DeleteFunc(children, e.s.out.Has)
 	if len(e.s.lifecycle.Result.Stuck) == 0 {
 		return children
 	}

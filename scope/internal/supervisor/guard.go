@@ -140,7 +140,7 @@ type overdue struct {
 func (o *overdue) begin(p protocol.Policy) {
 	if within := p.AfterStop(); within != protocol.Never {
 		o.Set(within)
-		lifecycle.StayAwake(within, false)
+		lifecycle.StayAwake(within)
 	}
 }
 

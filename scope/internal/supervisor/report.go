@@ -102,9 +102,6 @@ func (s *supervisor) Note(text string) {
 // notesForPeople are the notes, and a few of those who had to be killed.
 func (s *supervisor) notesForPeople() []string {
 	notes := slices.Clone(s.notes)
-	for _, k := range s.detached[:min(len(s.detached), report.LastWordMost)] {
-		notes = append(notes, "let out "+k.String())
-	}
 	for _, k := range s.killed[:min(len(s.killed), report.LastWordMost)] {
 		notes = append(notes, "killed "+k.String())
 	}
@@ -131,7 +128,6 @@ func (s *supervisor) report() {
 		r.OutOfMemory.Biggest = s.oom.biggest()
 	}
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
-	r.Daemons, r.Detached = s.daemons, s.detached
 	r.Tell(s.notes[s.notesTold:])
 	r.Write(s.config.Report)
 }

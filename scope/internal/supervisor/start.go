@@ -116,7 +116,7 @@ func (s *supervisor) arm(at protocol.Message) error {
 	// at once: whoever has stopped us may do so again before the event is handled
 	s.loop.HungUp = func(t lifecycle.Token) {
 		if t == lifecycle.TokenControl {
-			lifecycle.StayAwake(c.Policy.TermGrace, len(c.Detach) > 0)
+			lifecycle.StayAwake(c.Policy.TermGrace)
 		}
 	}
 	if s.oom != nil {
@@ -152,9 +152,6 @@ func (s *supervisor) arm(at protocol.Message) error {
 	}
 	if lifecycle.EndsFirst(c.Engine()) && !s.found() && s.backend != protocol.Tree { // there everybody is a member, the engine's program too
 		s.lifecycle.Beside = protocol.EngineWithin
-	}
-	if s.config.Report >= 0 || len(s.config.Detach) > 0 {
-		s.lifecycle.Before = s.beforeAsked
 	}
 	if s.wantsDetails() || systemd.JournalExists() {
 		s.lifecycle.Inspect = s.inspect

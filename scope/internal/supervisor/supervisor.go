@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/spawn"
-	"github.com/mcpscope/mcpscope/scope/internal/detach"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
@@ -41,13 +40,9 @@ type supervisor struct {
 	swept       func()
 	killed      []report.Killed
 	killedTotal int
-	env         []string        // the client's, for the engine that runs the server
-	first       chan struct{}   // closed when its containers have been ended before it is killed; nil if they are not
-	undone      string          // what may be left of them
-	daemons     []report.Killed // members that had no parent any more when the end began
-	detached    []report.Killed // and those that were let out then
-	out         detach.Out
-	notLetOut   string // why not all were
+	env         []string      // the client's, for the engine that runs the server
+	first       chan struct{} // closed when its containers have been ended before it is killed; nil if they are not
+	undone      string        // what may be left of them
 	notes       []string
 	notesTold   int             // of them, to the journal
 	stderr      protocol.Stderr // of the server, as it turned out
