@@ -63,7 +63,7 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	servers := gw.Servers{
 		Rules:  gw.Rules{Match: v.Match, Except: v.Except, NamedOnly: v.NamedOnly},
-		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace, MaxCopies: v.MaxCopies, Stderr: v.Stderr, Given: v.given(),
+		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace, Stderr: v.Stderr, Given: v.given(),
 	}
 	servers.Limits.Files = slices.Clone(v.Limits.Files)
 	v.configure() // what is tried at the start; each server's own is read when there is one

@@ -60,9 +60,9 @@ func configureServer(name string, s gw.Servers) gw.Servers {
 		delete(of, key)
 	}
 	v := settings.Defaults()
-	v.Policy, v.Limits, v.Backend, v.Slice, v.Replace, v.MaxCopies, v.Stderr = s.Policy, s.Limits, s.Backend, s.Slice, s.Replace, s.MaxCopies, s.Stderr
+	v.Policy, v.Limits, v.Backend, v.Slice, v.Replace, v.Stderr = s.Policy, s.Limits, s.Backend, s.Slice, s.Replace, s.Stderr
 	v.Limits.Files = slices.Clone(v.Limits.Files)
 	v.FromFile(of)
-	s.Policy, s.Limits, s.Backend, s.Slice, s.Replace, s.MaxCopies, s.Stderr = v.Policy, v.Limits, v.Backend, v.Slice, v.Replace, v.MaxCopies, v.Stderr
+	s.Policy, s.Limits, s.Backend, s.Slice, s.Replace, s.Stderr = v.Policy, v.Limits, v.Backend, v.Slice, v.Replace, v.Stderr
 	return s
 }

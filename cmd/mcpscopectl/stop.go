@@ -19,8 +19,8 @@ import (
 
 type stopFlags struct {
 	filter
-	all, now, yes bool
-	grace         time.Duration
+	all, yes bool
+	grace    time.Duration
 }
 
 func stopCommand(io cli.Stdio) *cobra.Command {
@@ -41,17 +41,13 @@ The exit status is 0 if all are gone.`,
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
 	f.filter.set(c)
-	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace: `D`", readBy(&f.grace, scope.ParseGrace))
-	fs.BoolVar(&f.now, "now", false, "the same as --grace 0")
+	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace; 0 kills at once: `D`", readBy(&f.grace, scope.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")
 	return c
 }
 
 func (f *stopFlags) run(operands []string, io cli.Stdio) int {
-	if f.now {
-		f.grace = 0
-	}
 	switch {
 	case len(operands) == 0 && !f.all && f.client == "":
 		return io.Mistake("stop", "which server? Give a name, an id, --all or --client")

@@ -18,8 +18,6 @@ type Servers struct {
 	Backend scope.Backend
 	Slice   string
 	Replace bool
-	// MaxCopies is scope.Server's.
-	MaxCopies int
 	// Stderr is where a server's goes that can be given another one: see redirection.
 	Stderr scope.Stderr
 	// Given are names of settings that no configuration file changes.

@@ -437,7 +437,7 @@ func (w *watcher) server(name string) *scope.Server {
 	limits := of.Limits
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
 	return &scope.Server{
-		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, MaxCopies: of.MaxCopies, Slice: of.Slice, Stderr: of.Stderr,
+		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, Slice: of.Slice, Stderr: of.Stderr,
 		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID, ClientName: w.Name,
 	}
 }

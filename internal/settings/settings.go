@@ -122,12 +122,10 @@ func find(of Command, name string) *Row {
 
 // Values is what a command was told, with defaults for the rest.
 type Values struct {
-	Name    string
-	Backend scope.Backend
-	Require bool
-	Replace bool
-	// MaxCopies is 0 for any number.
-	MaxCopies int
+	Name      string
+	Backend   scope.Backend
+	Require   bool
+	Replace   bool
 	Slice     string
 	Policy    scope.Policy
 	Limits    cgroup.Limits

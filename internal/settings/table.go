@@ -7,7 +7,6 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -59,20 +58,6 @@ var table = [...]Row{
 	{Name: "replace", For: Run | Gateway, Where: Everywhere,
 		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
-	{Name: "max-copies", For: Run | Gateway, Where: Everywhere, Arg: "N", Default: "infinity", Values: []string{"1", "2", "infinity"},
-		Help: "retire the oldest servers of this name that the same client process has started, beyond N; --replace is 1",
-		parse: func(v *Values, s string) error {
-			v.MaxCopies = 0
-			if s == "infinity" {
-				return nil
-			}
-			n, err := strconv.ParseUint(s, 10, 31)
-			if err != nil || n == 0 {
-				return fmt.Errorf("%q is no number of copies (like 2, or infinity)", s)
-			}
-			v.MaxCopies = int(n)
-			return nil
-		}},
 	{Name: "max-lifetime", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
 		Help:  "stop the server when it has run for D",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, scope.ParseLimit) }},

@@ -42,7 +42,7 @@ func testAsked(t *testing.T, end string) {
 func (s *server) stopNow() {
 	s.world.T.Helper()
 	_, id := s.members.Main()
-	s.world.wantSuccess("stop", "--now", id)
+	s.world.wantSuccess("stop", "--grace", "0", id)
 	s.dead(escape.Patience)
 }
 

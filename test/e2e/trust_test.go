@@ -54,7 +54,7 @@ func (w *world) forge(dir, name string) string {
 // Ids are no secret: they are names of directories.
 func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"sweep --all-users", "stop --all-users --now forged"} {
+	for _, command := range []string{"sweep --all-users", "stop --all-users --grace 0 forged"} {
 		t.Run(command, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
@@ -120,7 +120,7 @@ func TestForgedTree(t *testing.T) {
 	childIn.Close()
 	childOut.Close()
 	child := escape.NewBystander("root's child of the forger", in, out)
-	for _, command := range []string{"sweep", "freeze forged", "stop forged", "stop --now forged", "ls", "metrics"} {
+	for _, command := range []string{"sweep", "freeze forged", "stop forged", "stop --grace 0 forged", "ls", "metrics"} {
 		w.run(w.mcpscope(append(strings.Fields(command), "--all-users")...))
 		if !child.Lives() {
 			t.Fatalf("%s: a process of root's was hit", command)

@@ -221,7 +221,7 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	w.run("stop", "--all-users", "--now", "forged")
+	w.run("stop", "--all-users", "--grace", "0", "forged")
 	w.run("sweep", "--all-users")
 	if n := len(s.Running()); n != 2 {
 		t.Errorf("%d members live, want 2", n)

@@ -74,7 +74,7 @@ func (g *ground) liveAndDie(times int) {
 			s.Tell("close")
 			s.wantStatus("exit 0")
 		case 2:
-			g.well("stop", "--now", s.id)
+			g.well("stop", "--grace", "0", s.id)
 			s.wantStatus("signal 9")
 		}
 		s.dead()

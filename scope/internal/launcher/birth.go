@@ -34,7 +34,7 @@ func (l *launcher) bearsFirst() bool {
 
 // endsAlone tells whether a server that ends at once, and leaves nobody, needs no supervisor: there is nobody else to end.
 func (l *launcher) endsAlone() bool {
-	return l.config.Copies == 0 && l.config.Engine() == "" && lifecycle.Uncontained(l.server.Argv) == ""
+	return !l.config.Replace && l.config.Engine() == "" && lifecycle.Uncontained(l.server.Argv) == ""
 }
 
 // bear starts the server, below a process that then becomes its supervisor.

@@ -38,8 +38,6 @@ type Server struct {
 	Weaker func(error)
 	// Replace retires older servers of this name and client process.
 	Replace bool
-	// MaxCopies retires the oldest of them beyond so many, this one counted; 0 is no limit.
-	MaxCopies int
 	// Slice is where systemd is to put the scope.
 	Slice string
 	// Notes are the caller's own, for the report.
@@ -150,17 +148,9 @@ func (s *Server) prepare() (*launcher, error) {
 func (s *Server) config() *protocol.Config {
 	return &protocol.Config{
 		Version: protocol.ProtocolVersion, Name: s.Name, Path: s.Path, Argv: s.Argv,
-		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Copies: s.copies(), Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, Started: time.Now().UnixNano(), NoFile: s.NoFile, Report: s.Report, Verbose: s.Verbose, Replace: s.Replace, Stderr: s.Stderr,
 		Client: lifecycle.DescribeClient(s.Client, s.ClientName), Main: -1, Held: -1, Launcher: -1, Payload: -1, Ready: -1, Alive: -1,
 	}
-}
-
-// copies is how many servers of this name the client process may have.
-func (s *Server) copies() int {
-	if s.Replace {
-		return 1
-	}
-	return s.MaxCopies
 }
 
 // start starts the supervisor, which starts the server.

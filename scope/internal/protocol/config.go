@@ -39,8 +39,8 @@ type Config struct {
 	NoFile *unix.Rlimit
 	// Mask are the signals that the main process has blocked: spawn.Cmd.
 	Mask uint64
-	// Copies is how many servers of this name one client process may have: the oldest are to go. 0 is any number.
-	Copies int
+	// Replace retires older servers of this name and client process.
+	Replace bool
 	// Place is where the group is, for a supervisor whose group is known when it starts; others are told by a message.
 	Place  *Placed
 	Client ClientFacts
@@ -93,7 +93,7 @@ func (c *Config) fields(w *wire) {
 	limitFields(w, &c.Limits)
 	number(w, &c.Started)
 	flag(w, &c.Verbose)
-	number(w, &c.Copies)
+	flag(w, &c.Replace)
 	text(w, &c.Stderr)
 	number(w, &c.Pgid)
 	if optional(w, &c.NoFile) {

@@ -6,7 +6,6 @@ package supervisor
 
 import (
 	"os"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -14,18 +13,15 @@ import (
 	"github.com/mcpscope/mcpscope/scope/internal/fleet"
 )
 
-// replaceOlder retires the oldest servers of the same name that the same client process has
-// started, beyond as many as it may have: a client that reconnects without closing would collect
-// them. Of two that start at the same time, one may not see the other yet; but then that one, which
-// can be seen before it looks, sees this one, and retires if it is the older.
+// replaceOlder retires the older servers of the same name that the same client process has started: a client that
+// reconnects without closing would collect them. Of two that start at the same time, one may not see the other yet;
+// but then that one, which can be seen before it looks, sees this one, and retires if it is the older.
 func (s *supervisor) replaceOlder() {
 	own := &fleet.Listed{
 		ID: s.group.Ident(), Name: s.config.Name, UID: os.Getuid(), Client: s.config.Client, Started: time.Unix(0, s.config.Started),
 	}
 	// Whoever can't be seen stays. The others are not looked at closely: that takes long where one forks all the time.
 	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
-	var older []*fleet.Listed
-	newer := 0
 	for _, l := range all {
 		defer l.Close()
 		if l.State != fleet.Running && l.State != fleet.Frozen {
@@ -33,17 +29,10 @@ func (s *supervisor) replaceOlder() {
 		}
 		switch own.Started.Compare(l.Started) {
 		case 1:
-			older = append(older, l)
+			l.TellStop("a newer one, " + own.ID + " (--replace)")
+			_ = l.RequestStop(fleet.AsConfigured) // nobody waits for it
 		case -1:
-			newer++
+			s.loop.Signal(unix.SIGTERM) // as if somebody had asked us
 		}
-	}
-	if newer >= s.config.Copies {
-		s.loop.Signal(unix.SIGTERM) // as if somebody had asked us
-	}
-	slices.SortFunc(older, func(a, b *fleet.Listed) int { return b.Started.Compare(a.Started) })
-	for _, l := range older[min(max(s.config.Copies-1-newer, 0), len(older)):] {
-		l.TellStop("a newer one, " + own.ID + " (--replace, --max-copies)")
-		_ = l.RequestStop(fleet.AsConfigured) // nobody waits for it
 	}
 }

@@ -131,7 +131,7 @@ func (s *supervisor) run() {
 	var own string
 	s.beside, own = s.group.Beside()
 	s.swept = sweep.BeginSweep(s.beside, own)
-	if s.config.Copies > 0 {
+	if s.config.Replace {
 		go s.replaceOlder()
 	}
 	limits := lifecycle.NewLimits(s.config.Policy)
