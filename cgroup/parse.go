@@ -113,12 +113,6 @@ func ParseWeight(s string) (string, error) {
 	return strconv.FormatUint(n, 10), nil
 }
 
-// ParseIOWeight is ParseWeight for io.weight, which has one for each device.
-func ParseIOWeight(s string) (string, error) {
-	w, err := ParseWeight(s)
-	return "default " + w, err
-}
-
 // whole is 100%, in the hundredths of a percent that percent counts.
 const whole = 10_000
 

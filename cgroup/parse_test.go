@@ -40,7 +40,6 @@ func TestParse(t *testing.T) {
 		{ParseCPU, "1.5", "150000 100000"}, {ParseCPU, "150%", "150000 100000"}, {ParseCPU, "2", "200000 100000"}, {ParseCPU, "0.01", "1000 100000"}, {ParseCPU, "1%", "1000 100000"},
 		{ParseCPU, "12.34%", "12340 100000"}, {ParseCPU, "infinity", "max"}, {ParseCPU, "0", ""}, {ParseCPU, "0.009", ""}, {ParseCPU, "0.5%", ""}, {ParseCPU, "1G", ""}, {ParseCPU, "99999999999", ""},
 		{ParseWeight, "1", "1"}, {ParseWeight, "10000", "10000"}, {ParseWeight, "0", ""}, {ParseWeight, "10001", ""}, {ParseWeight, "idle", ""},
-		{ParseIOWeight, "50", "default 50"}, {ParseIOWeight, "x", ""},
 	} {
 		got, err := c.what(c.in)
 		if c.want == "" && err == nil || c.want != "" && (err != nil || got != c.want) {
@@ -76,7 +75,7 @@ func TestParseFileAndValue(t *testing.T) {
 }
 
 func TestPut(t *testing.T) {
-	l := DefaultLimits()
+	l := Limits{}
 	for _, s := range []string{"memory.max=1G", "pids.max=5", "memory.max=2G", "pids.max=infinity"} {
 		limit, err := ParseLimit(s)
 		if err != nil {

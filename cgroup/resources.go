@@ -34,15 +34,9 @@ const oomGroup = "memory.oom.group"
 // Limits are those of one group.
 type Limits struct {
 	Files []Limit // one for a file
-	// OOMGroup ends the whole group when its memory does not suffice, instead of one process.
-	// It goes with a limit of the memory.
-	OOMGroup bool
 	// BestEffort is for limits that may as well be missing.
 	BestEffort bool
 }
-
-// DefaultLimits are no limits.
-func DefaultLimits() Limits { return Limits{OOMGroup: true} }
 
 // Put replaces what is said of the same file.
 func (l *Limits) Put(limit Limit) {
@@ -52,8 +46,8 @@ func (l *Limits) Put(limit Limit) {
 	}
 }
 
-// All are the files and, as the last, the one of OOMGroup where it goes with another that holds.
-// The caller says which hold, as it goes on.
+// All are the files and, as the last, oomGroup where another limit of the memory holds and the files do not
+// have it. The caller says which hold, as it goes on.
 func (l Limits) All(held *[]string) iter.Seq[Limit] {
 	return func(yield func(Limit) bool) {
 		for _, f := range l.Files {
@@ -62,7 +56,7 @@ func (l Limits) All(held *[]string) iter.Seq[Limit] {
 			}
 		}
 		said := func(f Limit) bool { return f.File == oomGroup }
-		if l.OOMGroup && slices.ContainsFunc(*held, OfMemory) && !slices.ContainsFunc(l.Files, said) {
+		if slices.ContainsFunc(*held, OfMemory) && !slices.ContainsFunc(l.Files, said) {
 			yield(Limit{oomGroup, "1"})
 		}
 	}

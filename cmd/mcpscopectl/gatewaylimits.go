@@ -5,8 +5,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -16,7 +14,7 @@ func tryLimits(v *settings.Values) (why, hint string) {
 	if len(v.Limits.Files) == 0 || v.Limits.BestEffort {
 		return "", ""
 	}
-	flags := []string{"--slice", v.Slice, "--limits=" + settings.LimitsStrict, fmt.Sprintf("--oom-group=%v", v.Limits.OOMGroup)}
+	flags := []string{"--slice", v.Slice, "--limits=" + settings.LimitsStrict}
 	for _, l := range v.Limits.Files {
 		flags = append(flags, "--set", l.String())
 	}

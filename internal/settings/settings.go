@@ -152,7 +152,7 @@ type Values struct {
 // Defaults are the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: scope.Auto, Slice: scope.DefaultSlice, Policy: scope.DefaultPolicy(), Limits: cgroup.DefaultLimits(),
+		Backend: scope.Auto, Slice: scope.DefaultSlice, Policy: scope.DefaultPolicy(),
 		Stderr: scope.StderrInherit, given: map[string]bool{},
 	}
 }

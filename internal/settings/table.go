@@ -64,32 +64,17 @@ var table = [...]Row{
 	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
 		Help:  "stop it when it has used no CPU and read all input for D",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, scope.ParseLimit) }},
-	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.max", Default: "infinity", Values: sizes,
+	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.max", Default: "infinity", Values: []string{"512M", "1G", "10%", "infinity"},
 		Help:  "limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the machine's, infinity (default)",
 		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
-	{Name: "memory-high", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.high", Default: "infinity", Values: sizes,
-		Help:  "above that, let it wait and give memory back",
-		parse: func(v *Values, s string) error { return limit(v, "memory.high", s, cgroup.ParseMemory) }},
-	{Name: "swap-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", File: "memory.swap.max", Default: "infinity", Values: []string{"0", "512M", "infinity"},
-		Help:  "limit its swap space",
-		parse: func(v *Values, s string) error { return limit(v, "memory.swap.max", s, cgroup.ParseSwap) }},
 	{Name: "cpu-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.max", Default: "infinity", Values: []string{"0.5", "1", "2", "infinity"},
 		Help:  "limit it to so many processors: 1.5, or 150%",
 		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
-	{Name: "cpu-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "cpu.weight", Default: "100", Values: weights,
-		Help:  "its share of the processors where others want them too: 1 to 10000 (default 100)",
-		parse: func(v *Values, s string) error { return limit(v, "cpu.weight", s, cgroup.ParseWeight) }},
-	{Name: "io-weight", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "io.weight", Default: "100", Values: weights,
-		Help:  "its share of the disks, in the same way",
-		parse: func(v *Values, s string) error { return limit(v, "io.weight", s, cgroup.ParseIOWeight) }},
 	{Name: "pids-max", For: Run | Gateway, Where: Everywhere, Arg: "N", File: "pids.max", Default: "infinity", Values: []string{"100", "1000", "infinity"},
 		Help:  "limit its processes and threads",
 		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
-	{Name: "oom-group", For: Run | Gateway, Where: Everywhere, File: "memory.oom.group", Default: "true",
-		Help:  "where that memory does not suffice the kernel kills all of it (default); one process with --oom-group=false",
-		parse: func(v *Values, s string) error { return flag(&v.Limits.OOMGroup, s) }},
 	{Name: "set", For: Run | Gateway, Where: Everywhere, Arg: "FILE=VALUE",
-		Help: "any other file of its group, like memory.min=64M; several: again, or with semicolons",
+		Help: "any other file of its group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; several: again, or with semicolons",
 		parse: func(v *Values, s string) error {
 			all, err := cgroup.ParseLimits(s)
 			for _, one := range all {
@@ -172,11 +157,6 @@ var table = [...]Row{
 		Help:  "print notes, e.g. who had to be killed, on stderr",
 		parse: func(v *Values, s string) error { return flag(&v.Verbose, s) }},
 }
-
-var (
-	sizes   = []string{"512M", "1G", "10%", "infinity"}
-	weights = []string{"10", "100", "1000"}
-)
 
 func flag(to *bool, text string) error {
 	*to = text == "true" // set has checked it

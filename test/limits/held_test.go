@@ -16,13 +16,13 @@ import (
 // flags are a limit for each file, and the content of the file.
 var flags = []struct{ flag, value, file, content, controller string }{
 	{"--memory-max", "64M", "memory.max", "67108864", "memory"},
-	{"--memory-high", "48.5M", "memory.high", "50855936", "memory"},
-	{"--swap-max", "0", "memory.swap.max", "0", "memory"},
+	{"--set", "memory.high=48.5M", "memory.high", "50855936", "memory"},
+	{"--set", "memory.swap.max=0", "memory.swap.max", "0", "memory"},
 	{"--set", "memory.low=1M", "memory.low", "1048576", "memory"},
 	{"--pids-max", "50", "pids.max", "50", "pids"},
 	{"--cpu-max", "150%", "cpu.max", "150000 100000", "cpu"},
-	{"--cpu-weight", "50", "cpu.weight", "50", "cpu"},
-	{"--io-weight", "70", "io.weight", "default 70", "io"},
+	{"--set", "cpu.weight=50", "cpu.weight", "50", "cpu"},
+	{"--set", "io.weight=70", "io.weight", "default 70", "io"},
 }
 
 // Every limit is in its file when the main process runs its first instruction, and is the payload's. Commands
@@ -76,7 +76,7 @@ func TestLimitsHold(t *testing.T) {
 func TestOutOfMemory(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "greedy-" + b.name
-		s := b.start(t, name, []string{"--memory-max", "20M", "--swap-max", "0"},
+		s := b.start(t, name, []string{"--memory-max", "20M", "--set", "memory.swap.max=0"},
 			`setsid sleep infinity & echo $!; read -r line; tail /dev/zero; echo left`)
 		pid, err := strconv.Atoi(s.Line())
 		if err != nil {

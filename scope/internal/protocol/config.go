@@ -254,6 +254,5 @@ func limitFields(w *wire, l *cgroup.Limits) {
 		text(w, &l.Files[i].File)
 		text(w, &l.Files[i].Value)
 	}
-	flag(w, &l.OOMGroup)
 	flag(w, &l.BestEffort)
 }
