@@ -39,9 +39,6 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
-	if g.CheckFor > 0 {
-		return g.check(args)
-	}
 	return g.become(operands)
 }
 
@@ -62,7 +59,7 @@ func (v *gatewayRun) become(operands []string) int {
 		return v.fail(operands, err)
 	}
 	servers := gw.Servers{
-		Rules:  gw.Rules{Match: v.Match, Except: v.Except, NamedOnly: v.NamedOnly},
+		Rules:  gw.Rules{Match: v.Match, Except: v.Except},
 		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace, Stderr: v.Stderr, Given: v.given(),
 	}
 	servers.Limits.Files = slices.Clone(v.Limits.Files)
@@ -87,8 +84,7 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	g := gw.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Servers: servers,
-		Contain: v.Contain, Require: v.Require,
-		KeepPrivileges: v.KeepPrivileges, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
+		Require: v.Require, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
 	}
 	err = g.Exec()
 	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gw.ErrExec) {

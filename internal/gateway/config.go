@@ -22,8 +22,6 @@ type config struct {
 	Servers
 	// Rest is for the process that stays when the gateway and its servers are gone.
 	Rest bool
-	// Lineage is the hard limit of what ends with the gateway, or 0.
-	Lineage uint64
 
 	// Descriptors, or -1.
 	Gateway  int // a pidfd

@@ -65,7 +65,6 @@ func (w *watcher) awaitGateway() {
 	if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}); err == nil {
 		w.ears.lookAtAll() // it may have spoken to one just now
 		w.resting.Store(true)
-		w.followed.Go(w.endLineage)
 		close(w.ended)
 	}
 }

@@ -124,7 +124,6 @@ func TestDecide(t *testing.T) {
 		{"a match by name", Rules{Match: []string{"ba?h"}}, alone("/bin/bash -c npx"), Taken},
 		{"a match by line", Rules{Match: []string{"*bash -c *server*"}}, alone("/bin/bash -c my/server x"), Taken},
 		{"no match", Rules{Match: []string{"uvx"}}, piped("npx x"), Candidate},
-		{"no match, and no other servers", Rules{Match: []string{"uvx"}, NamedOnly: true}, piped("npx x"), Left},
 		{"a match and an exception", Rules{Match: []string{"*"}, Except: []string{"npx"}}, piped("npx x"), Left},
 	} {
 		if got, why := c.rules.Decide(c.of); got != c.want || (why == "") != (got == Candidate) {

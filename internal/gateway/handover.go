@@ -27,11 +27,8 @@ func (g *Gateway) startWatcher() (control int, err error) {
 		return -1, fmt.Errorf("open pidfd: %w", err)
 	}
 	defer unix.Close(self)
-	if g.Contain {
-		g.lineage = newLineage()
-	}
 	c := &config{
-		Lineage: g.lineage, Name: g.Name, PID: os.Getpid(), Stdin: ownStdin(), Servers: g.Servers,
+		Name: g.Name, PID: os.Getpid(), Stdin: ownStdin(), Servers: g.Servers,
 		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1, Board: -1, Explain: g.Explain, Runner: g.Runner,
 	}
 	if err := c.start(g.Executable, g.Env); err != nil {

@@ -42,8 +42,6 @@ type Rules struct {
 	Except []string
 	// Configured are those that are known by their whole command line.
 	Configured []Configured
-	// NamedOnly: nothing is a server that is neither configured nor matches.
-	NamedOnly bool
 }
 
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that
@@ -62,8 +60,6 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 		return Taken, fmt.Sprintf("--match %q", pattern)
 	}
 	switch {
-	case r.NamedOnly:
-		return Left, "neither configured nor matched, and --recognize=never"
 	case !c.Stdio:
 		return Left, "its stdin or stdout is neither a pipe nor a socket"
 	case c.Inherited:

@@ -24,13 +24,8 @@ type Gateway struct {
 	Env    []string
 	NoFile unix.Rlimit
 	Servers
-	// Contain ends with the gateway what else it has started.
-	Contain bool
 	// Require starts nothing where servers could not be contained.
 	Require bool
-	// KeepPrivileges is for a gateway whose children need setuid programs: where that can't
-	// be had its servers are not contained.
-	KeepPrivileges bool
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain    int
 	Executable string
@@ -38,8 +33,6 @@ type Gateway struct {
 	Runner int
 	// Note is told what a user may want to know.
 	Note func(text string)
-
-	lineage uint64 // or 0
 }
 
 // WatchCommand is the subcommand that is the watcher, and its standby.
@@ -83,7 +76,7 @@ func (g *Gateway) watched() error {
 	}
 	runtime.LockOSThread()
 	var rights []byte
-	listener, err := g.install()
+	listener, err := notify.Install(!mayFilter())
 	switch {
 	case err != nil && g.Require:
 		return err
@@ -101,29 +94,7 @@ func (g *Gateway) watched() error {
 	if err != nil {
 		return fmt.Errorf("hand over to the watcher: %w", err)
 	}
-	if g.Contain {
-		err = beginLineage(g.lineage)
-	}
-	if err != nil && g.Require {
-		return err
-	} else if err != nil {
-		g.Note("what else the gateway starts is not ended with it: " + err.Error())
-	}
 	return g.exec()
-}
-
-func (g *Gateway) install() (listener int, err error) {
-	unprivileged := !mayFilter()
-	if unprivileged && g.KeepPrivileges && !noNewPrivs() {
-		return -1, errors.New("without root it takes no_new_privs, which --no-new-privs=never refuses")
-	}
-	return notify.Install(unprivileged)
-}
-
-// noNewPrivs tells whether whoever started us has taken them already, as a unit can.
-func noNewPrivs() bool {
-	set, err := unix.PrctlRetInt(unix.PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0)
-	return err == nil && set == 1
 }
 
 // mayFilter tells whether the kernel takes a filter without no_new_privs.

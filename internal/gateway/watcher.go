@@ -72,7 +72,6 @@ func Watch(memory int, foreign []int, configure func(name string, s Servers) Ser
 		if w.poll() != nil {
 			return 125 // the stage sees EOF
 		}
-		w.endLineage()
 		w.awaitFollowers()
 		return 0
 	}

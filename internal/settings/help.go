@@ -23,7 +23,6 @@ func textOf(of Command) text {
 		return text{
 			usage: "mcpscope gateway [flags] [--] COMMAND [ARG…]",
 			examples: `  mcpscope gateway -- hermes-gateway --port 8000
-  mcpscope gateway --check -- my-agent
   mcpscope gateway --match 'npx *mcp*' --memory-max 1G -- my-agent
 `,
 			before: `Becomes COMMAND, a gateway: the same process, with the same pid, parent and

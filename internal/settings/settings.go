@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/proc"
@@ -139,9 +138,6 @@ type Values struct {
 	// Of a gateway.
 	Configs, Match, Except []string
 	Explain                string
-	Contain, NamedOnly     bool
-	CheckFor               time.Duration // run it that long, and say what was taken; 0 to become it
-	KeepPrivileges         bool
 
 	// From are the values that a file gave, by name.
 	From map[string]FileValue

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -20,9 +19,6 @@ const (
 	LimitsStrict = "strict"
 	LimitsLoose  = "best-effort"
 )
-
-// checkFor is how long --check runs a gateway.
-const checkFor = 10 * time.Second
 
 // table has a row for each setting. It is laid out by the compiler: a start of the runner spends no
 // time on it.
@@ -113,27 +109,6 @@ var table = [...]Row{
 	{Name: "except", For: Gateway, Arg: "GLOB",
 		Help:  "what matches is no server",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
-	{Name: "recognize", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
-		Help:  "never: what is neither configured nor matches is no server (default auto: nor what is not spoken to in MCP)",
-		parse: func(v *Values, s string) error { return choose(&v.NamedOnly, s, "auto", "never") }},
-	{Name: "check", For: Gateway,
-		Help: "run the gateway for ten seconds, list what was taken and what was left, and end it with all that it started",
-		parse: func(v *Values, s string) error {
-			v.CheckFor = 0
-			if s == "true" {
-				v.CheckFor = checkFor
-			}
-			return nil
-		}},
-	{Name: "check-for", For: Gateway, Arg: "D", Values: []string{"10s", "1m"},
-		Help: "the same for that long",
-		parse: func(v *Values, s string) (err error) {
-			v.CheckFor, err = scope.ParseDuration(s)
-			if err == nil && v.CheckFor <= 0 {
-				err = errors.New("it takes a positive duration, like 30s")
-			}
-			return err
-		}},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
 		Help: "append a line for each program that could be a server: why it was taken, or left",
 		parse: func(v *Values, s string) error {
@@ -143,12 +118,6 @@ var table = [...]Row{
 			}
 			return nil
 		}},
-	{Name: "contain-gateway", For: Gateway,
-		Help:  "end with the gateway what else it has started, too",
-		parse: func(v *Values, s string) error { return flag(&v.Contain, s) }},
-	{Name: "no-new-privs", For: Gateway, Arg: "auto|never", Default: "auto", Values: []string{"auto", "never"},
-		Help:  "without root, set no_new_privs (default auto), under which sudo does not work below the gateway; never: contain nothing then",
-		parse: func(v *Values, s string) error { return choose(&v.KeepPrivileges, s, "auto", "never") }},
 
 	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
 		Help:  "print nothing, not even why mcpscope itself failed",

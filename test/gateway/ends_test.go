@@ -107,42 +107,6 @@ func TestDelegated(t *testing.T) {
 	s.Gone(t)
 }
 
-// With --contain-gateway what a tool has left ends with the gateway, however that ends, whoever of the two
-// beside it is left, and with or without a filter. Whoever else is there does not.
-func TestContainGateway(t *testing.T) {
-	for _, name := range []string{"exits", "killed, and a watcher before it", "killed, without a filter"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := newWorld(t)
-			line := w.line([]string{binaries.like}, "--contain-gateway", "--term-grace", "200ms", "--match", "zoo")
-			if strings.Contains(name, "filter") {
-				line = append([]string{binaries.deny, "seccomp"}, line...)
-			}
-			g, beside := w.start(line), w.Plain("beside", w.Unique("beside"))
-			if strings.Contains(name, "watcher") {
-				w.killOneWatcher() // the standby takes over
-			}
-			other := w.start([]string{binaries.mcpscope, "gateway", "--backend", "cgroup", "--", binaries.like})
-			kept := other.Tool("tool")
-			s, tool := g.Server(binaries.Programs, "a", "setsid"), g.Tool("tool")
-			if name == "exits" {
-				g.Tell("exit 0")
-			} else {
-				g.Own.Signal(unix.SIGKILL)
-			}
-			w.ended([]*escape.Process{tool})
-			s.Gone(t)
-			if !beside.Lives() {
-				t.Error("the bystander does not answer")
-			}
-			Lives(t, "what another gateway's tool has left", kept)
-			Lives(t, "the other gateway", other.Own)
-			other.Own.Signal(unix.SIGKILL)
-			w.clean()
-		})
-	}
-}
-
 // Without a listener each execve below the gateway would fail with ENOSYS.
 func TestWatcherIsReplaced(t *testing.T) {
 	t.Parallel()
