@@ -154,7 +154,7 @@ func configCheck(files []string, io cli.Stdio) int {
 	for _, f := range files {
 		places = append(places, settings.FilePlace{Path: f, Asked: true, Trusted: true})
 	}
-	c := settings.ParseFiles(places, settings.Keys)
+	c := settings.ParseFiles(places)
 	for _, p := range c.Problems {
 		fmt.Fprintln(io.Out, cli.ErrorLine(p))
 	}

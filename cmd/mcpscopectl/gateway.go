@@ -30,8 +30,8 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 		return cli.ExitOK
 	}
 	g.Printer.Quiet, g.Printer.Verbose = g.Values.Quiet, g.Values.Verbose
-	if err == nil {
-		err = g.Check(settings.Gateway)
+	if err == nil && g.Backend == scope.Tree { // its servers run already when they are found
+		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}
 	if err != nil {
 		return g.Fail(cli.ExitOwnFailure, "gateway: "+err.Error(), "mcpscope help gateway")

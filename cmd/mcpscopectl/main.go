@@ -18,7 +18,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 func main() {
@@ -104,10 +103,9 @@ func unknownHint(root *cobra.Command, word string) string {
 	if command := meant[word]; command != "" {
 		return "mcpscope " + command
 	}
-	for _, c := range root.Commands() {
-		if !c.Hidden && settings.Distance(word, c.Name()) < 2 {
-			return "mcpscope " + c.Name()
-		}
+	root.SuggestionsMinimumDistance = 1
+	if near := root.SuggestionsFor(word); len(near) > 0 {
+		return "mcpscope " + near[0]
 	}
 	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
 }

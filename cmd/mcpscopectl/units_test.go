@@ -108,7 +108,7 @@ func TestConfig(t *testing.T) {
 		"MCPSCOPE_TERM_GRACE": "7s"} {
 		t.Setenv(name, value)
 	}
-	problem := file + ":5: unknown key \"idle-timeot\"; is it \"idle-timeout\"?\n"
+	problem := file + ":5: unknown key \"idle-timeot\"\n"
 	s := say("config", "show", "github")
 	if s.status != cli.ExitOK || s.err != "mcpscope: note: "+problem {
 		t.Errorf("%+v", s)

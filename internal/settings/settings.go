@@ -11,7 +11,6 @@
 package settings
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -51,8 +50,6 @@ type Row struct {
 	Where Where
 	// Arg stands for its value in help texts; "" for what is on or off.
 	Arg string
-	// File is the file of a group that it is written to, if it is a limit of one.
-	File string
 	// Default is what a file would say for what happens without it; "" for nothing.
 	Default string
 	// Values are what can be completed; they need not be all that is taken.
@@ -180,8 +177,7 @@ func (v *Values) FromEnvironment(of Command) error {
 }
 
 // FromArguments takes flags up to the first argument that is none, or to "--". The rest are the
-// operands. --flag VALUE and --flag=VALUE are the same; a single dash will do; of switches with
-// one letter several may follow a dash.
+// operands. --flag VALUE and --flag=VALUE are the same; a single dash will do.
 func (v *Values) FromArguments(of Command, args []string) (operands []string, help bool, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -199,10 +195,7 @@ func (v *Values) FromArguments(of Command, args []string) (operands []string, he
 		case r == nil && (name == "h" || name == "help"):
 			return nil, true, nil
 		case r == nil:
-			if err := v.switches(of, arg); err != nil {
-				return nil, false, err
-			}
-			continue
+			return nil, false, fmt.Errorf("unknown flag %q", Dashes(name))
 		case !assigned && r.Switch():
 			value = "true"
 		case !assigned && len(args) == 0:
@@ -218,31 +211,6 @@ func (v *Values) FromArguments(of Command, args []string) (operands []string, he
 	return args, false, nil
 }
 
-// switches takes "-vq".
-func (v *Values) switches(of Command, arg string) error {
-	unknown := fmt.Errorf("unknown flag %q", unassigned(arg))
-	if strings.HasPrefix(arg, "--") {
-		return unknown
-	}
-	for _, letter := range arg[1:] {
-		r := find(of, string(letter))
-		if r == nil || !r.Switch() {
-			return unknown
-		}
-		if err := r.set(v, "true"); err != nil {
-			return err
-		}
-		v.given[r.Name] = true
-	}
-	return nil
-}
-
-// unassigned is a flag without its value, spelled as people write it.
-func unassigned(arg string) string {
-	name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
-	return Dashes(name)
-}
-
 // Dashes spells a flag as people write it.
 func Dashes(name string) string {
 	if len(name) == 1 {
@@ -251,23 +219,12 @@ func Dashes(name string) string {
 	return "--" + name
 }
 
-// Keys are the settings that a file may have.
-func Keys() Schema {
-	all := Schema{}
-	scratch := Defaults()
-	for i := range table {
-		if r := &table[i]; r.Where&File != 0 {
-			all[r.Name] = SchemaKey{Bool: r.Switch(), Check: func(text string) error { return r.set(scratch, text) }}
-		}
-	}
-	return all
-}
-
 // ReadFiles reads the configuration files of this user.
-func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv), Keys) }
+func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 
 // FromFile takes what neither a flag nor a variable gave.
 func (v *Values) FromFile(of map[string]FileValue) {
+	given := slices.Clone(v.Limits.Files) // of which the key set may have another value
 	for i := range table {
 		r := &table[i]
 		text, some := of[r.Name]
@@ -279,6 +236,9 @@ func (v *Values) FromFile(of map[string]FileValue) {
 			v.From = map[string]FileValue{}
 		}
 		v.From[r.Name] = text
+	}
+	for _, limit := range given {
+		v.Limits.Put(limit)
 	}
 }
 
@@ -302,17 +262,6 @@ func ServerEnvironment() []string {
 		}
 		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })
 	})
-}
-
-// errTree is for a gateway, whose servers run already when they are found.
-var errTree = errors.New("a tree can't take in a process that runs already: --backend auto")
-
-// Check finds what is wrong with several values together.
-func (v *Values) Check(of Command) error {
-	if of == Gateway && v.Backend == scope.Tree {
-		return errTree
-	}
-	return nil
 }
 
 // CommandAt returns which of the words behind the name of a command is the first of the server's or
