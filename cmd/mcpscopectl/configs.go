@@ -29,9 +29,8 @@ type configured struct {
 	document *splice.Document
 	reader   wrapping.Reader
 	servers  []wrapping.Server
-	broken   []string // of each server that is wrapped: why its client can't start it
-	obstacle string   // why it is not to be edited
-	err      error    // why it could not be read
+	obstacle string // why it is not to be edited
+	err      error  // why it could not be read
 }
 
 func finder() (clients.Finder, error) {
@@ -39,16 +38,16 @@ func finder() (clients.Finder, error) {
 	return clients.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
-// configurations are the files that the arguments mean, or those of every client here if there are none.
+// configurations are the files that the arguments mean, or those that are everywhere if there are none.
 func configurations(args []string) ([]*configured, error) {
+	if len(args) == 0 {
+		return everywhere()
+	}
 	f, err := finder()
 	if err != nil {
 		return nil, err
 	}
 	var files []clients.File
-	if len(args) == 0 {
-		files = f.All()
-	}
 	for _, arg := range args {
 		found, err := f.Find(arg)
 		if err != nil {
@@ -58,6 +57,32 @@ func configurations(args []string) ([]*configured, error) {
 	}
 	return readAll(files), nil
 }
+
+// everywhere are the files of every client that is found here, and all others that have a wrapped server: their
+// backups name them.
+func everywhere() ([]*configured, error) {
+	f, err := finder()
+	if err != nil {
+		return nil, err
+	}
+	known := f.All()
+	backed, err := configfile.Wrapped()
+	if err != nil {
+		return nil, fmt.Errorf("look for backups: %w", err)
+	}
+	files := slices.Clone(known)
+	for _, path := range backed {
+		if found, err := f.Find(path); err == nil { // else it is gone
+			files = append(files, found...)
+		}
+	}
+	return slices.DeleteFunc(readAll(files), func(c *configured) bool {
+		isKnown := slices.ContainsFunc(known, func(f clients.File) bool { return f.Path == c.Path })
+		return !isKnown && c.err == nil && !slices.ContainsFunc(c.servers, isWrapped)
+	}), nil
+}
+
+func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
 
 // readAll takes a file that several clients share by way of links once.
 func readAll(files []clients.File) []*configured {
@@ -95,17 +120,24 @@ func (c *configured) parse() {
 	}
 	c.reader = wrapping.Reader{Places: places, Exists: isThere, Operands: runOperands}
 	c.servers = c.reader.Servers(c.document)
-	if c.obstacle = c.ReadOnly; c.obstacle == "" {
-		c.obstacle = c.file.Obstacle()
+	c.obstacle = cmp.Or(c.ReadOnly, c.file.Obstacle())
+	if c.Format == splice.YAML {
+		c.obstacle = noYAML
 	}
-	c.broken = make([]string, len(c.servers))
 	for i := range c.servers {
-		c.broken[i] = brokenText(c.servers[i])
-		if s := &c.servers[i]; c.obstacle != "" && s.State == wrapping.Bare {
-			s.State, s.Reason = wrapping.Left, c.obstacle
+		s := &c.servers[i]
+		if c.obstacle == "" || s.Reason != "" {
+			continue
+		}
+		s.Reason = c.obstacle
+		if s.State == wrapping.Bare {
+			s.State = wrapping.NotEditable
 		}
 	}
 }
+
+// noYAML is why YAML is not edited: what a place in it means depends on anchors, tags and folded lines.
+const noYAML = "mcpscope edits no YAML"
 
 // brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed without an
 // unwrap before.
@@ -126,13 +158,9 @@ func runOperands(args []string) ([]string, error) {
 }
 
 // clientHint says which clients there are to one who has named another.
-func clientHint(command string, err error) string {
-	var unknown *clients.UnknownError
-	if !errors.As(err, &unknown) {
+func clientHint(err error) string {
+	if _, ok := errors.AsType[*clients.UnknownError](err); !ok {
 		return ""
-	}
-	if meant := unknown.Meant(); meant != "" {
-		return "mcpscope " + command + " " + meant
 	}
 	var names []string
 	for _, c := range clients.All() {
@@ -174,7 +202,7 @@ func (c *configured) where() string {
 // withoutArguments is a command without its arguments, which may hold a key. A whole line may too.
 func withoutArguments(argv []string) string {
 	if len(argv) == 0 {
-		return "-"
+		return ""
 	}
 	word := argv[0]
 	if fields := strings.Fields(word); len(fields) > 1 && !isThere(word) {
@@ -204,7 +232,7 @@ func installed(given string) (string, error) {
 		}
 		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
 			if strings.HasPrefix(path, temporary+"/") || strings.Contains(path, "/go-build") {
-				return "", errors.New("this mcpscope is where files do not stay: " + path)
+				return "", errors.New("mcpscope is in a temporary directory: " + path)
 			}
 		}
 	}
@@ -217,7 +245,7 @@ func installed(given string) (string, error) {
 	case err != nil:
 		return "", err
 	case filepath.Base(path) != wrapping.Program:
-		return "", fmt.Errorf("%s is not called %s, by which what is wrapped is known", path, wrapping.Program)
+		return "", fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
 	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
 		return "", fmt.Errorf("%s is no program", path)
 	}

@@ -65,7 +65,7 @@ func (v *gatewayRun) become(operands []string) int {
 	servers.Limits.Files = slices.Clone(v.Limits.Files)
 	v.configure() // what is tried at the start; each server's own is read when there is one
 	if servers.Rules.Configured, err = v.configured(); err != nil {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope status lists what is found")
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope wrap --list lists what is found")
 	}
 	runner, err := cli.OpenRunner()
 	if err != nil {

@@ -84,7 +84,7 @@ func commandPage(c *cobra.Command) string {
 	}
 	r.head("DESCRIPTION")
 	r.text(c.Long)
-	if name == "status" {
+	if name == "wrap" {
 		clientsOf(r)
 	}
 	optionsOf(r, c)
@@ -110,7 +110,7 @@ func optionsOf(r *roff, c *cobra.Command) {
 func clientsOf(r *roff) {
 	r.under("Clients")
 	for _, client := range clients.All() {
-		r.item(client.ID, strings.TrimSuffix(client.Title+". "+client.Note, ". "))
+		r.item(client.ID, client.Title)
 	}
 }
 
@@ -211,15 +211,15 @@ func environmentOf(r *roff, command string) {
 	switch command {
 	case "run", "gateway", "doctor", "":
 		r.item("XDG_RUNTIME_DIR, DBUS_SESSION_BUS_ADDRESS", "Not needed: the user's manager is found without them.")
-	case "ls", "inspect", "top", "status":
+	case "ls", "inspect", "top", "wrap":
 		r.item("COLUMNS, TERM", "The terminal that is printed on.")
 	}
 }
 
 func filesOf(r *roff, command string) {
 	switch command {
-	case "status", "wrap", "unwrap":
-		r.item("FILE.mcpscope-backup", "What a changed configuration was before.")
+	case "wrap", "unwrap":
+		r.item("~/.local/state/mcpscope/backups", "The configurations without mcpscope; XDG_STATE_HOME moves ~/.local/state.")
 	case "units", "sweep":
 		r.item("/etc/systemd/system, ~/.config/systemd/user", "Where mcpscope units installs units; a package has them in /usr/lib/systemd.")
 	}
@@ -231,7 +231,7 @@ func filesOf(r *roff, command string) {
 func related(command string) []string {
 	pages := []string{"mcpscope(1)"}
 	for _, set := range [][]string{
-		{"run", "gateway", "config", "set", "doctor"}, {"status", "wrap", "unwrap"}, {"ls", "top", "inspect", "stop", "freeze", "thaw", "wait", "set"},
+		{"run", "gateway", "config", "set", "doctor"}, {"wrap", "unwrap"}, {"ls", "top", "inspect", "stop", "freeze", "thaw", "wait", "set"},
 		{"events", "logs", "metrics"}, {"sweep", "units"},
 	} {
 		for _, name := range set {

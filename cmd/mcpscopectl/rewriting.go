@@ -5,64 +5,66 @@
 package main
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/clients"
-	"github.com/mcpscope/mcpscope/internal/configfile"
-	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // rewriting is what wrap and unwrap have in common: plan, show, ask, write.
 type rewriting struct {
-	flags changeFlags
-	io    cli.Stdio
-	verb  string
-	edit  func(*configured) (*wrapping.Change, error)
-	after func(*wrapping.Server) string // what will stand before the server's own command
-}
-
-// planned is a file that will be different.
-type planned struct {
-	*configured
-	change *wrapping.Change
+	changeFlags
+	io      cli.Stdio
+	verb    string
+	program string // to wrap with; "" unwraps
 }
 
 func (r *rewriting) run(operands []string) int {
 	all, err := configurations(operands)
-	if r.flags.all {
-		all, err = everywhere()
-	}
 	if err != nil {
-		return r.io.CannotWithHint(r.verb, err, clientHint(r.verb, err))
+		return r.io.CannotWithHint(r.verb, err, clientHint(err))
 	}
 	status := complain(r.io, all)
 	if missing := r.unknown(all); missing != "" {
 		return r.io.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
 	}
-	plan, err := r.plan(all)
-	if err != nil {
-		return r.io.Cannot(r.verb, err)
+	changes, files := map[*configured]*wrapping.Change{}, 0
+	for _, c := range all {
+		if c.err != nil {
+			continue
+		}
+		change := r.edit(c)
+		r.show(c, change)
+		status = max(status, r.complainLeft(c, change))
+		if change.Any() {
+			changes[c] = change
+			files++
+		}
 	}
 	switch {
 	case len(all) == 0:
 		fmt.Fprintf(r.io.Out, "%s\nnothing to %s\n", noConfiguration(), r.verb)
 		return status
-	case len(plan) == 0:
+	case files == 0:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
 		return status
-	case r.flags.dryRun:
+	case r.dryRun:
 		return status
 	}
-	if !r.flags.yes && !confirmed(r.io, fmt.Sprintf("Change %s?", counted(len(plan), "file"))) {
+	if !r.yes && !confirmed(r.io, fmt.Sprintf("Change %s?", counted(files, "file"))) {
 		return unconfirmed(r.io, r.verb, "--yes")
 	}
-	for _, p := range plan {
-		if err := r.write(p); err != nil {
-			status = r.io.Cannot("change "+p.where(), err)
+	for _, c := range all {
+		if changes[c] == nil {
+			continue
+		}
+		if err := r.write(c, changes[c]); err != nil {
+			status = r.io.Cannot("change "+c.where(), err)
 		}
 	}
 	return status
@@ -70,7 +72,7 @@ func (r *rewriting) run(operands []string) int {
 
 // unknown is a name that was given and that no server has.
 func (r *rewriting) unknown(all []*configured) string {
-	for _, name := range r.flags.servers {
+	for _, name := range r.servers {
 		if !slices.ContainsFunc(all, func(c *configured) bool {
 			return slices.ContainsFunc(c.servers, func(s wrapping.Server) bool { return s.Name == name })
 		}) {
@@ -80,101 +82,102 @@ func (r *rewriting) unknown(all []*configured) string {
 	return ""
 }
 
-// plan shows each file with what will be different in it.
-func (r *rewriting) plan(all []*configured) (plan []planned, err error) {
-	for _, c := range all {
-		if c.err != nil {
-			continue
-		}
-		change := &wrapping.Change{Servers: c.servers, Changed: make([]bool, len(c.servers))}
-		if c.obstacle == "" {
-			if change, err = r.edit(c); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.where(), err)
-			}
-		}
-		r.show(c, change)
-		if change.Any() {
-			plan = append(plan, planned{c, change})
+func (r *rewriting) edit(c *configured) *wrapping.Change {
+	switch {
+	case c.obstacle != "":
+		return &wrapping.Change{Servers: c.servers, Changed: make([]bool, len(c.servers))}
+	case r.program == "":
+		return c.reader.Unwrap(c.document, c.file.Backup(), r.wants)
+	}
+	return c.reader.Wrap(c.document, c.file.Backup(), r.program, r.wants)
+}
+
+// complainLeft says which servers stay wrapped though they were to be unwrapped: they need mcpscope.
+func (r *rewriting) complainLeft(c *configured, change *wrapping.Change) int {
+	status := cli.ExitOK
+	for i, s := range change.Servers {
+		if r.program == "" && c.servers[i].State == wrapping.Wrapped && r.wants(s.Name) && !change.Changed[i] {
+			status = r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Label(), c.where()), errors.New(s.Reason))
 		}
 	}
-	return plan, nil
+	return status
 }
 
 func (r *rewriting) show(c *configured, change *wrapping.Change) {
-	if !slices.ContainsFunc(change.Servers, func(s wrapping.Server) bool { return r.flags.wants(s.Name) }) {
+	if !slices.ContainsFunc(change.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
 		return
 	}
 	out := r.io.Out
 	fmt.Fprintf(out, "%s (%s)\n", c.where(), c.title("a file"))
 	for i := range change.Servers {
 		s := &change.Servers[i]
-		if !r.flags.wants(s.Name) {
+		if !r.wants(s.Name) {
 			continue
 		}
 		name := cli.OneLine(fit(s.Name, 64))
 		if !change.Changed[i] {
 			fmt.Fprintf(out, "  %s: %s\n", name, stateText(*s))
+			if s.Reason == noYAML && r.program != "" && s.State != wrapping.Wrapped {
+				for _, line := range s.ByHand(r.program) {
+					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
+				}
+			}
 			continue
 		}
 		own := fmt.Sprintf("%s (%s)", withoutArguments(s.Own()), counted(len(s.Own())-1, "argument"))
-		before := strings.TrimPrefix(commandLine(s.Argv[:len(s.Argv)-len(s.Own())])+" ", " ")
-		after := strings.TrimPrefix(r.after(s)+" ", " ")
+		before, after := commandLine(s.Argv[:len(s.Argv)-len(s.Own())]), ""
+		if r.program != "" {
+			after = commandLine(s.Prefix(r.program))
+		}
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", name, before, own, after, own)
-	}
-	if change.Any() {
-		r.warn(c, change)
+		if r.program != "" && inOldContainer(s.Own()) {
+			fmt.Fprint(out, "  warning: it runs in a container that exists already: what is left in the container is not ended\n")
+		}
 	}
 }
 
-// warn says what is to be known before.
-func (r *rewriting) warn(c *configured, change *wrapping.Change) {
-	if configfile.Tracked(c.Path) || configfile.Tracked(c.file.Target) {
-		fmt.Fprint(r.io.Out, "  warning: git keeps this file: its servers start for nobody who has no mcpscope in the same place\n")
+// inOldContainer tells whether a command has a container engine start a server in a container that is there.
+func inOldContainer(argv []string) bool {
+	if !slices.Contains([]string{"docker", "podman", "nerdctl"}, path.Base(argv[0])) {
+		return false
 	}
-	if client := clients.Named(c.Client); client != nil && client.Note != "" && r.verb == "wrap" {
-		fmt.Fprintf(r.io.Out, "  warning: %s\n", client.Note)
-	}
-	for i := range change.Servers {
-		if s := &change.Servers[i]; change.Changed[i] && r.verb == "wrap" && name.OtherContainer(s.Own()) != "" {
-			fmt.Fprintf(r.io.Out, "  warning: %s runs in a container that exists already: mcpscope ends the program that talks to it, and not what is left in the container\n", cli.OneLine(s.Label()))
+	for _, word := range argv[1:] {
+		switch word {
+		case "run", "compose":
+			return false
+		case "exec", "start", "attach":
+			return true
 		}
 	}
+	return false
 }
 
 // commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.
 func commandLine(words []string) string {
-	var line []string
+	line := ""
 	for _, w := range words {
 		if strings.ContainsAny(w, " \t'\"") || w == "" {
 			w = fmt.Sprintf("%q", w)
 		}
-		line = append(line, cli.OneLine(w))
+		line += cli.OneLine(w) + " "
 	}
-	return strings.Join(line, " ")
+	return line
 }
 
-func (r *rewriting) write(p planned) error {
-	backup, err := backupOf(p.file.Target)
-	if err != nil {
+func (r *rewriting) write(c *configured, change *wrapping.Change) error {
+	if err := c.file.Replace(change.Data, change.Backup); err != nil {
 		return err
-	}
-	if err := p.file.Replace(p.change.Data, backup); err != nil {
-		return err
-	}
-	removeOldBackup(p)
-	if !isThere(backup) {
-		pruneBackups(backup)
 	}
 	count := 0
-	for _, changed := range p.change.Changed {
+	for _, changed := range change.Changed {
 		if changed {
 			count++
 		}
 	}
-	text := fmt.Sprintf("%sped %s in %s", r.verb, counted(count, "server"), p.where())
-	if isThere(backup) {
-		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(backup))
+	text := fmt.Sprintf("%sped %s in %s", r.verb, counted(count, "server"), c.where())
+	if !bytes.Equal(change.Data, change.Backup) {
+		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(c.file.BackupPath()))
 	}
-	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.title("the client"))
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], c.title("the client"))
 	return nil
 }

@@ -11,15 +11,12 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // changeFlags are those of wrap and unwrap.
 type changeFlags struct {
 	servers     []string
 	dryRun, yes bool
-	program     string
-	all         bool
 }
 
 func (f *changeFlags) set(fs *pflag.FlagSet) {
@@ -35,34 +32,77 @@ func (f *changeFlags) wants(server string) bool {
 	return len(f.servers) == 0 || slices.Contains(f.servers, server)
 }
 
+type wrapFlags struct {
+	changeFlags
+	program    string
+	list, json bool
+}
+
 func wrapCommand(io cli.Stdio) *cobra.Command {
-	var f changeFlags
+	var f wrapFlags
 	c := command(spec{
-		use: "wrap [CLIENT|FILE…] [flags]", short: "put mcpscope in front of them", operands: clientsAndFiles,
-		examples: `  mcpscope wrap --dry-run
+		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope", operands: clientsAndFiles,
+		examples: `  mcpscope wrap --list
   mcpscope wrap claude-code --server github
 `,
 		long: `Puts 'mcpscope run --name NAME --' in front of the commands of servers in the
-configurations of MCP clients: of those that are named, or of all that are found here.
-Everything else in a file stays as it is, and 'mcpscope unwrap' gives back the old
-file to the byte. The old content is kept below $XDG_STATE_HOME/mcpscope/backups (or
-~/.local/state). Shows what it does, and asks before. A client that runs goes on with
-what it has read: restart it.
+configurations of MCP clients: of those that are named, or of all that are found. Every
+other byte of a file stays. The content without mcpscope is kept below
+$XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups). Shows the
+changes, and asks before it makes them. Restart a running client to use them.
 
-'mcpscope status' lists clients and servers, and why some are left alone.`,
-	}, func(operands []string) int { return f.wrap(operands, io) })
+Looks in the home directory, in the working directory and in those above it up to the
+top of its repository, and in every file that has a wrapped server and a backup.
+
+A server is bare, wrapped, not editable (with the reason) or broken: wrapped, and the
+mcpscope in its command is gone. With --list the exit status is 1 if one is broken, or
+if a file can't be read. YAML is not edited: the lines to write are shown instead.`,
+	}, func(operands []string) int { return f.run(operands, io) })
 	f.set(c.Flags())
 	c.Flags().StringVar(&f.program, "program", "", "the mcpscope that clients are to start (default: the one beside this): `PATH`")
+	c.Flags().BoolVar(&f.list, "list", false, "change nothing: list clients, servers and their states")
+	c.Flags().BoolVar(&f.json, "json", false, "with --list: one object")
 	return c
 }
 
-func (f *changeFlags) wrap(operands []string, io cli.Stdio) int {
+func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
+	if f.list {
+		return f.printList(operands, io)
+	}
+	if f.json {
+		return io.Mistake("wrap", "--json needs --list")
+	}
 	program, err := installed(f.program)
 	if err != nil {
 		return io.CannotWithHint("wrap", err, "install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 	}
-	r := rewriting{flags: *f, io: io, verb: "wrap"}
-	r.edit = func(c *configured) (*wrapping.Change, error) { return c.reader.Wrap(c.document, program, f.wants) }
-	r.after = func(s *wrapping.Server) string { return commandLine(s.Prefix(program)) }
+	r := rewriting{changeFlags: f.changeFlags, io: io, verb: "wrap", program: program}
 	return r.run(operands)
+}
+
+func unwrapCommand(io cli.Stdio) *cobra.Command {
+	var f changeFlags
+	var all bool
+	c := command(spec{
+		use: "unwrap CLIENT|FILE… | --all", short: "undo wrap", operands: clientsAndFiles,
+		examples: `  mcpscope unwrap --all --dry-run
+  mcpscope unwrap claude-code --server github
+`,
+		long: `Takes 'mcpscope run … --' away from the commands of servers in the configurations of
+MCP clients. A file that nobody has changed since 'mcpscope wrap' becomes what it was
+before, to the byte, and its backup is removed. In a changed file the commands change
+and nothing else, and the backup stays. Restart a running client to use the change.`,
+	}, func(operands []string) int {
+		switch {
+		case all && len(operands) > 0:
+			return io.Mistake("unwrap", "either --all or clients and files")
+		case !all && len(operands) == 0:
+			return io.Mistake("unwrap", "which client or file? --all is every one")
+		}
+		r := rewriting{changeFlags: f, io: io, verb: "unwrap"}
+		return r.run(operands)
+	})
+	c.Flags().BoolVar(&all, "all", false, "every file with a wrapped server: those of clients, and those that have a backup")
+	f.set(c.Flags())
+	return c
 }

@@ -7,17 +7,13 @@
 // verified, and against what.
 package clients
 
-import (
-	"github.com/mcpscope/mcpscope/internal/splice"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
-)
+import "github.com/mcpscope/mcpscope/internal/wrapping"
 
 // A Client is one that starts servers.
 type Client struct {
 	ID    string // as people type it
 	Title string
 	files []pattern
-	Note  string // what is to be known before its servers are wrapped
 }
 
 // pattern is where files of a client may be.
@@ -25,7 +21,6 @@ type pattern struct {
 	variable string // of the environment, which has the directory
 	base     string // the directory if that is not set; "~" is the home; "" a project's
 	glob     string
-	format   splice.Format
 	places   []wrapping.Place
 	readOnly string // why it must not be edited
 }
@@ -40,16 +35,8 @@ const config = "XDG_CONFIG_HOME"
 
 func place(keys ...string) []wrapping.Place { return []wrapping.Place{keys} }
 
-func jsonIn(base, glob string, places []wrapping.Place) pattern {
-	return pattern{base: base, glob: glob, format: splice.JSON, places: places}
-}
-
-func yamlIn(base, glob string, places []wrapping.Place) pattern {
-	return pattern{base: base, glob: glob, format: splice.YAML, places: places}
-}
-
-func tomlIn(base, glob string, places []wrapping.Place) pattern {
-	return pattern{base: base, glob: glob, format: splice.TOML, places: places}
+func in(base, glob string, places []wrapping.Place) pattern {
+	return pattern{base: base, glob: glob, places: places}
 }
 
 // or takes the directory from a variable where that is set.

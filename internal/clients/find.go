@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/splice"
@@ -48,7 +47,7 @@ func (f Finder) Files(c Client) []File {
 			for _, path := range glob(dir, p.glob) {
 				if !seen[path] {
 					seen[path] = true
-					found = append(found, File{c.ID, path, p.format, p.places, p.readOnly})
+					found = append(found, p.file(c, path))
 				}
 			}
 		}
@@ -56,20 +55,15 @@ func (f Finder) Files(c Client) []File {
 	return found
 }
 
-// glob leaves alone what a directory's own name has of glob's letters, and what we left beside a file.
+// glob leaves alone what a directory's own name has of glob's letters.
 func glob(dir, pattern string) []string {
 	var found []string
 	names, _ := fs.Glob(os.DirFS(dir), pattern) // the patterns are ours, and well-formed
 	for _, name := range names {
-		if !strings.HasSuffix(name, BackupSuffix) {
-			found = append(found, filepath.Join(dir, name))
-		}
+		found = append(found, filepath.Join(dir, name))
 	}
 	return found
 }
-
-// BackupSuffix ends the name of the copy that is left beside a changed file.
-const BackupSuffix = ".mcpscope-backup"
 
 func (f Finder) directories(p pattern) []string {
 	if p.base == project {
@@ -143,38 +137,25 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("%q is neither a client nor a file", e.Name)
 }
 
-// Meant is the client that people may have meant, or "": the only one, or the first, that has the name in its own.
-func (e *UnknownError) Meant() string {
-	wanted := strings.ToLower(strings.NewReplacer(" ", "", "-", "", "_", "").Replace(e.Name))
-	for _, same := range []func(a, b string) bool{strings.HasPrefix, strings.Contains} {
-		for _, c := range All() {
-			if len(wanted) > 1 && (same(strings.ReplaceAll(c.ID, "-", ""), wanted) || same(wanted, strings.ReplaceAll(c.ID, "-", ""))) {
-				return c.ID
-			}
-		}
-	}
-	return ""
-}
-
 // byPath knows a file again that is a client's, also in another project.
 func (f Finder) byPath(path string) File {
-	var file *File
+	for _, file := range f.All() {
+		if file.Path == path {
+			return file
+		}
+	}
 	for _, c := range All() {
 		for _, p := range c.files {
-			for _, dir := range f.directories(p) {
-				if slices.Contains(glob(dir, p.glob), path) {
-					return File{c.ID, path, p.format, p.places, p.readOnly}
-				}
-			}
-			if file == nil && p.base == project && inProject(path, p.glob) {
-				file = &File{c.ID, path, p.format, p.places, p.readOnly}
+			if p.base == project && inProject(path, p.glob) {
+				return p.file(c, path)
 			}
 		}
 	}
-	if file != nil {
-		return *file
-	}
-	return File{Path: path, Format: formatOf(path), Places: everywhere}
+	return pattern{places: everywhere}.file(Client{}, path)
+}
+
+func (p pattern) file(c Client, path string) File {
+	return File{c.ID, path, formatOf(path), p.places, p.readOnly}
 }
 
 // inProject tells whether the end of a path is what a project has.

@@ -5,7 +5,7 @@
 // Package configfile replaces a configuration file of another program so that nobody's work is lost.
 //
 // At every moment there is the old file or the new one under the name, whole, with the old owner, mode
-// and attributes, and the old content is in a backup. A file that somebody else has changed
+// and attributes, and the content without mcpscope is in a backup. A file that somebody else has changed
 // since it was read stays as it is. It does not look into files.
 package configfile
 
@@ -85,21 +85,6 @@ func (f *File) Obstacle() string {
 		return fmt.Sprintf("it has %d names (hard links), and would keep one of them", f.stat.Nlink)
 	}
 	return ""
-}
-
-// Replace puts data in the place of what was read, and that into the backup. A backup that is the same as
-// data is of no more use, and is removed.
-func (f *File) Replace(data []byte, backup string) error {
-	if old, _, err := read(backup); err == nil && bytes.Equal(old, data) {
-		if err := f.put(data); err != nil {
-			return err
-		}
-		return cause(os.Remove(backup))
-	}
-	if err := cause(atomicfile.WriteAs(backup, f.Data, f.guard, func() error { return nil })); err != nil {
-		return fmt.Errorf("back it up as %s: %w", backup, err)
-	}
-	return f.put(data)
 }
 
 // put gives a new file the name, and what the old one has beside its content.

@@ -7,8 +7,8 @@ package configfile_test
 import (
 	"errors"
 	"os"
-	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -49,10 +49,19 @@ func wantNames(t *testing.T, dir string, want int) {
 	}
 }
 
+// backupOf is where the backup of a file is to be.
+func backupOf(t *testing.T, path string) string {
+	t.Helper()
+	state := t.TempDir()
+	t.Setenv("XDG_STATE_HOME", state)
+	return filepath.Join(state, "mcpscope/backups", path)
+}
+
 // Mode, owner and attributes stay, a link stays one, and the old content is in the backup.
 func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	dir := t.TempDir()
-	target, link, backup := filepath.Join(dir, "file"), filepath.Join(dir, "link"), filepath.Join(dir, "backup")
+	target, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
+	backup := backupOf(t, target)
 	write(t, target, "old", 0o640)
 	if err := errors.Join(os.Chown(target, 1234, 2345), os.Symlink("file", link)); err != nil {
 		t.Fatal(err)
@@ -60,12 +69,15 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 	if err := unix.Setxattr(target, "user.mcpscope.test", []byte("x"), 0); err != nil {
 		t.Logf("no attributes on this file system: %v", err)
 	}
-	if err := read(t, link).Replace([]byte("new"), backup); err != nil {
+	if err := read(t, link).Replace([]byte("new"), []byte("old")); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, link, "new")
 	wantText(t, backup, "old")
-	wantNames(t, dir, 3)
+	wantNames(t, dir, 2)
+	if files, err := configfile.Wrapped(); err != nil || !slices.Equal(files, []string{target}) {
+		t.Errorf("wrapped are %q, %v", files, err)
+	}
 	if to, err := os.Readlink(link); err != nil || to != "file" {
 		t.Errorf("the link is %q, %v", to, err)
 	}
@@ -80,11 +92,14 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 		}
 	}
 	// Back again there is nothing left to keep.
-	if err := read(t, link).Replace([]byte("old"), backup); err != nil {
+	if err := read(t, link).Replace([]byte("old"), []byte("old")); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, target, "old")
-	wantNames(t, dir, 2)
+	wantNames(t, os.Getenv("XDG_STATE_HOME")+"/mcpscope", 0)
+	if files, err := configfile.Wrapped(); err != nil || len(files) > 0 {
+		t.Errorf("wrapped are %q, %v", files, err)
+	}
 }
 
 func TestWhatSomebodyElseChangedStays(t *testing.T) {
@@ -98,31 +113,33 @@ func TestWhatSomebodyElseChangedStays(t *testing.T) {
 		},
 	} {
 		dir := t.TempDir()
-		path, backup := filepath.Join(dir, "file"), filepath.Join(dir, "backup")
+		path := filepath.Join(dir, "file")
+		backupOf(t, path)
 		write(t, path, "old", 0o600)
 		f := read(t, path)
 		if err := change(path); err != nil {
 			t.Fatal(err)
 		}
 		now, _ := os.ReadFile(path)
-		if err := f.Replace([]byte("ours"), backup); !errors.Is(err, configfile.ErrChanged) {
+		if err := f.Replace([]byte("ours"), []byte("old")); !errors.Is(err, configfile.ErrChanged) {
 			t.Errorf("%s: %v", what, err)
 		}
 		wantText(t, path, string(now))
-		wantNames(t, dir, 2)
+		wantNames(t, dir, 1)
 	}
 }
 
 // A backup that is a link to somewhere is replaced, and not followed.
 func TestBackupIsNoWayOut(t *testing.T) {
 	dir := t.TempDir()
-	path, backup, other := filepath.Join(dir, "file"), filepath.Join(dir, "backup"), filepath.Join(dir, "other")
+	path, other := filepath.Join(dir, "file"), filepath.Join(dir, "other")
+	backup := backupOf(t, path)
 	write(t, path, "old", 0o600)
 	write(t, other, "precious", 0o600)
-	if err := os.Symlink(other, backup); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(backup), 0o700), os.Symlink(other, backup)); err != nil {
 		t.Fatal(err)
 	}
-	if err := read(t, path).Replace([]byte("new"), backup); err != nil {
+	if err := read(t, path).Replace([]byte("new"), []byte("old")); err != nil {
 		t.Fatal(err)
 	}
 	wantText(t, other, "precious")
@@ -150,41 +167,5 @@ func TestObstacles(t *testing.T) {
 		if _, err := configfile.Read(filepath.Join(dir, name)); err == nil {
 			t.Errorf("%q was read", name)
 		}
-	}
-}
-
-// Every version of git's index, and a work tree whose .git is a file.
-func TestTracked(t *testing.T) {
-	for _, version := range []string{"2", "3", "4"} {
-		dir := t.TempDir()
-		git := func(args ...string) {
-			t.Helper()
-			cmd := exec.Command("git", append([]string{"-c", "index.version=" + version, "-c", "user.name=x", "-c", "user.email=x@x"}, args...)...)
-			cmd.Dir = dir
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("git %q: %v: %s", args, err, out)
-			}
-		}
-		git("init", "-q")
-		if err := os.MkdirAll(filepath.Join(dir, "a/.vscode"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		for _, name := range []string{"a/.vscode/mcp.json", "x.mcp.json", ".mcp.json"} {
-			write(t, filepath.Join(dir, name), "", 0o600)
-		}
-		git("add", "a", "x.mcp.json")
-		git("commit", "-q", "-m", "x")
-		if write(t, filepath.Join(dir, "intended"), "", 0o600); version == "3" {
-			git("add", "--intent-to-add", "intended") // such an entry has the longer flags
-		}
-		git("worktree", "add", "-q", filepath.Join(dir, "tree"))
-		for name, want := range map[string]bool{"a/.vscode/mcp.json": true, "x.mcp.json": true, "tree/x.mcp.json": true, "intended": version != "2", ".mcp.json": version == "4", "tree/.mcp.json": version == "4"} {
-			if got := configfile.Tracked(filepath.Join(dir, name)); got != want {
-				t.Errorf("index of version %s: %s is tracked: %v", version, name, got)
-			}
-		}
-	}
-	if configfile.Tracked("/nonexistent/file") {
-		t.Error("where there is no repository")
 	}
 }

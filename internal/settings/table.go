@@ -96,12 +96,9 @@ var table = [...]Row{
 	{Name: "strict-config", For: Run, Where: Everywhere,
 		Help:  "start nothing if anything in a configuration file is wrong",
 		parse: func(v *Values, s string) error { return flag(&v.Strict, s) }},
-	{Name: "wrapped", For: Run, Arg: "LAYOUT",
-		Help:  "ignored: what 'mcpscope unwrap' is to know",
-		parse: func(*Values, string) error { return nil }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
-		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope status lists them)",
+		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope wrap --list lists them)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
 	{Name: "match", For: Gateway, Arg: "GLOB",
 		Help:  "what matches is a server, too: by the command's base name or its line, with or without the directory; may be given more than once",

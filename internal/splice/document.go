@@ -3,13 +3,14 @@
 // Package splice finds values in configuration files, and puts others in their place without
 // touching a byte beside them: comments, order, quoting, indentation and line ends are somebody's work.
 //
-// It keeps one invariant: every position in a [Node] was compared with the bytes there. What can't be told
-// for sure, or would mean something else after an edit, has a reason in Node.Fixed. It does no I/O, and
-// knows nothing of what the values are for.
+// Values of YAML are read without their positions, so that YAML can't be edited: where a value ends depends on
+// anchors, tags, line folding and indentation, which takes more code than both other formats. The package does
+// no I/O, and knows nothing of what the values are for.
 package splice
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"unicode/utf8"
 )
@@ -40,13 +41,10 @@ type Node struct {
 	Kind    Kind
 	Text    string // what a Text says; what an Other is written like
 	Start   int
-	End     int // 0 for YAML's maps and lists, which end where something else begins
-	Lead    int // where the item of a list begins: at the dash of a YAML list, else at Start
-	Block   bool
-	Plain   bool // a YAML text without quotes
+	End     int
+	Block   bool // a TOML table whose members have a line each
 	Members []Member
 	Items   []*Node
-	Fixed   string // why it can't be edited, or ""
 }
 
 // A Member is an entry of a map.
@@ -122,60 +120,32 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 			d, err = nil, &SyntaxError{Text: "cannot be read"}
 		}
 	}()
-	skip := 0
-	if bytes.HasPrefix(data, []byte(bom)) {
-		skip = len(bom)
-	}
 	d = &Document{Format: format, Data: data}
+	if bytes.HasPrefix(data, []byte(bom)) {
+		data = append([]byte("   "), data[len(bom):]...) // as long, so that positions are those in the file
+	}
 	switch {
-	case len(bytes.TrimSpace(data[skip:])) == 0:
+	case len(bytes.TrimSpace(data)) == 0:
 		d.Root = &Node{Kind: Map}
 	case format == JSON:
-		d.Root, err = parseJSON(data[skip:])
+		d.Root, err = parseJSON(data)
 	case format == TOML:
-		d.Root, err = parseTOML(data[skip:])
+		d.Root, err = parseTOML(data)
 	case format == YAML:
-		d.Root, err = parseYAML(data[skip:])
+		d.Root, err = parseYAML(d.Data)
 	}
-	if err != nil {
-		return nil, err
+	if e, ok := errors.AsType[*SyntaxError](err); ok && e.Line == 1 && bytes.HasPrefix(d.Data, []byte(bom)) {
+		e.Column -= len(bom)
 	}
-	if skip > 0 {
-		d.Root.move(func(offset int) int { return offset + skip })
-	}
-	return d, nil
+	return d, err
 }
 
 // position counts from 1, columns in characters.
 func position(data []byte, offset int) (line, column int) {
 	before := data[:min(offset, len(data))]
 	line = 1 + bytes.Count(before, []byte{'\n'})
-	return line, 1 + utf8.RuneCount(bytes.TrimPrefix(before[bytes.LastIndexByte(before, '\n')+1:], []byte(bom)))
-}
-
-// move says anew where everything is.
-func (n *Node) move(to func(int) int) {
-	n.Start, n.Lead = to(n.Start), to(n.Lead)
-	if n.End > 0 {
-		n.End = to(n.End)
-	}
-	for i := range n.Members {
-		m := &n.Members[i]
-		m.Start, m.Key = to(m.Start), to(m.Key)
-		m.Value.move(to)
-	}
-	for _, item := range n.Items {
-		item.move(to)
-	}
+	return line, 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
 }
 
 // Raw is how a text is written.
 func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
-
-// Newline is how the file's lines end.
-func (d *Document) Newline() string {
-	if i := bytes.IndexByte(d.Data, '\n'); i > 0 && d.Data[i-1] == '\r' {
-		return "\r\n"
-	}
-	return "\n"
-}

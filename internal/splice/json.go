@@ -22,7 +22,7 @@ func parseJSON(data []byte) (*Node, error) {
 }
 
 func fromJSON(v *hujson.Value) *Node {
-	n := &Node{Start: v.StartOffset, End: v.EndOffset, Lead: v.StartOffset}
+	n := &Node{Start: v.StartOffset, End: v.EndOffset}
 	switch value := v.Value.(type) {
 	case *hujson.Object:
 		n.Kind = Map

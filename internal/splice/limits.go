@@ -18,9 +18,6 @@ var (
 	otherLimits = limits{size: 1 << 20, lines: 20_000, commas: 20_000, brackets: 10_000}
 )
 
-// maxDashes is how many lists may begin in one line of YAML.
-const maxDashes = 64
-
 func readable(format Format, data []byte) error {
 	most := otherLimits
 	if format == JSON {
@@ -48,17 +45,4 @@ func readable(format Format, data []byte) error {
 		i, rest = i+n, rest[n:]
 	}
 	return nil
-}
-
-// dashes tells whether a line opens more lists or maps than any person would.
-func dashes(data []byte) bool {
-	for line := range bytes.Lines(data) {
-		if bytes.Count(line, []byte("- "))+bytes.Count(line, []byte("? ")) > maxDashes {
-			open := bytes.TrimLeft(line, "-? \t")
-			if len(line)-len(open) > 2*maxDashes {
-				return true
-			}
-		}
-	}
-	return false
 }

@@ -105,7 +105,7 @@ func (t *tomlReader) valueStart(e *unstable.Node) int {
 }
 
 func (t *tomlReader) value(v *unstable.Node, start, end int) *Node {
-	n := &Node{Start: start, End: end, Lead: start}
+	n := &Node{Start: start, End: end}
 	switch v.Kind {
 	case unstable.String:
 		n.Kind, n.Text = Text, string(v.Data)

@@ -3,16 +3,18 @@
 package wrapping
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"slices"
-	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/splice"
 )
 
 // A Change is what became of a file.
 type Change struct {
 	Data    []byte
+	Backup  []byte   // what to keep as the content without mcpscope
 	Servers []Server // as they were
 	Changed []bool   // which of them are different now
 }
@@ -20,156 +22,165 @@ type Change struct {
 // Any tells whether the file is different.
 func (c *Change) Any() bool { return slices.Contains(c.Changed, true) }
 
-// Wrap puts program in front of the servers that are wanted and can be wrapped.
-func (r Reader) Wrap(d *splice.Document, program string, wanted func(name string) bool) (*Change, error) {
-	return r.change(d, Bare, wanted, func(s *Server) ([]splice.Edit, error) { return wrap(d, s, program), nil },
-		func(old *Change) error { return r.returns(d, old) })
+// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there is, or nil.
+func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(name string) bool) *Change {
+	c := r.wrap(d, program, func(i int, s *Server) bool { return wanted(s.Name) })
+	c.Backup = d.Data
+	if now, err := splice.Parse(d.Format, c.Data); err == nil && r.origin(now, backup) != nil {
+		c.Backup = backup
+	}
+	return c
 }
 
-// Unwrap takes the prefix away.
-func (r Reader) Unwrap(d *splice.Document, wanted func(name string) bool) (*Change, error) {
-	return r.change(d, Wrapped, wanted, func(s *Server) ([]splice.Edit, error) { return unwrap(d, s) },
-		func(*Change) error { return nil })
+// Unwrap takes the prefix away. A file that is still what Wrap has made of the backup becomes the backup, to the byte.
+func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(name string) bool) *Change {
+	c := r.change(d, Wrapped, func(_ int, s *Server) bool { return wanted(s.Name) },
+		func(s *Server) []splice.Edit { return unwrap(d, s) })
+	if c.Backup = backup; backup == nil {
+		c.Backup = d.Data
+	}
+	if old := r.origin(d, backup); old != nil && c.Any() {
+		c.Data = r.wrap(old, programOf(c.Servers), func(i int, _ *Server) bool {
+			return c.Servers[i].State == Wrapped && !c.Changed[i]
+		}).Data
+	}
+	return c
 }
 
-// manyServers are more than are tried one by one: each takes a reading of the file.
-const manyServers = 100
-
-type editor func(*Server) ([]splice.Edit, error)
-
-// change edits all servers at once. If that does not do, those that do alone are edited.
-func (r Reader) change(d *splice.Document, from State, wanted func(string) bool, edit editor, also func(*Change) error) (*Change, error) {
-	servers := r.Servers(d)
-	meant := make([]bool, len(servers))
-	for i, s := range servers {
-		meant[i] = s.State == from && s.Reason == "" && wanted(s.Name)
+// origin parses a backup of which d differs in wrapped servers and in nothing else. For any other it returns nil.
+func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
+	servers, program := r.Servers(d), ""
+	if program = programOf(servers); program == "" || backup == nil {
+		return nil
 	}
-	attempt := func(meant []bool) (*Change, error) {
-		c := &Change{Servers: servers, Changed: meant}
-		err := c.make(d, edit)
-		if err == nil {
-			err = r.onlyMeant(d, c)
-		}
-		if err == nil {
-			err = also(c)
-		}
-		return c, err
+	old, err := splice.Parse(d.Format, backup)
+	if err != nil || programOf(r.Servers(old)) != "" {
+		return nil
 	}
-	c, err := attempt(meant)
-	if err == nil || len(servers) > manyServers {
-		return c, err
+	again := r.wrap(old, program, func(i int, _ *Server) bool { return i < len(servers) && servers[i].State == Wrapped })
+	if !bytes.Equal(again.Data, d.Data) {
+		return nil
 	}
-	for i := range servers {
-		if !meant[i] {
-			continue
-		}
-		alone := make([]bool, len(servers))
-		alone[i] = true
-		if _, err := attempt(alone); err != nil {
-			meant[i] = false
-			servers[i].State, servers[i].Reason = Left, "it cannot be changed without changing something else: "+err.Error()
-		}
-	}
-	return attempt(meant)
+	return old
 }
 
-func (c *Change) make(d *splice.Document, edit editor) error {
+// programOf is what starts the first of the servers that are wrapped, or "".
+func programOf(servers []Server) string {
+	for _, s := range servers {
+		if s.State == Wrapped {
+			return s.Argv[0]
+		}
+	}
+	return ""
+}
+
+func (r Reader) wrap(d *splice.Document, program string, meant func(int, *Server) bool) *Change {
+	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, program) })
+}
+
+// change edits all servers that are meant, or none if that would change anything else.
+func (r Reader) change(d *splice.Document, from State, meant func(int, *Server) bool, edit func(*Server) []splice.Edit) *Change {
+	c := &Change{Servers: r.Servers(d)}
 	var edits []splice.Edit
 	for i := range c.Servers {
-		if !c.Changed[i] {
-			continue
+		s := &c.Servers[i]
+		c.Changed = append(c.Changed, s.State == from && s.Reason == "" && meant(i, s))
+		if c.Changed[i] {
+			edits = append(edits, edit(s)...)
 		}
-		more, err := edit(&c.Servers[i])
-		if err != nil {
-			return err
-		}
-		edits = append(edits, more...)
 	}
 	var err error
-	c.Data, err = splice.Apply(d.Data, edits)
-	return err
-}
-
-// Prefix is what stands before the server's own command, without what is said about its layout.
-func (s *Server) Prefix(program string) []string {
-	prefix := []string{program, run}
-	if n := s.Label(); n != "" {
-		prefix = append(prefix, "--name", n)
+	if c.Data, err = splice.Apply(d.Data, edits); err == nil {
+		err = r.onlyMeant(d, c)
 	}
-	return append(prefix, end)
-}
-
-// Label is the name that its group can have, or "" where the file has none.
-func (s *Server) Label() string {
-	if s.unnamed {
-		return ""
+	if err == nil {
+		return c
 	}
-	return name.Fit(s.Name)
+	for i := range c.Servers {
+		if c.Changed[i] {
+			c.Servers[i].State, c.Servers[i].Reason = NotEditable, "it cannot be changed without changing something else: "+err.Error()
+		}
+	}
+	c.Data, c.Changed = d.Data, make([]bool, len(c.Servers))
+	return c
 }
 
 func wrap(d *splice.Document, s *Server, program string) []splice.Edit {
-	prefix := s.Prefix(program)
+	raws := quoteAll(s.Prefix(program))
 	if s.command.Kind == splice.List {
-		return []splice.Edit{d.Prepend(s.command, quoteAll(d, prefix))}
+		return []splice.Edit{d.Prepend(s.command, raws)}
 	}
-	var notes []string
+	replace := d.Replace(s.command, raws[0])
+	raws = append(raws[1:], d.Raw(s.command))
 	if s.args == nil {
-		notes = append(notes, hadNoArgs)
+		return []splice.Edit{replace, d.AddList(s.owner, s.key, "args", raws)}
 	}
-	own := d.Raw(s.command)
-	if inBlock := s.args != nil && s.args.Block; s.command.Plain && !inBlock && !splice.FlowSafe(own) {
-		own, notes = splice.Quote(splice.JSON, s.command.Text), append(notes, wasUnquoted)
-	}
-	if len(notes) > 0 {
-		prefix = slices.Insert(prefix, len(prefix)-1, flag+strings.Join(notes, ","))
-	}
-	raws := append(quoteAll(d, prefix[1:]), own)
-	edits := []splice.Edit{d.Replace(s.command, splice.Quote(d.Format, program))}
-	if s.args == nil {
-		return append(edits, d.AddList(s.owner, s.key, "args", raws))
-	}
-	return append(edits, d.Prepend(s.args, raws))
+	return []splice.Edit{replace, d.Prepend(s.args, raws)}
 }
 
-func quoteAll(d *splice.Document, words []string) []string {
+func quoteAll(words []string) []string {
 	var raws []string
 	for _, w := range words {
-		raws = append(raws, splice.Quote(d.Format, w))
+		raws = append(raws, splice.Quote(w))
 	}
 	return raws
 }
 
-func unwrap(d *splice.Document, s *Server) ([]splice.Edit, error) {
+func unwrap(d *splice.Document, s *Server) []splice.Edit {
 	if s.command.Kind == splice.List {
-		e, err := d.RemoveFirst(s.command, s.inner)
-		return []splice.Edit{e}, err
+		return []splice.Edit{d.RemoveFirst(s.command, s.inner)}
 	}
-	own, notes := s.args.Items[s.inner], layout(s.args.Items[:s.inner])
-	raw := ""
-	switch {
-	case slices.Contains(notes, wasUnquoted):
-		raw = own.Text
-	case own.End == 0: // a number, as somebody wrote it
-		raw = splice.Quote(d.Format, own.Text)
-	default:
+	own := s.args.Items[s.inner]
+	raw := splice.Quote(own.Text) // of a number, as somebody wrote it
+	if own.Kind == splice.Text {
 		raw = d.Raw(own)
 	}
-	edits := []splice.Edit{d.Replace(s.command, raw)}
-	if slices.Contains(notes, hadNoArgs) && s.inner+1 == len(s.args.Items) {
-		if e, err := d.RemoveList(s.owner, s.key, "args"); err == nil {
-			return append(edits, e), nil
-		}
-	}
-	e, err := d.RemoveFirst(s.args, s.inner+1)
-	return append(edits, e), err
+	return []splice.Edit{d.Replace(s.command, raw), d.RemoveFirst(s.args, s.inner+1)}
 }
 
-// layout is what the prefix says about what it took the place of.
-func layout(prefix []*splice.Node) (notes []string) {
-	for _, item := range prefix {
-		if list, ok := strings.CutPrefix(item.Text, flag); ok {
-			notes = append(notes, strings.Split(list, ",")...)
-		}
+// onlyMeant reads the changed file again: what was meant has changed as it should, and nothing else has.
+func (r Reader) onlyMeant(old *splice.Document, c *Change) error {
+	d, err := splice.Parse(old.Format, c.Data)
+	if err != nil {
+		return fmt.Errorf("the result %w", err)
 	}
-	return notes
+	servers := r.Servers(d)
+	if len(servers) != len(c.Servers) {
+		return errors.New("the result has other servers")
+	}
+	meant := map[*splice.Node]*Server{}
+	for i := range c.Servers {
+		before, after := &c.Servers[i], &servers[i]
+		if !c.Changed[i] {
+			continue
+		}
+		right := slices.Equal(before.Own(), after.Argv)
+		if before.State == Bare {
+			right = after.State == Wrapped && slices.Equal(before.Argv, after.Own())
+		}
+		if !right {
+			return errors.New("the result has another command")
+		}
+		meant[before.owner] = before
+	}
+	if !same(old.Root, d.Root, meant) {
+		return errors.New("the result has other settings")
+	}
+	return nil
+}
+
+// same compares all but the commands that were meant.
+func same(a, b *splice.Node, meant map[*splice.Node]*Server) bool {
+	if a.Kind != b.Kind || a.Text != b.Text {
+		return false
+	}
+	x, y := a.Members, b.Members
+	if s := meant[a]; s != nil {
+		ours := func(m splice.Member) bool {
+			return m.Name == s.key || m.Name == "args" && s.command.Kind != splice.List
+		}
+		x, y = slices.DeleteFunc(slices.Clone(x), ours), slices.DeleteFunc(slices.Clone(y), ours)
+	}
+	return slices.EqualFunc(x, y, func(m, n splice.Member) bool { return m.Name == n.Name && same(m.Value, n.Value, meant) }) &&
+		slices.EqualFunc(a.Items, b.Items, func(m, n *splice.Node) bool { return same(m, n, meant) })
 }

@@ -40,8 +40,7 @@ func (e entry) obstacle(n *splice.Node) string {
 	if e.command == nil {
 		return ""
 	}
-	why := cmp.Or(n.Fixed, e.owner.Fixed, e.command.Fixed,
-		ambiguous(n.Repeated(), "command", "cmd"), ambiguous(e.owner.Repeated(), e.key, "args"))
+	why := cmp.Or(ambiguous(n.Repeated(), "command", "cmd"), ambiguous(e.owner.Repeated(), e.key, "args"))
 	switch {
 	case why != "":
 		return why
@@ -54,7 +53,7 @@ func (e entry) obstacle(n *splice.Node) string {
 	case e.args.Kind != splice.List:
 		return "its args are no list"
 	}
-	return cmp.Or(e.args.Fixed, obstacleIn(e.args))
+	return obstacleIn(e.args)
 }
 
 func obstacleIn(list *splice.Node) string {
@@ -62,9 +61,6 @@ func obstacleIn(list *splice.Node) string {
 		if item.Kind != splice.Text && item.Kind != splice.Other {
 			return "its args are more than texts"
 		}
-	}
-	if len(list.Items) > 0 && !list.Block && list.Items[0].Start <= list.Start {
-		return "its args are written in a way that mcpscope cannot place"
 	}
 	return ""
 }

@@ -3,9 +3,8 @@
 // Package wrapping puts `mcpscope run --name NAME --` in front of the commands of servers in a client's
 // configuration, and takes it away again.
 //
-// It keeps two invariants, and refuses what would break them: a changed file differs from the old one in
-// command and arguments of the servers that were meant and in nothing else, and unwrapping what was
-// wrapped gives the old file to the byte. It does no I/O and knows no client.
+// A changed file differs from the old one in command and arguments of the servers that were meant and in nothing
+// else; what can't be changed so stays. It does no I/O and knows no client.
 package wrapping
 
 import (
@@ -14,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/splice"
 )
 
@@ -25,16 +25,16 @@ type State string
 
 // The states.
 const (
-	Bare    State = "bare"       // it can be wrapped
-	Wrapped State = "wrapped"    // it is
-	Left    State = "left alone" // for the reason
+	Bare        State = "bare"         // it can be wrapped
+	Wrapped     State = "wrapped"      // it is
+	NotEditable State = "not editable" // for the reason
 )
 
 // A Server is one as it is in a file.
 type Server struct {
 	Name     string
 	State    State
-	Reason   string // why it is left alone
+	Reason   string // why it is not editable
 	Argv     []string
 	Disabled bool
 	Listens  bool // it is started by its command, and spoken to by HTTP
@@ -43,15 +43,6 @@ type Server struct {
 	unnamed bool // Name is only for people
 	prefix  int  // how many words of Argv are ours
 }
-
-// What the prefix says about the layout that it took the place of.
-const (
-	run         = "run"
-	end         = "--"
-	flag        = "--wrapped="
-	hadNoArgs   = "no-args" // there was no list of arguments
-	wasUnquoted = "plain"   // the command had no quotes, which it needs in a list
-)
 
 // Program is what the program of a wrapped server is called.
 const Program = "mcpscope"
@@ -75,7 +66,6 @@ func (r Reader) Servers(d *splice.Document) []Server {
 }
 
 func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
-	why = cmp.Or(why, n.Fixed)
 	if len(p) == 0 {
 		r.container(n, why, all)
 		return
@@ -138,7 +128,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	case s.isWrapped() && s.Reason == "":
 		s.State, s.Reason = Wrapped, s.findOwn(r)
 	case s.Reason != "":
-		s.State = Left
+		s.State = NotEditable
 	default:
 		s.State = Bare
 	}
@@ -180,7 +170,7 @@ func (r Reader) oddity(argv []string) string {
 }
 
 func (s *Server) isWrapped() bool {
-	return len(s.Argv) > 1 && path.Base(s.Argv[0]) == Program && s.Argv[1] == run
+	return len(s.Argv) > 1 && path.Base(s.Argv[0]) == Program && s.Argv[1] == "run"
 }
 
 // findOwn finds the server's own command behind the prefix. The result is why it can't be had.
@@ -191,8 +181,37 @@ func (s *Server) findOwn(r Reader) string {
 	}
 	s.prefix = len(s.Argv) - len(own)
 	s.inner = s.prefix - (len(s.Argv) - len(s.list().Items))
-	return s.list().Items[s.inner].Fixed
+	return ""
 }
 
 // Own is what the client would start without mcpscope.
 func (s *Server) Own() []string { return s.Argv[s.prefix:] }
+
+// Prefix is what stands before the server's own command when it is wrapped.
+func (s *Server) Prefix(program string) []string {
+	prefix := []string{program, "run"}
+	if n := s.Label(); n != "" {
+		prefix = append(prefix, "--name", n)
+	}
+	return append(prefix, "--")
+}
+
+// Label is the name that its group can have, or "" where the file has none.
+func (s *Server) Label() string {
+	if s.unnamed {
+		return ""
+	}
+	return name.Fit(s.Name)
+}
+
+// ByHand are the lines of YAML that a person can put in the place of the server's command and args.
+func (s *Server) ByHand(program string) []string {
+	raws, rest := quoteAll(append(s.Prefix(program), s.Argv[0])), ""
+	if n := len(s.Argv) - 1; n > 0 {
+		rest = fmt.Sprintf(", … its own %d", n) // arguments may be secrets
+	}
+	if s.command.Kind == splice.List {
+		return []string{s.key + ": [" + strings.Join(raws, ", ") + rest + "]"}
+	}
+	return []string{s.key + ": " + raws[0], "args: [" + strings.Join(raws[1:], ", ") + rest + "]"}
+}

@@ -3,8 +3,11 @@
 package wrapping_test
 
 import (
+	"bytes"
 	"flag"
 	"io"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/splice"
@@ -22,7 +25,7 @@ var everywhere = wrapping.Reader{
 	Operands: func(args []string) ([]string, error) {
 		fs := flag.NewFlagSet("run", flag.ContinueOnError)
 		fs.SetOutput(io.Discard)
-		for _, name := range []string{"name", "wrapped", "term-grace"} {
+		for _, name := range []string{"name", "term-grace"} {
 			fs.String(name, "", "")
 		}
 		err := fs.Parse(args)
@@ -41,7 +44,7 @@ func parse(t *testing.T, f splice.Format, text string) *splice.Document {
 	return d
 }
 
-// Each is wrapped, known as wrapped, left alone by a second wrap, and comes back to the byte.
+// Each is wrapped, known as wrapped, not changed by a second wrap, and comes back to the byte.
 func TestThereAndBack(t *testing.T) {
 	for _, c := range []struct {
 		what         string
@@ -57,9 +60,9 @@ func TestThereAndBack(t *testing.T) {
 			"\uFEFF{\r\n\t\"servers\": {\r\n\t\t\"t\": {\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"x\"\r\n\t\t\t],\r\n\t\t\t\"command\": \"npx\"\r\n\t\t}\r\n\t}\r\n}",
 			"\uFEFF{\r\n\t\"servers\": {\r\n\t\t\"t\": {\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"run\", \"--name\", \"t\", \"--\", \"npx\",\r\n\t\t\t\t\"x\"\r\n\t\t\t],\r\n\t\t\t\"command\": \"/usr/local/bin/mcpscope\"\r\n\t\t}\r\n\t}\r\n}"},
 		{"no args, a line each", splice.JSON, "{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"srv\" // c\n  }}}",
-			"{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"/usr/local/bin/mcpscope\",\n    \"args\": [\"run\", \"--name\", \"t\", \"--wrapped=no-args\", \"--\", \"srv\"] // c\n  }}}"},
+			"{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"/usr/local/bin/mcpscope\",\n    \"args\": [\"run\", \"--name\", \"t\", \"--\", \"srv\"] // c\n  }}}"},
 		{"no args, one line", splice.JSON, `{"mcpServers": {"t": {"command": "srv", "env": {}}}}`,
-			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope","args": ["run", "--name", "t", "--wrapped=no-args", "--", "srv"], "env": {}}}}`},
+			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope","args": ["run", "--name", "t", "--", "srv"], "env": {}}}}`},
 		{"empty args", splice.JSON, `{"mcpServers": {"t": {"command": "srv", "args": [ /* none */ ]}}}`,
 			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope", "args": ["run", "--name", "t", "--", "srv" /* none */ ]}}}`},
 		{"one list", splice.JSON, `{"mcp": {"t": {"type": "local", "command": [ "npx", "-y" ]}}}`,
@@ -73,50 +76,33 @@ func TestThereAndBack(t *testing.T) {
 		{"a table", splice.TOML, "[mcp_servers.t] # c\ncommand = 'npx' # why\nargs = [ # c\n  \"-y\",\n  'foo', # c\n]\n",
 			"[mcp_servers.t] # c\ncommand = \"/usr/local/bin/mcpscope\" # why\nargs = [ # c\n  \"run\", \"--name\", \"t\", \"--\", 'npx',\n  \"-y\",\n  'foo', # c\n]\n"},
 		{"a table without args", splice.TOML, "[mcp_servers.t]\n  command = \"srv\" # why\n\n[mcp_servers.t.env]\nA = \"1\"",
-			"[mcp_servers.t]\n  args = [\"run\", \"--name\", \"t\", \"--wrapped=no-args\", \"--\", \"srv\"]\n  command = \"/usr/local/bin/mcpscope\" # why\n\n[mcp_servers.t.env]\nA = \"1\""},
+			"[mcp_servers.t]\n  args = [\"run\", \"--name\", \"t\", \"--\", \"srv\"]\n  command = \"/usr/local/bin/mcpscope\" # why\n\n[mcp_servers.t.env]\nA = \"1\""},
 		{"an inline table", splice.TOML, "mcp_servers.\"a b\" = { command = \"srv\", env = { A = \"1\" } }\n",
-			"mcp_servers.\"a b\" = { command = \"/usr/local/bin/mcpscope\", args = [\"run\", \"--name\", \"a b\", \"--wrapped=no-args\", \"--\", \"srv\"], env = { A = \"1\" } }\n"},
+			"mcp_servers.\"a b\" = { command = \"/usr/local/bin/mcpscope\", args = [\"run\", \"--name\", \"a b\", \"--\", \"srv\"], env = { A = \"1\" } }\n"},
 		{"dotted keys", splice.TOML, "mcp_servers.t.command = '''srv'''\r\n",
-			"mcp_servers.t.args = [\"run\", \"--name\", \"t\", \"--wrapped=no-args\", \"--\", '''srv''']\r\nmcp_servers.t.command = \"/usr/local/bin/mcpscope\"\r\n"},
+			"mcp_servers.t.args = [\"run\", \"--name\", \"t\", \"--\", '''srv''']\r\nmcp_servers.t.command = \"/usr/local/bin/mcpscope\"\r\n"},
 		{"an array of tables", splice.TOML, "[[mcp_servers]]\nname = \"a\"\ncommand = \"x\"\nargs = []\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"y\",\"z\"]\n",
 			"[[mcp_servers]]\nname = \"a\"\ncommand = \"/usr/local/bin/mcpscope\"\nargs = [\"run\", \"--name\", \"a\", \"--\", \"x\"]\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"/usr/local/bin/mcpscope\",\"run\",\"--name\",\"b\",\"--\",\"y\",\"z\"]\n"},
-		{"blocks", splice.YAML, "mcp_servers:\n  t: # c\n    command: npx # why\n    args:\n    - -y # c\n    - 'foo'\n    env:\n      A: 1\n",
-			"mcp_servers:\n  t: # c\n    command: /usr/local/bin/mcpscope # why\n    args:\n    - run\n    - --name\n    - t\n    - --\n    - npx\n    - -y # c\n    - 'foo'\n    env:\n      A: 1\n"},
-		{"blocks, CRLF, quotes", splice.YAML, "mcp_servers:\r\n  \"t\":\r\n    args:\r\n      # c\r\n      - \"-y\"\r\n    command: 'n''px'\r\n",
-			"mcp_servers:\r\n  \"t\":\r\n    args:\r\n      # c\r\n      - run\r\n      - --name\r\n      - t\r\n      - --\r\n      - 'n''px'\r\n      - \"-y\"\r\n    command: /usr/local/bin/mcpscope\r\n"},
-		{"a block without args", splice.YAML, "mcpServers:\n- name: t\n  command: srv # why\n- command: srv2\n  name: \"8\"\n",
-			"mcpServers:\n- name: t\n  args: [run, --name, t, --wrapped=no-args, --, srv]\n  command: /usr/local/bin/mcpscope # why\n- args: [run, --name, \"8\", --wrapped=no-args, --, srv2]\n  command: /usr/local/bin/mcpscope\n  name: \"8\"\n"},
-		{"escapes", splice.YAML, "mcpServers: {t: {command: \"n\\\"p\\u0078\", args: [\"\\\\\", 'it''s'], cwd: x}}",
-			"mcpServers: {t: {command: /usr/local/bin/mcpscope, args: [run, --name, t, --, \"n\\\"p\\u0078\", \"\\\\\", 'it''s'], cwd: x}}"},
-		{"flow", splice.YAML, "extensions: {t: {type: stdio, cmd: npx, args: [-y, \"foo\"], enabled: true}, u: {cmd: npx}}",
-			"extensions: {t: {type: stdio, cmd: /usr/local/bin/mcpscope, args: [run, --name, t, --, npx, -y, \"foo\"], enabled: true}, u: {cmd: /usr/local/bin/mcpscope, args: [run, --name, u, --wrapped=no-args, --, npx]}}"},
-		{"what needs quotes in a list", splice.YAML, "mcpServers:\n  t:\n    command: a,[b]\n    args: []\n",
-			"mcpServers:\n  t:\n    command: /usr/local/bin/mcpscope\n    args: [run, --name, t, --wrapped=plain, --, \"a,[b]\"]\n"},
-		{"numbers", splice.YAML, "mcpServers:\n  null:\n    command: x\n    args: [8080, true]\n  yes:\n    command: ü\n    args:\n      - 8080\n",
-			"mcpServers:\n  null:\n    command: /usr/local/bin/mcpscope\n    args: [run, --name, \"null\", --, x, 8080, true]\n  yes:\n    command: /usr/local/bin/mcpscope\n    args:\n      - run\n      - --name\n      - \"yes\"\n      - --\n      - ü\n      - 8080\n"},
 	} {
 		t.Run(string(c.format)+" "+c.what, func(t *testing.T) {
 			d := parse(t, c.format, c.bare)
-			there, err := everywhere.Wrap(d, program, all)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if string(there.Data) != c.wanted {
+			there := everywhere.Wrap(d, nil, program, all)
+			if string(there.Data) != c.wanted || string(there.Backup) != c.bare {
 				t.Fatalf("wrapped to\n%s\nwant\n%s\n%+v", there.Data, c.wanted, there.Servers)
 			}
 			d = parse(t, c.format, c.wanted)
-			if again, err := everywhere.Wrap(d, program, all); err != nil || again.Any() || string(again.Data) != c.wanted {
-				t.Errorf("a second wrap: %v\n%s", err, again.Data)
+			if again := everywhere.Wrap(d, there.Backup, program, all); again.Any() || string(again.Data) != c.wanted {
+				t.Errorf("a second wrap:\n%s", again.Data)
 			}
-			back, err := everywhere.Unwrap(d, all)
-			if err != nil || string(back.Data) != c.bare {
-				t.Errorf("came back (%v) as\n%s\nwant\n%s", err, back.Data, c.bare)
+			back := everywhere.Unwrap(d, there.Backup, all)
+			if string(back.Data) != c.bare {
+				t.Errorf("came back as\n%s\nwant\n%s", back.Data, c.bare)
 			}
 		})
 	}
 }
 
-func TestLeftAlone(t *testing.T) {
+func TestNotEditable(t *testing.T) {
 	for _, c := range []struct {
 		format       splice.Format
 		text, reason string
@@ -132,18 +118,8 @@ func TestLeftAlone(t *testing.T) {
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x", "command": "y"}}}`, `there is more than one "command"`},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x"}}, "mcpServers": {}}`, `there is more than one "mcpServers"`},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "/x/mcpscope", "args": ["run", "--nope", "x"]}}}`, "its own command cannot be told from the flags before it"},
-		{splice.YAML, "mcpServers:\n  t:\n    command: >-\n      x\n", "it is written over several lines"},
-		{splice.YAML, "a: &a {command: x}\nmcpServers:\n  t: *a\n", "it is no table of settings"},
-		{splice.YAML, "mcpServers:\n  t: &a\n    command: x\n", "it has an anchor (&), so it may stand for other parts too"},
-		{splice.YAML, "a: &a {env: {}}\nmcpServers:\n  t:\n    <<: *a\n    command: x\n", "it takes parts from another (<<)"},
-		{splice.YAML, "mcpServers:\n  t:\n    command: !!str x\n", "it has a tag (!)"},
-		{splice.YAML, "mcpServers:\n  t:\n    command: x\n---\na: b\n", "there are several documents in the file"},
 	} {
-		change, err := everywhere.Wrap(parse(t, c.format, c.text), program, all)
-		if err != nil {
-			t.Errorf("%s: %v", c.text, err)
-			continue
-		}
+		change := everywhere.Wrap(parse(t, c.format, c.text), nil, program, all)
 		if len(change.Servers) == 0 || change.Servers[0].Reason != c.reason || change.Any() || string(change.Data) != c.text {
 			t.Errorf("%s\n%+v\nwant %q", c.text, change.Servers, c.reason)
 		}
@@ -156,15 +132,62 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 		format     splice.Format
 		text, want string
 	}{
-		{splice.JSON, `{"mcpServers":{"t":{"args":["run","--name","t","--wrapped=no-args","--","srv",],"command":"mcpscope"}}}`, `{"mcpServers":{"t":{"args":[],"command":"srv"}}}`},
+		{splice.JSON, `{"mcpServers":{"t":{"args":["run","--name","t","--","srv",],"command":"mcpscope"}}}`, `{"mcpServers":{"t":{"args":[],"command":"srv"}}}`},
 		{splice.JSON, "{\"mcpServers\":{\"t\":{\"command\":\"/b/mcpscope\",\n\"args\":[\n\"run\",\n\"--\",\n\"srv\",\n\"a\"\n]}}}", "{\"mcpServers\":{\"t\":{\"command\":\"srv\",\n\"args\":[\n\"a\"\n]}}}"},
 		{splice.JSON, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","--term-grace","3s","--","srv","--"]}}}`, `{"mcpServers":{"t":{"command":"srv","args":["--"]}}}`},
 		{splice.JSON, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","mcpscope","run","x"]}}}`, `{"mcpServers":{"t":{"command":"mcpscope","args":["run","x"]}}}`},
-		{splice.YAML, "mcpServers:\n  t:\n    command: mcpscope\n    args:\n    - run\n    - --wrapped=no-args\n    - --\n    - srv\n", "mcpServers:\n  t:\n    command: srv\n    args:\n    []\n"},
 	} {
-		change, err := everywhere.Unwrap(parse(t, c.format, c.text), all)
-		if err != nil || string(change.Data) != c.want {
-			t.Errorf("%v\n%s\nwant\n%s\n%+v", err, change.Data, c.want, change.Servers)
+		change := everywhere.Unwrap(parse(t, c.format, c.text), nil, all)
+		if string(change.Data) != c.want {
+			t.Errorf("%s\nwant\n%s\n%+v", change.Data, c.want, change.Servers)
 		}
+	}
+}
+
+// What was wrapped in two steps, and is unwrapped in two, comes from one backup; and goes back to it.
+func TestOneBackupOfSeveralSteps(t *testing.T) {
+	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`
+	only := func(name string) func(string) bool { return func(n string) bool { return n == name } }
+	one := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, only("a"))
+	two := everywhere.Wrap(parse(t, splice.JSON, string(one.Data)), one.Backup, program, all)
+	if string(two.Backup) != bare {
+		t.Fatalf("the backup is %s", two.Backup)
+	}
+	half := everywhere.Unwrap(parse(t, splice.JSON, string(two.Data)), two.Backup, only("b"))
+	if !bytes.Equal(half.Data, one.Data) || string(half.Backup) != bare {
+		t.Errorf("one less is %s, with the backup %s", half.Data, half.Backup)
+	}
+	back := everywhere.Unwrap(parse(t, splice.JSON, string(half.Data)), half.Backup, all)
+	if string(back.Data) != bare {
+		t.Errorf("came back as %s", back.Data)
+	}
+}
+
+// A file that was changed since keeps the change: the prefix alone goes, and the backup stays.
+func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
+	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
+	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, all)
+	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
+	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
+	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x","args": []}}}`; string(back.Data) != want || string(back.Backup) != bare {
+		t.Errorf("%s\nwant\n%s\nwith the backup %s", back.Data, want, back.Backup)
+	}
+}
+
+// YAML is read as far as it takes to say what to write by hand.
+func TestByHand(t *testing.T) {
+	d := parse(t, splice.YAML, "# c\nextensions:\n  t: {cmd: npx, args: [-y, 8080], env: {K: secret}}\nmcpServers:\n- {command: x, name: \"8\"}\nmcp:\n  l:\n    command: [x, y]\n  w:\n    command: mcpscope\n    args: [run, --, x]\n")
+	var got []string
+	for _, s := range everywhere.Servers(d) {
+		if s.State == wrapping.Bare {
+			got = append(got, s.ByHand("mcpscope")...)
+		} else {
+			got = append(got, s.Name+" is "+string(s.State))
+		}
+	}
+	want := []string{`command: "mcpscope"`, `args: ["run", "--name", "8", "--", "x"]`, `cmd: "mcpscope"`, `args: ["run", "--name", "t", "--", "npx", … its own 2]`,
+		`command: ["mcpscope", "run", "--name", "l", "--", "x", … its own 1]`, "w is wrapped"}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\nwant\n%q", got, want)
 	}
 }

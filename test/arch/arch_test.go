@@ -84,7 +84,7 @@ var foreign = map[string][]library{
 	"internal/splice": {
 		{"github.com/tailscale/hujson", "JSON with comments"},
 		{"github.com/pelletier/go-toml/v2", "TOML, with the place of each value"},
-		{"github.com/goccy/go-yaml", "YAML, with the place of each value"},
+		{"go.yaml.in/yaml/v3", "YAML, which is read and not edited"},
 	},
 	tool: {
 		{"github.com/spf13/cobra", "commands, completions and man pages"},
