@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -93,7 +94,12 @@ func readAll(files []clients.File) []*configured {
 		if c.err == nil {
 			same := func(o *configured) bool { return o.err == nil && o.file.Target == c.file.Target }
 			if i := slices.IndexFunc(all, same); i >= 0 {
-				all[i].Places = append(slices.Clone(all[i].Places), f.Places...)
+				all[i].Places = slices.Clone(all[i].Places)
+				for _, p := range f.Places {
+					if !slices.ContainsFunc(all[i].Places, func(o wrapping.Place) bool { return slices.Equal(o, p) }) {
+						all[i].Places = append(all[i].Places, p)
+					}
+				}
 				continue
 			}
 		}
@@ -112,13 +118,10 @@ func (c *configured) parse() {
 	if c.document, c.err = splice.Parse(c.Format, c.file.Data); c.err != nil {
 		return
 	}
-	var places []wrapping.Place
-	for _, p := range c.Places {
-		if !slices.ContainsFunc(places, func(o wrapping.Place) bool { return slices.Equal(o, p) }) {
-			places = append(places, p)
-		}
-	}
-	c.reader = wrapping.Reader{Places: places, Exists: isThere, Operands: runOperands}
+	c.reader = wrapping.Reader{Places: c.Places, Exists: isThere, Operands: func(args []string) ([]string, error) {
+		operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
+		return operands, err
+	}}
 	c.servers = c.reader.Servers(c.document)
 	c.obstacle = cmp.Or(c.ReadOnly, c.file.Obstacle())
 	if c.Format == splice.YAML {
@@ -151,32 +154,7 @@ func brokenText(s wrapping.Server) string {
 	return ""
 }
 
-// runOperands is what run would take for the server's command.
-func runOperands(args []string) ([]string, error) {
-	operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
-	return operands, err
-}
-
-// clientHint says which clients there are to one who has named another.
-func clientHint(err error) string {
-	if _, ok := errors.AsType[*clients.UnknownError](err); !ok {
-		return ""
-	}
-	var names []string
-	for _, c := range clients.All() {
-		names = append(names, c.ID)
-	}
-	return "clients are " + strings.Join(names, ", ")
-}
-
-// noConfiguration says where there is none.
-func noConfiguration() string {
-	f, err := finder()
-	if err != nil {
-		f.Dir = "this directory"
-	}
-	return cli.OneLine(fmt.Sprintf("no client configuration found in %s, in %s or above it", cmp.Or(f.Home, "the home directory (HOME is not set)"), f.Dir))
-}
+const noConfiguration = "no client configuration found in the home directory, or in or above the working directory"
 
 func isThere(path string) bool {
 	_, err := os.Stat(path)
@@ -237,17 +215,11 @@ func installed(given string) (string, error) {
 		}
 	}
 	path, err := filepath.Abs(path)
-	if err != nil {
-		return "", err
+	if err == nil {
+		_, err = exec.LookPath(path)
 	}
-	info, err := os.Stat(path)
-	switch {
-	case err != nil:
-		return "", err
-	case filepath.Base(path) != wrapping.Program:
-		return "", fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
-	case !info.Mode().IsRegular() || info.Mode()&0o111 == 0:
-		return "", fmt.Errorf("%s is no program", path)
+	if err == nil && filepath.Base(path) != wrapping.Program {
+		err = fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
 	}
-	return path, nil
+	return path, err
 }

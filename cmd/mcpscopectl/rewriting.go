@@ -27,7 +27,7 @@ type rewriting struct {
 func (r *rewriting) run(operands []string) int {
 	all, err := configurations(operands)
 	if err != nil {
-		return r.io.CannotWithHint(r.verb, err, clientHint(err))
+		return r.io.Cannot(r.verb, err)
 	}
 	status := complain(r.io, all)
 	if missing := r.unknown(all); missing != "" {
@@ -48,7 +48,7 @@ func (r *rewriting) run(operands []string) int {
 	}
 	switch {
 	case len(all) == 0:
-		fmt.Fprintf(r.io.Out, "%s\nnothing to %s\n", noConfiguration(), r.verb)
+		fmt.Fprintf(r.io.Out, "%s\nnothing to %s\n", noConfiguration, r.verb)
 		return status
 	case files == 0:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)

@@ -24,13 +24,12 @@ type configuredView struct {
 	Reason    string         `json:"reason,omitempty"`
 	Command   string         `json:"command,omitempty"`
 	Arguments int            `json:"arguments"`
-	Disabled  bool           `json:"disabled,omitempty"`
 }
 
 func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 	all, err := configurations(operands)
 	if err != nil {
-		return io.CannotWithHint("find configurations", err, clientHint(err))
+		return io.Cannot("find configurations", err)
 	}
 	status, views, lines := cli.ExitOK, []configuredView{}, [][]string{}
 	for _, c := range all {
@@ -43,7 +42,7 @@ func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 			}
 			own := s.Own()
 			v := configuredView{Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
-				Command: withoutArguments(own), Arguments: max(0, len(own)-1), Disabled: s.Disabled}
+				Command: withoutArguments(own), Arguments: max(0, len(own)-1)}
 			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s), cmp.Or(v.Command, "-"),
 				strconv.Itoa(v.Arguments), c.where()})
 			views = append(views, v)
@@ -56,7 +55,7 @@ func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 			Servers []configuredView `json:"servers"`
 		}{1, views}, "  ")
 	case len(all) == 0:
-		sayNone(io.Out, noConfiguration())
+		sayNone(io.Out, noConfiguration)
 	case len(lines) == 0:
 		sayNone(io.Out, "no servers in "+counted(len(all), "file"))
 	default:
@@ -84,12 +83,8 @@ func complain(io cli.Stdio, all []*configured) int {
 }
 
 func stateText(s wrapping.Server) string {
-	text := string(s.State)
-	if s.Reason != "" {
-		text += ": " + cli.OneLine(s.Reason)
+	if s.Reason == "" {
+		return string(s.State)
 	}
-	if s.Disabled {
-		text += " (disabled)"
-	}
-	return text
+	return string(s.State) + ": " + cli.OneLine(s.Reason)
 }

@@ -41,14 +41,10 @@ func (f Finder) All() []File {
 // Files are those of a client that are there, the user's before the project's.
 func (f Finder) Files(c Client) []File {
 	var found []File
-	seen := map[string]bool{}
 	for _, p := range c.files {
 		for _, dir := range f.directories(p) {
 			for _, path := range glob(dir, p.glob) {
-				if !seen[path] {
-					seen[path] = true
-					found = append(found, p.file(c, path))
-				}
+				found = append(found, p.file(c, path))
 			}
 		}
 	}
@@ -108,6 +104,13 @@ func Named(id string) *Client {
 	return nil
 }
 
+func ids() (all []string) {
+	for _, c := range All() {
+		all = append(all, c.ID)
+	}
+	return all
+}
+
 // Find returns what an argument means: the files of a client, or one by its path.
 func (f Finder) Find(arg string) ([]File, error) {
 	if c := Named(arg); c != nil {
@@ -123,18 +126,11 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, &UnknownError{arg}
+			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, strings.Join(ids(), ", "))
 		}
 		return nil, err
 	}
 	return []File{f.byPath(path)}, nil
-}
-
-// UnknownError is of a name that is neither a client's nor a file's.
-type UnknownError struct{ Name string }
-
-func (e *UnknownError) Error() string {
-	return fmt.Sprintf("%q is neither a client nor a file", e.Name)
 }
 
 // byPath knows a file again that is a client's, also in another project.

@@ -10,6 +10,7 @@ package splice
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"unicode/utf8"
@@ -72,14 +73,18 @@ func (n *Node) index(name string) int {
 	return -1
 }
 
-// Repeated are the keys that a map has more than once: clients differ in which they take.
-func (n *Node) Repeated() map[string]bool {
-	seen, repeated := map[string]bool{}, map[string]bool{}
+// Repeated is a key that a map of the tree has twice, or "": clients differ in which value they take.
+func (n *Node) Repeated() string {
+	seen, repeated := map[string]bool{}, ""
 	for _, m := range n.Members {
 		if seen[m.Name] {
-			repeated[m.Name] = true
+			return m.Name
 		}
 		seen[m.Name] = true
+		repeated = cmp.Or(repeated, m.Value.Repeated())
+	}
+	for _, item := range n.Items {
+		repeated = cmp.Or(repeated, item.Repeated())
 	}
 	return repeated
 }
@@ -149,3 +154,35 @@ func position(data []byte, offset int) (line, column int) {
 
 // Raw is how a text is written.
 func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
+
+// The parsers recurse, and a stack that overflows ends the process; they make hundreds of bytes of each value,
+// and take time with the square of a TOML table's keys. The limits are far beyond any configuration. Claude Code
+// keeps its history in one, so JSON may have more.
+const maxSize, maxJSON, maxValues, maxBrackets = 1 << 20, 64 << 20, 2_000_000, 400_000
+
+func readable(format Format, data []byte) error {
+	most := maxSize
+	if format == JSON {
+		most = maxJSON
+	}
+	count := func(c byte) int { return bytes.Count(data, []byte{c}) }
+	switch {
+	case len(data) > most:
+		return &SyntaxError{Text: fmt.Sprintf("is larger than %d MiB", most>>20)}
+	case count(',') > maxValues:
+		return &SyntaxError{Text: "has too many values"}
+	case count('[')+count('{') > maxBrackets:
+		return &SyntaxError{Text: "has too many brackets"}
+	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}):
+		return &SyntaxError{Text: "is UTF-16; clients read UTF-8"}
+	}
+	for i, rest := 0, data; len(rest) > 0; {
+		r, n := utf8.DecodeRune(rest)
+		if r == utf8.RuneError && n == 1 {
+			line, column := position(data, i)
+			return &SyntaxError{Line: line, Column: column, Text: "invalid UTF-8"}
+		}
+		i, rest = i+n, rest[n:]
+	}
+	return nil
+}

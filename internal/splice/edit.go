@@ -4,6 +4,7 @@ package splice
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -34,26 +35,14 @@ func Apply(data []byte, edits []Edit) ([]byte, error) {
 // Replace puts another way of writing in the place of a text.
 func (d *Document) Replace(n *Node, raw string) Edit { return Edit{n.Start, n.End, raw} }
 
-// Prepend puts items before those of a list. What RemoveFirst takes away is just that.
+// Prepend puts items before those of a list.
 func (d *Document) Prepend(list *Node, raws []string) Edit {
-	between, last := ", ", ", "
 	if len(list.Items) == 0 {
 		at := list.Start + 1 // behind the bracket
-		return Edit{at, at, strings.Join(raws, between)}
+		return Edit{at, at, strings.Join(raws, ", ")}
 	}
 	at := list.Items[0].Start
-	if gap := string(d.Data[list.Start+1 : at]); strings.Contains(gap, "\n") {
-		// Of several lines the new items get one.
-		last = "," + d.newline() + d.indentation(at)
-	} else if d.compact(list) {
-		between, last = ",", ","
-	}
-	return Edit{at, at, strings.Join(raws, between) + last}
-}
-
-// compact tells whether there are no blanks behind the commas.
-func (d *Document) compact(list *Node) bool {
-	return len(list.Items) > 1 && list.Items[1].Start == list.Items[0].End+1
+	return Edit{at, at, strings.Join(raws, ", ") + ", "}
 }
 
 // RemoveFirst takes the first items out of a list.
@@ -69,51 +58,32 @@ func (d *Document) RemoveFirst(list *Node, count int) Edit {
 	return Edit{first.Start, end, ""}
 }
 
-// AddList adds a list to a map, beside one of its members: on the line before it where members are a
-// line each without commas, for a comment may follow there, else behind it.
+// AddList adds a list to a map, beside one of its members: behind it, or, in a table of TOML with a line for each
+// member, on the line before, since a comment can follow the member.
 func (d *Document) AddList(owner *Node, beside, name string, raws []string) Edit {
 	m := owner.Members[owner.index(beside)]
-	list := "[" + strings.Join(raws, ", ") + "]"
+	list, at := "["+strings.Join(raws, ", ")+"]", m.Value.End
 	switch {
 	case d.Format == JSON:
-		at := m.Value.End
-		return Edit{at, at, "," + d.gapBefore(m.Start) + Quote(name) + ": " + list}
-	case owner.Block:
-		key := string(d.Data[m.Start:m.Key]) + name
-		return Edit{m.Start, m.Start, key + " = " + list + d.newline() + d.indentation(m.Start)}
-	default:
-		at := m.Value.End
+		return Edit{at, at, ", " + Quote(name) + ": " + list}
+	case !owner.Block:
 		return Edit{at, at, ", " + name + " = " + list}
 	}
+	line := bytes.LastIndexByte(d.Data[:m.Start], '\n') + 1
+	indent, newline := bytes.TrimPrefix(d.Data[line:m.Start], []byte(bom)), "\n"
+	if bytes.Contains(d.Data, []byte("\r\n")) {
+		newline = "\r\n"
+	}
+	return Edit{m.Start, m.Start, string(d.Data[m.Start:m.Key]) + name + " = " + list + newline + string(indent)}
 }
 
-// newline is how the file's lines end.
-func (d *Document) newline() string {
-	if i := bytes.IndexByte(d.Data, '\n'); i > 0 && d.Data[i-1] == '\r' {
-		return "\r\n"
-	}
-	return "\n"
-}
-
-// gapBefore is the white space before a key, where there is nothing else.
-func (d *Document) gapBefore(at int) string {
-	start := len(bytes.TrimRight(d.Data[:at], " \t\r\n"))
-	gap := string(d.Data[start:at])
-	if i := strings.LastIndexByte(gap, '\n'); i >= 0 {
-		return d.newline() + gap[i+1:]
-	}
-	if gap == "" {
-		return ""
-	}
-	return " "
-}
-
-// indentation is what brings a new line to the column of at.
-func (d *Document) indentation(at int) string {
-	start := bytes.LastIndexByte(d.Data[:at], '\n') + 1
-	before := bytes.TrimPrefix(d.Data[start:at], []byte(bom))
-	if len(bytes.Trim(before, " \t")) == 0 {
-		return string(before)
-	}
-	return strings.Repeat(" ", len([]rune(string(before))))
+// Quote writes a text so that the readers of JSON, TOML and YAML have it back.
+func Quote(s string) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	_ = enc.Encode(s) // a string can always be encoded
+	quoted := strings.TrimSuffix(b.String(), "\n")
+	// TOML and YAML know all escapes that package json writes, but want this one escaped too.
+	return strings.ReplaceAll(quoted, "\x7f", `\u007f`)
 }

@@ -107,8 +107,8 @@ func (r Reader) change(d *splice.Document, from State, meant func(int, *Server) 
 
 func wrap(d *splice.Document, s *Server, program string) []splice.Edit {
 	raws := quoteAll(s.Prefix(program))
-	if s.command.Kind == splice.List {
-		return []splice.Edit{d.Prepend(s.command, raws)}
+	if s.isList() {
+		return []splice.Edit{d.Prepend(s.args, raws)}
 	}
 	replace := d.Replace(s.command, raws[0])
 	raws = append(raws[1:], d.Raw(s.command))
@@ -127,8 +127,8 @@ func quoteAll(words []string) []string {
 }
 
 func unwrap(d *splice.Document, s *Server) []splice.Edit {
-	if s.command.Kind == splice.List {
-		return []splice.Edit{d.RemoveFirst(s.command, s.inner)}
+	if s.isList() {
+		return []splice.Edit{d.RemoveFirst(s.args, s.inner)}
 	}
 	own := s.args.Items[s.inner]
 	raw := splice.Quote(own.Text) // of a number, as somebody wrote it
@@ -177,7 +177,7 @@ func same(a, b *splice.Node, meant map[*splice.Node]*Server) bool {
 	x, y := a.Members, b.Members
 	if s := meant[a]; s != nil {
 		ours := func(m splice.Member) bool {
-			return m.Name == s.key || m.Name == "args" && s.command.Kind != splice.List
+			return m.Name == s.key || m.Name == "args" && !s.isList()
 		}
 		x, y = slices.DeleteFunc(slices.Clone(x), ours), slices.DeleteFunc(slices.Clone(y), ours)
 	}

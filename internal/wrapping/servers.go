@@ -32,12 +32,11 @@ const (
 
 // A Server is one as it is in a file.
 type Server struct {
-	Name     string
-	State    State
-	Reason   string // why it is not editable
-	Argv     []string
-	Disabled bool
-	Listens  bool // it is started by its command, and spoken to by HTTP
+	Name    string
+	State   State
+	Reason  string // why it is not editable
+	Argv    []string
+	Listens bool // it is started by its command, and spoken to by HTTP
 
 	entry
 	unnamed bool // Name is only for people
@@ -59,40 +58,28 @@ type Reader struct {
 // Servers are all that the file has, in its order.
 func (r Reader) Servers(d *splice.Document) []Server {
 	var all []Server
+	why := ""
+	if key := d.Root.Repeated(); key != "" {
+		why = fmt.Sprintf("there is more than one %q", key)
+	}
 	for _, p := range r.Places {
-		r.walk(d.Root, p, "", &all)
+		r.walk(d.Root, p, why, &all)
 	}
 	return all
 }
 
 func (r Reader) walk(n *splice.Node, p Place, why string, all *[]Server) {
-	if len(p) == 0 {
-		r.container(n, why, all)
+	if len(p) > 0 {
+		for _, m := range n.Members {
+			if m.Name == p[0] || p[0] == "*" {
+				r.walk(m.Value, p[1:], why, all)
+			}
+		}
 		return
 	}
-	repeated := n.Repeated()
-	for _, m := range n.Members {
-		if m.Name == p[0] || p[0] == "*" {
-			r.walk(m.Value, p[1:], cmp.Or(why, ambiguous(repeated, m.Name)), all)
-		}
-	}
-}
-
-// ambiguous says which of the keys is there more than once.
-func ambiguous(repeated map[string]bool, keys ...string) string {
-	for _, key := range keys {
-		if repeated[key] {
-			return fmt.Sprintf("there is more than one %q", key)
-		}
-	}
-	return ""
-}
-
-func (r Reader) container(n *splice.Node, why string, all *[]Server) {
-	repeated := n.Repeated()
 	for _, m := range n.Members {
 		if m.Name != "<<" {
-			*all = append(*all, r.server(m.Name, m.Value, cmp.Or(why, ambiguous(repeated, m.Name))))
+			*all = append(*all, r.server(m.Name, m.Value, why))
 		}
 	}
 	for i, item := range n.Items {
@@ -113,17 +100,11 @@ func text(n *splice.Node, keys ...string) string {
 	return ""
 }
 
-func is(n *splice.Node, key, value string) bool {
-	v := n.Get(key)
-	return v != nil && strings.EqualFold(v.Text, value)
-}
-
 func (r Reader) server(name string, n *splice.Node, why string) Server {
-	s := Server{Name: name, Disabled: is(n, "enabled", "false") || is(n, "disabled", "true")}
-	s.entry = find(n)
+	s := Server{Name: name, entry: find(n)}
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
-	s.Reason = cmp.Or(kind(n, s.entry), why, s.entry.obstacle(n), r.oddity(s.Argv))
+	s.Reason = cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv), why)
 	switch {
 	case s.isWrapped() && s.Reason == "":
 		s.State, s.Reason = Wrapped, s.findOwn(r)
@@ -180,7 +161,7 @@ func (s *Server) findOwn(r Reader) string {
 		return "its own command cannot be told from the flags before it"
 	}
 	s.prefix = len(s.Argv) - len(own)
-	s.inner = s.prefix - (len(s.Argv) - len(s.list().Items))
+	s.inner = s.prefix - (len(s.Argv) - len(s.args.Items))
 	return ""
 }
 
@@ -210,7 +191,7 @@ func (s *Server) ByHand(program string) []string {
 	if n := len(s.Argv) - 1; n > 0 {
 		rest = fmt.Sprintf(", … its own %d", n) // arguments may be secrets
 	}
-	if s.command.Kind == splice.List {
+	if s.isList() {
 		return []string{s.key + ": [" + strings.Join(raws, ", ") + rest + "]"}
 	}
 	return []string{s.key + ": " + raws[0], "args: [" + strings.Join(raws[1:], ", ") + rest + "]"}

@@ -52,17 +52,17 @@ func TestThereAndBack(t *testing.T) {
 		bare, wanted string
 	}{
 		{"a line", splice.JSON, `{"mcpServers":{"t":{"command":"npx","args":["-y","foo"]}}}`,
-			`{"mcpServers":{"t":{"command":"/usr/local/bin/mcpscope","args":["run","--name","t","--","npx","-y","foo"]}}}`},
+			`{"mcpServers":{"t":{"command":"/usr/local/bin/mcpscope","args":["run", "--name", "t", "--", "npx", "-y","foo"]}}}`},
 		{"args on lines, a comma at the end, comments", splice.JSON,
 			"{ // c\n  \"mcpServers\": {\n    \"t\": {\n      \"command\": \"n\\u0070x\", // why\n      \"args\": [\n        \"-y\", /* x */\n        \"foo\",\n      ],\n    },\n  },\n}\n",
-			"{ // c\n  \"mcpServers\": {\n    \"t\": {\n      \"command\": \"/usr/local/bin/mcpscope\", // why\n      \"args\": [\n        \"run\", \"--name\", \"t\", \"--\", \"n\\u0070x\",\n        \"-y\", /* x */\n        \"foo\",\n      ],\n    },\n  },\n}\n"},
+			"{ // c\n  \"mcpServers\": {\n    \"t\": {\n      \"command\": \"/usr/local/bin/mcpscope\", // why\n      \"args\": [\n        \"run\", \"--name\", \"t\", \"--\", \"n\\u0070x\", \"-y\", /* x */\n        \"foo\",\n      ],\n    },\n  },\n}\n"},
 		{"CRLF and BOM", splice.JSON,
 			"\uFEFF{\r\n\t\"servers\": {\r\n\t\t\"t\": {\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"x\"\r\n\t\t\t],\r\n\t\t\t\"command\": \"npx\"\r\n\t\t}\r\n\t}\r\n}",
-			"\uFEFF{\r\n\t\"servers\": {\r\n\t\t\"t\": {\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"run\", \"--name\", \"t\", \"--\", \"npx\",\r\n\t\t\t\t\"x\"\r\n\t\t\t],\r\n\t\t\t\"command\": \"/usr/local/bin/mcpscope\"\r\n\t\t}\r\n\t}\r\n}"},
+			"\uFEFF{\r\n\t\"servers\": {\r\n\t\t\"t\": {\r\n\t\t\t\"args\": [\r\n\t\t\t\t\"run\", \"--name\", \"t\", \"--\", \"npx\", \"x\"\r\n\t\t\t],\r\n\t\t\t\"command\": \"/usr/local/bin/mcpscope\"\r\n\t\t}\r\n\t}\r\n}"},
 		{"no args, a line each", splice.JSON, "{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"srv\" // c\n  }}}",
-			"{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"/usr/local/bin/mcpscope\",\n    \"args\": [\"run\", \"--name\", \"t\", \"--\", \"srv\"] // c\n  }}}"},
+			"{\"mcpServers\": {\n  \"t\": {\n    \"env\": {},\n    \"command\": \"/usr/local/bin/mcpscope\", \"args\": [\"run\", \"--name\", \"t\", \"--\", \"srv\"] // c\n  }}}"},
 		{"no args, one line", splice.JSON, `{"mcpServers": {"t": {"command": "srv", "env": {}}}}`,
-			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope","args": ["run", "--name", "t", "--", "srv"], "env": {}}}}`},
+			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope", "args": ["run", "--name", "t", "--", "srv"], "env": {}}}}`},
 		{"empty args", splice.JSON, `{"mcpServers": {"t": {"command": "srv", "args": [ /* none */ ]}}}`,
 			`{"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope", "args": ["run", "--name", "t", "--", "srv" /* none */ ]}}}`},
 		{"one list", splice.JSON, `{"mcp": {"t": {"type": "local", "command": [ "npx", "-y" ]}}}`,
@@ -74,7 +74,7 @@ func TestThereAndBack(t *testing.T) {
 		{"projects", splice.JSON, `{"projects": {"/a": {"mcpServers": {"t": {"command": "x", "args": []}}}}}`,
 			`{"projects": {"/a": {"mcpServers": {"t": {"command": "/usr/local/bin/mcpscope", "args": ["run", "--name", "t", "--", "x"]}}}}}`},
 		{"a table", splice.TOML, "[mcp_servers.t] # c\ncommand = 'npx' # why\nargs = [ # c\n  \"-y\",\n  'foo', # c\n]\n",
-			"[mcp_servers.t] # c\ncommand = \"/usr/local/bin/mcpscope\" # why\nargs = [ # c\n  \"run\", \"--name\", \"t\", \"--\", 'npx',\n  \"-y\",\n  'foo', # c\n]\n"},
+			"[mcp_servers.t] # c\ncommand = \"/usr/local/bin/mcpscope\" # why\nargs = [ # c\n  \"run\", \"--name\", \"t\", \"--\", 'npx', \"-y\",\n  'foo', # c\n]\n"},
 		{"a table without args", splice.TOML, "[mcp_servers.t]\n  command = \"srv\" # why\n\n[mcp_servers.t.env]\nA = \"1\"",
 			"[mcp_servers.t]\n  args = [\"run\", \"--name\", \"t\", \"--\", \"srv\"]\n  command = \"/usr/local/bin/mcpscope\" # why\n\n[mcp_servers.t.env]\nA = \"1\""},
 		{"an inline table", splice.TOML, "mcp_servers.\"a b\" = { command = \"srv\", env = { A = \"1\" } }\n",
@@ -82,7 +82,7 @@ func TestThereAndBack(t *testing.T) {
 		{"dotted keys", splice.TOML, "mcp_servers.t.command = '''srv'''\r\n",
 			"mcp_servers.t.args = [\"run\", \"--name\", \"t\", \"--\", '''srv''']\r\nmcp_servers.t.command = \"/usr/local/bin/mcpscope\"\r\n"},
 		{"an array of tables", splice.TOML, "[[mcp_servers]]\nname = \"a\"\ncommand = \"x\"\nargs = []\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"y\",\"z\"]\n",
-			"[[mcp_servers]]\nname = \"a\"\ncommand = \"/usr/local/bin/mcpscope\"\nargs = [\"run\", \"--name\", \"a\", \"--\", \"x\"]\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"/usr/local/bin/mcpscope\",\"run\",\"--name\",\"b\",\"--\",\"y\",\"z\"]\n"},
+			"[[mcp_servers]]\nname = \"a\"\ncommand = \"/usr/local/bin/mcpscope\"\nargs = [\"run\", \"--name\", \"a\", \"--\", \"x\"]\n[[mcp_servers]]\nname = \"b\"\ncommand = [\"/usr/local/bin/mcpscope\", \"run\", \"--name\", \"b\", \"--\", \"y\",\"z\"]\n"},
 	} {
 		t.Run(string(c.format)+" "+c.what, func(t *testing.T) {
 			d := parse(t, c.format, c.bare)
@@ -169,7 +169,7 @@ func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, all)
 	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
 	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
-	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x","args": []}}}`; string(back.Data) != want || string(back.Backup) != bare {
+	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x", "args": []}}}`; string(back.Data) != want || string(back.Backup) != bare {
 		t.Errorf("%s\nwant\n%s\nwith the backup %s", back.Data, want, back.Backup)
 	}
 }
