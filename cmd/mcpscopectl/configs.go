@@ -30,8 +30,7 @@ type configured struct {
 	document *splice.Document
 	reader   wrapping.Reader
 	servers  []wrapping.Server
-	obstacle string // why it is not to be edited
-	err      error  // why it could not be read
+	err      error // why it could not be read
 }
 
 func finder() (clients.Finder, error) {
@@ -118,25 +117,15 @@ func (c *configured) parse() {
 	if c.document, c.err = splice.Parse(c.Format, c.file.Data); c.err != nil {
 		return
 	}
-	c.reader = wrapping.Reader{Places: c.Places, Exists: isThere, Operands: func(args []string) ([]string, error) {
+	obstacle := cmp.Or(c.ReadOnly, c.file.Obstacle())
+	if c.Format == splice.YAML {
+		obstacle = noYAML
+	}
+	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere, Operands: func(args []string) ([]string, error) {
 		operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
 		return operands, err
 	}}
 	c.servers = c.reader.Servers(c.document)
-	c.obstacle = cmp.Or(c.ReadOnly, c.file.Obstacle())
-	if c.Format == splice.YAML {
-		c.obstacle = noYAML
-	}
-	for i := range c.servers {
-		s := &c.servers[i]
-		if c.obstacle == "" || s.Reason != "" {
-			continue
-		}
-		s.Reason = c.obstacle
-		if s.State == wrapping.Bare {
-			s.State = wrapping.NotEditable
-		}
-	}
 }
 
 // noYAML is why YAML is not edited: what a place in it means depends on anchors, tags and folded lines.

@@ -45,6 +45,9 @@ func TestManPages(t *testing.T) {
 		if command && !order.Match(page) && name != "mcpscope-version.1" { // nobody needs an example of version
 			t.Errorf("%s has not all sections in their order: %q", name, regexp.MustCompile(`(?m)^\.SH .*`).FindAllString(string(page), -1))
 		}
+		if strings.Contains(name, "wrap") && !bytes.Contains(page, []byte("mcpscope/backups")) {
+			t.Errorf("%s does not say where the backups are", name)
+		}
 		if !command && !bytes.Contains(page, []byte(".SH EXAMPLES\n")) {
 			t.Errorf("%s has no examples", name)
 		}

@@ -24,6 +24,12 @@ type rewriting struct {
 	program string // to wrap with; "" unwraps
 }
 
+// planned is a file with what is to become of it.
+type planned struct {
+	*configured
+	change *wrapping.Change
+}
+
 func (r *rewriting) run(operands []string) int {
 	all, err := configurations(operands)
 	if err != nil {
@@ -33,38 +39,32 @@ func (r *rewriting) run(operands []string) int {
 	if missing := r.unknown(all); missing != "" {
 		return r.io.Cannot(r.verb, fmt.Errorf("there is no server %q", missing))
 	}
-	changes, files := map[*configured]*wrapping.Change{}, 0
+	var plan []planned
 	for _, c := range all {
 		if c.err != nil {
 			continue
 		}
-		change := r.edit(c)
-		r.show(c, change)
-		status = max(status, r.complainLeft(c, change))
-		if change.Any() {
-			changes[c] = change
-			files++
+		p := planned{c, r.edit(c)}
+		status = max(status, r.show(p))
+		if p.change.Count() > 0 {
+			plan = append(plan, p)
 		}
 	}
+	if len(all) == 0 {
+		fmt.Fprintln(r.io.Out, noConfiguration)
+	}
 	switch {
-	case len(all) == 0:
-		fmt.Fprintf(r.io.Out, "%s\nnothing to %s\n", noConfiguration, r.verb)
-		return status
-	case files == 0:
+	case len(plan) == 0:
 		fmt.Fprintf(r.io.Out, "nothing to %s\n", r.verb)
 		return status
 	case r.dryRun:
 		return status
-	}
-	if !r.yes && !confirmed(r.io, fmt.Sprintf("Change %s?", counted(files, "file"))) {
+	case !r.yes && !confirmed(r.io, fmt.Sprintf("Change %s?", counted(len(plan), "file"))):
 		return unconfirmed(r.io, r.verb, "--yes")
 	}
-	for _, c := range all {
-		if changes[c] == nil {
-			continue
-		}
-		if err := r.write(c, changes[c]); err != nil {
-			status = r.io.Cannot("change "+c.where(), err)
+	for _, p := range plan {
+		if err := r.write(p); err != nil {
+			status = r.io.Cannot("change "+p.where(), err)
 		}
 	}
 	return status
@@ -83,41 +83,33 @@ func (r *rewriting) unknown(all []*configured) string {
 }
 
 func (r *rewriting) edit(c *configured) *wrapping.Change {
-	switch {
-	case c.obstacle != "":
-		return &wrapping.Change{Servers: c.servers, Changed: make([]bool, len(c.servers))}
-	case r.program == "":
+	if r.program == "" {
 		return c.reader.Unwrap(c.document, c.file.Backup(), r.wants)
 	}
 	return c.reader.Wrap(c.document, c.file.Backup(), r.program, r.wants)
 }
 
-// complainLeft says which servers stay wrapped though they were to be unwrapped: they need mcpscope.
-func (r *rewriting) complainLeft(c *configured, change *wrapping.Change) int {
+// show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure: its client
+// still needs mcpscope.
+func (r *rewriting) show(p planned) int {
 	status := cli.ExitOK
-	for i, s := range change.Servers {
-		if r.program == "" && c.servers[i].State == wrapping.Wrapped && r.wants(s.Name) && !change.Changed[i] {
-			status = r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Label(), c.where()), errors.New(s.Reason))
-		}
-	}
-	return status
-}
-
-func (r *rewriting) show(c *configured, change *wrapping.Change) {
-	if !slices.ContainsFunc(change.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
-		return
+	if !slices.ContainsFunc(p.servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
+		return status
 	}
 	out := r.io.Out
-	fmt.Fprintf(out, "%s (%s)\n", c.where(), c.title("a file"))
-	for i := range change.Servers {
-		s := &change.Servers[i]
+	fmt.Fprintf(out, "%s (%s)\n", p.where(), p.title("a file"))
+	for i := range p.servers {
+		s := &p.change.Servers[i]
 		if !r.wants(s.Name) {
 			continue
 		}
 		name := cli.OneLine(fit(s.Name, 64))
-		if !change.Changed[i] {
+		if !p.change.Changed[i] {
 			fmt.Fprintf(out, "  %s: %s\n", name, stateText(*s))
-			if s.Reason == noYAML && r.program != "" && s.State != wrapping.Wrapped {
+			switch {
+			case r.program == "" && p.servers[i].State == wrapping.Wrapped:
+				status = r.io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.where()), errors.New(s.Reason))
+			case r.program != "" && s.State == wrapping.NotEditable && s.Reason == noYAML:
 				for _, line := range s.ByHand(r.program) {
 					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
 				}
@@ -134,6 +126,7 @@ func (r *rewriting) show(c *configured, change *wrapping.Change) {
 			fmt.Fprint(out, "  warning: it runs in a container that exists already: what is left in the container is not ended\n")
 		}
 	}
+	return status
 }
 
 // inOldContainer tells whether a command has a container engine start a server in a container that is there.
@@ -164,20 +157,14 @@ func commandLine(words []string) string {
 	return line
 }
 
-func (r *rewriting) write(c *configured, change *wrapping.Change) error {
-	if err := c.file.Replace(change.Data, change.Backup); err != nil {
+func (r *rewriting) write(p planned) error {
+	if err := p.file.Replace(p.change.Data, p.change.Backup); err != nil {
 		return err
 	}
-	count := 0
-	for _, changed := range change.Changed {
-		if changed {
-			count++
-		}
+	text := fmt.Sprintf("%sped %s in %s", r.verb, counted(p.change.Count(), "server"), p.where())
+	if !bytes.Equal(p.change.Data, p.change.Backup) {
+		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(p.file.BackupPath()))
 	}
-	text := fmt.Sprintf("%sped %s in %s", r.verb, counted(count, "server"), c.where())
-	if !bytes.Equal(change.Data, change.Backup) {
-		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(c.file.BackupPath()))
-	}
-	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], c.title("the client"))
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.title("the client"))
 	return nil
 }

@@ -19,15 +19,22 @@ type Change struct {
 	Changed []bool   // which of them are different now
 }
 
-// Any tells whether the file is different.
-func (c *Change) Any() bool { return slices.Contains(c.Changed, true) }
+// Count is how many servers are different.
+func (c *Change) Count() (n int) {
+	for _, changed := range c.Changed {
+		if changed {
+			n++
+		}
+	}
+	return n
+}
 
-// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there is, or nil.
+// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there is, or
+// nil. It stays as long as a server is wrapped: what was there before the first wrap is nowhere else.
 func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(name string) bool) *Change {
 	c := r.wrap(d, program, func(i int, s *Server) bool { return wanted(s.Name) })
-	c.Backup = d.Data
-	if now, err := splice.Parse(d.Format, c.Data); err == nil && r.origin(now, backup) != nil {
-		c.Backup = backup
+	if c.Backup = backup; backup == nil || programOf(c.Servers) == "" {
+		c.Backup = d.Data
 	}
 	return c
 }
@@ -39,7 +46,7 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(name strin
 	if c.Backup = backup; backup == nil {
 		c.Backup = d.Data
 	}
-	if old := r.origin(d, backup); old != nil && c.Any() {
+	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
 		c.Data = r.wrap(old, programOf(c.Servers), func(i int, _ *Server) bool {
 			return c.Servers[i].State == Wrapped && !c.Changed[i]
 		}).Data
@@ -49,8 +56,9 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(name strin
 
 // origin parses a backup of which d differs in wrapped servers and in nothing else. For any other it returns nil.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
-	servers, program := r.Servers(d), ""
-	if program = programOf(servers); program == "" || backup == nil {
+	servers := r.Servers(d)
+	program := programOf(servers)
+	if program == "" || backup == nil {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)

@@ -69,7 +69,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 		if err != nil {
 			t.Fatalf("the result cannot be read: %v\n%q", err, there.Data)
 		}
-		if again := everywhere.Wrap(d, there.Backup, program, all); again.Any() {
+		if again := everywhere.Wrap(d, there.Backup, program, all); again.Count() > 0 {
 			t.Fatalf("a second wrap changes %q", there.Data)
 		}
 		if slices.ContainsFunc(there.Servers, func(s wrapping.Server) bool { return s.State == wrapping.Wrapped }) {

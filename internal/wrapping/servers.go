@@ -34,7 +34,7 @@ const (
 type Server struct {
 	Name    string
 	State   State
-	Reason  string // why it is not editable
+	Reason  string // why it can't be changed
 	Argv    []string
 	Listens bool // it is started by its command, and spoken to by HTTP
 
@@ -48,7 +48,8 @@ const Program = "mcpscope"
 
 // A Reader lists the servers of a file.
 type Reader struct {
-	Places []Place
+	Places   []Place
+	Obstacle string // why the file must not be edited, or ""
 	// Exists tells whether a command that looks like a line of a shell is a file.
 	Exists func(string) bool
 	// Operands takes the flags of run away: what is left is the server's own command.
@@ -58,7 +59,7 @@ type Reader struct {
 // Servers are all that the file has, in its order.
 func (r Reader) Servers(d *splice.Document) []Server {
 	var all []Server
-	why := ""
+	why := r.Obstacle
 	if key := d.Root.Repeated(); key != "" {
 		why = fmt.Sprintf("there is more than one %q", key)
 	}
@@ -104,12 +105,13 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s := Server{Name: name, entry: find(n)}
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
-	s.Reason = cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv), why)
+	s.State, s.Reason = NotEditable, cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv))
 	switch {
-	case s.isWrapped() && s.Reason == "":
-		s.State, s.Reason = Wrapped, s.findOwn(r)
 	case s.Reason != "":
-		s.State = NotEditable
+	case s.isWrapped():
+		s.State, s.Reason = Wrapped, cmp.Or(s.findOwn(r), why)
+	case why != "":
+		s.Reason = why
 	default:
 		s.State = Bare
 	}

@@ -91,7 +91,7 @@ func TestThereAndBack(t *testing.T) {
 				t.Fatalf("wrapped to\n%s\nwant\n%s\n%+v", there.Data, c.wanted, there.Servers)
 			}
 			d = parse(t, c.format, c.wanted)
-			if again := everywhere.Wrap(d, there.Backup, program, all); again.Any() || string(again.Data) != c.wanted {
+			if again := everywhere.Wrap(d, there.Backup, program, all); again.Count() > 0 || string(again.Data) != c.wanted {
 				t.Errorf("a second wrap:\n%s", again.Data)
 			}
 			back := everywhere.Unwrap(d, there.Backup, all)
@@ -120,7 +120,7 @@ func TestNotEditable(t *testing.T) {
 		{splice.JSON, `{"mcpServers": {"t": {"command": "/x/mcpscope", "args": ["run", "--nope", "x"]}}}`, "its own command cannot be told from the flags before it"},
 	} {
 		change := everywhere.Wrap(parse(t, c.format, c.text), nil, program, all)
-		if len(change.Servers) == 0 || change.Servers[0].Reason != c.reason || change.Any() || string(change.Data) != c.text {
+		if len(change.Servers) == 0 || change.Servers[0].Reason != c.reason || change.Count() > 0 || string(change.Data) != c.text {
 			t.Errorf("%s\n%+v\nwant %q", c.text, change.Servers, c.reason)
 		}
 	}
@@ -163,11 +163,14 @@ func TestOneBackupOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// A file that was changed since keeps the change: the prefix alone goes, and the backup stays.
+// A file that was changed since keeps the change: the prefix alone goes, and the backup stays, after another wrap too.
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
 	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, all)
 	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
+	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, program, all); string(again.Backup) != bare {
+		t.Errorf("after another wrap the backup is %s", again.Backup)
+	}
 	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
 	if want := `{"theirs": 1, "mcpServers": {"a": {"command": "x", "args": []}}}`; string(back.Data) != want || string(back.Backup) != bare {
 		t.Errorf("%s\nwant\n%s\nwith the backup %s", back.Data, want, back.Backup)
