@@ -151,12 +151,7 @@ func isThere(path string) bool {
 }
 
 // title is the name of the client whose file it is, or what stands for it where it is nobody's.
-func (c *configured) title(otherwise string) string {
-	if client := clients.Named(c.Client); client != nil {
-		return client.Title
-	}
-	return otherwise
-}
+func (c *configured) title(otherwise string) string { return cmp.Or(c.Title, otherwise) }
 
 // where is the file's name, and what it stands for.
 func (c *configured) where() string {

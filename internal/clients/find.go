@@ -15,7 +15,8 @@ import (
 
 // A File is one that may have servers.
 type File struct {
-	Client   string // "" for one that is no client's
+	Client   string // the ID; "" for one that is no client's
+	Title    string // of the client
 	Path     string
 	Format   splice.Format
 	Places   []wrapping.Place
@@ -94,27 +95,14 @@ func (f Finder) ancestors() []string {
 	return dirs[:min(len(dirs), 1)]
 }
 
-// Named returns the client of that name, or nil.
-func Named(id string) *Client {
-	for _, c := range All() {
-		if c.ID == id {
-			return &c
-		}
-	}
-	return nil
-}
-
-func ids() (all []string) {
-	for _, c := range All() {
-		all = append(all, c.ID)
-	}
-	return all
-}
-
 // Find returns what an argument means: the files of a client, or one by its path.
 func (f Finder) Find(arg string) ([]File, error) {
-	if c := Named(arg); c != nil {
-		files := f.Files(*c)
+	var ids []string
+	for _, c := range All() {
+		if ids = append(ids, c.ID); c.ID != arg {
+			continue
+		}
+		files := f.Files(c)
 		if len(files) == 0 {
 			return nil, fmt.Errorf("%s has no configuration here", c.Title)
 		}
@@ -126,7 +114,7 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, strings.Join(ids(), ", "))
+			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, strings.Join(ids, ", "))
 		}
 		return nil, err
 	}
@@ -151,7 +139,7 @@ func (f Finder) byPath(path string) File {
 }
 
 func (p pattern) file(c Client, path string) File {
-	return File{c.ID, path, formatOf(path), p.places, p.readOnly}
+	return File{c.ID, c.Title, path, formatOf(path), p.places, p.readOnly}
 }
 
 // inProject tells whether the end of a path is what a project has.

@@ -27,9 +27,10 @@ func parseTOML(data []byte) (*Node, error) {
 	for table := root; t.parser.NextExpression(); {
 		switch e := t.parser.Expression(); e.Kind {
 		case unstable.Table:
-			table = descend(root, t.keys(e))
+			keys, _ := t.keys(e)
+			table = descend(root, keys)
 		case unstable.ArrayTable:
-			keys := t.keys(e)
+			keys, _ := t.keys(e)
 			last := keys[len(keys)-1]
 			parent := descend(root, keys[:len(keys)-1])
 			list := parent.Get(last.Name)
@@ -55,17 +56,18 @@ type tomlReader struct {
 	data   []byte
 }
 
-// keys are the parts of a key; Start of each is where the first one begins.
-func (t *tomlReader) keys(n *unstable.Node) (keys []Member) {
+// keys are the parts of a key, and where it ends; Start of each is where the first one begins.
+func (t *tomlReader) keys(n *unstable.Node) (keys []Member, end int) {
 	start := -1
 	for it := n.Key(); it.Next(); {
-		at := int(it.Node().Raw.Offset)
+		raw := it.Node().Raw
 		if start < 0 {
-			start = at
+			start = int(raw.Offset)
 		}
-		keys = append(keys, Member{Name: string(it.Node().Data), Start: start, Key: at})
+		keys = append(keys, Member{Name: string(it.Node().Data), Start: start, Key: int(raw.Offset)})
+		end = int(raw.Offset + raw.Length)
 	}
-	return keys
+	return keys, end
 }
 
 // descend goes to the table of that name. Of an array of tables the last one is meant.
@@ -86,22 +88,12 @@ func descend(n *Node, keys []Member) *Node {
 }
 
 func (t *tomlReader) add(table *Node, e *unstable.Node) {
-	keys := t.keys(e)
+	keys, end := t.keys(e)
+	start := len(t.data) - len(bytes.TrimLeft(t.data[end:], " \t=")) // nodes of arrays do not say where they are
 	member := keys[len(keys)-1]
-	member.Value = t.value(e.Value(), t.valueStart(e), int(e.Raw.Offset+e.Raw.Length))
+	member.Value = t.value(e.Value(), start, int(e.Raw.Offset+e.Raw.Length))
 	inner := descend(table, keys[:len(keys)-1])
 	inner.Members = append(inner.Members, member)
-}
-
-// valueStart is behind the last key, "=" and blanks: nodes of arrays do not say where they are.
-func (t *tomlReader) valueStart(e *unstable.Node) int {
-	var end int
-	for it := e.Key(); it.Next(); {
-		end = int(it.Node().Raw.Offset + it.Node().Raw.Length)
-	}
-	rest := bytes.TrimLeft(t.data[end:], " \t")
-	rest = bytes.TrimLeft(bytes.TrimPrefix(rest, []byte("=")), " \t")
-	return len(t.data) - len(rest)
 }
 
 func (t *tomlReader) value(v *unstable.Node, start, end int) *Node {
