@@ -65,7 +65,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	cobra.EnableCommandSorting = false
 	root.AddCommand(
 		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
-		freezeCommand(io), thawCommand(io), setCommand(io), waitCommand(io), eventsCommand(io), logsCommand(io), metricsCommand(io),
+		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
 		sweepCommand(io), leaksCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), configCommand(io), unitsCommand(io),
 		versionCommand(io), completionCommand(io), manCommand(io), removalCommand(io),
 	)

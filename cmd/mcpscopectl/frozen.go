@@ -6,7 +6,6 @@ package main
 
 import (
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -27,13 +26,6 @@ func thawCommand(io cli.Stdio) *cobra.Command {
 		use: "thaw NAME|ID… [flags]", short: "let frozen servers go on", examples: "  mcpscope thaw browser\n",
 		long: "Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.",
 	}, "thawed", (*scope.Listed).Thaw)
-}
-
-func waitCommand(io cli.Stdio) *cobra.Command {
-	return named(io, spec{
-		use: "wait NAME|ID… [flags]", short: "wait until servers have ended", examples: "  mcpscope wait index && notify-send done\n",
-		long: "Waits until servers have ended and nothing is left of them.",
-	}, "", func(s *scope.Listed) error { return s.Wait(time.Time{}) })
 }
 
 // named is a command that does one thing to the servers that are named.

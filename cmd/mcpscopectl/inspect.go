@@ -41,9 +41,8 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Shows all that is known of servers: client and its ancestry, unit, backend, policy,
 process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr are,
-and age. What the kernel does not count here is left out. Of one that has ended it
-shows what the journal has: when, why and how it ended, who asked for that, and what
-happened to it; by a name that is the newest.`,
+and age. What the kernel does not count here is left out. What happened to a server
+that has ended is in mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	allUsers(c.Flags(), &f.allUsers)
 	c.Flags().BoolVar(&asJSON, "json", false, "one object")
@@ -54,7 +53,10 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 	if len(operands) == 0 {
 		return io.Mistake("inspect", "which server? Give a name or an id")
 	}
-	servers, past, err := f.chooseAlsoEnded(operands)
+	servers, err := f.choose(operands)
+	if unknown, is := errors.AsType[*unknownError](err); is && harmless(unknown.arg) {
+		return io.CannotWithHint("inspect", err, "mcpscope logs "+unknown.arg+", if it has ended")
+	}
 	if err != nil {
 		return io.Cannot("inspect", err)
 	}
@@ -70,15 +72,14 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		}
 		all = append(all, found)
 	}
-	if len(all)+len(past) == 0 {
+	if len(all) == 0 {
 		return io.Cannot("inspect", &unknownError{operands[0]}) // any more
 	}
 	if asJSON {
 		return showJSON(io, "inspect", struct {
 			Version int          `json:"version"`
 			Servers []inspection `json:"servers"`
-			Ended   []*endedView `json:"ended,omitempty"`
-		}{viewVersion, all, past})
+		}{viewVersion, all})
 	}
 	for i, found := range all {
 		if i > 0 {
@@ -86,35 +87,7 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		}
 		found.write(io.Out)
 	}
-	for i, s := range past {
-		if i+len(all) > 0 {
-			fmt.Fprintln(io.Out)
-		}
-		s.write(io.Out, f.allUsers)
-	}
 	return cli.ExitOK
-}
-
-// chooseAlsoEnded is choose, and finds in the journal what does not run.
-func (f *filter) chooseAlsoEnded(operands []string) (servers []*scope.Listed, past []*endedView, err error) {
-	var running []string
-	for _, arg := range operands {
-		found, err := f.choose([]string{arg})
-		closeAll(found)
-		if !errors.As(err, new(*unknownError)) {
-			running = append(running, arg) // also for another error
-			continue
-		}
-		s, journalErr := findEnded(f.allUsers, arg)
-		if journalErr != nil {
-			return nil, nil, err // without a journal as well
-		}
-		past = append(past, s)
-	}
-	if len(running) > 0 {
-		servers, err = f.choose(running)
-	}
-	return servers, past, err
 }
 
 func inspect(s *scope.Listed) (inspection, error) {

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -24,79 +25,68 @@ import (
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// entry is one of the journal: a field may be there several times.
-type entry map[string]values
-
-// first is a field's value, "" if it is not there.
-func (e entry) first(name string) string {
-	if len(e[name]) == 0 {
-		return ""
-	}
-	return e[name][0]
+// entry is what is read of an entry of the journal. Any process of that uid may have written it.
+type entry struct {
+	Time    string `json:"__REALTIME_TIMESTAMP"` // in microseconds
+	UID     string `json:"_UID"`
+	Message text   `json:"MESSAGE"`
+	ID      text   `json:"MCPSCOPE_ID"`
+	Name    text   `json:"MCPSCOPE_NAME"`
 }
 
-// values are what journalctl -o json makes of a field: a string, the bytes of what is no
-// text, null for what is too long, or an array of these.
-type values []string
-
-func (v *values) UnmarshalJSON(b []byte) error {
-	var got any
-	if err := json.Unmarshal(b, &got); err != nil {
-		return err
+// line is the entry for people, without anything that a terminal would act on. Tabs are harmless.
+func (e *entry) line() string {
+	micros, _ := strconv.ParseInt(e.Time, 10, 64) // journald's own: 1970 if it were none
+	var parts []string
+	for part := range strings.SplitSeq(strings.ToValidUTF8(string(e.Message), "\ufffd"), "\t") {
+		parts = append(parts, cli.OneLine(part))
 	}
-	*v = nil
-	list, many := got.([]any)
-	if one, is := valueOf(got); is {
-		*v = values{one}
-	} else if many {
-		for _, each := range list {
-			if one, is := valueOf(each); is {
-				*v = append(*v, one)
-			}
+	return time.UnixMicro(micros).Format(time.DateTime) + "  " + strings.Join(parts, "\t")
+}
+
+// text is the value of a field. journalctl prints a string, an array of numbers for bytes that are
+// not UTF-8, null for a value that is too long, and an array of these for a repeated field.
+type text string
+
+func (t *text) UnmarshalJSON(b []byte) error {
+	var one string
+	var numbers []uint16
+	var many []text
+	switch {
+	case json.Unmarshal(b, &one) == nil:
+		*t = text(one)
+	case json.Unmarshal(b, &numbers) == nil:
+		var value []byte
+		for _, n := range numbers {
+			value = append(value, byte(n))
 		}
+		*t = text(value)
+	case json.Unmarshal(b, &many) == nil && len(many) > 0:
+		*t = many[0]
 	}
 	return nil
 }
 
-func valueOf(v any) (string, bool) {
-	switch v := v.(type) {
-	case string:
-		return v, true
-	case []any:
-		text := make([]byte, 0, len(v))
-		for _, each := range v {
-			n, is := each.(float64)
-			if !is {
-				return "", false
-			}
-			text = append(text, byte(n))
-		}
-		return string(text), len(v) > 0
-	}
-	return "", false
-}
-
-// entryMost is the longest line of journalctl that is read: a stream's longest (48 KiB), each
-// byte as a number. Longer ones are passed over.
+// entryMost is the longest line of journalctl that is read: the longest line of a stream (48 KiB)
+// as an array of numbers. Longer ones are passed over.
 const entryMost = 1 << 20
 
 // errEnough ends the reading.
 var errEnough = errors.New("enough")
 
-// readJournal runs journalctl, for its library can't be had without cgo, and gives each
-// entry to the function, until that returns an error or there are no more. The tool dies
-// with us, however we end.
-func readJournal(args []string, each func(entry) error) error {
+// readJournal runs journalctl, because its library needs cgo, and calls each with every line of
+// JSON. journalctl is killed when this process ends, however that ends.
+func readJournal(args []string, each func(line []byte) error) error {
 	tool, err := scope.Lookup("journalctl", cli.SearchPath())
 	if err != nil || !systemd.JournalExists() {
 		return systemd.ErrNoJournal
 	}
-	runtime.LockOSThread() // with the thread that has started it the tool would die
+	runtime.LockOSThread() // Pdeathsig is sent when the thread ends that has started the process
 	defer runtime.UnlockOSThread()
-	var said bytes.Buffer
+	var stderr bytes.Buffer
 	cmd := exec.Cmd{
-		Path: tool, Args: append([]string{"journalctl", "--quiet", "--no-pager", "--output=json"}, args...),
-		Stderr: &said, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
+		Path: tool, Args: append([]string{"journalctl", "--quiet", "--no-pager", "--output=json", "--all"}, args...),
+		Stderr: &stderr, SysProcAttr: &syscall.SysProcAttr{Pdeathsig: unix.SIGTERM},
 	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -105,7 +95,7 @@ func readJournal(args []string, each func(entry) error) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	err = readEntries(out, each)
+	err = readLines(out, each)
 	_ = out.Close()
 	if err != nil {
 		_ = cmd.Process.Signal(unix.SIGTERM) // it may wait for more
@@ -118,22 +108,20 @@ func readJournal(args []string, each func(entry) error) error {
 	case err != nil:
 		return err
 	case errors.As(waitErr, &failed):
-		return &journalctlError{failed.String(), lastLine(said.String())}
+		return &journalctlError{failed.String(), lastLine(stderr.String())}
 	}
 	return waitErr
 }
 
-// journalctlError is what the tool has said on its way out.
-type journalctlError struct{ state, said string }
+// journalctlError is a failure of journalctl, with the last line of its stderr.
+type journalctlError struct{ state, stderr string }
 
 func (e *journalctlError) Error() string {
-	if e.said == "" {
+	if e.stderr == "" {
 		return "journalctl: " + e.state
 	}
-	return "journalctl: " + e.said
+	return "journalctl: " + e.stderr
 }
-
-func (e *journalctlError) denied() bool { return strings.Contains(e.said, "insufficient permissions") }
 
 // lastLine of at most 4 KiB.
 func lastLine(text string) string {
@@ -141,47 +129,45 @@ func lastLine(text string) string {
 	return text[strings.LastIndexByte(text, '\n')+1:]
 }
 
-func readEntries(from io.Reader, each func(entry) error) error {
+func readLines(from io.Reader, each func(line []byte) error) error {
 	r := bufio.NewReaderSize(from, entryMost)
 	for {
 		line, err := r.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = r.ReadSlice('\n')
-			}
+		for errors.Is(err, bufio.ErrBufferFull) {
 			line = nil
-		}
-		var e entry
-		if len(line) > 0 && json.Unmarshal(line, &e) == nil { // half a line is of a tool that was killed
-			if err := each(e); err != nil {
-				return err
-			}
+			_, err = r.ReadSlice('\n')
 		}
 		if errors.Is(err, io.EOF) {
-			return nil
+			return nil // half a line is left if journalctl was killed
 		}
 		if err != nil {
 			return err
 		}
+		if len(line) > 0 {
+			if err := each(line); err != nil {
+				return err
+			}
+		}
 	}
 }
 
-// endWithReader ends this process, as a write would, when whoever reads our output has gone.
-// It is for commands that may have nothing to write for a long time.
+// endWithReader ends this process, as a write would, when the reader of stdout has gone. It is for
+// commands that may have nothing to write for a long time.
 func endWithReader() {
-	if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: 1}); err == nil { // POLLERR, which needs no asking
+	if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: 1}); err == nil { // POLLERR is always reported
 		_ = cli.EndBySignal(unix.SIGPIPE)
 	}
 }
 
-// cannotRead says that the journal could not be read, and what would help.
+// cannotRead reports that the journal could not be read, with a remedy.
 func cannotRead(io cli.Stdio, err error) int {
 	hint := ""
 	switch failed, _ := errors.AsType[*journalctlError](err); {
 	case errors.Is(err, systemd.ErrNoJournal):
 		hint = "it takes systemd-journald and journalctl; without: mcpscope run --report FILE"
-	case failed != nil && failed.denied():
-		hint = "keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), or join the group systemd-journal"
+	case failed != nil && strings.Contains(failed.stderr, "insufficient permissions"):
+		hint = "keep it on disk, where each user has a journal (sudo mkdir /var/log/journal, sudo journalctl --flush), " +
+			"or join the group systemd-journal"
 	}
 	return io.CannotWithHint("read the journal", err, hint)
 }

@@ -5,157 +5,203 @@
 package main
 
 import (
-	"cmp"
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
+	"os"
+	"slices"
 	"strconv"
-	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
 type logsFlags struct {
-	journalFlags
-	lines string
+	follow, json, allUsers bool
+	since, lines           string // for journalctl, "" for all
 }
 
 func logsCommand(io cli.Stdio) *cobra.Command {
 	var f logsFlags
 	c := command(spec{
-		use: "logs NAME|ID [flags]", short: "print what a server has written to stderr, by way of the journal", operands: servers,
-		examples: `  mcpscope logs git -n 50
+		use: "logs [NAME|ID] [flags]", short: "print what happened to servers, and what they wrote to stderr", operands: servers,
+		examples: `  mcpscope logs --since 2h
+  mcpscope logs git -n 50
   mcpscope logs -f git
 `,
-		long: `Prints what a server has written to stderr, if it was started with --stderr
-journal, by mcpscope run or below mcpscope gateway. It may have ended: a name means
-the newest server of that name, and ID may be the beginning of one.
+		long: `Prints the entries of systemd's journal about servers, the oldest first: started,
+ended, killed, out of memory, frozen, thawed, asked to stop, swept, notes. Of one
+server also its stderr, if it was started with --stderr journal, by mcpscope run or
+below mcpscope gateway. A name means the servers of that name that run, or the newest
+one that has ended. ID may be the beginning of one if that server runs.
 
-On a terminal control characters are shown as "?". The journal drops empty lines and
-cuts those of more than 48 KiB (journald.conf, LineMax=).`,
+mcpscope writes entries where there is a journal, and never waits for it: entries are
+lost when it is full or hangs. mcpscope run --report writes every end to a file. The
+journal drops empty lines and cuts those of more than 48 KiB (journald.conf, LineMax=).`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	f.journalFlags.set(c.Flags(), "after the last ten lines")
-	c.Flags().FuncP("lines", "n", "the last `N` lines only", func(s string) error {
+	fs := c.Flags()
+	fs.BoolVarP(&f.follow, "follow", "f", false, "print new entries until ^C, after the last ten")
+	fs.Func("since", "entries from then on: a duration ago (2h, 1d), or what journalctl takes (today, \"2026-11-20 8:00\"): `TIME`",
+		func(s string) error {
+			f.since = s
+			if d, err := scope.ParseDuration(s); err == nil {
+				f.since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
+			}
+			return nil
+		})
+	fs.FuncP("lines", "n", "the last `N` entries only", func(s string) error {
 		if _, err := strconv.ParseUint(s, 10, 31); err != nil {
-			return fmt.Errorf("%q is no number of lines", s)
+			return fmt.Errorf("%q is not a number of entries", s)
 		}
 		f.lines = s
 		return nil
 	})
+	allUsers(fs, &f.allUsers)
+	fs.BoolVar(&f.json, "json", false, "the JSON of journalctl, a line for each entry")
 	return c
 }
 
+// loggedServer is a server that the journal is searched for.
+type loggedServer struct{ id, name, uid string }
+
 func (f *logsFlags) run(operands []string, io cli.Stdio) int {
-	if len(operands) != 1 {
-		return io.Mistake("logs", "which server? Give one name or id")
-	}
-	s, err := f.find(operands[0])
-	if errors.As(err, new(*unknownError)) {
-		return io.Cannot("print logs", err)
-	}
-	if err != nil {
-		return cannotRead(io, err)
-	}
-	if s.Stderr == string(scope.StderrInherit) {
-		return f.inherited(s, io)
+	var matches []string
+	switch len(operands) {
+	case 0:
+		matches = f.about("")
+	case 1:
+		subjects, err := f.find(operands[0])
+		if errors.As(err, new(*unknownError)) {
+			return io.Cannot("print logs", err)
+		}
+		if err != nil {
+			return cannotRead(io, err)
+		}
+		for _, s := range subjects {
+			if len(matches) > 0 {
+				matches = append(matches, "+")
+			}
+			matches = append(matches, s.matches()...)
+		}
+	default:
+		return io.Mistake("logs", "one server at most: give one name or id, or none for all")
 	}
 	if f.follow {
 		go endWithReader()
 	}
-	show := shown(io.Out)
-	err = readJournal(f.line(s), func(e entry) error {
-		for _, text := range e["MESSAGE"] {
-			if _, err := fmt.Fprintln(io.Out, show(text)); err != nil {
-				return errEnough // it has been noticed
-			}
-		}
-		return nil
+	any := false
+	err := readJournal(append(f.arguments(), matches...), func(line []byte) error {
+		any = true
+		return f.print(line, io)
 	})
 	if err != nil {
 		return cannotRead(io, err)
 	}
+	if !any && !f.json {
+		sayNone(io.Out, "no entries")
+	}
 	return cli.ExitOK
 }
 
-// inherited says that there are no lines, and why not where they were asked for.
-func (f *logsFlags) inherited(s eventView, io cli.Stdio) int {
-	why, hint := "", "start it with --stderr journal, of mcpscope run or of its gateway"
-	_ = f.read([]string{scope.FieldID + "=" + s.ID, "_UID=" + strconv.Itoa(s.UID)}, func(v eventView) error { // without it only the reason is missing
-		if text, kept := strings.CutPrefix(v.Note, scope.StderrKept); kept {
-			why = ": " + text
-		}
-		return nil
-	}, scope.EventNote)
-	switch why {
-	case "":
-	case ": " + gw.RanBefore:
-		hint = "it is known before it runs at its next start, or by --config or --match of its gateway"
-	default:
-		hint = ""
-	}
-	return io.CannotWithHint("print logs", fmt.Errorf("the stderr of %s (%s) is its client's%s", s.Name, s.ID, why), hint)
-}
-
-// line is journalctl's. Only what came by a stream counts: an entry says of itself what it
-// likes, but for what begins with "_".
-func (f *logsFlags) line(s eventView) []string {
-	line := []string{"--all", "--output-fields=MESSAGE"}
+// arguments are those of journalctl before the matches.
+func (f *logsFlags) arguments() (args []string) {
 	if f.follow {
-		line = append(line, "--follow")
+		args = append(args, "--follow")
 	}
 	switch {
 	case f.lines != "":
-		line = append(line, "--lines="+f.lines)
+		args = append(args, "--lines="+f.lines)
 	case f.follow && f.since != "":
-		line = append(line, "--no-tail")
+		args = append(args, "--no-tail")
 	}
-	line = append(line, f.span()...)
-	return append(line, "_UID="+strconv.Itoa(s.UID), "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.Name, s.ID))
+	if f.since != "" {
+		args = append(args, "--since="+f.since)
+	}
+	return args
 }
 
-// find prefers an id to a name, and the newest to others. Who runs is known without the
-// journal too, which may have lost the word of its start.
-func (f *logsFlags) find(arg string) (eventView, error) {
-	var byID, byName, begun *eventView
-	take := func(v eventView) {
-		switch {
-		case v.ID == arg:
-			byID = &v
-		case v.Name == arg:
-			byName = &v
-		case v.means(arg):
-			begun = &v
+func (f *logsFlags) print(line []byte, io cli.Stdio) error {
+	if f.json {
+		line = bytes.TrimSuffix(line, []byte("\n"))
+		safe := escapedJSON(*bytes.NewBuffer(line), cli.Acts)
+		line = append(safe.Bytes(), '\n')
+	} else {
+		var e entry
+		if json.Unmarshal(line, &e) != nil {
+			return nil
+		}
+		line = []byte(e.line() + "\n")
+	}
+	if _, err := io.Out.Write(line); err != nil {
+		return errEnough // cli.Output reports it
+	}
+	return nil
+}
+
+// events are the matches of all events. The journal records the uid of the writer, which a process cannot forge.
+func events(uids []string, kinds ...scope.Event) (matches []string) {
+	ids := scope.MessageIDs()
+	for kind, id := range ids {
+		if len(kinds) == 0 || slices.Contains(kinds, kind) {
+			matches = append(matches, "MESSAGE_ID="+id)
 		}
 	}
-	running, _ := (&filter{allUsers: f.allUsers}).list() // whoever can't be seen is in the journal
+	for _, uid := range uids {
+		matches = append(matches, "_UID="+uid)
+	}
+	return matches
+}
+
+// about are the matches of events of servers whose users may be seen; with another match, if that is not "".
+func (f *logsFlags) about(match string, kinds ...scope.Event) []string {
+	var uids []string
+	if !f.allUsers {
+		uids = []string{strconv.Itoa(os.Getuid())}
+	}
+	matches := events(uids, kinds...)
+	if match != "" {
+		matches = append(matches, match)
+	}
+	return matches
+}
+
+// matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout) counts as that:
+// another entry may have any identifier.
+func (s loggedServer) matches() []string {
+	return append(append(events([]string{s.uid, "0"}), scope.FieldID+"="+s.id),
+		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.name, s.id))
+}
+
+// find looks among the servers that run first, whose start the journal may have lost; then for the newest one in the
+// journal that was started, or has ended, by that name or id.
+func (f *logsFlags) find(arg string) (found []loggedServer, err error) {
+	running, err := (&filter{allUsers: f.allUsers}).choose([]string{arg})
+	defer closeAll(running)
 	for _, s := range running {
-		take(eventView{ID: s.ID, Name: s.Name, UID: s.UID})
+		found = append(found, loggedServer{s.ID, s.Name, strconv.Itoa(s.UID)})
 	}
-	closeAll(running)
-	err := f.read(nil, func(v eventView) error {
-		take(v)
-		return nil
-	}, scope.EventStarted)
-	if found := cmp.Or(byID, byName, begun); found != nil && err == nil {
-		return *found, nil
+	if err == nil || !errors.As(err, new(*unknownError)) {
+		return found, err
 	}
-	return eventView{}, cmp.Or(err, error(&unknownError{arg}))
-}
-
-// shown is how a line is printed there: as it is, but for a terminal.
-func shown(out io.Writer) func(string) string {
-	if !onTerminal(out) {
-		return func(s string) string { return s }
-	}
-	return func(s string) string {
-		var parts []string
-		for part := range strings.SplitSeq(strings.ToValidUTF8(s, "\ufffd"), "\t") { // a tab is harmless
-			parts = append(parts, cli.OneLine(part))
+	kinds := []scope.Event{scope.EventStarted, scope.EventEnded, scope.EventKilled}
+	args := append([]string{"--lines=1"}, f.about(scope.FieldID+"="+arg, kinds...)...)
+	args = append(append(args, "+"), f.about(scope.FieldName+"="+arg, kinds...)...)
+	journalErr := readJournal(args, func(line []byte) error {
+		var e entry
+		if json.Unmarshal(line, &e) == nil {
+			found = []loggedServer{{string(e.ID), string(e.Name), e.UID}}
 		}
-		return strings.Join(parts, "\t")
+		return nil
+	})
+	switch {
+	case journalErr != nil:
+		return nil, journalErr
+	case len(found) == 0:
+		return nil, err
 	}
+	return found, nil
 }

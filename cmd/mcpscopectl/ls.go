@@ -48,9 +48,8 @@ func whose(everyone bool) int {
 
 type lsFlags struct {
 	filter
-	json, quiet, gateways, ended, escaped bool
-	since                                 string // for ended
-	format                                *template.Template
+	json, quiet, gateways, escaped bool
+	format                         *template.Template
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -59,19 +58,16 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		use: "ls [flags]", short: "list the servers that run",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
-  mcpscope ls --ended --since 2d
   mcpscope ls --format '{{.ID}} {{.Name}} {{.Memory}}'
 `,
-		long: "Lists the servers that run, the oldest first; or those that have ended.",
+		long: "Lists the servers that run, the oldest first.",
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	f.filter.set(c)
 	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
-	fs.BoolVar(&f.ended, "ended", false, "instead those that have ended within a day, as the journal has it")
 	fs.BoolVar(&f.escaped, "escaped", false, "instead what servers had systemd, at or another daemon start, as far as it kept MCPSCOPE_ID")
-	timeFlag(fs, &f.since, "since", "with --ended, from then on")
 	fs.BoolVar(&f.json, "json", false, "one object")
 	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
@@ -83,18 +79,12 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 
 func (f *lsFlags) run(io cli.Stdio) int {
 	switch {
-	case f.escaped && (f.ended || f.gateways || f.orphans || f.duplicates || f.quiet || f.client != "" || f.format != nil):
+	case f.escaped && (f.gateways || f.orphans || f.duplicates || f.quiet || f.client != "" || f.format != nil):
 		return io.Mistake("ls", "--escaped goes with --all-users and --json alone")
 	case f.escaped:
 		return f.listEscaped(io)
-	case f.ended && (f.gateways || f.orphans || f.duplicates || f.format != nil):
-		return io.Mistake("ls", "--ended goes with --client, --since, --all-users, --json and -q alone")
-	case f.since != "" && !f.ended:
-		return io.Mistake("ls", "--since is for --ended")
 	case f.gateways:
 		return f.listGateways(io)
-	case f.ended:
-		return f.listEnded(io)
 	}
 	servers, err := f.list()
 	defer closeAll(servers)

@@ -91,7 +91,7 @@ func known(root *cobra.Command, name string) bool {
 // meant are names that people try.
 var meant = map[string]string{
 	"list": "ls", "ps": "ls", "stats": "top", "rm": "stop", "remove": "stop", "kill": "stop --grace 0", "end": "stop", "start": "run", "exec": "run",
-	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "show": "inspect",
+	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "events": "logs", "show": "inspect",
 	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "prometheus": "metrics",
 }
 

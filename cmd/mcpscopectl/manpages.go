@@ -231,8 +231,8 @@ func filesOf(r *roff, command string) {
 func related(command string) []string {
 	pages := []string{"mcpscope(1)"}
 	for _, set := range [][]string{
-		{"run", "gateway", "config", "set", "doctor"}, {"wrap", "unwrap"}, {"ls", "top", "inspect", "stop", "freeze", "thaw", "wait", "set"},
-		{"events", "logs", "metrics"}, {"sweep", "units"},
+		{"run", "gateway", "config", "set", "doctor"}, {"wrap", "unwrap"}, {"ls", "top", "inspect", "stop", "freeze", "thaw", "set"},
+		{"logs", "metrics"}, {"sweep", "units"},
 	} {
 		for _, name := range set {
 			if name == command {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/mcpscope/mcpscope/scope"
@@ -47,7 +48,13 @@ type processView struct {
 }
 
 // limit is a limit that is a number.
-func (v *view) limit(file string) *uint64 { return bytesIn(v.Limits[file]) }
+func (v *view) limit(file string) *uint64 {
+	n, err := strconv.ParseUint(v.Limits[file], 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
 
 // look measures a server. One that has ended since it was listed gives an error.
 func look(s *scope.Listed) (view, error) { return lookAt(s, false) }

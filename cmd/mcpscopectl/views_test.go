@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -168,67 +167,54 @@ func TestListenAddress(t *testing.T) {
 	}
 }
 
-func TestEventForPeople(t *testing.T) {
+// Nothing that a terminal would act on is printed, and no byte is lost in JSON.
+func TestEntry(t *testing.T) {
 	at := time.UnixMicro(1795161600500000).Format(time.DateTime)
-	const head = `{"__REALTIME_TIMESTAMP":"1795161600500000","_UID":"1000","MCPSCOPE_ID":"hxvqmwb5","MCPSCOPE_NAME":"time",` +
-		`"MCPSCOPE_EVENT":`
+	const head = `{"__REALTIME_TIMESTAMP":"1795161600500000","_UID":"1000","MESSAGE":`
 	for text, want := range map[string]string{
-		`"started","MCPSCOPE_BACKEND":"tree","MCPSCOPE_CLIENT":"h","MCPSCOPE_CLIENT_PID":"1"}`:    "started        tree, by h[1]",
-		`"ended","MCPSCOPE_CAUSE":"main-exited","MCPSCOPE_SECONDS":"NaN","MCPSCOPE_STUCK":["a"]}`: "ended          main-exited, left: a",
-		`"note","MCPSCOPE_NOTE":"not available: \u001b[31m\nx"}`:                                  "note           not available: ?[31m?x",
+		`"time (hxvqmwb5) ended"}`: "time (hxvqmwb5) ended", `"\u001b[31mred\u0007\tü\u009b"}`: "?[31mred?\tü?",
+		`[97,255,27]}`: "a\ufffd?", `null}`: "", `["a\nb","c"]}`: "a?b", `[[97,98],"c"]}`: "ab", `{"x":1}}`: "",
 	} {
-		want = at + "  hxvqmwb5  time              " + want
-		lines := 0
-		if err := readEntries(strings.NewReader("nonsense\n"+head+text+"\n"), func(e entry) error {
-			lines++
-			if v, ok := viewEvent(e); !ok || v.line(false, true) != want {
-				t.Errorf("%s: %v\n%q\nwant\n%q", text, ok, v.line(false, true), want)
-			}
-			return nil
-		}); err != nil || lines != 1 {
-			t.Errorf("%s: %d entries, %v", text, lines, err)
+		var all []string
+		err := readLines(strings.NewReader(head+text+"\nhalf a line"), func(line []byte) error {
+			var e entry
+			err := json.Unmarshal(line, &e)
+			all = append(all, e.line())
+			return err
+		})
+		if err != nil || len(all) != 1 || all[0] != at+"  "+want {
+			t.Errorf("%s: %q, %v", text, all, err)
 		}
+	}
+	var out bytes.Buffer
+	f := logsFlags{json: true}
+	if err := f.print([]byte("{\"MESSAGE\":\"a\u009b\"}\n"), cli.Stdio{Out: &out}); err != nil || out.String() != "{\"MESSAGE\":\"a\\u009b\"}\n" {
+		t.Errorf("%q, %v", out.String(), err)
 	}
 }
 
-// What a terminal would act on it does not get.
-func TestShown(t *testing.T) {
-	r, w, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Close()
-	defer w.Close()
-	const line = "\x1b[31mred\a\tü\xff\u009b"
-	if got := shown(w)(line); got != line {
-		t.Errorf("into a pipe: %q", got)
-	}
-	terminal, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer terminal.Close()
-	if got := shown(terminal)(line); got != "?[31mred?\tü\ufffd?" {
-		t.Errorf("on a terminal: %q", got)
+// A line that is too long is passed over, and the next one is read.
+func TestLongLine(t *testing.T) {
+	var all []string
+	err := readLines(strings.NewReader(strings.Repeat("x", 2*entryMost+7)+"\nnext\n"), func(line []byte) error {
+		all = append(all, string(line))
+		return nil
+	})
+	if err != nil || len(all) != 1 || all[0] != "next\n" {
+		t.Errorf("%q, %v", all, err)
 	}
 }
 
 func FuzzEvent(f *testing.F) {
-	f.Add(`{"__REALTIME_TIMESTAMP":"1","_UID":"0","MCPSCOPE_ID":"a","MCPSCOPE_EVENT":"ended","MCPSCOPE_SECONDS":"1e400","MCPSCOPE_STUCK":[[1,2],null,"x"]}`)
-	f.Add(`{"__REALTIME_TIMESTAMP":"9223372036854775807","_UID":"0","MCPSCOPE_ID":["a",1],"MCPSCOPE_EVENT":"started"}`)
+	f.Add(`{"__REALTIME_TIMESTAMP":"1","_UID":"0","MCPSCOPE_ID":"a","MESSAGE":[[1,2],null,"x"]}`)
+	f.Add(`{"__REALTIME_TIMESTAMP":"9223372036854775807","MESSAGE":[27,1e9],"MCPSCOPE_ID":["a",1]}`)
 	f.Fuzz(func(t *testing.T, line string) {
-		_ = readEntries(strings.NewReader(line), func(e entry) error {
-			v, ok := viewEvent(e)
-			if !ok {
-				return nil
-			}
-			if text, err := json.Marshal(v); err != nil || strings.ContainsAny(string(text), "\n\x1b") {
-				t.Errorf("%q: %q, %v", line, text, err)
-			}
-			if text := v.line(true, true); text != cli.OneLine(text) {
-				t.Errorf("%q: %q", line, text)
-			}
-			return nil
-		})
+		var e entry
+		if json.Unmarshal([]byte(line), &e) != nil {
+			return
+		}
+		if text := strings.ReplaceAll(e.line(), "\t", ""); text != cli.OneLine(text) {
+			t.Errorf("%q: %q", line, text)
+		}
 	})
 }

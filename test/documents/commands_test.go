@@ -209,7 +209,13 @@ func (s *stage) endClient(kill bool) {
 	_ = s.client.Stdin.Close()
 	_ = s.client.Cmd.Wait() // however it ended
 	s.client = nil
-	_ = s.command(host.Tester, "mcpscope wait time browser").Run() // they may have ended before
+	gone := func() bool {
+		out, err := s.command(host.Tester, "mcpscope ls -q --client claude").Output()
+		return err != nil || len(out) == 0 // a document may have uninstalled it
+	}
+	if !await(gone) {
+		s.t.Error("the client has ended, and its servers are still there")
+	}
 }
 
 // await polls for a state that no event tells of.
@@ -224,7 +230,7 @@ func await(is func() bool) bool {
 
 // Some commands show what happens a moment later: a gateway's server is recognized after it has answered, a
 // unit's is started after the unit, an event reaches the journal late, and a leak has an age.
-var later = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|leaks$)|journalctl )`)
+var later = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|logs|leaks$)|journalctl )`)
 
 func (s *stage) play(step step) {
 	switch {

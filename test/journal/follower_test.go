@@ -6,6 +6,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os/exec"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -69,7 +70,7 @@ func (f *follower) until(what string, is func(line string) bool) string {
 
 func (f *follower) line(want string) {
 	f.t.Helper()
-	f.until(want, func(line string) bool { return line == want })
+	f.until(want, func(line string) bool { return strings.HasSuffix(line, "  "+want) })
 }
 
 // interrupt is ^C, after which it ends by that signal.
@@ -85,34 +86,46 @@ func (f *follower) interrupt() {
 	}
 }
 
-// An event is a line of `events --json`.
+// An event is a line of `logs --json`, which is journalctl's.
 type event struct {
-	Version                  int
-	Event, ID, Name, Backend string
-	UID                      int
-	Cause, Stderr            string
-	ExitSignal               string `json:"exit_signal"`
-	Killed                   []string
-	KilledTotal              int `json:"killed_total"`
-	OOMKills                 int `json:"oom_kills"`
-	Client                   struct{ PID int }
+	Event       string `json:"MCPSCOPE_EVENT"`
+	ID          string `json:"MCPSCOPE_ID"`
+	Name        string `json:"MCPSCOPE_NAME"`
+	Backend     string `json:"MCPSCOPE_BACKEND"`
+	UID         string `json:"_UID"`
+	Cause       string `json:"MCPSCOPE_CAUSE"`
+	Stderr      string `json:"MCPSCOPE_STDERR"`
+	ExitSignal  string `json:"MCPSCOPE_EXIT_SIGNAL"`
+	KilledTotal string `json:"MCPSCOPE_KILLED_TOTAL"`
+	OOMKills    string `json:"MCPSCOPE_OOM_KILLS"`
+	ClientPID   string `json:"MCPSCOPE_CLIENT_PID"`
+	Message     string `json:"MESSAGE"`
 }
 
-// events follows those of servers of a name.
-func (b backend) events(t *testing.T, name string) *follower {
-	return follow(t, b.command(t, "events", "--follow", "--since", "1h", "--json", name))
+func eventIn(t *testing.T, line string) (e event) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(line), &e); err != nil {
+		t.Errorf("%q: %v", line, err)
+	}
+	return e
+}
+
+// A tail is the events of the servers of one name.
+type tail struct {
+	*follower
+	name string
+}
+
+func (b backend) events(t *testing.T, name string) tail {
+	return tail{follow(t, b.command(t, "logs", "--follow", "--since", "1h", "--json")), name}
 }
 
 // event waits for the next one of a kind.
-func (f *follower) event(kind string) event {
+func (f tail) event(kind string) (e event) {
 	f.t.Helper()
-	var e event
 	f.until(kind, func(line string) bool {
-		e = event{}
-		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Version != 1 {
-			f.t.Errorf("%q: %v", line, err)
-		}
-		return e.Event == kind
+		e = eventIn(f.t, line)
+		return e.Name == f.name && e.Event == kind
 	})
 	return e
 }

@@ -7,8 +7,10 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // Shown is what tests read of `ls --json` and `inspect --json`.
@@ -43,6 +45,16 @@ func (g *ground) ids(args ...string) []string {
 	}
 	slices.Sort(all)
 	return all
+}
+
+// unlisted waits until a server is not listed any more: its supervisor ends after its members.
+func (g *ground) unlisted(id string) {
+	g.T.Helper()
+	for deadline := pace.Now().Add(escape.Patience); slices.Contains(g.ids("ls"), id); escape.PollFor(10 * time.Millisecond) {
+		if pace.Until(deadline) <= 0 {
+			g.T.Fatalf("%s is still listed", id)
+		}
+	}
 }
 
 // want fails the test unless the command lists these servers and no other of this ground.

@@ -31,7 +31,7 @@ func CronJobs(t *testing.T, s Subject) {
 		g.well("sweep")
 		for _, i := range []int{1, 3, 5} {
 			jobs[i].dead()
-			g.run("wait", jobs[i].id) // for its supervisor, which is listed until it has ended; fails when it has
+			g.unlisted(jobs[i].id)
 		}
 		for _, i := range []int{0, 2, 4, 6} {
 			jobs[i].lives()
