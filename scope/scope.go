@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/fleet"
-	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/hierarchy"
 	"github.com/mcpscope/mcpscope/scope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/scope/internal/launcher"
@@ -284,10 +283,6 @@ func ParseGrace(s string) (time.Duration, error) { return protocol.ParseGrace(s)
 
 // In tells whether a process is in a server's group, and not just where its client is.
 func In(pid int, client int) bool { return launcher.In(pid, client) }
-
-// Contained tells whether a process is in any server's group, or carries the tag of the server with this id. What can't
-// be found out counts as yes.
-func Contained(pid int, id string) bool { return group.Contained(pid, id) }
 
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
 // configuration, pid the main process if that was born first, otherwise 0, foreign are the descriptors above 2 that it

@@ -14,9 +14,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
+// canAsk tells whether there is a terminal to ask on.
+func canAsk(io cli.Stdio) bool { return onTerminal(os.Stdin) && onTerminal(io.Out) }
+
 // confirmed asks on a terminal; without one nobody can answer.
 func confirmed(io cli.Stdio, question string) bool {
-	if !onTerminal(os.Stdin) || !onTerminal(io.Out) {
+	if !canAsk(io) {
 		return false
 	}
 	fmt.Fprintf(io.Out, "%s [y/N] ", question)

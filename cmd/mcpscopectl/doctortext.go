@@ -68,7 +68,7 @@ func (d *diagnosis) print(p *paper) {
 		p.line("gateway", text)
 	}
 	if d.Leaks > 0 {
-		p.line("leaks", counted(d.Leaks, "server")+" left by clients without mcpscope: mcpscope leaks")
+		p.line("leaks", counted(d.Leaks, "leaked server")+": mcpscope sweep")
 	}
 	for _, a := range d.Advice {
 		a.print(p)

@@ -166,7 +166,6 @@ func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
 		"The report":                    scope.Report{},
 		"`sweep --json`":                sweptView{},
-		"`leaks --json`":                leakView{},
 		"`ls --json`, `inspect --json`": view{},
 	} {
 		if got, want := documented(section(t, title)), keysOf(reflect.TypeOf(of)); !slices.Equal(got, want) {

@@ -48,8 +48,8 @@ func whose(everyone bool) int {
 
 type lsFlags struct {
 	filter
-	json, quiet, gateways, escaped bool
-	format                         *template.Template
+	json, quiet, gateways bool
+	format                *template.Template
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -67,7 +67,6 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
 	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
 	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
-	fs.BoolVar(&f.escaped, "escaped", false, "instead what servers had systemd, at or another daemon start, as far as it kept MCPSCOPE_ID")
 	fs.BoolVar(&f.json, "json", false, "one object")
 	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
 		f.format, err = template.New("--format").Parse(s)
@@ -78,12 +77,7 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 }
 
 func (f *lsFlags) run(io cli.Stdio) int {
-	switch {
-	case f.escaped && (f.gateways || f.orphans || f.duplicates || f.quiet || f.client != "" || f.format != nil):
-		return io.Mistake("ls", "--escaped goes with --all-users and --json alone")
-	case f.escaped:
-		return f.listEscaped(io)
-	case f.gateways:
+	if f.gateways {
 		return f.listGateways(io)
 	}
 	servers, err := f.list()

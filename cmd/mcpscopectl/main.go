@@ -92,7 +92,7 @@ func known(root *cobra.Command, name string) bool {
 var meant = map[string]string{
 	"list": "ls", "ps": "ls", "stats": "top", "rm": "stop", "remove": "stop", "kill": "stop --grace 0", "end": "stop", "start": "run", "exec": "run",
 	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "events": "logs", "show": "inspect",
-	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "prometheus": "metrics",
+	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "leaks": "sweep", "prometheus": "metrics",
 }
 
 // unknownHint guesses what was meant; the name of a program means to run it.

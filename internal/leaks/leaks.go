@@ -2,23 +2,24 @@
 
 //go:build linux
 
-// Package leaks finds processes that a client has left: what was started as an MCP server by somebody who
-// is gone, and that speaks to nobody any more.
+// Package leaks finds and stops leaked MCP servers: processes of configured servers that run outside any group
+// after their client exited.
 //
-// A process is called a leak only if all of this is so, by what the kernel says at that moment:
+// A process is a leak only if all of this is so, by what the kernel says at that moment:
 //
 //   - It was re-parented: its parent is the first process, or a service manager.
-//   - Its stdin is a pipe or socket whose other end is closed. So nobody can ask it anything, ever, and no
-//     process of a client that runs is one.
-//   - Its command is that of a configured server, or that of one below it is and none of those is spoken to, and
-//     its stdout is no pipe or socket that somebody reads; or its stdout is such a pipe or socket, too, it listens
-//     at no address, and no process below it is spoken to: then it is no client itself, and no daemon.
+//   - Its stdin is a pipe or socket whose other end is closed. So it can never be asked anything again, and no
+//     process of a client that runs is a leak.
+//   - It, or a process below it (behind a package runner), has the command line of a configured server.
+//   - Its stdout is not a pipe or socket that another process reads: a client that has closed the server's stdin
+//     waits for the last answer.
 //
-// Whether another process holds an end is asked of the pipe or socket and not of processes, of which the caller
-// may not see all. The package knows no configuration, and prints nothing.
+// Whether another process holds an end is asked of the pipe or socket and not of processes, because the caller
+// may not see all of these. The package knows no configuration, and prints nothing.
 package leaks
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,6 +29,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
@@ -42,27 +44,23 @@ type Known struct{ Name, File string }
 type Search struct {
 	UID       int // whose processes, or Everyone
 	OlderThan time.Duration
-	// Inside tells which processes are those of servers that mcpscope runs. It is called for what may be a leak alone.
+	// Inside tells which processes belong to servers that mcpscope runs. It is called for possible leaks only.
 	Inside func(pid int) bool
-	// Contained is the same for FindEscaped, of the server with this id.
-	Contained func(pid int, id string) bool
-	// Known finds a command line among configured servers; nil if it is none's. It is called as Inside.
+	// Known finds a command line among configured servers, or returns nil. It is called for possible leaks only.
 	Known func(argv []string) *Known
 }
 
-// Leak is a process, with all below it.
+// Leak is a process, with all processes below it.
 type Leak struct {
 	PID    int
 	UID    int
 	Argv   []string
 	Parent int
 	Age    time.Duration
-	Known  *Known
-	Why    []string
+	Server Known
 	Below  []int // its descendants
 	pidfd  int
 	start  uint64
-	stdin  string // which pipe or socket that is
 }
 
 // process is what is read of each.
@@ -74,7 +72,7 @@ type process struct {
 
 // Find lists leaks, the oldest first. Each has to be closed.
 func (s Search) Find() ([]*Leak, error) {
-	all, below, err := everybody()
+	all, below, err := everyProcess()
 	if err != nil {
 		return nil, err
 	}
@@ -84,13 +82,10 @@ func (s Search) Find() ([]*Leak, error) {
 	}
 	var found []*Leak
 	for pid, p := range all {
-		if pid == os.Getpid() || s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] || p.State == 'Z' && p.Threads <= 1 {
+		if s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] || p.State == 'Z' || p.age < s.OlderThan {
 			continue
 		}
-		if p.age < s.OlderThan {
-			continue
-		}
-		if l := s.look(p, below); l != nil {
+		if l := s.examine(p, below); l != nil {
 			found = append(found, l)
 		}
 	}
@@ -101,20 +96,17 @@ func (s Search) Find() ([]*Leak, error) {
 // ticks of /proc/PID/stat in a second; the same on all architectures.
 const ticks = 100
 
-func everybody() (map[int]process, map[int][]int, error) {
-	var sinceBoot unix.Timespec // by which the start of a process is told
+func everyProcess() (map[int]process, map[int][]int, error) {
+	var sinceBoot unix.Timespec // the start of a process is counted from there
 	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot); err != nil {
 		return nil, nil, fmt.Errorf("read the clock: %w", err)
 	}
 	all, below := map[int]process{}, map[int][]int{}
 	err := proc.Each(func(pid int) bool {
 		st, err := proc.ReadStat(pid)
-		if err != nil {
-			return true // it has ended
-		}
 		var owner unix.Stat_t
-		if unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
-			return true // as above
+		if err != nil || unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
+			return true // it has ended
 		}
 		all[pid] = process{st, int(owner.Uid), time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)}
 		below[st.PPID] = append(below[st.PPID], pid)
@@ -123,7 +115,7 @@ func everybody() (map[int]process, map[int][]int, error) {
 	return all, below, err
 }
 
-// isManager: systemd's user managers adopt what is left in their sessions and units.
+// isManager: systemd's user managers adopt the processes that are left in their sessions and units.
 func isManager(p process) bool {
 	if p.Comm != "systemd" {
 		return false
@@ -132,129 +124,43 @@ func isManager(p process) bool {
 	return err == nil && strings.HasSuffix(where, "/init.scope")
 }
 
-// look returns nil for what is no leak. A pidfd is open before anything is asked.
-func (s Search) look(p process, below map[int][]int) *Leak {
-	l := &Leak{PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, start: p.StartTime}
-	var err error
-	if l.pidfd, err = unix.PidfdOpen(p.PID, 0); err != nil {
+// examine returns nil for a process that is no leak. A pidfd is open before anything is read.
+func (s Search) examine(p process, below map[int][]int) *Leak {
+	pidfd, err := unix.PidfdOpen(p.PID, 0)
+	if err != nil {
 		return nil // it has ended
 	}
-	l.Below, l.stdin = descendants(p.PID, below), link(p.PID, 0)
-	l.Argv = arguments(p.PID)
-	if len(l.Argv) == 0 || !linux.Closed(p.PID, 0) || s.Inside(p.PID) || slices.ContainsFunc(l.Below, s.Inside) {
+	l := &Leak{PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, Argv: arguments(p.PID), Below: descendants(p.PID, below),
+		pidfd: pidfd, start: p.StartTime}
+	all := append([]int{l.PID}, l.Below...)
+	if !l.isAbandoned() || slices.ContainsFunc(all, s.Inside) {
 		l.Close()
 		return nil
 	}
-	l.Why = []string{fmt.Sprintf("its parent is gone, and %d has it", p.PPID), "the other end of its stdin is closed"}
-	known := s.Known(l.Argv)
-	client := known == nil && l.converses()                        // of configured servers, it may be
-	for i := 0; known == nil && !client && i < len(l.Below); i++ { // behind a package runner
-		known = s.Known(arguments(l.Below[i]))
+	for _, pid := range all {
+		if known := s.Known(arguments(pid)); known != nil && l.isSame() {
+			l.Server = *known
+			return l
+		}
 	}
-	l.Known = known
-	switch {
-	case known != nil && l.isRead():
-		l.Close() // a client that has closed its stdin waits for the last answer
-		return nil
-	case known != nil:
-		l.Why = append(l.Why, "it is the server "+known.Name+" of "+known.File)
-	case !client && linux.Closed(p.PID, 1) && !l.listens():
-		l.Why = append(l.Why, "so is that of its stdout")
-	default:
-		l.Close()
-		return nil
-	}
-	if !l.is() {
-		l.Close()
-		return nil
-	}
-	return l
+	l.Close()
+	return nil
 }
 
-// Close gives back what it has open.
-func (l *Leak) Close() { _ = unix.Close(l.pidfd) }
+// Close closes the pidfd.
+func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
-// is tells whether the process is still the one that was looked at, and has not been adopted since.
-func (l *Leak) is() bool {
+// isAbandoned: no other process can write to its stdin, or reads its stdout.
+func (l *Leak) isAbandoned() bool {
+	out := link(l.PID, 1)
+	isRead := (strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")) && !linux.Closed(l.PID, 1)
+	return linux.Closed(l.PID, 0) && !isRead
+}
+
+// isSame tells whether the process is still the one that was examined, and has not been adopted since.
+func (l *Leak) isSame() bool {
 	st, err := proc.ReadStat(l.PID)
 	return err == nil && st.StartTime == l.start && st.PPID == l.Parent && !linux.Ended(l.pidfd)
-}
-
-// converses: something below it has an stdin of its own that somebody can write to, so it is a client.
-func (l *Leak) converses() bool {
-	own := link(l.PID, 0)
-	return slices.ContainsFunc(l.Below, func(pid int) bool {
-		its := link(pid, 0)
-		return its != own && conveyed(its) && !linux.Closed(pid, 0)
-	})
-}
-
-// isRead: its stdout is a pipe or socket whose other end somebody has.
-func (l *Leak) isRead() bool { return conveyed(link(l.PID, 1)) && !linux.Closed(l.PID, 1) }
-
-// conveyed tells by its link whether a descriptor is a pipe or socket.
-func conveyed(link string) bool {
-	return strings.HasPrefix(link, "pipe:") || strings.HasPrefix(link, "socket:")
-}
-
-// listens: somebody can speak to it by another way.
-func (l *Leak) listens() bool {
-	for _, pid := range append([]int{l.PID}, l.Below...) {
-		listening := sockets(pid)
-		names, _ := os.ReadDir(fmt.Sprintf("/proc/%d/fd", pid)) // none, if it has ended
-		for _, n := range names {
-			number, _ := strconv.Atoi(n.Name())
-			if listening[strings.TrimSuffix(strings.TrimPrefix(link(pid, number), "socket:["), "]")] {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// sockets are the inode numbers of those that listen in a process's network namespace.
-func sockets(pid int) map[string]bool {
-	all := map[string]bool{}
-	for file, is := range map[string]func(fields []string) (inode string, ok bool){
-		"tcp": listensTCP, "tcp6": listensTCP, "udp": listensUDP, "udp6": listensUDP, "unix": listensUNIX,
-	} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/%s", pid, file))
-		if err != nil {
-			continue
-		}
-		for line := range strings.Lines(string(text)) {
-			if inode, ok := is(strings.Fields(line)); ok {
-				all[inode] = true
-			}
-		}
-	}
-	return all
-}
-
-// listensTCP reads a line of /proc/net/tcp: 0A is TCP_LISTEN.
-func listensTCP(f []string) (string, bool) {
-	if len(f) < 10 {
-		return "", false
-	}
-	return f[9], f[3] == "0A"
-}
-
-// listensUDP reads a line of /proc/net/udp: 07 is TCP_CLOSE, of a socket that is bound and not connected.
-func listensUDP(f []string) (string, bool) {
-	if len(f) < 10 {
-		return "", false
-	}
-	return f[9], f[3] == "07"
-}
-
-// listensUNIX reads a line of /proc/net/unix. The flags of one that accepts connections have __SO_ACCEPTCON; one for
-// datagrams (type 2) has a name, which is the eighth field.
-func listensUNIX(f []string) (string, bool) {
-	if len(f) < 7 {
-		return "", false
-	}
-	flags, err := strconv.ParseUint(f[3], 16, 64)
-	return f[6], err == nil && flags&0x10000 != 0 || f[4] == "0002" && len(f) > 7
 }
 
 func link(pid, fd int) string {
@@ -275,3 +181,59 @@ func descendants(pid int, below map[int][]int) []int {
 const lineMost = 16 << 10
 
 func arguments(pid int) []string { return proc.Arguments(pid, lineMost) }
+
+// ErrChanged is of a process that is no leak any more.
+var ErrChanged = errors.New("it has changed since it was examined")
+
+// killWithin is how long a process may take to die.
+const killWithin = 2 * time.Second
+
+// Stop stops the leak and all processes below it: SIGTERM, the grace period, SIGKILL. The processes below come first, while the
+// leak itself is stopped and starts none: after its end they would be children of the manager, like any other.
+func (l *Leak) Stop(grace time.Duration) error {
+	if linux.Ended(l.pidfd) {
+		return nil
+	}
+	if !l.isSame() || !l.isAbandoned() {
+		return ErrChanged
+	}
+	if err := l.stopBelow(unix.SIGTERM, grace); err != nil {
+		return err
+	}
+	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
+		_ = unix.PidfdSendSignal(l.pidfd, sig, nil, 0) // it may have ended
+	}
+	if l.endsWithin(grace) {
+		return nil
+	}
+	if err := l.stopBelow(0, 0); err != nil { // the processes that it has started on SIGTERM
+		return err
+	}
+	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0) // as above
+	if !l.endsWithin(killWithin) {
+		return fmt.Errorf("process %d does not end", l.PID)
+	}
+	return nil
+}
+
+// stopBelow stops the leak by SIGSTOP, and the processes below it for good. ask == 0 means: kill at once.
+func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
+	root, err := freeze.NewRoot(l.pidfd)
+	if err != nil {
+		return err
+	}
+	if err := unix.PidfdSendSignal(l.pidfd, unix.SIGSTOP, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
+		return fmt.Errorf("stop process %d: %w", l.PID, err)
+	}
+	below := &freeze.Tree{Roots: []freeze.Root{root}, Owner: l.UID, OwnersOnly: true}
+	result, err := freeze.Stop{Target: below, Ask: ask, Grace: grace}.Run()
+	for _, s := range result.Stuck {
+		err = errors.Join(err, fmt.Errorf("a process is left: %v", s))
+	}
+	return err
+}
+
+func (l *Leak) endsWithin(d time.Duration) bool {
+	_, _ = linux.PollUntil(time.Now().Add(d), unix.PollFd{Fd: int32(l.pidfd), Events: unix.POLLIN}) // Ended decides
+	return linux.Ended(l.pidfd)
+}

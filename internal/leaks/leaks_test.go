@@ -6,10 +6,8 @@ package leaks
 
 import (
 	"errors"
-	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -17,41 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
-
-// A process that somebody can reach by an address is a daemon; a connection alone makes none.
-func TestListens(t *testing.T) {
-	self := &Leak{PID: os.Getpid()}
-	if self.listens() {
-		t.Error("before there is a listener")
-	}
-	for network, address := range map[string]string{"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(t.TempDir(), "socket")} {
-		l, err := net.Listen(network, address)
-		if err != nil {
-			t.Logf("no %s here: %v", network, err)
-			continue
-		}
-		if !self.listens() {
-			t.Errorf("a listener (%s) is not seen", network)
-		}
-		c, err := net.Dial(network, l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		if self.listens() {
-			t.Errorf("a connection (%s) is taken for a listener", network)
-		}
-		c.Close()
-	}
-	datagrams, err := net.ListenPacket("udp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer datagrams.Close()
-	if !self.listens() {
-		t.Error("a socket that anybody can send to is not seen")
-	}
-}
 
 // leave starts a shell, in a process group of its own that is killed with the test. It is ready when the
 // script has written to descriptor 3.
@@ -75,8 +38,8 @@ func leave(t *testing.T, in, out *os.File, script string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// What else has the same stdin is ended only if it was below the leak: another one that was left with it may be a daemon.
-// A process whose stdout somebody reads is no leak.
+// A process whose stdout another process reads is no leak, nor one that no configuration names. Stop ends a leak with its
+// children, and not another process with the same stdin.
 func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	in, held := bed.Pipe(t)
 	lost, out := bed.Pipe(t)
@@ -85,22 +48,27 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	if err := errors.Join(in.Close(), held.Close(), out.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// look sees the process as if it had been re-parented to its parent, which is this one
-	look := func() *Leak {
-		all, below, err := everybody()
+	// examine sees the process as if it had been re-parented to its parent, which is this one
+	examine := func(known *Known) *Leak {
+		all, below, err := everyProcess()
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := Search{UID: os.Getuid(), Inside: func(int) bool { return false },
-			Known: func([]string) *Known { return nil }}
-		return s.look(all[leak], below)
+			Known: func([]string) *Known { return known }}
+		return s.examine(all[leak], below)
 	}
-	if l := look(); l != nil {
+	server := &Known{"time", "file"}
+	if l := examine(server); l != nil {
 		t.Errorf("its stdout is open: %+v", l)
 		l.Close()
 	}
 	lost.Close()
-	l := look()
+	if l := examine(nil); l != nil {
+		t.Errorf("no configuration names it: %+v", l)
+		l.Close()
+	}
+	l := examine(server)
 	if l == nil {
 		t.Fatal("no leak")
 	}
@@ -108,10 +76,15 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	if err := l.Stop(0); err != nil {
 		t.Error(err)
 	}
-	if st, err := proc.ReadStat(leak); err == nil && st.State != 'Z' {
-		t.Errorf("the leak is left: %+v", st)
+	for _, pid := range append([]int{leak}, l.Below...) {
+		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
+			t.Errorf("the leak is left: %+v", st)
+		}
 	}
 	if st, err := proc.ReadStat(daemon); err != nil || st.State == 'Z' {
-		t.Errorf("another process with its stdin was ended: %c (%v)", st.State, err)
+		t.Errorf("another process with its stdin was stopped: %c (%v)", st.State, err)
+	}
+	if len(l.Below) == 0 {
+		t.Error("it had no children")
 	}
 }

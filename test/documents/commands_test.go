@@ -230,7 +230,7 @@ func await(is func() bool) bool {
 
 // Some commands show what happens a moment later: a gateway's server is recognized after it has answered, a
 // unit's is started after the unit, an event reaches the journal late, and a leak has an age.
-var later = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|logs|leaks$)|journalctl )`)
+var later = regexp.MustCompile(`^(sudo )?(mcpscope (ls|inspect|logs|sweep --dry-run$)|journalctl )`)
 
 func (s *stage) play(step step) {
 	switch {

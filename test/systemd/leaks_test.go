@@ -4,7 +4,7 @@ package systemd
 
 import (
 	"encoding/json"
-	"strconv"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,23 +13,28 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// leak is what the tests read of `leaks --json`.
+// leak is what the tests read of `sweep --json`.
 type leak struct {
-	PID    int
-	Parent struct{ PID int }
-	Ended  *bool
+	Kind, Name string
+	PID        int
+	Parent     struct{ PID int }
+	Stopped    *bool
 }
 
 // leaksOf asks as a user whether a process is a leak.
-func leaksOf(t *testing.T, u host.User, pid int, more ...string) []leak {
+func leaksOf(t *testing.T, u host.User, pid int, more ...string) (found []leak) {
 	t.Helper()
-	var all struct{ Leaks []leak }
-	line := append([]string{mcpscope, "leaks", "--older-than", "0", "--json", strconv.Itoa(pid)}, more...)
-	out := host.Must(t, host.Current(t).Command(u, line...))
-	if err := json.Unmarshal([]byte(out), &all); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	line := append([]string{mcpscope, "sweep", "--older-than", "0", "--json"}, more...)
+	for text := range strings.Lines(host.Must(t, host.Current(t).Command(u, line...))) {
+		var l leak
+		if err := json.Unmarshal([]byte(text), &l); err != nil {
+			t.Fatalf("%v: %s", err, text)
+		}
+		if l.Kind == "leak" && l.PID == pid {
+			found = append(found, l)
+		}
 	}
-	return all.Leaks
+	return found
 }
 
 // A server whose client was killed is listed, and stopped with all that it has started; it is not as long as its client
@@ -45,6 +50,13 @@ func TestLeaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		main, _ := m.Main()
+		config, err := json.Marshal(map[string]any{"mcpServers": map[string]any{
+			"zoo": map[string]any{"command": programs.Zoo, "args": []string{"--register", m.Address, "ignore-both"}},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		place(t, u, u.Home+"/.claude.json", string(config))
 		if found := leaksOf(t, u, main.PID); len(found) > 0 {
 			t.Errorf("its client lives: %+v", found)
 		}
@@ -53,7 +65,7 @@ func TestLeaks(t *testing.T) {
 			t.Error("the client outlived SIGKILL")
 		}
 		manager, err := escape.ParentOf(main.PID)
-		if found := leaksOf(t, u, main.PID); err != nil || len(found) != 1 || found[0].PID != main.PID || found[0].Parent.PID != manager {
+		if found := leaksOf(t, u, main.PID); err != nil || len(found) != 1 || found[0].Name != "zoo" || found[0].Parent.PID != manager {
 			t.Errorf("its client is dead: %+v, want %d below %d, %v", found, main.PID, manager, err)
 		}
 		if u == host.Root {
@@ -61,7 +73,7 @@ func TestLeaks(t *testing.T) {
 				t.Errorf("it is another user's: %+v", found)
 			}
 		}
-		if found := leaksOf(t, u, main.PID, "--stop", "--yes", "--grace", "100ms"); len(found) != 1 || found[0].Ended == nil || !*found[0].Ended {
+		if found := leaksOf(t, u, main.PID, "--yes"); len(found) != 1 || found[0].Stopped == nil || !*found[0].Stopped {
 			t.Errorf("stopped: %+v", found)
 		}
 		if n := m.UntilDead(patience); n > 0 {

@@ -99,7 +99,7 @@ func TestSweepOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		c := launch(t, u, "swept", "ignore-both")
 		c.unguard()
-		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep")); !strings.Contains(out, "ended swept") {
+		if out := host.Must(t, host.Current(t).Command(u, mcpscope, "sweep")); !strings.Contains(out, "stopped swept") {
 			t.Errorf("sweep: %s", out)
 		}
 		c.wantGone("sweep")

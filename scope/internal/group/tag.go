@@ -125,16 +125,6 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 	}
 }
 
-// Contained tells whether a process is in any server's group, or carries the tag of the one with this id. What can't be
-// found out counts as yes.
-func Contained(pid int, id string) bool {
-	where, _, err := proc.ReadCgroup(pid)
-	if err != nil && !errors.Is(err, proc.ErrNoCgroup2) || strings.HasPrefix(where, "/..") {
-		return true
-	}
-	return InAny(where) || TagOf(id).On(pid)
-}
-
 // InAny tells whether the path of a cgroup has a directory in it that is named as a server's group.
 func InAny(where string) bool {
 	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
