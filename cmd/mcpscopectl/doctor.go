@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -28,7 +29,7 @@ type diagnosis struct {
 	Backends []trial     `json:"backends"`
 	Host     scope.Host  `json:"host"`
 	Advice   []advice    `json:"advice,omitempty"`
-	Gateways []string    `json:"gateways,omitempty"` // that run, and what is wrong with them
+	Gateways []string    `json:"gateways,omitempty"` // that run, and what they left alone
 	Leaks    int         `json:"leaks,omitempty"`    // what clients have left before, see leaks
 	Selftest *testResult `json:"selftest,omitempty"`
 }
@@ -110,7 +111,7 @@ func diagnose(by programs) *diagnosis {
 	}
 	d.Host = <-surveyed
 	d.Advice = d.advise()
-	d.Gateways = quietGateways()
+	d.Gateways = gateways()
 	d.Leaks = countLeaks(os.Getuid())
 	return d
 }
@@ -134,4 +135,20 @@ func (p *paper) printf(format string, args ...any) {
 	if p.err == nil {
 		p.err = err
 	}
+}
+
+// gateways are those that run below mcpscope gateway, with what they started that was left, and why.
+func gateways() (lines []string) {
+	found, _ := gw.List(os.Getuid()) // none, without /proc
+	for _, s := range found {
+		who := fmt.Sprintf("%s[%d]", s.Name, s.PID)
+		lines = append(lines, fmt.Sprintf("%s: %s so far", who, counted(s.Servers, "server")))
+		for _, why := range s.Weaker {
+			lines = append(lines, who+" may miss servers: "+why)
+		}
+		for _, l := range s.Left {
+			lines = append(lines, fmt.Sprintf("%s left %s alone, %s: %s", who, l.Program, counted(l.Count, "time"), l.Reason))
+		}
+	}
+	return lines
 }

@@ -79,7 +79,7 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 		return showJSON(io, "inspect", struct {
 			Version int          `json:"version"`
 			Servers []inspection `json:"servers"`
-		}{viewVersion, all})
+		}{jsonVersion, all})
 	}
 	for i, found := range all {
 		if i > 0 {
@@ -91,11 +91,11 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 }
 
 func inspect(s *scope.Listed) (inspection, error) {
-	v, err := lookAt(s, true)
+	v, err := look(s)
 	if err != nil {
 		return inspection{}, err
 	}
-	found := inspection{view: v, Shortages: v.short, Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
+	found := inspection{view: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
 	found.Tree, err = s.Tree()
 	for _, p := range scope.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {

@@ -10,8 +10,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"strings"
-	"text/template"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,8 +20,8 @@ import (
 
 // filter says which servers are meant.
 type filter struct {
-	allUsers, orphans, duplicates bool
-	client                        string
+	allUsers bool
+	client   string
 }
 
 // set adds the flags to a command.
@@ -48,8 +46,7 @@ func whose(everyone bool) int {
 
 type lsFlags struct {
 	filter
-	json, quiet, gateways bool
-	format                *template.Template
+	json, quiet bool
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -58,28 +55,20 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		use: "ls [flags]", short: "list the servers that run",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
-  mcpscope ls --format '{{.ID}} {{.Name}} {{.Memory}}'
 `,
-		long: "Lists the servers that run, the oldest first.",
+		long: `Lists the servers that run, the oldest first. STATE is running, ending, frozen, or
+orphan: launcher and supervisor are gone, and the next start or mcpscope sweep stops
+it. CLIENT is the process that started it; of a server below mcpscope gateway, the
+gateway.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	f.filter.set(c)
-	fs.BoolVar(&f.orphans, "orphans", false, "only those whose launcher and supervisor are gone")
-	fs.BoolVar(&f.duplicates, "duplicates", false, "only those of which a client has several of one name")
-	fs.BoolVar(&f.gateways, "gateways", false, "each gateway that runs below mcpscope gateway, its servers, and what it started that was left, with the reason")
 	fs.BoolVar(&f.json, "json", false, "one object")
-	fs.Func("format", "a Go `TEMPLATE` for each server, like '{{.ID}} {{.Name}} {{.Memory}}'", func(s string) (err error) {
-		f.format, err = template.New("--format").Parse(s)
-		return err
-	})
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only the ids, a line each")
 	return c
 }
 
 func (f *lsFlags) run(io cli.Stdio) int {
-	if f.gateways {
-		return f.listGateways(io)
-	}
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil && len(servers) == 0 {
@@ -88,7 +77,7 @@ func (f *lsFlags) run(io cli.Stdio) int {
 	views := lookAtAll(servers)
 	out := bufio.NewWriter(io.Out) // a thousand servers are not a thousand writes
 	defer out.Flush()
-	if len(views) == 0 && err == nil && !f.quiet && !f.json && f.format == nil {
+	if len(views) == 0 && err == nil && !f.quiet && !f.json {
 		sayNone(io.Out, f.none())
 	}
 	if err := f.write(out, views, widthOf(io.Out)); err != nil {
@@ -110,15 +99,7 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 		return printJSON(out, struct {
 			Version int    `json:"version"`
 			Servers []view `json:"servers"`
-		}{viewVersion, views}, "  ")
-	case f.format != nil:
-		for _, v := range views {
-			var line strings.Builder
-			if err := f.format.Execute(&line, v); err != nil {
-				return err
-			}
-			fmt.Fprintln(out, cli.OneLine(line.String()))
-		}
+		}{jsonVersion, views}, "  ")
 	default:
 		writeTable(out, views, f.allUsers, width)
 	}
@@ -128,29 +109,17 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 // list finds what the filter lets through.
 func (f *filter) list() ([]*scope.Listed, error) {
 	all, err := scope.List(whose(f.allUsers))
-	count := map[string]int{}
-	for _, s := range all {
-		count[s.Key()]++
-	}
 	return keep(all, func(s *scope.Listed) bool {
-		client := f.client == "" || f.client == strconv.Itoa(s.Client.PID) || f.client == s.Client.Name
-		return client && (!f.orphans || s.State == scope.Orphaned) && (!f.duplicates || count[s.Key()] > 1)
+		return f.client == "" || f.client == strconv.Itoa(s.Client.PID) || f.client == s.Client.Name
 	}), err
 }
 
 // none says that there are no such servers.
 func (f *filter) none() string {
-	text := "no servers"
-	switch {
-	case f.orphans:
-		text = "no orphans"
-	case f.duplicates:
-		text = "no duplicates"
-	}
 	if f.client != "" {
-		text += " of the client " + f.client
+		return "no servers of the client " + f.client
 	}
-	return text
+	return "no servers"
 }
 
 // keep closes what it leaves out.

@@ -9,11 +9,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
-	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -21,7 +19,6 @@ import (
 )
 
 func main() {
-	logrus.SetOutput(io.Discard) // containerd/cgroups logs what it can't parse
 	os.Exit(run(os.Args[1:], cli.Stdio{Out: os.Stdout, Err: os.Stderr}))
 }
 

@@ -92,7 +92,7 @@ func TestFullDisk(t *testing.T) {
 	defer full.Close()
 	t.Setenv("HOME", t.TempDir())
 	for _, line := range []string{
-		"help", "help ls", "ls --help", "version", "ls --json", "ls --gateways --json", "wrap --list --json", "metrics",
+		"help", "help ls", "ls --help", "version", "ls --json", "wrap --list --json", "metrics",
 		"config show x", "config show x --json", "units", "completion bash", "__complete r", "__command run git",
 	} {
 		var errs bytes.Buffer

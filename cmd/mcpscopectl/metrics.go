@@ -73,30 +73,36 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// views are what the servers' figures are now.
-func (f *filter) views() ([]view, error) {
+// measured is a server with what it lacked so far.
+type measured struct {
+	view
+	scope.Shortages
+}
+
+// measured measures all servers.
+func (f *filter) measured() ([]measured, error) {
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil {
 		return nil, err
 	}
-	var views []view
+	var all []measured
 	for _, s := range servers {
-		if v, err := lookAt(s, true); err == nil { // otherwise it has ended meanwhile
-			views = append(views, v)
+		if v, err := look(s); err == nil { // otherwise it has ended meanwhile
+			all = append(all, measured{v, s.Shortages()})
 		}
 	}
-	return views, nil
+	return all, nil
 }
 
 // source is where figures come from.
 type source struct {
-	views func() ([]view, error)
-	leaks func() int
+	servers func() ([]measured, error)
+	leaks   func() int
 }
 
 func (f *filter) source() source {
-	return source{f.views, func() int { return countLeaks(whose(f.allUsers)) }}
+	return source{f.measured, func() int { return countLeaks(whose(f.allUsers)) }}
 }
 
 // metricsText is what a scraper would get.
@@ -129,8 +135,8 @@ func registry(of source) *prometheus.Registry {
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(view) (float64, bool)
-	more  func(view) string // the value of one more label; may be nil
+	value func(measured) (float64, bool)
+	more  func(measured) string // the value of one more label; may be nil
 }
 
 var labels = []string{"id", "name", "client", "backend"}
@@ -139,39 +145,39 @@ func describe(name, unit, help string, more ...string) *prometheus.Desc {
 	return prometheus.V2.NewDesc("mcpscope_"+name, help, prometheus.UnconstrainedLabels(append(labels[:len(labels):len(labels)], more...)), nil, prometheus.WithUnit(unit))
 }
 
-func gauge(name, unit, help string, value func(view) (float64, bool)) metric {
+func gauge(name, unit, help string, value func(measured) (float64, bool)) metric {
 	return metric{desc: describe(name, unit, help), kind: prometheus.GaugeValue, value: value}
 }
 
-func counter(name, unit, help string, value func(view) (float64, bool)) metric {
+func counter(name, unit, help string, value func(measured) (float64, bool)) metric {
 	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
 }
 
 // memoryNow has one more label: a sum over processes is no count of the kernel's.
 func memoryNow() metric {
-	m := metric{kind: prometheus.GaugeValue, value: func(v view) (float64, bool) { return number(v.Memory) }}
+	m := metric{kind: prometheus.GaugeValue, value: func(v measured) (float64, bool) { return number(v.Memory) }}
 	m.desc = describe("server_memory_bytes", "bytes", "Memory of the server now: as its group has it, or the scope around that, or a sum over its processes (members).", "source")
-	m.more = func(v view) string { return string(v.MemoryFrom) }
+	m.more = func(v measured) string { return string(v.MemoryFrom) }
 	return m
 }
 
 var (
 	families = []metric{
-		gauge("server_processes", "", "Processes of the server.", func(v view) (float64, bool) { return float64(v.Processes), true }),
-		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v view) (float64, bool) { return v.CPU, true }),
+		gauge("server_processes", "", "Processes of the server.", func(v measured) (float64, bool) { return float64(v.Processes), true }),
+		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v measured) (float64, bool) { return v.CPU, true }),
 		memoryNow(),
-		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v view) (float64, bool) { return number(v.Peak) }),
-		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v view) (float64, bool) { return number(v.limit("memory.max")) }),
-		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v view) (float64, bool) { return number(v.limit("pids.max")) }),
+		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v measured) (float64, bool) { return number(v.Peak) }),
+		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v measured) (float64, bool) { return number(v.limit("memory.max")) }),
+		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v measured) (float64, bool) { return number(v.limit("pids.max")) }),
 		gauge("server_cpu_limit_processors", "processors", "Most processors that the server may use.", cpuLimit),
-		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v view) (float64, bool) { return float64(v.short.OOMKills), true }),
-		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v view) (float64, bool) { return float64(v.short.PIDsRefused), true }),
+		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
+		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
 		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
 	}
 	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
 	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
 	surplus  = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
-	leaked   = prometheus.NewDesc("mcpscope_leaks", "Servers that clients without mcpscope have left, see mcpscope leaks.", nil, nil)
+	leaked   = prometheus.NewDesc("mcpscope_leaks", "Server processes that run outside any group after their client exited, see mcpscope sweep.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.
@@ -188,7 +194,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 }
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
-	views, err := c.views()
+	views, err := c.servers()
 	if err != nil {
 		to <- prometheus.NewInvalidMetric(byState, err)
 		return
@@ -218,7 +224,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func collect(to chan<- prometheus.Metric, v view, of []string) {
+func collect(to chan<- prometheus.Metric, v measured, of []string) {
 	for _, m := range families {
 		value, ok := m.value(v)
 		if !ok {
@@ -230,7 +236,7 @@ func collect(to chan<- prometheus.Metric, v view, of []string) {
 		}
 		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
 	}
-	for what, p := range v.short.Pressure {
+	for what, p := range v.Pressure {
 		send := func(kind string, seconds float64) {
 			to <- prometheus.MustNewConstMetric(pressure, prometheus.CounterValue, seconds, append(of[:len(of):len(of)], what, kind)...)
 		}
@@ -248,7 +254,7 @@ func number(n *uint64) (float64, bool) {
 	return float64(*n), true
 }
 
-func startTime(v view) (float64, bool) {
+func startTime(v measured) (float64, bool) {
 	if v.Started == nil {
 		return 0, false
 	}
@@ -256,7 +262,7 @@ func startTime(v view) (float64, bool) {
 }
 
 // cpuLimit reads "QUOTA PERIOD".
-func cpuLimit(v view) (float64, bool) {
+func cpuLimit(v measured) (float64, bool) {
 	var quota, period float64
 	n, _ := fmt.Sscanf(v.Limits["cpu.max"], "%g %g", &quota, &period)
 	return quota / period, n == 2 && period > 0

@@ -63,7 +63,7 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 }
 
 func setOne(s *scope.Listed, l cgroup.Limit, io cli.Stdio) error {
-	changed, err := s.LimitBy(l, update(s))
+	changed, err := s.Limit(l)
 	if err != nil {
 		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
 		if limit, ok := errors.AsType[*scope.LimitError](err); ok {

@@ -108,7 +108,7 @@ type sweptView struct {
 func (f *sweepFlags) reportOrphan(s scope.Swept, what string, io cli.Stdio) {
 	switch {
 	case f.json:
-		v := sweptView{Version: viewVersion, Kind: "orphan", Name: s.Name, ID: s.ID, Group: s.Dir, Stuck: s.Stuck}
+		v := sweptView{Version: jsonVersion, Kind: "orphan", Name: s.Name, ID: s.ID, Group: s.Dir, Stuck: s.Stuck}
 		_ = printJSON(io.Out, v, "") // see cli.Output
 	case s.Stuck != "":
 		fmt.Fprintf(io.Err, "mcpscope: cannot stop all of %q (%s): %s\n", cli.OneLine(s.Name), s.ID, cli.OneLine(s.Stuck))
@@ -151,7 +151,7 @@ func (f *sweepFlags) sweepLeaks(io cli.Stdio) (status int) {
 
 func viewLeak(l *leaks.Leak, stopped *bool) sweptView {
 	v := sweptView{
-		Version: viewVersion, Kind: "leak", Name: l.Server.Name, File: l.Server.File, PID: l.PID, UID: &l.UID,
+		Version: jsonVersion, Kind: "leak", Name: l.Server.Name, File: l.Server.File, PID: l.PID, UID: &l.UID,
 		Parent: &processView{PID: l.Parent}, Program: withoutArguments(l.Argv), Age: l.Age.Seconds(), Processes: 1 + len(l.Below), Stopped: stopped,
 	}
 	v.Parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be read

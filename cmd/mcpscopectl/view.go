@@ -5,14 +5,13 @@
 package main
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// viewVersion is that of the JSON of ls and inspect, in which fields are only ever added.
-const viewVersion = 1
+// jsonVersion is that of all JSON about servers, in which fields are only ever added.
+const jsonVersion = 1
 
 // view is a server as ls and inspect show it: sizes in bytes, times in seconds.
 type view struct {
@@ -39,7 +38,6 @@ type view struct {
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are what the files say that were set.
 	Limits map[string]string `json:"limits,omitempty"`
-	short  scope.Shortages   // see lookAt
 }
 
 type processView struct {
@@ -48,20 +46,11 @@ type processView struct {
 }
 
 // limit is a limit that is a number.
-func (v *view) limit(file string) *uint64 {
-	n, err := strconv.ParseUint(v.Limits[file], 10, 64)
-	if err != nil {
-		return nil
-	}
-	return &n
-}
+func (v *view) limit(file string) *uint64 { return parseNumber(v.Limits[file]) }
 
 // look measures a server. One that has ended since it was listed gives an error.
-func look(s *scope.Listed) (view, error) { return lookAt(s, false) }
-
-// lookAt is look with what the server lacked, if short.
-func lookAt(s *scope.Listed, short bool) (view, error) {
-	f, err := measure(s, short)
+func look(s *scope.Listed) (view, error) {
+	f, err := measure(s)
 	if err != nil {
 		return view{}, err
 	}
@@ -69,7 +58,7 @@ func lookAt(s *scope.Listed, short bool) (view, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
 		Client: processView{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
 		Age: s.Age().Seconds(), Policy: s.Policy,
-		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, MemoryFrom: f.memoryFrom, Limits: f.Limits, short: f.Shortages,
+		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, MemoryFrom: f.memoryFrom, Limits: f.Limits,
 	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started

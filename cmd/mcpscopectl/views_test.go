@@ -57,7 +57,12 @@ zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgr
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() ([]view, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
+	some := func() (all []measured, err error) { // one of them twice
+		for _, v := range append(someViews(), someViews()[0]) {
+			all = append(all, measured{view: v})
+		}
+		return all, nil
+	}
 	text := func(format expfmt.Format) string {
 		b, err := metricsText(source{some, func() int { return 3 }}, format)
 		if err != nil {
@@ -96,7 +101,7 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := metricsServer(source{func() ([]view, error) { return someViews(), nil },
+	server := metricsServer(source{func() ([]measured, error) { return []measured{{view: someViews()[0]}}, nil },
 		func() int { return 0 }})
 	done := make(chan error)
 	go func() { done <- server.Serve(newBounded(listener)) }()

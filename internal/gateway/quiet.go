@@ -60,5 +60,5 @@ func (s *Status) leftInShort() string {
 	for _, l := range s.Left[:min(len(s.Left), 3)] {
 		all = append(all, fmt.Sprintf("%s (%s)", l.Program, l.Reason))
 	}
-	return "left alone: " + strings.Join(all, "; ") + "; mcpscope ls --gateways has all"
+	return "left alone: " + strings.Join(all, "; ") + "; mcpscope doctor has all"
 }

@@ -90,8 +90,6 @@ var foreign = map[string][]library{
 		{"github.com/spf13/cobra", "commands, completions and man pages"},
 		{"github.com/spf13/pflag", "cobra's flags"},
 		{"charm.land/bubbletea/v2", "top: a full screen, keys and the mouse"},
-		{"github.com/containerd/cgroups/v3/cgroup2", "figures of groups, and limits; not their life cycle"},
-		{"github.com/sirupsen/logrus", "containerd/cgroups logs by it, and is to be silent"},
 		{"github.com/prometheus/client_golang", "metrics: collector, and the handler that scrapers ask"},
 		{"github.com/prometheus/common/expfmt", "metrics: the text formats"},
 		{"golang.org/x/text/width", "how many cells of a terminal a character takes"},

@@ -110,7 +110,7 @@ func TestConfigured(t *testing.T) {
 	s := &Server{Members: one, Name: "one"}
 	s.Main, _ = one.Main()
 	w.contained(s)
-	if out := w.run("ls", "--format", "{{.Name}}"); strings.Count(out, "my own\n") != 1 || strings.Contains(out, "zoo") {
+	if out := w.run("ls", "--json"); strings.Count(out, `"name": "my own"`) != 1 || strings.Contains(out, "zoo") {
 		t.Errorf("ls says %q", out)
 	}
 	g.Own.Signal(unix.SIGKILL)
@@ -135,9 +135,20 @@ func TestListedWithSettings(t *testing.T) {
 	}
 	g := w.start(append([]string{"env", "MCPSCOPE_CONFIG=" + file}, w.line([]string{binaries.like}, "--idle-timeout", "5h", "--match", "zoo")...))
 	s := g.Server(binaries.Programs, "one", "setsid")
-	out := w.run("ls", "--client", fmt.Sprint(g.PID), "--format", "{{.ID}} {{.Name}} {{.State}} {{.Client.Name}} {{.Processes}} {{.Policy}}")
-	if want := s.ID + " zoo running like 2 eof-grace=3s term-grace=700ms on-client-death=auto idle-timeout=5h0m0s\n"; out != want {
-		t.Errorf("ls says %q, want %q", out, want)
+	var listed struct {
+		Servers []struct {
+			ID, Name, State, Policy string
+			Client                  struct{ Name string }
+			Processes               int
+		}
+	}
+	out := w.run("ls", "--client", fmt.Sprint(g.PID), "--json")
+	if err := json.Unmarshal([]byte(out), &listed); err != nil {
+		t.Fatal(err)
+	}
+	const want = "[{%s zoo running eof-grace=3s term-grace=700ms on-client-death=auto idle-timeout=5h0m0s {like} 2}]"
+	if got := fmt.Sprint(listed.Servers); got != fmt.Sprintf(want, s.ID) {
+		t.Errorf("ls says %s", got)
 	}
 	w.run("stop", "--client", fmt.Sprint(g.PID))
 	s.Gone(t)

@@ -154,9 +154,9 @@ func outlive(t *testing.T, what string, all []*server, change func()) {
 	}
 	_, removed := os.Stat("/usr/bin/mcpscope")
 	if removed == nil {
-		listed := root(t, 0, "/usr/bin/mcpscope", "ls", "--all-users", "--format", "{{.Name}}")
+		listed := root(t, 0, "/usr/bin/mcpscope", "ls", "--all-users", "--json")
 		for _, s := range all {
-			contains(t, listed, s.name+"\n")
+			contains(t, listed, `"name": "`+s.name+`"`)
 		}
 		if said := root(t, 0, "/usr/bin/mcpscope", "sweep", "--all-users"); strings.Contains(said, "killed") {
 			t.Errorf("%s: a sweep stops servers in use: %s", what, said)

@@ -88,7 +88,6 @@ func Listed(t *testing.T, s Subject) {
 		}
 		g.want([]*server{one, two}, "ls")
 		g.want([]*server{one, two}, "inspect", g.name)
-		g.want(nil, "ls", "--orphans")
 		two.Tell("close")
 		two.Status(escape.Patience)
 		g.want([]*server{one}, "ls")

@@ -45,7 +45,7 @@ var shells = []struct{ name, argv, setup string }{
 var lines = [][2]string{
 	{"mcpscope insp", "mcpscope inspect"},
 	{"mcpscope run --on-client-death ign", "mcpscope run --on-client-death ignore"},
-	{"mcpscopectl ls --dup", "mcpscopectl ls --duplicates"},
+	{"mcpscopectl ls --cli", "mcpscopectl ls --client"},
 	{"mcpscope run -q -- ca", "catman"},
 	{"mcpscope run --name x cat /proc/self/mountin", "/proc/self/mountinfo"},
 	{"mcpscope stop time-s", "mcpscope stop time-server"},

@@ -61,7 +61,7 @@ func TestInstalledDropIn(t *testing.T) {
 		m := g.Server(programs, "seen", "setsid")
 		listed := func() bool {
 			g.Hello("seen") // what it is told first can be missed on a busy machine
-			return strings.Contains(command("ls", "--format", "{{.Client.PID}} {{.Unit}}"), fmt.Sprintf("%d mcp-", g.PID))
+			return strings.Contains(command("ls", "--client", fmt.Sprint(g.PID), "--json"), `"unit": "mcp-`)
 		}
 		if !gateway.Eventually(listed) {
 			t.Error("ls does not show it")
