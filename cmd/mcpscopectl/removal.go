@@ -46,8 +46,7 @@ func removalCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "removal", short: "list what stops to work without mcpscope",
 		long: `Lists the configurations and units that start this mcpscope: as root those of all
-users, else your own. Exits with status 1 if one of them stops to work without it.
-Configurations in the directories of projects are not found.`,
+users, else your own. Exits with status 1 if one of them stops to work without it.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.own, "own", false, "the calling user's alone")
 	c.Flags().BoolVar(&f.json, "json", false, "a list of objects")
@@ -116,12 +115,12 @@ const unwrapAll = "mcpscope unwrap --all"
 
 // ownUses looks into the files of the calling user.
 func ownUses(runner string) ([]use, error) {
-	f, err := finder()
+	all, err := everywhere()
 	if err != nil {
 		return nil, err
 	}
 	uses := []use{}
-	for _, c := range readAll(f.All()) {
+	for _, c := range all {
 		if c.err != nil {
 			continue // what can't be read has not been wrapped
 		}
@@ -276,5 +275,6 @@ func (a account) uses() ([]use, error) {
 		return nil, err
 	}
 	var uses []use
-	return uses, json.Unmarshal(out, &uses)
+	err = json.Unmarshal(out, &uses)
+	return uses, err
 }
