@@ -32,7 +32,7 @@ func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 // none.
 func command(s spec, run func(operands []string) int) *cobra.Command {
 	c := &cobra.Command{
-		Use: s.use, Short: s.short, Long: s.long, Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
+		Use: s.use, Short: s.short, Long: reflowed(s.long), Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
 		RunE: func(_ *cobra.Command, operands []string) error {
 			if n := run(operands); n != cli.ExitOK {
 				return status(n)
@@ -56,25 +56,21 @@ func noOperands(_ *cobra.Command, args []string) error {
 
 // newRoot has all commands, in the order of their use.
 func newRoot(io cli.Stdio) *cobra.Command {
-	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: about}
+	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: reflowed(about), Example: overviewExamples}
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.CompletionOptions.DisableDefaultCmd = true
+	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
-	root.SetHelpFunc(func(c *cobra.Command, _ []string) { fmt.Fprint(io.Out, helpOf(c)) })
 	cobra.EnableCommandSorting = false
 	root.AddCommand(
 		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
 		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
 		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), configCommand(io), unitsCommand(io),
-		versionCommand(io), completionCommand(io), manCommand(io), removalCommand(io),
+		versionCommand(io), manCommand(io), removalCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))
 	root.InitDefaultHelpCmd()
-	for _, c := range root.Commands() {
-		c.InitDefaultHelpFlag()
-		c.Flags().Lookup("help").Usage = "explain " + c.Name()
-	}
+	root.InitDefaultCompletionCmd("completion")
 	return root
 }
 
@@ -109,7 +105,12 @@ type placeholder struct {
 
 func (s *placeholder) String() string   { return "" }
 func (s *placeholder) Set(string) error { return nil }
-func (s *placeholder) Type() string     { return s.arg }
+func (s *placeholder) Type() string {
+	if s.bool {
+		return "bool"
+	}
+	return s.arg
+}
 func (s *placeholder) IsBoolFlag() bool { return s.bool }
 
 // readBy is for a flag whose value that function reads.

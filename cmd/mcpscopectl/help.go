@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -22,97 +21,51 @@ const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-
   mcpscope ls
 `
 
+// helpTemplate has examples first. Its flags are those of the command alone, but for --help.
+const helpTemplate = `Usage: mcpscope {{if .HasParent}}{{.Use}}{{else}}COMMAND [ARG…]{{end}}
+
+{{if .HasExample}}{{.Example}}
+{{end}}{{.Long}}
+{{if .HasAvailableSubCommands}}
+{{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}}  {{.Short}}
+{{end}}{{end}}
+mcpscope help COMMAND explains one.
+{{else if .HasAvailableLocalFlags}}
+{{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
+
+// reflowed breaks paragraphs into lines that fit; indented lines stay as they are.
+func reflowed(text string) string {
+	var all []string
+	for paragraph := range strings.SplitSeq(text, "\n\n") {
+		if !strings.HasPrefix(paragraph, " ") && !strings.Contains(paragraph, "\n ") {
+			paragraph = strings.Join(cli.Wrap(paragraph, cli.Width), "\n")
+		}
+		all = append(all, paragraph)
+	}
+	return strings.Join(all, "\n\n")
+}
+
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: commandNames,
 		long: "Explains mcpscope, or one command.",
 	}, func(operands []string) int {
-		root := newRoot(io)
-		if len(operands) == 0 {
-			fmt.Fprint(io.Out, overview(root))
-			return cli.ExitOK
-		}
-		c, _, err := root.Find(operands[:1])
-		if err != nil || c == root || c.Hidden {
+		c, rest, err := newRoot(io).Find(operands)
+		if err != nil || len(rest) > 0 || c.Hidden {
 			fmt.Fprintf(io.Err, "mcpscope: help: unknown command %q\n", operands[0])
 			io.Hint("mcpscope help")
 			return cli.ExitUsage
 		}
-		fmt.Fprint(io.Out, helpOf(c))
+		switch c.Name() {
+		case settings.Run.String():
+			fmt.Fprint(io.Out, settings.Help(settings.Run)) // as the runner prints it
+		case settings.Gateway.String():
+			fmt.Fprint(io.Out, settings.Help(settings.Gateway))
+		default:
+			_ = c.Help() // see cli.Output
+		}
 		return cli.ExitOK
 	})
-}
-
-// helpOf is a command's help: examples first.
-func helpOf(c *cobra.Command) string {
-	switch c.Name() {
-	case "run":
-		return settings.Help(settings.Run)
-	case "gateway":
-		return settings.Help(settings.Gateway)
-	case c.Root().Name():
-		return overview(c)
-	}
-	text := "Usage: mcpscope " + c.Use + "\n\n"
-	if c.Example != "" {
-		text += c.Example + "\n"
-	}
-	text += reflowed(c.Long)
-	if flags := flagsOf(c); len(flags) > 0 {
-		text += "\n" + cli.Columns(flags)
-	}
-	return text
-}
-
-// reflowed breaks paragraphs into lines that fit; what is indented stays as it is.
-func reflowed(text string) string {
-	var b strings.Builder
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if b.Len() > 0 {
-			b.WriteByte('\n')
-		}
-		if strings.HasPrefix(paragraph, " ") || strings.Contains(paragraph, "\n ") {
-			b.WriteString(paragraph + "\n")
-			continue
-		}
-		for _, line := range cli.Wrap(paragraph, cli.Width) {
-			b.WriteString(line + "\n")
-		}
-	}
-	return b.String()
-}
-
-// flagsOf are the flags of a command, each with what it does.
-func flagsOf(c *cobra.Command) (rows [][2]string) {
-	c.Flags().VisitAll(func(f *pflag.Flag) {
-		if f.Name != "help" && !f.Hidden {
-			rows = append(rows, flagOf(f))
-		}
-	})
-	return rows
-}
-
-// flagOf is a flag as people write it, and what it does.
-func flagOf(f *pflag.Flag) [2]string {
-	arg, help := pflag.UnquoteUsage(f)
-	flag := "--" + f.Name
-	if f.Shorthand != "" {
-		flag = "-" + f.Shorthand + ", " + flag
-	}
-	if f.Value.Type() == "bool" {
-		arg = ""
-	}
-	return [2]string{strings.TrimSpace(flag + " " + arg), strings.TrimSuffix(help, ": "+arg)}
-}
-
-func overview(root *cobra.Command) string {
-	var rows [][2]string
-	for _, c := range root.Commands() {
-		if !c.Hidden {
-			rows = append(rows, [2]string{c.Name(), c.Short})
-		}
-	}
-	return "Usage: mcpscope COMMAND [ARG…]\n\n" + overviewExamples + "\n" + reflowed(about) + "\n" + cli.Columns(rows) + "\nmcpscope help COMMAND says more.\n"
 }
 
 func versionCommand(io cli.Stdio) *cobra.Command {

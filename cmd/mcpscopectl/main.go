@@ -36,8 +36,6 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return probeCommand
 	case "escape":
 		return escapeCommand
-	case commandAt:
-		return commandAtCommand
 	}
 	return nil
 }

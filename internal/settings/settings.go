@@ -263,25 +263,3 @@ func ServerEnvironment() []string {
 		return slices.ContainsFunc(table[:], func(r Row) bool { return r.Variable() == key })
 	})
 }
-
-// CommandAt returns which of the words behind the name of a command is the first of the server's or
-// gateway's own command; -1 if the last word, which is being typed, is still before it.
-func CommandAt(of Command, words []string) int {
-	last := len(words) - 1
-	for i := 0; i <= last; i++ {
-		w := words[i]
-		switch {
-		case len(w) < 2 || w[0] != '-':
-			return i
-		case i == last:
-			return -1
-		case w == "--":
-			return i + 1
-		}
-		name, _, assigned := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(w, "-"), "-"), "=")
-		if r := find(of, name); r != nil && !r.Switch() && !assigned {
-			i++ // its value
-		}
-	}
-	return -1
-}

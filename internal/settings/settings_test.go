@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
 )
 
 // A row is whole: what takes a value says what kind, each default and each value to complete is one that is

@@ -88,6 +88,7 @@ var foreign = map[string][]library{
 	},
 	tool: {
 		{"github.com/spf13/cobra", "commands, completions and man pages"},
+		{"github.com/cpuguy83/go-md2man/v2/md2man", "man pages that are no command's, as cobra makes the others"},
 		{"github.com/spf13/pflag", "cobra's flags"},
 		{"charm.land/bubbletea/v2", "top: a full screen, keys and the mouse"},
 		{"github.com/prometheus/client_golang", "metrics: collector, and the handler that scrapers ask"},
