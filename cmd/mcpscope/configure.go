@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxConfigNotes fit into a report; `config check` has them all.
+	// maxConfigNotes fit into a report; `doctor` has them all.
 	maxConfigNotes = 5
 	maxNoteRunes   = 500
 )
@@ -23,11 +23,11 @@ func (v *invocation) configure() int {
 	v.values.FromFile(c.For(v.values.Name))
 	v.Quiet, v.Verbose = v.values.Quiet, v.values.Verbose
 	if len(c.Problems) > 0 && v.values.Strict {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot use the configuration: %v", c.Problems[0]), "mcpscope config check")
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot use the configuration: %v", c.Problems[0]), "mcpscope doctor")
 	}
 	for i, p := range c.Problems {
 		if i == maxConfigNotes {
-			v.notes = append(v.notes, fmt.Sprintf("configuration: %d more: mcpscope config check", len(c.Problems)-i))
+			v.notes = append(v.notes, fmt.Sprintf("configuration: %d more: mcpscope doctor", len(c.Problems)-i))
 			break
 		}
 		v.note(p)

@@ -65,7 +65,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	root.AddCommand(
 		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
 		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
-		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), configCommand(io), unitsCommand(io),
+		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), unitsCommand(io),
 		versionCommand(io), manCommand(io), removalCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))

@@ -85,13 +85,3 @@ func unitOperands(*cobra.Command, []string, string) ([]string, cobra.ShellCompDi
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp
 }
-
-func configOperands(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	switch {
-	case len(args) == 0:
-		return []string{"show", "check"}, cobra.ShellCompDirectiveNoFileComp
-	case args[0] == "check":
-		return nil, cobra.ShellCompDirectiveDefault
-	}
-	return nil, cobra.ShellCompDirectiveNoFileComp
-}

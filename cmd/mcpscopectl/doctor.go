@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -26,12 +28,13 @@ type diagnosis struct {
 	Backend  scope.Backend `json:"backend"` // that run takes, "" if there is none
 	Group    bool          `json:"group"`   // it is a control group of the server's own
 	// Backends are what auto tries, in that order.
-	Backends []trial     `json:"backends"`
-	Host     scope.Host  `json:"host"`
-	Advice   []advice    `json:"advice,omitempty"`
-	Gateways []string    `json:"gateways,omitempty"` // that run, and what they left alone
-	Leaks    int         `json:"leaks,omitempty"`    // what clients have left before, see leaks
-	Selftest *testResult `json:"selftest,omitempty"`
+	Backends []trial    `json:"backends"`
+	Host     scope.Host `json:"host"`
+	Advice   []advice   `json:"advice,omitempty"`
+	Gateways []string   `json:"gateways,omitempty"` // that run, and what they left alone
+	Leaks    int        `json:"leaks,omitempty"`    // what clients have left before, see leaks
+	Settings []string   `json:"settings,omitempty"` // what is wrong with the files of settings
+	Selftest []testCase `json:"selftest,omitempty"`
 }
 
 type doctorFlags struct{ json, selftest bool }
@@ -46,12 +49,13 @@ func doctorCommand(io cli.Stdio) *cobra.Command {
 		long: `Says what this host offers: which backend run takes, why each better one is not
 available, and the command or drop-in that would make it so. It runs a short server
 in each to find out, and leaves nothing behind. Run it as the user, and in the unit
-or container, of the client.
+or container, of the client. It also prints what is wrong with the files of settings
+(mcpscope.toml), which gateways run, and how many servers are leaked.
 
-The exit status is 0 if a server gets a control group of its own, 1 if it does not
-or if a process escaped, and 125 if doctor itself failed.`,
+The exit status is 0 if a server gets a control group of its own, 1 if it does not, if
+a file of settings has a mistake or a process is left, and 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
-	c.Flags().BoolVar(&f.selftest, "selftest", false, "also try to escape: processes that leave their session, ignore SIGTERM, fork all the time … are started under run, ended in three ways, and must all be gone, within some 15 seconds")
+	c.Flags().BoolVar(&f.selftest, "selftest", false, "also start six servers that ignore SIGTERM, stop them in three ways, and see that no process is left")
 	c.Flags().BoolVar(&f.json, "json", false, "one object")
 	return c
 }
@@ -65,8 +69,7 @@ func (f *doctorFlags) run(io cli.Stdio) int {
 	return status
 }
 
-// examine prints in the order in which things are found out: the selftest takes
-// seconds.
+// examine prints before the selftest, which takes seconds.
 func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 	by, err := findPrograms()
 	if err != nil {
@@ -78,20 +81,12 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 		d.print(p)
 	}
 	if f.selftest && d.Backend != "" {
-		if !f.json {
-			p.printf("\nselftest on %s\n", d.Backend)
-		}
-		d.Selftest = selftest(by, d.Backend, func(c testCase) {
-			if !f.json {
-				c.print(p)
-			}
-		})
+		d.Selftest = selftest(by, d.Backend)
 	}
-	switch {
-	case f.json:
+	if f.json {
 		p.err = printJSON(p.to, d, "  ")
-	case d.Selftest != nil:
-		d.Selftest.print(p)
+	} else {
+		d.printSelftest(p)
 	}
 	return d.status(), p.err
 }
@@ -112,15 +107,25 @@ func diagnose(by programs) *diagnosis {
 	d.Host = <-surveyed
 	d.Advice = d.advise()
 	d.Gateways = gateways()
+	d.Settings = settingsProblems()
 	d.Leaks = countLeaks(os.Getuid())
 	return d
 }
 
 func (d *diagnosis) status() int {
-	if d.Group && (d.Selftest == nil || d.Selftest.Passed) {
-		return cli.ExitOK
+	failed := func(c testCase) bool { return !c.Passed }
+	if !d.Group || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
+		return cli.ExitFailure
 	}
-	return cli.ExitFailure
+	return cli.ExitOK
+}
+
+// settingsProblems are mistakes in mcpscope.toml, as editors read them: FILE:LINE: TEXT.
+func settingsProblems() (lines []string) {
+	for _, p := range settings.ReadFiles().Problems {
+		lines = append(lines, cli.ErrorLine(p))
+	}
+	return lines
 }
 
 // paper is where doctor writes, and remembers the first error.

@@ -7,11 +7,13 @@ package main
 import (
 	"bytes"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
@@ -82,5 +84,26 @@ func TestColours(t *testing.T) {
 		if got := newPaper(pty).colour(red, "x"); got != want {
 			t.Errorf("NO_COLOR=%s: %q, want %q", none, got, want)
 		}
+	}
+}
+
+// A mistake in a file of settings is printed with its place, and makes doctor fail.
+func TestDoctorChecksSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nrequire = true\n[server.\"git*\"]\neof-grace = \"5s\"\nidle-timeot = \"1h\"\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"HOME": "", "XDG_CONFIG_HOME": "", "MCPSCOPE_CONFIG": file} {
+		t.Setenv(name, value)
+	}
+	d := sample()
+	if d.status() != cli.ExitOK {
+		t.Errorf("status %d without settings", d.status())
+	}
+	d.Settings = settingsProblems()
+	want := file + ":5: unknown key \"idle-timeot\"; is it \"idle-timeout\"?\n"
+	if text := printed(d); !strings.Contains(text, want) || d.status() != cli.ExitFailure {
+		t.Errorf("status %d, no %q in\n%s", d.status(), want, text)
 	}
 }

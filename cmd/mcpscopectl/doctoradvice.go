@@ -7,7 +7,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 
@@ -28,32 +27,12 @@ func (d *diagnosis) advise() []advice {
 		return nil // the remedies come first
 	}
 	var all []advice
-	for _, a := range []*advice{d.adviseVersions(), d.adviseVariable(), d.adviseUnit(), d.adviseLingering(), d.adviseInit()} {
+	for _, a := range []*advice{d.adviseUnit(), d.adviseLingering(), d.adviseInit()} {
 		if a != nil {
 			all = append(all, *a)
 		}
 	}
 	return all
-}
-
-func (d *diagnosis) adviseVersions() *advice {
-	if d.Runner == "" || d.Runner == d.Mcpscope {
-		return nil
-	}
-	return &advice{Reasons: []string{fmt.Sprintf("mcpscope is version %s, and mcpscopectl beside it %s: install both of one version", d.Runner, d.Mcpscope)}}
-}
-
-const backendVariable = "MCPSCOPE_BACKEND"
-
-func (d *diagnosis) adviseVariable() *advice {
-	set := os.Getenv(backendVariable)
-	if set == "" || set == string(scope.Auto) || set == string(d.Backend) {
-		return nil
-	}
-	return &advice{
-		Reasons: []string{fmt.Sprintf("%s=%s is set: with that in its environment run tries no other backend", backendVariable, set)},
-		Command: "unset " + backendVariable,
-	}
 }
 
 // adviseUnit is about the client's service, if we are in it.

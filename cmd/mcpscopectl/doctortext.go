@@ -67,6 +67,9 @@ func (d *diagnosis) print(p *paper) {
 	for _, text := range d.Gateways {
 		p.line("gateway", text)
 	}
+	for _, text := range d.Settings {
+		p.line("settings", text)
+	}
 	if d.Leaks > 0 {
 		p.line("leaks", counted(d.Leaks, "leaked server")+": mcpscope sweep")
 	}
@@ -179,5 +182,18 @@ func (a advice) print(p *paper) {
 	}
 	for line := range strings.Lines(a.DropIn) {
 		p.printf("      %s\n", cli.OneLine(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+func (d *diagnosis) printSelftest(p *paper) {
+	for i, c := range d.Selftest {
+		if i == 0 {
+			p.printf("\nselftest on %s\n", d.Backend)
+		}
+		verdict := p.colour(green, "nothing left")
+		if !c.Passed {
+			verdict = p.colour(red, "FAIL: ") + cli.OneLine(c.Problem)
+		}
+		p.printf("  %-15s %-15s %5.2f s  %s\n", c.Child, c.End, c.Seconds, verdict)
 	}
 }

@@ -20,7 +20,7 @@ func (v *gatewayRun) configure() {
 	c := settings.ReadFiles()
 	for i, p := range c.Problems {
 		if i == maxConfigNotes {
-			v.note("configuration: more is wrong: mcpscope config check")
+			v.note("configuration: more is wrong: mcpscope doctor")
 			break
 		}
 		v.note("configuration: " + cli.ErrorLine(p))

@@ -34,8 +34,8 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return watchCommand
 	case "probe":
 		return probeCommand
-	case "escape":
-		return escapeCommand
+	case stayName:
+		return stayCommand
 	}
 	return nil
 }

@@ -6,171 +6,125 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"os/signal"
+	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/scope"
 )
 
-// attempt is one way to stay alive; the escapee plays it (selftestescape.go).
-type attempt struct {
-	name    string
-	members int // that must have been there before the end
-}
-
-var attempts = []attempt{
-	{"setsid", 2},      // a child in a session of its own
-	{"double-fork", 2}, // re-parented
-	{"ignore-term", 1},
-	{"storm", 1 + stormChains}, // processes that start another and exit
-	{"stop-parent", 1},         // SIGSTOP to the supervisor
-	{"hold-stdout", 2},         // by a child, when the main process has exited
-}
-
-// The ways to end a server that clients use every day.
-var ends = []string{"stdin-closed", "sigterm", "launcher-killed"}
-
-// testCase is one attempt against one end.
+// testCase is one server, with a child, that both ignore SIGTERM, and one way to stop it.
 type testCase struct {
-	Escape    string  `json:"escape"`
-	End       string  `json:"end"`
-	Passed    bool    `json:"passed"`
-	Processes int     `json:"processes"` // that were there
-	Seconds   float64 `json:"seconds"`   // from the end until the last was gone
-	Problem   string  `json:"problem,omitempty"`
-	members   int     // that must be there
+	Child   string  `json:"child"` // childInSession or childOutside
+	End     string  `json:"end"`
+	Passed  bool    `json:"passed"`
+	Seconds float64 `json:"seconds"` // from the end until the last process was gone
+	Problem string  `json:"problem,omitempty"`
 }
 
-// testResult is the verdict.
-type testResult struct {
-	Backend scope.Backend `json:"backend"`
-	Passed  bool          `json:"passed"`
-	Seconds float64       `json:"seconds"`
-	Cases   []testCase    `json:"cases"`
+const (
+	childInSession = "child"
+	childOutside   = "setsid" // a child in a session of its own
+	// startWithin and goneWithin are for a loaded machine; a case takes 0.4 s.
+	startWithin, goneWithin = 30 * time.Second, time.Minute
+)
+
+// selftestEnds are what clients do every day.
+var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
+	"stdin-closed":    func(_ *os.Process, stdin *os.File) error { return stdin.Close() },
+	"sigterm":         func(launcher *os.Process, _ *os.File) error { return launcher.Signal(unix.SIGTERM) },
+	"launcher-killed": func(launcher *os.Process, _ *os.File) error { return launcher.Kill() },
 }
 
-// enough is after which time a test that has failed need not go on: each survivor is
-// waited for.
-const enough = 15 * time.Second
-
-// selftest tries each attempt against each end, one at a time, and tells each as it
-// ends.
-func selftest(by programs, b scope.Backend, tell func(testCase)) *testResult {
-	began := time.Now()
-	r := &testResult{Backend: b, Passed: true}
-	for _, c := range testCases() {
-		if !r.Passed && time.Since(began) > enough {
-			break
-		}
-		if err := c.try(by, b); err != nil {
-			c.Problem = err.Error()
-		}
-		c.Passed = c.Problem == ""
-		r.Passed = r.Passed && c.Passed
-		r.Cases = append(r.Cases, c)
-		tell(c)
-	}
-	r.Seconds = time.Since(began).Seconds()
-	return r
-}
-
-func testCases() []testCase {
-	var all []testCase
-	for _, a := range attempts {
-		for _, end := range ends {
-			all = append(all, testCase{Escape: a.name, End: end, members: a.members})
+// selftest starts six servers, one after the other, and stops them.
+func selftest(by programs, b scope.Backend) (cases []testCase) {
+	for _, end := range sortedKeys(selftestEnds) {
+		for _, child := range []string{childInSession, childOutside} {
+			c := testCase{Child: child, End: end}
+			began := time.Now()
+			if err := c.try(by, b); err != nil {
+				c.Problem = err.Error()
+			}
+			c.Passed, c.Seconds = c.Problem == "", time.Since(began).Seconds()
+			cases = append(cases, c)
 		}
 	}
-	return all
+	return cases
 }
 
-// try starts a bystander too, which nobody may touch.
+// try: each process holds the write end of roll, so that the end of file says that all are dead, without a pid that may be
+// another process's by then. Each waits for the end of leash, so that none outlives doctor whatever run does.
 func (c *testCase) try(by programs, b scope.Backend) error {
-	beside, err := startBystander(by.server)
+	var stdin, roll, leash struct{ read, write *os.File }
+	for _, p := range []*struct{ read, write *os.File }{&stdin, &roll, &leash} {
+		var err error
+		if p.read, p.write, err = os.Pipe(); err != nil {
+			return err
+		}
+		defer p.read.Close()
+		defer p.write.Close()
+	}
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
 		return err
 	}
-	defer beside.end()
-	s, err := startSubject(by, b, c.Escape)
+	defer null.Close()
+	argv := trialRun(b, "selftest", "--eof-grace", "200ms", "--term-grace", "200ms", "--", by.server, stayName, c.Child)
+	launcher, err := os.StartProcess(by.runner, argv, &os.ProcAttr{
+		Env: settings.ServerEnvironment(), Files: []*os.File{stdin.read, null, null, roll.write, leash.read},
+	})
+	for _, f := range []*os.File{stdin.read, roll.write, leash.read} {
+		_ = f.Close() // the launcher has copies
+	}
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	c.Processes, err = s.awaitMembers(c.members)
-	if err != nil {
+	defer func() {
+		_ = leash.write.Close()
+		_ = launcher.Kill() // os knows whether it has been waited for
+		_, _ = launcher.Wait()
+	}()
+	_ = roll.read.SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
+	if _, err := io.ReadFull(roll.read, make([]byte, 2)); err != nil {
+		return fmt.Errorf("the server did not start: %w", err)
+	}
+	if err := selftestEnds[c.End](launcher, stdin.write); err != nil {
 		return err
 	}
-	began := time.Now()
-	if err := s.end(c.End); err != nil {
-		return err
-	}
-	if err := s.awaitEnd(); err != nil {
-		return err
-	}
-	c.Seconds = time.Since(began).Seconds()
-	if !beside.alive() {
-		return errors.New("a process beside it was ended too")
+	_ = roll.read.SetReadDeadline(time.Now().Add(goneWithin))
+	if _, err := io.Copy(io.Discard, roll.read); err != nil {
+		return fmt.Errorf("a process is left after %v", goneWithin)
 	}
 	return nil
 }
 
-// bystander is a process like the members, with the same parent and process group as
-// their launcher. It returns what it is told.
-type bystander struct {
-	exec.Cmd
-	tell  io.WriteCloser
-	hears io.ReadCloser
-}
+// stayName is a hidden command: the server of the selftest, and its child.
+const stayName = "stay"
 
-func startBystander(exe string) (b *bystander, err error) {
-	b = &bystander{Cmd: exec.Cmd{Path: exe, Args: []string{"mcpscope", "escape", "bystander"}}}
-	if b.tell, err = b.StdinPipe(); err != nil {
-		return nil, err
+func stayCommand(args []string, io cli.Stdio) int {
+	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+	roll, leash := os.NewFile(3, "roll"), os.NewFile(4, "leash")
+	err := errors.New("it is started by mcpscope doctor --selftest alone")
+	if len(args) == 1 {
+		_, err = roll.Write([]byte{'.'})
 	}
-	if b.hears, err = b.StdoutPipe(); err != nil {
-		_ = b.tell.Close() // the error that matters is the one we return
-		return nil, err
+	if err == nil && args[0] != stayName {
+		child := exec.Command("/proc/self/exe", stayName, stayName)
+		child.ExtraFiles = []*os.File{roll, leash}
+		child.SysProcAttr = &syscall.SysProcAttr{Setsid: args[0] == childOutside}
+		err = child.Start()
 	}
-	return b, b.Start()
-}
-
-// alive asks it: that it has not been waited for proves nothing.
-func (b *bystander) alive() bool {
-	if _, err := b.tell.Write([]byte{'?'}); err != nil {
-		return false
+	if err != nil {
+		return io.Cannot(stayName, err)
 	}
-	_ = b.hears.(*os.File).SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
-	n, _ := b.hears.Read(make([]byte, 1))
-	return n == 1
-}
-
-// end lets it go, as our own death would.
-func (b *bystander) end() {
-	_ = b.tell.Close()
-	_ = b.Wait() // that it is gone is all that matters
-}
-
-func (c testCase) print(p *paper) {
-	verdict := p.colour(green, "ended")
-	if !c.Passed {
-		verdict = p.colour(red, "FAIL: ") + cli.OneLine(c.Problem)
-	}
-	p.printf("  %-15s %-15s %5.2f s  %s\n", c.Escape, c.End, c.Seconds, verdict)
-}
-
-func (r *testResult) print(p *paper) {
-	failed := 0
-	for _, c := range r.Cases {
-		if !c.Passed {
-			failed++
-		}
-	}
-	if r.Passed {
-		p.printf("\n%s: nothing survived %d attempts on %s, in %.1f s\n", p.colour(green, "selftest passed"), len(r.Cases), r.Backend, r.Seconds)
-		return
-	}
-	p.printf("\n%s: %d of %d attempts on %s\n", p.colour(red, "selftest failed"), failed, len(r.Cases), r.Backend)
+	_, _ = leash.Read(make([]byte, 1)) // until it is killed, or doctor has ended
+	return cli.ExitOK
 }

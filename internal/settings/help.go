@@ -48,7 +48,7 @@ D is a duration like 1.2s or 500ms, 0, or infinity. Each flag can be
 set in the environment too (--eof-grace as MCPSCOPE_EOF_GRACE, -q as
 MCPSCOPE_QUIET=1, -v as MCPSCOPE_VERBOSE=1, --require as MCPSCOPE_REQUIRE=1);
 these variables are not passed on. What neither sets may be in mcpscope.toml:
-mcpscope help config. COMMAND finds the id of its group in MCPSCOPE_ID.
+man mcpscope.toml. COMMAND finds the id of its group in MCPSCOPE_ID.
 ` + statuses,
 	}
 }
