@@ -45,6 +45,10 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 	case len(servers) == 0:
 		return io.Mistake("set", "which server? Give a name or an id")
 	case len(limits) == 0:
+		last := servers[len(servers)-1]
+		if file, _, is := strings.Cut(last, "="); is {
+			return io.Mistake("set", fmt.Sprintf("%q is not a file of a control group, such as memory.max", file))
+		}
 		return io.Mistake("set", "which limit? Give FILE=VALUE, like memory.max=1G")
 	}
 	chosen, err := f.choose(servers)
