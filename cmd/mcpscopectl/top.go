@@ -22,11 +22,10 @@ const topLong = `Shows the servers that run on a terminal, again and again.
 
 Keys:
   up, down, k, j, PgUp, PgDn, Home, End
-                     choose a server; so does the mouse
-  Enter              its details: processes, CPU and memory of the last minutes;
-                     Escape goes back
+                     choose a server
+  Enter              its details and processes; Escape goes back
   c m a n p          sort by CPU, memory, age, name, number of processes; r
-                     reverses; so does a click on a head
+                     reverses
   /                  show only those with a text in id, name, client, state or
                      backend; Escape shows all again
   f                  freeze the chosen server, or thaw it
@@ -34,24 +33,15 @@ Keys:
   ?                  these keys
   q, ^C              end
 
-CPU% is of one processor, since the look before.`
+CPU% is the share of one CPU since the last refresh.`
 
 type topFlags struct {
 	filter
-	interval time.Duration // 0: as it costs
+	interval time.Duration
 }
 
-// Of the interval that nobody asked for.
-const (
-	intervalLeast, intervalMost = 2 * time.Second, 10 * time.Second
-
-	// costFactor is how much longer we wait than we work: less than 1 %, so that what the start has
-	// cost is made up for.
-	costFactor = 120
-)
-
 func topCommand(io cli.Stdio) *cobra.Command {
-	var f topFlags
+	f := topFlags{interval: 2 * time.Second}
 	c := command(spec{
 		use: "top [flags]", short: "watch the servers that run",
 		examples: `  mcpscope top
@@ -60,7 +50,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
 		long: topLong,
 	}, func(operands []string) int { return f.run(io) })
 	f.filter.set(c)
-	c.Flags().Func("interval", "from one look to the next, at least 100ms (default 2s, or longer where that would use more than 1 % of a processor, 10s at most): `D`", func(s string) (err error) {
+	c.Flags().Func("interval", "from one refresh to the next, at least 100ms (default 2s): `D`", func(s string) (err error) {
 		if f.interval, err = scope.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
 			err = errors.New("it is less than 100ms")
 		}
@@ -78,8 +68,7 @@ func (f *topFlags) run(io cli.Stdio) int {
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{topFlags: f, view: topView{all: all, users: f.allUsers, order: 'c', past: map[string][]usageSample{}}, worked: processorTime(), width: 80, height: 24}
-	t.view.remember()
+	t := &top{topFlags: f, view: topView{all: all, users: f.allUsers, order: 'c'}, width: 80, height: 24}
 	sig, err := t.show()
 	closeReadings(t.view.all)
 	switch {
@@ -102,13 +91,4 @@ func drawable() error {
 		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
 	}
 	return nil
-}
-
-// processorTime is what this process has used so far.
-func processorTime() time.Duration {
-	var ru unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &ru); err != nil {
-		return 0 // it can't fail with these arguments
-	}
-	return time.Duration(ru.Utime.Nano() + ru.Stime.Nano())
 }

@@ -7,7 +7,6 @@ package main
 import (
 	"strings"
 	"testing"
-	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -58,7 +57,7 @@ func TestTableFits(t *testing.T) {
 
 // The cursor follows its server, and a question is about the one that it named.
 func TestTopViewFollowsServers(t *testing.T) {
-	v := topView{order: 'n', past: map[string][]usageSample{}}
+	v := topView{order: 'n'}
 	for _, name := range []string{"a", "b", "c"} {
 		v.all = append(v.all, reading{view: view{ID: name, Name: name}})
 	}
@@ -90,13 +89,11 @@ func TestTopViewFollowsServers(t *testing.T) {
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5,
-		at: time.Now()}
+	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5}
 	for i := range 50 {
 		r.tree = append(r.tree, scope.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
 	v := topView{all: []reading{r}, order: 'c'}
-	v.remember()
 	v.press(tea.KeyEnter, 10)
 	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}} {
 		f := v.frame(size[0], size[1])

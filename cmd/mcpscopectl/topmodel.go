@@ -22,9 +22,8 @@ type top struct {
 	*topFlags
 	view          topView
 	width, height int
-	worked        time.Duration // processor time that we had used when we looked last
-	looks         int           // that are under way, or due; an outcome asks for one more
-	signal        unix.Signal   // that ends it
+	looks         int         // that are under way, or due; an outcome asks for one more
+	signal        unix.Signal // that ends it
 }
 
 // What top is told beside keys.
@@ -97,14 +96,6 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case tea.KeyPressMsg:
 		return t, t.pressed(msg.Key())
-	case tea.MouseClickMsg:
-		if was := t.view.details; msg.Button == tea.MouseLeft {
-			if t.view.click(msg.X, msg.Y, t.height); t.view.details != was {
-				return t, t.lookIn(0)
-			}
-		}
-	case tea.MouseWheelMsg:
-		t.view.press(map[tea.MouseButton]rune{tea.MouseWheelUp: tea.KeyUp, tea.MouseWheelDown: tea.KeyDown}[msg.Button], 1)
 	case lookNow:
 		if msg.look == t.looks {
 			return t, t.look()
@@ -139,20 +130,8 @@ func (t *top) take(s sighting) tea.Cmd {
 	if s.err == nil || len(s.all) > 0 {
 		closeReadings(t.view.all)
 		t.view.all = s.all
-		t.view.remember()
 	}
-	return t.lookIn(t.wait())
-}
-
-// wait is how long to wait for the next look. Many servers, or a busy machine, are no reason to
-// make it busier.
-func (t *top) wait() time.Duration {
-	worked := processorTime() - t.worked
-	t.worked += worked
-	if t.interval > 0 {
-		return t.interval
-	}
-	return min(max(costFactor*worked, intervalLeast), intervalMost)
+	return t.lookIn(t.interval)
 }
 
 func (t *top) pressed(k tea.Key) tea.Cmd {
@@ -206,6 +185,5 @@ func (t *top) act(w *wish) tea.Cmd {
 func (t *top) View() tea.View {
 	v := tea.NewView(t.view.frame(t.width, t.height).String())
 	v.AltScreen = true
-	v.MouseMode = tea.MouseModeCellMotion
 	return v
 }

@@ -16,22 +16,20 @@ import (
 
 // topView is what top shows, and what its keys have made of it. It reads and draws nothing.
 type topView struct {
-	all      []reading // the oldest first
-	users    bool
-	order    rune // the key of an order
-	reverse  bool
-	typing   bool // the filter
-	filter   string
-	cursor   string // of which server: see reading.who
-	at       int    // and in which row
-	top      int    // the first row on the screen
-	asked    string // which server is to be stopped, if that is confirmed
-	note     string // what came of the last key, or went wrong
-	help     bool
-	details  string // of which server, if they are shown
-	scroll   int    // the first line of these
-	past     map[string][]usageSample
-	headLine string // as it is on the screen
+	all     []reading // the oldest first
+	users   bool
+	order   rune // the key of an order
+	reverse bool
+	typing  bool // the filter
+	filter  string
+	cursor  string // of which server: see reading.who
+	at      int    // and in which row
+	top     int    // the first row on the screen
+	asked   string // which server is to be stopped, if that is confirmed
+	note    string // what came of the last key, or went wrong
+	help    bool
+	details string // of which server, if they are shown
+	scroll  int    // the first line of these
 }
 
 // order is what can be sorted by.
@@ -142,7 +140,7 @@ func (v *topView) frame(width, height int) frame {
 		return v.filled(v.keys(width), width, height)
 	case v.details != "":
 		if r := v.find(v.details); r != nil {
-			return v.filled(v.detailLines(r, width, height), width, height)
+			return v.filled(r.detailLines(), width, height)
 		}
 		v.details, v.note = "", "it has ended"
 	}
@@ -155,7 +153,6 @@ func (v *topView) frame(width, height int) frame {
 		columns = without(columns, "UID")
 	}
 	all := table(columns, rows, width)
-	v.headLine = all[0]
 	last := min(1+v.top+room, len(all))
 	f := frame{lines: append([]string{fit(v.summary(len(rows)), width), all[0]}, all[min(1+v.top, last):last]...), heads: 1, marked: -1, width: width}
 	if len(rows) > 0 {
@@ -188,49 +185,6 @@ func (v *topView) filled(lines []string, width, height int) frame {
 		lines = append(lines, "")
 	}
 	return frame{lines: append(lines, fit(v.lastLine(), width)), heads: -1, marked: -1, width: width}
-}
-
-// click is one with the mouse: it chooses a row, shows the details of the chosen one, or sorts by
-// a head.
-func (v *topView) click(x, y, height int) {
-	switch {
-	case v.help:
-		v.help = false
-	case v.details != "" || y < 1 || y >= height-1:
-	case y == 1:
-		if key := v.orderAt(x); key != 0 {
-			v.reverse = key == v.order && !v.reverse
-			v.order = key
-		}
-	default:
-		rows := v.shown()
-		i := v.top + y - 2
-		if i >= len(rows) {
-			return
-		}
-		if who := rows[i].who(); who == v.cursor {
-			v.details, v.scroll = who, 0
-		} else {
-			v.cursor = who
-		}
-	}
-}
-
-// orderAt is the key of the order that the head at a cell stands for, or 0.
-func (v *topView) orderAt(x int) rune {
-	of := map[string]rune{"CPU%": 'c', "CPU": 'c', "MEMORY": 'm', "AGE": 'a', "NAME": 'n', "PROCS": 'p'}
-	line := []rune(v.headLine)
-	if x >= len(line) || line[x] == ' ' {
-		return 0
-	}
-	from, to := x, x
-	for from > 0 && line[from-1] != ' ' {
-		from--
-	}
-	for to < len(line) && line[to] != ' ' {
-		to++
-	}
-	return of[string(line[from:to])]
 }
 
 // summary is about all servers, not only those that are shown.
@@ -267,8 +221,8 @@ const (
 func (v *topView) keys(width int) []string {
 	var lines []string
 	for _, line := range []string{
-		"↑ ↓ k j PgUp PgDn Home End: choose a server; or click on it",
-		"Enter: its details; Escape: back", "c m a n p: sort by CPU, memory, age, name, processes; or click on a head", "r: reverse the order",
+		"↑ ↓ k j PgUp PgDn Home End: choose a server",
+		"Enter: its details; Escape: back", "c m a n p: sort by CPU, memory, age, name, processes", "r: reverse the order",
 		"/: show only those with a text; Escape: all", "f: freeze it, or thaw it", "s, then y: stop it", "q, ^C: quit; ^Z: stop this program", "any key: back",
 	} {
 		lines = append(lines, cli.Wrap(line, max(width, 8))...)

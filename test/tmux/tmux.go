@@ -95,12 +95,6 @@ func (s *Screen) Type(text string) { s.tmux("send-keys", "-l", "--", text) }
 // Press presses keys by tmux's names: Enter, Tab, Down, PPage, C-c.
 func (s *Screen) Press(keys ...string) { s.tmux(append([]string{"send-keys", "--"}, keys...)...) }
 
-// Click clicks the left button on a cell, counted from 0, as xterm's SGR mode sends it.
-func (s *Screen) Click(column, line int) {
-	s.Type(fmt.Sprintf("\x1b[<0;%d;%dM", column+1, line+1))
-	s.Type(fmt.Sprintf("\x1b[<0;%d;%dm", column+1, line+1))
-}
-
 // Resize makes the terminal another size.
 func (s *Screen) Resize(width, height int) {
 	s.tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
