@@ -103,7 +103,7 @@ func TestInstalledSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	place := settings.FilePlace{Path: file, Asked: true, Trusted: true}
-	if c := settings.ParseFiles([]settings.FilePlace{place}, settings.Keys); len(c.Files) != 1 || len(c.Problems) > 0 {
+	if c := settings.ParseFiles([]settings.FilePlace{place}); len(c.Files) != 1 || len(c.Problems) > 0 {
 		t.Errorf("%+v", c)
 	}
 }
