@@ -28,12 +28,13 @@ func stopCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
 		use: "stop NAME|ID… | --all | --client PID|NAME", short: "end servers", operands: servers,
 		examples: `  mcpscope stop git
-  mcpscope stop --client hermes --grace 5s
+  mcpscope stop --client hermes --grace 500ms
   mcpscope stop --all --yes
 `,
-		long: `Ends servers: SIGTERM to every member, the grace period, SIGKILL. Waits until
-nothing of them is left, and says what it did, a line each. ID may be the beginning
-of one. With --all it lists them, and asks before.
+		long: `Ends servers: SIGTERM to every member, the grace period (at most one minute,
+unless --grace is longer), SIGKILL. Waits until nothing of them is left, and says
+what it did, a line each. ID may be the beginning of one. With --all it lists them,
+and asks before.
 
 The exit status is 0 if all are gone.`,
 	}, func(operands []string) int { return f.run(operands, io) })
@@ -41,7 +42,7 @@ The exit status is 0 if all are gone.`,
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
 	f.filter.set(c)
-	fs.Func("grace", "from SIGTERM to SIGKILL, instead of the server's own term grace; 0 kills at once: `D`", readBy(&f.grace, scope.ParseGrace))
+	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, scope.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")
 	return c

@@ -251,6 +251,55 @@ func TestUsurpedGroups(t *testing.T) {
 	}
 }
 
+// claimsLongGrace starts a server that ignores signals and has said that it is to have a grace without an end.
+func claimsLongGrace(t *testing.T, flags []string, command ...string) *server {
+	t.Helper()
+	s := startServer(newWorld(t), []string{"--group"}, flags, append([]string{binaries.Zoo}, command...)...)
+	s.Tell("write now")
+	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
+		t.Fatal("it did not say that it has done it")
+	}
+	return s
+}
+
+// A server that begins its own stop can give it no longer grace than its client has.
+func TestServerThatClaimsALongGrace(t *testing.T) {
+	t.Parallel()
+	for name, end := range map[string]func(*server){
+		"stdin":    func(s *server) { s.Tell("close") },
+		"launcher": func(s *server) { s.Server.Signal(unix.SIGKILL) },
+		"sweep": func(s *server) {
+			s.Server.Signal(unix.SIGKILL)
+			s.world.wantSuccess("sweep")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := claimsLongGrace(t, nil, "--target", "parent", "long-grace")
+			end(s)
+			s.dead(escape.Patience)
+		})
+	}
+}
+
+// What a server writes into its directory neither refuses a stop nor delays it.
+func TestStopOfAServerThatClaimsALongGrace(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ flags, stop []string }{
+		{nil, nil},
+		{nil, []string{"--now"}},
+		{[]string{"--term-grace", never}, []string{"--grace", soon}},
+	} {
+		t.Run(fmt.Sprint(c.flags, c.stop), func(t *testing.T) {
+			t.Parallel()
+			s := claimsLongGrace(t, c.flags, "long-grace")
+			_, id := s.members.Main()
+			s.world.wantSuccess(append(append([]string{"stop"}, c.stop...), id)...)
+			s.dead(escape.Patience)
+		})
+	}
+}
+
 // A child whose parent is in another pid namespace falls to the first process of that one.
 func TestMemberInAForeignPidNamespace(t *testing.T) {
 	t.Parallel()

@@ -240,8 +240,6 @@ func (g *ownedTree) Note(notes []string) {
 	_ = g.file.Write(PartNotes, group.NoteText(notes)) // for people only
 }
 
-func (g *ownedTree) StopGrace() (time.Duration, bool) { return g.file.requested() }
-
 // Nested: a supervisor that came home to us, the nearest subreaper. A member that
 // pretends to be one gains the patience that a real one needs.
 func (g *ownedTree) Nested(pid int) string {

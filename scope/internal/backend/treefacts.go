@@ -79,11 +79,10 @@ const factsName = "mcpscope-facts"
 type part struct{ at, most int64 }
 
 var (
-	partFacts   = part{0, 16 << 10}       // treeFacts
-	PartRequest = part{16 << 10, 64}      // the term grace of a stop that was asked for
-	PartEnding  = part{16<<10 + 64, 64}   // as the attribute of that name
-	PartNotes   = part{20 << 10, 4 << 10} // as the attribute of that name
-	factsSize   = int(PartNotes.at + PartNotes.most)
+	partFacts  = part{0, 16 << 10}       // treeFacts
+	PartEnding = part{16 << 10, 64}      // as the attribute of that name
+	PartNotes  = part{20 << 10, 4 << 10} // as the attribute of that name
+	factsSize  = int(PartNotes.at + PartNotes.most)
 )
 
 // factsFile is that file, as its supervisor has it or as somebody else has opened it.
@@ -119,16 +118,6 @@ func (f factsFile) writeFacts(facts treeFacts) error {
 
 func (f factsFile) readFacts() (facts treeFacts, err error) {
 	return parseTreeFacts(f.Read(partFacts))
-}
-
-// requested is the term grace that the next stop is to have.
-func (f factsFile) requested() (time.Duration, bool) {
-	text := f.Read(PartRequest)
-	if text == "" {
-		return 0, false
-	}
-	grace, err := protocol.ParseGrace(text)
-	return grace, err == nil
 }
 
 func (f factsFile) Close() { _ = unix.Close(f.fd) } // memory

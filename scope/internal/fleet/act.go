@@ -18,7 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/systemd"
-	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 	"github.com/mcpscope/mcpscope/scope/internal/sweep"
@@ -27,56 +26,67 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-// stopSlack is for all of a stop but its grace: the kill and the removal. On a busy machine 5 s were not enough.
-const stopSlack = 10 * time.Second
+const (
+	// StopMost bounds the term grace that a server's attribute names: the server can have written that. A grace that is
+	// asked for has no bound.
+	StopMost = time.Minute
+	// killSlack is for a supervisor to kill its server and to remove the group. Then it is killed itself.
+	killSlack = 4 * time.Second
+)
 
-// Stop asks the supervisor to end the server, with another term grace than its own unless
-// that is AsConfigured, and waits until nothing is left. An orphan, and a server whose supervisor does
-// not do it in time, it ends itself.
+// Stop asks the supervisor to end the server, and when the term grace is over to kill it. It waits until nothing is left. A
+// grace can shorten the server's own, and not lengthen it; AsConfigured is that one. An orphan, and a server whose
+// supervisor does not do it in time, it ends itself.
 func (s *Listed) Stop(grace time.Duration) error {
-	if s.group == nil {
-		return s.stopTree(grace)
+	var err error
+	if s.State == Orphaned {
+		err = s.stopOrphan(grace)
+	} else {
+		err = s.RequestStop()
 	}
-	patience, err := s.beginStop(grace)
 	if err != nil {
 		return err
 	}
 	var deadline time.Time
-	if patience >= 0 {
-		deadline = time.Now().Add(patience + stopSlack)
-		if s.group.Engine() != "" {
-			deadline = deadline.Add(protocol.EngineWithin)
-		}
+	if grace = s.patience(grace); grace >= 0 {
+		deadline = time.Now().Add(grace)
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err
 	}
+	if err := s.signalSupervisor(protocol.KillSignal); err != nil {
+		return err
+	}
+	slack := killSlack
+	if s.group != nil && s.group.Engine() != "" {
+		slack += protocol.EngineWithin
+	}
+	if err := s.Wait(time.Now().Add(slack)); !errors.Is(err, ErrStuck) {
+		return err
+	}
+	if s.group == nil {
+		return s.forceTreeStop()
+	}
 	return s.forceStop()
 }
 
-// beginStop ends an orphan at once, and asks the supervisor of another server. It returns how long to
-// wait for the end, without the slack.
-func (s *Listed) beginStop(grace time.Duration) (patience time.Duration, err error) {
-	if s.State == Orphaned {
-		return 0, s.stopOrphan(grace)
-	}
-	return s.patience(grace), s.RequestStop(grace)
-}
-
-// patience is the grace that a stop will have; freeze.Forever if it has no end. What another user
-// has configured delays nobody for long.
+// patience is how long the supervisor gets before it is to kill; freeze.Forever if that was asked for.
 func (s *Listed) patience(grace time.Duration) time.Duration {
 	if grace != AsConfigured {
 		return grace
 	}
 	p, err := protocol.ParsePolicy(s.Policy)
 	if err != nil {
-		return protocol.DefaultPolicy().TermGrace // not to be read, so the supervisor is another version's
+		p = protocol.DefaultPolicy() // not to be read, so the supervisor is another version's
 	}
-	if s.UID != os.Getuid() && (p.TermGrace < 0 || p.TermGrace > sweep.OthersWithin) {
-		return sweep.OthersWithin
+	most := StopMost
+	if s.UID != os.Getuid() {
+		most = sweep.OthersWithin
 	}
-	return p.TermGrace
+	if p.TermGrace < 0 || p.TermGrace > most {
+		p.TermGrace = most
+	}
+	return p.TermGrace + protocol.LetOutWithin
 }
 
 // ErrStuck says that not all of a server has ended.
@@ -126,14 +136,13 @@ func (s *Listed) forceStop() error {
 	return stuckError(swept, err)
 }
 
-func (s *Listed) RequestStop(grace time.Duration) error {
+// RequestStop asks the supervisor to end the server with its own term grace.
+func (s *Listed) RequestStop() error { return s.signalSupervisor(protocol.StopSignal) }
+
+// signalSupervisor reaches it although it was stopped, or frozen.
+func (s *Listed) signalSupervisor(sig unix.Signal) error {
 	if s.group == nil {
-		return s.requestTreeStop(grace)
-	}
-	if grace != AsConfigured {
-		if err := s.group.Payload.SetAttr(group.AttrStop, protocol.GraceText(grace)); err != nil {
-			return err
-		}
+		return s.signalTreeSupervisor(sig)
 	}
 	supervisor, err := s.group.Top.Child(protocol.SupervisorName)
 	if err != nil {
@@ -149,14 +158,14 @@ func (s *Listed) RequestStop(grace time.Duration) error {
 		return st.Populated || !group.Populated(s.group.Top) && !(&sweep.Suspect{ControlGroup: s.group}).Said(group.AttrLauncher, group.Identity.Alive)
 	}
 	if _, _, err := supervisor.Await(time.Now().Add(bornWithin), -1, born); err != nil {
-		return fmt.Errorf("ask the supervisor: %w", err)
+		return group.IgnoreGone(fmt.Errorf("ask the supervisor: %w", err))
 	}
-	reached, err := freeze.Signal(supervisor, protocol.StopSignal, unix.SIGCONT)
+	reached, err := freeze.Signal(supervisor, sig, unix.SIGCONT)
 	if err == nil && len(reached) == 0 && group.Populated(supervisor) {
 		err = unix.EPERM
 	}
 	if err != nil {
-		return fmt.Errorf("ask the supervisor %d: %w", s.Supervisor, err)
+		return group.IgnoreGone(fmt.Errorf("ask the supervisor %d: %w", s.Supervisor, err))
 	}
 	return nil
 }
@@ -164,18 +173,12 @@ func (s *Listed) RequestStop(grace time.Duration) error {
 // bornWithin is how long a launcher may take from its group to its supervisor.
 const bornWithin = time.Second
 
-// requestTreeStop asks a supervisor even if it was stopped.
-func (s *Listed) requestTreeStop(grace time.Duration) error {
+func (s *Listed) signalTreeSupervisor(sig unix.Signal) error {
 	t, err := s.openTree()
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
-	if grace != AsConfigured {
-		if err := t.File.Write(backend.PartRequest, protocol.GraceText(grace)); err != nil {
-			return fmt.Errorf("ask the supervisor %d: %w", t.PID, err)
-		}
-	}
-	for _, sig := range []unix.Signal{protocol.StopSignal, unix.SIGCONT} {
+	for _, sig := range []unix.Signal{sig, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(t.PIDFD, sig, nil, 0); err != nil {
 			return group.IgnoreGone(fmt.Errorf("ask the supervisor %d: %w", t.PID, err))
 		}
@@ -183,19 +186,10 @@ func (s *Listed) requestTreeStop(grace time.Duration) error {
 	return nil
 }
 
-func (s *Listed) stopTree(grace time.Duration) error {
-	if err := s.requestTreeStop(grace); err != nil {
-		return err
-	}
-	var deadline time.Time
-	if patience := s.patience(grace); patience >= 0 {
-		deadline = time.Now().Add(patience + stopSlack)
-	}
-	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
-		return err
-	}
+// forceTreeStop kills the supervisor, and its guard ends the tree.
+func (s *Listed) forceTreeStop() error {
 	if t, err := s.openTree(); err == nil {
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGKILL, nil, 0) // its guard ends the tree then
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGKILL, nil, 0) // gone is as good
 	}
 	return s.Wait(time.Now().Add(protocol.GuardWithin))
 }

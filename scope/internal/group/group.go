@@ -31,7 +31,6 @@ const (
 	AttrUnit     = "user.mcpscope.unit" // the client's
 	AttrStart    = "user.mcpscope.start"
 	AttrPolicy   = "user.mcpscope.policy"
-	AttrStop     = "user.mcpscope.stop"   // the term grace of a stop that was asked for
 	AttrEnding   = "user.mcpscope.ending" // why it is being ended
 	AttrNotes    = "user.mcpscope.notes"  // a line each
 	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container

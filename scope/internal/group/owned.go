@@ -94,15 +94,6 @@ func payloadPath() string {
 	return strings.TrimSuffix(own, protocol.SupervisorName) + protocol.PayloadName
 }
 
-func (g *ControlGroup) StopGrace() (time.Duration, bool) {
-	text, there, err := g.Payload.Attr(AttrStop)
-	if err != nil || !there {
-		return 0, false
-	}
-	grace, err := protocol.ParseGrace(text)
-	return grace, err == nil
-}
-
 func (g *ControlGroup) Note(notes []string) {
 	if text := NoteText(notes); text != "" {
 		_ = g.Payload.SetAttr(AttrNotes, text) // for people only

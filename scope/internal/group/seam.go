@@ -70,8 +70,6 @@ type Owned interface {
 	// Nested names the group that pid supervises, leavingName for a process that removes one; ""
 	// if it does neither.
 	Nested(pid int) string
-	// StopGrace is the term grace that whoever asks for a stop wants it to have.
-	StopGrace() (grace time.Duration, ok bool)
 	// Note says to others what is to be known about the start.
 	Note(notes []string)
 	// Limit makes a limit hold, and says what the file has then.

@@ -182,12 +182,15 @@ func (c *Lifecycle) End(why protocol.Cause) {
 	}
 }
 
-// Shorten gives the ladder another grace than the policy. One that runs already can only be
-// ended.
-func (c *Lifecycle) Shorten(grace time.Duration) {
-	if c.Phase < Stopping {
-		c.policy.TermGrace = grace
-	} else if grace == 0 {
+// EndGrace ends the term grace, also one that has not begun. What is done beside it keeps its time. The server itself can
+// cause this, so nothing lengthens a grace.
+func (c *Lifecycle) EndGrace() {
+	c.policy.TermGrace, c.until = 0, time.Now()
+	switch {
+	case c.Phase != Stopping:
+	case c.Beside > 0:
+		c.after(0)
+	default:
 		c.hurry.Raise()
 	}
 }

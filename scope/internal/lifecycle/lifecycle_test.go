@@ -85,6 +85,8 @@ func (c *course) hangUp() {
 	c.HungUp(protocol.StdinClosed)
 }
 
+func (c *course) endGrace() { c.EndGrace() }
+
 func (c *course) read() { _, _ = unix.Read(c.server, make([]byte, 64)) }
 
 // rings is what a loop waits for.
@@ -130,15 +132,17 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"the main process exits":              {events: []event{{0, exited}, {s / 2, lost}}, want: s, cause: protocol.MainExited},
 		"stdin is closed, then a signal": {events: []event{{0, hungUp}, {s, term}}, want: 2 * s,
 			cause: protocol.StdinClosed},
-		"a signal":                         {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
-		"one that was sent again":          {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
-		"another signal":                   {events: []event{{0, term}, {500 * ms, func(c *course) { c.Signalled(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
-		"a term grace without an end":      {policy: func(p *protocol.Policy) { p.TermGrace = -1 }, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
-		"a grace that is shortened before": {events: []event{{0, func(c *course) { c.Shorten(300 * ms) }}, {s, term}}, want: 1300 * ms, cause: protocol.Signalled},
-		"and one that runs":                {events: []event{{0, term}, {300 * ms, func(c *course) { c.Shorten(0) }}}, want: 300 * ms, cause: protocol.Signalled},
-		"a kill":                           {events: []event{{2 * s, func(c *course) { c.Kill() }}}, want: 2 * s},
-		"a container is ended beside":      {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}}, want: 5 * s, cause: protocol.Signalled},
-		"and has ended":                    {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}, {2500 * ms, func(c *course) { c.Hurry() }}}, want: 2500 * ms, cause: protocol.Signalled},
+		"a signal":                        {events: []event{{0, term}}, want: s, cause: protocol.Signalled},
+		"one that was sent again":         {events: []event{{0, term}, {50 * ms, term}}, want: 50 * ms, cause: protocol.Signalled},
+		"another signal":                  {events: []event{{0, term}, {500 * ms, func(c *course) { c.Signalled(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
+		"a term grace without an end":     {policy: func(p *protocol.Policy) { p.TermGrace = -1 }, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
+		"a grace that is ended before":    {events: []event{{0, (*course).endGrace}, {s, term}}, want: s, cause: protocol.Signalled},
+		"and one that runs":               {events: []event{{0, term}, {300 * ms, (*course).endGrace}}, want: 300 * ms, cause: protocol.Signalled},
+		"and one without an end":          {policy: func(p *protocol.Policy) { p.TermGrace = -1 }, events: []event{{0, term}, {20 * s, (*course).endGrace}}, want: 20 * s, cause: protocol.Signalled},
+		"a grace ends beside a container": {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}, {1500 * ms, (*course).endGrace}}, want: 5 * s, cause: protocol.Signalled},
+		"a kill":                          {events: []event{{2 * s, func(c *course) { c.Kill() }}}, want: 2 * s},
+		"a container is ended beside":     {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}}, want: 5 * s, cause: protocol.Signalled},
+		"and has ended":                   {events: []event{{0, func(c *course) { c.Beside = 3 * s }}, {s, term}, {2500 * ms, func(c *course) { c.Hurry() }}}, want: 2500 * ms, cause: protocol.Signalled},
 
 		"a life that is over":              {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: protocol.LifetimeOver},
 		"idle too long":                    {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: protocol.IdleTooLong},

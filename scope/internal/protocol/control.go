@@ -258,3 +258,7 @@ func (m Message) Failure(path string) error {
 // by us. Its default action is none, and the Go runtime leaves it blocked where it was: sent to a
 // supervisor that is just starting, SIGTERM would end it.
 const StopSignal = unix.SIGWINCH
+
+// KillSignal is sent to a supervisor to end the term grace of its server as well. A supervisor that is just starting dies
+// of it, and its launcher kills the server.
+const KillSignal = unix.SIGUSR2

@@ -30,7 +30,7 @@ func (s *supervisor) replaceOlder() {
 		switch own.Started.Compare(l.Started) {
 		case 1:
 			l.TellStop("a newer one, " + own.ID + " (--replace)")
-			_ = l.RequestStop(fleet.AsConfigured) // nobody waits for it
+			_ = l.RequestStop() // nobody waits for it
 		case -1:
 			s.loop.Signal(unix.SIGTERM) // as if somebody had asked us
 		}

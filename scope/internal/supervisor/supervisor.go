@@ -64,7 +64,7 @@ func Supervise(memory, pid int, foreign []int) int {
 	}
 	if err == nil {
 		// Caught, not ignored: that would be inherited by the payload.
-		err = s.loop.Catch(unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
+		err = s.loop.Catch(unix.SIGCHLD, unix.SIGTERM, protocol.StopSignal, protocol.KillSignal, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	}
 	if err != nil {
 		s.failed(err)
@@ -256,17 +256,12 @@ func (s *supervisor) forward(sig unix.Signal) {
 }
 
 func (s *supervisor) handleSignal(sig unix.Signal) {
-	if sig == unix.SIGCHLD {
+	switch sig {
+	case unix.SIGCHLD:
 		s.reap()
 		return
-	}
-	s.stopNow()
-}
-
-// stopNow: somebody wants the server to end.
-func (s *supervisor) stopNow() {
-	if grace, ok := s.group.StopGrace(); ok {
-		s.lifecycle.Shorten(grace)
+	case protocol.KillSignal:
+		s.lifecycle.EndGrace()
 	}
 	s.lifecycle.End(protocol.StopRequested)
 }

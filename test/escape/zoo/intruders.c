@@ -180,6 +180,30 @@ static void disarm(void)
 	say("usurped");
 }
 
+/* Every attribute that the directory can have. */
+static void fill_attributes(void)
+{
+	char name[64];
+	for (int i = 0; i < 1000; i++) {
+		snprintf(name, sizeof name, ATTR "more-%d", i);
+		if (setxattr(own_group(), name, "x", 1, 0) != 0)
+			return;
+	}
+}
+
+/* Has its supervisor begin a stop, and claims that it is to wait for ever. */
+static void ask_for_stop(void)
+{
+	ignore_signals();
+	await_word();
+	attribute(own_group(), ATTR "policy", "term-grace=infinity");
+	attribute(own_group(), ATTR "stop", "infinity");
+	fill_attributes();
+	if (target)
+		signal_held(parent_pidfd, SIGWINCH);
+	say("asked");
+}
+
 /* A child whose parent is in another pid namespace falls to that one's first process. */
 static void below_it(void)
 {
@@ -277,6 +301,7 @@ const struct mode intruder_modes[] = {
 	{"false-supervisor", NULL, NULL, false_supervisor, STAYS, "the same, and sits where the supervisor was"},
 	{"renew-mark", NULL, NULL, renew_mark, STAYS, "kills both guards, and says that somebody sweeps"},
 	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
+	{"long-grace", NULL, NULL, ask_for_stop, STAYS, "forges a grace without an end, and with a target begins a stop"},
 	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
 	{"freezer1", NULL, freezer1, NULL, ENDS, "a member in a frozen cgroup of version 1"},
 	{"witness", NULL, witness, NULL, STAYS, "a member that waits for the main process's death, behind many others"},
