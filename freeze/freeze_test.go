@@ -26,6 +26,63 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
+// A tree whose members are always gone before they can be waited for does not keep its caller from hearing of a wake.
+func TestAwaitHearsOfAWakeWhileMembersEnd(t *testing.T) {
+	var child *exec.Cmd
+	start := func() {
+		child = exec.Command("cat")
+		if _, err := child.StdinPipe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := child.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	end := func() { _, _ = child.Process.Kill(), child.Wait() }
+	start()
+	defer func() { end() }()
+	looked, ends := 0, false
+	tree := &Tree{Roots: []Root{{PID: os.Getpid(), PIDFD: -1}}, Spare: func(st proc.Stat) bool {
+		if st.PID != child.Process.Pid {
+			return true
+		}
+		if ends {
+			end()
+			start()
+			ends = false
+		}
+		return false
+	}}
+	wake, err := NewFlag()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer wake.Close()
+	wake.Raise()
+	if _, done, err := tree.Await(time.Time{}, wake.fd(), func(cgroup.State) bool { looked++; ends = true; return looked > 100 }); done || err != nil {
+		t.Errorf("looked %d times: %v, %v", looked, done, err)
+	}
+}
+
+// halfListed can list its members only in part, the first time.
+type halfListed struct {
+	Target
+	lists int
+}
+
+func (h *halfListed) Members() ([]int, error) {
+	if h.lists++; h.lists == 1 {
+		return []int{os.Getpid()}, unix.EIO
+	}
+	return nil, nil
+}
+
+func TestSignalReportsAListThatIsNotWhole(t *testing.T) {
+	if reached, err := Signal(&halfListed{}, unix.SIGCONT); len(reached) > 0 || !errors.Is(err, unix.EIO) {
+		t.Errorf("reached %v: %v", reached, err)
+	}
+}
+
 func fresh(t *testing.T) *cgroup.Group {
 	t.Helper()
 	g, err := cgroup.Open(bed.Group(t, "freeze"))

@@ -5,6 +5,7 @@
 package freeze
 
 import (
+	"errors"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -31,9 +32,9 @@ func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	pids = slices.Compact(pids)
 	var reached []int
 	for part := range slices.Chunk(pids, batch()) {
-		var some []int
-		some, err = signalSome(g, part, sigs)
+		some, again := signalSome(g, part, sigs)
 		reached = append(reached, some...)
+		err = errors.Join(err, again)
 	}
 	return reached, err
 }

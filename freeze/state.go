@@ -55,16 +55,22 @@ func (t *Tree) Await(deadline time.Time, wake int, done func(cgroup.State) bool)
 		if err != nil {
 			return st, false, err
 		}
-		if member < 0 {
-			continue // it has ended since
+		until := deadline
+		if member < 0 { // it has ended since
+			until = time.Now().Add(endedPause)
 		}
-		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(member), Events: unix.POLLIN}, unix.PollFd{Fd: int32(wake), Events: unix.POLLIN})
-		_ = unix.Close(member) // a pidfd has nothing to flush
-		if err != nil || fds[0].Revents == 0 || fds[1].Revents != 0 {
+		fds, err := linux.PollUntil(until, unix.PollFd{Fd: int32(member), Events: unix.POLLIN}, unix.PollFd{Fd: int32(wake), Events: unix.POLLIN})
+		if member >= 0 {
+			_ = unix.Close(member) // a pidfd has nothing to flush
+		}
+		if err != nil || member >= 0 && fds[0].Revents == 0 || fds[1].Revents != 0 {
 			return st, false, err
 		}
 	}
 }
+
+// endedPause keeps a tree whose members end all the time from taking a whole processor.
+const endedPause = time.Millisecond
 
 // anyMember opens a pidfd of one, -1 if there is none, or it has just ended: it is listed
 // again after that, so it is no other process that has its pid.

@@ -130,26 +130,42 @@ type TreeSupervisor struct {
 	Facts    treeFacts // when it was opened
 }
 
+// othersLookMost bounds the look at processes of other users, which can have as many descriptors as they like.
+const othersLookMost = time.Second
+
+// errLate: there was no time left for a process of another user.
+var errLate = fmt.Errorf("processes of other users take more than %v to look at: %w", othersLookMost, unix.ETIMEDOUT)
+
 // OpenTree returns the supervisor pid of a tree, nil if it is none that belongs to uid. What it says of
 // itself may be forged, so its children count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeSupervisor {
+	t, _ := openTree(pid, uid, time.Now().Add(othersLookMost))
+	return t
+}
+
+// openTree looks at a process of another user until late.
+func openTree(pid, uid int, late time.Time) (*TreeSupervisor, error) {
 	var st unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &st) != nil || uid != hierarchy.Everyone && int(st.Uid) != uid {
-		return nil
+		return nil, errNoFacts
 	}
 	if comm, err := proc.Comm(pid); err != nil || comm != protocol.CommOfGuards {
-		return nil
+		return nil, errNoFacts
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	t := &TreeSupervisor{PID: pid, UID: int(st.Uid), PIDFD: pidfd, File: factsFile{-1}}
-	if t.openFacts() != nil || !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
-		t.Close()
-		return nil
+	err = t.openFacts(late)
+	if err == nil && !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
+		err = errNoFacts
 	}
-	return t
+	if err != nil {
+		t.Close()
+		return nil, err
+	}
+	return t, nil
 }
 
 func (t *TreeSupervisor) Close() {
@@ -165,33 +181,49 @@ var errNoFacts = errors.New("no facts of a tree")
 // openFacts finds the file among the descriptors of the supervisor. One that looks at other supervisors has
 // theirs open as well, and between fork and exec the main process has its supervisor's: it is the one
 // that names this process.
-func (t *TreeSupervisor) openFacts() error {
+func (t *TreeSupervisor) openFacts(late time.Time) error {
 	status, err := proc.ReadStatus(t.PID)
 	if err != nil || len(status.NSpid) == 0 {
 		return cmp.Or(err, errNoFacts)
 	}
-	dir := fmt.Sprintf("/proc/%d/fd/", t.PID)
-	names, err := os.ReadDir(dir)
+	dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", t.PID))
 	if err != nil {
 		return err
 	}
-	for _, n := range names {
-		target, err := os.Readlink(dir + n.Name())
-		if err != nil || !strings.HasPrefix(target, "/memfd:"+factsName) {
-			continue
+	defer dir.Close()
+	for {
+		if t.UID != os.Getuid() && time.Now().After(late) {
+			return errLate
 		}
-		fd, err := linux.ReopenMemoryFile(dir+n.Name(), t.UID)
+		names, err := dir.Readdirnames(64)
 		if err != nil {
-			continue
+			return errNoFacts // io.EOF, or it has ended
 		}
-		f := factsFile{fd}
-		if facts, err := f.readFacts(); err == nil && facts.Supervisor == status.NSpid[len(status.NSpid)-1] {
-			t.File, t.Facts = f, facts
-			return nil
+		for _, name := range names {
+			if t.openFactsAt(dir.Name()+"/"+name, status.NSpid[len(status.NSpid)-1]) {
+				return nil
+			}
 		}
-		f.Close()
 	}
-	return errNoFacts
+}
+
+// openFactsAt tells whether path is the file of the supervisor that has this pid in its own pid namespace.
+func (t *TreeSupervisor) openFactsAt(path string, pid int) bool {
+	target, err := os.Readlink(path)
+	if err != nil || !strings.HasPrefix(target, "/memfd:"+factsName) {
+		return false
+	}
+	fd, err := linux.ReopenMemoryFile(path, t.UID)
+	if err != nil {
+		return false
+	}
+	f := factsFile{fd}
+	if facts, err := f.readFacts(); err == nil && facts.Supervisor == pid {
+		t.File, t.Facts = f, facts
+		return true
+	}
+	f.Close()
+	return false
 }
 
 // OpenGuard returns a pidfd of the guard, the supervisor's parent; -1 if it is gone. While it is that
@@ -223,14 +255,23 @@ func (t *TreeSupervisor) Tree() *freeze.Tree {
 }
 
 // EachTree visits the supervisors of a user's trees. Each is open for the call, and longer if visit keeps
-// it.
+// it. The error is errLate if other users have made this too long.
 func EachTree(uid int, visit func(*TreeSupervisor) (keep bool)) error {
-	return proc.Each(func(pid int) bool {
-		if t := OpenTree(pid, uid); t != nil && !visit(t) {
+	return eachTree(uid, time.Now().Add(othersLookMost), visit)
+}
+
+func eachTree(uid int, until time.Time, visit func(*TreeSupervisor) (keep bool)) (late error) {
+	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
+		t, err := openTree(pid, uid, until)
+		if t != nil && !visit(t) {
 			t.Close()
+		}
+		if err == errLate {
+			late = err
 		}
 		return true
 	})
+	return late
 }
 
 // LauncherLives tells whether a tree has a launcher, which looks after the supervisor.

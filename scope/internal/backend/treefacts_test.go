@@ -5,6 +5,10 @@
 package backend
 
 import (
+	"errors"
+	"os"
+	"os/exec"
+	"syscall"
 	"testing"
 	"time"
 
@@ -31,5 +35,32 @@ func TestTreeFactsComeBack(t *testing.T) {
 		if f, err := parseTreeFacts(text); err == nil {
 			t.Errorf("%q is %+v", text, f)
 		}
+	}
+}
+
+// A process of another user's that is called as a supervisor is not looked at when the time for that is over, and one of our own is.
+func TestOthersAreLookedAtInTime(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs another user's process")
+	}
+	const other = 65533
+	for _, uid := range []uint32{other, 0} {
+		cmd := exec.Command("sh", "-c", "printf "+protocol.CommOfGuards+" >/proc/$$/comm; echo up; read end")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid}}
+		in, inErr := cmd.StdinPipe()
+		out, outErr := cmd.StdoutPipe()
+		if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := out.Read(make([]byte, 8)); err != nil {
+			t.Fatal(err)
+		}
+		_, late := openTree(cmd.Process.Pid, int(uid), time.Now().Add(-time.Second))
+		_, intime := openTree(cmd.Process.Pid, int(uid), time.Now().Add(time.Hour))
+		if errors.Is(late, errLate) != (uid == other) || !errors.Is(intime, errNoFacts) {
+			t.Errorf("of user %d, too late: %v, in time: %v", uid, late, intime)
+		}
+		_ = in.Close()
+		_ = cmd.Wait() // read's status
 	}
 }

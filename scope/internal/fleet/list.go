@@ -33,7 +33,7 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	all := listTrees(uid, wanted)
+	all, late := listTrees(uid, wanted)
 	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
 		found, err := listIn(here, parent, uid)
 		for _, s := range found {
@@ -46,7 +46,7 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		return err
 	})
 	slices.SortFunc(all, func(a, b *Listed) int { return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID)) })
-	return all, err
+	return all, errors.Join(err, late)
 }
 
 func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
@@ -139,9 +139,9 @@ func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 }
 
 // listTrees are the servers that have no group, as far as they are wanted.
-func listTrees(uid int, wanted func(*Listed) bool) []*Listed {
+func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	var all []*Listed
-	_ = backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) { // without /proc there is no tree
+	err := backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) {
 		facts := t.Facts
 		s := &Listed{
 			ID: facts.ID, Name: facts.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: protocol.Cause(t.File.Read(backend.PartEnding)),
@@ -163,5 +163,5 @@ func listTrees(uid int, wanted func(*Listed) bool) []*Listed {
 		all = append(all, s)
 		return false
 	})
-	return all
+	return all, err
 }

@@ -74,7 +74,7 @@ func EndsFirst(engine string) bool { return engine == "podman" }
 // it has gone. If there never was one, it asks twice: what was asked for last may not be listed at once.
 const script = `label=$1 grace=$2 answer=/proc/self/fd/$3; shift 3
 exec </dev/null 2>/dev/null
-looks=2
+looks=2 pause=:
 while [ $looks -gt 0 ]; do
 	all=$("$@" ps -aq --no-trunc --filter "label=$label") || exit 1
 	if [ -z "$all" ]; then
@@ -82,9 +82,10 @@ while [ $looks -gt 0 ]; do
 		continue
 	fi
 	looks=1
+	$pause
 	"$@" stop -t "$grace" $all >/dev/null
 	"$@" rm -f $all >/dev/null
-	grace=0
+	grace=0 pause='sleep 1'
 done
 echo ` + none + ` >$answer`
 

@@ -5,6 +5,8 @@
 package lifecycle
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -42,6 +44,27 @@ func TestEngineFlags(t *testing.T) {
 		if got := strings.Join(Labelled(strings.Fields(c.line), "ID", c.limits), " "); got != c.want {
 			t.Errorf("%s: %s, want %s", c.line, got, c.want)
 		}
+	}
+}
+
+// An engine that needs time to remove a container is not asked without a pause: this one has removed it after a pause.
+func TestEngineIsAskedWithPauses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"docker": `#!/bin/sh
+[ "$1" != ps ] || [ -e "$0.paused" ] || echo container
+`,
+		"sleep": `#!/bin/sh
+: >"${0%sleep}docker.paused"
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Contained{ID: "id", Argv: []string{filepath.Join(dir, "docker"), "run", "IMAGE"}, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}}
+	if err := s.End(); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -190,5 +190,8 @@ func ParseGrace(s string) (time.Duration, error) {
 	if d < 0 {
 		return 0, fmt.Errorf("%q is negative", s)
 	}
-	return d, nil
+	return min(d, graceMost), nil
 }
+
+// graceMost is 73 years: sums of graces fit a time.Duration.
+const graceMost time.Duration = math.MaxInt64 / 4

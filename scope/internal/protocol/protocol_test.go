@@ -118,6 +118,15 @@ func TestParsePressure(t *testing.T) {
 	}
 }
 
+// Graces of any length make no bound that is over at once.
+func TestLongGraces(t *testing.T) {
+	long, err := ParseGrace("60000d")
+	p := Policy{EOFGrace: long, TermGrace: long}
+	if err != nil || long < 60*365*24*time.Hour || p.AfterHangUp() < long || p.AfterStop() < long {
+		t.Errorf("%v, %v: %v after the stop, %v after the end of stdin", long, err, p.AfterStop(), p.AfterHangUp())
+	}
+}
+
 func TestParseGrace(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "0s": 0, "1.2s": 1200 * time.Millisecond, "500ms": 500 * time.Millisecond, "1h": time.Hour, "infinity": freeze.Forever,

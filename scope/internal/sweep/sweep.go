@@ -50,8 +50,9 @@ func (f SweepFilter) UID() int {
 func (f SweepFilter) Means(g *group.ControlGroup) bool {
 	unit, _, _ := g.Payload.Attr(group.AttrUnit) // none, if it can't be read
 	start, _, _ := g.Payload.Attr(group.AttrStart)
-	started, _ := time.Parse(time.RFC3339Nano, start) // long ago, if it is none
-	return (f.Unit == "" || f.Unit == unit) && time.Since(started) >= f.OlderThan
+	started, _ := time.Parse(time.RFC3339Nano, start)                    // long ago, if it is none
+	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0 // no server has started yet that will
+	return (f.Unit == "" || f.Unit == unit) && old
 }
 
 // sweepGrace is what an orphan gets between the asking and the kill.
@@ -79,7 +80,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	s := newSweeper(f, nil)
 	s.patient = true
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but may need to be woken
-		s.add(sweepTrees(f.UID()), nil)
+		s.add(sweepTrees(f.UID()))
 	}
 	err := hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error { return s.sweep(parent, "") })
 	return s.result(err)
@@ -182,7 +183,7 @@ func count(parent *cgroup.Group) int {
 
 // seldom is after what time a server sweeps whatever the mark says: a sweep looks at each of n groups, and all n of them
 // are not to take more than some percent of a processor.
-func seldom(n int) time.Duration { return random(time.Duration(n*n) * time.Millisecond) }
+func seldom(n int) time.Duration { return random(min(time.Duration(n*n)*time.Millisecond, sweepLater)) }
 
 // random is a part of a time.
 func random(most time.Duration) time.Duration {

@@ -270,6 +270,17 @@ func TestWhenAServerSweeps(t *testing.T) {
 	}
 }
 
+// Any server can make many directories, and neither hurries nor prevents a sweep by that.
+func TestSweepBesideManyDirectories(t *testing.T) {
+	for _, n := range []int{0, 10, 20_000, 1_000_000} {
+		for range 20 {
+			if wait := seldom(n); wait < 0 || wait > sweepLater {
+				t.Fatalf("beside %d directories a server sweeps after %v", n, wait)
+			}
+		}
+	}
+}
+
 // A server that starts waits for the next sweep as long as the mark says, but not for a mark that none of
 // us has made.
 func TestMark(t *testing.T) {

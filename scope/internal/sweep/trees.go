@@ -17,9 +17,9 @@ import (
 
 // sweepTrees continues supervisors that were stopped and have no launcher to do it: they end their trees
 // then. One that is stopped again and again is killed, and its guard ends the tree.
-func sweepTrees(uid int) []Swept {
+func sweepTrees(uid int) ([]Swept, error) {
 	var halted []*backend.TreeSupervisor
-	_ = backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) { // without /proc there is no tree
+	err := backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) {
 		if !t.Stopped() || t.LauncherLives() {
 			return false
 		}
@@ -44,5 +44,5 @@ func sweepTrees(uid int) []Swept {
 		}
 		t.Close()
 	}
-	return swept
+	return swept, err
 }
