@@ -58,7 +58,7 @@ func configurations(args []string) ([]*configured, error) {
 	return readAll(files), nil
 }
 
-// everywhere are the files of every client that is found here, and all others that have a wrapped server: their
+// everywhere are the files of every client that is found here, and all others that have a wrapped server: the
 // backups name them.
 func everywhere() ([]*configured, error) {
 	f, err := finder()
@@ -95,7 +95,8 @@ func readAll(files []clients.File) []*configured {
 			if i := slices.IndexFunc(all, same); i >= 0 {
 				all[i].Places = slices.Clone(all[i].Places)
 				for _, p := range f.Places {
-					if !slices.ContainsFunc(all[i].Places, func(o wrapping.Place) bool { return slices.Equal(o, p) }) {
+					equal := func(o wrapping.Place) bool { return slices.Equal(o, p) }
+					if !slices.ContainsFunc(all[i].Places, equal) {
 						all[i].Places = append(all[i].Places, p)
 					}
 				}
@@ -121,18 +122,19 @@ func (c *configured) parse() {
 	if c.Format == splice.YAML {
 		obstacle = noYAML
 	}
-	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere, Operands: func(args []string) ([]string, error) {
+	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere}
+	c.reader.Operands = func(args []string) ([]string, error) {
 		operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
 		return operands, err
-	}}
+	}
 	c.servers = c.reader.Servers(c.document)
 }
 
 // noYAML is why YAML is not edited: what a place in it means depends on anchors, tags and folded lines.
 const noYAML = "mcpscope edits no YAML"
 
-// brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed without an
-// unwrap before.
+// brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
+// an unwrap.
 func brokenText(s wrapping.Server) string {
 	if s.State != wrapping.Wrapped {
 		return ""
@@ -143,7 +145,7 @@ func brokenText(s wrapping.Server) string {
 	return ""
 }
 
-const noConfiguration = "no client configuration found in the home directory, or in or above the working directory"
+const noConfiguration = "no client configuration found in the home or working directory, or above it"
 
 func isThere(path string) bool {
 	_, err := os.Stat(path)

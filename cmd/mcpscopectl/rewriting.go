@@ -89,8 +89,8 @@ func (r *rewriting) edit(c *configured) *wrapping.Change {
 	return c.reader.Wrap(c.document, c.file.Backup(), r.program, r.wants)
 }
 
-// show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure: its client
-// still needs mcpscope.
+// show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure:
+// its client still needs mcpscope.
 func (r *rewriting) show(p planned) int {
 	status := cli.ExitOK
 	if !slices.ContainsFunc(p.servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
@@ -123,7 +123,7 @@ func (r *rewriting) show(p planned) int {
 		}
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", name, before, own, after, own)
 		if r.program != "" && inOldContainer(s.Own()) {
-			fmt.Fprint(out, "  warning: it runs in a container that exists already: what is left in the container is not ended\n")
+			fmt.Fprint(out, "  warning: it runs in an existing container; what is left in that stays\n")
 		}
 	}
 	return status
@@ -165,6 +165,7 @@ func (r *rewriting) write(p planned) error {
 	if !bytes.Equal(p.change.Data, p.change.Backup) {
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(p.file.BackupPath()))
 	}
-	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", strings.ToUpper(text[:1])+text[1:], p.title("the client"))
+	text = strings.ToUpper(text[:1]) + text[1:]
+	fmt.Fprintf(r.io.Out, "%s. Restart %s to use it.\n", text, p.title("the client"))
 	return nil
 }

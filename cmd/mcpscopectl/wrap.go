@@ -41,7 +41,8 @@ type wrapFlags struct {
 func wrapCommand(io cli.Stdio) *cobra.Command {
 	var f wrapFlags
 	c := command(spec{
-		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope", operands: clientsAndFiles,
+		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope",
+		operands: clientsAndFiles,
 		examples: `  mcpscope wrap --list
   mcpscope wrap claude-code --server github
 `,
@@ -59,7 +60,8 @@ mcpscope in its command is gone. With --list the exit status is 1 if one is brok
 if a file can't be read. YAML is not edited: the lines to write are shown instead.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	f.set(c.Flags())
-	c.Flags().StringVar(&f.program, "program", "", "the mcpscope that clients are to start (default: the one beside this): `PATH`")
+	c.Flags().StringVar(&f.program, "program", "",
+		"the mcpscope that clients are to start (default: the one beside this): `PATH`")
 	c.Flags().BoolVar(&f.list, "list", false, "change nothing: list clients, servers and their states")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: one object")
 	return c
@@ -74,7 +76,8 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	}
 	program, err := installed(f.program)
 	if err != nil {
-		return io.CannotWithHint("wrap", err, "install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
+		return io.CannotWithHint("wrap", err,
+			"install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 	}
 	r := rewriting{changeFlags: f.changeFlags, io: io, verb: "wrap", program: program}
 	return r.run(operands)
@@ -102,7 +105,8 @@ and nothing else, and the backup stays. Restart a running client to use the chan
 		r := rewriting{changeFlags: f, io: io, verb: "unwrap"}
 		return r.run(operands)
 	})
-	c.Flags().BoolVar(&all, "all", false, "every file with a wrapped server: those of clients, and those that have a backup")
+	c.Flags().BoolVar(&all, "all", false,
+		"every file with a wrapped server: those of clients, and those that have a backup")
 	f.set(c.Flags())
 	return c
 }

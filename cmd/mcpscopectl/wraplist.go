@@ -41,10 +41,12 @@ func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 				s.State, s.Reason, status = stateBroken, why, cli.ExitFailure
 			}
 			own := s.Own()
-			v := configuredView{Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
-				Command: withoutArguments(own), Arguments: max(0, len(own)-1)}
-			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s), cmp.Or(v.Command, "-"),
-				strconv.Itoa(v.Arguments), c.where()})
+			v := configuredView{
+				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
+				Command: withoutArguments(own), Arguments: max(0, len(own)-1),
+			}
+			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
+				cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), c.where()})
 			views = append(views, v)
 		}
 	}
@@ -61,7 +63,8 @@ func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 	default:
 		columns := []column{
 			{head: "CLIENT", least: 6}, {head: "SERVER", least: 10, most: 32}, {head: "STATE", least: 10},
-			{head: "COMMAND", least: 8, clip: fitEnd}, {head: "ARGS"}, {head: "FILE", least: 16, clip: fitEnd},
+			{head: "COMMAND", least: 8, clip: fitEnd}, {head: "ARGS"},
+			{head: "FILE", least: 16, clip: fitEnd},
 		}
 		writeLines(io.Out, columns, lines, widthOf(io.Out), "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
 	}

@@ -114,7 +114,8 @@ func (f Finder) Find(arg string) ([]File, error) {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if !strings.ContainsAny(arg, "./") {
-			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, strings.Join(ids, ", "))
+			known := strings.Join(ids, ", ")
+			return nil, fmt.Errorf("%q is neither a file nor one of the clients %s", arg, known)
 		}
 		return nil, err
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 )
 
-// backups is the directory of all backups, or "": each has its file's whole path below that. A backup is not beside
-// its file, for it may hold keys, and the file may be in a repository.
+// backups is the directory of all backups, or "": each has its file's whole path below that. A backup is not
+// beside its file, for it may hold keys, and the file may be in a repository.
 func backups() string {
 	state := os.Getenv("XDG_STATE_HOME")
 	if home := os.Getenv("HOME"); !filepath.IsAbs(state) && filepath.IsAbs(home) {
@@ -28,8 +28,8 @@ func backups() string {
 	return filepath.Join(state, "mcpscope", "backups")
 }
 
-// Wrapped lists the files of the calling user that have a backup: every file that mcpscope has changed, and some that
-// somebody has changed back.
+// Wrapped lists the files of the calling user that have a backup: every file that mcpscope has wrapped, and
+// some that were changed before they were unwrapped. Only the file itself has the states of its servers.
 func Wrapped() (files []string, err error) {
 	dir := backups()
 	err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
@@ -56,8 +56,8 @@ func (f *File) Backup() []byte {
 	return data
 }
 
-// Replace puts data in the place of what was read, and keeps a backup with that content. One that is the same as
-// data is of no use, and is removed.
+// Replace puts data in the place of what was read, and keeps a backup with that content. One that is the same
+// as data is of no use, and is removed.
 func (f *File) Replace(data, backup []byte) error {
 	path := f.BackupPath()
 	if backups() == "" {

@@ -119,8 +119,8 @@ func (f *File) own(fd int) error {
 	return nil
 }
 
-// copyAttributes: access lists are attributes too. Those that are the system's business can't be set, and need
-// not be: it gives the new file its own.
+// copyAttributes: access lists are attributes too. Those that are the system's business can't be set, and
+// need not be: it gives the new file its own.
 func (f *File) copyAttributes(fd int) {
 	names := make([]byte, 64<<10)
 	n, err := unix.Listxattr(f.Target, names)

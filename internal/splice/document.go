@@ -3,9 +3,9 @@
 // Package splice finds values in configuration files, and puts others in their place without
 // touching a byte beside them: comments, order, quoting, indentation and line ends are somebody's work.
 //
-// Values of YAML are read without their positions, so that YAML can't be edited: where a value ends depends on
-// anchors, tags, line folding and indentation, which takes more code than both other formats. The package does
-// no I/O, and knows nothing of what the values are for.
+// Values of YAML are read without their positions, so that YAML can't be edited: where a value ends depends
+// on anchors, tags, line folding and indentation, which takes more code than both other formats. The package
+// does no I/O, and knows nothing of what the values are for.
 package splice
 
 import (
@@ -155,9 +155,9 @@ func position(data []byte, offset int) (line, column int) {
 // Raw is how a text is written.
 func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
 
-// The parsers recurse, and a stack that overflows ends the process; they make hundreds of bytes of each value,
-// and take time with the square of a TOML table's keys. The limits are far beyond any configuration. Claude Code
-// keeps its history in one, so JSON may have more.
+// The parsers recurse, and a stack that overflows ends the process; they make hundreds of bytes of each
+// value, and take time with the square of a TOML table's keys. The limits are far beyond any configuration.
+// Claude Code keeps its history in one, so JSON may have more.
 const maxSize, maxJSON, maxValues, maxBrackets = 1 << 20, 64 << 20, 2_000_000, 400_000
 
 func readable(format Format, data []byte) error {

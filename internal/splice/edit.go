@@ -58,8 +58,8 @@ func (d *Document) RemoveFirst(list *Node, count int) Edit {
 	return Edit{first.Start, end, ""}
 }
 
-// AddList adds a list to a map, beside one of its members: behind it, or, in a table of TOML with a line for each
-// member, on the line before, since a comment can follow the member.
+// AddList adds a list to a map, beside one of its members: behind it, or, in a table of TOML with a line for
+// each member, on the line before, since a comment can follow the member.
 func (d *Document) AddList(owner *Node, beside, name string, raws []string) Edit {
 	m := owner.Members[owner.index(beside)]
 	list, at := "["+strings.Join(raws, ", ")+"]", m.Value.End
@@ -74,7 +74,8 @@ func (d *Document) AddList(owner *Node, beside, name string, raws []string) Edit
 	if bytes.Contains(d.Data, []byte("\r\n")) {
 		newline = "\r\n"
 	}
-	return Edit{m.Start, m.Start, string(d.Data[m.Start:m.Key]) + name + " = " + list + newline + string(indent)}
+	name = string(d.Data[m.Start:m.Key]) + name // with the dots before it
+	return Edit{m.Start, m.Start, name + " = " + list + newline + string(indent)}
 }
 
 // Quote writes a text so that the readers of JSON, TOML and YAML have it back.

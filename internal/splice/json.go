@@ -15,7 +15,8 @@ func parseJSON(data []byte) (*Node, error) {
 	if err != nil {
 		e := malformed(JSON)
 		// The text is the only place where the package has the position.
-		_, _ = fmt.Sscanf(strings.TrimPrefix(err.Error(), "hujson: "), "line %d, column %d:", &e.Line, &e.Column)
+		text := strings.TrimPrefix(err.Error(), "hujson: ")
+		_, _ = fmt.Sscanf(text, "line %d, column %d:", &e.Line, &e.Column)
 		return nil, e
 	}
 	return fromJSON(&v), nil
@@ -29,7 +30,9 @@ func fromJSON(v *hujson.Value) *Node {
 		for i := range value.Members {
 			m := &value.Members[i]
 			name, _ := m.Name.Value.(hujson.Literal) // a key is always one
-			n.Members = append(n.Members, Member{Name: name.String(), Start: m.Name.StartOffset, Key: m.Name.StartOffset, Value: fromJSON(&m.Value)})
+			at := m.Name.StartOffset
+			value := fromJSON(&m.Value)
+			n.Members = append(n.Members, Member{Name: name.String(), Start: at, Key: at, Value: value})
 		}
 	case *hujson.Array:
 		n.Kind = List

@@ -89,7 +89,8 @@ func descend(n *Node, keys []Member) *Node {
 
 func (t *tomlReader) add(table *Node, e *unstable.Node) {
 	keys, end := t.keys(e)
-	start := len(t.data) - len(bytes.TrimLeft(t.data[end:], " \t=")) // nodes of arrays do not say where they are
+	// Nodes of arrays do not say where they are.
+	start := len(t.data) - len(bytes.TrimLeft(t.data[end:], " \t="))
 	member := keys[len(keys)-1]
 	member.Value = t.value(e.Value(), start, int(e.Raw.Offset+e.Raw.Length))
 	inner := descend(table, keys[:len(keys)-1])
@@ -112,7 +113,8 @@ func (t *tomlReader) value(v *unstable.Node, start, end int) *Node {
 		n.Kind = List
 		for it := v.Children(); it.Next(); {
 			item := it.Node()
-			n.Items = append(n.Items, t.value(item, int(item.Raw.Offset), int(item.Raw.Offset+item.Raw.Length)))
+			start := int(item.Raw.Offset)
+			n.Items = append(n.Items, t.value(item, start, start+int(item.Raw.Length)))
 		}
 	default:
 		n.Kind, n.Text = Other, string(v.Data)

@@ -29,18 +29,19 @@ func (c *Change) Count() (n int) {
 	return n
 }
 
-// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there is, or
-// nil. It stays as long as a server is wrapped: what was there before the first wrap is nowhere else.
-func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(name string) bool) *Change {
-	c := r.wrap(d, program, func(i int, s *Server) bool { return wanted(s.Name) })
+// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there
+// is, or nil. It stays as long as a server is wrapped: what was there before the first wrap is nowhere else.
+func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(string) bool) *Change {
+	c := r.wrap(d, program, func(_ int, s *Server) bool { return wanted(s.Name) })
 	if c.Backup = backup; backup == nil || programOf(c.Servers) == "" {
 		c.Backup = d.Data
 	}
 	return c
 }
 
-// Unwrap takes the prefix away. A file that is still what Wrap has made of the backup becomes the backup, to the byte.
-func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(name string) bool) *Change {
+// Unwrap takes the prefix away. A file that is still what Wrap has made of the backup becomes the backup, to
+// the byte.
+func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bool) *Change {
 	c := r.change(d, Wrapped, func(_ int, s *Server) bool { return wanted(s.Name) },
 		func(s *Server) []splice.Edit { return unwrap(d, s) })
 	if c.Backup = backup; backup == nil {
@@ -54,7 +55,8 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(name strin
 	return c
 }
 
-// origin parses a backup of which d differs in wrapped servers and in nothing else. For any other it returns nil.
+// origin parses a backup from which d differs in wrapped servers and in nothing else. For any other it is
+// nil.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	servers := r.Servers(d)
 	program := programOf(servers)
@@ -65,7 +67,9 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	if err != nil || programOf(r.Servers(old)) != "" {
 		return nil
 	}
-	again := r.wrap(old, program, func(i int, _ *Server) bool { return i < len(servers) && servers[i].State == Wrapped })
+	again := r.wrap(old, program, func(i int, _ *Server) bool {
+		return i < len(servers) && servers[i].State == Wrapped
+	})
 	if !bytes.Equal(again.Data, d.Data) {
 		return nil
 	}
@@ -82,12 +86,17 @@ func programOf(servers []Server) string {
 	return ""
 }
 
-func (r Reader) wrap(d *splice.Document, program string, meant func(int, *Server) bool) *Change {
+type (
+	selection func(i int, s *Server) bool
+	editor    func(*Server) []splice.Edit
+)
+
+func (r Reader) wrap(d *splice.Document, program string, meant selection) *Change {
 	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, program) })
 }
 
 // change edits all servers that are meant, or none if that would change anything else.
-func (r Reader) change(d *splice.Document, from State, meant func(int, *Server) bool, edit func(*Server) []splice.Edit) *Change {
+func (r Reader) change(d *splice.Document, from State, meant selection, edit editor) *Change {
 	c := &Change{Servers: r.Servers(d)}
 	var edits []splice.Edit
 	for i := range c.Servers {
@@ -106,7 +115,8 @@ func (r Reader) change(d *splice.Document, from State, meant func(int, *Server) 
 	}
 	for i := range c.Servers {
 		if c.Changed[i] {
-			c.Servers[i].State, c.Servers[i].Reason = NotEditable, "it cannot be changed without changing something else: "+err.Error()
+			c.Servers[i].State = NotEditable
+			c.Servers[i].Reason = "it cannot be changed without changing something else: " + err.Error()
 		}
 	}
 	c.Data, c.Changed = d.Data, make([]bool, len(c.Servers))
@@ -189,6 +199,7 @@ func same(a, b *splice.Node, meant map[*splice.Node]*Server) bool {
 		}
 		x, y = slices.DeleteFunc(slices.Clone(x), ours), slices.DeleteFunc(slices.Clone(y), ours)
 	}
-	return slices.EqualFunc(x, y, func(m, n splice.Member) bool { return m.Name == n.Name && same(m.Value, n.Value, meant) }) &&
-		slices.EqualFunc(a.Items, b.Items, func(m, n *splice.Node) bool { return same(m, n, meant) })
+	sameMember := func(m, n splice.Member) bool { return m.Name == n.Name && same(m.Value, n.Value, meant) }
+	sameItem := func(m, n *splice.Node) bool { return same(m, n, meant) }
+	return slices.EqualFunc(x, y, sameMember) && slices.EqualFunc(a.Items, b.Items, sameItem)
 }

@@ -3,8 +3,8 @@
 // Package wrapping puts `mcpscope run --name NAME --` in front of the commands of servers in a client's
 // configuration, and takes it away again.
 //
-// A changed file differs from the old one in command and arguments of the servers that were meant and in nothing
-// else; what can't be changed so stays. It does no I/O and knows no client.
+// A changed file differs from the old one in command and arguments of the servers that were meant, and in
+// nothing else. Where that can't be had the file stays as it is. The package does no I/O and knows no client.
 package wrapping
 
 import (
