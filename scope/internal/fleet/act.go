@@ -86,7 +86,7 @@ func (s *Listed) patience(grace time.Duration) time.Duration {
 	if p.TermGrace < 0 || p.TermGrace > most {
 		p.TermGrace = most
 	}
-	return p.TermGrace + protocol.LetOutWithin
+	return p.TermGrace
 }
 
 // ErrStuck says that not all of a server has ended.
