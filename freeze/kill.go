@@ -68,7 +68,6 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if ok || err != nil {
 			return nil, err
 		}
-		leaveFreezer1(g)
 		if time.Now().Before(deadline) {
 			continue
 		}

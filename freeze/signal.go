@@ -68,24 +68,6 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) ([]int, error) {
 	return reached, err
 }
 
-// leaveFreezer1 is LeaveFreezer1 for every member.
-func leaveFreezer1(g Target) {
-	if !hasFreezer1() {
-		return
-	}
-	pids, _ := g.Members() // as many as can be listed
-	for _, pid := range pids {
-		fd, err := unix.PidfdOpen(pid, 0)
-		if err != nil {
-			continue
-		}
-		if again, err := g.Members(); err == nil && slices.Contains(again, pid) {
-			LeaveFreezer1(pid, fd)
-		}
-		_ = unix.Close(fd) // a pidfd has nothing to flush
-	}
-}
-
 // send is best effort: EPERM for a setuid member of a user's group (cgroup.kill
 // needs no permission on the process), ESRCH for one that has gone.
 func send(pidfd int, sigs []unix.Signal) bool {

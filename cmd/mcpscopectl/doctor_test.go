@@ -102,7 +102,7 @@ func TestDoctorChecksSettings(t *testing.T) {
 		t.Errorf("status %d without settings", d.status())
 	}
 	d.Settings = settingsProblems()
-	want := file + ":5: unknown key \"idle-timeot\"; is it \"idle-timeout\"?\n"
+	want := file + ":5: unknown key \"idle-timeot\"\n"
 	if text := printed(d); !strings.Contains(text, want) || d.status() != cli.ExitFailure {
 		t.Errorf("status %d, no %q in\n%s", d.status(), want, text)
 	}

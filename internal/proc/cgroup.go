@@ -9,24 +9,6 @@ import "bytes"
 // a cgroup with a live member.
 const deletedMark = " (deleted)"
 
-// ParseCgroup1 finds the path in the hierarchy of version 1 that a controller is on, as in
-// "7:freezer:/PATH". A line can name several controllers.
-func ParseCgroup1(b []byte, controller string) (path string, ok bool) {
-	for line := range bytes.Lines(b) {
-		_, rest, _ := bytes.Cut(bytes.TrimSuffix(line, []byte("\n")), []byte(":"))
-		controllers, path, found := bytes.Cut(rest, []byte(":"))
-		if !found || len(path) == 0 || path[0] != '/' {
-			continue
-		}
-		for name := range bytes.SplitSeq(controllers, []byte(",")) {
-			if string(name) == controller {
-				return string(path), true
-			}
-		}
-	}
-	return "", false
-}
-
 // ParseCgroup finds the cgroup2 line, "0::PATH", in the contents of
 // /proc/PID/cgroup; ok is false where there is none.
 //

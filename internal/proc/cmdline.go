@@ -10,12 +10,8 @@ import (
 )
 
 // oneLine makes the contents of /proc/PID/cmdline fit for a terminal: valid
-// UTF-8, on one line, never longer than b. cut says that b may end within a
-// rune.
-func oneLine(b []byte, cut bool) string {
-	if cut {
-		b = b[:len(b)-partialRune(b)]
-	}
+// UTF-8, on one line, never longer than b.
+func oneLine(b []byte) string {
 	b = bytes.TrimRight(b, "\x00")
 	var out strings.Builder
 	for len(b) > 0 {
@@ -39,19 +35,4 @@ func oneLine(b []byte, cut bool) string {
 func misleads(r rune) bool {
 	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 ||
 		r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
-}
-
-// partialRune is the number of bytes at the end of b that begin a rune without
-// completing it.
-func partialRune(b []byte) int {
-	for n := 1; n < utf8.UTFMax && n <= len(b); n++ {
-		tail := b[len(b)-n:]
-		if utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return 0
-			}
-			return n
-		}
-	}
-	return 0
 }

@@ -2,11 +2,7 @@
 
 package proc
 
-import (
-	"bytes"
-	"slices"
-	"strings"
-)
+import "bytes"
 
 // Mount is a place where the cgroup2 hierarchy is mounted.
 type Mount struct {
@@ -31,39 +27,22 @@ const (
 // /proc/PID/mountinfo, in the kernel's order: of two with the same Target the
 // later hides the earlier. Lines that make no sense are left out.
 func ParseCgroup2Mounts(mountinfo []byte) []Mount {
-	return mounts(mountinfo, func(kind, _ string) bool { return kind == "cgroup2" })
-}
-
-// ParseCgroup1Mounts lists those of the hierarchy of version 1 that a controller is on.
-func ParseCgroup1Mounts(mountinfo []byte, controller string) []Mount {
-	return mounts(mountinfo, func(kind, options string) bool {
-		return kind == "cgroup" && slices.Contains(strings.Split(options, ","), controller)
-	})
-}
-
-func mounts(mountinfo []byte, wanted func(kind, options string) bool) []Mount {
 	var all []Mount
 	for line := range bytes.Lines(mountinfo) {
-		if m, ok := parseMount(bytes.TrimSuffix(line, []byte("\n")), wanted); ok {
-			all = append(all, m)
+		// Not bytes.Fields: a file system mounted with an empty source has an
+		// empty field there.
+		f := bytes.Split(bytes.TrimSuffix(line, []byte("\n")), []byte(" "))
+		dash := dashAt(f)
+		if dash < 0 || len(f) <= dash+superOptions || string(f[dash+superType]) != "cgroup2" {
+			continue
 		}
+		all = append(all, Mount{
+			Root:     unescapeOctal(f[mountRoot]),
+			Target:   unescapeOctal(f[mountTarget]),
+			ReadOnly: readOnly(f[mountOptions]) || readOnly(f[dash+superOptions]),
+		})
 	}
 	return all
-}
-
-func parseMount(line []byte, wanted func(kind, options string) bool) (Mount, bool) {
-	// Not bytes.Fields: a file system mounted with an empty source has an
-	// empty field there.
-	f := bytes.Split(line, []byte(" "))
-	dash := dashAt(f)
-	if dash < 0 || len(f) <= dash+superOptions || !wanted(string(f[dash+superType]), string(f[dash+superOptions])) {
-		return Mount{}, false
-	}
-	return Mount{
-		Root:     unescapeOctal(f[mountRoot]),
-		Target:   unescapeOctal(f[mountTarget]),
-		ReadOnly: readOnly(f[mountOptions]) || readOnly(f[dash+superOptions]),
-	}, true
 }
 
 func dashAt(f [][]byte) int {

@@ -4,13 +4,14 @@ package proc
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strconv"
 )
 
-// ParsePIDs parses cgroup.procs or cgroup.threads: one pid a line, in no order.
+// ParsePIDs parses cgroup.procs or cgroup.threads: one pid a line; they are returned in ascending order.
 // A pid may be listed twice, when its process left and came back during the
 // read; it is returned once. 0 stands for every process that our pid namespace
 // does not know, and is returned once too: those can be killed by cgroup.kill,
@@ -36,33 +37,17 @@ func parseChildren(b []byte) ([]int, error) {
 	return pids, nil
 }
 
-// few pids are looked through faster than hashed.
-const few = 16
-
 func parsePIDs(texts iter.Seq[[]byte]) ([]int, error) {
 	var pids []int
-	var seen map[int]bool // of many: a map for each of a thousand small groups costs more than it saves
 	for text := range texts {
 		// 31 bits and no sign: a negative number would be a process group
 		// to kill(2).
 		n, err := strconv.ParseUint(string(text), 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("pid %q: %w", clip(text), reason(err))
+			return nil, fmt.Errorf("pid %q: %w", clip(text), errors.Unwrap(err))
 		}
-		pid := int(n)
-		switch {
-		case len(pids) <= few && slices.Contains(pids, pid) || seen[pid]:
-			continue
-		case len(pids) == few:
-			seen = make(map[int]bool)
-			for _, p := range pids {
-				seen[p] = true
-			}
-		}
-		if seen != nil {
-			seen[pid] = true
-		}
-		pids = append(pids, pid)
+		pids = append(pids, int(n))
 	}
-	return pids, nil
+	slices.Sort(pids)
+	return slices.Compact(pids), nil
 }

@@ -131,18 +131,14 @@ func ReadCgroup2Mounts() ([]Mount, error) {
 // that by a file system of its own can make this call hang. Not for the path
 // of a stop.
 func Cmdline(pid, max int) (string, error) {
-	max = clampLimit(max)
 	b, err := readPIDLimit(pid, "cmdline", max)
-	if err != nil {
-		return "", err
-	}
-	return oneLine(b, len(b) == max), nil
+	return oneLine(b), err
 }
 
 // Arguments are those of a process, as far as the first max bytes have them; none of one that has ended. What is said of
 // Cmdline holds for them, too.
 func Arguments(pid, max int) []string {
-	b, _ := readPIDLimit(pid, "cmdline", clampLimit(max))
+	b, _ := readPIDLimit(pid, "cmdline", max)
 	return ended(b)
 }
 
@@ -154,13 +150,6 @@ func ended(b []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
-func clampLimit(n int) int {
-	if n < 0 {
-		return 0 // noLimit is negative, and nobody asks for that by accident
-	}
-	return n
-}
-
 // Wchan names the kernel function that a process waits in, "" when it runs or
 // when the kernel does not say (it takes the right to ptrace). It is a hint to
 // whoever has to find out why a process does not die, so no error is worth
@@ -170,7 +159,7 @@ func Wchan(pid int) string {
 	if err != nil || string(b) == "0" {
 		return ""
 	}
-	return oneLine(b, false)
+	return oneLine(b)
 }
 
 // Environ is what our own process was started with: to the byte, in that order and with
@@ -198,7 +187,7 @@ func readFDInfo(fd int) ([]byte, error) {
 	return read(path, noLimit)
 }
 
-// PIDOf returns the pid of the process that a pidfd holds (fdinfo, Linux 5.4). It gives
+// PIDOf returns the pid of the process that a pidfd holds (fdinfo). It gives
 // ErrGone if that has been reaped, or is in no pid namespace that we see.
 func PIDOf(pidfd int) (int, error) {
 	b, err := readFDInfo(pidfd)

@@ -30,7 +30,7 @@ func ReadMemory(pid int) (m Memory, err error) {
 	for i, to := range []*uint64{&m.Resident, &m.Shared} {
 		pages, err := strconv.ParseUint(string(f[1+i]), 10, 52)
 		if err != nil {
-			return m, fmt.Errorf("parse statm of %d: %w", pid, reason(err))
+			return m, fmt.Errorf("parse statm of %d: %w", pid, err)
 		}
 		*to = pages * uint64(os.Getpagesize())
 	}

@@ -16,9 +16,7 @@ type Stat struct {
 	// above 1 is a process whose first thread ended while others run on.
 	State     byte
 	PPID      int    // 0 where the parent lives in another pid namespace
-	Pgrp      int    // -1 while the process is being reaped
-	Session   int    // like Pgrp
-	TTY       int    // device number of the controlling terminal, 0 for none
+	Session   int    // -1 while the process is being reaped
 	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
 	STime     uint64 // like UTime
 	CUTime    uint64 // like UTime, of the children that were waited for
@@ -35,9 +33,7 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 const (
 	statState     = 0
 	statPPID      = 1
-	statPgrp      = 2
 	statSession   = 3
-	statTTY       = 4
 	statUTime     = 11
 	statSTime     = 12
 	statCUTime    = 13
@@ -63,19 +59,17 @@ func ParseStat(b []byte) (Stat, error) {
 	}
 	var n numbers
 	s := Stat{
-		PID:       n.int("pid", pid),
+		PID:       n.int(pid),
 		Comm:      string(comm),
-		State:     n.state("state", f[statState]),
-		PPID:      n.int("ppid", f[statPPID]),
-		Pgrp:      n.int("pgrp", f[statPgrp]),
-		Session:   n.int("session", f[statSession]),
-		TTY:       n.int("tty", f[statTTY]),
-		UTime:     n.uint64("utime", f[statUTime]),
-		STime:     n.uint64("stime", f[statSTime]),
-		CUTime:    n.uint64("cutime", f[statCUTime]),
-		CSTime:    n.uint64("cstime", f[statCSTime]),
-		StartTime: n.uint64("starttime", f[statStartTime]),
-		Threads:   n.int("num_threads", f[statThreads]),
+		State:     n.state(f[statState]),
+		PPID:      n.int(f[statPPID]),
+		Session:   n.int(f[statSession]),
+		UTime:     n.unsigned(f[statUTime], 10, 64),
+		STime:     n.unsigned(f[statSTime], 10, 64),
+		CUTime:    n.unsigned(f[statCUTime], 10, 64),
+		CSTime:    n.unsigned(f[statCSTime], 10, 64),
+		StartTime: n.unsigned(f[statStartTime], 10, 64),
+		Threads:   n.int(f[statThreads]),
 	}
 	if n.err != nil {
 		return Stat{}, fmt.Errorf("parse stat: %w", n.err)

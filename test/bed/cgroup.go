@@ -116,22 +116,6 @@ func WaitEmpty(path string, limit time.Duration) error {
 	}
 }
 
-// WaitEmptyV1 returns when a cgroup of version 1 has no process, which nothing tells, or with an error
-// after limit.
-func WaitEmptyV1(path string, limit time.Duration) error {
-	for deadline := pace.Now().Add(limit); ; {
-		left, err := readInts(filepath.Join(path, "cgroup.procs"))
-		if err != nil || len(left) == 0 {
-			return err
-		}
-		if pace.Until(deadline) <= 0 {
-			return fmt.Errorf("%s has %v after %v", path, left, limit)
-		}
-		ts := unix.NsecToTimespec(int64(time.Millisecond))
-		_, _ = unix.Ppoll(nil, &ts, nil)
-	}
-}
-
 // Destroy kills everything in the group at path and below, then removes it.
 func Destroy(path string) error {
 	if err := Kill(path, 10*time.Second); err != nil {

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -15,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -287,7 +285,7 @@ func TestStopOfAServerThatClaimsALongGrace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ flags, stop []string }{
 		{nil, nil},
-		{nil, []string{"--now"}},
+		{nil, []string{"--grace", "0"}},
 		{[]string{"--term-grace", never}, []string{"--grace", soon}},
 	} {
 		t.Run(fmt.Sprint(c.flags, c.stop), func(t *testing.T) {
@@ -352,41 +350,6 @@ func TestForeignPidNamespaceAtOnce(t *testing.T) {
 	}
 	if !bystander.Lives() {
 		t.Error("the bystander was hit")
-	}
-}
-
-// freezer1 is a cgroup of the freezer of version 1, as it has a hybrid host.
-var freezer1 = bed.Feature{Name: "the freezer of cgroup v1", Missing: func() error {
-	text, err := os.ReadFile("/proc/self/cgroup")
-	if err == nil && !strings.Contains(string(text), ":freezer:") {
-		err = errors.New("not in /proc/self/cgroup")
-	}
-	return err
-}}
-
-// There a process does not act on SIGKILL before it is thawed.
-func TestFrozenByVersion1(t *testing.T) {
-	t.Parallel()
-	bed.Require(t, freezer1)
-	w := newWorld(t)
-	point := t.TempDir()
-	if o := w.run(w.Command("mount", "-t", "cgroup", "-o", "freezer", "none", point)); o.status != 0 {
-		t.Fatalf("mount: %s", o.stderr)
-	}
-	dir := fmt.Sprintf("/proc/%d/root%s/mcpscope-test.%d", w.Root.Cmd.Process.Pid, point, os.Getpid())
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := errors.Join(bed.Write(dir+"/freezer.state", "THAWED"), bed.WaitEmptyV1(dir, escape.Patience), os.Remove(dir)); err != nil {
-			t.Error(err)
-		}
-	})
-	s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "--target", dir, "freezer1")
-	s.Tell("close")
-	s.dead(escape.Patience)
-	if status := s.Status(escape.Patience); status != "exit 0" {
-		t.Errorf("ended with %q, want exit 0", status)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 func TestNobodyIsPutBackByTheNumberZero(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cgroup.procs")
-	for text, want := range map[string][]int{"": nil, "12\n0\n7\n": {12, 7}, "0\n": {}} {
+	for text, want := range map[string][]int{"": nil, "12\n0\n7\n": {7, 12}, "0\n": {}} {
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

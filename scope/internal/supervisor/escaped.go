@@ -156,7 +156,6 @@ func (e *escapees) Kill(pid int) {
 	if !linux.Ended(fd) {
 		e.s.killed = append(e.s.killed, e.s.describe(pid))
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
-		freeze.LeaveFreezer1(pid, fd)
 	}
 	if dir := e.nested[pid]; dir != "" {
 		linux.AwaitEnd(fd, unix.POLLIN, protocol.SupervisorGoneWithin) // it holds the lock of its group

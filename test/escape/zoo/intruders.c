@@ -236,24 +236,6 @@ static void foreign_namespace(void)
 		sched_yield();
 }
 
-/* There it does not act on SIGKILL before somebody thaws it. target is a directory of that freezer. */
-static void freeze1(void)
-{
-	char pid[16];
-	ignore_signals();
-	snprintf(pid, sizeof pid, "%d", getpid());
-	write_file(target, "cgroup.procs", pid);
-	up();
-	write_file(target, "freezer.state", "FROZEN");
-	park();
-}
-
-static void freezer1(void)
-{
-	member("frozen", freeze1);
-	await_up(1);
-}
-
 /* The youngest of many, which a kill one by one meets last: time enough to act on the first one's death. */
 static void watch_main(void)
 {
@@ -303,7 +285,6 @@ const struct mode intruder_modes[] = {
 	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
 	{"long-grace", NULL, NULL, ask_for_stop, STAYS, "forges a grace without an end, and with a target begins a stop"},
 	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
-	{"freezer1", NULL, freezer1, NULL, ENDS, "a member in a frozen cgroup of version 1"},
 	{"witness", NULL, witness, NULL, STAYS, "a member that waits for the main process's death, behind many others"},
 	{"use-up", NULL, NULL, use_up, STAYS, "at a line, as many processes as its user may have"},
 	{0},
