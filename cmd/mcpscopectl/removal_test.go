@@ -13,8 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-// A removal is refused while the configuration of a project, in a directory that is not looked into otherwise, has a wrapped server.
-func TestRemovalFindsProjects(t *testing.T) {
+// A removal is refused while a file that was wrapped by its path, in a directory that no client names, has a wrapped server.
+func TestRemovalFindsWhatWasWrappedByPath(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""} {
 		t.Setenv(name, value)
@@ -23,22 +23,18 @@ func TestRemovalFindsProjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, text := range map[string]string{
-		filepath.Join(home, ".claude.json"): `{"mcpServers": {}, "projects": {"` + project + `": {}}}`,
-		filepath.Join(project, ".mcp.json"): `{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}`,
-	} {
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	file := filepath.Join(project, "servers.json")
+	text := `{"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}`
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
 	}
 	if s := say("removal", "--own"); s.status != cli.ExitOK || s.out != "" {
 		t.Errorf("before anything is wrapped: %+v", s)
 	}
-	file := filepath.Join(project, ".mcp.json")
 	if s := say("wrap", "--yes", "--program", runner, file); s.status != cli.ExitOK {
 		t.Fatalf("%+v", s)
 	}
 	if s := say("removal", "--own"); s.status != cli.ExitFailure || !strings.Contains(s.out, file+": 1 wrapped server") {
-		t.Errorf("with a wrapped project: %+v", s)
+		t.Errorf("with a wrapped file: %+v", s)
 	}
 }
