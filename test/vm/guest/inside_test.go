@@ -76,13 +76,6 @@ var containerEnds = map[string]func(*contained){
 	"client": func(s *contained) { s.Own.Signal(unix.SIGKILL) },
 }
 
-// tool runs mcpscope as the engine's user.
-func (e engine) tool(args ...string) string {
-	e.t.Helper()
-	e.argv = []string{mcpscope}
-	return e.well(args...)
-}
-
 // startIn starts a server by a command line, and returns when it runs in its container.
 func (e engine) startIn(command []string, name string, up bool) *contained {
 	t := e.t
