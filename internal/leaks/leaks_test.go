@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // leave starts a shell, in a process group of its own that is killed with the test. It is ready when the
@@ -77,9 +78,14 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		t.Error(err)
 	}
 	for _, pid := range append([]int{leak}, l.Below...) {
-		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' {
-			t.Errorf("the leak is left: %+v", st)
+		p, err := escape.OpenProcess(pid)
+		if err != nil {
+			continue // gone
 		}
+		if !p.Ended(escape.Patience) {
+			t.Errorf("the leak is left: %s", escape.Describe(pid))
+		}
+		p.Close()
 	}
 	if st, err := proc.ReadStat(daemon); err != nil || st.State == 'Z' {
 		t.Errorf("another process with its stdin was stopped: %c (%v)", st.State, err)
