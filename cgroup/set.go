@@ -17,22 +17,14 @@ import (
 
 // SetLimit makes one limit hold on g, and says what its file has then. Of the directories above g,
 // from the next one on, so many are the caller's: in these a controller is enabled that is not.
-// write, if not nil, is another way to write, which returns false for a file that it does not know.
-func SetLimit(g *Group, l Limit, owned int, write func(Limit) (bool, error)) (now string, err error) {
+func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 	if err := enable(g, l.controller(), owned); err != nil {
 		return "", err
 	}
 	if _, err := ReadLimit(g, l.File); err != nil {
 		return "", err
 	}
-	written := false
-	if write != nil {
-		written, err = write(l)
-	}
-	if err == nil && !written {
-		err = g.Write(l.File, l.Value)
-	}
-	if err != nil {
+	if err := g.Write(l.File, l.Value); err != nil {
 		return "", err
 	}
 	now, err = ReadLimit(g, l.File)

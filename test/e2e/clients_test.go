@@ -97,7 +97,7 @@ func TestServerEndsUnderAGoClient(t *testing.T) {
 }
 
 func TestServersWorkAndEndUnderRealClients(t *testing.T) {
-	if !escape.Full() && os.Getenv("MCPSCOPE_TEST_SLICE") == "" {
+	if escape.Core() {
 		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
 	}
 	b, offline := openClientBed(t), unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}

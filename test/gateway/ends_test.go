@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // The gateway is what was started, its servers are in groups of their own from their first
@@ -179,7 +180,7 @@ func TestManyServers(t *testing.T) {
 		}
 		last = s
 	}
-	if !Eventually(func() bool { return open() <= before+4 }) { // they close them by and by
+	if !pace.Eventually(escape.Patience, func() bool { return open() <= before+4 }) { // they close them by and by
 		t.Errorf("its watchers have %d descriptors, and had %d", open(), before)
 	}
 	g.Answers(last.Name)

@@ -171,7 +171,7 @@ func (g *Gateway) capture(s *Server) {
 		g.Hello(s.Name) // what it is told first can be missed on a busy machine
 		return false
 	}
-	if !Eventually(captured) {
+	if !pace.Eventually(escape.Patience, captured) {
 		g.t.Fatalf("server %d was not captured", g.servers)
 	}
 	s.ID, _, _ = strings.Cut(text[strings.LastIndex(text, takenAs)+len(takenAs):], " ")
@@ -235,16 +235,6 @@ func (s *Server) Gone(t *testing.T) (left int) {
 		t.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))
 	}
 	return left
-}
-
-// Eventually asks until it is so, where no event tells of it.
-func Eventually(done func() bool) bool {
-	for deadline := pace.Now().Add(escape.Patience); !done(); escape.PollFor(time.Millisecond) {
-		if pace.Until(deadline) <= 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // Lives fails the test if a process that is to live does not.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // What a server is told at once by its client decides, and what a configuration, --match or an earlier start says.
@@ -198,7 +199,7 @@ func TestStartedAgain(t *testing.T) {
 			t.Fatalf("%d servers were started, none was taken", i)
 		}
 		start("server", i)
-		if !Eventually(func() bool {
+		if !pace.Eventually(escape.Patience, func() bool {
 			if groups() == 0 {
 				g.Answers(fmt.Sprint(i))
 			}
@@ -212,7 +213,7 @@ func TestStartedAgain(t *testing.T) {
 		}
 	}
 	start("quiet", 100)
-	if !Eventually(func() bool { return groups() == 2 }) {
+	if !pace.Eventually(escape.Patience, func() bool { return groups() == 2 }) {
 		t.Fatalf("%d groups after the second start", groups())
 	}
 	g.Own.Signal(unix.SIGKILL)

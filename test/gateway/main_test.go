@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 var binaries struct {
@@ -39,7 +40,7 @@ func build() (func(), error) {
 // clients is where test/e2e/clients/setup has put clients of the registries. What needs them is no fast test.
 func clients(t *testing.T) string {
 	t.Helper()
-	if !escape.Full() && os.Getenv("MCPSCOPE_TEST_SLICE") == "" {
+	if escape.Core() {
 		t.Skip("it needs clients of npm: MCPSCOPE_TEST_FULL=1 or MCPSCOPE_TEST_SLICE runs it")
 	}
 	cache := os.Getenv("TEST_CACHE")
@@ -139,7 +140,7 @@ func (w *world) open(pids []int) (all []*escape.Process) {
 func (w *world) killOneWatcher() {
 	w.T.Helper()
 	var all []*escape.Process
-	if !Eventually(func() bool { all = w.watchers(); return len(all) >= 2 }) {
+	if !pace.Eventually(escape.Patience, func() bool { all = w.watchers(); return len(all) >= 2 }) {
 		w.T.Fatalf("there are %d watchers", len(all))
 	}
 	if all[0].Signal(unix.SIGKILL); !all[0].Ended(escape.Patience) {

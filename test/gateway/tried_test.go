@@ -19,6 +19,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A tried is a gateway or agent as people have it, that is started with two servers. SERVER in its
@@ -190,7 +191,7 @@ func (r *triedRun) ask() (said string) {
 		said = string(out)
 		return err == nil
 	}
-	if !Eventually(answers) {
+	if !pace.Eventually(escape.Patience, answers) {
 		r.T.Fatalf("it does not answer: %s", escape.Contents(r.out))
 	}
 	return said

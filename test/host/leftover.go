@@ -61,7 +61,7 @@ func leftovers(before map[string]bool, limit time.Duration) ([]string, error) {
 			continue
 		}
 		var lines []string
-		until(pace.Until(deadline), func() bool { // if not, it is in the list
+		pace.Eventually(pace.Until(deadline), func() bool { // if not, it is in the list
 			lines = describeGroup(dir)
 			return len(lines) == 0
 		})

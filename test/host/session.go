@@ -15,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Session is a login of a user that stays open until Logout or Terminate.
@@ -119,7 +120,7 @@ func (s *Session) Terminate() error {
 // await returns when logind's file on the session has the line, or is gone: "" is for that.
 func (s *Session) await(line string) error {
 	var text []byte
-	known := until(patience, func() bool {
+	known := pace.Eventually(patience, func() bool {
 		var err error
 		text, err = os.ReadFile("/run/systemd/sessions/" + s.ID)
 		return errors.Is(err, fs.ErrNotExist) || line != "" && strings.Contains(string(text), line)

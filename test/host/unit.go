@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Service says what a transient service runs, e.g. a gateway. Unless Properties
@@ -145,7 +147,7 @@ func (u *Unit) Crash() error {
 		n, _ := unix.Poll([]unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}, 0)
 		return n > 0
 	}
-	if !until(patience, ended) {
+	if !pace.Eventually(patience, ended) {
 		return fmt.Errorf("main process %d outlives SIGKILL", pid)
 	}
 	return nil
@@ -167,7 +169,7 @@ func (u *Unit) AwaitRestart() error {
 // Await returns, with the unit's Result, when it is inactive or failed. One that has succeeded is forgotten then.
 func (u *Unit) Await(limit time.Duration) (result string, err error) {
 	var state string
-	ended := until(limit, func() bool {
+	ended := pace.Eventually(limit, func() bool {
 		state, err = u.Property("ActiveState")
 		return err != nil || state == "inactive" || state == "failed"
 	})

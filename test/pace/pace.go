@@ -44,6 +44,16 @@ func Until(deadline time.Time) time.Duration { return deadline.Sub(Now()) }
 // Step bounds a wait in real time between two looks at the clock.
 func Step(deadline time.Time) time.Duration { return max(min(Until(deadline), pause), 0) }
 
+// Eventually asks until done is so, for at most d on the clock. It is for what no event tells of.
+func Eventually(d time.Duration, done func() bool) bool {
+	for deadline := Now().Add(d); !done(); time.Sleep(5 * time.Millisecond) {
+		if Until(deadline) <= 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // Context is done when d has passed on the clock.
 func Context(d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(context.Background())

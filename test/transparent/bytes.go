@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -137,7 +136,7 @@ func Holders(t *testing.T, s Subject) {
 				t.Fatal(err)
 			}
 			for what, link := range map[string]string{"stdin": k.inLink, "stdout": k.outLink} {
-				if !eventually(func() bool { return slices.Equal(holders(link), []string{"cat"}) }) {
+				if !pace.Eventually(escape.Patience, func() bool { return slices.Equal(holders(link), []string{"cat"}) }) {
 					t.Errorf("%s is held by %q, beside the client", what, holders(link))
 				}
 			}
@@ -158,16 +157,6 @@ func Holders(t *testing.T, s Subject) {
 }
 
 func fdOf(f *os.File) string { return strconv.Itoa(int(f.Fd())) }
-
-// eventually asks until it is so: no event tells of a closed descriptor, or of a process that has stopped.
-func eventually(done func() bool) bool {
-	for deadline := pace.Now().Add(escape.Patience); !done(); escape.PollFor(time.Millisecond) {
-		if pace.Until(deadline) <= 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // holders are the programs, beside this one, that have it open. The client's end of a pipe has
 // the same name.

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A crew is a probe with a child in its process group and another in a session of its own.
@@ -155,7 +156,7 @@ func Signals(t *testing.T, s Subject) {
 					send(last)
 					return c.Status(20*time.Millisecond) != ""
 				}
-				if !eventually(ended) || c.Status(0) != "signal 9" {
+				if !pace.Eventually(escape.Patience, ended) || c.Status(0) != "signal 9" {
 					t.Errorf("ended with %q", c.Status(0))
 				}
 			})

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // TerminalSignals: on a terminal the main process is in the launcher's process group. What a terminal can send
@@ -109,7 +110,7 @@ func JobControl(t *testing.T, s Subject) {
 			term.Expect(fmt.Sprint("outer stopped ", int(unix.SIGTSTP)))
 			term.Type("bg\n") // it reads
 			term.Expect("bg\r\nouter stopped ")
-			if !eventually(stopped) { // by SIGTTIN; the launcher may stop for the ^Z that came right after fg
+			if !pace.Eventually(escape.Patience, stopped) { // by SIGTTIN; the launcher may stop for the ^Z that came right after fg
 				t.Error("the server reads in the background")
 			}
 			term.Type("fg\n")

@@ -21,13 +21,8 @@ type Changed struct {
 	Ended bool
 }
 
-// Limit sets a limit of a server that runs.
-func (s *Listed) Limit(l cgroup.Limit) (Changed, error) { return s.LimitBy(l, nil) }
-
-// LimitBy is Limit with another way to write the files, which takes those that it knows: for the
-// others it returns false. Whether a limit holds is read from the file in any case. One that would not
-// hold for what the server has already is refused.
-func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error)) (Changed, error) {
+// Limit sets a limit of a server that runs. One that would not hold for what the server has already is refused.
+func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 	if s.group == nil {
 		return Changed{}, group.ErrNoGroup
 	}
@@ -44,7 +39,7 @@ func (s *Listed) LimitBy(l cgroup.Limit, write func(cgroup.Limit) (bool, error))
 	figures := s.group.Figures()
 	killed := figures.OOMKills()
 	for _, each := range s.withOOMGroup(l) {
-		now, err := s.group.LimitBy(each, s.Backend, write)
+		now, err := s.group.Limit(each, s.Backend)
 		if err != nil && each == l && cgroup.OfMemory(l.File) && s.over() {
 			c.Now, c.Ended = l.Value, true
 			return c, nil

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/scope/internal/backend"
 	"github.com/mcpscope/mcpscope/scope/internal/group"
-	"github.com/mcpscope/mcpscope/scope/internal/lifecycle"
 	"github.com/mcpscope/mcpscope/scope/internal/protocol"
 )
 
@@ -99,19 +98,6 @@ func (s *Listed) Directory() string {
 		return ""
 	}
 	return fmt.Sprintf("/proc/self/fd/%d", s.group.Payload.FD())
-}
-
-// ContainerQuery is a command line that prints the ids of the containers that an engine runs for it; nil where there
-// are none, or they are another user's.
-func (s *Listed) ContainerQuery() []string {
-	if s.group == nil {
-		return nil
-	}
-	engine := s.group.Engine()
-	if engine == "" {
-		return nil
-	}
-	return lifecycle.ContainerQuery(engine, s.ID)
 }
 
 // Limits are what the files say that were set.

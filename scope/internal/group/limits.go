@@ -27,11 +27,7 @@ func Explained(err error) string {
 }
 
 func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (string, error) {
-	return g.LimitBy(l, from, nil)
-}
-
-func (g *ControlGroup) LimitBy(l cgroup.Limit, from protocol.Backend, write func(cgroup.Limit) (bool, error)) (string, error) {
-	now, err := cgroup.SetLimit(g.Payload, l, g.OwnedAbove(from), write)
+	now, err := cgroup.SetLimit(g.Payload, l, g.OwnedAbove(from))
 	if err != nil {
 		err = LimitError(l, err, from)
 	}

@@ -61,11 +61,6 @@ func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 	return c.With(flags...)
 }
 
-// ContainerQuery is a command line that prints the ids of a server's containers that run, as whoever calls it would ask.
-func ContainerQuery(engine, id string) []string {
-	return []string{engine, "ps", "-q", "--no-trunc", "--filter", "label=" + labelKey + id}
-}
-
 // EndsFirst tells whether an engine has processes of its own among the server's, without which it can neither stop
 // nor remove the container.
 func EndsFirst(engine string) bool { return engine == "podman" }

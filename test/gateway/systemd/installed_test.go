@@ -9,8 +9,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/gateway"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A service that knows nothing of mcpscope becomes a gateway by one command and a restart, with the very command that
@@ -63,7 +65,7 @@ func TestInstalledDropIn(t *testing.T) {
 			g.Hello("seen") // what it is told first can be missed on a busy machine
 			return strings.Contains(command("ls", "--client", fmt.Sprint(g.PID), "--json"), `"unit": "mcp-`)
 		}
-		if !gateway.Eventually(listed) {
+		if !pace.Eventually(escape.Patience, listed) {
 			t.Error("ls does not show it")
 		}
 		for property, want := range map[string]string{"KillMode": "mixed", "SyslogIdentifier": "sh", "NeedDaemonReload": "no"} {

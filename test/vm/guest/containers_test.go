@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // In each kind of container mcpscope takes the best backend that there is, nothing
@@ -110,7 +111,7 @@ func (d diagnosis) selftested(t *testing.T, what string, left int) {
 // afterwards is what is in a group that was not before. Supervisors may take a moment.
 func afterwards(t *testing.T, dir string, before []string) (left []string) {
 	t.Helper()
-	until(func() bool { // groups below come and go
+	pace.Eventually(escape.Patience, func() bool { // groups below come and go
 		left = slices.DeleteFunc(inside(t, dir), func(what string) bool { return slices.Contains(before, what) })
 		return len(left) == 0
 	})

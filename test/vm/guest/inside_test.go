@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -170,22 +169,12 @@ func TestServersInContainers(t *testing.T) {
 	}
 }
 
-// until waits for what no event covers.
-func until(done func() bool) bool {
-	for deadline := pace.Now().Add(escape.Patience); !done(); escape.PollFor(10 * time.Millisecond) {
-		if pace.Until(deadline) <= 0 {
-			return false
-		}
-	}
-	return true
-}
-
 // awaitGone waits until no container is there but those beside, which have to be.
 func (e engine) awaitGone(name string, beside []string) (left []string) {
 	t := e.t
 	t.Helper()
 	var up []string
-	until(func() bool { // if not, the rest says what is wrong
+	pace.Eventually(escape.Patience, func() bool { // if not, the rest says what is wrong
 		left = slices.DeleteFunc(strings.Fields(e.well("ps", "-a", "--format", "{{.Names}}")), func(name string) bool { return slices.Contains(beside, name) })
 		up = strings.Fields(e.well("ps", "--format", "{{.Names}}"))
 		return len(left) == 0 && len(up) == len(beside)

@@ -104,7 +104,7 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 // end ends the server as clients do, when it sleeps.
 func (s *sleeper) end() {
 	s.t.Helper()
-	asleep := until(func() bool {
+	asleep := pace.Eventually(escape.Patience, func() bool {
 		state, err := escape.StatField(s.main.PID, 3)
 		return err == nil && state == "D"
 	})
