@@ -29,7 +29,7 @@ FORMATS ?= deb rpm apk
 EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null)
 COMMIT ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null)
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo devel)
-LDFLAGS := -s -w -X github.com/mcpscope/mcpscope/internal/cli.release=$(VERSION) -X github.com/mcpscope/mcpscope/internal/cli.commit=$(COMMIT)
+LDFLAGS := -s -w -X github.com/mcpscope/mcpinternal/server/cli.release=$(VERSION) -X github.com/mcpscope/mcpinternal/server/cli.commit=$(COMMIT)
 
 .PHONY: help build man install uninstall packages spdx demo clients test test-slice test-full test-install test-vm test-arm64 test-tried test-soak release-check bench session ablation lint fuzz cross deps clean
 
@@ -132,7 +132,7 @@ cross: ## what is not Linux says so in one line; other processors build
 		echo "GOOS=linux GOARCH=$$processor $(GO) build ./cmd/..."; GOOS=linux GOARCH=$$processor CGO_ENABLED=0 $(GO) build -o .cache/cross/$$processor/ ./cmd/... || exit 1; done
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./internal/settings ./internal/mcp ./internal/name ./internal/proc ./internal/gateway ./cgroup ./internal/systemd ./scope/internal/protocol ./scope/internal/report ./internal/wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./internal/settings ./internal/mcp ./internal/name ./internal/proc ./internal/gateway ./cgroup ./internal/systemd ./internal/server/protocol ./internal/server/report ./internal/wrapping ./cmd/mcpscopectl; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 spdx: ## put the line with the identifier of our license into source files that lack it

@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 )
 
 // withBrowser gives a server that may sign its user in a BROWSER that outlives it, where there is a graphical session
@@ -29,7 +29,7 @@ func withBrowser(env []string) []string {
 		return env
 	}
 	self, err := os.Executable()
-	if err != nil || strings.ContainsAny(self, " \t\n:%\\'\"$") || scope.FindManager() != nil {
+	if err != nil || strings.ContainsAny(self, " \t\n:%\\'\"$") || backend.FindManager() != nil {
 		return env
 	}
 	return append(env, "BROWSER="+self+cli.Browser)

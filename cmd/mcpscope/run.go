@@ -12,15 +12,16 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // invocation is one `run`, before anything is done.
 type invocation struct {
 	cli.Printer
 	values *settings.Values
-	server *scope.Server
+	server *launcher.Server
 	notes  []string // on the configuration
 }
 
@@ -55,7 +56,7 @@ func runCommand(args []string, io cli.Stdio) int {
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
 func (v *invocation) prepare(operands []string, foreign []int) int {
 	f := v.values
-	file, err := scope.Lookup(operands[0], cli.SearchPath())
+	file, err := protocol.Lookup(operands[0], cli.SearchPath())
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
@@ -71,7 +72,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	if !f.NoBrowser {
 		env = withBrowser(env)
 	}
-	v.server = &scope.Server{
+	v.server = &launcher.Server{
 		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Slice: f.Slice, Notes: v.notes, Stderr: f.Stderr, Report: report, Verbose: f.Verbose,
 		ClientName: clientName(os.Getppid()), Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
@@ -85,13 +86,13 @@ func (v *invocation) tellWeaker(err error) {
 }
 
 // finish turns the outcome into the way in which we end.
-func (v *invocation) finish(o scope.Outcome, err error) int {
+func (v *invocation) finish(o launcher.Outcome, err error) int {
 	if v.Verbose {
 		for _, n := range o.Notes {
 			fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.OneLine(n))
 		}
 	}
-	var command *scope.CommandError
+	var command *protocol.CommandError
 	switch {
 	case errors.As(err, &command):
 		return v.FailCommand(v.server.Argv, err)

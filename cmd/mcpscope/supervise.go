@@ -9,7 +9,9 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/supervisor"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
 // superviseCommand is the supervisor's process; the launcher starts it. The name in
@@ -20,7 +22,7 @@ func superviseCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")
 		return cli.ExitUsage
 	}
-	if args[0] == scope.CleanWord {
+	if args[0] == protocol.CleanWord {
 		return clean(args[1], args[2])
 	}
 	memory, err := strconv.Atoi(args[0])
@@ -32,7 +34,7 @@ func superviseCommand(args []string, io cli.Stdio) int {
 		return cli.ExitUsage
 	}
 	_, _ = cli.NoFile() // it raises our own limit; the server's is in the configuration
-	return scope.Supervise(memory, pid, foreign)
+	return supervisor.Supervise(memory, pid, foreign)
 }
 
 // clean is the process of who stood by when launcher and supervisor were killed. Nobody reads what it says.
@@ -41,7 +43,7 @@ func clean(parent, dir string) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
-	if scope.Clean(fd, dir) != nil {
+	if sweep.Clean(fd, dir) != nil {
 		return cli.ExitOwnFailure // a sweep tries again
 	}
 	return cli.ExitOK

@@ -17,10 +17,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clients"
 	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/splice"
 	"github.com/mcpscope/mcpscope/internal/wrapping"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // configured is a file of a client that was read.
@@ -139,7 +139,7 @@ func brokenText(s wrapping.Server) string {
 	if s.State != wrapping.Wrapped {
 		return ""
 	}
-	if _, err := scope.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
+	if _, err := protocol.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
 		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
 	}
 	return ""

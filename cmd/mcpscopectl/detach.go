@@ -19,8 +19,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 func detachCommand(io cli.Stdio) *cobra.Command {
@@ -51,7 +52,7 @@ func detach(operands []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return io.Mistake("detach", "which command? Give one, like xdg-open URL")
 	}
-	file, err := scope.Lookup(operands[0], cli.SearchPath())
+	file, err := protocol.Lookup(operands[0], cli.SearchPath())
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}
@@ -69,7 +70,7 @@ func startDetached(file string, argv []string) error {
 	if err != nil {
 		return err
 	}
-	if err := scope.FindManager(); err != nil {
+	if err := backend.FindManager(); err != nil {
 		return err
 	}
 	kind, slice := systemd.Own(), ""

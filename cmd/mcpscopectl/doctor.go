@@ -14,27 +14,29 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // diagnosis is all that doctor finds. Its JSON has a version, and fields are only
 // ever added.
 type diagnosis struct {
-	Version  int           `json:"version"`
-	Mcpscope string        `json:"mcpscope"`
-	Runner   string        `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
-	UID      int           `json:"uid"`
-	Backend  scope.Backend `json:"backend"` // that run takes, "" if there is none
-	Group    bool          `json:"group"`   // it is a control group of the server's own
+	Version  int              `json:"version"`
+	Mcpscope string           `json:"mcpscope"`
+	Runner   string           `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
+	UID      int              `json:"uid"`
+	Backend  protocol.Backend `json:"backend"` // that run takes, "" if there is none
+	Group    bool             `json:"group"`   // it is a control group of the server's own
 	// Backends are what auto tries, in that order.
-	Backends []trial    `json:"backends"`
-	Host     scope.Host `json:"host"`
-	Advice   []advice   `json:"advice,omitempty"`
-	Gateways []string   `json:"gateways,omitempty"` // that run, and what they left alone
-	Leaks    int        `json:"leaks,omitempty"`    // what clients have left before, see leaks
-	Settings []string   `json:"settings,omitempty"` // what is wrong with the files of settings
-	Selftest []testCase `json:"selftest,omitempty"`
+	Backends []trial       `json:"backends"`
+	Host     hostinfo.Host `json:"host"`
+	Advice   []advice      `json:"advice,omitempty"`
+	Gateways []string      `json:"gateways,omitempty"` // that run, and what they left alone
+	Leaks    int           `json:"leaks,omitempty"`    // what clients have left before, see leaks
+	Settings []string      `json:"settings,omitempty"` // what is wrong with the files of settings
+	Selftest []testCase    `json:"selftest,omitempty"`
 }
 
 type doctorFlags struct{ json, selftest bool }
@@ -94,10 +96,10 @@ func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 // diagnose tries the backends while managers that may not answer are being asked.
 func diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
-	surveyed := make(chan scope.Host, 1)
-	go func() { surveyed <- scope.HostInfo() }()
+	surveyed := make(chan hostinfo.Host, 1)
+	go func() { surveyed <- hostinfo.Read() }()
 	d.Runner, _, _ = runnerVersion() // why it can't be run, the trials say
-	for _, b := range scope.Candidates() {
+	for _, b := range backend.Candidates() {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {
 			d.Backend, d.Group = b, t.Group

@@ -14,25 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // sample is a gateway in a service of the system with User=.
 func sample() *diagnosis {
 	no := false
 	return &diagnosis{
-		Version: 1, Mcpscope: "v1", UID: 1000, Backend: scope.SystemdUser, Group: true,
+		Version: 1, Mcpscope: "v1", UID: 1000, Backend: protocol.SystemdUser, Group: true,
 		Backends: []trial{
-			{Backend: scope.SystemdUser, Works: true, Milliseconds: 12, Group: true, Controllers: []string{"cpuset", "memory", "pids"}},
-			{Backend: scope.Delegated, Reason: "not delegated", Remedy: "delegate it"},
+			{Backend: protocol.SystemdUser, Works: true, Milliseconds: 12, Group: true, Controllers: []string{"cpuset", "memory", "pids"}},
+			{Backend: protocol.Delegated, Reason: "not delegated", Remedy: "delegate it"},
 		},
-		Host: scope.Host{
-			Kernel:    scope.Kernel{Release: "5.10.0", Lacks: []scope.Lack{{Feature: "cgroup.kill", Since: "Linux 5.14", Then: "slower"}}},
-			Managers:  []scope.ManagerFacts{{Name: "system", Version: "252"}, {Name: "user", Version: "252"}},
-			Cgroup:    scope.Hierarchy{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
+		Host: hostinfo.Host{
+			Kernel:    hostinfo.Kernel{Release: "5.10.0", Lacks: []hostinfo.Lack{{Feature: "cgroup.kill", Since: "Linux 5.14", Then: "slower"}}},
+			Managers:  []hostinfo.ManagerFacts{{Name: "system", Version: "252"}, {Name: "user", Version: "252"}},
+			Cgroup:    hostinfo.Hierarchy{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
 			Lingering: &no,
-			Init:      scope.InitFacts{Name: "node"},
-			Unit:      &scope.Unit{Name: "evil\x1b[31m.service", Manager: "system", KillMode: "control-group"},
+			Init:      hostinfo.InitFacts{Name: "node"},
+			Unit:      &hostinfo.Unit{Name: "evil\x1b[31m.service", Manager: "system", KillMode: "control-group"},
 		},
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/units"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // advice is what would make servers end better where they run already.
@@ -62,7 +62,7 @@ func (d *diagnosis) adviseUnit() *advice {
 
 // managed tells whether servers get scopes of a manager.
 func (d *diagnosis) managed() bool {
-	return d.Backend == scope.SystemdUser || d.Backend == scope.SystemdSystem
+	return d.Backend == protocol.SystemdUser || d.Backend == protocol.SystemdSystem
 }
 
 // installedPaths are both programs as a unit would have to name them.
@@ -87,7 +87,7 @@ func unitPath(exe string) string {
 }
 
 func (d *diagnosis) adviseLingering() *advice {
-	if d.Backend != scope.SystemdUser || d.Host.Lingering == nil || *d.Host.Lingering {
+	if d.Backend != protocol.SystemdUser || d.Host.Lingering == nil || *d.Host.Lingering {
 		return nil
 	}
 	return &advice{

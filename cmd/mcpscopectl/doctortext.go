@@ -12,7 +12,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // newPaper colours what goes to a terminal, unless the user asked for none
@@ -41,11 +42,11 @@ func (p *paper) colour(code, text string) string {
 func (p *paper) line(what, text string) { p.printf("  %-15s %s\n", what, cli.OneLine(text)) }
 
 // meanings of the backends, for people.
-var meanings = map[scope.Backend]string{
-	scope.SystemdUser:   "a scope of your own manager, in mcp.slice",
-	scope.SystemdSystem: "a scope of the system manager, in mcp.slice",
-	scope.Delegated:     "a group below the cgroup that is delegated to you",
-	scope.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
+var meanings = map[protocol.Backend]string{
+	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
+	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",
+	protocol.Delegated:     "a group below the cgroup that is delegated to you",
+	protocol.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
 }
 
 func (d *diagnosis) print(p *paper) {
@@ -133,21 +134,21 @@ func (d *diagnosis) printHost(p *paper) {
 	}
 }
 
-func kernelText(k scope.Kernel) string {
+func kernelText(k hostinfo.Kernel) string {
 	if len(k.Lacks) == 0 {
 		return "Linux " + k.Release + ", with all that is used"
 	}
 	return "Linux " + k.Release
 }
 
-func lackText(l scope.Lack) string {
+func lackText(l hostinfo.Lack) string {
 	if l.Refused {
 		return fmt.Sprintf("%s is refused (seccomp?): %s", l.Feature, l.Then)
 	}
 	return fmt.Sprintf("no %s (needs %s): %s", l.Feature, l.Since, l.Then)
 }
 
-func cgroupText(h scope.Hierarchy) string {
+func cgroupText(h hostinfo.Hierarchy) string {
 	if h.Problem != "" {
 		return h.Problem
 	}
@@ -161,7 +162,7 @@ func cgroupText(h scope.Hierarchy) string {
 	return text + "; we are in " + h.Path
 }
 
-func (d *diagnosis) unitText(u *scope.Unit) string {
+func (d *diagnosis) unitText(u *hostinfo.Unit) string {
 	text := fmt.Sprintf("%s of the %s manager", u.Name, u.Manager)
 	switch {
 	case !d.managed():

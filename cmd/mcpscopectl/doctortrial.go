@@ -14,22 +14,24 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // trial is one backend, tried.
 type trial struct {
-	Backend      scope.Backend `json:"backend"`
-	Works        bool          `json:"works"`
-	Milliseconds int64         `json:"milliseconds"`    // from the start of run to its end
-	Early        bool          `json:"early,omitempty"` // unless asked for by name, a server starts before there is a scope
-	Group        bool          `json:"group"`           // a control group of the server's own
-	Cgroup       string        `json:"cgroup,omitempty"`
-	Controllers  []string      `json:"controllers,omitempty"`
-	Reason       string        `json:"reason,omitempty"`
-	Remedy       string        `json:"remedy,omitempty"`
-	name         string        // of the server
+	Backend      protocol.Backend `json:"backend"`
+	Works        bool             `json:"works"`
+	Milliseconds int64            `json:"milliseconds"`    // from the start of run to its end
+	Early        bool             `json:"early,omitempty"` // unless asked for by name, a server starts before there is a scope
+	Group        bool             `json:"group"`           // a control group of the server's own
+	Cgroup       string           `json:"cgroup,omitempty"`
+	Controllers  []string         `json:"controllers,omitempty"`
+	Reason       string           `json:"reason,omitempty"`
+	Remedy       string           `json:"remedy,omitempty"`
+	name         string           // of the server
 }
 
 // found is what the probe says from inside.
@@ -46,7 +48,7 @@ const trialWithin = 10 * time.Second
 // group in this process, and leave it at that, would be quicker and prove less: what
 // may fail is also the fork into it, the lock, the handing over, the removal. What goes
 // wrong is said by run itself, and what is left when we are killed halfway, run ends.
-func tryBackend(by programs, b scope.Backend) trial {
+func tryBackend(by programs, b protocol.Backend) trial {
 	t := trial{Backend: b, name: "doctor"}
 	began := time.Now()
 	out, err := t.run(by)
@@ -59,7 +61,7 @@ func tryBackend(by programs, b scope.Backend) trial {
 		t.Reason = "run said nothing"
 	}
 	t.Works = t.Works && t.Reason == ""
-	t.Early = t.Works && scope.StartsEarly(b)
+	t.Early = t.Works && backend.StartsEarly(b)
 	return t
 }
 
@@ -114,8 +116,8 @@ func (t *trial) read(out []byte) {
 func (t *trial) readLine(line []byte) {
 	var says struct {
 		found
-		Backend scope.Backend `json:"backend"`
-		Ended   time.Time     `json:"ended"`
+		Backend protocol.Backend `json:"backend"`
+		Ended   time.Time        `json:"ended"`
 	}
 	switch err := json.Unmarshal(line, &says); {
 	case err != nil && t.Reason == "":
@@ -124,7 +126,7 @@ func (t *trial) readLine(line []byte) {
 	case says.Backend == t.Backend && !says.Ended.IsZero():
 		t.Works = true
 	default:
-		own, _ := scope.OwnGroup()
+		own, _ := hostinfo.OwnGroup()
 		if t.Cgroup, t.Group = says.Cgroup, says.Cgroup != own; t.Group {
 			t.Controllers = says.Controllers // otherwise they are for the client too
 		}
@@ -134,7 +136,7 @@ func (t *trial) readLine(line []byte) {
 // probeCommand is the server that doctor runs.
 func probeCommand(_ []string, io cli.Stdio) int {
 	var f found
-	f.Cgroup, f.Controllers = scope.OwnGroup()
+	f.Cgroup, f.Controllers = hostinfo.OwnGroup()
 	if err := json.NewEncoder(io.Out).Encode(f); err != nil {
 		return cli.ExitFailure
 	}
@@ -143,7 +145,7 @@ func probeCommand(_ []string, io cli.Stdio) int {
 
 // trialRun is the command line of a run, with flags against what a configuration file may say: a quiet
 // run would not say what is wrong, and one that refuses tree not that it works.
-func trialRun(b scope.Backend, name string, args ...string) []string {
+func trialRun(b protocol.Backend, name string, args ...string) []string {
 	return append([]string{"mcpscope", "run", "-q=false", "-v=false", "--require=false", "--strict-config=false",
 		"--backend", string(b), "--name", name}, args...)
 }

@@ -19,8 +19,9 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // There is a page for each command, and man reads it without a complaint.
@@ -163,7 +164,7 @@ func documented(table string) []string {
 // Whatever is in JSON, and every cause of an end, is in the manual, and nothing else is.
 func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
-		"The report":                    scope.Report{},
+		"The report":                    report.Report{},
 		"`sweep --json`":                sweptView{},
 		"`ls --json`, `inspect --json`": view{},
 	} {
@@ -172,7 +173,7 @@ func TestSchemas(t *testing.T) {
 		}
 	}
 	var causes []string
-	for _, c := range scope.Causes() {
+	for _, c := range protocol.Causes() {
 		causes = append(causes, string(c))
 	}
 	slices.Sort(causes)

@@ -11,12 +11,12 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 // figures are what a server uses now. A figure that is not known is nil.
 type figures struct {
-	scope.Usage
+	fleet.Usage
 	memoryFrom memorySource
 }
 
@@ -33,7 +33,7 @@ const (
 )
 
 // measure returns an error for a server that has ended since it was listed.
-func measure(s *scope.Listed) (f figures, err error) {
+func measure(s *fleet.Listed) (f figures, err error) {
 	if f.Usage, err = s.Usage(); err != nil {
 		return f, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 func freezeCommand(io cli.Stdio) *cobra.Command {
@@ -18,18 +18,18 @@ func freezeCommand(io cli.Stdio) *cobra.Command {
 		use: "freeze NAME|ID… [flags]", short: "let servers rest", examples: "  mcpscope freeze browser\n",
 		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client waits
 for them meanwhile. Whatever ends a server ends a frozen one as well.`,
-	}, "frozen", (*scope.Listed).Freeze)
+	}, "frozen", (*fleet.Listed).Freeze)
 }
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "thaw NAME|ID… [flags]", short: "let frozen servers go on", examples: "  mcpscope thaw browser\n",
 		long: "Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.",
-	}, "thawed", (*scope.Listed).Thaw)
+	}, "thawed", (*fleet.Listed).Thaw)
 }
 
 // named is a command that does one thing to the servers that are named.
-func named(io cli.Stdio, s spec, past string, do func(*scope.Listed) error) *cobra.Command {
+func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cobra.Command {
 	var f filter
 	s.operands = servers
 	verb, _, _ := strings.Cut(s.use, " ")

@@ -17,9 +17,9 @@ import (
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 	"github.com/mcpscope/mcpscope/internal/wrapping"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 func gatewayCommand(args []string, io cli.Stdio) int {
@@ -30,7 +30,7 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 		return cli.ExitOK
 	}
 	g.Printer.Quiet, g.Printer.Verbose = g.Values.Quiet, g.Values.Verbose
-	if err == nil && g.Backend == scope.Tree { // its servers run already when they are found
+	if err == nil && g.Backend == protocol.Tree { // its servers run already when they are found
 		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}
 	if err != nil {
@@ -50,7 +50,7 @@ type gatewayRun struct {
 
 // become returns only if it can't.
 func (v *gatewayRun) become(operands []string) int {
-	file, err := scope.Lookup(operands[0], cli.SearchPath())
+	file, err := protocol.Lookup(operands[0], cli.SearchPath())
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}
@@ -88,7 +88,7 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	err = g.Exec()
 	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gw.ErrExec) {
-		return v.FailCommand(operands, &scope.CommandError{Command: file, Errno: errno})
+		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
 }

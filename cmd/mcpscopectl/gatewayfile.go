@@ -10,8 +10,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // configure takes from mcpscope.toml what holds for a whole gateway: its defaults. Sections for servers are looked up
@@ -37,7 +37,7 @@ const maxConfigNotes = 5
 func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
 	rows := settings.Rows(settings.Gateway)
 	maps.DeleteFunc(of, func(key string, value settings.FileValue) bool {
-		return key == "backend" && value.Text == string(scope.Tree) || !slices.ContainsFunc(rows, func(r *settings.Row) bool { return r.Name == key })
+		return key == "backend" && value.Text == string(protocol.Tree) || !slices.ContainsFunc(rows, func(r *settings.Row) bool { return r.Name == key })
 	})
 	return of
 }

@@ -17,15 +17,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // inspection is a server in full. Fields are only ever added.
 type inspection struct {
 	view
-	scope.Shortages
+	fleet.Shortages
 	Ancestry  []processView     `json:"ancestry"` // of the client, itself first
-	Tree      []scope.Member    `json:"tree"`
+	Tree      []fleet.Member    `json:"tree"`
 	Stdio     map[string]string `json:"stdio,omitempty"` // of the main process
 	Resources map[string]string `json:"resources,omitempty"`
 	Notes     []string          `json:"notes,omitempty"`
@@ -64,7 +65,7 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 	all := []inspection{}
 	for _, s := range servers {
 		found, err := inspect(s)
-		if scope.IsGone(err) {
+		if protocol.IsGone(err) {
 			continue
 		}
 		if err != nil {
@@ -90,14 +91,14 @@ func inspectServers(f *filter, operands []string, asJSON bool, io cli.Stdio) int
 	return cli.ExitOK
 }
 
-func inspect(s *scope.Listed) (inspection, error) {
+func inspect(s *fleet.Listed) (inspection, error) {
 	v, err := look(s)
 	if err != nil {
 		return inspection{}, err
 	}
 	found := inspection{view: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
 	found.Tree, err = s.Tree()
-	for _, p := range scope.Ancestry(s.Client.PID) {
+	for _, p := range fleet.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {
 			p.Name = s.Client.Name
 		}
@@ -183,7 +184,7 @@ func (i *inspection) memoryLine() string {
 // biggest are the members with the most memory.
 func (i *inspection) biggest() string {
 	members := slices.Clone(i.Tree)
-	slices.SortStableFunc(members, func(a, b scope.Member) int { return cmp.Compare(b.Memory, a.Memory) })
+	slices.SortStableFunc(members, func(a, b fleet.Member) int { return cmp.Compare(b.Memory, a.Memory) })
 	var all []string
 	for _, m := range members[:min(len(members), 3)] {
 		all = append(all, fmt.Sprintf("%s[%d] %s", m.Name, m.PID, humanBytes(m.Memory)))

@@ -21,8 +21,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // entry is what is read of an entry of the journal. Any process of that uid may have written it.
@@ -77,7 +77,7 @@ var errEnough = errors.New("enough")
 // readJournal runs journalctl, because its library needs cgo, and calls each with every line of
 // JSON. journalctl is killed when this process ends, however that ends.
 func readJournal(args []string, each func(line []byte) error) error {
-	tool, err := scope.Lookup("journalctl", cli.SearchPath())
+	tool, err := protocol.Lookup("journalctl", cli.SearchPath())
 	if err != nil || !systemd.JournalExists() {
 		return systemd.ErrNoJournal
 	}

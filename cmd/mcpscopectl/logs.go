@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 type logsFlags struct {
@@ -48,7 +48,7 @@ journal drops empty lines and cuts those of more than 48 KiB (journald.conf, Lin
 	fs.Func("since", "entries from then on: a duration ago (2h, 1d), or what journalctl takes (today, \"2026-11-20 8:00\"): `TIME`",
 		func(s string) error {
 			f.since = s
-			if d, err := scope.ParseDuration(s); err == nil {
+			if d, err := protocol.ParseDuration(s); err == nil {
 				f.since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
 			}
 			return nil
@@ -143,8 +143,8 @@ func (f *logsFlags) print(line []byte, io cli.Stdio) error {
 }
 
 // events are the matches of all events. The journal records the uid of the writer, which a process cannot forge.
-func events(uids []string, kinds ...scope.Event) (matches []string) {
-	ids := scope.MessageIDs()
+func events(uids []string, kinds ...protocol.Event) (matches []string) {
+	ids := protocol.MessageIDs()
 	for kind, id := range ids {
 		if len(kinds) == 0 || slices.Contains(kinds, kind) {
 			matches = append(matches, "MESSAGE_ID="+id)
@@ -157,7 +157,7 @@ func events(uids []string, kinds ...scope.Event) (matches []string) {
 }
 
 // about are the matches of events of servers whose users may be seen; with another match, if that is not "".
-func (f *logsFlags) about(match string, kinds ...scope.Event) []string {
+func (f *logsFlags) about(match string, kinds ...protocol.Event) []string {
 	var uids []string
 	if !f.allUsers {
 		uids = []string{strconv.Itoa(os.Getuid())}
@@ -172,8 +172,8 @@ func (f *logsFlags) about(match string, kinds ...scope.Event) []string {
 // matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout) counts as that:
 // another entry may have any identifier.
 func (s loggedServer) matches() []string {
-	return append(append(events([]string{s.uid, "0"}), scope.FieldID+"="+s.id),
-		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+scope.LogIdentifier(s.name, s.id))
+	return append(append(events([]string{s.uid, "0"}), protocol.FieldID+"="+s.id),
+		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.LogIdentifier(s.name, s.id))
 }
 
 // find looks among the servers that run first, whose start the journal may have lost; then for the newest one in the
@@ -187,9 +187,9 @@ func (f *logsFlags) find(arg string) (found []loggedServer, err error) {
 	if err == nil || !errors.As(err, new(*unknownError)) {
 		return found, err
 	}
-	kinds := []scope.Event{scope.EventStarted, scope.EventEnded, scope.EventKilled}
-	args := append([]string{"--lines=1"}, f.about(scope.FieldID+"="+arg, kinds...)...)
-	args = append(append(args, "+"), f.about(scope.FieldName+"="+arg, kinds...)...)
+	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded, protocol.EventKilled}
+	args := append([]string{"--lines=1"}, f.about(protocol.FieldID+"="+arg, kinds...)...)
+	args = append(append(args, "+"), f.about(protocol.FieldName+"="+arg, kinds...)...)
 	journalErr := readJournal(args, func(line []byte) error {
 		var e entry
 		if json.Unmarshal(line, &e) == nil {

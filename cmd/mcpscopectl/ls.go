@@ -15,7 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
 // filter says which servers are meant.
@@ -39,7 +40,7 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 // whose is the uid of those that are meant.
 func whose(everyone bool) int {
 	if everyone {
-		return scope.Everyone
+		return hierarchy.Everyone
 	}
 	return os.Getuid()
 }
@@ -107,9 +108,9 @@ func (f *lsFlags) write(out io.Writer, views []view, width int) error {
 }
 
 // list finds what the filter lets through.
-func (f *filter) list() ([]*scope.Listed, error) {
-	all, err := scope.List(whose(f.allUsers))
-	return keep(all, func(s *scope.Listed) bool {
+func (f *filter) list() ([]*fleet.Listed, error) {
+	all, err := fleet.List(whose(f.allUsers))
+	return keep(all, func(s *fleet.Listed) bool {
 		return f.client == "" || f.client == strconv.Itoa(s.Client.PID) || f.client == s.Client.Name
 	}), err
 }
@@ -123,8 +124,8 @@ func (f *filter) none() string {
 }
 
 // keep closes what it leaves out.
-func keep(all []*scope.Listed, wanted func(*scope.Listed) bool) []*scope.Listed {
-	var kept []*scope.Listed
+func keep(all []*fleet.Listed, wanted func(*fleet.Listed) bool) []*fleet.Listed {
+	var kept []*fleet.Listed
 	for _, s := range all {
 		if wanted(s) {
 			kept = append(kept, s)
@@ -135,14 +136,14 @@ func keep(all []*scope.Listed, wanted func(*scope.Listed) bool) []*scope.Listed 
 	return kept
 }
 
-func closeAll(all []*scope.Listed) {
+func closeAll(all []*fleet.Listed) {
 	for _, s := range all {
 		s.Close()
 	}
 }
 
 // lookAtAll leaves out what has ended meanwhile.
-func lookAtAll(servers []*scope.Listed) []view {
+func lookAtAll(servers []*fleet.Listed) []view {
 	views := []view{}
 	for _, s := range servers {
 		if v, err := look(s); err == nil {

@@ -16,7 +16,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 type metricsFlags struct {
@@ -76,7 +76,7 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 // measured is a server with what it lacked so far.
 type measured struct {
 	view
-	scope.Shortages
+	fleet.Shortages
 }
 
 // measured measures all servers.
@@ -199,7 +199,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.NewInvalidMetric(byState, err)
 		return
 	}
-	states := map[scope.State]int{scope.Running: 0, scope.Ending: 0, scope.Frozen: 0, scope.Orphaned: 0}
+	states := map[fleet.State]int{fleet.Running: 0, fleet.Ending: 0, fleet.Frozen: 0, fleet.Orphaned: 0}
 	seen := map[[4]string]bool{}
 	for _, v := range views {
 		states[v.State]++

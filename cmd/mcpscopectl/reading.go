@@ -6,21 +6,20 @@ package main
 
 import (
 	"fmt"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"time"
-
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // reading is a server as top has read it.
 type reading struct {
 	view
-	server *scope.Listed // nil while something is done to it
+	server *fleet.Listed // nil while something is done to it
 	at     time.Time
 	// cpu is the part of one processor that it has used since the reading before; negative in the
 	// first one.
 	cpu float64
 	// tree are its processes, if they were asked for.
-	tree []scope.Member
+	tree []fleet.Member
 }
 
 // who is the same for a server in all readings. An id alone is what a process of its user may

@@ -6,20 +6,20 @@ package main
 
 import (
 	"fmt"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"strings"
-
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // choose returns the servers that the arguments mean: each is an id or the beginning of
 // one, or a name, which several servers may have. Those of f that are not meant are
 // closed.
-func (f *filter) choose(args []string) ([]*scope.Listed, error) {
+func (f *filter) choose(args []string) ([]*fleet.Listed, error) {
 	all, err := f.list()
 	if err != nil && len(all) == 0 {
 		return nil, err
 	}
-	meant := map[*scope.Listed]bool{}
+	meant := map[*fleet.Listed]bool{}
 	for _, arg := range args {
 		found, err := find(all, arg)
 		if err != nil {
@@ -30,16 +30,16 @@ func (f *filter) choose(args []string) ([]*scope.Listed, error) {
 			meant[s] = true
 		}
 	}
-	return keep(all, func(s *scope.Listed) bool { return meant[s] }), nil
+	return keep(all, func(s *fleet.Listed) bool { return meant[s] }), nil
 }
 
 // find prefers an id to a name, and a name to the beginning of an id.
-func find(all []*scope.Listed, arg string) ([]*scope.Listed, error) {
-	var named, begun []*scope.Listed
+func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
+	var named, begun []*fleet.Listed
 	for _, s := range all {
 		switch {
 		case s.ID == arg:
-			return []*scope.Listed{s}, nil
+			return []*fleet.Listed{s}, nil
 		case s.Name == arg:
 			named = append(named, s)
 		case arg != "" && strings.HasPrefix(s.ID, arg):
@@ -60,7 +60,7 @@ func find(all []*scope.Listed, arg string) ([]*scope.Listed, error) {
 // ambiguousError is the beginning of several ids.
 type ambiguousError struct {
 	arg  string
-	them []*scope.Listed
+	them []*fleet.Listed
 }
 
 func (e *ambiguousError) Error() string {
@@ -75,7 +75,7 @@ func (e *ambiguousError) Error() string {
 type unknownError struct{ arg string }
 
 func (e *unknownError) Error() string {
-	if uid, found := scope.Owner(e.arg); found {
+	if uid, found := hierarchy.Owner(e.arg); found {
 		return fmt.Sprintf("%q is a server of user %d: that is for root, with --all-users", e.arg, uid)
 	}
 	return fmt.Sprintf("there is no server %q", e.arg)

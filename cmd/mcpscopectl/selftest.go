@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // testCase is one server, with a child, that both ignore SIGTERM, and one way to stop it.
@@ -45,7 +45,7 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 }
 
 // selftest starts six servers, one after the other, and stops them.
-func selftest(by programs, b scope.Backend) (cases []testCase) {
+func selftest(by programs, b protocol.Backend) (cases []testCase) {
 	for _, end := range sortedKeys(selftestEnds) {
 		for _, child := range []string{childInSession, childOutside} {
 			c := testCase{Child: child, End: end}
@@ -62,7 +62,7 @@ func selftest(by programs, b scope.Backend) (cases []testCase) {
 
 // try: each process holds the write end of roll, so that the end of file says that all are dead, without a pid that may be
 // another process's by then. Each waits for the end of leash, so that none outlives doctor whatever run does.
-func (c *testCase) try(by programs, b scope.Backend) error {
+func (c *testCase) try(by programs, b protocol.Backend) error {
 	var stdin, roll, leash struct{ read, write *os.File }
 	for _, p := range []*struct{ read, write *os.File }{&stdin, &roll, &leash} {
 		var err error

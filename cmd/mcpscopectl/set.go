@@ -13,7 +13,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 func setCommand(io cli.Stdio) *cobra.Command {
@@ -66,11 +67,11 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 	return status
 }
 
-func setOne(s *scope.Listed, l cgroup.Limit, io cli.Stdio) error {
+func setOne(s *fleet.Listed, l cgroup.Limit, io cli.Stdio) error {
 	changed, err := s.Limit(l)
 	if err != nil {
 		io.Cannot(fmt.Sprintf("limit %s (%s)", cli.OneLine(s.Name), s.ID), err)
-		if limit, ok := errors.AsType[*scope.LimitError](err); ok {
+		if limit, ok := errors.AsType[*protocol.LimitError](err); ok {
 			io.Hint(limit.Step)
 		}
 		return err

@@ -14,7 +14,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 type stopFlags struct {
@@ -38,11 +39,11 @@ and asks before.
 
 The exit status is 0 if all are gone.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	f.grace = scope.AsConfigured
+	f.grace = fleet.AsConfigured
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
 	f.filter.set(c)
-	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, scope.ParseGrace))
+	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, protocol.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")
 	return c
@@ -68,7 +69,7 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 			return unconfirmed(io, "stop", "mcpscope stop --all --yes")
 		}
 	}
-	return onEach(servers, io, "stop", "stopped", func(s *scope.Listed) error {
+	return onEach(servers, io, "stop", "stopped", func(s *fleet.Listed) error {
 		s.TellStop(ourCommand())
 		return s.Stop(f.grace)
 	})
@@ -77,14 +78,14 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 // ourCommand is this command, and who has started it.
 func ourCommand() string {
 	text := "mcpscope " + strings.Join(os.Args[1:], " ")
-	if above := scope.Ancestry(os.Getppid()); len(above) > 0 {
+	if above := fleet.Ancestry(os.Getppid()); len(above) > 0 {
 		text += fmt.Sprintf(", from %s[%d]", above[0].Name, above[0].PID)
 	}
 	return text
 }
 
 // servers are those that are named or, if none is, all that the filter lets through.
-func (f *filter) servers(operands []string) ([]*scope.Listed, error) {
+func (f *filter) servers(operands []string) ([]*fleet.Listed, error) {
 	if len(operands) == 0 {
 		all, err := f.list()
 		if len(all) > 0 {
@@ -96,7 +97,7 @@ func (f *filter) servers(operands []string) ([]*scope.Listed, error) {
 }
 
 // onEach does one thing to many servers at a time, and says how it went.
-func onEach(servers []*scope.Listed, io cli.Stdio, verb, past string, do func(*scope.Listed) error) int {
+func onEach(servers []*fleet.Listed, io cli.Stdio, verb, past string, do func(*fleet.Listed) error) int {
 	var (
 		mu     sync.Mutex
 		wg     sync.WaitGroup

@@ -18,11 +18,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/leaks"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
 type sweepFlags struct {
-	scope.SweepFilter
+	sweep.SweepFilter
 	leakAge           time.Duration
 	dryRun, json, yes bool
 }
@@ -53,7 +55,7 @@ or --json.`,
 	fs.BoolVar(&f.dryRun, "dry-run", false, "only print what would be stopped")
 	fs.BoolVar(&f.yes, "yes", false, "stop leaks without a question")
 	fs.Func("older-than", "only servers that were started longer ago than `D`, e.g. 10m", func(s string) (err error) {
-		f.OlderThan, err = scope.ParseGrace(s)
+		f.OlderThan, err = protocol.ParseGrace(s)
 		f.leakAge = f.OlderThan
 		return err
 	})
@@ -63,9 +65,9 @@ or --json.`,
 }
 
 func (f *sweepFlags) run(io cli.Stdio) (status int) {
-	find, what, goal := scope.Sweep, "stopped", "sweep"
+	find, what, goal := sweep.Sweep, "stopped", "sweep"
 	if f.dryRun {
-		find, what, goal = scope.Orphans, "would stop", "look for orphans"
+		find, what, goal = fleet.Orphans, "would stop", "look for orphans"
 	}
 	orphans, err := find(f.SweepFilter)
 	if len(orphans) == 0 && err == nil && !f.json {
@@ -78,7 +80,7 @@ func (f *sweepFlags) run(io cli.Stdio) (status int) {
 		status = io.Cannot(goal, err)
 	}
 	if err != nil && !f.dryRun {
-		io.Hint(cli.Hint(scope.Auto, err))
+		io.Hint(cli.Hint(protocol.Auto, err))
 	}
 	if f.Unit == "" && (f.yes || f.dryRun || f.json || canAsk(io)) {
 		status = max(status, f.sweepLeaks(io))
@@ -105,7 +107,7 @@ type sweptView struct {
 	Stopped   *bool        `json:"stopped,omitempty"`
 }
 
-func (f *sweepFlags) reportOrphan(s scope.Swept, what string, io cli.Stdio) {
+func (f *sweepFlags) reportOrphan(s sweep.Swept, what string, io cli.Stdio) {
 	switch {
 	case f.json:
 		v := sweptView{Version: jsonVersion, Kind: "orphan", Name: s.Name, ID: s.ID, Group: s.Dir, Stuck: s.Stuck}
@@ -133,7 +135,7 @@ func (f *sweepFlags) sweepLeaks(io cli.Stdio) (status int) {
 	for _, l := range all {
 		var stopped *bool
 		if stop && (f.yes || !f.json) {
-			err := l.Stop(scope.DefaultPolicy().TermGrace)
+			err := l.Stop(protocol.DefaultPolicy().TermGrace)
 			stopped = new(err == nil)
 			if err != nil {
 				status = io.Cannot(fmt.Sprintf("stop %s (process %d)", cli.OneLine(l.Server.Name), l.PID), err)
@@ -197,7 +199,7 @@ func insideServers(uid int) func(pid int) bool {
 	return func(pid int) bool {
 		if inside == nil {
 			inside = map[int]bool{os.Getpid(): true}
-			servers, err := scope.List(uid)
+			servers, err := fleet.List(uid)
 			unknown = err != nil
 			for _, s := range servers {
 				pids, _ := s.Processes() // none, if it has ended

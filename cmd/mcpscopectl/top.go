@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 const topLong = `Shows the servers that run on a terminal, again and again.
@@ -51,7 +51,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
 	}, func(operands []string) int { return f.run(io) })
 	f.filter.set(c)
 	c.Flags().Func("interval", "from one refresh to the next, at least 100ms (default 2s): `D`", func(s string) (err error) {
-		if f.interval, err = scope.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
+		if f.interval, err = protocol.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
 			err = errors.New("it is less than 100ms")
 		}
 		return err

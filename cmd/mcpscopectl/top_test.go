@@ -9,8 +9,7 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
-
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 func TestCells(t *testing.T) {
@@ -91,7 +90,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 func TestTopDetails(t *testing.T) {
 	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5}
 	for i := range 50 {
-		r.tree = append(r.tree, scope.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
+		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
 	v := topView{all: []reading{r}, order: 'c'}
 	v.press(tea.KeyEnter, 10)

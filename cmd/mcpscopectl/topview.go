@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 // topView is what top shows, and what its keys have made of it. It reads and draws nothing.
@@ -251,17 +251,17 @@ func (v *topView) lastLine() string {
 // wish is what a key wants done to a server, beyond what is shown.
 type wish struct {
 	verb, past string
-	do         func(*scope.Listed) error
+	do         func(*fleet.Listed) error
 	to         *reading
 }
 
 func stopIt(r *reading) *wish {
-	return &wish{"stop", "stopped", func(s *scope.Listed) error { s.TellStop(ourCommand()); return s.Stop(scope.AsConfigured) }, r}
+	return &wish{"stop", "stopped", func(s *fleet.Listed) error { s.TellStop(ourCommand()); return s.Stop(fleet.AsConfigured) }, r}
 }
 
 func freezeIt(r *reading) *wish {
-	if r.State == scope.Frozen {
-		return &wish{"thaw", "thawed", (*scope.Listed).Thaw, r}
+	if r.State == fleet.Frozen {
+		return &wish{"thaw", "thawed", (*fleet.Listed).Thaw, r}
 	}
-	return &wish{"freeze", "frozen", (*scope.Listed).Freeze, r}
+	return &wish{"freeze", "frozen", (*fleet.Listed).Freeze, r}
 }

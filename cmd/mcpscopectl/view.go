@@ -5,9 +5,9 @@
 package main
 
 import (
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"time"
-
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // jsonVersion is that of all JSON about servers, in which fields are only ever added.
@@ -15,25 +15,25 @@ const jsonVersion = 1
 
 // view is a server as ls and inspect show it: sizes in bytes, times in seconds.
 type view struct {
-	ID         string        `json:"id"`
-	Name       string        `json:"name"`
-	UID        int           `json:"uid"`
-	Backend    scope.Backend `json:"backend"`
-	State      scope.State   `json:"state"`
-	Cause      scope.Cause   `json:"cause,omitempty"`
-	Group      string        `json:"group,omitempty"`
-	Unit       string        `json:"unit,omitempty"`
-	Client     processView   `json:"client"`
-	ClientUnit string        `json:"client_unit,omitempty"`
-	Launcher   int           `json:"launcher_pid,omitempty"`
-	Supervisor int           `json:"supervisor_pid,omitempty"`
-	Started    *time.Time    `json:"started,omitempty"`
-	Age        float64       `json:"age_seconds"`
-	Policy     string        `json:"policy,omitempty"`
-	Processes  int           `json:"processes"`
-	CPU        float64       `json:"cpu_seconds"`
-	Memory     *uint64       `json:"memory_bytes,omitempty"`
-	Peak       *uint64       `json:"memory_peak_bytes,omitempty"`
+	ID         string           `json:"id"`
+	Name       string           `json:"name"`
+	UID        int              `json:"uid"`
+	Backend    protocol.Backend `json:"backend"`
+	State      fleet.State      `json:"state"`
+	Cause      protocol.Cause   `json:"cause,omitempty"`
+	Group      string           `json:"group,omitempty"`
+	Unit       string           `json:"unit,omitempty"`
+	Client     processView      `json:"client"`
+	ClientUnit string           `json:"client_unit,omitempty"`
+	Launcher   int              `json:"launcher_pid,omitempty"`
+	Supervisor int              `json:"supervisor_pid,omitempty"`
+	Started    *time.Time       `json:"started,omitempty"`
+	Age        float64          `json:"age_seconds"`
+	Policy     string           `json:"policy,omitempty"`
+	Processes  int              `json:"processes"`
+	CPU        float64          `json:"cpu_seconds"`
+	Memory     *uint64          `json:"memory_bytes,omitempty"`
+	Peak       *uint64          `json:"memory_peak_bytes,omitempty"`
 	// MemoryFrom is where Memory comes from, if that is known.
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are what the files say that were set.
@@ -49,7 +49,7 @@ type processView struct {
 func (v *view) limit(file string) *uint64 { return parseNumber(v.Limits[file]) }
 
 // look measures a server. One that has ended since it was listed gives an error.
-func look(s *scope.Listed) (view, error) {
+func look(s *fleet.Listed) (view, error) {
 	f, err := measure(s)
 	if err != nil {
 		return view{}, err

@@ -19,7 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 func someViews() []view {
@@ -27,14 +28,14 @@ func someViews() []view {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []view{
 		{
-			ID: "k3x9w2ab", Name: "time", Backend: scope.SystemdUser, State: scope.Running, Client: processView{4711, "hermes"},
+			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: processView{4711, "hermes"},
 			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup, Started: &started,
 		},
 		{
-			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: scope.Tree, State: scope.Orphaned,
+			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
 			Client: processView{12, "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: fromMembers,
 		},
-		{ID: "zzzzzzzz", Name: "zombie", Backend: scope.Cgroup, State: scope.Ending, Client: processView{12, "x"}},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Ending, Client: processView{12, "x"}},
 	}
 }
 
@@ -141,7 +142,7 @@ func TestMetricsServer(t *testing.T) {
 }
 
 func TestFindServers(t *testing.T) {
-	all := []*scope.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
+	all := []*fleet.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
 	for arg, want := range map[string]string{
 		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
 		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "nobody-is-called-so": `there is no server "nobody-is-called-so"`,

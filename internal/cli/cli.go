@@ -20,9 +20,8 @@ import (
 	"os"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // Stdio is where a command prints.
@@ -80,7 +79,7 @@ func (p *Printer) Fail(status int, text, hint string) int {
 // FailCommand says why the command of a server or gateway can't be executed.
 func (p *Printer) FailCommand(argv []string, err error) int {
 	status, hint := ExitNotRunnable, ""
-	if command, ok := errors.AsType[*scope.CommandError](err); ok && command.NotFound() {
+	if command, ok := errors.AsType[*protocol.CommandError](err); ok && command.NotFound() {
 		status = ExitNotFound
 		if strings.Contains(argv[0], " ") {
 			hint = "a command and its arguments are separate words: mcpscope run -- " + argv[0]

@@ -14,15 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Hint is what to do about an error of a backend, or of auto, where we know. What run
 // says is what doctor says: doctor reads it from run.
-func Hint(b scope.Backend, err error) string {
+func Hint(b protocol.Backend, err error) string {
 	var unsupported *cgroup.UnsupportedError
-	var nowhere *scope.NoBackendError
-	var limit *scope.LimitError
+	var nowhere *backend.NoBackendError
+	var limit *protocol.LimitError
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step
@@ -41,7 +43,7 @@ func Hint(b scope.Backend, err error) string {
 	case errors.Is(err, unix.EAGAIN):
 		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
 	}
-	for _, try := range []func(scope.Backend, error) string{kernelHint, hierarchyHint, backendHint} {
+	for _, try := range []func(protocol.Backend, error) string{kernelHint, hierarchyHint, backendHint} {
 		if text := try(b, err); text != "" {
 			return text
 		}
@@ -55,11 +57,11 @@ func booted() bool { return unix.Access("/run/systemd/system", unix.F_OK) == nil
 func EnableLinger() string { return "sudo loginctl enable-linger " + strconv.Itoa(os.Getuid()) }
 
 // kernelHint: what a filter refuses looks like a lack of rights.
-func kernelHint(_ scope.Backend, err error) string {
+func kernelHint(_ protocol.Backend, err error) string {
 	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
 		return ""
 	}
-	lacks := scope.NeededLacks()
+	lacks := hostinfo.NeededLacks()
 	switch {
 	case len(lacks) == 0:
 		return ""
@@ -70,8 +72,8 @@ func kernelHint(_ scope.Backend, err error) string {
 }
 
 // hierarchyHint is for what stands in the way of every backend.
-func hierarchyHint(scope.Backend, error) string {
-	err := scope.FindHierarchy()
+func hierarchyHint(protocol.Backend, error) string {
+	err := hostinfo.FindHierarchy()
 	switch {
 	case err == nil:
 		return ""
@@ -83,15 +85,15 @@ func hierarchyHint(scope.Backend, error) string {
 	return ""
 }
 
-func backendHint(b scope.Backend, err error) string {
+func backendHint(b protocol.Backend, err error) string {
 	switch b {
-	case scope.SystemdUser:
+	case protocol.SystemdUser:
 		return userManagerHint(err)
-	case scope.SystemdSystem:
+	case protocol.SystemdSystem:
 		return systemManagerHint(err)
-	case scope.Delegated:
+	case protocol.Delegated:
 		return delegateHint()
-	case scope.Cgroup:
+	case protocol.Cgroup:
 		if errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM) {
 			return "it takes root, and that of the machine: root of a user namespace is not enough"
 		}
@@ -134,7 +136,7 @@ func unanswered(err error) bool {
 }
 
 func delegateHint() string {
-	unit := scope.OwnUnit()
+	unit := hostinfo.OwnUnit()
 	switch {
 	case unit != nil && unit.Service():
 		return unit.Edit() + ", with the lines [Service] and Delegate=yes"

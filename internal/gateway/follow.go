@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // endSlack is for all of a server's end but its term grace.
@@ -18,7 +18,7 @@ const endSlack = 5 * time.Second
 
 // follow stays with a server until it has gone. It ends what a supervisor leaves that is killed,
 // and after the gateway also what one has not ended that was stopped.
-func (w *watcher) follow(t *scope.Taken) {
+func (w *watcher) follow(t *launcher.Taken) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)

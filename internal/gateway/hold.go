@@ -16,7 +16,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/notify"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A program that reads as soon as it runs can have read its first message before anybody has looked.
@@ -74,7 +75,7 @@ func (w *watcher) judgeBegun(r *notify.Request, c *candidate, pid int) {
 // matchBegun is the same for what need not have pipes.
 func (w *watcher) matchBegun(r *notify.Request, pid int) {
 	argv, had := arguments(pid), locksOf(pid)
-	if len(argv) > 0 && !had.inGroup() && !scope.In(pid, w.PID) {
+	if len(argv) > 0 && !had.inGroup() && !launcher.In(pid, w.PID) {
 		stdin, piped := stdioOf(pid)
 		c := Caller{Stdio: piped, Argv: argv, Path: argv[0]}
 		if verdict, why := w.Rules.Decide(c); verdict == Taken {
@@ -100,7 +101,7 @@ func (w *watcher) hold(r *notify.Request, c *candidate, pid int) {
 	if stdin, _ := stdioOf(pid); !stdin.same(c.in.file) {
 		return
 	}
-	p, why := w.programOf(pid, w.Stderr == scope.StderrJournal && pid == c.pid())
+	p, why := w.programOf(pid, w.Stderr == protocol.StderrJournal && pid == c.pid())
 	c.ran.Store(&p)
 	if c.is(undecided) && why == "" {
 		if w.holds.Add(1) <= holdsMost {

@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // endCarriers ends what a server has left that had ended before it could be put into a group, as far as it is
 // in no group and this user's.
 func (w *watcher) endCarriers(c *candidate) {
 	tags := w.candidates.within(c)
-	id, err := scope.NewLineage()
+	id, err := launcher.NewLineage()
 	if err != nil {
 		return // nobody is there to tell
 	}
@@ -29,7 +29,7 @@ func (w *watcher) endCarriers(c *candidate) {
 	_ = id.End(w.Policy.TermGrace) // nobody is there to tell
 }
 
-func addTo(id scope.Lineage, pid int, tags map[tag]bool) bool {
+func addTo(id launcher.Lineage, pid int, tags map[tag]bool) bool {
 	is := func() bool {
 		had := locksOf(pid)
 		return tags[had.tag()] && !had.inGroup() && isOurs(pid)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // Where there can be no filter, what is below the gateway is looked for now and then. A server that
@@ -49,7 +49,7 @@ func (w *watcher) descend(parent int, fn func(proc.Stat)) {
 	children, _ := proc.Children(parent) // nobody, if it has ended
 	for _, pid := range children {
 		st, err := proc.ReadStat(pid)
-		if err != nil || st.PPID != parent || scope.In(pid, w.PID) {
+		if err != nil || st.PPID != parent || launcher.In(pid, w.PID) {
 			continue
 		}
 		fn(st)

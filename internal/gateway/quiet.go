@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // QuietAfter is when a gateway without a server is worth a word.
@@ -40,14 +40,14 @@ func (s *Status) tell() {
 	note := fmt.Sprintf("no MCP server was found below it in %.0f s; %s", QuietAfter.Seconds(), s.leftInShort())
 	_ = systemd.SendJournal(systemd.JournalEntry(systemd.Notice, // or nobody hears of it: ls and doctor say it as well
 		systemd.JournalField{Name: "MESSAGE", Value: fmt.Sprintf("gateway %s[%d]: %s", s.Name, s.PID, note)},
-		systemd.JournalField{Name: "MESSAGE_ID", Value: scope.MessageIDs()[scope.EventNote]},
+		systemd.JournalField{Name: "MESSAGE_ID", Value: protocol.MessageIDs()[protocol.EventNote]},
 		systemd.JournalField{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
-		systemd.JournalField{Name: scope.FieldEvent, Value: string(scope.EventNote)},
-		systemd.JournalField{Name: scope.FieldID, Value: "gateway"}, // which has no id of a group
-		systemd.JournalField{Name: scope.FieldName, Value: s.Name},
-		systemd.JournalField{Name: scope.FieldClient, Value: s.Name},
-		systemd.JournalField{Name: scope.FieldClientPID, Value: strconv.Itoa(s.PID)},
-		systemd.JournalField{Name: scope.FieldNote, Value: note},
+		systemd.JournalField{Name: protocol.FieldEvent, Value: string(protocol.EventNote)},
+		systemd.JournalField{Name: protocol.FieldID, Value: "gateway"}, // which has no id of a group
+		systemd.JournalField{Name: protocol.FieldName, Value: s.Name},
+		systemd.JournalField{Name: protocol.FieldClient, Value: s.Name},
+		systemd.JournalField{Name: protocol.FieldClientPID, Value: strconv.Itoa(s.PID)},
+		systemd.JournalField{Name: protocol.FieldNote, Value: note},
 	))
 }
 

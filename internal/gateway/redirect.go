@@ -14,8 +14,9 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/notify"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
-	"github.com/mcpscope/mcpscope/scope"
 )
 
 // A server that its client has started has its stderr already. The kernel replaces a descriptor of a process that
@@ -146,8 +147,8 @@ func (d *redirection) holdTheirs() {
 }
 
 // redirect prepares what the settings of a server ask for that is about to be taken.
-func (w *watcher) redirect(s *scope.Server, c *candidate) *redirection {
-	if s.Stderr != scope.StderrJournal {
+func (w *watcher) redirect(s *launcher.Server, c *candidate) *redirection {
+	if s.Stderr != protocol.StderrJournal {
 		return nil
 	}
 	d := &redirection{of: c, pid: c.pid(), ready: make(chan struct{}), decided: make(chan struct{}), stream: -1, theirs: -1}
@@ -168,7 +169,7 @@ func (d *redirection) open(server, id string) {
 		return
 	}
 	var err error
-	if d.stream, err = systemd.JournalStream(scope.LogIdentifier(server, id), systemd.Info); err != nil {
+	if d.stream, err = systemd.JournalStream(protocol.LogIdentifier(server, id), systemd.Info); err != nil {
 		d.keep(err.Error())
 		return
 	}
@@ -202,7 +203,7 @@ func (d *redirection) keep(why string) {
 
 // await waits until the program has begun, and says where its stderr goes, with a note if that is not what was
 // asked for.
-func (d *redirection) await() (scope.Stderr, string) {
+func (d *redirection) await() (protocol.Stderr, string) {
 	if d.awaited() {
 		given := make(chan struct{})
 		go func() {
@@ -217,9 +218,9 @@ func (d *redirection) await() (scope.Stderr, string) {
 		}
 	}
 	if d.kept != "" {
-		return scope.StderrInherit, scope.StderrKept + d.kept
+		return protocol.StderrInherit, protocol.StderrKept + d.kept
 	}
-	return scope.StderrJournal, ""
+	return protocol.StderrJournal, ""
 }
 
 // endRedirection closes what only a server needs that has not begun.

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // restore goes on with the candidates of a watcher that was killed.
@@ -59,7 +59,7 @@ func (w *watcher) resume(c *candidate, e *entry) bool {
 
 // takeAgain is for one that has not come to its group.
 func (w *watcher) takeAgain(c *candidate, e *entry) bool {
-	if locksOf(int(e.PID)).tag() != c.tag || scope.In(int(e.PID), w.PID) {
+	if locksOf(int(e.PID)).tag() != c.tag || launcher.In(int(e.PID), w.PID) {
 		return false
 	}
 	if _, ok := w.find(c, e); !ok {

@@ -6,20 +6,20 @@ package gateway
 
 import (
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Servers is which children are servers, and how each is run. Whoever may start one has it: the
 // watcher and its standby.
 type Servers struct {
 	Rules   Rules
-	Policy  scope.Policy
+	Policy  protocol.Policy
 	Limits  cgroup.Limits
-	Backend scope.Backend
+	Backend protocol.Backend
 	Slice   string
 	Replace bool
 	// Stderr is where a server's goes that can be given another one: see redirection.
-	Stderr scope.Stderr
+	Stderr protocol.Stderr
 	// Given are names of settings that no configuration file changes.
 	Given []string
 }

@@ -19,7 +19,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/notify"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 )
 
 // consider decides about one process before it goes on.
@@ -27,7 +28,7 @@ func (w *watcher) consider(r *notify.Request, o origin, stdin file, piped bool) 
 	defer w.listener.Continue(r)
 	had := locksOf(o.pid)
 	outer := w.candidates.tagged(had.tag())
-	if had.inGroup() || outer != nil && outer.is(taken) || scope.In(o.pid, w.PID) {
+	if had.inGroup() || outer != nil && outer.is(taken) || launcher.In(o.pid, w.PID) {
 		return // it belongs to a server
 	}
 	c, missing := look(o.pid, r)
@@ -264,7 +265,7 @@ func (w *watcher) capture(c *candidate, why string) {
 }
 
 // supervise gives a server that is in its group a supervisor.
-func (w *watcher) supervise(t *scope.Taken, s *scope.Server, c *candidate, stderr *redirection, why string) {
+func (w *watcher) supervise(t *launcher.Taken, s *launcher.Server, c *candidate, stderr *redirection, why string) {
 	if stderr != nil {
 		t.SetStderr(stderr.await())
 		w.endRedirection(stderr)
@@ -282,8 +283,8 @@ func (w *watcher) supervise(t *scope.Taken, s *scope.Server, c *candidate, stder
 	})
 }
 
-func (w *watcher) take(s *scope.Server, c *candidate) (*scope.Taken, error) {
-	return s.Take(scope.Child{PID: c.pid(), PIDFD: c.pidfd(), ClientPIDFD: w.Gateway})
+func (w *watcher) take(s *launcher.Server, c *candidate) (*launcher.Taken, error) {
+	return s.Take(lifecycle.Child{PID: c.pid(), PIDFD: c.pidfd(), ClientPIDFD: w.Gateway})
 }
 
 // What forks and exits all the time is gone before it can be moved. So after the first pass whoever is found is
@@ -296,7 +297,7 @@ const (
 
 // takeCarriers puts all that carry the tag of a server, or of what its members have started, into its
 // group, with who is below them.
-func (w *watcher) takeCarriers(t *scope.Taken, c *candidate) {
+func (w *watcher) takeCarriers(t *launcher.Taken, c *candidate) {
 	done := map[int]bool{c.pid(): true}
 	deadline := time.Now().Add(takeWithin)
 	for pass, quiet := 0, 0; pass < takePasses && quiet < takeQuiet; pass++ {
@@ -316,7 +317,7 @@ func (w *watcher) takeCarriers(t *scope.Taken, c *candidate) {
 }
 
 // takePass looks at everybody once, the newest first: those hop. gone: one was there, and was not any more.
-func (w *watcher) takePass(t *scope.Taken, c *candidate, done map[int]bool, stop bool) (fresh, gone bool) {
+func (w *watcher) takePass(t *launcher.Taken, c *candidate, done map[int]bool, stop bool) (fresh, gone bool) {
 	tags := w.candidates.within(c)
 	pids, _ := everybody() // nobody, without /proc
 	slices.Reverse(pids)
@@ -348,7 +349,7 @@ func isOurs(pid int) bool {
 }
 
 // takeBelow takes who has dropped the tag, and not its parent.
-func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fresh bool) {
+func (w *watcher) takeBelow(t *launcher.Taken, parent int, done map[int]bool) (fresh bool) {
 	children, _ := proc.Children(parent) // nobody, if it has ended
 	for _, pid := range children {
 		if done[pid] {
@@ -369,7 +370,7 @@ func (w *watcher) takeBelow(t *scope.Taken, parent int, done map[int]bool) (fres
 
 // takeAlso takes a process that is what it should be, as long as a pidfd of it is open: a group is
 // entered by pid, which may be another's by then.
-func (w *watcher) takeAlso(t *scope.Taken, pid int, stop bool, is func() bool) bool {
+func (w *watcher) takeAlso(t *launcher.Taken, pid int, stop bool, is func() bool) bool {
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return false
@@ -397,7 +398,7 @@ func isStopped(pid int) bool {
 	return err == nil && st.Stopped()
 }
 
-func (w *watcher) guide(t *scope.Taken, called string, pid int, argv []string, why string) *scope.Taken {
+func (w *watcher) guide(t *launcher.Taken, called string, pid int, argv []string, why string) *launcher.Taken {
 	if err := t.Guide(); err != nil {
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
 		t.Release()
@@ -429,14 +430,14 @@ func (r Rules) name(argv []string) string {
 }
 
 // server is what a server of this gateway is; "" for the watcher's own place.
-func (w *watcher) server(name string) *scope.Server {
+func (w *watcher) server(name string) *launcher.Server {
 	of := w.Servers
 	if name != "" {
 		of = w.configure(name, of)
 	}
 	limits := of.Limits
 	limits.BestEffort = true // they were tried when the gateway started; without them it is contained at least
-	return &scope.Server{
+	return &launcher.Server{
 		Name: name, Policy: of.Policy, Limits: limits, Backend: of.Backend, Require: true, Replace: of.Replace, Slice: of.Slice, Stderr: of.Stderr,
 		Report: -1, Executable: fmt.Sprintf("/proc/self/fd/%d", w.Runner), Env: w.env, Client: w.PID, ClientName: w.Name,
 	}

@@ -19,7 +19,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Command is one of the commands that take settings.
@@ -119,13 +119,13 @@ func find(of Command, name string) *Row {
 // Values is what a command was told, with defaults for the rest.
 type Values struct {
 	Name      string
-	Backend   scope.Backend
+	Backend   protocol.Backend
 	Require   bool
 	Replace   bool
 	Slice     string
-	Policy    scope.Policy
+	Policy    protocol.Policy
 	Limits    cgroup.Limits
-	Stderr    scope.Stderr
+	Stderr    protocol.Stderr
 	Report    string
 	NoBrowser bool
 	Quiet     bool
@@ -145,8 +145,8 @@ type Values struct {
 // Defaults are the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: scope.Auto, Slice: scope.DefaultSlice, Policy: scope.DefaultPolicy(),
-		Stderr: scope.StderrInherit, given: map[string]bool{},
+		Backend: protocol.Auto, Slice: protocol.DefaultSlice, Policy: protocol.DefaultPolicy(),
+		Stderr: protocol.StderrInherit, given: map[string]bool{},
 	}
 }
 

@@ -11,7 +11,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // What --limits takes.
@@ -32,7 +33,7 @@ var table = [...]Row{
 	{Name: "backend", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "auto",
 		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
 		Help:   "where the group comes from: auto (default), systemd-user, systemd-system, delegated, cgroup or tree",
-		parse:  func(v *Values, s string) error { return keep(&v.Backend, s, scope.ParseBackend) }},
+		parse:  func(v *Values, s string) error { return keep(&v.Backend, s, protocol.ParseBackend) }},
 	{Name: "require", For: Run | Gateway, Where: Everywhere,
 		Help:  "refuse tree, which auto takes where no cgroup can be had; for gateway: start nothing where servers can't be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
@@ -40,26 +41,26 @@ var table = [...]Row{
 		Help: "where systemd puts the scope (default mcp.slice)",
 		parse: func(v *Values, s string) error {
 			v.Slice = s
-			return scope.CheckSlice(s)
+			return backend.CheckSlice(s)
 		}},
 	{Name: "eof-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1.2s", Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
 		Help:  "from the end of stdin to SIGTERM (default 1.2s)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, scope.ParseGrace) }},
+		parse: func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
 	{Name: "term-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1s", Values: []string{"0", "500ms", "1s", "5s", "infinity"},
 		Help:  "from SIGTERM to SIGKILL (default 1s)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, scope.ParseGrace) }},
+		parse: func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto", Values: []string{"auto", "stop", "ignore"},
 		Help:  "when the client dies, stop the server if stdin is a pipe or socket that nobody else holds open (auto, the default), whatever stdin is (stop), or do nothing",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.OnClientDeath, s, scope.ParseClientDeath) }},
+		parse: func(v *Values, s string) error { return keep(&v.Policy.OnClientDeath, s, protocol.ParseClientDeath) }},
 	{Name: "replace", For: Run | Gateway, Where: Everywhere,
 		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
 	{Name: "max-lifetime", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
 		Help:  "stop the server when it has run for D",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, scope.ParseLimit) }},
+		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit) }},
 	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
 		Help:  "stop it when it has used no CPU and read all input for D",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, scope.ParseLimit) }},
+		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit) }},
 	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", Default: "infinity", Values: []string{"512M", "1G", "10%", "infinity"},
 		Help:  "limit the memory of all that COMMAND starts: 512M, 1.5G, 10% of the machine's, infinity (default)",
 		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
@@ -83,7 +84,7 @@ var table = [...]Row{
 		parse: func(v *Values, s string) error { return choose(&v.Limits.BestEffort, s, LimitsStrict, LimitsLoose) }},
 	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
 		Help:  "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
-		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, scope.ParseStderr) }},
+		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, protocol.ParseStderr) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
 		Help: "at the end, append one line of JSON: why it ended, what it cost, who had to be killed",
 		parse: func(v *Values, s string) error {

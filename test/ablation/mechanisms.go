@@ -66,10 +66,10 @@ var (
 )
 
 const (
-	lifecycle  = "scope/internal/lifecycle/"
-	supervisor = "scope/internal/supervisor/"
-	launcher   = "scope/internal/launcher/"
-	group      = "scope/internal/group/"
+	lifecycle  = "internal/server/lifecycle/"
+	supervisor = "internal/server/supervisor/"
+	launcher   = "internal/server/launcher/"
+	group      = "internal/server/group/"
 )
 
 var (
@@ -202,7 +202,7 @@ var mechanisms = []mechanism{
 		one(lifecycle+"threads.go", "func EnoughTasks() error {", "func EnoughTasks() error {\n\treturn nil"),
 		tests("test/e2e", "FewProcesses")),
 	without("a control socket for each direction",
-		one("scope/internal/protocol/control.go", "*way[0], *way[1] = fds[0], fds[1]", `*way[0], *way[1] = fds[0], fds[1]
+		one("internal/server/protocol/control.go", "*way[0], *way[1] = fds[0], fds[1]", `*way[0], *way[1] = fds[0], fds[1]
 		ours.In, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_DUPFD_CLOEXEC, 0)
 		theirs.Out, _ = unix.FcntlInt(uintptr(fds[1]), unix.F_DUPFD_CLOEXEC, 0)
 		break`),
@@ -223,7 +223,7 @@ var mechanisms = []mechanism{
 		one(group+"group.go", "{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},", "{\"user.mcpscope.unused\", fmt.Sprint(protocol.ProtocolVersion)},"),
 		tests("test/e2e", "Sweep.*|NextServer.*|UsurpedGroups")),
 	without("the sweep at the start of a server",
-		one("scope/internal/sweep/sweep.go", "if parent == nil {\n\t\treturn func() {}", "if true {\n\t\treturn func() {}"),
+		one("internal/server/sweep/sweep.go", "if parent == nil {\n\t\treturn func() {}", "if true {\n\t\treturn func() {}"),
 		tests("test/e2e", "NextServer.*|UsurpedGroups")),
 	without("the mark of a scope that no manager has been asked for",
 		one(group+"scope.go", "return err != nil || said != unasked", "return err != nil || said != \"\" || true"),
@@ -232,11 +232,11 @@ var mechanisms = []mechanism{
 		one(group+"owned.go", "case !g.LeftToManager() || g.OnlyAsked():", "case !g.LeftToManager():"),
 		tests("test/systemd", "LauncherKilledWhileItAsks")),
 	without("the stirring of a scope that was empty before it was one",
-		one("scope/internal/backend/adopter.go", "\t\t\tstir(g, conn)", "\t\t\t_ = stir")),
+		one("internal/server/backend/adopter.go", "\t\t\tstir(g, conn)", "\t\t\t_ = stir")),
 	without("the removal of a scope whose end its manager misses",
-		one("scope/internal/sweep/orphan.go", "return s, g.Parent.Remove(g.Dir)\n\t}\n", "return s, nil\n\t}\n")),
+		one("internal/server/sweep/orphan.go", "return s, g.Parent.Remove(g.Dir)\n\t}\n", "return s, nil\n\t}\n")),
 	without("the same, when the server that sweeps ends",
-		one("scope/internal/sweep/orphan.go", "\t\tg.RemoveLate()\n", "")),
+		one("internal/server/sweep/orphan.go", "\t\tg.RemoveLate()\n", "")),
 	without("BindsTo= of a scope",
 		one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")),

@@ -15,8 +15,8 @@ import (
 
 const module = "github.com/mcpscope/mcpscope/"
 
-// room is where the rooms of the package scope are.
-const room = "scope/internal/"
+// room is where the packages of one server are.
+const room = "internal/server/"
 
 // rule is what a package of the product may import beyond the standard library and
 // golang.org/x/sys, and why not more.
@@ -26,11 +26,8 @@ type rule struct {
 }
 
 var rules = map[string]rule{
-	"cgroup": {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
-	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
-	"scope": {[]string{room + "backend", room + "fleet", room + "group", room + "hierarchy", room + "hostinfo", room + "launcher", room + "lifecycle", room + "protocol", room + "report", room + "supervisor", room + "sweep"},
-		"the face of its rooms, and nothing else; it never prints or exits"},
-
+	"cgroup":            {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
+	"freeze":            {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
 	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/spawn", "internal/systemd"}, "words, which everyone may know: it holds no group"},
 	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":  {[]string{"cgroup", "internal/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
@@ -56,18 +53,17 @@ var rules = map[string]rule{
 	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/mcp":        {nil, "it judges bytes, wherever they were read"},
 	"internal/notify":     {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway":    {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", "scope"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway":    {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", room + "launcher", room + "lifecycle", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/leaks":      {[]string{"freeze", "internal/linux", "internal/proc"}, "it finds what others have left, and knows neither groups nor configurations"},
-	"internal/cli":        {[]string{"cgroup", "internal/linux", "scope"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", "scope"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/cli":        {[]string{"cgroup", "internal/linux", room + "backend", room + "hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 	"internal/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/wrapping":   {[]string{"internal/name", "internal/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clients":    {[]string{"internal/splice", "internal/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
 
-	"cmd/mcpscope": {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", "scope"}, "the runner: it stands beside every server, twice"},
-	"cmd/mcpscopectl": {[]string{"cgroup", "internal/atomicfile", "internal/cli", "internal/clients", "internal/configfile", "internal/gateway", "internal/leaks", "internal/linux", "internal/name", "internal/proc",
-		"internal/settings", "internal/splice", "internal/systemd", "internal/units", "internal/wrapping", "scope"}, "the tool: people and gateways wait for it, servers do not"},
+	"cmd/mcpscope":    {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "supervisor", room + "sweep"}, "the runner: it stands beside every server, twice"},
+	"cmd/mcpscopectl": {[]string{"cgroup", "internal/atomicfile", "internal/cli", "internal/clients", "internal/configfile", "internal/gateway", "internal/leaks", "internal/linux", "internal/name", "internal/proc", "internal/settings", "internal/splice", "internal/systemd", "internal/units", "internal/wrapping", room + "backend", room + "fleet", room + "hierarchy", room + "hostinfo", room + "protocol", room + "sweep"}, "the tool: people and gateways wait for it, servers do not"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// When each step comes is tested in virtual time (scope/internal/lifecycle); here are the steps. A grace of "never" ends no
+// When each step comes is tested in virtual time (internal/server/lifecycle); here are the steps. A grace of "never" ends no
 // step of these tests, and one of "soon" always.
 const (
 	never = "infinity"

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+const (
+	busWithin   = time.Second      // for a manager to answer at all, where there is a next backend
+	SoleWithin  = 5 * time.Second  // the same where there is none, and a busy machine's manager is waited for
+	scopeWithin = 10 * time.Second // for a scope
+	scopeTries  = 3
+)
+
+// manager is a place whose groups systemd makes: transient scopes.
+type manager struct {
+	kind   systemd.Kind
+	root   *cgroup.Group
+	slice  string
+	client string        // the client's unit, if it is of the same manager
+	within time.Duration // for the manager to answer at all
+}
+
+// FindManager says why no manager can start anything for this user.
+func FindManager() error { return systemd.Present(systemd.Own(), os.Getuid()) }
+
+// managerPlace finds out by one stat(2) whether there is such a manager.
+func (at Location) managerPlace(kind systemd.Kind) (Place, error) {
+	if err := systemd.Present(kind, os.Getuid()); err != nil {
+		return nil, err
+	}
+	if there, _, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
+		return nil, fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
+	}
+	m := manager{kind: kind, root: at.Root, slice: at.Slice, within: busWithin}
+	if at.Sole {
+		m.within = SoleWithin
+	}
+	if unit, of, ok := systemd.UnitOf(at.Path, os.Getuid()); ok && of == kind {
+		m.client = unit
+	}
+	return m, nil
+}
+
+func (m manager) Backend() protocol.Backend {
+	if m.kind == systemd.User {
+		return protocol.SystemdUser
+	}
+	return protocol.SystemdSystem
+}
+
+func (m manager) NeedsProcess() bool { return true }
+
+// Group starts the scope, bound to the client's unit.
+func (m manager) Group(facts *protocol.Config, supervisor int) (group.Launched, error) {
+	conn, err := systemd.Dial(m.kind, m.within)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	for try := 1; ; try++ {
+		g, err := m.try(conn, facts, supervisor)
+		switch {
+		case err == nil:
+			return g, nil
+		case try == scopeTries || !errors.Is(err, errNotInside):
+			return nil, err
+		}
+	}
+}
+
+// errNotInside: systemd has been seen to stop a new scope as empty at once
+// (systemd #36781).
+var errNotInside = errors.New("the supervisor is not in the scope")
+
+func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor int) (*group.ControlGroup, error) {
+	id, err := protocol.NewID()
+	if err != nil {
+		return nil, err
+	}
+	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
+	if err = conn.Start(m.scope(g.Dir, facts, []int{supervisor}), scopeWithin); err != nil {
+		return nil, err
+	}
+	where, _, err := proc.ReadCgroup(supervisor)
+	if errors.Is(err, proc.ErrGone) {
+		return nil, protocol.ErrUnheard // which says nothing about the manager
+	}
+	if err != nil {
+		return nil, err
+	}
+	if path.Base(where) != g.Dir {
+		return nil, fmt.Errorf("%w %s, but in %s", errNotInside, g.Dir, where)
+	}
+	if g.Top, err = m.root.Child(strings.TrimPrefix(where, "/")); err != nil {
+		return nil, err
+	}
+	if g.Parent, err = g.Top.Parent(); err != nil {
+		g.Close()
+		return nil, err
+	}
+	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
+		g.AwaitManager(nil)
+		_ = g.RemoveLeaves() // gone, as a rule
+	}
+	if err != nil {
+		if g.Payload != nil {
+			_ = g.Disarm() // the supervisor is in it, and may get another
+		}
+		_ = g.Parent.Close() // a directory
+		g.Close()
+		return nil, err
+	}
+	return g, nil
+}
+
+func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.Scope {
+	return systemd.Scope{
+		Name: name, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
+		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: m.client,
+	}
+}
+
+// stopTimeout lets the supervisor finish its ladder before systemd kills.
+func stopTimeout(facts *protocol.Config) time.Duration {
+	grace := facts.Policy.TermGrace
+	switch {
+	case grace < 0:
+		return math.MaxInt64
+	case facts.Engine() != "":
+		return grace + protocol.KillWithin + protocol.EngineWithin
+	default:
+		return grace + protocol.KillWithin
+	}
+}
+
+// CheckSlice accepts the name of a slice (systemd.slice(5)).
+func CheckSlice(s string) error {
+	bare, ok := strings.CutSuffix(s, protocol.SliceSuffix)
+	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters, r) }) ||
+		bare != "-" && (strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")) {
+		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
+	}
+	return nil
+}
+
+// MoveOut moves the calling process to a scope without a server in it, which the client's unit is stopped before.
+func (m manager) MoveOut() error {
+	conn, err := systemd.Dial(m.kind, m.within)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	id, err := protocol.NewID()
+	if err != nil {
+		return err
+	}
+	return conn.Start(systemd.Scope{
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
+		TimeoutStop: protocol.KillWithin, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+	}, scopeWithin)
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package backend
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// Place is where a backend gets a group.
+type Place interface {
+	Backend() protocol.Backend
+	// NeedsProcess tells whether the supervisor has to be there before its group.
+	NeedsProcess() bool
+	// Group makes, locks and arms a group. The supervisor's pid is for a place that needs a process.
+	Group(facts *protocol.Config, supervisor int) (group.Launched, error)
+	// MoveOut moves the calling process to where nothing reaches it that ends its client.
+	MoveOut() error
+}
+
+// NoPlace says in one line why no backend works here.
+func NoPlace(errs []error) error {
+	if len(errs) == 1 {
+		return errors.Unwrap(errs[0]) // the only candidate needs no name
+	}
+	return &NoBackendError{errs}
+}
+
+// NoBackendError has the reason of each backend that was tried.
+type NoBackendError struct{ Reasons []error }
+
+func (e *NoBackendError) Error() string {
+	var parts []string
+	for _, r := range e.Reasons {
+		parts = append(parts, protocol.OneLine(r))
+	}
+	return "no backend works here: " + strings.Join(parts, "; ")
+}
+
+func (e *NoBackendError) Unwrap() []error { return e.Reasons }
+
+// ErrWeak: whoever asks for tree does not overrule whoever wants more.
+var ErrWeak = errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
+
+// Candidates lists what auto tries for the calling user, the best first. For root the system manager is the nearer one.
+func Candidates() []protocol.Backend {
+	if os.Getuid() == 0 {
+		return []protocol.Backend{protocol.SystemdSystem, protocol.Delegated, protocol.Cgroup, protocol.Tree}
+	}
+	return []protocol.Backend{protocol.SystemdUser, protocol.Delegated, protocol.Cgroup, protocol.Tree}
+}
+
+// Location is where we are in the cgroup hierarchy.
+type Location struct {
+	hierarchy.Position
+	// Slice is where scopes go.
+	Slice string
+	// Limits are what a group is to have.
+	Limits []cgroup.Limit
+	// Sole: there is one candidate.
+	Sole bool
+	// Early: the server may run before a manager has been asked for its scope.
+	Early bool
+}
+
+// Places are where b can get a group, the fastest first.
+func (at Location) Places(b protocol.Backend) ([]Place, error) {
+	p, err := at.Place(b)
+	if err != nil {
+		return nil, err
+	}
+	if m, is := p.(manager); is && at.Early {
+		if a := m.adopter(at.Path); a != nil {
+			return []Place{a, p}, nil
+		}
+	}
+	return []Place{p}, nil
+}
+
+// Place checks, as cheaply as it can, whether b can be had.
+func (at Location) Place(b protocol.Backend) (Place, error) {
+	switch b {
+	case protocol.SystemdSystem:
+		return at.managerPlace(systemd.System)
+	case protocol.SystemdUser:
+		return at.managerPlace(systemd.User)
+	case protocol.Delegated:
+		return at.delegated()
+	case protocol.Tree:
+		return newTreePlace()
+	default:
+		return at.slicePlace()
+	}
+}
+
+// Directory is a place whose groups we make ourselves.
+type Directory struct {
+	name   protocol.Backend
+	Parent *cgroup.Group
+}
+
+func (d Directory) Backend() protocol.Backend { return d.name }
+
+func (d Directory) NeedsProcess() bool { return false }
+
+func (d Directory) Group(facts *protocol.Config, _ int) (group.Launched, error) {
+	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
+	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
+		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
+	}
+	if err != nil {
+		return nil, err // not g: a nil pointer in an interface is not nil
+	}
+	if facts.Main < 0 { // otherwise the server has memory already
+		g.CountMemory(d.name)
+	}
+	return g, nil
+}
+
+// repair undoes what keeps every group from being made: a server of root's can freeze the directories
+// of the backend cgroup, and limit what is made in them. What others have made is left as it is.
+func (d Directory) repair() (changed bool) {
+	if d.name != protocol.Cgroup {
+		return false
+	}
+	slice, err := d.Parent.Parent()
+	if err != nil {
+		return false
+	}
+	defer slice.Close()
+	above := uint64(1) // levels between a group and the directory
+	for _, dir := range []*cgroup.Group{d.Parent, slice} {
+		if group.OfSystemd(dir) {
+			break
+		}
+		changed = makeUsable(dir, above) || changed
+		above++
+	}
+	return changed
+}
+
+// makeUsable takes away a freeze, and limits that no group fits in. A limit that leaves room for some
+// is somebody's wish.
+func makeUsable(dir *cgroup.Group, levels uint64) (changed bool) {
+	leaves := uint64(2)
+	for file, least := range map[string]uint64{"cgroup.max.depth": levels + 1, "cgroup.max.descendants": levels + leaves} {
+		if most, limited := dir.Number(file); limited && most < least {
+			changed = dir.Write(file, "max") == nil || changed
+		}
+	}
+	if frozen, _ := dir.Number("cgroup.freeze"); frozen == 1 {
+		changed = dir.SetFrozen(false) == nil || changed
+	}
+	return changed
+}
+
+// slicePlace is the user's directory of the cgroup backend, made where it is missing.
+// Nothing is ever written to a subtree_control here.
+func (at Location) slicePlace() (Place, error) {
+	slice, err := at.Root.MkdirOpen(protocol.SliceName, 0o755)
+	if err != nil {
+		return nil, err
+	}
+	defer slice.Close()
+	parent, err := slice.MkdirOpen(strconv.Itoa(os.Getuid()), 0o700)
+	if err != nil {
+		return nil, err
+	}
+	return Directory{protocol.Cgroup, parent}, nil
+}
+
+// delegated is our own cgroup, if a manager has delegated it or it belongs to our user.
+// The unit's own stop covers what is made below.
+func (at Location) delegated() (Place, error) {
+	if at.Path == "/" {
+		return nil, fmt.Errorf("we are in no unit, but in the root cgroup: %w", errors.ErrUnsupported)
+	}
+	here, err := at.Root.Child(strings.TrimPrefix(at.Path, "/"))
+	if err != nil {
+		return nil, err
+	}
+	if above := at.handingDown(here); above != nil {
+		_ = here.Close() // a directory
+		return Directory{protocol.Delegated, above}, nil
+	}
+	if err := ownedBy(here, os.Getuid()); err != nil {
+		_ = here.Close() // as above
+		return nil, err
+	}
+	return Directory{protocol.Delegated, here}, nil
+}
+
+// handingDown is the directory above, if it was delegated to us too and groups in it can have the
+// limits or, where there are none, have their memory counted. In our own, which has processes, none can:
+// so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
+// controllers down.
+func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
+	if path.Dir(at.Path) == "/" {
+		return nil
+	}
+	above, err := here.Parent()
+	if err != nil {
+		return nil
+	}
+	wanted := at.Limits
+	if len(wanted) == 0 && delegation(above) { // a user owns all units of its manager, and only the end of that one ends its servers
+		wanted = []cgroup.Limit{{File: group.MemoryFile}}
+	}
+	if len(wanted) == 0 || ownedBy(above, os.Getuid()) != nil || !cgroup.HandsDown(above, wanted) {
+		_ = above.Close() // a directory
+		return nil
+	}
+	return above
+}
+
+// ownedBy: to root every directory is writable, so for root only the mark counts that
+// systemd puts on what it delegates.
+func ownedBy(g *cgroup.Group, uid int) error {
+	if uid == 0 && delegation(g) {
+		return nil
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(g.FD(), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", g, err)
+	}
+	if uid == 0 || int(st.Uid) != uid {
+		return fmt.Errorf("%s is not delegated to us: %w", g, unix.EACCES)
+	}
+	return nil
+}
+
+// delegation tells whether systemd has delegated the group.
+func delegation(g *cgroup.Group) bool {
+	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
+		if value, _, err := g.Attr(mark); err == nil && value == "1" {
+			return true
+		}
+	}
+	return false
+}
+
+// MoveOut moves it to the leaf that supervisors go to when they remove their group. A server that may write to
+// it can have frozen it.
+func (d Directory) MoveOut() error {
+	leaf, err := d.Parent.MkdirOpen(protocol.LeavingName, group.GroupMode)
+	if err != nil {
+		return err
+	}
+	defer leaf.Close()
+	group.ThawOurs(leaf)
+	return leaf.Enter()
+}
+
+func (treePlace) MoveOut() error {
+	return &cgroup.UnsupportedError{Feature: "a process that runs already, in a tree", MinVersion: "a cgroup"}
+}

@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Changed is a limit of a server that was set while it ran.
+type Changed struct {
+	File, Before, Now string
+	// Ended: the server has ended meanwhile. The kernel ends one that has more memory than it may.
+	Ended bool
+}
+
+// Limit sets a limit of a server that runs. One that would not hold for what the server has already is refused.
+func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
+	if s.group == nil {
+		return Changed{}, group.ErrNoGroup
+	}
+	c := Changed{File: l.File}
+	if l.None() && !cgroup.HasController(s.group.Payload, l.File) {
+		c.Now = l.Value
+		return c, nil
+	}
+	if err := s.holdsForAll(l); err != nil {
+		return c, err
+	}
+	c.Before, _ = cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
+	var held []string
+	figures := s.group.Figures()
+	killed := figures.OOMKills()
+	for _, each := range s.withOOMGroup(l) {
+		now, err := s.group.Limit(each, s.Backend)
+		if err != nil && each == l && cgroup.OfMemory(l.File) && s.over() {
+			c.Now, c.Ended = l.Value, true
+			return c, nil
+		}
+		if err != nil {
+			return c, err
+		}
+		if each == l {
+			c.Now = now
+		}
+		held = append(held, each.File)
+	}
+	if figures.EndsWhole() && figures.OOMKills() > killed {
+		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, group.IsEmpty) // the last of them ends in a moment
+	} else {
+		c.Ended = s.over()
+	}
+	s.group.Limited(held)
+	return c, nil
+}
+
+// holdsForAll refuses a limit of what the kernel has not counted from the start: what members have of
+// it stays with the group that it was charged to. What a server has used before its manager had the scope is let pass.
+func (s *Listed) holdsForAll(l cgroup.Limit) error {
+	if l.None() || !cgroup.CountsMembersUse(l.File) {
+		return nil
+	}
+	counted := s.group.MemoryGroup() == s.group.Payload || s.group.CountedLate()
+	if !cgroup.OfMemory(l.File) {
+		counted = cgroup.HasController(s.group.Payload, l.File)
+	}
+	if counted {
+		return nil
+	}
+	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
+		return group.LimitError(l, err, s.Backend)
+	}
+	return &protocol.LimitError{
+		Text: fmt.Sprintf("set %s: nobody has counted from its start what it has, so the limit would not hold for that", l),
+		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
+	}
+}
+
+// withOOMGroup lets the first limit of the memory end all of the server where it does not suffice, as with
+// one that starts.
+func (s *Listed) withOOMGroup(l cgroup.Limit) []cgroup.Limit {
+	if l.None() || !cgroup.OfMemory(l.File) || slices.ContainsFunc(s.group.LimitedFiles(), cgroup.OfMemory) {
+		return []cgroup.Limit{l}
+	}
+	return append(cgroup.OOMGroup(l), l)
+}
+
+// oomWithin is how long the kernel may take for members that it has killed for their memory.
+const oomWithin = 5 * time.Second
+
+// over tells whether the server has ended since s was listed.
+func (s *Listed) over() bool {
+	st, err := s.group.Payload.State()
+	return protocol.IsGone(err) || err == nil && group.IsEmpty(st)
+}
+
+// Shortages are what a server lacked so far.
+type Shortages struct {
+	OOMKills    uint64                       `json:"oom_kills,omitempty"`
+	PIDsRefused uint64                       `json:"pids_refused,omitempty"`
+	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
+}
+
+// Shortages reads the kernel's figures.
+func (s *Listed) Shortages() Shortages {
+	if s.group == nil {
+		return Shortages{}
+	}
+	f := s.group.Figures()
+	short := Shortages{OOMKills: f.OOMKills(), Pressure: f.Pressure()}
+	short.PIDsRefused, _ = f.PidsRefused()
+	return short
+}
+
+func (c Changed) String() string {
+	text := fmt.Sprintf("%s=%s", c.File, c.Now)
+	if c.Before != "" {
+		text += ", was " + c.Before
+	}
+	if c.Ended {
+		text += "; with that the server has ended"
+	}
+	return text
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Member is one process of a server.
+type Member struct {
+	PID     int    `json:"pid"`
+	PPID    int    `json:"ppid"`
+	Depth   int    `json:"depth"` // below the topmost member
+	Name    string `json:"name"`
+	Command string `json:"command"`      // at most 256 bytes
+	Memory  uint64 `json:"memory_bytes"` // resident
+	State   string `json:"state"`        // as in /proc/PID/stat
+}
+
+// Notes are what is to be known about its start, e.g. why it has no better backend.
+func (s *Listed) Notes() []string {
+	text := s.notes
+	if s.group != nil {
+		text, _, _ = s.group.Payload.Attr(group.AttrNotes) // none, if it can't be read
+	}
+	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+}
+
+// Tree lists the members, children below their parents.
+func (s *Listed) Tree() ([]Member, error) {
+	pids, err := s.Processes()
+	if err != nil {
+		return nil, err
+	}
+	below := map[int][]Member{}
+	known := map[int]bool{}
+	for _, pid := range pids {
+		st, err := proc.ReadStat(pid)
+		if err != nil {
+			continue // it has gone
+		}
+		command, _ := proc.Cmdline(pid, protocol.CommandMost)
+		memory, _ := proc.Resident(pid) // 0, if it has just gone
+		below[st.PPID] = append(below[st.PPID], Member{
+			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory, Command: cmp.Or(command, "["+st.Comm+"]"),
+		})
+		known[pid] = true
+	}
+	var all []Member
+	var descend func(parent, depth int)
+	descend = func(parent, depth int) {
+		slices.SortFunc(below[parent], func(a, b Member) int { return a.PID - b.PID })
+		for _, m := range below[parent] {
+			m.Depth = depth
+			all = append(all, m)
+			descend(m.PID, depth+1)
+		}
+	}
+	for _, parent := range sortedParents(below) {
+		if !known[parent] {
+			descend(parent, 0)
+		}
+	}
+	return all, nil
+}
+
+func sortedParents(below map[int][]Member) []int {
+	var parents []int
+	for p := range below {
+		parents = append(parents, p)
+	}
+	slices.Sort(parents)
+	return parents
+}
+
+// Ancestor is a process above a client.
+type Ancestor struct {
+	PID  int
+	Name string
+}
+
+// Ancestry lists a process, its parent, and so on.
+func Ancestry(pid int) []Ancestor {
+	const most = 32 // a chain that is read while pids are reused could have a circle
+	var all []Ancestor
+	for pid > 0 && len(all) < most {
+		st, err := proc.ReadStat(pid)
+		if err != nil {
+			break
+		}
+		all = append(all, Ancestor{pid, st.Comm})
+		pid = st.PPID
+	}
+	return all
+}
+
+// Stdio says what the main process has as stdin, stdout and stderr.
+func (s *Listed) Stdio() map[string]string {
+	tree, err := s.Tree()
+	if err != nil || len(tree) == 0 {
+		return nil
+	}
+	all := map[string]string{}
+	for fd, name := range []string{"stdin", "stdout", "stderr"} {
+		if target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tree[0].PID, fd)); err == nil {
+			all[name] = target
+		}
+	}
+	return all
+}
+
+// Resources are the kernel's other figures, by their file's name.
+func (s *Listed) Resources() map[string]string {
+	all := map[string]string{}
+	for _, file := range []string{"memory.max", "pids.current", "pids.max", "cpu.max", "io.stat", "memory.events", "pids.events"} {
+		if text := s.file(file); text != "" {
+			all[file] = text
+		}
+	}
+	return all
+}
+
+// file is the content of one of the payload's files as one line, "" if it has none.
+func (s *Listed) file(name string) string {
+	if s.group == nil {
+		return ""
+	}
+	b, err := s.group.Payload.Read(name)
+	if err != nil {
+		return ""
+	}
+	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", ")
+}
+
+// MemoryDirectory is the directory whose memory figures are the server's since its start, in the way of
+// Directory; "" where the kernel has not counted that from the start. It is the payload's or, where that
+// has no controller of its own, that of the scope around it, which has the supervisor in it too.
+func (s *Listed) MemoryDirectory() string {
+	if s.group == nil {
+		return ""
+	}
+	g := s.group.MemoryGroup()
+	if g == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", g.FD())
+}

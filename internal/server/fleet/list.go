@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package fleet
+
+import (
+	"cmp"
+	"errors"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// List finds the servers of a user, or of Everyone, the oldest first. It reads the
+// kernel alone, so what it says was true a moment ago; a server that ends meanwhile is
+// left out. Each has to be closed.
+func List(uid int) ([]*Listed, error) {
+	return Find(uid, func(*Listed) bool { return true })
+}
+
+// list leaves out who is not wanted, before it is known what those do.
+func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
+	if uid != os.Getuid() && os.Getuid() != 0 {
+		return nil, group.ErrOthers()
+	}
+	all, late := listTrees(uid, wanted)
+	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
+		found, err := listIn(here, parent, uid)
+		for _, s := range found {
+			if wanted(s) {
+				all = append(all, s)
+			} else {
+				s.Close()
+			}
+		}
+		return err
+	})
+	slices.SortFunc(all, func(a, b *Listed) int { return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID)) })
+	return all, errors.Join(err, late)
+}
+
+func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
+	dirs, err := parent.Children()
+	if err != nil {
+		return nil, group.IgnoreGone(err)
+	}
+	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: linux.PIDNamespace()}
+	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
+	var all []*Listed
+	var errs []error // a server can make its own group unreadable, and hides nobody else's by that
+	for _, dir := range dirs {
+		if !protocol.IsGroup(dir) || !hierarchy.Belongs(parent, dir, uid) {
+			continue
+		}
+		s, err := in.one(dir)
+		errs = append(errs, group.IgnoreGone(err))
+		if s != nil {
+			all = append(all, s)
+		}
+	}
+	return all, errors.Join(errs...)
+}
+
+// listing is what all groups of one directory have in common: of a thousand it is found out
+// once.
+type listing struct {
+	parent        *cgroup.Group
+	above         string           // its path below the mount
+	made, managed protocol.Backend // of a group that we made, of a scope
+	namespace     uint64           // our pid namespace
+}
+
+// one returns nil for a directory that is no server's, or not yet. It opens no more than has to
+// be held, for there may be more servers than we may have descriptors.
+func (in *listing) one(dir string) (*Listed, error) {
+	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}
+	var err error
+	if g.Top, err = in.parent.Child(dir); err != nil {
+		return nil, err
+	}
+	g.Payload, err = g.Top.Child(protocol.PayloadName)
+	armed := false
+	if err == nil {
+		_, armed, err = g.Payload.Attr(group.AttrArmed)
+	}
+	s := &Listed{ID: g.ID, group: g, Group: in.above + "/" + dir, Backend: in.made}
+	if g.Managed {
+		s.Backend = in.managed
+	}
+	if err == nil && g.LeftToManager() {
+		s.Unit = dir
+	}
+	if err == nil && armed {
+		err = s.Read(in.namespace)
+	}
+	ended := err == nil && armed && g.Managed && s.State == Orphaned && !group.Populated(g.Top) // systemd is about to remove it
+	if err != nil || !armed || ended {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// backendOf tells by the directory of a group where it came from.
+func backendOf(above string, managed bool) protocol.Backend {
+	_, kind, _ := systemd.UnitOf(above, os.Getuid())
+	switch {
+	case managed && (kind == systemd.User || strings.Contains(above, "/user@")):
+		return protocol.SystemdUser
+	case managed:
+		return protocol.SystemdSystem
+	case strings.HasPrefix(above+"/", "/"+protocol.SliceName+"/"):
+		return protocol.Cgroup
+	}
+	return protocol.Delegated
+}
+
+// Orphans are those that Sweep would end.
+func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
+	all, err := List(f.UID())
+	var orphans []sweep.Swept
+	for _, s := range all {
+		if s.State == Orphaned && f.Means(s.group) {
+			orphans = append(orphans, sweep.Swept{Name: s.Name, ID: s.ID, Dir: s.group.Dir})
+		}
+		s.Close()
+	}
+	return orphans, err
+}
+
+// listTrees are the servers that have no group, as far as they are wanted.
+func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
+	var all []*Listed
+	err := backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) {
+		facts := t.Facts
+		s := &Listed{
+			ID: facts.ID, Name: facts.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: protocol.Cause(t.File.Read(backend.PartEnding)),
+			Client: facts.Client, Supervisor: t.PID, Started: facts.Started, Policy: facts.Policy.String(), notes: t.File.Read(backend.PartNotes),
+		}
+		if !wanted(s) {
+			return false
+		}
+		st, err := t.Tree().State()
+		switch {
+		case s.Cause != "":
+			s.State = Ending
+		case err == nil && st.Frozen:
+			s.State = Frozen
+		}
+		if id, ok := group.ParseIdentity(facts.Launcher); ok && id.Alive() {
+			s.Launcher = id.PID
+		}
+		all = append(all, s)
+		return false
+	})
+	return all, err
+}

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package fleet
+
+import (
+	"fmt"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+func (s *Listed) subject() protocol.Subject {
+	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend}
+}
+
+// State is where a server is on its way.
+type State string
+
+const (
+	Running  State = "running"
+	Ending   State = "ending" // why is in Cause
+	Frozen   State = "frozen"
+	Orphaned State = "orphan"
+)
+
+// Listed is a server as anyone of its user can see it. What is in it was written by
+// processes of that user, and may be anything.
+type Listed struct {
+	ID      string
+	Name    string
+	UID     int
+	Backend protocol.Backend
+	State   State
+	Cause   protocol.Cause // of a server that is ending
+	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
+	Group      string
+	Unit       string // the scope's, "" if systemd does not know of it
+	Client     protocol.ClientFacts
+	Launcher   int // a pid; 0 if that process is gone
+	Supervisor int // as Launcher
+	Started    time.Time
+	Policy     string
+
+	group *group.ControlGroup
+	notes string                    // of a tree
+	below []*backend.TreeSupervisor // of a tree, opened for what was asked so far
+}
+
+// Key is the same for servers of one name and client process.
+func (s *Listed) Key() string {
+	return fmt.Sprintf("%d %d %d %s", s.UID, s.Client.PID, s.Client.Start, s.Name)
+}
+
+// Age is how long ago it was started; 0 where that is unknown.
+func (s *Listed) Age() time.Duration {
+	if s.Started.IsZero() {
+		return 0
+	}
+	return max(time.Since(s.Started), 0)
+}
+
+// Usage is what a server has now. What can't be told is nil.
+type Usage struct {
+	Processes int
+	CPU       time.Duration
+	Memory    *uint64 // bytes
+	PeakBytes *uint64
+	// Limits are what the files say that were set.
+	Limits map[string]string
+}
+
+// Usage reads the kernel's figures.
+func (s *Listed) Usage() (Usage, error) {
+	members, err := s.payload()
+	if err != nil {
+		return Usage{}, err
+	}
+	pids, err := members.Members()
+	u := Usage{Processes: len(pids), CPU: members.CPU()}
+	if s.group != nil {
+		u.Memory, u.PeakBytes = s.group.Number("memory.current"), s.group.Figures().MemoryPeak()
+		u.Limits = s.group.LimitsNow()
+	}
+	return u, err
+}
+
+// Directory is the payload's directory, by a name that stands for no other one that is made in its
+// place, and until Close; "" for a tree.
+func (s *Listed) Directory() string {
+	if s.group == nil {
+		return ""
+	}
+	return fmt.Sprintf("/proc/self/fd/%d", s.group.Payload.FD())
+}
+
+// Limits are what the files say that were set.
+func (s *Listed) Limits() map[string]string {
+	if s.group == nil {
+		return nil
+	}
+	return s.group.LimitsNow()
+}
+
+// Processes lists the members.
+func (s *Listed) Processes() ([]int, error) {
+	members, err := s.payload()
+	if err != nil {
+		return nil, err
+	}
+	return members.Members()
+}
+
+// Close gives descriptors back.
+func (s *Listed) Close() {
+	if s.group != nil {
+		s.group.Close()
+	}
+	for _, t := range s.below {
+		t.Close()
+	}
+	s.below = nil
+}
+
+// Read fills in what the attributes say. An orphan is told by a shared lock, which only
+// an armed group is tried for: a start that would meet the attempt has its lock already.
+func (s *Listed) Read(namespace uint64) error {
+	g := s.group
+	attr := func(name string) string {
+		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
+		return value
+	}
+	s.Name, s.Policy = attr(group.AttrName), attr(group.AttrPolicy)
+	s.Started, _ = time.Parse(time.RFC3339Nano, attr(group.AttrStart)) // unknown, if it is none
+	s.Client = protocol.ParseClient(attr(group.AttrClient))
+	s.Client.Unit = attr(group.AttrUnit)
+	s.Cause = protocol.Cause(attr(group.AttrEnding))
+	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.AliveIn(namespace) {
+		s.Launcher = id.PID
+	}
+	s.Supervisor = g.SupervisorPID()
+	var st unix.Stat_t
+	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
+		return fmt.Errorf("look at %s: %w", g.Payload, err)
+	}
+	s.UID = int(st.Uid)
+	switch {
+	case s.Launcher == 0 && s.Supervisor == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil:
+		s.State = Orphaned
+	case group.Frozen(g.Payload):
+		s.State = Frozen
+	case s.Cause != "":
+		s.State = Ending
+	default:
+		s.State = Running
+	}
+	return nil
+}
+
+// payload is what can be frozen, measured and ended.
+func (s *Listed) payload() (group.Payload, error) {
+	if s.group != nil {
+		return s.group.Payload, nil
+	}
+	t, err := s.openTree()
+	if err != nil {
+		return nil, err
+	}
+	return t.Tree(), nil
+}
+
+// openTree opens the supervisor of a tree, if it is still the one. Close closes it.
+func (s *Listed) openTree() (*backend.TreeSupervisor, error) {
+	if len(s.below) > 0 {
+		return s.below[0], nil
+	}
+	t := backend.OpenTree(s.Supervisor, s.UID)
+	if t == nil {
+		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+	}
+	s.below = append(s.below, t)
+	if t.Facts.ID != s.ID {
+		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+	}
+	return t, nil
+}

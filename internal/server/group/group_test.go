@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package group
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/groups"
+)
+
+func TestMain(m *testing.M) { bed.Main(m) }
+
+func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
+	t.Helper()
+	g, err := MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return g
+}
+
+func TestMakeGroup(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "a server/with: odd\tname")
+	defer g.Close()
+	if strings.ContainsAny(g.Dir, " /:\t") || !strings.HasSuffix(g.Dir, "-"+g.ID) || len(g.ID) != 8 {
+		t.Errorf("directory %q, id %q", g.Dir, g.ID)
+	}
+	if got, ok, err := g.Payload.Attr(AttrName); got != "a server/with: odd\tname" || !ok || err != nil {
+		t.Errorf("the name is kept as %q (%v, %v)", got, ok, err)
+	}
+	again, err := parent.Child(g.Dir + "/" + protocol.PayloadName)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	if err := again.TryLock(unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+		t.Errorf("a second lock: %v", err)
+	}
+}
+
+// In a frozen group nothing would run, and whoever forks into it would hang.
+func TestFrozenPlace(t *testing.T) {
+	parent := groups.Directory(t)
+	if err := parent.SetFrozen(true); err != nil {
+		t.Fatal(err)
+	}
+	defer parent.SetFrozen(false)
+	if g, err := MakeGroup(parent, &protocol.Config{Name: "x"}, false, nil); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("%v, %v", g, err)
+	}
+	if left, _ := parent.Children(); len(left) > 0 {
+		t.Errorf("left: %q", left)
+	}
+}
+
+// A member that keeps a group from being removed keeps all of it.
+func TestRemoveOfAGroupWithAMember(t *testing.T) {
+	parent := groups.Directory(t)
+	g := newGroup(t, parent, "busy")
+	defer g.Close()
+	groups.Member(t, g.Payload)
+	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
+		t.Errorf("remove: %v", err)
+	}
+	if left, _ := g.Top.Children(); len(left) != 2 {
+		t.Errorf("left of it: %q", left)
+	}
+}
+
+// A launcher that was stopped between its directory and the lock may find both gone; lock and attributes
+// succeed all the same. The loop ends when a sweep has removed some groups, however long the two take to
+// meet.
+func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
+	parent := groups.Directory(t)
+	var removed atomic.Int32
+	const enough = 50
+	var sweep sync.WaitGroup
+	sweep.Go(func() { // what removeNewborn does, to groups of any age
+		for removed.Load() < enough {
+			dirs, _ := parent.Children()
+			for _, dir := range dirs {
+				g := &ControlGroup{Dir: dir, Parent: parent}
+				var err error
+				if g.Top, err = parent.Child(dir); err == nil {
+					g.Payload, err = g.Top.Child(protocol.PayloadName)
+				}
+				if err == nil && g.Payload.TryLock(unix.LOCK_EX) == nil && g.RemoveLeaves() == nil {
+					removed.Add(1)
+				}
+				g.Close()
+			}
+		}
+	})
+	defer sweep.Wait()
+	for removed.Load() < enough {
+		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()}, false, nil)
+		if err != nil {
+			continue // 16 were removed one after the other
+		}
+		if _, err := g.Payload.Read("cgroup.procs"); err != nil {
+			t.Errorf("a group that is not there: %v", err)
+			removed.Store(enough)
+		}
+		_ = g.Remove()
+		g.Close()
+	}
+}
+
+func TestIdentity(t *testing.T) {
+	self, err := Identify(unix.Getpid())
+	if err != nil || !self.Alive() {
+		t.Fatalf("%v, %v", self, err)
+	}
+	back, ok := ParseIdentity(self.String())
+	if !ok || back != self {
+		t.Errorf("%q came back as %v", self, back)
+	}
+	reused := self
+	reused.Start++
+	if reused.Alive() {
+		t.Error("another process of this pid counts as the one")
+	}
+	elsewhere := reused
+	elsewhere.Namespace++
+	if !elsewhere.Alive() {
+		t.Error("a process that another pid namespace numbers so counts as dead")
+	}
+	for _, bad := range []string{"", "1", "1 2", "x y z", "1 -1 3"} {
+		if _, ok := ParseIdentity(bad); ok {
+			t.Errorf("%q is taken for an identity", bad)
+		}
+	}
+}
+
+// What a member has written as the names of limits is no way to other files.
+func TestLimitsNow(t *testing.T) {
+	g := newGroup(t, groups.Directory(t), "named")
+	defer g.Close()
+	if all := g.LimitsNow(); all != nil {
+		t.Errorf("without a limit: %v", all)
+	}
+	g.Limited([]string{"cgroup.max.depth"})
+	g.Limited([]string{"cgroup.max.depth", "cgroup.freeze"})
+	if err := g.Payload.SetAttr(attrLimits, strings.Join(g.LimitedFiles(), " ")+" ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
+		t.Fatal(err)
+	}
+	all := g.LimitsNow()
+	if len(all) != 3 || all["cgroup.max.depth"] != "max" || all["cgroup.freeze"] != "0" || !strings.HasPrefix(all["cgroup.stat"], "nr_descendants 0, ") {
+		t.Errorf("%v", all)
+	}
+}
+
+// A file that its kernel has not, or that takes no such value, is no limit.
+func TestLimitThatDoesNotHold(t *testing.T) {
+	g := newGroup(t, groups.Directory(t), "odd")
+	defer g.Close()
+	for _, l := range []cgroup.Limit{{File: "cgroup.nope", Value: "1"}, {File: "cgroup.freeze", Value: "7"}, {File: "cgroup.events", Value: "1"}, {File: "nope.max", Value: "1"}} {
+		var limit *protocol.LimitError
+		if now, err := g.Limit(l, protocol.Cgroup); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
+			t.Errorf("%s: %q, %v", l, now, err)
+		}
+	}
+}

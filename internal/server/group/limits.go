@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package group
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// ErrNoGroup: a process tree has nothing that the kernel could limit.
+var ErrNoGroup = &protocol.LimitError{Text: "the backend tree has no group that could be limited", Step: "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
+
+// Explained is an error with its step, on one line.
+func Explained(err error) string {
+	var limit *protocol.LimitError
+	if errors.As(err, &limit) && limit.Step != "" {
+		return protocol.OneLine(err) + " (" + limit.Step + ")"
+	}
+	return protocol.OneLine(err)
+}
+
+func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (string, error) {
+	now, err := cgroup.SetLimit(g.Payload, l, g.OwnedAbove(from))
+	if err != nil {
+		err = LimitError(l, err, from)
+	}
+	return now, err
+}
+
+// LimitError is why a limit can't be set, and what would make it possible.
+func LimitError(l cgroup.Limit, err error, from protocol.Backend) error {
+	step := ""
+	var missing *cgroup.MissingError
+	if errors.As(err, &missing) {
+		step = MissingStep(missing, from)
+	}
+	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: step}
+}
+
+// OwnedAbove counts the directories above the payload whose subtree_control is ours to write:
+// the group, and those of the backend cgroup that we make.
+func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
+	if from != protocol.Cgroup {
+		return 1
+	}
+	users, err := g.Top.Parent()
+	if err != nil {
+		return 1
+	}
+	defer users.Close()
+	slice, err := users.Parent()
+	if err != nil {
+		return 2
+	}
+	defer slice.Close()
+	if OfSystemd(slice) {
+		return 2
+	}
+	return 3
+}
+
+// OfSystemd goes by a mark that systemd (238) puts on the groups of its units.
+func OfSystemd(g *cgroup.Group) bool {
+	_, marked, _ := g.Attr("trusted.invocation_id") // only root can read it, and only root has such groups
+	return marked
+}
+
+// Limited notes which files hold limits by now, and returns the group that has them.
+func (g *ControlGroup) Limited(files []string) *cgroup.Group {
+	all := g.LimitedFiles()
+	for _, f := range files {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	_ = g.Payload.SetAttr(attrLimits, strings.Join(all, " ")) // for people only
+	return g.Payload
+}
+
+func (g *ControlGroup) LimitedFiles() []string {
+	text, _, _ := g.Payload.Attr(attrLimits) // none, if it can't be read
+	return strings.Fields(text)
+}
+
+// limitsMost are more than there are files to be set.
+const limitsMost = 64
+
+// LimitsNow are what the files say that have been set. Any process of that uid may have named
+// them.
+func (g *ControlGroup) LimitsNow() map[string]string {
+	var all map[string]string
+	files := g.LimitedFiles()
+	for _, file := range files[:min(len(files), limitsMost)] {
+		if strings.ContainsRune(file, '/') {
+			continue
+		}
+		now, err := cgroup.ReadLimit(g.Payload, file)
+		if err != nil {
+			continue
+		}
+		if all == nil {
+			all = map[string]string{}
+		}
+		all[file] = now
+	}
+	return all
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package hostinfo
+
+import (
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// A name that no manager gives is none to paste into a command.
+func TestUnitAt(t *testing.T) {
+	for group, want := range map[string]string{
+		"/system.slice/gw.service":               "sudo systemctl edit gw.service",
+		`/system.slice/a\x2db.service`:           `sudo systemctl edit 'a\x2db.service'`,
+		"/system.slice/a;reboot.service":         "",
+		"/system.slice/a\x1b[31m.service":        "",
+		"/mcp.slice/0/mcp-time-k3x9w2ab/payload": "",
+	} {
+		got := ""
+		if u := unitAt(group); u != nil {
+			got = u.Edit()
+		}
+		if got != want {
+			t.Errorf("%q: %q, want %q", group, got, want)
+		}
+	}
+	if (&Unit{Manager: systemd.System}).Binds(protocol.SystemdUser) || !(&Unit{Manager: systemd.User}).Binds(protocol.SystemdUser) {
+		t.Error("a scope can be bound to a unit of its own manager alone")
+	}
+}

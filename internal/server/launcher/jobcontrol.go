@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+)
+
+// On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed
+// the shell would take the terminal back while the server is still putting it in order
+// (top, less, an editor), and the server that ignores ^Z would be in the background. So the
+// launcher is stopped by nothing but the server's own stop, of which the supervisor tells, as
+// its parent. Both are continued by the shell: they are in one process group. Whether one of
+// these signals was sent to the launcher alone is not asked: a second one would stop the
+// server twice.
+
+func terminalStops(sig unix.Signal) bool {
+	return slices.Contains(lifecycle.JobControl, sig)
+}
+
+// stopToo stops this process as the main process was stopped, unless that goes on already.
+// It returns when the shell has continued both.
+func (l *launcher) stopToo(sig unix.Signal) {
+	pid, err := proc.PIDOf(l.client.Main)
+	if err != nil {
+		return
+	}
+	if st, err := proc.ReadStat(pid); err != nil || st.State != 'T' {
+		return
+	}
+	linux.StopBy(sig, terminalStops(sig))
+}

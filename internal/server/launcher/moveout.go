@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"fmt"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// In tells whether a process is in a server's group, and not just where its client is.
+func In(pid, client int) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	if err != nil {
+		return false
+	}
+	if theirs, _, err := proc.ReadCgroup(client); err == nil && theirs == where {
+		return false
+	}
+	return group.InAny(where)
+}
+
+// MoveOut moves the calling process to where nothing reaches it that ends the client's unit, or a
+// server that the client is a member of.
+func (s *Server) MoveOut() (protocol.Backend, error) {
+	freeze.ClearTag()
+	here, places, errs := s.placesFor(false)
+	l := &launcher{here: here, places: places}
+	defer l.closePlaces()
+	for _, p := range places {
+		err := p.MoveOut()
+		if err == nil {
+			return p.Backend(), nil
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", p.Backend(), err))
+	}
+	return "", backend.NoPlace(errs)
+}

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package report is the line that is written when a server has ended, for whoever has asked for it, and what of it the
+// journal is told.
+package report
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// Report is the line written when a server has ended. Fields are only ever added.
+type Report struct {
+	Version         int                  `json:"version"`
+	ID              string               `json:"id"`
+	Name            string               `json:"name"`
+	Backend         protocol.Backend     `json:"backend"`
+	Client          protocol.ClientFacts `json:"client"`
+	Cause           protocol.Cause       `json:"cause"`
+	Signal          string               `json:"signal,omitempty"` // for the cause "signal"
+	Started         time.Time            `json:"started"`
+	Ended           time.Time            `json:"ended"`
+	Seconds         float64              `json:"seconds"`
+	ExitStatus      *int                 `json:"exit_status,omitempty"`
+	ExitSignal      string               `json:"exit_signal,omitempty"`
+	CPUSeconds      *float64             `json:"cpu_seconds,omitempty"`
+	MemoryPeakBytes *uint64              `json:"memory_peak_bytes,omitempty"`
+	// Limits are what the payload's files said that were set.
+	Limits      map[string]string            `json:"limits,omitempty"`
+	OutOfMemory *OutOfMemory                 `json:"out_of_memory,omitempty"`
+	PIDsRefused *PIDsRefused                 `json:"pids_refused,omitempty"`
+	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
+	Killed      []Killed                     `json:"killed,omitempty"`
+	KilledTotal int                          `json:"killed_total"`
+	Stuck       []string                     `json:"stuck,omitempty"`
+	Notes       []string                     `json:"notes,omitempty"`
+}
+
+// Killed is a member that did not end when asked, or another one that is told of. Facts are observed, never
+// guessed.
+type Killed struct {
+	PID     int      `json:"pid"`
+	Name    string   `json:"name"`
+	Command string   `json:"command,omitempty"`
+	Facts   []string `json:"facts,omitempty"`
+}
+
+const (
+	InspectMost   = 64                     // members described one by one, for a report
+	InspectFew    = LastWordMost           // for the journal alone: it is to cost no end anything
+	InspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
+	reportBound   = time.Second            // for the write of the report
+	LastWordMost  = 16                     // members named to the launcher
+)
+
+func OtherNamespace(pid int, ns string) bool {
+	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/" + ns)
+	if err != nil {
+		return false
+	}
+	own, err := os.Readlink("/proc/self/ns/" + ns)
+	return err == nil && own != theirs
+}
+
+func (k Killed) String() string {
+	text := fmt.Sprintf("process %d (%s)", k.PID, k.Name)
+	if len(k.Facts) > 0 {
+		text += ": " + strings.Join(k.Facts, ", ")
+	}
+	return text
+}
+
+func New(id, name string, c protocol.ClientFacts, b protocol.Backend, nanos int64, why protocol.Cause) *Report {
+	now := time.Now()
+	started := time.Unix(0, nanos)
+	return &Report{
+		Version: protocol.ProtocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
+		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
+	}
+}
+
+func (r *Report) SetStatus(ws unix.WaitStatus) {
+	if ws.Signaled() {
+		r.ExitSignal = unix.SignalName(ws.Signal())
+		return
+	}
+	status := ws.ExitStatus()
+	r.ExitStatus = &status
+}
+
+// Subject is whom the journal's events are about.
+func (r *Report) Subject() protocol.Subject {
+	return protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
+}
+
+// Wanted tells whether anybody would read it: the journal, or who has given us fd, which is -1 otherwise.
+func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
+
+// Tell tells the journal, also of the notes that it has not been told.
+func (r *Report) Tell(untold []string) {
+	if !systemd.JournalExists() {
+		return
+	}
+	about := r.Subject()
+	r.logShortages(about)
+	r.logKilled(about)
+	TellNotes(about, untold)
+	_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
+}
+
+// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file don't mix. It
+// waits for a pipe that nobody empties for a bounded time: the end must not depend on
+// who reads of it.
+func (r *Report) Write(fd int) {
+	if fd < 0 {
+		return
+	}
+	line := append(r.json(), '\n')
+	written := make(chan struct{})
+	go func() {
+		_, _ = unix.Write(fd, line) // nobody is left to tell
+		close(written)
+	}()
+	select {
+	case <-written:
+	case <-time.After(reportBound):
+	}
+}
+
+// Consumer is a member with much memory.
+type Consumer struct {
+	PID   int    `json:"pid"`
+	Name  string `json:"name"`
+	Bytes uint64 `json:"bytes"` // resident, the most that was seen of it, or of a child that it has waited for (wait4(2))
+}
+
+func (c Consumer) String() string {
+	return fmt.Sprintf("%s[%d] %d", c.Name, c.PID, c.Bytes)
+}
+
+// OutOfMemory says that the kernel has killed members for lack of memory.
+type OutOfMemory struct {
+	Kills uint64 `json:"oom_kills"`
+	// LimitBytes is nil where the limit was not the payload's, but one of a unit or slice.
+	LimitBytes *uint64    `json:"memory_max_bytes,omitempty"`
+	PeakBytes  *uint64    `json:"memory_peak_bytes,omitempty"`
+	Biggest    []Consumer `json:"biggest,omitempty"`
+}
+
+// PIDsRefused says that members could not fork.
+type PIDsRefused struct {
+	Times uint64  `json:"times"`
+	Limit *uint64 `json:"pids_max,omitempty"`
+}
+
+// entry is the event of an end.
+func (r *Report) entry(about protocol.Subject) []byte {
+	fields := []systemd.JournalField{
+		{Name: protocol.FieldCause, Value: string(r.Cause)}, {Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
+	}
+	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
+	add := func(name, value, said string) {
+		if value != "" {
+			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
+		}
+	}
+	add(protocol.FieldSignal, r.Signal, " ")
+	if r.ExitStatus != nil {
+		add(protocol.FieldExitStatus, strconv.Itoa(*r.ExitStatus), ", exit status ")
+	}
+	add(protocol.FieldExitSignal, r.ExitSignal, ", by ")
+	if r.CPUSeconds != nil {
+		add(protocol.FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
+	}
+	if r.MemoryPeakBytes != nil {
+		add(protocol.FieldMemoryPeak, strconv.FormatUint(*r.MemoryPeakBytes, 10), ", peak memory ")
+	}
+	for _, stuck := range r.Stuck {
+		add(protocol.FieldStuck, stuck, ", left: ")
+	}
+	return about.Entry(protocol.EventEnded, systemd.Info, text, fields...)
+}
+
+// logKilled tells the journal of those who did not end when they were asked.
+func (r *Report) logKilled(about protocol.Subject) {
+	if r.KilledTotal == 0 {
+		return
+	}
+	fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
+	var all []string
+	for _, k := range r.Killed[:min(len(r.Killed), LastWordMost)] {
+		fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
+		all = append(all, k.String())
+	}
+	about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
+}
+
+// logShortages tells the journal of what the server lacked.
+func (r *Report) logShortages(about protocol.Subject) {
+	var fields []systemd.JournalField
+	add := func(name string, n *uint64, said string) string {
+		if n == nil {
+			return ""
+		}
+		fields = append(fields, systemd.JournalField{Name: name, Value: strconv.FormatUint(*n, 10)})
+		return said + strconv.FormatUint(*n, 10)
+	}
+	if o := r.OutOfMemory; o != nil {
+		text := "was out of memory: processes that the kernel killed" + add(protocol.FieldOOMKills, &o.Kills, ": ") +
+			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") + add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
+		for _, c := range o.Biggest {
+			fields = append(fields, systemd.JournalField{Name: protocol.FieldBiggest, Value: c.String()})
+			text += ", " + c.String()
+		}
+		about.Tell(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
+	}
+	fields = nil
+	if p := r.PIDsRefused; p != nil {
+		text := "could not fork" + add(protocol.FieldRefused, &p.Times, ", times ") + add(protocol.FieldPIDsMax, p.Limit, ", limit ")
+		about.Tell(protocol.EventPIDsRefused, systemd.Warning, text, fields...)
+	}
+}
