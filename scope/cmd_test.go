@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package scope_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/scope"
+	"github.com/mcpscope/mcpscope/test/bed"
+)
+
+func TestMain(m *testing.M) {
+	bed.Main(m, func() (func(), error) {
+		dir, err := os.MkdirTemp("", "mcpscope-library.")
+		if err != nil {
+			return nil, err
+		}
+		cleanup := func() { _ = os.RemoveAll(dir) } // what is left is in the temporary directory
+		if out, err := exec.Command("go", "build", "-o", filepath.Join(dir, "mcpscope"), "../cmd/mcpscope").CombinedOutput(); err != nil {
+			return cleanup, fmt.Errorf("%w: %s", err, out)
+		}
+		return cleanup, os.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	})
+}
+
+// A gateway has fifty servers and as many children of its own. All have their statuses and their output, and nothing of a
+// server is left when Wait has returned.
+func TestFiftyServersInOneProgram(t *testing.T) {
+	const servers = 50
+	var all sync.WaitGroup
+	var running sync.WaitGroup
+	running.Add(servers)
+	for i := range servers {
+		all.Go(func() {
+			if err := oneOfMany(i, &running); err != nil {
+				t.Errorf("server %d: %v", i, err)
+			}
+		})
+		all.Go(func() {
+			own := exec.Command("sh", "-c", fmt.Sprint("exit ", i))
+			if _ = own.Run(); own.ProcessState.ExitCode() != i {
+				t.Errorf("a child of the program ended with %v, want %d", own.ProcessState, i)
+			}
+		})
+	}
+	all.Wait()
+	if list, err := scope.List(); err != nil || len(list) > 0 {
+		t.Errorf("left: %+v, %v", list, err)
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(1, &st); err != nil || st.Mode&unix.S_IFMT == unix.S_IFCHR && st.Rdev == unix.Mkdev(1, 3) {
+		t.Errorf("the program's stdout is /dev/null now (%v)", err)
+	}
+}
+
+// oneOfMany runs a server that leaves a process in a session of its own, and waits until all servers run.
+func oneOfMany(i int, running *sync.WaitGroup) error {
+	cmd := scope.Command("sh", "-c", `setsid sh -c 'echo $$; exec sleep 1000' & read word; exit "$word"`)
+	cmd.Name = fmt.Sprint("number-", i)
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	err := errors.Join(inErr, outErr, cmd.Start())
+	var left int
+	if err == nil {
+		_, err = fmt.Fscan(bufio.NewReader(out), &left)
+	}
+	running.Done()
+	if err != nil {
+		return err
+	}
+	pidfd, err := unix.PidfdOpen(left, 0)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(pidfd)
+	running.Wait()
+	fmt.Fprintln(in, i)
+	err = cmd.Wait()
+	var exit *scope.ExitError
+	switch {
+	case i == 0 && err != nil, i > 0 && !errors.As(err, &exit):
+		return fmt.Errorf("ended with %v", err)
+	case i > 0 && (exit.ExitCode() != i || exit.Report == nil || exit.Report.Name != cmd.Name || exit.Report.Cause != "main-exited"):
+		return fmt.Errorf("ended with %v, %+v", err, exit.Report)
+	}
+	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(ended, 0); n != 1 {
+		return fmt.Errorf("process %d of it is left (%v)", left, err)
+	}
+	return nil
+}
+
+// What mcpscope can't run is told from what has failed.
+func TestErrors(t *testing.T) {
+	var exit *scope.ExitError
+	if err := scope.Command("/nonexistent").Run(); !errors.As(err, &exit) || exit.ExitCode() != 127 || exit.Report != nil {
+		t.Errorf("a command that is not there: %v", err)
+	}
+	missing := scope.Command("true")
+	missing.Runner = "/nonexistent"
+	if err := missing.Start(); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without mcpscope: %v", err)
+	}
+	for _, bad := range []error{new(scope.Cmd).Start(), scope.Command("true").Wait()} {
+		if bad == nil {
+			t.Error("accepted")
+		}
+	}
+}
+
+// A launcher that is killed has a successor: Wait returns when that has stopped the server.
+func TestKilledLauncher(t *testing.T) {
+	cmd := scope.Command("sh", "-c", `trap '' TERM; echo $PPID $$; while :; do sleep 1000; done`)
+	cmd.Flags = []string{"--term-grace", "10ms"}
+	out, err := cmd.StdoutPipe()
+	if err := errors.Join(err, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	var parent, main int
+	if _, err := fmt.Fscan(bufio.NewReader(out), &parent, &main); err != nil {
+		t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(main, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	if err := cmd.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	var exit *scope.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.Report == nil || exit.Report.Cause != "launcher-gone" {
+		t.Errorf("%v", err)
+	}
+	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	if n, err := unix.Poll(ended, 0); n != 1 {
+		t.Errorf("the server is left (%v)", err)
+	}
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package scope_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/mcpscope/mcpscope/scope"
+)
+
+// A server that copies its input stands for one that speaks MCP.
+func ExampleCmd_Start() {
+	cmd := scope.Command("cat")
+	cmd.Name, cmd.TermGrace = "echo", 2*time.Second
+	in, _ := cmd.StdinPipe()
+	out, _ := cmd.StdoutPipe()
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Fprintln(in, `{"jsonrpc":"2.0","id":1,"method":"ping"}`)
+	in.Close()
+	text, _ := io.ReadAll(out)
+	fmt.Print(string(text))
+	fmt.Println(cmd.Wait())
+	// Output:
+	// {"jsonrpc":"2.0","id":1,"method":"ping"}
+	// <nil>
+}
+
+// What a server leaves behind is stopped before Run returns.
+func ExampleCmd_Run() {
+	cmd := scope.Command("sh", "-c", "setsid sleep 1000 & exit 3")
+	cmd.Name = "leaky"
+	err := cmd.Run()
+	var exit *scope.ExitError
+	if errors.As(err, &exit) {
+		fmt.Println(exit.ExitCode(), exit.Report.Cause)
+	}
+	// Output: 3 main-exited
+}
+
+func ExampleCommand() {
+	fmt.Println(scope.Command("echo", "hello").Args)
+	// Output: [echo hello]
+}
+
+// A context that is done stops the server.
+func ExampleCommandContext() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := scope.CommandContext(ctx, "cat")
+	if _, err := cmd.StdinPipe(); err != nil { // which stays open
+		fmt.Println(err)
+	}
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+	}
+	cancel()
+	fmt.Println(cmd.Wait() != nil)
+	// Output: true
+}
+
+func ExampleList() {
+	cmd := scope.Command("cat")
+	cmd.Name, cmd.Stdout = "listed", os.Stdout
+	in, _ := cmd.StdinPipe()
+	if err := cmd.Start(); err != nil {
+		fmt.Println(err)
+		return
+	}
+	for found := false; !found; {
+		servers, err := scope.List()
+		if err != nil {
+			fmt.Println(err)
+		}
+		for _, s := range servers {
+			if s.Name == "listed" {
+				fmt.Println(s.Name, s.State)
+				found = true
+			}
+		}
+	}
+	in.Close()
+	fmt.Println(cmd.Wait())
+	// Output:
+	// listed running
+	// <nil>
+}
+
+func ExampleStop() {
+	fmt.Println(errors.Is(scope.Stop("nosuchid"), scope.ErrNotFound))
+	// Output: true
+}
+
+func ExampleSweep() {
+	ids, err := scope.Sweep()
+	fmt.Println(len(ids), err)
+	// Output: 0 <nil>
+}
