@@ -219,7 +219,7 @@ var ways = []struct{ name, install, remove, bin string }{
 // stubs stand for sudo, the release's page, git with a network, and Go. make build takes the programs built
 // outside.
 const stubs = `sudo() { "$@"; }
-git() { mkdir mcpscope && cp -r "$CHECKOUT"/packaging "$CHECKOUT"/docs "$CHECKOUT"/Makefile "$CHECKOUT"/LICENSE "$CHECKOUT"/*.md mcpscope &&
+git() { mkdir mcpscope && cp -r "$CHECKOUT"/packaging "$CHECKOUT"/docs "$CHECKOUT"/Makefile "$CHECKOUT"/LICENSE "$CHECKOUT"/NOTICE "$CHECKOUT"/*.md mcpscope &&
 	mkdir mcpscope/internal && cp -r "$CHECKOUT"/internal/units mcpscope/internal; }
 make() { if [ "$1" = build ]; then cp -r "$BUILT" bin; else command make --no-print-directory "$@"; fi; }
 [ ! -e mcpscope ] || cd mcpscope
