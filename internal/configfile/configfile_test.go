@@ -59,6 +59,9 @@ func backupOf(t *testing.T, path string) string {
 
 // Mode, owner and attributes stay, a link stays one, and the old content is in the backup.
 func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone changes owners and writes read-only files")
+	}
 	dir := t.TempDir()
 	target, link := filepath.Join(dir, "file"), filepath.Join(dir, "link")
 	backup := backupOf(t, target)
@@ -147,6 +150,9 @@ func TestBackupIsNoWayOut(t *testing.T) {
 }
 
 func TestObstacles(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("root alone changes owners and writes read-only files")
+	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, "file")
 	write(t, path, "", 0o400)
