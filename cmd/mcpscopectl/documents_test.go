@@ -125,10 +125,10 @@ func keysOf(of reflect.Type) []string {
 	return all
 }
 
-// section is a part of the manual for operators.
-func section(t *testing.T, title string) string {
+// section is a part of a page for operators.
+func section(t *testing.T, page, title string) string {
 	t.Helper()
-	text, err := os.ReadFile("../../docs/operate/commands.md")
+	text, err := os.ReadFile("../../docs/operate/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func TestSchemas(t *testing.T) {
 		"`sweep --json`":                sweptView{},
 		"`ls --json`, `inspect --json`": view{},
 	} {
-		if got, want := documented(section(t, title)), keysOf(reflect.TypeOf(of)); !slices.Equal(got, want) {
+		if got, want := documented(section(t, "reference.md", title)), keysOf(reflect.TypeOf(of)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)
 		}
 	}
@@ -177,7 +177,7 @@ func TestSchemas(t *testing.T) {
 		causes = append(causes, string(c))
 	}
 	slices.Sort(causes)
-	if got := documented(section(t, "Causes")); !slices.Equal(got, causes) {
+	if got := documented(section(t, "troubleshooting.md", "Causes")); !slices.Equal(got, causes) {
 		t.Errorf("the manual has the causes %q, there are %q", got, causes)
 	}
 }

@@ -103,7 +103,7 @@ func TestFullDisk(t *testing.T) {
 
 // The table of exit statuses has those that there are; those of mistakes are what its command's man page has.
 func TestExitStatuses(t *testing.T) {
-	text, err := os.ReadFile("../../docs/operate/status.md")
+	text, err := os.ReadFile("../../docs/operate/troubleshooting.md")
 	if err != nil {
 		t.Fatal(err)
 	}

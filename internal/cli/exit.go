@@ -4,7 +4,7 @@
 
 package cli
 
-// Exit statuses; docs/operate/status.md has the same table. `run` and `gateway` otherwise end as their command did,
+// Exit statuses; docs/operate/troubleshooting.md has the same table. `run` and `gateway` otherwise end as their command did,
 // which may be with a 2: so a mistake in their own arguments is 125, as with env(1) and docker run.
 const (
 	ExitOK          = 0

@@ -3,7 +3,7 @@
 // Package clients knows the MCP clients: where each has the files with its servers, how they are
 // written, and where in them the servers are.
 //
-// It looks at names of files and never into one. docs/use/clients.md says for each client what was
+// It looks at names of files and never into one. docs/use/laptop.md says for each client what was
 // verified, and against what.
 package clients
 

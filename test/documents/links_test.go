@@ -79,6 +79,23 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// A page is short enough to be read.
+func TestLength(t *testing.T) {
+	pages, err := filepath.Glob(root + "/docs/*/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range append(pages, root+"/README.md") {
+		switch filepath.Base(page) {
+		case "gateway.md", "performance.md": // to be shortened
+			continue
+		}
+		if n := strings.Count(text(t, strings.TrimPrefix(page, root)), "\n"); n > 160 {
+			t.Errorf("%s has %d lines, and at most 160 are allowed", page, n)
+		}
+	}
+}
+
 // anchors are those that GitHub gives to headings.
 func anchors(document string) map[string]bool {
 	all := map[string]bool{}

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package prometheus reads the output of mcpscope metrics with Prometheus' own parsers.
+// Package prometheus reads the output of mcpscope metrics, the alerts and the dashboard with Prometheus' own
+// parsers.
 package prometheus
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/prometheus/common/expfmt"
@@ -66,11 +70,12 @@ func TestMetrics(t *testing.T) {
 	if values["mcpscope_server_processes"] != 3 || values["mcpscope_server_cpu_seconds_total"] <= 0 {
 		t.Errorf("%v in\n%s", values, metrics)
 	}
-	t.Run("promtool", func(t *testing.T) { checkByPromtool(t, metrics) })
+	t.Run("promtool", func(t *testing.T) { promtool(t, metrics, "check", "metrics") })
 }
 
-// checkByPromtool has Debian's Prometheus check the same text.
-func checkByPromtool(t *testing.T, metrics []byte) {
+// promtool is that of Debian's Prometheus.
+func promtool(t *testing.T, input []byte, args ...string) {
+	t.Helper()
 	program, err := exec.LookPath("promtool")
 	if err != nil {
 		program = "../../.cache/prometheus/usr/bin/promtool"
@@ -78,9 +83,61 @@ func checkByPromtool(t *testing.T, metrics []byte) {
 			t.Skip("no promtool: .ci/deps extra unpacks it")
 		}
 	}
-	cmd := exec.Command(program, "check", "metrics")
-	cmd.Stdin = bytes.NewReader(metrics)
+	cmd := exec.Command(program, args...)
+	cmd.Stdin = bytes.NewReader(input)
 	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("%v: %s in\n%s", err, out, metrics)
+		t.Errorf("%v: %s in\n%s", err, out, input)
+	}
+}
+
+const files = "../../docs/operate/prometheus/"
+
+// Each alert fires for its cause, and without a cause none does.
+func TestAlerts(t *testing.T) {
+	promtool(t, nil, "check", "rules", files+"alerts.yml")
+	promtool(t, nil, "test", "rules", "testdata/alerts.yml")
+}
+
+// Prometheus accepts each query of the dashboard as a rule.
+func TestDashboard(t *testing.T) {
+	text, err := os.ReadFile(files + "dashboard.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Panels []struct{ Targets []struct{ Expr string } }
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	rules := "groups:\n- name: dashboard\n  rules:\n"
+	for _, panel := range dashboard.Panels {
+		for _, target := range panel.Targets {
+			rules += fmt.Sprintf("  - {record: query:%d, expr: %q}\n", len(rules), target.Expr)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "rules.yml")
+	if err := os.WriteFile(file, []byte(rules), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, []byte(rules), "check", "rules", file)
+}
+
+// The reference lists each metric that an alert or the dashboard names.
+func TestMetricsAreDocumented(t *testing.T) {
+	reference, err := os.ReadFile("../../docs/operate/reference.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range []string{"alerts.yml", "dashboard.json"} {
+		text, err := os.ReadFile(files + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range regexp.MustCompile(`mcpscope_[a-z_]+`).FindAll(text, -1) {
+			if !bytes.Contains(reference, append([]byte("`"), name...)) {
+				t.Errorf("%s: the reference has no %s", file, name)
+			}
+		}
 	}
 }
