@@ -22,6 +22,11 @@ KILLS ?= 3000
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 GOVULNCHECK := golang.org/x/vuln/cmd/govulncheck@v1.1.4
 GOTESTSUM := gotest.tools/gotestsum@v1.13.0
+VALE := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+# alerts of Vale in help texts and in Go comments: they only go down
+HELP_ALERTS := 999
+COMMENT_ALERTS := 9999
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
@@ -120,10 +125,12 @@ session: deps ## record the terminal session of the README
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about an hour; ONLY=REGEXP
 	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
 
-lint: deps cross ## gofmt, vet, staticcheck, govulncheck
+lint: deps cross ## gofmt, vet, staticcheck, actionlint, and vale on documents, help texts and comments
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
+	$(GO) run $(ACTIONLINT)
+	.ci/prose $(VALE) $(HELP_ALERTS) $(COMMENT_ALERTS)
 
 cross: ## what is not Linux says so in one line; other processors build
 	GOOS=darwin $(GO) build -o /dev/null ./cmd/mcpscope
