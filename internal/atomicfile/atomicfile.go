@@ -18,7 +18,7 @@ func Write(path string, data []byte, mode os.FileMode) error {
 }
 
 // WriteAs is Write for a file that is not like every other one. dress sees the new file while it
-// is empty and nobody else's; an error of last, which is called just before the new file gets the
+// is empty and no other process uses it; an error of last, which is called just before the new file gets the
 // name, leaves the old one.
 func WriteAs(path string, data []byte, dress func(*os.File) error, last func() error) error {
 	temp, err := os.CreateTemp(filepath.Dir(path), ".mcpscope-*")

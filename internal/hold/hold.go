@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
-// TryStart tells whether so many processes more can be started, by starting them: copies of this one, which end
+// TryStart reports whether so many processes more can be started, by starting them: copies of this process, which end
 // at once when all are there. Otherwise it returns how many there could be, and why not more.
 func TryStart(n int) (started int, err error) {
 	var pipe [2]int
@@ -80,13 +80,13 @@ func In(in raw.Group) (*Held, error) {
 
 // End returns when it has ended, frozen or not.
 func (h *Held) End() {
-	_ = unix.PidfdSendSignal(h.PIDFD, unix.SIGKILL, nil, 0) // it has ended already, if somebody has killed it
+	_ = unix.PidfdSendSignal(h.PIDFD, unix.SIGKILL, nil, 0) // it may have been killed already
 	_ = unix.Close(h.PIDFD)
 	_ = unix.Close(h.end)
 	raw.Reap(h.PID)
 }
 
-// held is what a copy needs.
+// held is the state that a copy needs.
 type held struct {
 	pipe, ours int
 	group      int // that it is born in

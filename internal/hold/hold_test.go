@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
-// It is where it should be, has nothing open but its end of a pipe, is asked by no signal to end, and ends when it should.
+// It is where it should be, has nothing open but its end of a pipe, gets no signal to end, and ends when it should.
 func TestIn(t *testing.T) {
 	f, err := cgroup.Open(bed.Group(t, "held"))
 	if err != nil {
@@ -45,7 +45,7 @@ func TestIn(t *testing.T) {
 		t.Error(err)
 	}
 	ended := unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN}
-	for n := -1; n != 1; { // it may not have closed them yet, and nothing tells of that
+	for n := -1; n != 1; { // it may not have closed them yet, and no event reports that
 		fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", h.PID))
 		if err != nil {
 			t.Fatal(err)

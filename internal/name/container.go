@@ -4,10 +4,10 @@ package name
 
 import "slices"
 
-// Container is a command line by which a container engine is asked to run a container.
+// Container is a command line that has a container engine run a container.
 type Container struct {
 	Engine  string // docker, podman or nerdctl
-	Compose bool   // by way of its compose, which knows fewer flags
+	Compose bool   // through compose, which has fewer flags
 	argv    []string
 	at      int // where the flags of run begin
 	asked   int // how much of argv comes before the subcommand
@@ -21,7 +21,7 @@ func ContainerOf(argv []string) *Container {
 	return nil
 }
 
-// OtherContainer is what a command line asks an engine to do with a container that it does not make, as
+// OtherContainer is the action of an engine on a container that it does not make, as
 // "docker exec"; "" if it does no such thing.
 func OtherContainer(argv []string) string {
 	c, subcommand := parseEngine(argv)

@@ -30,7 +30,7 @@ func Derive(argv []string) string {
 
 func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
-// given is the name of what a program is given to run; "" if it is not known to run anything.
+// given is the name of the program in a program's arguments; "" if it is not known to run anything.
 func given(argv []string) string {
 	g := runnerFlags
 	switch kind := KindOf(argv[0]); {
@@ -75,7 +75,7 @@ const generic = `server main index app cli start run mod __main__ mcp mcp-server
 // endings are those of files that an interpreter is given, and of repositories.
 const endings = ".py .pyz .js .mjs .cjs .jsx .ts .mts .cts .tsx .rb .php .pl .sh .git"
 
-// target is the name in what may be a package with a scope, a version or extras, the image of a container, a
+// target is the name in an argument: a package with a scope, a version or extras, the image of a container, a
 // path, or a URL: that of an npm package that a path leads into, or of the file; where that says nothing
 // (server.py, dist/index.js), that of the nearest directory that does.
 func target(spec string) string {

@@ -55,7 +55,7 @@ func unfit(r rune) string {
 	return ""
 }
 
-// maxDerived is far below MaxLen: a name that nobody chose has to fit a table.
+// maxDerived is far below MaxLen: a derived name has to fit a table.
 const maxDerived = 128
 
 // sanitise makes a name, or "", of bytes that come from a command line.

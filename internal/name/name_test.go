@@ -192,7 +192,7 @@ func FuzzDerive(f *testing.F) {
 	})
 }
 
-// What stands behind "run" gets the label, and what stands before it asks the same engine.
+// The arguments behind "run" get the label; those before it select the engine.
 func TestContainerOf(t *testing.T) {
 	const sep = " | " // between arguments
 	for argv, want := range map[string]string{

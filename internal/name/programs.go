@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Kind is what a program does with the command line that it is given.
+// Kind is the use that a program makes of its command line.
 type Kind int
 
 const (
@@ -87,7 +87,7 @@ var (
 		--read-only --oom-kill-disable --sig-proxy -q --quiet --replace --rmi --build --service-ports`}
 )
 
-// parse separates flags, with their dashes, from what follows them.
+// parse separates flags, with their dashes, from the operands.
 func (g grammar) parse(args []string) (set map[string]string, operands []string) {
 	set = map[string]string{}
 	for len(args) > 0 && len(args[0]) > 1 && args[0][0] == '-' {

@@ -88,7 +88,7 @@ var (
 const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
 
 var mechanisms = []mechanism{
-	// who sees that the server is to end
+	// processes that notice the reason to stop the server
 	without("the supervisor's watch of the launcher",
 		one(supervisor+"supervisor.go", "s.lifecycle.End(protocol.LauncherGone)", "_ = protocol.LauncherGone"),
 		cells(onBoth, "plain|ignore-both", "killpg|tree|cgroup"), kills),
@@ -113,7 +113,7 @@ var mechanisms = []mechanism{
 	without("the client's pidfd",
 		one(lifecycle+"client.go", "parent := os.Getppid()", "parent := min(os.Getppid(), 1)"),
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
-	// who is a member
+	// membership
 	without("the subreaper",
 		one(lifecycle+"init.go", "PR_SET_CHILD_SUBREAPER, 1,", "PR_SET_CHILD_SUBREAPER, 0,"),
 		cells(onBoth, "double-fork|hop|move-main|move-leaving", "stdin|kill")),
@@ -255,7 +255,7 @@ var mechanisms = []mechanism{
 	without("KillSignal= of a scope",
 		one("internal/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
-	// what the server can tell
+	// differences for the server
 	without("job control",
 		one(launcher+"receive.go", "l.stopToo(unix.Signal(m.Signal))", "_ = unix.Signal(m.Signal)"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),

@@ -18,7 +18,7 @@ const module = "github.com/mcpscope/mcpscope/"
 // room is where the packages of one server are.
 const room = "internal/server/"
 
-// rule is what a package of the product may import beyond the standard library and
+// rule has the packages that a package of the product may import beyond the standard library and
 // golang.org/x/sys, and why not more.
 type rule struct {
 	may    []string
@@ -95,7 +95,7 @@ var foreign = map[string][]library{
 	},
 }
 
-// helpers are packages that serve tests. Of what is ours they may import no more than this.
+// helpers are packages that serve tests. Of our packages they may import these only.
 var helpers = map[string]rule{
 	"test/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
 	"test/bed":         {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
@@ -121,7 +121,7 @@ type pkg struct {
 
 func (p pkg) own() string { return strings.TrimPrefix(p.ImportPath, module) }
 
-// product tells that a package is neither for tests nor for making packages or the demo.
+// product reports that a package is neither for tests nor for making packages or the demo.
 func (p pkg) product() bool {
 	name := p.own()
 	return !strings.HasPrefix(name, "test/") && !strings.HasPrefix(name, "packaging/") && !strings.HasPrefix(name, "demo")
@@ -176,7 +176,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// checkOwn looks at what is imported of ours, by a package that has a rule.
+// checkOwn checks the imports of our packages by a package that has a rule.
 func checkOwn(t *testing.T, name string, table map[string]rule, imports []string) {
 	t.Helper()
 	r, known := table[name]

@@ -80,7 +80,7 @@ func TestRunnerLinks(t *testing.T) {
 	}
 }
 
-// inside tells what is the standard library's own.
+// inside has the standard library's own packages.
 func inside(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return first == "internal" || first == "vendor" || first == "runtime" || p == "log/internal"

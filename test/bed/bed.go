@@ -7,11 +7,11 @@
 // Main executes the test binary twice more: as the first process of a pid namespace, and below that as the inner
 // process, which is born in mcpscope-test.<number>, below the caller's own group, and sees nothing but that group at
 // /sys/fs/cgroup. So tests of other binaries are as far away as those of other machines. The first process outlives the
-// tests, reaps every orphan, fails the run when something is left, and removes all of it. With it the kernel kills
+// tests, reaps every orphan, fails the run when something is left, and removes it. With it the kernel kills
 // everything else, whatever happened.
 //
 // The package knows nothing of the product under test and imports none of it:
-// what checks a kill must not share the code that kills.
+// a check of a kill must not share the code that kills.
 package bed
 
 import (
@@ -66,10 +66,10 @@ func Run(tests func() int, setups ...Setup) {
 	os.Exit(Inside(tests, setups...))
 }
 
-// Outermost tells whether Run would make a sandbox: this process is in none yet.
+// Outermost reports whether Run would make a sandbox: this process is in none yet.
 func Outermost() bool { return os.Getenv(stageEnv) == "" }
 
-// Inside is what Run does in a process that is in the sandbox already. Skips are
+// Inside does the part of Run in a process that is in the sandbox already. Skips are
 // counted here, where they happen.
 func Inside(tests func() int, setups ...Setup) int {
 	for _, setup := range setups {

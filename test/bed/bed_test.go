@@ -15,7 +15,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// What is left in a sandbox at its end fails the run, and is ended and removed with it. The next run finds what a killed
+// A process or group left in a sandbox fails the run, and is killed and removed with it. The next run finds what a killed
 // one has left, but not what belongs to a run that lives.
 func TestSandboxEndsWhatIsLeft(t *testing.T) {
 	box, err := newSandbox()

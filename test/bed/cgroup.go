@@ -65,7 +65,7 @@ func pids(dir string) ([]int, error) {
 	return all, nil
 }
 
-// Empty tells whether no live process is in the group at path or below it. A
+// Empty reports whether no live process is in the group at path or below it. A
 // group that does not exist is empty.
 func Empty(path string) (bool, error) {
 	events, err := unix.Open(filepath.Join(path, "cgroup.events"), unix.O_RDONLY|unix.O_CLOEXEC, 0)

@@ -19,7 +19,7 @@ type Feature struct {
 	Name string
 	// Since is the kernel version that brought it. On that version or a newer
 	// one a missing feature fails the test: a skip has to prove itself. It is
-	// zero for what any kernel may have switched off.
+	// zero for a feature that any kernel may have switched off.
 	Since [2]int
 	// Missing says what is not there, or returns nil.
 	Missing func() error

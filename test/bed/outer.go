@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle is what processes get to be gone after the tests: a supervisor whose
+// settle is the time for processes to exit after the tests: a supervisor whose
 // group has just been removed still needs the time to exit.
 const settle = 5 * time.Second
 
@@ -58,7 +58,7 @@ func first() int {
 	return max(code, fail("leaked by this test run:\n\t%s", strings.Join(left, "\n\t")))
 }
 
-// dieWithOuter ends the first process, and so everything, when nobody waits for it any more. The directories stay for the
+// dieWithOuter ends the first process, and so everything, when no process waits for it any more. The directories stay for the
 // next run. PR_SET_PDEATHSIG would be shorter, but it follows the parent's thread, which Go may end at any time.
 func dieWithOuter() {
 	for poll := []unix.PollFd{{Fd: outerPidfd, Events: unix.POLLIN}}; ; {
@@ -101,7 +101,7 @@ func await(pid, pidfd int, signals <-chan os.Signal) int {
 }
 
 // makeTemp makes a place for temporary files that is removed even when the inner
-// process is killed. Everybody may enter it: some tests run as another user.
+// process is killed. All users may enter it: some tests run as another user.
 func (s *sandbox) makeTemp() error {
 	var err error
 	if s.temp, err = os.MkdirTemp("", filepath.Base(s.dir)+"."); err != nil {

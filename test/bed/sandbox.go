@@ -62,7 +62,7 @@ func makeLocked(dir string) (*sandbox, error) {
 	return &sandbox{dir: dir, fd: fd}, nil
 }
 
-// lock returns -1 when another process has the lock, or the directory is gone.
+// lock returns -1 when another process has the lock, or the directory no longer exists.
 func lock(dir string) (int, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,7 +82,7 @@ func lock(dir string) (int, error) {
 	return -1, fmt.Errorf("lock %s: %w", dir, err)
 }
 
-// same tells whether dir is still the directory that fd has open.
+// same reports whether dir is still the directory that fd has open.
 func same(fd int, dir string) bool {
 	var opened, named unix.Stat_t
 	return unix.Fstat(fd, &opened) == nil && unix.Stat(dir, &named) == nil && opened.Ino == named.Ino
@@ -111,7 +111,7 @@ func removeStale(own string) error {
 	return nil
 }
 
-// removeTemp removes the temporary directories of the sandbox at dir. Nobody else
+// removeTemp removes the temporary directories of the sandbox at dir. No other process
 // has them as long as we have the sandbox locked.
 func removeTemp(dir string) error {
 	found, err := filepath.Glob(filepath.Join(os.TempDir(), filepath.Base(dir)+".*"))
@@ -159,7 +159,7 @@ func SharedSlice(rel string) bool {
 	return false
 }
 
-// Describe says what a process is, for a list of what is left.
+// Describe describes a process, for a list of left-over ones.
 func Describe(pid int) string {
 	comm := readLine(pid, "comm")
 	cmdline := strings.Join(strings.Split(strings.TrimRight(readLine(pid, "cmdline"), "\x00"), "\x00"), " ")

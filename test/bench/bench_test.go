@@ -43,7 +43,7 @@ func build(dir string) error {
 	})
 }
 
-// A table is what one part has measured: a value of each contender, in one unit.
+// A table has the measurements of one part: a value of each contender, in one unit.
 type table struct {
 	title, unit string
 	rows        []row
@@ -119,7 +119,7 @@ func BenchmarkSideBySide(b *testing.B) {
 	}
 }
 
-// machine is what the figures depend on.
+// machine has the facts that the figures depend on.
 func machine() string {
 	var u unix.Utsname
 	_ = unix.Uname(&u) // it cannot fail

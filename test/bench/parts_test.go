@@ -160,7 +160,7 @@ const (
 	topFor = 15 * time.Second
 )
 
-// list measures the commands that look at servers, with none and with many.
+// list measures the commands that read servers, with none and with many.
 func list(b *testing.B, all []contender) []*table {
 	listed := &table{title: "mcpscope ls, from exec to exit", unit: "ms"}
 	top := &table{title: fmt.Sprintf("CPU of mcpscope top over %v, its start included", topFor),

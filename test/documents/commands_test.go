@@ -141,7 +141,7 @@ const configuration = `{
 }
 `
 
-// newStage installs mcpscope, and what a reader has.
+// newStage installs mcpscope, and the programs of a reader.
 func newStage(t *testing.T) *stage {
 	s := &stage{t: t, host: host.Current(t)}
 	s.acts = map[string]func(){
@@ -197,7 +197,7 @@ func (s *stage) startClient() {
 	s.client.Hear("ready")
 }
 
-// endClient waits until the servers are gone, too.
+// endClient waits until the servers have exited, too.
 func (s *stage) endClient(kill bool) {
 	if s.client == nil {
 		return
@@ -217,7 +217,7 @@ func (s *stage) endClient(kill bool) {
 	}
 }
 
-// await polls for a state that no event tells of.
+// await polls for a state that has no event.
 func await(is func() bool) bool {
 	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(50 * time.Millisecond) {
 		if is() {
@@ -251,7 +251,7 @@ func (s *stage) play(step step) {
 		return
 	}
 	u, script := host.Tester, step.command
-	if strings.HasPrefix(script, "sudo ") { // there is none in the host
+	if strings.HasPrefix(script, "sudo ") { // the host has no sudo
 		u, script = host.Root, `sudo() { "$@"; }; cd ../..; `+script
 	}
 	var out []byte

@@ -19,11 +19,11 @@ type backend struct {
 	name string
 	lane func(*testing.T) *lane
 	tree bool
-	// groups is the directory of the groups of a site, nil where there are none.
+	// groups is the directory of the groups of a site, or nil.
 	groups func(*escape.Site) string
 	// managed: a manager removes them.
 	managed bool
-	// way is how mcpscope reaches the manager, with somebody in between; nil for as it likes.
+	// way is how mcpscope reaches the manager, with a process in between; nil for its own way.
 	way *way
 }
 
@@ -31,10 +31,10 @@ type backend struct {
 type lane struct {
 	backend *backend
 	site    *escape.Site
-	client  string // the group of whoever starts servers
+	client  string // the group of the process that starts servers
 	groups  string // the directory of their groups, or ""
 	beside  string // a group that a member goes to, or "": not everywhere may it
-	// bystanders are somebody in the site's own group, another server, and a child of init, as
+	// bystanders are a process in the site's own group, another server, and a child of init, as
 	// the orphans of servers come to be.
 	bystanders []*escape.Bystander
 }
@@ -90,7 +90,7 @@ func (l *lane) reset() {
 	_ = unix.Removexattr(l.groups, "user.mcpscope.swept") // nor this
 }
 
-// armed tells whether a group was ever ready for a server.
+// armed reports whether a group was ever ready for a server.
 func armed(group string) bool {
 	_, err := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope.armed", make([]byte, 64))
 	return err == nil

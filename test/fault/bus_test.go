@@ -91,7 +91,7 @@ func (b *bus) accept() {
 	}
 }
 
-// serve passes messages on in both directions, until one of the ends has gone.
+// serve passes messages on in both directions, until one of the ends is closed.
 func (b *bus) serve(client net.Conn) {
 	defer client.Close()
 	select {
@@ -113,7 +113,7 @@ func (b *bus) serve(client net.Conn) {
 	}
 }
 
-// dialAs connects as a user: a manager talks to nobody else, and looks who it was that
+// dialAs connects as a user: a manager answers no other user, and checks who
 // connected. The ids are a thread's own; this one ends with its goroutine.
 func dialAs(uid int, path string) (conn net.Conn, err error) {
 	done := make(chan struct{})
@@ -141,7 +141,7 @@ func (b *bus) pass(direction role, from, to net.Conn) {
 		case hangUp:
 			return
 		case refuse:
-			_, _ = from.Write(m.refusal()) // it may have gone
+			_, _ = from.Write(m.refusal()) // it may be closed
 			continue
 		case stall:
 			<-b.closed
@@ -153,7 +153,7 @@ func (b *bus) pass(direction role, from, to net.Conn) {
 	}
 }
 
-// met notes a message, and says what is to be done with it.
+// met notes a message, and returns the act for it.
 func (b *bus) met(direction role, m message) act {
 	w := b.watcher
 	w.mu.Lock()

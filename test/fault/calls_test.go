@@ -15,7 +15,7 @@ import (
 
 type errnos []unix.Errno
 
-// call is what there is to know of a system call.
+// call has the facts of a system call.
 type call struct {
 	name   string
 	errnos errnos // with which it may fail on a host under pressure, or one that forbids things

@@ -6,8 +6,8 @@
 // server ran contained, or nothing of it is left and a line says why.
 //
 // The calls are held by a seccomp listener (seccomp_unotify(2)), in which the real kernel
-// waits for the test: it lets a call go on, answers it with an error, or kills somebody
-// first. What mcpscope does is not changed, and nobody but its own processes is touched.
+// waits for the test: it lets a call go on, answers it with an error, or kills a process
+// first. The calls of mcpscope are not changed, and only its own processes are touched.
 package fault
 
 import (
@@ -23,7 +23,7 @@ import (
 
 var programs = escape.ProgramsIn(host.Shared)
 
-// What the tests run beside those.
+// The other programs of the tests.
 var (
 	mcpscope = filepath.Join(host.Shared, "mcpscope")
 	stage    = filepath.Join(host.Shared, "stage")
@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 	subject(managed(host.Tester), "systemd-user", 3, isCall) // what differs from the backend cgroup are the messages
 	for y, b := range ways() {
 		b.way = y
-		subject(b, b.name+" by "+filepath.Base(y.socket), 1, isMessage) // a manager tells everybody of everybody's units
+		subject(b, b.name+" by "+filepath.Base(y.socket), 1, isMessage) // a manager reports all units to all users
 	}
 }
 

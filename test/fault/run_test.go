@@ -35,7 +35,7 @@ type run struct {
 	stdout  *os.File
 	stderr  *os.File
 	watcher *watcher
-	bus     *bus // nil where nobody is between mcpscope and its manager
+	bus     *bus // nil without a process between mcpscope and its manager
 
 	answered bool
 	odd      []string
@@ -149,7 +149,7 @@ func (r *run) status() syscall.WaitStatus {
 	return r.cmd.ProcessState.Sys().(syscall.WaitStatus)
 }
 
-// verdict is what came of a run.
+// verdict is the result of a run.
 type verdict string
 
 const (
@@ -183,7 +183,7 @@ func (r *run) contained() {
 	}
 }
 
-// judge waits for what must happen after a run, and says what came of it.
+// judge waits for the events that must follow a run, and returns the result.
 func (r *run) judge() verdict {
 	w := r.watcher
 	if r.shot != nil && r.shot.unguarded() {
@@ -216,7 +216,7 @@ func (r *run) judge() verdict {
 	return v
 }
 
-// told reads what the client sees: a status, and a line.
+// told reads the client's view: a status, and a line.
 func (r *run) told(fired bool) verdict {
 	status, said := r.status(), escape.Contents(r.stderr)
 	if fired && r.shot.kills(launcher) {
@@ -239,7 +239,7 @@ func (r *run) told(fired bool) verdict {
 	return broken
 }
 
-// lines counts what mcpscope has said but for hints. Nobody else may say anything.
+// lines counts what mcpscope has said but for hints. No other process may write a line.
 func (r *run) lines(said string) int {
 	n := 0
 	for line := range strings.Lines(said) {
@@ -309,10 +309,10 @@ func (r *run) noGroupLeft() {
 	}
 }
 
-// removal is what systemd takes for it when it does.
+// removal is the time that systemd takes for it.
 const removal = time.Second
 
-// groupsGone waits for whoever removes them, if somebody else does.
+// groupsGone waits for the process that removes them, if another one does.
 func (r *run) groupsGone(limit time.Duration) bool {
 	for _, dir := range r.lane.left(r.name) {
 		if !r.lane.backend.managed || escape.AwaitRemoval(dir, limit) != nil {

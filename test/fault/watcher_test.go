@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher sees every call of what one `mcpscope run` comes to, in order, and lets them go on,
+// watcher sees every call of the processes of one `mcpscope run`, in order, and lets them go on,
 // but for one.
 type watcher struct {
 	fd, wake int
 	root     int  // the launcher's pid
 	tree     bool // there is a guard
 	shot     *shot
-	over     chan struct{} // closed when nobody is left who has the filter
+	over     chan struct{} // closed when no process with the filter is left
 
 	mu      sync.Mutex
 	threads map[uint32]*process
@@ -65,7 +65,7 @@ func (w *watcher) serve(t *testing.T) {
 	}
 }
 
-// close ends whoever is left. Without a listener every call of theirs would fail.
+// close kills the processes that are left. Without a listener every call of theirs would fail.
 func (w *watcher) close() {
 	for _, p := range w.processes() {
 		p.signal(unix.SIGKILL)
@@ -131,7 +131,7 @@ func (w *watcher) handle(n notification) {
 	n.goOn(w.fd)
 }
 
-// hit tells whether this is the point that something happens at.
+// hit reports whether this is the point of the fault.
 func (w *watcher) hit(at point) bool {
 	if w.shot == nil || w.shot.point != at {
 		return false
@@ -172,7 +172,7 @@ func listenerCall(fd int, request uintptr, arg unsafe.Pointer) error {
 	}
 }
 
-// receive takes the next call. over says that nobody is left who could make one: a filter
+// receive takes the next call. over reports that no process is left that could make one: a filter
 // ends with the last task that has it. wake ends the wait.
 func receive(fd, wake int) (n notification, over bool, err error) {
 	for {
@@ -206,7 +206,7 @@ func (n notification) fail(fd int, errno unix.Errno) {
 	_ = listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&a)) // as above
 }
 
-// waits tells whether the thread still waits for the answer: then what was read of it in
+// waits reports whether the thread still waits for the answer: then what was read of it in
 // /proc was its own.
 func (n notification) waits(fd int) bool {
 	return listenerCall(fd, unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&n.ID)) == nil
@@ -268,8 +268,8 @@ func (w *watcher) killAll(roles []role) {
 	}
 }
 
-// suspect notes what tells that the Go runtime has given up, and what is not the supervisor's
-// to say: its stderr is the server's.
+// suspect notes signs that the Go runtime has given up, and lines that are not the supervisor's
+// to write: its stderr is the server's.
 func (w *watcher) suspect(n notification, p *process, c call) {
 	switch {
 	case c.unknown():
@@ -293,7 +293,7 @@ func memory(tid uint32, at uint64, size int) []byte {
 	return b[:n]
 }
 
-// subject is what a call is about: without what differs from run to run.
+// subject is the object of a call, without the parts that differ from run to run.
 func subject(n notification, c call) string {
 	switch {
 	case c.about == none:

@@ -61,7 +61,7 @@ func BothAtOnce(t *testing.T, test func(t *testing.T, u User)) {
 	})
 }
 
-// theirs are lines of passwd, group or shadow on whoever has the names or uids of our users.
+// theirs are lines of passwd, group or shadow with the names or uids of our users.
 var theirs = regexp.MustCompile(`(?m)^((tester|nolinger):|[^:\n]*:[^:\n]*:(1000|1001):).*\n`)
 
 func (t tree) accounts() error {

@@ -95,7 +95,7 @@ func detachedTmpfs() (*os.File, error) {
 	return os.NewFile(uintptr(fd), Shared), nil
 }
 
-// sharedPath is a way to Shared for us and for what we start.
+// sharedPath is a way to Shared for us and for our children.
 func (m *machine) sharedPath() string {
 	return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), m.shared.Fd())
 }
@@ -131,7 +131,7 @@ func (m *machine) startInit(plan bootPlan, group int) error {
 	started := make(chan error)
 	go func() {
 		// The signal comes at the death of the thread that forked, and Go ends
-		// threads as it likes: this one stays as long as PID 1 does.
+		// threads as it likes: this thread stays as long as PID 1 does.
 		runtime.LockOSThread()
 		err := cmd.Start()
 		started <- err

@@ -18,8 +18,8 @@ type runDir int
 const (
 	runEmpty   runDir = iota
 	runAsIs           // that of the host which the test runs on
-	runDead           // sockets that nobody listens on
-	runForeign        // sockets in the directory of somebody else
+	runDead           // sockets without a listener
+	runForeign        // sockets in another user's directory
 	runHanging        // sockets that accept and never answer
 )
 
@@ -62,7 +62,7 @@ func (r runDir) prepare(tb testing.TB, uid int) (dir string, err error) {
 	})
 }
 
-// socket makes one that nobody listens on, or that accepts and never answers.
+// socket makes one without a listener, or that accepts and never answers.
 func (r runDir) socket(tb testing.TB, path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

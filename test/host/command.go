@@ -39,7 +39,7 @@ func (u User) credential() *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(u.UID), Gid: uint32(u.UID)}
 }
 
-// environ is what every program of the user gets, from cron as well as at login.
+// environ is the environment of every program of the user, from cron as well as at login.
 func (u User) environ() []string {
 	return []string{
 		"HOME=" + u.Home, "USER=" + u.Name, "LOGNAME=" + u.Name, "SHELL=/bin/bash",

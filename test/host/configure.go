@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// target is what the host boots to.
+// target is the unit that the host boots to.
 const target = "mcpscope-test.target"
 
 // masked are units that reach beyond a container, or take time for nothing.

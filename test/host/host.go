@@ -32,7 +32,7 @@ type Options struct {
 	// exist without it.
 	Users bool
 	// Build runs before the boot, on the machine itself, where there is a network
-	// and a build cache. What it puts into dir is in Shared inside.
+	// and a build cache. The files that it puts into dir are in Shared inside.
 	Build func(dir string) error
 	// Writable are files of the machine that tests inside may write. They must be there
 	// when Build has run.

@@ -11,7 +11,7 @@ import (
 
 func TestMain(m *testing.M) { Main(m, Options{Users: true}) }
 
-// What runs in the host is out of reach of the machine.
+// The machine does not see the host's processes.
 func TestBootedHost(t *testing.T) {
 	h := Current(t)
 	Both(t, func(t *testing.T, u User) {
@@ -46,7 +46,7 @@ func TestBootedHost(t *testing.T) {
 	}
 }
 
-// What the tests of a run leave is found, so that the run fails.
+// Left-overs of a run's tests are found, so that the run fails.
 func TestLeftovers(t *testing.T) {
 	before, err := groups()
 	if err != nil {

@@ -84,7 +84,7 @@ func ofTheSystem(dir string) bool {
 	return ok && strings.Contains(manager, "user@") && below == "init.scope"
 }
 
-// transient tells whether a manager has a unit of this name that was made at run time.
+// transient reports whether a manager has a unit of this name that was made at run time.
 func transient(unit string) bool {
 	for _, dir := range []string{"/run/systemd/transient/", "/run/user/*/systemd/transient/"} {
 		if found, err := filepath.Glob(dir + unit); err == nil && len(found) > 0 {
@@ -98,7 +98,7 @@ func transient(unit string) bool {
 func describeGroup(dir string) []string {
 	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 	if err != nil {
-		return nil // it is gone
+		return nil // it no longer exists
 	}
 	pids := strings.Fields(string(text))
 	var lines []string

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// bootAndTest is what the sandbox runs in place of the tests: they run in a host
+// bootAndTest runs in the sandbox instead of the tests: they run in a host
 // below it. Whatever the host leaves the sandbox finds.
 func bootAndTest(o Options) int {
 	own, err := bed.OwnGroup()

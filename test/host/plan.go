@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// A bootPlan is what the process needs to know that becomes PID 1. ReadOnly and
+// A bootPlan has the facts for the process that becomes PID 1. ReadOnly and
 // Writable are files and directories of the machine that the host has as well.
 type bootPlan struct {
 	ReadOnly, Writable []string

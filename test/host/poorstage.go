@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A poorPlan is what a process takes from itself before it executes the command.
+// A poorPlan lists the abilities that a process drops before it executes the command.
 type poorPlan struct {
 	Argv     []string
 	Group    string // its own
 	Run      string // what is mounted on /run: a directory, "" for nothing at all, or keepRun
-	Cgroupfs string // "" for what is there
+	Cgroupfs string // "" for the present one
 	Proc     string
 	ReadOnly bool
 

@@ -84,12 +84,12 @@ func (t tree) fileSystems() error {
 			return err
 		}
 	}
-	// PID 1 would do so itself: with the kernel's default of 10 a busy journal loses what nobody
+	// PID 1 would do so itself: with the kernel's default of 10 a busy journal loses what none
 	// waits to write. It is the network namespace's, and so the host's own.
 	if err := os.WriteFile(t.path("proc/sys/net/unix/max_dgram_qlen"), []byte("512"), 0); err != nil {
 		return err
 	}
-	// What can be set here is the machine's. The cgroup2 mount stays writable.
+	// The settings here are the machine's. The cgroup2 mount stays writable.
 	return errors.Join(t.readOnly("sys"), t.lock("proc/sys"), t.lock("proc/sysrq-trigger"))
 }
 
@@ -129,7 +129,7 @@ func (t tree) attachAll(p bootPlan) error {
 	return nil
 }
 
-// pivot makes the tree our root and lets go of the machine's.
+// pivot makes the tree our root and unmounts the machine's.
 func (t tree) pivot() error {
 	if err := os.Chdir(string(t)); err != nil {
 		return err

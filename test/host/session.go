@@ -20,7 +20,7 @@ import (
 
 // A Session is a login of a user that stays open until Logout or Terminate.
 type Session struct {
-	ID    string // what loginctl takes
+	ID    string // the argument of loginctl
 	Unit  string // session-ID.scope
 	Group string // the scope's directory
 
@@ -96,7 +96,7 @@ func (s *Session) Command(argv ...string) *exec.Cmd {
 }
 
 // Logout ends the leader, as leaving the shell does, and returns when logind knows.
-// What else runs in the session goes on, and so does then the scope.
+// Other processes of the session go on, and so does the scope.
 func (s *Session) Logout() error {
 	if err := s.stdin.Close(); err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Session) Terminate() error {
 	return nil
 }
 
-// await returns when logind's file on the session has the line, or is gone: "" is for that.
+// await returns when logind's file on the session has the line, or no longer exists: "" is for that.
 func (s *Session) await(line string) error {
 	var text []byte
 	known := pace.Eventually(patience, func() bool {

@@ -13,7 +13,7 @@ import (
 
 // A stage is a short second life of the test binary, which prepares what only the
 // process itself can prepare, and then executes something else. Its name and plan
-// are arguments: the environment belongs to what is executed in the end.
+// are arguments: the environment belongs to the command.
 const (
 	stagePrefix = "testhost:"
 	stageBoot   = stagePrefix + "boot"

@@ -84,7 +84,7 @@ func (u *Unit) Control(verb string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// Property is what systemctl show says.
+// Property is the value in systemctl show.
 func (u *Unit) Property(name string) (string, error) {
 	return u.Control("show", "--value", "--property="+name)
 }
@@ -179,7 +179,7 @@ func (u *Unit) Await(limit time.Duration) (result string, err error) {
 	return u.Property("Result")
 }
 
-// StopUnits ends units of a user's manager and what is in them; there may be none any more.
+// StopUnits stops units of a user's manager with their processes; they may have stopped already.
 func StopUnits(tb testing.TB, u User, units ...string) {
 	tb.Helper()
 	out, err := Current(tb).Manage(u, "systemctl", append([]string{"stop"}, units...)...).CombinedOutput()

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// What is built outside of the host: by make build, by go install, and packages of two versions.
+// The files built outside of the host: by make build, by go install, and packages of two versions.
 const (
 	built    = host.Shared + "/built"
 	byGo     = host.Shared + "/go"

@@ -18,14 +18,14 @@ import (
 )
 
 // Servers: one that ignores SIGTERM and has a child in a session of its own; one that ends with its input, and answers each
-// line; and one that says on stderr what it is told.
+// line; and one that writes its input to stderr.
 const (
 	stubborn = `trap "" TERM; setsid sleep infinity & echo ready; while :; do sleep infinity; done`
 	polite   = `echo ready; while read -r line; do echo "$line"; done; exit 3`
 	talker   = `echo "what it began with" >&2; echo ready; while read -r line; do echo "$line" >&2; echo done; done; printf "%s" "the last" >&2`
 )
 
-// The life of a server is in the journal, without a word of its arguments and its environment; and what happened to it can be
+// The life of a server is in the journal, without its arguments and its environment; and its events can be
 // asked for after its end, by its name.
 func TestLifeOfAServer(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {
@@ -108,7 +108,7 @@ func TestUsersSeeTheirOwn(t *testing.T) {
 	}
 }
 
-// With --stderr journal nobody is between the server and the journal who would have to run.
+// With --stderr journal no process is between the server and the journal.
 func TestStderrInTheJournal(t *testing.T) {
 	for _, b := range []backend{cgroup, user} {
 		t.Run(b.name, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestLogsOfNobody(t *testing.T) {
 	}
 }
 
-// Where there is no journal a server starts all the same, with the client's stderr, and whoever wants to read it is told.
+// Where there is no journal a server starts all the same, with the client's stderr, and logs reports that.
 func TestWithoutAJournal(t *testing.T) {
 	hidden := func(args string) result {
 		return output(t, exec.Command("unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run/systemd/journal && exec "+mcpscope+" "+args))

@@ -62,7 +62,7 @@ func (b backend) start(t *testing.T, name string, options []string, script strin
 func (s *server) end() {
 	s.t.Helper()
 	_ = s.Stdin.Close() // whether it reads or not
-	_ = s.Wait()        // how it ends is looked at in the journal
+	_ = s.Wait()        // the journal shows how it ends
 	if said := s.Said(); said != "" {
 		s.t.Errorf("on the client's stderr: %s", said)
 	}
@@ -96,7 +96,7 @@ func (b backend) succeed(t *testing.T, args ...string) string {
 	return r.out
 }
 
-// view is what the tests read of `ls --json`.
+// view has the fields of `ls --json` that the tests read.
 type view struct {
 	Name, Unit string
 	Supervisor int `json:"supervisor_pid"`

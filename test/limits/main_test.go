@@ -20,7 +20,7 @@ import (
 
 var mcpscope = host.Shared + "/mcpscope"
 
-// suite is the virtual machine's; elsewhere there is none.
+// suite is the virtual machine's; elsewhere it is empty.
 var suite = os.Getenv("VM_SUITE")
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 type backend struct {
 	name string
 	user host.User
-	// wrap is what the client runs below.
+	// wrap is the command that the client runs below.
 	wrap []string
 	// controllers are those that its groups have as a release is shipped, in a machine that has them,
 	// or when prepare has run.
@@ -69,7 +69,7 @@ func backends() []backend {
 	}
 }
 
-// journaled tells whether there is a journal, and controllers.
+// journaled reports whether there is a journal, and controllers.
 func journaled() bool { return suite != "" && !hybrid && !strings.HasSuffix(suite, "+init") }
 
 // onEach runs a test on each backend that has the controllers. In a machine each of them has to
@@ -102,7 +102,7 @@ func onEach(t *testing.T, test func(*testing.T, backend), controllers ...string)
 	}
 }
 
-// enableAtRoot is what an administrator does where nobody else enables controllers.
+// enableAtRoot enables controllers as an administrator would.
 func enableAtRoot(t *testing.T) {
 	t.Helper()
 	root := "/sys/fs/cgroup/"
@@ -157,7 +157,7 @@ func (b backend) command(t *testing.T, args ...string) *exec.Cmd {
 	return host.Current(t).Command(b.user, append(append(append([]string{}, b.wrap...), mcpscope), args...)...)
 }
 
-// group is a shell's own: files there are what holds it.
+// group is a shell's own: its files hold the limits.
 const group = `g=/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup); `
 
 // A server is one `mcpscope run` of a shell script.
@@ -194,7 +194,7 @@ func (s *server) end() syscall.WaitStatus {
 	return s.wait()
 }
 
-// A report is what these tests read of one.
+// A report has the fields that these tests read.
 type report struct {
 	Name, Backend, Cause string
 	ExitSignal           string `json:"exit_signal"`
@@ -215,7 +215,7 @@ type report struct {
 	Notes []string
 }
 
-// told is the report of a server that has ended.
+// The report of a server that has ended.
 func (s *server) told() report {
 	s.t.Helper()
 	var r report

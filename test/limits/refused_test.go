@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A refusal is a limit that a backend can't give, and what is to be said of it.
+// A refusal is a limit that a backend can't give, and its message.
 type refusal struct {
 	backend
 	flag, value, file string

@@ -4,7 +4,7 @@ package operate
 
 import "testing"
 
-// All are the tests that every backend has to pass, but for the long ones. What no backend changes is in test/script.
+// All are the tests that every backend has to pass, but for the long ones. The rest is in test/script.
 func All(t *testing.T, s Subject) {
 	t.Run("Figures", func(t *testing.T) { Figures(t, s) })
 	t.Run("Freeze", func(t *testing.T) { Freeze(t, s) })

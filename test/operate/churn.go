@@ -21,7 +21,7 @@ func load() int {
 }
 
 // Churn: servers start and end at random, while operators list them, sweep, and stop some. Each
-// server ends by what its own client did, or a stop that named it, and no command fails.
+// server ends by an act of its own client, or a stop that named it, and no command fails.
 func Churn(t *testing.T, s Subject) {
 	g := newGround(t, s)
 	ended := make(chan struct{})
@@ -46,7 +46,7 @@ func Churn(t *testing.T, s Subject) {
 	operators.Wait()
 }
 
-// again runs a command until all servers have ended. That one of them may just have gone is no failure of inspect.
+// again runs a command until all servers have ended. It is no failure of inspect if a server has just ended.
 func (g *ground) again(command, group string, ended <-chan struct{}) {
 	for {
 		select {

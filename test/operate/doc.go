@@ -3,7 +3,7 @@
 // Package operate tests the commands for operators, ls, inspect, stop and their kin, wherever
 // servers' groups come from (escape.Backend).
 //
-// A host may have other servers, of other tests: each looks at its own by id, and gives its
+// A host may have other servers, of other tests: each uses its own by id, and gives its
 // servers a name that no other has. Like escape and transparent, the package knows the product
 // by its command line alone, and imports none of it.
 package operate
@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A Subject is what is tested.
+// A Subject is the program under test.
 type Subject struct {
 	escape.Backend
 	Program string // mcpscope
@@ -123,7 +123,7 @@ func (g *ground) run(args ...string) escape.Outcome {
 	return o
 }
 
-// well is run for what has to succeed.
+// well is run for commands that have to succeed.
 func (g *ground) well(args ...string) string {
 	g.T.Helper()
 	o := g.run(args...)

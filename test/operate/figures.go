@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// measured is what inspect says of a server.
+// measured has the figures of inspect.
 type measured struct {
 	ID        string   `json:"id"`
 	Group     string   `json:"group"`
@@ -30,7 +30,7 @@ type measured struct {
 	} `json:"pressure"`
 }
 
-// Figures are what the kernel's files say, and are missing where there is no such file.
+// Figures have the kernel's values, and are missing where there is no such file.
 func Figures(t *testing.T, s Subject) {
 	on(t, s, func(t *testing.T, g *ground) {
 		server := g.start([]string{"--memory-max", "512M", "--pids-max", "100", "--limits", "best-effort"}, g.Probe, "--members", "3")
@@ -119,7 +119,7 @@ func figuresOf(m *measured) map[string]*float64 {
 	return all
 }
 
-// kernelFigures reads the files of a group; what it has not is left out.
+// kernelFigures reads the files of a group; missing files are left out.
 func kernelFigures(t *testing.T, dir string) map[string]float64 {
 	t.Helper()
 	read := func(file string) string {

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Golden: what the commands print is what testdata has, but for what differs from run to run.
+// Golden: the commands print the lines of testdata, but for values that differ from run to run.
 // With MCPSCOPE_GOLDEN=write the files are written instead.
 // It is not for beside other tests, whose trees every world can see.
 func Golden(t *testing.T, s Subject) {
@@ -46,7 +46,7 @@ func (g *ground) golden(s *server, line string) {
 	}
 }
 
-// unsteady is what differs from run to run, or from kernel to kernel.
+// unsteady are values that differ from run to run, or from kernel to kernel.
 var unsteady = []struct {
 	what *regexp.Regexp
 	with string

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// Shown is what tests read of `ls --json` and `inspect --json`.
+// Shown has the fields of `ls --json` and `inspect --json` that tests read.
 type Shown struct {
 	ID, Name, Backend, State, Policy string
 	Client                           struct{ PID int }

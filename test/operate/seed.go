@@ -23,7 +23,7 @@ func CronJobs(t *testing.T, s Subject) {
 		}
 		jobs[1].Own.Signal(unix.SIGKILL)
 		jobs[3].Server.Signal(unix.SIGKILL)
-		if s.Name == "tree" { // of which nobody can find an orphan
+		if s.Name == "tree" { // whose orphans cannot be found
 			jobs[5].Own.Signal(unix.SIGKILL)
 		} else {
 			jobs[5].orphaned()
@@ -62,7 +62,7 @@ func (s *server) orphaned() {
 	}
 }
 
-// own is what a sweep of another test does not reach: starts sweep their own slice.
+// own is out of reach of another test's sweep: starts sweep their own slice.
 func (g *ground) own() []string {
 	if g.Owns || g.Removal == 0 {
 		return nil

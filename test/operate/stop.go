@@ -32,7 +32,7 @@ func Stop(t *testing.T, s Subject) {
 	})
 }
 
-// Stranger: a server is for its own user and root. other makes a command of somebody else's.
+// Stranger: a server is for its own user and root. other makes a command of another user's.
 func Stranger(t *testing.T, s Subject, other func(...string) *exec.Cmd) {
 	on(t, s, func(t *testing.T, g *ground) {
 		server := g.plain()

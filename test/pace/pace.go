@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// pause is how long the threads sleep between rounds; work is what a round takes on a quiet machine, generously.
+	// pause is the sleep of the threads between rounds; work is a generous time for a round on a quiet machine.
 	pause = 400 * time.Millisecond
 	work  = 20 * time.Millisecond
 	// turns of each thread in a round. Each turn is a wake-up, which waits for a processor like any other.
@@ -41,10 +41,10 @@ func Now() time.Time {
 // Until is the time that is left on the clock.
 func Until(deadline time.Time) time.Duration { return deadline.Sub(Now()) }
 
-// Step bounds a wait in real time between two looks at the clock.
+// Step bounds a wait in real time between two readings of the clock.
 func Step(deadline time.Time) time.Duration { return max(min(Until(deadline), pause), 0) }
 
-// Eventually asks until done is so, for at most d on the clock. It is for what no event tells of.
+// Eventually asks until done is so, for at most d on the clock. It is for states without an event.
 func Eventually(d time.Duration, done func() bool) bool {
 	for deadline := Now().Add(d); !done(); time.Sleep(5 * time.Millisecond) {
 		if Until(deadline) <= 0 {
@@ -96,7 +96,7 @@ func start() {
 	}()
 }
 
-// advance is what the clock moves by for a round and the pause before it.
+// advance is the step of the clock for a round and the pause before it.
 func advance(took time.Duration) time.Duration {
 	return time.Duration(float64(pause) * float64(work) / float64(max(took, work)))
 }

@@ -70,7 +70,7 @@ const scriptPatience = 4 * escape.Patience
 func setUp(env *testscript.Env) error {
 	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
 	clients := w.Group("clients")
-	end := func() { // also when it failed: testscript waits for what it has started
+	end := func() { // also when it failed: testscript waits for its children
 		for _, group := range []string{clients, filepath.Join(w.Dir, "mcp.slice")} {
 			_ = bed.Kill(group, escape.Patience) // the end of the world fails if it could not
 		}
@@ -168,7 +168,7 @@ func release(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(ts.Value("held").(map[string]*os.File)[args[0]].Close())
 }
 
-// ended FIFO: of those that had it open for writing nobody is left. One has to have been seen.
+// ended FIFO: no process has it open for writing any more. One has to have been seen.
 func ended(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, len(args) == 1, "[!] ended FIFO")
 	fd, err := unix.Open(ts.MkAbs(args[0]), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

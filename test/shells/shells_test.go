@@ -39,7 +39,7 @@ var shells = []struct{ name, argv, setup string }{
 	{"fish", "fish --private", "set -g fish_greeting; mcpscope completion fish | source"},
 }
 
-// Each line becomes the other one when Tab is pressed: commands, flags and values; files; and names of
+// Each line becomes the second when Tab is pressed: commands, flags and values; files; and names of
 // servers.
 var lines = [][2]string{
 	{"mcpscope insp", "mcpscope inspect"},

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A server is one of the zoo's, or a probe, and what is known of its main process.
+// A server is one of the zoo's, or a probe, with the facts of its main process.
 type server struct {
 	command   []string // without the address that it registers with
 	stays     bool     // when its stdin ends
@@ -35,7 +35,7 @@ var inmates = []server{
 	{command: []string{"hold-stdout"}}, {command: []string{"stopped"}}, {command: []string{"traced"}},
 }
 
-// draw draws a server, a probe where it has to exit or die as it is told.
+// draw draws a server, a probe where it has to exit or die on request.
 func (p *Plan) draw(r *rand.Rand, probe bool) server {
 	if !probe && r.IntN(4) > 0 {
 		s := inmates[r.IntN(len(inmates))]
@@ -78,10 +78,10 @@ func (s server) status(end string) string {
 	return "signal 15"
 }
 
-// An end is one of a server's life.
+// end is one of a server's life.
 type end struct {
 	name    string
-	probe   bool                         // it takes a server that does as it is told
+	probe   bool                         // it takes a server that obeys
 	do      func(*cycle) (status string) // that the client must see; "" without a client
 	returns bool                         // the launcher exits by itself
 	loud    bool                         // mcpscope has to report that it was broken
@@ -152,7 +152,7 @@ type cycle struct {
 	client     *escape.Client
 	members    *escape.Members
 	supervisor *escape.Process
-	directory  string // of the server; "" where it has none
+	directory  string // of the server, or ""
 }
 
 func (p *Plan) cycle(t *testing.T, lane, n int, ends []end) {
@@ -199,7 +199,7 @@ func (c *cycle) start() {
 	c.t.Cleanup(c.supervisor.Close)
 }
 
-// judge fails the test for all that is not as promised after an end.
+// judge fails the test for each broken promise after a stop.
 func (c *cycle) judge(e end, want string) {
 	c.t.Helper()
 	if !c.client.Server.Ended(escape.Patience) {

@@ -78,7 +78,7 @@ func (p *Plan) footprint(t *testing.T) (f footprint) {
 	for _, proc := range all {
 		var pid int
 		_, _ = fmt.Sscan(filepath.Base(proc), &pid) // it is a number
-		path, _ := bed.ProcessPath(pid)             // "" for one that is gone
+		path, _ := bed.ProcessPath(pid)             // "" for one that has exited
 		for _, dir := range dirs {
 			if strings.HasPrefix(bed.Root(t)+path+"/", dir+"/") {
 				f.processes++

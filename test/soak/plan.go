@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package soak runs servers by the thousand, several names at a time, each to an end drawn at random.
+// Package soak runs servers by the thousand, several names at a time, with ends drawn at random.
 // Afterwards the host has no more processes, groups and descriptors than before. Every exit status on the way
 // is predicted.
 //
@@ -30,7 +30,7 @@ type Plan struct {
 	Program string // mcpscope
 	Probe   string // test/transparent's
 	Cycles  int    // in all lanes together
-	// Orphans tells that a sweep finds the servers whose launcher and supervisor were killed.
+	// Orphans reports that a sweep finds the servers whose launcher and supervisor were killed.
 	Orphans bool
 	// Beside is where the servers' groups are, unless they are in the site.
 	Beside string

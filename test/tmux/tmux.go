@@ -100,7 +100,7 @@ func (s *Screen) Resize(width, height int) {
 	s.tmux("resize-window", "-x", fmt.Sprint(width), "-y", fmt.Sprint(height))
 }
 
-// Lines are what the screen shows, without blanks at their ends.
+// Lines are those of the screen, without blanks at their ends.
 func (s *Screen) Lines() []string {
 	return strings.Split(strings.TrimSuffix(s.tmux("capture-pane", "-p"), "\n"), "\n")
 }

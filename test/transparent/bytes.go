@@ -86,7 +86,7 @@ func LastAnswers(t *testing.T, s Subject) {
 			if err := unix.Mkfifo(gate, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			open, err := os.OpenFile(gate, os.O_RDWR, 0) // which waits for nobody
+			open, err := os.OpenFile(gate, os.O_RDWR, 0) // which does not wait
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -123,7 +123,7 @@ func LastAnswers(t *testing.T, s Subject) {
 }
 
 // Holders: the client's ends of stdin and stdout are shared by the server alone. So the client sees EOF and EPIPE
-// when it would bare; and what the server leaves behind does not keep it waiting.
+// when it would bare; and left-overs of the server do not keep it waiting.
 func Holders(t *testing.T, s Subject) {
 	for kind := range channels {
 		t.Run(kind, func(t *testing.T) {
@@ -158,7 +158,7 @@ func Holders(t *testing.T, s Subject) {
 
 func fdOf(f *os.File) string { return strconv.Itoa(int(f.Fd())) }
 
-// holders are the programs, beside this one, that have it open. The client's end of a pipe has
+// holders are the other programs that have it open. The client's end of a pipe has
 // the same name.
 func holders(link string) []string {
 	var names []string

@@ -17,7 +17,7 @@ import (
 type difference struct {
 	field string
 	row   string // of the page: the first cell
-	// explains tells whether it is this difference, and nothing more.
+	// explains reports whether it is this difference, and nothing more.
 	explains func(bare, contained []string) bool
 }
 
@@ -41,7 +41,7 @@ var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool
 	return strings.HasSuffix(contained[0], "/payload")
 }}
 
-// What the Go runtime does to a program that it starts, before main.
+// Effects of the Go runtime, before main, on a program that it starts.
 var (
 	opened = []difference{
 		{"fd/0", closedAtStart, nowIs("/dev/null")}, {"flags of fd 0", closedAtStart, nowIs(readWrite)},
@@ -61,7 +61,7 @@ const closedAtStart = "stdin, stdout or stderr closed at start"
 
 var readWrite = strconv.Itoa(unix.O_RDWR | largeFile)
 
-// largeFile is what fcntl(2) says of each file on 64 bits, where package unix has 0 for O_LARGEFILE.
+// largeFile is a flag of fcntl(2) on each file on 64 bits, where package unix has 0 for O_LARGEFILE.
 const largeFile = 0o100000
 
 // nowIs explains what there was not when bare.

@@ -20,7 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A Subject is what is compared with the bare command.
+// A Subject is compared with the bare command.
 type Subject struct {
 	escape.Backend
 	Program  string // mcpscope
@@ -29,7 +29,7 @@ type Subject struct {
 	Page string
 }
 
-// Programs are what the tests run below it.
+// Programs are those that the tests run below it.
 type Programs struct{ Wear, Show, Probe, Shell string }
 
 // ProgramsIn are those that Commands has made in dir.
@@ -38,7 +38,7 @@ func ProgramsIn(dir string) Programs {
 	return Programs{Wear: in("wear"), Show: in("show"), Probe: in("probe"), Shell: in("shell")}
 }
 
-// Commands adds to those of escape.Build. The caller's directory is a package beside this one.
+// Commands adds to those of escape.Build. The caller's directory is a package beside transparent.
 func Commands(all map[string][]string) map[string][]string {
 	for _, name := range []string{"wear", "show", "shell"} {
 		all[name] = escape.CC("../transparent/state/" + name + ".c")
@@ -84,7 +84,7 @@ func run(site *escape.Site, client string, command []string) escape.Outcome {
 	return o
 }
 
-// channels are what clients give their servers as stdin and stdout.
+// channels are the kinds of stdin and stdout that clients give their servers.
 var channels = map[string]func() (theirs, ours *os.File, err error){
 	"pipe": os.Pipe,
 	"socketpair": func() (theirs, ours *os.File, err error) {

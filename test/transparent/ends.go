@@ -16,7 +16,7 @@ import (
 )
 
 // Ends: the client sees the status or the signal that the main process ended with, and of a
-// core dump that one alone.
+// core dump the main process alone.
 func Ends(t *testing.T, s Subject) {
 	t.Run("statuses and signals", func(t *testing.T) {
 		t.Parallel()
@@ -61,7 +61,7 @@ func Ends(t *testing.T, s Subject) {
 
 const coreDumped = 0x80
 
-// coreFiles: where a program takes the dumps this process can't tell whose they were.
+// coreFiles: where a program takes the dumps, this process cannot find their source.
 var coreFiles = bed.Feature{Name: "core dumps in the working directory", Missing: func() error {
 	text, err := os.ReadFile("/proc/sys/kernel/core_pattern")
 	if err == nil && !strings.HasPrefix(string(text), "core") {

@@ -27,7 +27,7 @@ type Terminal struct {
 
 	mu   sync.Mutex
 	text []byte
-	more chan struct{} // closed by what comes next
+	more chan struct{} // closed by the next output
 	seen int           // up to here the test has looked
 }
 
@@ -95,7 +95,7 @@ func (p *Terminal) read() {
 		close(p.more)
 		p.more = make(chan struct{})
 		p.mu.Unlock()
-		if err != nil { // EIO: nobody has the terminal any more
+		if err != nil { // EIO: no process has the terminal any more
 			return
 		}
 	}
@@ -134,7 +134,7 @@ func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
 	}
 }
 
-// Expect is Find for what must come, one after the other.
+// Expect is Find for texts that must come, one after the other.
 func (p *Terminal) Expect(texts ...string) {
 	p.t.Helper()
 	for _, text := range texts {

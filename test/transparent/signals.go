@@ -34,7 +34,7 @@ func (c *crew) line(s Subject) []string {
 
 func (c *crew) up(stderr func() string) {
 	c.t.Helper()
-	c.t.Cleanup(c.Kill) // before whoever would wait for their grace
+	c.t.Cleanup(c.Kill) // before a process that would wait for their grace
 	if err := c.UntilReady(escape.Patience); err != nil {
 		c.t.Fatalf("%v; %s", err, stderr())
 	}
@@ -152,7 +152,7 @@ func Signals(t *testing.T, s Subject) {
 					}
 				}
 				crew.want(send, want)
-				ended := func() bool { // the same again: now; but what comes within 50 ms counts as one
+				ended := func() bool { // the same again: now; but signals within 50 ms count as one
 					send(last)
 					return c.Status(20*time.Millisecond) != ""
 				}

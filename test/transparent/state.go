@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// An outfit is what a client has given to its server, as state/wear.c takes it.
+// An outfit is the state that a client has given to its server, as state/wear.c takes it.
 type outfit struct {
 	name string
 	on   []string // the backends on which it can be worn; nil for all

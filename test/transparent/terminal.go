@@ -70,7 +70,7 @@ func TerminalSignals(t *testing.T, s Subject) {
 	}
 }
 
-// startShell starts our shell, and returns it with what runs a command in one way.
+// startShell starts our shell, and returns it with a function that runs a command in one way.
 func startShell(t *testing.T, s Subject, w way) (term *Terminal, runs string) {
 	t.Helper()
 	term = startTerminal(t, s.Site(t), []string{s.Programs.Shell, "outer"})

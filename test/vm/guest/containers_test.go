@@ -41,7 +41,7 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// diagnosis is what doctor says, as far as it matters here.
+// diagnosis has the fields of doctor that matter here.
 type diagnosis struct {
 	Backend  string
 	Host     struct{ Init struct{ Reaps bool } }
@@ -108,7 +108,7 @@ func (d diagnosis) selftested(t *testing.T, what string, left int) {
 	}
 }
 
-// afterwards is what is in a group that was not before. Supervisors may take a moment.
+// afterwards are the new members of a group. Supervisors may take a moment.
 func afterwards(t *testing.T, dir string, before []string) (left []string) {
 	t.Helper()
 	pace.Eventually(escape.Patience, func() bool { // groups below come and go
@@ -124,7 +124,7 @@ func inside(t *testing.T, dir string) []string {
 	var found []string
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
-			return nil // a group that has gone holds nobody
+			return nil // a removed group has no members
 		}
 		if strings.HasPrefix(d.Name(), "mcp-") {
 			found = append(found, path)

@@ -22,7 +22,7 @@ type engine struct {
 	user host.User
 }
 
-// A container is a way to start one, and what mcpscope makes of it.
+// A container is a way to start one, and its backend.
 type container struct {
 	name    string
 	flags   []string
@@ -61,7 +61,7 @@ var engines = []struct {
 // wholeContainers: all that there is about containers was asked for, which takes two hours.
 func wholeContainers() bool { return os.Getenv("MCPSCOPE_TEST_CONTAINERS") != "" }
 
-// image is what the engines make of rootFS.
+// image is made of rootFS by the engines.
 const image = "mcpscope-test"
 
 // command is a command line of the engine's.

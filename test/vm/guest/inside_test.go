@@ -41,7 +41,7 @@ var ways = []way{
 	{"timeout", strings.Fields("timeout 1000 ENGINE run -i --rm " + ofAll)},
 }
 
-// ofAll is what each runs.
+// ofAll are the tests that each runs.
 const ofAll = "--stop-timeout=1 --network=none --name=NAME " + image + " sh -c SERVER"
 
 // line makes a command line of a way.
@@ -90,7 +90,7 @@ func (e engine) startIn(command []string, name string, up bool) *contained {
 	return s
 }
 
-// wantLimits: what the server may use the container may, whichever of its groups the engine has limited.
+// wantLimits: the container has the limits of the server, whichever of its groups the engine has limited.
 func (s *contained) wantLimits(name string) {
 	path, err := bed.ProcessPath(s.e.first(name))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A machine is what a release of Debian's has.
+// A machine has the facts of a release of Debian's.
 type machine struct {
 	linux, systemd string // "" of one that is not out yet
 	cgroupKill     bool   // since Linux 5.14
@@ -76,7 +76,7 @@ func hasKill(t *testing.T) bool {
 	return err == nil
 }
 
-// suite is the machine's, as ../boot takes it. Elsewhere there is none.
+// suite is the machine's, as ../boot takes it. Elsewhere it is empty.
 var suite = os.Getenv("VM_SUITE")
 
 var mcpscope = host.Shared + "/mcpscope"

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A client is who starts a server, and where.
+// A client starts a server somewhere.
 type client struct {
 	name    string
 	command func(h *host.Host, argv ...string) *exec.Cmd
