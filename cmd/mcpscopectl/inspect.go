@@ -41,7 +41,7 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
   mcpscope inspect k3x9 --json
 `,
 		long: `Shows all that is known of servers: client and its ancestry, unit, backend, policy,
-process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and stderr are,
+process tree, CPU, memory, pids, I/O, what stdin, stdout and stderr are,
 and age. What the kernel does not count here is left out. What happened to a server
 that has ended is in mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
@@ -152,10 +152,6 @@ func (i *inspection) write(out io.Writer) {
 	}
 	for _, what := range sortedKeys(i.Resources) {
 		line(what, "%s", i.Resources[what])
-	}
-	for _, what := range sortedKeys(i.Pressure) {
-		p := i.Pressure[what]
-		line(what+" pressure", "%.2f%% of 10 s, %.2f%% of 60 s, %s in all", p.Avg10, p.Avg60, humanSeconds(p.Some))
 	}
 	for _, what := range sortedKeys(i.Stdio) {
 		line(what, "%s", i.Stdio[what])

@@ -100,12 +100,8 @@ func TestOutOfMemory(t *testing.T) {
 			r.ExitSignal != "SIGKILL" || o.Kills < 1 || o.Max != 20<<20 {
 			t.Errorf("%+v", r)
 		}
-		if o.Peak < 15<<20 || o.Peak > 20<<20 || len(o.Biggest) == 0 || o.Biggest[0].Bytes < 10<<20 {
+		if o.Peak < 15<<20 || o.Peak > 20<<20 {
 			t.Fatalf("%+v", o)
-		}
-		biggest := o.Biggest[0].Name
-		if biggest != "tail" && biggest != "sh" { // which may have waited for it before it was killed itself
-			t.Errorf("%+v", o)
 		}
 	}, "memory")
 }

@@ -200,13 +200,9 @@ type report struct {
 	ExitSignal           string `json:"exit_signal"`
 	Limits               map[string]string
 	OutOfMemory          struct {
-		Kills   int    `json:"oom_kills"`
-		Max     uint64 `json:"memory_max_bytes"`
-		Peak    uint64 `json:"memory_peak_bytes"`
-		Biggest []struct {
-			Name  string
-			Bytes uint64
-		}
+		Kills int    `json:"oom_kills"`
+		Max   uint64 `json:"memory_max_bytes"`
+		Peak  uint64 `json:"memory_peak_bytes"`
 	} `json:"out_of_memory"`
 	PIDsRefused struct {
 		Times int

@@ -24,10 +24,6 @@ type measured struct {
 	Tree      []struct{ PID int }
 	OOMKills  float64 `json:"oom_kills"`
 	Refused   float64 `json:"pids_refused"`
-	Pressure  map[string]struct {
-		Some float64  `json:"some_seconds"`
-		Full *float64 `json:"full_seconds"`
-	} `json:"pressure"`
 }
 
 // Figures have the kernel's values, and are missing where there is no such file.
@@ -36,7 +32,7 @@ func Figures(t *testing.T, s Subject) {
 		server := g.start([]string{"--memory-max", "512M", "--pids-max", "100", "--limits", "best-effort"}, g.Probe, "--members", "3")
 		first := g.measured(server.id)
 		if first.Group == "" {
-			if first.Pressure != nil || first.Peak != nil {
+			if first.Peak != nil {
 				t.Errorf("figures of no group: %+v", first)
 			}
 			first.wantSum(t)
@@ -113,9 +109,6 @@ func (g *ground) measured(id string) measured {
 func figuresOf(m *measured) map[string]*float64 {
 	processes := float64(m.Processes)
 	all := map[string]*float64{"processes": &processes, "cpu_seconds": &m.CPU, "memory_bytes": m.Memory, "memory_peak_bytes": m.Peak, "oom_kills": &m.OOMKills, "pids_refused": &m.Refused}
-	for what, p := range m.Pressure {
-		all[what+" some"], all[what+" full"] = &p.Some, p.Full
-	}
 	return all
 }
 
@@ -144,14 +137,6 @@ func kernelFigures(t *testing.T, dir string) map[string]float64 {
 	keyed("pids_refused", "pids.events", "max", 1)
 	number("memory_bytes", read("memory.current"), 1)
 	number("memory_peak_bytes", read("memory.peak"), 1)
-	for _, what := range []string{"cpu", "memory", "io"} {
-		for line := range strings.Lines(read(what + ".pressure")) {
-			kind, rest, _ := strings.Cut(line, " ")
-			if _, total, ok := strings.Cut(rest, "total="); ok {
-				number(what+" "+kind, total, 1e6)
-			}
-		}
-	}
 	return all
 }
 

@@ -103,9 +103,8 @@ func (s *Listed) over() bool {
 
 // Shortages are what a server lacked so far.
 type Shortages struct {
-	OOMKills    uint64                       `json:"oom_kills,omitempty"`
-	PIDsRefused uint64                       `json:"pids_refused,omitempty"`
-	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
+	OOMKills    uint64 `json:"oom_kills,omitempty"`
+	PIDsRefused uint64 `json:"pids_refused,omitempty"`
 }
 
 // Shortages reads the kernel's figures.
@@ -114,7 +113,7 @@ func (s *Listed) Shortages() Shortages {
 		return Shortages{}
 	}
 	f := s.group.Figures()
-	short := Shortages{OOMKills: f.OOMKills(), Pressure: f.Pressure()}
+	short := Shortages{OOMKills: f.OOMKills()}
 	short.PIDsRefused, _ = f.PidsRefused()
 	return short
 }

@@ -32,13 +32,6 @@ func (g figures) MemoryPeak() *uint64 {
 // MemoryMax is nil where the payload has no limit of its own.
 func (g figures) MemoryMax() *uint64 { return g.Number("memory.max") }
 
-// MemoryMet tells whether that limit was met.
-func (g figures) MemoryMet() bool {
-	b, err := g.Payload.Read("memory.events")
-	times, _ := proc.Keyed(b, "max")
-	return err == nil && times > 0
-}
-
 // OOMKills is how many members the kernel has killed for lack of memory.
 func (g figures) OOMKills() uint64 {
 	n, _ := g.counted("memory.events", "oom_kill")
@@ -59,8 +52,6 @@ func (g figures) PidsRefused() (times uint64, limit *uint64) {
 	}
 	return times, limit
 }
-
-func (g figures) Pressure() map[string]protocol.Pressure { return protocol.PressureOf(g.Payload) }
 
 // counted looks above the payload too, which has no file of its own unless somebody has handed
 // the controller down to it. It is 0 if the kernel does not count.

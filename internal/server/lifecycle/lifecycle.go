@@ -275,5 +275,4 @@ func (c *Lifecycle) Climbed(end climbed) {
 type Inspected struct {
 	All   []report.Killed
 	Total int
-	Late  bool // not all could be described in time
 }

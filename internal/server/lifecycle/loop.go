@@ -29,7 +29,6 @@ const (
 	TokenControl
 	TokenMain
 	TokenGuard
-	TokenShortage
 	TokenBirth   // of the supervisor and the server
 	TokenPeer    // the launcher or supervisor, by pidfd: its end of the socket may be someone else's
 	TokenSignals // or a goroutine has finished: see Wake
@@ -74,10 +73,6 @@ func (l *Loop) Add(fd int, t Token) error {
 	return l.add(fd, readable, t)
 }
 
-// AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
-// its kin): to be readable is nothing special there.
-func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
-
 func (l *Loop) add(fd int, events uint32, t Token) error {
 	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
@@ -91,9 +86,6 @@ func (l *Loop) Again(fd int, t Token) {
 		l.again(fd, readable, t)
 	}
 }
-
-// ChangesAgain is Again for what was added by AddChanges.
-func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
 
 func (l *Loop) again(fd int, events uint32, t Token) {
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail

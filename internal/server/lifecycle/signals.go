@@ -71,20 +71,19 @@ func OnTerminal() bool {
 }
 
 // ReapAll waits for every child that has ended.
-func ReapAll() { WaitAll(-1, 0, func(int, unix.WaitStatus, *unix.Rusage) {}) }
+func ReapAll() { WaitAll(0, func(int, unix.WaitStatus) {}) }
 
-// WaitAll waits for one child, or with -1 for all, that have ended, with options for what is not an end. found is called for each.
-func WaitAll(child, options int, found func(pid int, ws unix.WaitStatus, used *unix.Rusage)) {
-	var used unix.Rusage
+// WaitAll waits for all children that have ended, with options for what is not an end. found is called for each.
+func WaitAll(options int, found func(pid int, ws unix.WaitStatus)) {
 	for {
 		var ws unix.WaitStatus
-		pid, err := unix.Wait4(child, &ws, unix.WNOHANG|unix.WALL|options, &used)
+		pid, err := unix.Wait4(-1, &ws, unix.WNOHANG|unix.WALL|options, nil)
 		switch {
 		case err == unix.EINTR:
 		case err != nil || pid == 0: // nobody is there, or nobody has ended
 			return
 		default:
-			found(pid, ws, &used)
+			found(pid, ws)
 		}
 	}
 }

@@ -67,7 +67,6 @@ const (
 	FieldTotal      = "MCPSCOPE_KILLED_TOTAL" // of EventKilled
 	FieldOOMKills   = "MCPSCOPE_OOM_KILLS"    // of EventOutOfMemory, with FieldMemoryPeak
 	FieldMemoryMax  = "MCPSCOPE_MEMORY_MAX_BYTES"
-	FieldBiggest    = "MCPSCOPE_BIGGEST"      // of EventOutOfMemory; once for each
 	FieldRefused    = "MCPSCOPE_PIDS_REFUSED" // of EventPIDsRefused
 	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
 	FieldNote       = "MCPSCOPE_NOTE" // of EventNote

@@ -8,10 +8,8 @@ package protocol
 type Figures interface {
 	MemoryPeak() *uint64
 	MemoryMax() *uint64
-	MemoryMet() bool
 	OOMKills() uint64
 	EndsWhole() bool
 	PidsRefused() (times uint64, limit *uint64)
 	LimitsNow() map[string]string
-	Pressure() map[string]Pressure
 }

@@ -101,23 +101,6 @@ func FuzzMessage(f *testing.F) {
 	})
 }
 
-func TestParsePressure(t *testing.T) {
-	const both = "some avg10=1.50 avg60=0.25 avg300=0.00 total=2500000\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=500000\n"
-	p, ok := parsePressure(both)
-	if !ok || p.Avg10 != 1.5 || p.Avg60 != 0.25 || p.Some != 2.5 || p.Full == nil || *p.Full != 0.5 {
-		t.Errorf("%+v, %v", p, ok)
-	}
-	p, ok = parsePressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=7\n") // of the processor, before 5.13
-	if !ok || p.Full != nil || p.Some != 7e-6 {
-		t.Errorf("%+v, %v", p, ok)
-	}
-	for _, bad := range []string{"", "full avg10=0.00 avg60=0.00 avg300=0.00 total=7\n", "some avg10=x\n", "some"} {
-		if p, ok := parsePressure(bad); ok {
-			t.Errorf("%q is %+v", bad, p)
-		}
-	}
-}
-
 // Graces of any length make no bound that is over at once.
 func TestLongGraces(t *testing.T) {
 	long, err := ParseGrace("60000d")

@@ -21,7 +21,7 @@ func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figu
 	if f == nil {
 		return
 	}
-	r.MemoryPeakBytes = memoryPeak(f)
+	r.MemoryPeakBytes = f.MemoryPeak()
 	r.Limits = f.LimitsNow()
 	if kills := f.OOMKills(); kills > 0 {
 		r.OutOfMemory = &OutOfMemory{Kills: kills, LimitBytes: f.MemoryMax(), PeakBytes: r.MemoryPeakBytes}
@@ -29,16 +29,6 @@ func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figu
 	if times, limit := f.PidsRefused(); times > 0 {
 		r.PIDsRefused = &PIDsRefused{Times: times, Limit: limit}
 	}
-	r.Pressure = f.Pressure()
-}
-
-// memoryPeak is the kernel's or, before Linux 5.19, the limit where that was met.
-func memoryPeak(f protocol.Figures) *uint64 {
-	n := f.MemoryPeak()
-	if n == nil && f.MemoryMet() {
-		return f.MemoryMax()
-	}
-	return n
 }
 
 // ExitCause: where the kernel ends all of a group that has no memory any more, it has ended the

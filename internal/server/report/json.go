@@ -158,7 +158,6 @@ func (r *Report) json() []byte {
 				known(o, "pids_max", p.Limit)
 			})
 		}
-		table(o, "pressure", r.Pressure, func(p protocol.Pressure) any { return func(o *object) { pressureJSON(p, o) } })
 		killed := func(k Killed) { o.object(k.json) }
 		list(o, "killed", r.Killed, killed)
 		o.field("killed_total", r.KilledTotal)
@@ -186,18 +185,4 @@ func (m *OutOfMemory) json(o *object) {
 	o.field("oom_kills", m.Kills)
 	known(o, "memory_max_bytes", m.LimitBytes)
 	known(o, "memory_peak_bytes", m.PeakBytes)
-	list(o, "biggest", m.Biggest, func(c Consumer) {
-		o.object(func(o *object) {
-			o.field("pid", c.PID)
-			o.field("name", c.Name)
-			o.field("bytes", c.Bytes)
-		})
-	})
-}
-
-func pressureJSON(p protocol.Pressure, o *object) {
-	o.field("avg10", p.Avg10)
-	o.field("avg60", p.Avg60)
-	o.field("some_seconds", p.Some)
-	known(o, "full_seconds", p.Full)
 }

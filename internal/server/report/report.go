@@ -36,14 +36,13 @@ type Report struct {
 	CPUSeconds      *float64             `json:"cpu_seconds,omitempty"`
 	MemoryPeakBytes *uint64              `json:"memory_peak_bytes,omitempty"`
 	// Limits are what the payload's files said that were set.
-	Limits      map[string]string            `json:"limits,omitempty"`
-	OutOfMemory *OutOfMemory                 `json:"out_of_memory,omitempty"`
-	PIDsRefused *PIDsRefused                 `json:"pids_refused,omitempty"`
-	Pressure    map[string]protocol.Pressure `json:"pressure,omitempty"`
-	Killed      []Killed                     `json:"killed,omitempty"`
-	KilledTotal int                          `json:"killed_total"`
-	Stuck       []string                     `json:"stuck,omitempty"`
-	Notes       []string                     `json:"notes,omitempty"`
+	Limits      map[string]string `json:"limits,omitempty"`
+	OutOfMemory *OutOfMemory      `json:"out_of_memory,omitempty"`
+	PIDsRefused *PIDsRefused      `json:"pids_refused,omitempty"`
+	Killed      []Killed          `json:"killed,omitempty"`
+	KilledTotal int               `json:"killed_total"`
+	Stuck       []string          `json:"stuck,omitempty"`
+	Notes       []string          `json:"notes,omitempty"`
 }
 
 // Killed is a member that did not end when asked, or another one that is told of. Facts are observed, never
@@ -56,11 +55,10 @@ type Killed struct {
 }
 
 const (
-	InspectMost   = 64                     // members described one by one, for a report
-	InspectFew    = LastWordMost           // for the journal alone: it is to cost no end anything
-	InspectWithin = 200 * time.Millisecond // a command line can be backed by a file system that hangs
-	reportBound   = time.Second            // for the write of the report
-	LastWordMost  = 16                     // members named to the launcher
+	InspectMost  = 64           // members described one by one, for a report
+	InspectFew   = LastWordMost // for the journal alone: it is to cost no end anything
+	reportBound  = time.Second  // for the write of the report
+	LastWordMost = 16           // members named to the launcher
 )
 
 func OtherNamespace(pid int, ns string) bool {
@@ -137,24 +135,12 @@ func (r *Report) Write(fd int) {
 	}
 }
 
-// Consumer is a member with much memory.
-type Consumer struct {
-	PID   int    `json:"pid"`
-	Name  string `json:"name"`
-	Bytes uint64 `json:"bytes"` // resident, the most that was seen of it, or of a child that it has waited for (wait4(2))
-}
-
-func (c Consumer) String() string {
-	return fmt.Sprintf("%s[%d] %d", c.Name, c.PID, c.Bytes)
-}
-
 // OutOfMemory says that the kernel has killed members for lack of memory.
 type OutOfMemory struct {
 	Kills uint64 `json:"oom_kills"`
 	// LimitBytes is nil where the limit was not the payload's, but one of a unit or slice.
-	LimitBytes *uint64    `json:"memory_max_bytes,omitempty"`
-	PeakBytes  *uint64    `json:"memory_peak_bytes,omitempty"`
-	Biggest    []Consumer `json:"biggest,omitempty"`
+	LimitBytes *uint64 `json:"memory_max_bytes,omitempty"`
+	PeakBytes  *uint64 `json:"memory_peak_bytes,omitempty"`
 }
 
 // PIDsRefused says that members could not fork.
@@ -218,10 +204,6 @@ func (r *Report) logShortages(about protocol.Subject) {
 	if o := r.OutOfMemory; o != nil {
 		text := "was out of memory: processes that the kernel killed" + add(protocol.FieldOOMKills, &o.Kills, ": ") +
 			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") + add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
-		for _, c := range o.Biggest {
-			fields = append(fields, systemd.JournalField{Name: protocol.FieldBiggest, Value: c.String()})
-			text += ", " + c.String()
-		}
 		about.Tell(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
 	}
 	fields = nil

@@ -87,7 +87,7 @@ func (s *supervisor) guardTree() {
 	var climbing chan struct{} // the ladder; who it kills is reaped meanwhile
 	var late overdue
 	for {
-		lifecycle.WaitAll(-1, 0, func(pid int, _ unix.WaitStatus, _ *unix.Rusage) { s.exited = s.exited || pid == s.main })
+		lifecycle.WaitAll(0, func(pid int, _ unix.WaitStatus) { s.exited = s.exited || pid == s.main })
 		if childless() {
 			return
 		}

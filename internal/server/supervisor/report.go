@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -29,34 +28,16 @@ func (s *supervisor) inspect() lifecycle.Inspected {
 	if s.wantsDetails() {
 		most = report.InspectMost
 	}
-	all, late := s.described(pids, most)
-	return lifecycle.Inspected{All: all, Total: len(pids), Late: late}
-}
-
-// described describes the first of these members, as far as that can be done in time.
-func (s *supervisor) described(pids []int, most int) (all []report.Killed, late bool) {
-	found := make(chan []report.Killed, 1)
-	go func() {
-		var all []report.Killed
-		for _, pid := range pids[:min(len(pids), most)] {
-			all = append(all, s.describe(pid))
-		}
-		found <- all
-	}()
-	select {
-	case all := <-found:
-		return all, false
-	case <-time.After(report.InspectWithin):
-		return nil, true
+	var all []report.Killed
+	for _, pid := range pids[:min(len(pids), most)] {
+		all = append(all, s.describe(pid))
 	}
+	return lifecycle.Inspected{All: all, Total: len(pids)}
 }
 
 // addKilled adds what a ladder had to kill.
 func (s *supervisor) addKilled(seen lifecycle.Inspected) {
 	s.killed, s.killedTotal = append(s.killed, seen.All...), s.killedTotal+seen.Total
-	if seen.Late {
-		s.Note("the members that had to be killed could not be described in time")
-	}
 }
 
 // describe describes one process. What can't be read is left out.
@@ -124,9 +105,6 @@ func (s *supervisor) report() {
 		r.SetStatus(s.status)
 	}
 	r.Count(s.group.Members(), s.group.Figures())
-	if r.OutOfMemory != nil && s.oom != nil {
-		r.OutOfMemory.Biggest = s.oom.biggest()
-	}
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = s.killed, max(s.killedTotal, len(s.killed)), s.last().Stuck, s.notes
 	r.Tell(s.notes[s.notesTold:])
 	r.Write(s.config.Report)

@@ -37,7 +37,7 @@ func (s *supervisor) Limit() error {
 		}
 	}
 	if len(held) > 0 {
-		s.oom = watchOOM(s.group.Limited(held))
+		s.group.Limited(held)
 	}
 	return nil
 }
@@ -117,11 +117,6 @@ func (s *supervisor) arm(at protocol.Message) error {
 	s.loop.HungUp = func(t lifecycle.Token) {
 		if t == lifecycle.TokenControl {
 			lifecycle.StayAwake(c.Policy.TermGrace)
-		}
-	}
-	if s.oom != nil {
-		if err = s.loop.AddChanges(s.oom.events, lifecycle.TokenShortage); err != nil {
-			return err
 		}
 	}
 	if err = s.client.Watch(s.loop); err != nil {

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -46,7 +45,6 @@ type supervisor struct {
 	notes       []string
 	notesTold   int             // of them, to the journal
 	stderr      protocol.Stderr // of the server, as it turned out
-	oom         *oomWatch       // nil if its memory is not limited
 }
 
 // Supervise is the whole life of a supervisor. memory is the descriptor of its
@@ -181,9 +179,6 @@ func (s *supervisor) handle(t lifecycle.Token) {
 		s.launcherDied()
 	case lifecycle.TokenGuard:
 		s.unguarded()
-	case lifecycle.TokenShortage:
-		s.oom.handle()
-		s.loop.ChangesAgain(s.oom.events, lifecycle.TokenShortage)
 	}
 }
 
@@ -266,33 +261,11 @@ func (s *supervisor) handleSignal(sig unix.Signal) {
 	s.lifecycle.End(protocol.StopRequested)
 }
 
-// reap waits for the main process and for whatever came home. Where it matters who had how much
-// memory it waits only for those whose names it has; who has ended since sends another SIGCHLD.
-func (s *supervisor) reap() {
-	if s.oom == nil {
-		lifecycle.WaitAll(-1, unix.WUNTRACED, s.waited)
-		return
-	}
-	names, err := zombies()
-	if err != nil {
-		lifecycle.WaitAll(-1, unix.WUNTRACED, s.waited)
-		return
-	}
-	if st, err := proc.ReadStat(s.main); err == nil && !s.exited {
-		names[s.main] = st.Comm // it may have been stopped
-	}
-	for pid, name := range names {
-		lifecycle.WaitAll(pid, unix.WUNTRACED, func(pid int, ws unix.WaitStatus, used *unix.Rusage) {
-			if ws.Signaled() && ws.Signal() == unix.SIGKILL && (pid != s.main || int64(used.Maxrss) > ownPeak()) {
-				s.oom.add(report.Consumer{PID: pid, Name: name, Bytes: uint64(used.Maxrss) << 10})
-			}
-			s.waited(pid, ws, used)
-		})
-	}
-}
+// reap waits for the main process and for whatever came home.
+func (s *supervisor) reap() { lifecycle.WaitAll(unix.WUNTRACED, s.waited) }
 
 // waited: a child has ended, or the main process was stopped.
-func (s *supervisor) waited(pid int, ws unix.WaitStatus, _ *unix.Rusage) {
+func (s *supervisor) waited(pid int, ws unix.WaitStatus) {
 	switch {
 	case pid != s.main || s.exited:
 	case ws.Stopped():
