@@ -6,12 +6,11 @@ package cli
 
 import (
 	"fmt"
+	"os"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // OpenDescriptors lists those above 2 that are open and would be passed on: right at
@@ -50,7 +49,7 @@ func OpenReport(where string) (int, error) {
 	}
 	number, isFD := strings.CutPrefix(where, "fd:")
 	if !isFD {
-		return linux.OpenAppend(where)
+		return openAppend(where)
 	}
 	fd, err := strconv.Atoi(number)
 	if err != nil || fd < 0 {
@@ -68,5 +67,17 @@ func OpenReport(where string) (int, error) {
 		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	}
 	unix.CloseOnExec(fd)
+	return fd, nil
+}
+
+// openAppend does not wait for the reader of a FIFO: without one it is ENXIO. A write to the descriptor blocks.
+func openAppend(path string) (int, error) {
+	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0o600)
+	if err == nil {
+		err = unix.SetNonblock(fd, false)
+	}
+	if err != nil {
+		return -1, &os.PathError{Op: "open", Path: path, Err: err}
+	}
 	return fd, nil
 }
