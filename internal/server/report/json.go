@@ -5,184 +5,85 @@
 package report
 
 import (
-	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 	"unicode/utf8"
-
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// object is JSON as it grows. Package encoding/json reflects, and costs every program that links it 0.45 ms before
-// its first use; the report is all that we write in it.
-type object struct{ text []byte }
-
-func (o *object) key(name string) {
-	if len(o.text) > 0 && o.text[len(o.text)-1] != '{' {
-		o.text = append(o.text, ',')
+// appendJSON appends v by the json tags of its fields. Package encoding/json costs every program that links it
+// 0.45 ms before its first use, and the report is all that `run` writes in it.
+func appendJSON(text []byte, v reflect.Value) []byte {
+	switch v.Kind() {
+	case reflect.Pointer:
+		return appendJSON(text, v.Elem())
+	case reflect.String:
+		return appendString(text, v.String())
+	case reflect.Int:
+		return strconv.AppendInt(text, v.Int(), 10)
+	case reflect.Uint64:
+		return strconv.AppendUint(text, v.Uint(), 10)
+	case reflect.Float64:
+		f := v.Float()
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			f = 0 // JSON has neither
+		}
+		return strconv.AppendFloat(text, f, 'f', -1, 64)
+	case reflect.Slice:
+		text = append(text, '[')
+		for i := range v.Len() {
+			text = appendJSON(separated(text), v.Index(i))
+		}
+		return append(text, ']')
+	case reflect.Map:
+		text = append(text, '{')
+		names := v.MapKeys()
+		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, name := range names {
+			text = appendJSON(append(appendString(separated(text), name.String()), ':'), v.MapIndex(name))
+		}
+		return append(text, '}')
 	}
-	o.string(name)
-	o.text = append(o.text, ':')
+	if at, ok := v.Interface().(time.Time); ok {
+		return appendString(text, at.Format(time.RFC3339Nano))
+	}
+	text = append(text, '{')
+	for i := range v.NumField() { // any other kind panics here
+		name, option, _ := strings.Cut(v.Type().Field(i).Tag.Get("json"), ",")
+		field := v.Field(i)
+		list := field.Kind() == reflect.Slice || field.Kind() == reflect.Map
+		if option != "omitempty" || !field.IsZero() && (!list || field.Len() > 0) {
+			text = appendJSON(append(appendString(separated(text), name), ':'), field)
+		}
+	}
+	return append(text, '}')
 }
 
-const hex = "0123456789abcdef"
+func separated(text []byte) []byte {
+	if last := text[len(text)-1]; last != '{' && last != '[' {
+		text = append(text, ',')
+	}
+	return text
+}
 
-// string writes what may be any bytes.
-func (o *object) string(s string) {
-	o.text = append(o.text, '"')
+// appendString takes any bytes.
+func appendString(text []byte, s string) []byte {
+	const hex = "0123456789abcdef"
+	text = append(text, '"')
 	for _, r := range s {
 		switch {
 		case r == '"' || r == '\\':
-			o.text = append(o.text, '\\', byte(r))
+			text = append(text, '\\', byte(r))
 		case r < ' ' || r == 0x7f:
-			o.text = append(o.text, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
+			text = append(text, '\\', 'u', '0', '0', hex[r>>4], hex[r&0xf])
 		case r == '\u2028' || r == '\u2029': // which end a line in JavaScript
-			o.text = append(o.text, `\u202`...)
-			o.text = append(o.text, hex[r&0xf])
+			text = append(text, '\\', 'u', '2', '0', '2', hex[r&0xf])
 		default:
-			o.text = utf8.AppendRune(o.text, r)
+			text = utf8.AppendRune(text, r)
 		}
 	}
-	o.text = append(o.text, '"')
-}
-
-// field writes a member that is always there.
-func (o *object) field(name string, value any) {
-	o.key(name)
-	switch v := value.(type) {
-	case string:
-		o.string(v)
-	case int:
-		o.text = strconv.AppendInt(o.text, int64(v), 10)
-	case uint64:
-		o.text = strconv.AppendUint(o.text, v, 10)
-	case float64:
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			v = 0 // JSON has neither
-		}
-		o.text = strconv.AppendFloat(o.text, v, 'f', -1, 64)
-	case time.Time:
-		o.string(v.Format(time.RFC3339Nano))
-	case []string:
-		array(o, v, o.string)
-	case func(*object):
-		o.object(v)
-	default:
-		panic(fmt.Sprintf("no JSON for %T", v))
-	}
-}
-
-func (o *object) object(fields func(*object)) {
-	o.text = append(o.text, '{')
-	fields(o)
-	o.text = append(o.text, '}')
-}
-
-func array[T any](o *object, all []T, one func(T)) {
-	o.text = append(o.text, '[')
-	for i, v := range all {
-		if i > 0 {
-			o.text = append(o.text, ',')
-		}
-		one(v)
-	}
-	o.text = append(o.text, ']')
-}
-
-// given writes one that is left out where it is empty.
-func given[T comparable](o *object, name string, value T) {
-	if none := *new(T); value != none {
-		o.field(name, value)
-	}
-}
-
-// known writes one that is left out where it is not known.
-func known[T any](o *object, name string, value *T) {
-	if value != nil {
-		o.field(name, *value)
-	}
-}
-
-// list writes one that is left out where it has nothing in it.
-func list[T any](o *object, name string, all []T, one func(T)) {
-	if len(all) > 0 {
-		o.key(name)
-		array(o, all, one)
-	}
-}
-
-// table is list for a map, by name.
-func table[T any](o *object, name string, all map[string]T, value func(T) any) {
-	if len(all) == 0 {
-		return
-	}
-	var names []string
-	for n := range all {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	o.field(name, func(o *object) {
-		for _, n := range names {
-			o.field(n, value(all[n]))
-		}
-	})
-}
-
-// json is the report on one line, as its tags have it.
-func (r *Report) json() []byte {
-	var o object
-	o.object(func(o *object) {
-		o.field("version", r.Version)
-		o.field("id", r.ID)
-		o.field("name", r.Name)
-		o.field("backend", string(r.Backend))
-		o.field("client", func(o *object) { clientJSON(r.Client, o) })
-		o.field("cause", string(r.Cause))
-		given(o, "signal", r.Signal)
-		o.field("started", r.Started)
-		o.field("ended", r.Ended)
-		o.field("seconds", r.Seconds)
-		known(o, "exit_status", r.ExitStatus)
-		given(o, "exit_signal", r.ExitSignal)
-		known(o, "cpu_seconds", r.CPUSeconds)
-		known(o, "memory_peak_bytes", r.MemoryPeakBytes)
-		table(o, "limits", r.Limits, func(s string) any { return s })
-		if r.OutOfMemory != nil {
-			o.field("out_of_memory", r.OutOfMemory.json)
-		}
-		if p := r.PIDsRefused; p != nil {
-			o.field("pids_refused", func(o *object) {
-				o.field("times", p.Times)
-				known(o, "pids_max", p.Limit)
-			})
-		}
-		killed := func(k Killed) { o.object(k.json) }
-		list(o, "killed", r.Killed, killed)
-		o.field("killed_total", r.KilledTotal)
-		list(o, "stuck", r.Stuck, o.string)
-		list(o, "notes", r.Notes, o.string)
-	})
-	return o.text
-}
-
-func clientJSON(c protocol.ClientFacts, o *object) {
-	o.field("pid", c.PID)
-	given(o, "start_ticks", c.Start)
-	o.field("name", c.Name)
-	given(o, "unit", c.Unit)
-}
-
-func (k Killed) json(o *object) {
-	o.field("pid", k.PID)
-	o.field("name", k.Name)
-	given(o, "command", k.Command)
-	list(o, "facts", k.Facts, o.string)
-}
-
-func (m *OutOfMemory) json(o *object) {
-	o.field("oom_kills", m.Kills)
-	known(o, "memory_max_bytes", m.LimitBytes)
-	known(o, "memory_peak_bytes", m.PeakBytes)
+	return append(text, '"')
 }

@@ -9,6 +9,7 @@ package report
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -123,7 +124,7 @@ func (r *Report) Write(fd int) {
 	if fd < 0 {
 		return
 	}
-	line := append(r.json(), '\n')
+	line := append(appendJSON(nil, reflect.ValueOf(r)), '\n')
 	written := make(chan struct{})
 	go func() {
 		_, _ = unix.Write(fd, line) // nobody is left to tell
