@@ -11,7 +11,7 @@ SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test
 LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
 FLAGS ?= -p=2
 TIMEOUT ?= 15m
-SUITES ?= trixie+containers bullseye trixie bullseye+init bookworm bookworm+hybrid forky
+SUITES ?= trixie+containers trixie bookworm+init bookworm bookworm+hybrid forky
 # slice K/N of what the core leaves out: each commit has the next
 SLICE ?= $(shell git rev-list --count HEAD 2>/dev/null || echo 0)/20
 IMAGES = printf '%s\n' $(SUITES) | xargs -P 2 -n 1 test/vm/image >/dev/null
@@ -92,7 +92,7 @@ test-tried: deps ## gateways and agents of the registries below mcpscope gateway
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 test/e2e/clients/setup
 	@MCPSCOPE_TEST_FULL=1 MCPSCOPE_TEST_TRIED=1 .ci/gotest tried -p=1 -timeout 60m -run '^TestTried' ./test/gateway
 
-test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bullseye trixie+containers"; VM_CORE=1 for a few cells, VM_WHOLE=1 for every end on every backend of each
+test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of other ones: SUITES="bookworm trixie+containers"; VM_CORE=1 for a few cells, VM_WHOLE=1 for every end on every backend of each
 	@.ci/deps vm
 	@$(IMAGES) || : # the suite that needs one that failed fails
 	@mkdir -p .cache/results

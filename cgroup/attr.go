@@ -35,8 +35,7 @@ func (g *Group) Attr(name string) (value string, ok bool, err error) {
 	}
 }
 
-// SetAttr sets an extended attribute. Those in the "user." name space need
-// Linux 5.7 on cgroup2 and ownership of the directory.
+// SetAttr sets an extended attribute. Those in the "user." name space need ownership of the directory.
 func (g *Group) SetAttr(name, value string) error {
 	if err := unix.Fsetxattr(g.fd, name, []byte(value), 0); err != nil {
 		return fmt.Errorf("set attribute %s of %q: %w", name, g.path, err)
@@ -67,31 +66,16 @@ func (g *Group) TryLock(how int) error {
 	return nil
 }
 
-// killFile is a variable, so that the linker (-X) can name a file that does not exist:
-// the tests then see what happens on a kernel without cgroup.kill.
-var killFile = "cgroup.kill"
+// Kill writes cgroup.kill: every process of the subtree is killed, those being forked too. It misses a process
+// whose first thread has exited.
+func (g *Group) Kill() error { return g.Write("cgroup.kill", "1") }
 
-// Kill writes cgroup.kill (Linux 5.14): every process of the subtree is killed,
-// those being forked too. It misses a process whose first thread has exited.
-func (g *Group) Kill() error {
-	err := g.Write(killFile, "1")
-	if errors.Is(err, unix.ENOENT) {
-		return &UnsupportedError{Feature: "cgroup.kill", MinVersion: "Linux 5.14"}
-	}
-	return err
-}
-
-// SetFrozen asks the kernel to freeze or thaw (Linux 5.2); it does not wait.
+// SetFrozen asks the kernel to freeze or thaw; it does not wait.
 func (g *Group) SetFrozen(frozen bool) error {
-	value := "0"
 	if frozen {
-		value = "1"
+		return g.Write("cgroup.freeze", "1")
 	}
-	err := g.Write("cgroup.freeze", value)
-	if errors.Is(err, unix.ENOENT) {
-		return &UnsupportedError{Feature: "cgroup.freeze", MinVersion: "Linux 5.2"}
-	}
-	return err
+	return g.Write("cgroup.freeze", "0")
 }
 
 // Enter moves the calling process into the group. On an idle host that costs an

@@ -133,8 +133,8 @@ func (g *Group) OpenFile(file string) (int, error) { return g.openFile(file, uni
 // OpenProcs opens cgroup.procs for writing: who writes "0" to it moves itself in.
 func (g *Group) OpenProcs() (int, error) { return g.openFile("cgroup.procs", unix.O_WRONLY) }
 
-// OpenKill opens cgroup.kill (Linux 5.14) for writing: who writes "1" to it does what Kill does.
-func (g *Group) OpenKill() (int, error) { return g.openFile(killFile, unix.O_WRONLY) }
+// OpenKill opens cgroup.kill for writing: who writes "1" to it does what Kill does.
+func (g *Group) OpenKill() (int, error) { return g.openFile("cgroup.kill", unix.O_WRONLY) }
 
 func (g *Group) openFile(file string, flags int) (int, error) {
 	fd, err := openRetry(g.fd, file, flags)

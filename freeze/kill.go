@@ -46,9 +46,9 @@ func NewStuck(pid int) (s Stuck, ok bool) {
 const killRound = 20 * time.Millisecond
 
 // Kill kills every member of the subtree and waits until none is left. cgroup.kill
-// (Linux 5.14) gets all at once, whatever they fork meanwhile, but not a process
+// gets all at once, whatever they fork meanwhile, but not a process
 // whose first thread has exited; the SIGKILL by pidfd to each listed member gets
-// that, and everyone where there is no cgroup.kill. So both are done, again and
+// that. So both are done, again and
 // again until populated is 0. It returns who is still there when their number has not
 // become less for that long: a slow machine gets the time that it takes.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {

@@ -28,7 +28,7 @@ func sample() *diagnosis {
 			{Backend: protocol.Delegated, Reason: "not delegated", Remedy: "delegate it"},
 		},
 		Host: hostinfo.Host{
-			Kernel:    hostinfo.Kernel{Release: "5.10.0", Lacks: []hostinfo.Lack{{Feature: "cgroup.kill", Since: "Linux 5.14", Then: "slower"}}},
+			Kernel:    hostinfo.Kernel{Release: "5.10.0", Old: true, Lacks: []hostinfo.Lack{{Feature: "clone3", Then: "slower"}}},
 			Managers:  []hostinfo.ManagerFacts{{Name: "system", Version: "252"}, {Name: "user", Version: "252"}},
 			Cgroup:    hostinfo.Hierarchy{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
 			Lingering: &no,
@@ -53,7 +53,7 @@ func TestDoctorText(t *testing.T) {
 	}
 	for _, want := range []string{
 		"works, in 12 ms; limits possible: memory, pids\n",
-		"no cgroup.kill (needs Linux 5.14): slower\n",
+		"Linux 5.10.0: too old, it takes 5.14\n", "clone3 is refused (seccomp?): slower\n",
 		"user manager: 252\n",
 		"node, not known to reap\n",
 		"evil?[31m.service of the system manager; servers are not bound to it\n",

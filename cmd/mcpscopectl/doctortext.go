@@ -115,7 +115,7 @@ func (d *diagnosis) printHost(p *paper) {
 	h := d.Host
 	p.line("kernel", kernelText(h.Kernel))
 	for _, l := range h.Kernel.Lacks {
-		p.line("", lackText(l))
+		p.line("", fmt.Sprintf("%s is refused (seccomp?): %s", l.Feature, l.Then))
 	}
 	p.line("cgroup", cgroupText(h.Cgroup))
 	for _, m := range h.Managers {
@@ -135,17 +135,13 @@ func (d *diagnosis) printHost(p *paper) {
 }
 
 func kernelText(k hostinfo.Kernel) string {
-	if len(k.Lacks) == 0 {
+	switch {
+	case k.Old:
+		return "Linux " + k.Release + ": too old, it takes " + hostinfo.Oldest
+	case len(k.Lacks) == 0:
 		return "Linux " + k.Release + ", with all that is used"
 	}
 	return "Linux " + k.Release
-}
-
-func lackText(l hostinfo.Lack) string {
-	if l.Refused {
-		return fmt.Sprintf("%s is refused (seccomp?): %s", l.Feature, l.Then)
-	}
-	return fmt.Sprintf("no %s (needs %s): %s", l.Feature, l.Since, l.Then)
 }
 
 func cgroupText(h hostinfo.Hierarchy) string {

@@ -61,14 +61,10 @@ func kernelHint(_ protocol.Backend, err error) string {
 	if !errors.Is(err, unix.ENOSYS) && !errors.Is(err, unix.EPERM) {
 		return ""
 	}
-	lacks := hostinfo.NeededLacks()
-	switch {
-	case len(lacks) == 0:
-		return ""
-	case lacks[0].Refused:
+	if lacks := hostinfo.NeededLacks(); len(lacks) > 0 {
 		return "let seccomp allow " + lacks[0].Feature + " (docker: a newer version, or --security-opt seccomp=unconfined)"
 	}
-	return "it takes " + lacks[0].Since
+	return ""
 }
 
 // hierarchyHint is for what stands in the way of every backend.

@@ -92,7 +92,7 @@ func (m *Manager) Service(ctx context.Context, unit string) (s Service, err erro
 	if s.Identifier, err = read[string](ctx, object, ofService, "SyslogIdentifier"); err != nil {
 		return s, err
 	}
-	commands, err := read[[][]any](ctx, object, ofService, "ExecStartEx") // systemd 243
+	commands, err := read[[][]any](ctx, object, ofService, "ExecStartEx")
 	for _, c := range commands {
 		if len(c) < 3 {
 			return s, fmt.Errorf("read ExecStartEx: a command has %d fields", len(c))

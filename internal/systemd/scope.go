@@ -72,11 +72,7 @@ func (m *Manager) startScope(ctx context.Context, s Scope) error {
 			s.Client, mode = "", failing
 		}
 	}
-	err := m.start(ctx, s.Name, mode, s.properties())
-	if unknownProperty(err) {
-		err = m.start(ctx, s.Name, failing, s.essential())
-	}
-	return err
+	return m.start(ctx, s.Name, mode, s.properties())
 }
 
 // readyFor tells whether the client runs, and has the slice started, which a scope without its dependencies does not.
@@ -162,27 +158,20 @@ func jobError(result string) error {
 	return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
 }
 
-// essential are the properties without which a scope is no use; systemd has had them
-// for as long as it has had delegation (218).
-func (s Scope) essential() []dbus.Property {
+func (s Scope) properties() []dbus.Property {
 	var pids []uint32
 	for _, pid := range s.PIDs {
 		pids = append(pids, uint32(pid))
 	}
-	return []dbus.Property{
+	all := []dbus.Property{
 		property("PIDs", pids),
 		dbus.PropSlice(s.Slice),
 		dbus.PropDescription(s.Description),
 		property("Delegate", true),
 		property("TimeoutStopUSec", uint64(s.TimeoutStop.Microseconds())),
-	}
-}
-
-func (s Scope) properties() []dbus.Property {
-	all := append(s.essential(),
-		property("CollectMode", "inactive-or-failed"), // 236
+		property("CollectMode", "inactive-or-failed"),
 		property("KillSignal", int32(s.KillSignal)),
-	)
+	}
 	if s.Client != "" {
 		all = append(all, dbus.PropBefore(s.Client))
 	}
@@ -194,12 +183,6 @@ func (s Scope) properties() []dbus.Property {
 
 func property(name string, value any) dbus.Property {
 	return dbus.Property{Name: name, Value: godbus.MakeVariant(value)}
-}
-
-// unknownProperty recognises what older managers say of a property that they lack.
-func unknownProperty(err error) bool {
-	return named(err, "org.freedesktop.DBus.Error.PropertyReadOnly") || named(err, "org.freedesktop.DBus.Error.UnknownProperty") ||
-		named(err, "org.freedesktop.DBus.Error.InvalidArgs")
 }
 
 func named(err error, name string) bool {

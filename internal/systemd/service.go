@@ -25,17 +25,13 @@ type TransientService struct {
 	Dir         string   // where it runs, an absolute path
 }
 
-// Run starts the service and returns when its command has been executed (Type=exec of systemd 240). It gives up after
+// Run starts the service and returns when its command has been executed (Type=exec). It gives up after
 // within. What the command leaves behind goes on when it has ended: the service lasts until the last of its
-// processes has ended (ExitType=cgroup of systemd 250), or before that version they are kept without it (KillMode=process).
+// processes has ended (ExitType=cgroup of systemd 250).
 func (m *Manager) Run(s TransientService, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	err := m.start(ctx, s.Name, failing, append(s.properties(), property("ExitType", "cgroup")))
-	if unknownProperty(err) {
-		err = m.start(ctx, s.Name, failing, append(s.properties(), property("KillMode", "process")))
-	}
-	if err != nil {
+	if err := m.start(ctx, s.Name, failing, s.properties()); err != nil {
 		return fmt.Errorf("start %s: %w", s.Name, err)
 	}
 	return nil
@@ -56,6 +52,7 @@ func (s TransientService) properties() []dbus.Property {
 	all := []dbus.Property{
 		dbus.PropDescription(s.Description),
 		property("Type", "exec"),
+		property("ExitType", "cgroup"),
 		property("ExecStart", []execStart{{Path: s.Path, Argv: line}}),
 		property("Environment", s.Env),
 		property("WorkingDirectory", s.Dir),

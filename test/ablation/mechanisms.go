@@ -141,11 +141,11 @@ var mechanisms = []mechanism{
 		cells(onCgroup, "pull-parent", "stdin|TERM|kill|tree|superv")),
 	without("the supervisor in nobody's process tree",
 		one(launcher+"launcher.go", "Group: group, Detach: true,", "Group: group, Detach: false,"),
-		cells("|Tree|WithoutCgroupKill", "plain|ignore-both", "tree|killpg|cgroup"),
+		cells(onBoth, "plain|ignore-both", "tree|killpg|cgroup"),
 		tests("test/e2e", "TransparentEnds")),
 	// the kill
 	without("the freeze before the kill", noFreeze,
-		cells("|Tree|WithoutCgroupKill", "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"),
+		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"),
 		tests("test/e2e", "NobodyWitnessesTheKill")),
 	without("cgroup.kill", noCgroupKill,
 		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|children-2000", "stdin")).keptFor(

@@ -27,9 +27,6 @@ type Feature struct {
 
 // The features that tests ask for.
 var (
-	CgroupKill = Feature{Name: "cgroup.kill", Since: [2]int{5, 14}, Missing: func() error {
-		return hasFile("cgroup.kill")
-	}}
 	UserNamespaces = Feature{Name: "user namespaces", Missing: func() error {
 		max, err := readInts("/proc/sys/user/max_user_namespaces")
 		if err == nil && max[0] == 0 {

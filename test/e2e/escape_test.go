@@ -62,19 +62,6 @@ func TestEscape(t *testing.T) {
 	}
 }
 
-// TestEscapeWithoutCgroupKill holds it where the kernel has no cgroup.kill (before 5.14): there the group is frozen, and
-// each member killed.
-func TestEscapeWithoutCgroupKill(t *testing.T) {
-	t.Parallel()
-	table := escape.Table{
-		Title: "escape without cgroup.kill", Program: binaries.withoutKill, Backend: cgroup,
-		Modes: escape.Named(t, binaries.Modes(t), escape.Hardest...),
-		Ends:  escape.Named(t, escape.Ends(), "stdin", "tree"),
-		Core:  func(m escape.Mode, e escape.End) bool { return m.Name == "fork-bomb" && e.Name == "stdin" },
-	}
-	table.Fill(t)
-}
-
 // TestKilledWhileItStarts holds it for servers whose guards are killed at any moment of the start.
 func TestKilledWhileItStarts(t *testing.T) {
 	t.Parallel()

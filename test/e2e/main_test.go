@@ -17,8 +17,8 @@ import (
 // binaries are what the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, withoutKill, probe, forger, seizer, stray string
-	transparent                                         transparent.Programs
+	mcpscope, probe, forger, seizer, stray string
+	transparent                            transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -31,15 +31,12 @@ func TestMain(m *testing.M) {
 func build() (func(), error) {
 	return escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)
-		binaries.mcpscope, binaries.withoutKill = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "without-kill", "mcpscope")
+		binaries.mcpscope = filepath.Join(dir, "mcpscope")
 		binaries.transparent = transparent.ProgramsIn(dir)
 		binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
 		binaries.seizer, binaries.stray = filepath.Join(dir, "seizer"), filepath.Join(dir, "stray")
-		withoutKill := []string{"-ldflags", "-X github.com/mcpscope/mcpscope/cgroup.killFile=cgroup.kill.hidden", "../../cmd/mcpscope"}
 		return transparent.Commands(map[string][]string{
 			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"), "stray": escape.CC("./stray/stray.c"),
-			"without-kill/mcpscope":    escape.Go(withoutKill...),
-			"without-kill/mcpscopectl": escape.Go(append(withoutKill[:2:2], "../../cmd/mcpscopectl")...),
 		})
 	})
 }

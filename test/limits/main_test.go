@@ -58,13 +58,9 @@ func backends() []backend {
 		return []backend{{name: "cgroup", user: host.Root, controllers: all, prepare: enableAtRoot},
 			{name: "tree", user: host.Tester}}
 	}
-	users := "cpu memory pids"
-	if strings.HasPrefix(suite, "bullseye") {
-		users = "memory pids" // systemd 247
-	}
 	return []backend{
 		{name: "systemd-system", user: host.Root, controllers: all}, {name: "systemd-user",
-			user: host.Tester, controllers: users},
+			user: host.Tester, controllers: "cpu memory pids"},
 		{name: "cgroup", user: host.Root}, delegated, {name: "tree", user: host.Tester},
 	}
 }

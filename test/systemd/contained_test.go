@@ -21,7 +21,7 @@ type contained struct {
 
 // run is the command line of a server in a scope of the user's manager. Later flags replace these.
 func run(u host.User, name string, flags ...string) []string {
-	line := []string{mcpscope, "run", "--name", name, "--backend", askedFor(u), "--eof-grace", "300ms", "--term-grace", "300ms"}
+	line := []string{mcpscope, "run", "--name", name, "--backend", "auto", "--eof-grace", "300ms", "--term-grace", "300ms"}
 	return append(append(line, flags...), "--")
 }
 

@@ -16,26 +16,11 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// Without cgroup.kill every server waits for its scope. There auto takes the next backend if the manager does not answer in a second,
-// which a manager that shares two thirds of a processor with all that it manages can need; asked for by name it has five.
-func askedFor(u host.User) string {
-	if hasKill(filepath.Join(filepath.Dir(u.Slice()), "init.scope")) { // that is always there
-		return "auto"
-	}
-	return backendOf(u)
-}
-
 func backendOf(u host.User) string {
 	if u.UID == 0 {
 		return "systemd-system"
 	}
 	return "systemd-user"
-}
-
-// hasKill tells whether there is the group, and cgroup.kill in it.
-func hasKill(group string) bool {
-	_, err := os.Stat(filepath.Join(group, "cgroup.kill"))
-	return err == nil
 }
 
 // The manager is found from the uid alone: an SDK passes none of its variables on.

@@ -57,7 +57,7 @@ func Read() Host {
 	if err == nil {
 		defer here.Root.Close()
 	}
-	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: kernelInfo(here)}
+	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: kernelInfo()}
 	h.Lingering = lingering(os.Getuid())
 	h.Unit = unitAt(h.Cgroup.Path)
 	h.Managers = managerInfo(h.Unit)
