@@ -6,7 +6,6 @@ package cgroup
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 )
@@ -28,8 +27,8 @@ func (l Limit) controller() string {
 // none is what a file says where there is no limit.
 const none = "max"
 
-// oomGroup is the file that lets the kernel end all of a group when it is out of memory (Linux 4.19).
-const oomGroup = "memory.oom.group"
+// OOMGroup is the file that lets the kernel end all of a group when it is out of memory.
+const OOMGroup = "memory.oom.group"
 
 // Limits are those of one group.
 type Limits struct {
@@ -41,53 +40,30 @@ type Limits struct {
 // Put replaces what is said of the same file.
 func (l *Limits) Put(limit Limit) {
 	l.Files = slices.DeleteFunc(l.Files, func(old Limit) bool { return old.File == limit.File })
-	if !limit.None() {
+	switch {
+	case limit.None():
+	case limit.File == OOMGroup: // after the limits of the memory, of which each sets it
 		l.Files = append(l.Files, limit)
+	default:
+		l.Files = slices.Insert(l.Files, l.beforeOOMGroup(), limit)
 	}
 }
 
-// All are the files and, as the last, oomGroup where another limit of the memory holds and the files do not
-// have it. The caller says which hold, as it goes on.
-func (l Limits) All(held *[]string) iter.Seq[Limit] {
-	return func(yield func(Limit) bool) {
-		for _, f := range l.Files {
-			if !yield(f) {
-				return
-			}
-		}
-		said := func(f Limit) bool { return f.File == oomGroup }
-		if slices.ContainsFunc(*held, OfMemory) && !slices.ContainsFunc(l.Files, said) {
-			yield(Limit{oomGroup, "1"})
-		}
+func (l *Limits) beforeOOMGroup() int {
+	if i := slices.IndexFunc(l.Files, func(f Limit) bool { return f.File == OOMGroup }); i >= 0 {
+		return i
 	}
+	return len(l.Files)
 }
 
 // OfMemory tells whether a file is one of the controller of memory.
 func OfMemory(file string) bool { return Limit{File: file}.controller() == "memory" }
 
-// OOMGroup is what goes before a limit of the memory of a group that runs, for which the kernel may end
-// some of its members as soon as it is set. It is empty before oomGroup itself.
-func OOMGroup(before Limit) []Limit {
-	if before.File == oomGroup {
-		return nil
-	}
-	return []Limit{{oomGroup, "1"}}
-}
-
 // controllers that have limits, as the kernel's names of files begin.
 var controllers = []string{"cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma"}
 
-// parsers of the files whose values people write otherwise than the kernel does.
-func parsers() map[string]func(string) (string, error) {
-	return map[string]func(string) (string, error){
-		"memory.max": ParseMemory, "memory.high": ParseMemory, "memory.low": ParseSwap, "memory.min": ParseSwap,
-		"memory.swap.max": ParseSwap, "memory.swap.high": ParseSwap, "memory.zswap.max": ParseSwap,
-		"pids.max": ParsePIDs, "cpu.weight": ParseWeight,
-	}
-}
-
-// ParseLimit reads FILE=VALUE. The value is the kernel's, or as with the flag for that file; of
-// cpu.max a percentage too.
+// ParseLimit reads FILE=VALUE. The value is the kernel's; a size may have a unit, and cpu.max may be
+// a percentage.
 func ParseLimit(s string) (Limit, error) {
 	file, value, ok := strings.Cut(strings.TrimSpace(s), "=")
 	value = strings.TrimSpace(value)
@@ -99,14 +75,15 @@ func ParseLimit(s string) (Limit, error) {
 		return Limit{}, fmt.Errorf("%q is no file of a controller (like memory.min or io.max)", file)
 	}
 	var err error
-	parse := parsers()[file]
 	switch {
-	case parse != nil:
-		value, err = parse(value)
+	case file == "memory.max" || file == "memory.high":
+		value, err = ParseMemory(value)
+	case controller == "memory" && file != OOMGroup:
+		value, err = parseSize(value)
+	case file == "pids.max":
+		value, err = ParsePIDs(value)
 	case file == "cpu.max" && strings.HasSuffix(value, "%"):
 		value, err = ParseCPU(value)
-	case value == "infinity":
-		value = none
 	}
 	return Limit{file, value}, err
 }

@@ -23,11 +23,11 @@ func setCommand(io cli.Stdio) *cobra.Command {
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit what a server may use", operands: servers,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
   mcpscope set git cpu.max=150%
-  mcpscope set git memory.max=infinity
+  mcpscope set git memory.max=max
 `,
-		long: `Limits servers that run: memory.max=1G, memory.high=80%, pids.max=100,
+		long: `Limits servers that run: memory.max=1G, memory.high=800M, pids.max=100,
 cpu.max=150%, cpu.weight=50, io.weight=50, or another file of their group, until they
-end. Says what the kernel has set, a line for each. "infinity" takes a limit away. ID
+end. Says what the kernel has set, a line for each. "max" takes a limit away. ID
 may be the beginning of one.
 
 A limit below what a server has now makes the kernel take it away: of memory.max

@@ -6,7 +6,6 @@ package fleet
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
@@ -27,69 +26,41 @@ func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 		return Changed{}, group.ErrNoGroup
 	}
 	c := Changed{File: l.File}
-	if l.None() && !cgroup.HasController(s.group.Payload, l.File) {
-		c.Now = l.Value
-		return c, nil
-	}
 	if err := s.holdsForAll(l); err != nil {
 		return c, err
 	}
 	c.Before, _ = cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
-	var held []string
 	figures := s.group.Figures()
 	killed := figures.OOMKills()
-	for _, each := range s.withOOMGroup(l) {
-		now, err := s.group.Limit(each, s.Backend)
-		if err != nil && each == l && cgroup.OfMemory(l.File) && s.over() {
-			c.Now, c.Ended = l.Value, true
-			return c, nil
+	var err error
+	if c.Now, err = s.group.Limit(l, s.Backend); err != nil {
+		if cgroup.OfMemory(l.File) && s.over() {
+			c.Now, c.Ended, err = l.Value, true, nil
 		}
-		if err != nil {
-			return c, err
-		}
-		if each == l {
-			c.Now = now
-		}
-		held = append(held, each.File)
+		return c, err
 	}
 	if figures.EndsWhole() && figures.OOMKills() > killed {
 		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, group.IsEmpty) // the last of them ends in a moment
 	} else {
 		c.Ended = s.over()
 	}
-	s.group.Limited(held)
+	s.group.Limited([]string{l.File})
 	return c, nil
 }
 
-// holdsForAll refuses a limit of what the kernel has not counted from the start: what members have of
+// holdsForAll refuses a limit of memory that the kernel has not counted from the start: what members have of
 // it stays with the group that it was charged to. What a server has used before its manager had the scope is let pass.
 func (s *Listed) holdsForAll(l cgroup.Limit) error {
-	if l.None() || !cgroup.CountsMembersUse(l.File) {
-		return nil
-	}
-	counted := s.group.MemoryGroup() == s.group.Payload || s.group.CountedLate()
-	if !cgroup.OfMemory(l.File) {
-		counted = cgroup.HasController(s.group.Payload, l.File)
-	}
-	if counted {
+	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() == s.group.Payload || s.group.CountedLate() {
 		return nil
 	}
 	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
-		return group.LimitError(l, err, s.Backend)
+		return group.LimitError(l, err)
 	}
 	return &protocol.LimitError{
-		Text: fmt.Sprintf("set %s: nobody has counted from its start what it has, so the limit would not hold for that", l),
+		Text: fmt.Sprintf("set %s: memory used before now was not accounted to this group", l),
 		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
 	}
-}
-
-// withOOMGroup lets the first limit of the memory end all of the server where it does not suffice, as with
-// one that starts.
-func (s *Listed) withOOMGroup(l cgroup.Limit) []cgroup.Limit {
-	if l.None() || !cgroup.OfMemory(l.File) || slices.ContainsFunc(s.group.LimitedFiles(), cgroup.OfMemory) {
-		return []cgroup.Limit{l}
-	}
-	return append(cgroup.OOMGroup(l), l)
 }
 
 // oomWithin is how long the kernel may take for members that it has killed for their memory.

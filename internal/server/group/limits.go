@@ -5,7 +5,6 @@
 package group
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,33 +14,29 @@ import (
 )
 
 // ErrNoGroup: a process tree has nothing that the kernel could limit.
-var ErrNoGroup = &protocol.LimitError{Text: "the backend tree has no group that could be limited", Step: "mcpscope doctor says which other backend there could be; --limits=best-effort goes on without"}
+var ErrNoGroup = &protocol.LimitError{Text: "the backend tree has no group that could be limited", Step: limitStep}
 
-// Explained is an error with its step, on one line.
-func Explained(err error) string {
-	var limit *protocol.LimitError
-	if errors.As(err, &limit) && limit.Step != "" {
-		return protocol.OneLine(err) + " (" + limit.Step + ")"
+// limitStep: doctor has the controllers of each backend.
+const limitStep = "mcpscope doctor"
+
+// Limit sets a limit. The first one of the memory lets the kernel end all of the server where it does not suffice.
+func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (now string, err error) {
+	owned := g.OwnedAbove(from)
+	if cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup && !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory) {
+		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)
 	}
-	return protocol.OneLine(err)
-}
-
-func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (string, error) {
-	now, err := cgroup.SetLimit(g.Payload, l, g.OwnedAbove(from))
+	if err == nil {
+		now, err = cgroup.SetLimit(g.Payload, l, owned)
+	}
 	if err != nil {
-		err = LimitError(l, err, from)
+		err = LimitError(l, err)
 	}
 	return now, err
 }
 
-// LimitError is why a limit can't be set, and what would make it possible.
-func LimitError(l cgroup.Limit, err error, from protocol.Backend) error {
-	step := ""
-	var missing *cgroup.MissingError
-	if errors.As(err, &missing) {
-		step = MissingStep(missing, from)
-	}
-	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: step}
+// LimitError is why a limit can't be set.
+func LimitError(l cgroup.Limit, err error) error {
+	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: limitStep}
 }
 
 // OwnedAbove counts the directories above the payload whose subtree_control is ours to write:

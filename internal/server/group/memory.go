@@ -18,7 +18,7 @@ const MemoryFile = "memory.current"
 // take a process as well, so it can't hand controllers down.
 func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	switch {
-	case g.adopt == nil && cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)):
+	case g.adopt == nil && cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) == nil:
 		_ = g.Payload.SetAttr(attrMemory, protocol.PayloadName) // for people only
 	case g.Managed && cgroup.HasController(g.Top, MemoryFile):
 		_ = g.Payload.SetAttr(attrMemory, ".") // as above
@@ -28,7 +28,7 @@ func (g *ControlGroup) CountMemory(from protocol.Backend) {
 // countLate is for a scope whose manager has it, so that its directory may hand controllers down: from now on the payload's memory is
 // counted, but for the server's first milliseconds.
 func (g *ControlGroup) countLate(from protocol.Backend) {
-	if cgroup.TryController(g.Payload, MemoryFile, g.OwnedAbove(from)) {
+	if cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) == nil {
 		_ = g.Payload.SetAttr(attrMemory, countedLate) // as above
 	}
 }

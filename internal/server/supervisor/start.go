@@ -25,7 +25,7 @@ import (
 // a scope the group has processes of its own until that is in its leaf.
 func (s *supervisor) Limit() error {
 	var held []string
-	for l := range s.config.Limits.All(&held) {
+	for _, l := range s.config.Limits.Files {
 		_, err := s.group.Limit(l, s.backend)
 		switch {
 		case err == nil:
@@ -33,7 +33,7 @@ func (s *supervisor) Limit() error {
 		case !s.config.Limits.BestEffort:
 			return err
 		default:
-			s.Note("not limited: " + group.Explained(err))
+			s.Note("not limited: " + protocol.OneLine(err))
 		}
 	}
 	if len(held) > 0 {
