@@ -123,8 +123,14 @@ func TestErrors(t *testing.T) {
 func TestKilledLauncher(t *testing.T) {
 	cmd := scope.Command("sh", "-c", `trap '' TERM; echo $PPID $$; while :; do sleep 1000; done`)
 	cmd.Flags = []string{"--term-grace", "10ms"}
-	out, err := cmd.StdoutPipe()
-	if err := errors.Join(err, cmd.Start()); err != nil {
+	out, write, err := os.Pipe() // Wait would close one of StdoutPipe, which stops the server as well
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	defer write.Close()
+	cmd.Stdout = write
+	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	var parent, main int

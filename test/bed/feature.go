@@ -72,15 +72,3 @@ func kernelAtLeast(want [2]int) bool {
 	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &have[0], &have[1])
 	return err != nil || have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
 }
-
-// hasFile looks into a throw-away group: the root of a hierarchy lacks the files
-// that every other group has.
-func hasFile(name string) error {
-	dir, err := os.MkdirTemp(point(), "feature.")
-	if err != nil {
-		return err
-	}
-	defer unix.Rmdir(dir)
-	_, err = os.Stat(filepath.Join(dir, name))
-	return err
-}
