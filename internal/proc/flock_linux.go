@@ -4,44 +4,26 @@ package proc
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"golang.org/x/sys/unix"
 )
 
-// HoldsFlock tells whether a process has a descriptor whose open file description holds a flock(2)
-// on the file with that device and inode number (/proc/PID/fdinfo, Linux 3.8). To look takes the
-// right to ptrace.
+// HoldsFlock tells whether a process has taken a flock(2) on the file with that device and inode number, and
+// whether that lock is held still (/proc/locks).
 func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
-	dir := pidPath(pid) + "/fdinfo"
-	fds, err := numbersIn(dir)
+	b, err := read("/proc/locks", noLimit)
 	if err != nil {
-		return false, markGone(pid, err)
+		return false, err
 	}
-	for _, fd := range fds {
-		b, err := read(fmt.Sprintf("%s/%d", dir, fd), noLimit)
-		if errors.Is(err, unix.ENOENT) {
-			continue // it has been closed
-		}
-		if err != nil {
-			return false, markGone(pid, err)
-		}
-		if hasFlock(b, dev, ino) {
-			return true, nil
-		}
-	}
-	return false, nil
+	return hasFlock(b, pid, dev, ino), nil
 }
 
-// hasFlock looks for a line such as "lock:	1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF" in the
-// contents of /proc/PID/fdinfo/FD.
-func hasFlock(fdinfo []byte, dev, ino uint64) bool {
-	file := fmt.Appendf(nil, "%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), ino)
-	for line := range bytes.Lines(fdinfo) {
-		rest, found := bytes.CutPrefix(line, []byte("lock:"))
-		words := bytes.Fields(rest)
-		if found && len(words) > 5 && string(words[1]) == "FLOCK" && bytes.Equal(words[5], file) {
+// hasFlock looks for a line such as "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
+func hasFlock(locks []byte, pid int, dev, ino uint64) bool {
+	lock := fmt.Appendf(nil, "WRITE %d %02x:%02x:%d ", pid, unix.Major(dev), unix.Minor(dev), ino)
+	for line := range bytes.Lines(locks) {
+		if bytes.Contains(line, []byte(": FLOCK ")) && bytes.Contains(line, lock) {
 			return true
 		}
 	}

@@ -221,7 +221,7 @@ func usurped(t *testing.T, w *world, mode string) *server {
 // What the server can write may put its end off, and prevents none.
 func TestUsurpedGroups(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []string{"foreign-launcher", "foreign-sweeper", "false-supervisor", "renew-mark", "disarm"} {
+	for _, mode := range []string{"foreign-launcher", "false-supervisor", "lock-directory", "disarm"} {
 		for _, means := range []string{"sweep", "stop", "start"} {
 			if means != "sweep" && mode != "false-supervisor" {
 				continue // they look at a group in the same way

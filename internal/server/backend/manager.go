@@ -117,7 +117,7 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor i
 		return nil, err
 	}
 	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
-		g.AwaitManager(nil)
+		g.AwaitManager()
 		_ = g.RemoveLeaves() // gone, as a rule
 	}
 	if err != nil {

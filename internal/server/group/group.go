@@ -26,7 +26,6 @@ const (
 	AttrArmed    = "user.mcpscope.armed"
 	AttrName     = "user.mcpscope.name"
 	AttrLauncher = "user.mcpscope.launcher"
-	AttrSweeper  = "user.mcpscope.sweeper" // who ends it as an orphan
 	AttrClient   = "user.mcpscope.client"
 	AttrUnit     = "user.mcpscope.unit" // the client's
 	AttrStart    = "user.mcpscope.start"
@@ -38,9 +37,6 @@ const (
 	attrLimits   = "user.mcpscope.limits" // the files that were set
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, "." or "late" for the one around it
 )
-
-// AttrSwept marks the directory of the groups with the time from which the next server may sweep it.
-const AttrSwept = "user.mcpscope.swept"
 
 // ControlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
 // are on payload, which is ours to make wherever the directory above comes from.

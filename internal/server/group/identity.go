@@ -44,9 +44,18 @@ func (i Identity) AliveIn(namespace uint64) bool {
 	}
 	st, err := proc.ReadStat(i.PID)
 	if err != nil {
-		return !errors.Is(err, proc.ErrGone) // out of descriptors, say: that we can't look at it does not end it
+		return !errors.Is(err, proc.ErrGone) || exists(i.PID) // that we can't look at it does not end it
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
+}
+
+// exists is for a /proc that hides processes (hidepid=2).
+func exists(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		_ = unix.Close(fd) // it was not used
+	}
+	return err == nil
 }
 
 // AwaitEnd waits for a bounded time until that very process has ended, and tells whether it has.

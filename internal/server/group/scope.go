@@ -91,22 +91,16 @@ func (g *ControlGroup) awaitAdoption() {
 	}
 }
 
-// AwaitManager tells whether systemd has removed the scope, and gives it the time for that until hurry is closed; nil never is. It looks
+// AwaitManager tells whether systemd has removed the scope, and gives it the time for that. It looks
 // again and again: of inotify instances a user has 128, and those may be taken.
-func (g *ControlGroup) AwaitManager(hurry <-chan struct{}) (removed bool) {
-	for pause := time.Millisecond; ; pause *= 2 {
+func (g *ControlGroup) AwaitManager() (removed bool) {
+	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
 		top, err := g.Parent.Child(g.Dir)
 		if err != nil {
 			return true
 		}
 		_ = top.Close() // a directory
-		if pause >= protocol.ForgottenAfter {
-			return false
-		}
-		select {
-		case <-hurry:
-			return false
-		case <-time.After(pause):
-		}
+		time.Sleep(pause)
 	}
+	return false
 }

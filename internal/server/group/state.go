@@ -90,7 +90,7 @@ func Supervises(pid int) bool {
 
 func AllStopped(pids []int) bool {
 	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err == nil && !st.Stopped() || err != nil && !errors.Is(err, proc.ErrGone) {
+		if st, err := proc.ReadStat(pid); err != nil || !st.Stopped() {
 			return false
 		}
 	}

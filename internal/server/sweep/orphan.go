@@ -24,85 +24,43 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
-// A verdict is what the kernel says of a group that somebody else has made.
-type verdict int
-
-const (
-	inUse    verdict = iota // or not a server's, or no group any more
-	orphaned                // nobody is left who would end it
-	unclear                 // one of both: settle waits for what tells
-)
-
 // Suspect is a group that somebody else has made, and that may be an orphan.
 type Suspect struct{ *group.ControlGroup }
 
 // FindOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
-// nil. It waits until the deadline for what is unclear. A group that was never armed is removed here
-// once it is old.
+// nil. Until the deadline, 5 s at most, it waits for a supervisor of which there is no sign. A group that was
+// never armed is removed here once it is old.
 func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
-	g, v, err := judge(parent, dir)
-	if v == unclear && err == nil {
-		v, err = g.settle(until)
+	g := &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}
+	ours, err := g.open()
+	orphan := false
+	if ours && err == nil {
+		orphan, err = g.orphan(until)
 	}
-	if v == orphaned && err == nil {
+	if orphan && err == nil {
 		return g, nil
 	}
 	g.Close()
 	return nil, group.IgnoreGone(err)
 }
 
-const sweeperPause = 100 * time.Millisecond
-
-// awaitSweeper waits, at most until the deadline, for another sweeper that has an empty group, and tells whether it has ended and
-// left that. It looks for the group again and again, as AwaitManager does.
-func awaitSweeper(parent *cgroup.Group, dir string, until time.Time) (left bool) {
-	for pause := time.Millisecond; time.Until(until) > 0 && !left; pause = min(2*pause, sweeperPause) {
-		g, v, err := judge(parent, dir)
-		if v != unclear || err != nil {
-			g.Close()
-			return v == orphaned // it has given the lock back
-		}
-		wait := min(pause, time.Until(until))
-		var known bool // otherwise it is in another pid namespace, or has not said who it is
-		left = g.Said(group.AttrSweeper, func(sweeper group.Identity) bool {
-			known = sweeper.Namespace == linux.PIDNamespace()
-			return known && sweeper.AwaitEnd(wait)
-		})
-		g.Close()
-		if !known {
-			time.Sleep(wait)
-		}
-	}
-	return left
-}
-
-// judge opens the group and applies the rule, without waiting.
-func judge(parent *cgroup.Group, dir string) (*Suspect, verdict, error) {
-	g := &Suspect{ControlGroup: &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}
-	v, err := g.look()
-	return g, v, err
-}
-
-func (g *Suspect) look() (verdict, error) {
-	var err error
+// open tells whether the group is a server's.
+func (g *Suspect) open() (ours bool, err error) {
 	if g.Top, err = g.Parent.Child(g.Dir); err != nil {
-		return inUse, err
+		return false, err
 	}
 	g.Payload, err = g.Top.Child(protocol.PayloadName)
 	if errors.Is(err, unix.ENOENT) {
-		return inUse, g.removeNewborn()
+		return false, g.removeNewborn()
 	}
 	if err != nil {
-		return inUse, err
-	}
-	if ours, err := g.isServers(); !ours || err != nil {
-		return inUse, err
+		return false, err
 	}
 	g.Supervisor, err = g.Top.Child(protocol.SupervisorName)
 	if err != nil && !errors.Is(err, unix.ENOENT) { // a member may have removed it when it was empty
-		return inUse, err
+		return false, err
 	}
-	return g.orphan()
+	return g.isServers()
 }
 
 // isServers tells whether the group was armed. A directory of another program may have a name like
@@ -161,19 +119,42 @@ func (g *Suspect) nudgeManager() {
 	}
 }
 
-// orphan applies the rule to an armed group: it is an orphan if its lock is free, or if no supervisor
-// lives although somebody holds the lock. A launcher locks before it arms, so no start can meet this
-// attempt at the lock. Attributes are what the server itself can write: they may shorten a wait, and
-// prevent no end.
-func (g *Suspect) orphan() (verdict, error) {
+// A verdict is what the kernel says of a group.
+type verdict int
+
+const (
+	inUse    verdict = iota
+	orphaned         // nobody is left who would end it
+	unclear          // it has members and no supervisor, and may have a launcher that is about to start one
+)
+
+// orphan applies the rule to an armed group. What is unclear until the deadline is an orphan.
+func (g *Suspect) orphan(until time.Time) (bool, error) {
+	v, err := g.look()
+	if v == unclear && err == nil {
+		if most := time.Now().Add(protocol.DoubtMost); until.After(most) {
+			until = most
+		}
+		var waitErr error
+		_, _, waitErr = g.Top.Await(until, -1, func(cgroup.State) bool {
+			v, err = g.look()
+			return err != nil || v != unclear
+		})
+		err = errors.Join(err, waitErr)
+	}
+	if v == inUse || err != nil {
+		return false, err
+	}
+	return g.isServers() // a gateway can have given it up meanwhile
+}
+
+// look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so no start can meet this
+// attempt at the lock. But a member can take the lock when launcher and supervisor are dead, so a lock does not count
+// where there is no supervisor, or one that cannot act. Attributes are what the server itself can write: they delay an
+// end, and prevent none.
+func (g *Suspect) look() (verdict, error) {
 	err := g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
-		if ours, err := g.isServers(); !ours || err != nil { // a gateway has given it up meanwhile
-			return inUse, err
-		}
-		if self, err := group.Identify(unix.Getpid()); err == nil {
-			_ = g.Payload.SetAttr(group.AttrSweeper, self.String()) // without it another sweeper waits longer
-		}
 		return orphaned, nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
@@ -182,47 +163,35 @@ func (g *Suspect) orphan() (verdict, error) {
 	supervisors, hidden, err := g.supervisors()
 	switch {
 	case err != nil || hidden:
-		return inUse, err // it lives where we can't see it
-	case len(supervisors) > 0 && (!g.halted(supervisors) || g.launcherLives()):
-		return inUse, nil
-	case len(supervisors) == 0 && !group.Populated(g.Top) && g.Said(group.AttrLauncher, group.Identity.Alive):
-		return inUse, nil // it is being started, or has just ended
-	case len(supervisors) == 0 && g.starting():
-		return inUse, nil
-	case len(supervisors) == 0 && !g.Said(group.AttrLauncher, group.Identity.Alive) && !g.Said(group.AttrSweeper, group.Identity.Alive):
+		return inUse, err
+	case len(supervisors) > 0 && g.halted(supervisors) && !g.launcherLives():
 		return orphaned, nil
+	case len(supervisors) > 0:
+		return inUse, nil
+	case !g.Said(group.AttrLauncher, group.Identity.Alive):
+		return orphaned, nil
+	case group.Populated(g.Top):
+		return unclear, nil
 	}
-	return unclear, nil
+	return inUse, nil // it is being started, or has just ended
 }
 
-// supervisors are the processes in the leaf that can be one. A member that has put itself there
-// carries the tag; one that has dropped the tag is still not called as a supervisor is. hidden
-// tells that there are processes of which we can't see which.
+// supervisors are the processes that can be one: in the leaf, or beside it, where a manager puts it first. A member that
+// has put itself there carries the tag. hidden tells that there are processes of which we can't see which: in a pid
+// namespace beside ours.
 func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
-	if g.Supervisor == nil || !group.Populated(g.Supervisor) {
-		return nil, false, nil
-	}
-	all, err := g.Supervisor.Members()
-	if err != nil || len(all) == 0 {
-		return nil, err == nil && group.Populated(g.Supervisor), err // in a pid namespace beside ours, unless it has just ended
-	}
-	return slices.DeleteFunc(all, func(pid int) bool { return group.TagOf(g.ID).On(pid) || !group.Supervises(pid) }), false, nil
-}
-
-// starting tells whether a supervisor may be there that has not executed anything yet, which takes long on a busy
-// machine, or while the server is being executed: it is in its leaf, or where a manager has put it, carries no tag, and the
-// launcher lives. A member that looks so could as well be called as a supervisor is.
-func (g *Suspect) starting() bool {
-	var all []int
-	for _, file := range []string{"cgroup.procs", protocol.SupervisorName + "/cgroup.procs"} {
-		text, err := g.Top.Read(file)
-		pids, bad := proc.ParsePIDs(text)
-		if err != nil && !errors.Is(err, unix.ENOENT) || bad != nil {
-			return false
+	text, _ := g.Top.Read("cgroup.procs") // nothing, of a threaded group
+	all, _ := proc.ParsePIDs(text)
+	if g.Supervisor != nil {
+		inLeaf, err := g.Supervisor.Members()
+		if err != nil {
+			return nil, false, err
 		}
-		all = append(all, pids...)
+		hidden = len(inLeaf) == 0 && group.Populated(g.Supervisor)
+		all = append(all, inLeaf...)
 	}
-	return len(all) > 0 && g.launcherLives() && !slices.ContainsFunc(all, group.TagOf(g.ID).On)
+	hidden = hidden || slices.Contains(all, 0)
+	return slices.DeleteFunc(all, group.TagOf(g.ID).On), hidden, nil
 }
 
 // halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
@@ -234,14 +203,19 @@ func (g *Suspect) halted(supervisors []int) bool {
 	return group.AllStopped(supervisors)
 }
 
-// launcherLives goes by more than what an attribute says: the launcher holds the lock, and is no
-// member. In another pid namespace it can't be looked at, and may live.
+// launcherLives goes by more than what an attribute says: the launcher holds the lock. In another pid namespace it
+// can't be looked at, and may live.
 func (g *Suspect) launcherLives() bool {
 	return g.Said(group.AttrLauncher, func(id group.Identity) bool {
 		if id.Namespace != linux.PIDNamespace() {
 			return true
 		}
-		return id.Alive() && !group.TagOf(g.ID).On(id.PID) && g.lockedBy(id.PID)
+		var st unix.Stat_t
+		if !id.Alive() || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
+			return false
+		}
+		holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
+		return holds || err != nil
 	})
 }
 
@@ -252,74 +226,13 @@ func (g *Suspect) Said(attr string, about func(group.Identity) bool) bool {
 	return ok && about(id)
 }
 
-// lockedBy tells whether a process has a descriptor that holds the lock of the group. Of one that we
-// may not look at it is believed.
-func (g *Suspect) lockedBy(pid int) bool {
-	var st unix.Stat_t
-	if unix.Fstat(g.Payload.FD(), &st) != nil {
-		return true
-	}
-	holds, err := proc.HoldsFlock(pid, st.Dev, st.Ino)
-	return holds || err != nil
-}
-
-// settle waits until something tells whether the group is an orphan, at most until the deadline. A
-// group that has members, and still no supervisor then, is one, whoever has its lock.
-func (g *Suspect) settle(until time.Time) (verdict, error) {
-	if limit := time.Now().Add(protocol.DoubtMost); until.After(limit) {
-		until = limit
-	}
-	supervisors, _, err := g.supervisors()
-	if err != nil {
-		return inUse, err
-	}
-	if len(supervisors) > 0 {
-		return g.wake(supervisors, until)
-	}
-	changed := func(cgroup.State) bool {
-		v, err := g.orphan()
-		return err != nil || v != unclear || !group.Populated(g.Top)
-	}
-	if _, _, err := g.Top.Await(until, -1, changed); err != nil {
-		return inUse, err
-	}
-	v, err := g.orphan()
-	if v == unclear && group.Populated(g.Top) {
-		if ours, err := g.isServers(); !ours || err != nil { // as above
-			return inUse, err
-		}
-		v = orphaned
-	}
-	return v, err
-}
-
-// wake continues a supervisor that was stopped or frozen and has no launcher to do it. It goes on
-// with what it has to do then. One that a member stops faster than it can act is killed, which makes
-// its group an orphan.
-func (g *Suspect) wake(supervisors []int, until time.Time) (verdict, error) {
-	_ = g.Top.SetFrozen(false) // by systemctl freeze, or by a member
-	_ = g.Supervisor.Thaw()
-	if _, err := freeze.Signal(g.Supervisor, unix.SIGCONT); err != nil {
-		return inUse, err
-	}
-	if _, gone, err := g.Supervisor.Await(until, -1, group.IsEmpty); gone || err != nil {
-		return inUse, err
-	}
-	if !g.halted(supervisors) {
-		return inUse, nil
-	}
-	_, err := freeze.Kill(g.Supervisor, protocol.SupervisorGoneWithin)
-	return orphaned, err
-}
-
 // End ends an orphan and removes its group. g is closed.
 //
 // An empty scope may be one that systemd has forgotten, or one that has just ended as it
 // should, or one whose end systemd has missed. The kernel holds word of a change back for
 // 10 ms, on a busy machine for much longer, and a removal drops it: then systemd has the scope
-// run for ever. So it is told, and gets the time to hear; what it has heard it acts on. Who is in a hurry
-// leaves the directory to a copy that has that time.
-func (g *Suspect) End(grace time.Duration, hurry *Hurry) (Swept, error) {
+// run for ever. So systemd is notified, and gets the time to remove the scope. hurry, which may be nil, ends the grace.
+func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	defer g.Close()
 	s := Swept{ID: g.ID, Dir: g.Dir}
 	about := g.Subject()
@@ -330,7 +243,7 @@ func (g *Suspect) End(grace time.Duration, hurry *Hurry) (Swept, error) {
 	if lifecycle.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
 	}
-	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry.ofGraces()})
+	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
 	s.Stuck = group.DescribeStuck(res.Stuck)
 	ended := err == nil && s.Stuck == ""
 	if ended { // what is left of containers is said once, and the group goes: a server may have named an engine that can't be asked
@@ -345,20 +258,14 @@ func (g *Suspect) End(grace time.Duration, hurry *Hurry) (Swept, error) {
 	if !g.LeftToManager() {
 		return s, g.Remove()
 	}
-	if !forgotten && g.AwaitManager(hurry.ofManagers()) {
+	if !forgotten && g.AwaitManager() {
 		return s, nil
 	}
 	g.nudgeManager() // it may have missed that the group is empty now, seen twice with systemd 252, or fail to stop a scope with a threaded group in it
-	if g.AwaitManager(hurry.ofManagers()) {
+	if g.AwaitManager() {
 		return s, nil
 	}
-	select {
-	case <-hurry.ofManagers():
-		g.RemoveLate()
-		return s, nil
-	default:
-		return s, g.Parent.Remove(g.Dir)
-	}
+	return s, g.Parent.Remove(g.Dir)
 }
 
 // endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.

@@ -118,12 +118,6 @@ static void foreign_launcher(void)
 	say("usurped");
 }
 
-static void foreign_sweeper(void)
-{
-	usurp(ATTR "sweeper", "1 1 1");
-	say("usurped");
-}
-
 static char supervisors[4096];
 
 static void sit(void)
@@ -141,32 +135,15 @@ static void false_supervisor(void)
 	say("usurped");
 }
 
-static char users[4096];
-
-/* Says again and again that somebody sweeps just now. */
-static void renew(void)
+/* As if somebody swept, for ever. */
+static void lock_directory(void)
 {
-	const struct timespec pause = {.tv_nsec = 100 * 1000 * 1000};
-	ignore_signals();
-	for (;;) {
-		char now[32];
-		struct timespec t;
-		clock_gettime(CLOCK_REALTIME, &t);
-		snprintf(now, sizeof now, "%lld", t.tv_sec * 1000000000LL + t.tv_nsec);
-		attribute(users, ATTR "swept", now);
-		up();
-		nanosleep(&pause, NULL);
-	}
-}
-
-static void renew_mark(void)
-{
-	snprintf(users, sizeof users, "%s", parent_of(parent_of(own_group())));
+	int fd = open(parent_of(parent_of(own_group())), O_RDONLY | O_DIRECTORY);
 	ignore_signals();
 	await_word();
 	kill_guards();
-	member("renews", renew);
-	await_up(1);
+	if (fd < 0 || flock(fd, LOCK_EX) != 0)
+		die("lock the directory");
 	say("usurped");
 	park();
 }
@@ -279,9 +256,8 @@ static void use_up(void)
 
 const struct mode intruder_modes[] = {
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
-	{"foreign-sweeper", NULL, NULL, foreign_sweeper, STAYS, "the same, and a sweeper"},
 	{"false-supervisor", NULL, NULL, false_supervisor, STAYS, "the same, and sits where the supervisor was"},
-	{"renew-mark", NULL, NULL, renew_mark, STAYS, "kills both guards, and says that somebody sweeps"},
+	{"lock-directory", NULL, NULL, lock_directory, STAYS, "kills both guards, and locks the directory of the groups"},
 	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
 	{"long-grace", NULL, NULL, ask_for_stop, STAYS, "forges a grace without an end, and with a target begins a stop"},
 	{"foreign-namespace", NULL, foreign_namespace, NULL, ENDS, "a member below another pid namespace's first process"},
