@@ -23,7 +23,7 @@ func (c *Cell) judge() {
 	if c.exempt() {
 		c.deadline = pace.Now().Add(2 * time.Second) // some are known to stay
 	}
-	mayNeedSweep := c.mode.KeepsStopping && c.end.KillsLauncher && !c.exempt()
+	mayNeedSweep := (c.mode.KeepsStopping || c.mode.PullsParent) && c.end.KillsLauncher && !c.exempt()
 	if mayNeedSweep {
 		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}
@@ -125,7 +125,7 @@ func (c *Cell) judgeClient() {
 		c.T.Error("the client did not see its server end")
 	}
 	said := Contents(c.Client.Stderr)
-	broken := c.end.KillsSupervisor || c.mode.KillsParent || c.backend.hasty(c.mode, c.end)
+	broken := c.end.KillsSupervisor || c.mode.KillsParent || c.mode.PullsParent || c.backend.hasty(c.mode, c.end)
 	if said != "" && !broken {
 		c.T.Errorf("stderr: %q", said)
 	}

@@ -119,9 +119,6 @@ func (d Directory) NeedsProcess() bool { return false }
 
 func (d Directory) Group(facts *protocol.Config, _ int) (group.Launched, error) {
 	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
-	if (errors.Is(err, unix.EBUSY) || errors.Is(err, unix.EAGAIN)) && d.repair() {
-		g, err = group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
-	}
 	if err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil
 	}
@@ -129,43 +126,6 @@ func (d Directory) Group(facts *protocol.Config, _ int) (group.Launched, error) 
 		g.CountMemory(d.name)
 	}
 	return g, nil
-}
-
-// repair undoes what keeps every group from being made: a server of root's can freeze the directories
-// of the backend cgroup, and limit what is made in them. What others have made is left as it is.
-func (d Directory) repair() (changed bool) {
-	if d.name != protocol.Cgroup {
-		return false
-	}
-	slice, err := d.Parent.Parent()
-	if err != nil {
-		return false
-	}
-	defer slice.Close()
-	above := uint64(1) // levels between a group and the directory
-	for _, dir := range []*cgroup.Group{d.Parent, slice} {
-		if group.OfSystemd(dir) {
-			break
-		}
-		changed = makeUsable(dir, above) || changed
-		above++
-	}
-	return changed
-}
-
-// makeUsable takes away a freeze, and limits that no group fits in. A limit that leaves room for some
-// is somebody's wish.
-func makeUsable(dir *cgroup.Group, levels uint64) (changed bool) {
-	leaves := uint64(2)
-	for file, least := range map[string]uint64{"cgroup.max.depth": levels + 1, "cgroup.max.descendants": levels + leaves} {
-		if most, limited := dir.Number(file); limited && most < least {
-			changed = dir.Write(file, "max") == nil || changed
-		}
-	}
-	if frozen, _ := dir.Number("cgroup.freeze"); frozen == 1 {
-		changed = dir.SetFrozen(false) == nil || changed
-	}
-	return changed
 }
 
 // slicePlace is the user's directory of the cgroup backend, made where it is missing.

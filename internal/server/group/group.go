@@ -44,7 +44,6 @@ type ControlGroup struct {
 	ID      string
 	Dir     string
 	Managed bool // a scope's: see LeftToManager
-	owned   bool // the calling process is its supervisor
 	// accompanied: a container engine's program may be beside the supervisor, which asks it something.
 	accompanied bool
 	standby     *spawn.Standby      // nil for one of a manager's
@@ -164,7 +163,7 @@ func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 // AdoptGroup is the supervisor's view of the group whose payload it inherited, lock
 // included.
 func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
-	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed, owned: true}
+	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed}
 	var err error
 	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
 		return nil, err

@@ -17,12 +17,7 @@ import (
 
 func (g *ControlGroup) Ident() string { return g.ID }
 
-func (g *ControlGroup) Members() Payload {
-	if g.owned {
-		return ownPayload{g.Payload, g.Top}
-	}
-	return g.Payload
-}
+func (g *ControlGroup) Members() Payload { return g.Payload }
 
 func (g *ControlGroup) SupervisorGroup() spawn.Group { return g.Supervisor }
 

@@ -18,37 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
-// ownPayload is the payload as its supervisor freezes and kills it. A server of root's, or in a delegated
-// tree, can have moved the supervisor into it.
-type ownPayload struct {
-	*cgroup.Group
-	top *cgroup.Group
-}
-
-func (p ownPayload) SetFrozen(frozen bool) error {
-	if frozen {
-		p.stepOut()
-	}
-	return p.Group.SetFrozen(frozen)
-}
-
-func (p ownPayload) Kill() error {
-	p.stepOut()
-	return p.Group.Kill()
-}
-
-func (p ownPayload) stepOut() {
-	if where, _, err := proc.ReadCgroup(0); err != nil || path.Base(where) == protocol.SupervisorName {
-		return
-	}
-	leaf, err := p.top.MkdirOpen(protocol.SupervisorName, GroupMode) // it can have been removed as well
-	if err != nil {
-		return // the launcher, or a sweep, ends the group
-	}
-	_ = leaf.Enter() // as above
-	_ = leaf.Close() // a directory
-}
-
 func (g *ControlGroup) PayloadGroup() spawn.Group { return g.Payload }
 
 func (g *ControlGroup) Guard() int { return -1 }
