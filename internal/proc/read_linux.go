@@ -169,28 +169,10 @@ func Environ() ([]string, error) {
 	return ended(b), err
 }
 
-// readFDInfo reads what only root may read of itself while it is not dumpable, before Linux 5.14: then it is
-// dumpable for the moment of the read.
-func readFDInfo(fd int) ([]byte, error) {
-	path := fmt.Sprintf("/proc/self/fdinfo/%d", fd)
-	b, err := read(path, noLimit)
-	if !errors.Is(err, unix.EACCES) {
-		return b, err
-	}
-	if was, prctlErr := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0); prctlErr != nil || was != 0 {
-		return b, err
-	}
-	if unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0) != nil {
-		return b, err
-	}
-	defer unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
-	return read(path, noLimit)
-}
-
 // PIDOf returns the pid of the process that a pidfd holds (fdinfo). It gives
 // ErrGone if that has been reaped, or is in no pid namespace that we see.
 func PIDOf(pidfd int) (int, error) {
-	b, err := readFDInfo(pidfd)
+	b, err := read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd), noLimit)
 	if err != nil {
 		return 0, err
 	}
