@@ -124,11 +124,8 @@ func (s *Listed) forceStop() error {
 		return group.IgnoreGone(err)
 	}
 	defer parent.Close()
-	g := &sweep.Suspect{ControlGroup: &group.ControlGroup{ID: protocol.IDOf(s.group.Dir), Dir: s.group.Dir, Parent: parent, Managed: s.group.Managed}}
-	if g.Top, err = parent.Child(g.Dir); err == nil {
-		g.Payload, err = g.Top.Child(protocol.PayloadName)
-	}
-	if err != nil || !g.Top.Same(s.group.Top) {
+	g, ours, err := sweep.Open(parent, s.group.Dir)
+	if err != nil || !ours || !g.Top.Same(s.group.Top) {
 		g.Close()
 		return group.IgnoreGone(err)
 	}

@@ -31,8 +31,7 @@ type Suspect struct{ *group.ControlGroup }
 // nil. Until the deadline, 5 s at most, it waits for a supervisor of which there is no sign. A group that was
 // never armed is removed here once it is old.
 func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
-	g := &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}
-	ours, err := g.open()
+	g, ours, err := Open(parent, dir)
 	orphan := false
 	if ours && err == nil {
 		orphan, err = g.orphan(until)
@@ -44,23 +43,25 @@ func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, er
 	return nil, group.IgnoreGone(err)
 }
 
-// open tells whether the group is a server's.
-func (g *Suspect) open() (ours bool, err error) {
-	if g.Top, err = g.Parent.Child(g.Dir); err != nil {
-		return false, err
+// Open opens a group, and tells whether it is a server's. It is to be closed, also after an error.
+func Open(parent *cgroup.Group, dir string) (g *Suspect, ours bool, err error) {
+	g = &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}
+	if g.Top, err = parent.Child(dir); err != nil {
+		return g, false, err
 	}
 	g.Payload, err = g.Top.Child(protocol.PayloadName)
 	if errors.Is(err, unix.ENOENT) {
-		return false, g.removeNewborn()
+		return g, false, g.removeNewborn()
 	}
 	if err != nil {
-		return false, err
+		return g, false, err
 	}
 	g.Supervisor, err = g.Top.Child(protocol.SupervisorName)
 	if err != nil && !errors.Is(err, unix.ENOENT) { // a member may have removed it when it was empty
-		return false, err
+		return g, false, err
 	}
-	return g.isServers()
+	ours, err = g.isServers()
+	return g, ours, err
 }
 
 // isServers tells whether the group was armed. A directory of another program may have a name like
@@ -110,8 +111,8 @@ func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == group.GroupMode), err
 }
 
-// nudgeManager makes systemd look at an empty scope again. When the first process in one ends at
-// once, systemd (252) misses that and has the scope run for ever; it looks whether anybody is
+// nudgeManager makes systemd look at an empty scope again. systemd (252) misses the end of a scope, when the first process
+// in it ends at once or a threaded group is in it, and has the scope run for ever. It looks whether anybody is
 // in it whenever something changes in cgroup.events, which tells of freezing as well.
 func (g *Suspect) nudgeManager() {
 	if !group.Populated(g.Top) && g.Top.SetFrozen(true) == nil {
@@ -238,7 +239,6 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	about := g.Subject()
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
-	forgotten := g.LeftToManager() && (empty || g.OnlyAsked())
 	engine := g.Engine()
 	if lifecycle.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
@@ -258,10 +258,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if !g.LeftToManager() {
 		return s, g.Remove()
 	}
-	if !forgotten && g.AwaitManager() {
-		return s, nil
-	}
-	g.nudgeManager() // it may have missed that the group is empty now, seen twice with systemd 252, or fail to stop a scope with a threaded group in it
+	g.nudgeManager()
 	if g.AwaitManager() {
 		return s, nil
 	}

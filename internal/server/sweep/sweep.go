@@ -237,9 +237,9 @@ func Clean(parent int, dir string) error {
 // awaitKill waits until a kill has reached the supervisor and the launcher. On a busy machine that takes a moment, in which they
 // look as if they lived: a stopped supervisor that has got SIGKILL runs again.
 func awaitKill(parent *cgroup.Group, dir string) {
-	g := &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent}}
+	g, ours, err := Open(parent, dir)
 	defer g.Close()
-	if ours, err := g.open(); !ours || err != nil {
+	if !ours || err != nil {
 		return // FindOrphan says why it can't
 	}
 	until := time.Now().Add(protocol.SupervisorGoneWithin)
