@@ -10,17 +10,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-
-	"golang.org/x/sys/unix"
 )
 
 // A Feature is something of the host that a test can't do without.
 type Feature struct {
 	Name string
-	// Since is the kernel version that brought it. On that version or a newer
-	// one a missing feature fails the test: a skip has to prove itself. It is
-	// zero for a feature that any kernel may have switched off.
-	Since [2]int
 	// Missing says what is not there, or returns nil.
 	Missing func() error
 }
@@ -56,19 +50,6 @@ func Require(tb testing.TB, feature Feature) {
 	if err == nil {
 		return
 	}
-	if feature.Since != [2]int{} && kernelAtLeast(feature.Since) {
-		tb.Fatalf("Linux %d.%d and newer have %s, but: %v", feature.Since[0], feature.Since[1], feature.Name, err)
-	}
 	skips.Add(1)
 	tb.Skipf("needs %s: %v", feature.Name, err)
-}
-
-func kernelAtLeast(want [2]int) bool {
-	var name unix.Utsname
-	var have [2]int
-	if unix.Uname(&name) != nil {
-		return true // then rather a failure than a skip
-	}
-	_, err := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &have[0], &have[1])
-	return err != nil || have[0] > want[0] || have[0] == want[0] && have[1] >= want[1]
 }

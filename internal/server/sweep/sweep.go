@@ -238,10 +238,11 @@ func Clean(parent int, dir string) error {
 // look as if they lived: a stopped supervisor that has got SIGKILL runs again.
 func awaitKill(parent *cgroup.Group, dir string) {
 	g, ours, err := Open(parent, dir)
-	defer g.Close()
-	if !ours || err != nil {
+	if err != nil || !ours {
+		g.Close()
 		return // FindOrphan says why it can't
 	}
+	defer g.Close()
 	until := time.Now().Add(protocol.SupervisorGoneWithin)
 	_, _, _ = g.Top.Await(until, -1, group.IsEmpty) // members that stay are an orphan's
 	g.Said(group.AttrLauncher, func(launcher group.Identity) bool { return launcher.AwaitEnd(time.Until(until)) })
