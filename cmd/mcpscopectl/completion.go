@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/internal/clients"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -62,7 +62,7 @@ func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDir
 // clientsAndFiles completes what has a configuration.
 func clientsAndFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	var words []string
-	for _, c := range clients.All() {
+	for _, c := range known.All() {
 		words = append(words, c.ID+"\t"+c.Title)
 	}
 	return words, cobra.ShellCompDirectiveDefault

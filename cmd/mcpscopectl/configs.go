@@ -15,17 +15,17 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/clients"
-	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/internal/splice"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
 )
 
 // configured is a file of a client that was read.
 type configured struct {
-	clients.File
+	known.File
 	file     *configfile.File
 	document *splice.Document
 	reader   wrapping.Reader
@@ -33,9 +33,9 @@ type configured struct {
 	err      error // why it could not be read
 }
 
-func finder() (clients.Finder, error) {
+func finder() (known.Finder, error) {
 	dir, err := os.Getwd()
-	return clients.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
+	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
 // configurations are the files that the arguments mean, or those that are everywhere if there are none.
@@ -47,7 +47,7 @@ func configurations(args []string) ([]*configured, error) {
 	if err != nil {
 		return nil, err
 	}
-	var files []clients.File
+	var files []known.File
 	for _, arg := range args {
 		found, err := f.Find(arg)
 		if err != nil {
@@ -65,27 +65,27 @@ func everywhere() ([]*configured, error) {
 	if err != nil {
 		return nil, err
 	}
-	known := f.All()
+	clientFiles := f.All()
 	backed, err := configfile.Wrapped()
 	if err != nil {
 		return nil, fmt.Errorf("look for backups: %w", err)
 	}
-	files := slices.Clone(known)
+	files := slices.Clone(clientFiles)
 	for _, path := range backed {
 		if found, err := f.Find(path); err == nil { // else it is gone
 			files = append(files, found...)
 		}
 	}
 	return slices.DeleteFunc(readAll(files), func(c *configured) bool {
-		isKnown := slices.ContainsFunc(known, func(f clients.File) bool { return f.Path == c.Path })
-		return !isKnown && c.err == nil && !slices.ContainsFunc(c.servers, isWrapped)
+		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
+		return !isClients && c.err == nil && !slices.ContainsFunc(c.servers, isWrapped)
 	}), nil
 }
 
 func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
 
 // readAll takes a file that several clients share by way of links once.
-func readAll(files []clients.File) []*configured {
+func readAll(files []known.File) []*configured {
 	var all []*configured
 	for _, f := range files {
 		c := &configured{File: f}

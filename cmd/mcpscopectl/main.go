@@ -60,7 +60,7 @@ func dispatch(args []string, io cli.Stdio) int {
 		return command(args[1:], io)
 	}
 	root := newRoot(io)
-	if !known(root, args[0]) {
+	if !isCommand(root, args[0]) {
 		fmt.Fprintf(io.Err, "mcpscope: unknown command %q\n", args[0])
 		io.Hint(unknownHint(root, args[0]))
 		return cli.ExitUsage
@@ -77,8 +77,8 @@ func dispatch(args []string, io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// known tells whether there is a command of that name. Those of completion begin with underscores.
-func known(root *cobra.Command, name string) bool {
+// isCommand tells whether there is a command of that name. Those of completion begin with underscores.
+func isCommand(root *cobra.Command, name string) bool {
 	c, _, err := root.Find([]string{name})
 	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
 }

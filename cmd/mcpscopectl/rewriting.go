@@ -13,7 +13,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 // rewriting is what wrap and unwrap have in common: plan, show, ask, write.

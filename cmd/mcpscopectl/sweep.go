@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/leaks"
+	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -151,7 +151,7 @@ func (f *sweepFlags) sweepLeaks(io cli.Stdio) (status int) {
 	return status
 }
 
-func viewLeak(l *leaks.Leak, stopped *bool) sweptView {
+func viewLeak(l *leftover.Leak, stopped *bool) sweptView {
 	v := sweptView{
 		Version: jsonVersion, Kind: "leak", Name: l.Server.Name, File: l.Server.File, PID: l.PID, UID: &l.UID,
 		Parent: &processView{PID: l.Parent}, Program: withoutArguments(l.Argv), Age: l.Age.Seconds(), Processes: 1 + len(l.Below), Stopped: stopped,
@@ -163,7 +163,7 @@ func viewLeak(l *leaks.Leak, stopped *bool) sweptView {
 	return v
 }
 
-func writeLeaks(io cli.Stdio, all []*leaks.Leak) {
+func writeLeaks(io cli.Stdio, all []*leftover.Leak) {
 	if len(all) == 0 {
 		sayNone(io.Out, "no leaks")
 		return
@@ -183,11 +183,11 @@ func writeLeaks(io cli.Stdio, all []*leaks.Leak) {
 }
 
 // findLeaks finds those of a user, or of everyone. Each has to be closed.
-func findLeaks(uid int, olderThan time.Duration) ([]*leaks.Leak, error) {
-	return leaks.Search{UID: uid, OlderThan: olderThan, Inside: insideServers(uid), Known: knownServers()}.Find()
+func findLeaks(uid int, olderThan time.Duration) ([]*leftover.Leak, error) {
+	return leftover.Search{UID: uid, OlderThan: olderThan, Inside: insideServers(uid), Known: knownServers()}.Find()
 }
 
-func closeLeaks(all []*leaks.Leak) {
+func closeLeaks(all []*leftover.Leak) {
 	for _, l := range all {
 		l.Close()
 	}
@@ -214,9 +214,9 @@ func insideServers(uid int) func(pid int) bool {
 }
 
 // knownServers reads the configurations at the first call.
-func knownServers() func(argv []string) *leaks.Known {
+func knownServers() func(argv []string) *leftover.Known {
 	var rules *gw.Rules
-	return func(argv []string) *leaks.Known {
+	return func(argv []string) *leftover.Known {
 		if rules == nil {
 			rules = &gw.Rules{}
 			all, _ := everywhere() // none, without a directory to look in
@@ -229,7 +229,7 @@ func knownServers() func(argv []string) *leaks.Known {
 			}
 		}
 		if found := rules.Server(argv); found != nil {
-			return &leaks.Known{Name: cmp.Or(found.Name, name.Derive(argv)), File: found.File}
+			return &leftover.Known{Name: cmp.Or(found.Name, name.Derive(argv)), File: found.File}
 		}
 		return nil
 	}

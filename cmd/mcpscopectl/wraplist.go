@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 // stateBroken is a wrapped server whose mcpscope is gone.

@@ -13,8 +13,8 @@ import (
 	"path"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/splice"
 )
 
 // A Place is where servers are in a file: the keys on the way to the map or list of them. "*" is any key.

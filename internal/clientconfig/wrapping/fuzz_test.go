@@ -18,8 +18,8 @@ import (
 	"github.com/pelletier/go-toml/v2"
 	"github.com/tailscale/hujson"
 
-	"github.com/mcpscope/mcpscope/internal/splice"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 func FuzzJSON(f *testing.F) {

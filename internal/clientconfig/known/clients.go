@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clients knows the MCP clients: where each has the files with its servers, how they are
+// Package known knows the MCP clients: where each has the files with its servers, how they are
 // written, and where in them the servers are.
 //
 // It looks at names of files and never into one. docs/use/laptop.md says for each client what was
 // verified, and against what.
-package clients
+package known
 
-import "github.com/mcpscope/mcpscope/internal/wrapping"
+import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 
 // A Client is one that starts servers.
 type Client struct {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
 
 // A malformed file is told by place, and nothing of it is quoted.

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package leaks
+package leftover
 
 import (
 	"errors"

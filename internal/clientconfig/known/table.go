@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clients
+package known
 
-import "github.com/mcpscope/mcpscope/internal/wrapping"
+import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 
 // All are the clients that are known. It is a function because every start of a server would pay for a variable.
 func All() []Client {

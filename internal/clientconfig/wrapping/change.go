@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/mcpscope/mcpscope/internal/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
 
 // A Change is what became of a file.

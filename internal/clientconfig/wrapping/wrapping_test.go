@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/splice"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 const program = "/usr/local/bin/mcpscope"

@@ -2,7 +2,7 @@
 
 package wrapping
 
-import "github.com/mcpscope/mcpscope/internal/splice"
+import "github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 
 // entry is where the command of a server is.
 type entry struct {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package clients_test
+package known_test
 
 import (
 	"bytes"
@@ -14,9 +14,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/clients"
-	"github.com/mcpscope/mcpscope/internal/splice"
-	"github.com/mcpscope/mcpscope/internal/wrapping"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 )
 
 var update = flag.Bool("update", false, "write the .wrapped files anew")
@@ -39,18 +39,18 @@ func filesBelow(t *testing.T, dir string) (files []string) {
 	return files
 }
 
-func finderOf(t *testing.T, id string) clients.Finder {
+func finderOf(t *testing.T, id string) known.Finder {
 	t.Helper()
 	dir, err := filepath.Abs(filepath.Join("testdata", id))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return clients.Finder{Getenv: func(string) string { return "" }, Home: filepath.Join(dir, "home"), Dir: filepath.Join(dir, "project")}
+	return known.Finder{Getenv: func(string) string { return "" }, Home: filepath.Join(dir, "home"), Dir: filepath.Join(dir, "project")}
 }
 
 // Every client's files are found, each is known again by its path, and none is another client's.
 func TestEveryClientsFilesAreFound(t *testing.T) {
-	for _, c := range clients.All() {
+	for _, c := range known.All() {
 		f := finderOf(t, c.ID)
 		var found []string
 		for _, file := range f.Files(c) {
@@ -84,7 +84,7 @@ func TestVariablesMoveDirectories(t *testing.T) {
 			os.WriteFile(path, nil, 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		f := clients.Finder{Home: "/nonexistent/home", Dir: "/",
+		f := known.Finder{Home: "/nonexistent/home", Dir: "/",
 			Getenv: func(name string) string { return map[string]string{variable: dir}[name] }}
 		if files, err := f.Find(client); err != nil || len(files) == 0 || files[0].Path != path {
 			t.Errorf("%s: %+v, %v", variable, files, err)
@@ -106,7 +106,7 @@ func TestProjectsEndAtTheirRepository(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	f := clients.Finder{Home: "/nonexistent/home", Dir: below, Getenv: func(string) string { return "" }}
+	f := known.Finder{Home: "/nonexistent/home", Dir: below, Getenv: func(string) string { return "" }}
 	files, err := f.Find("claude-code")
 	if err != nil || len(files) != 2 || files[0].Path != below+"/.mcp.json" || files[1].Path != top+"/repo/.mcp.json" {
 		t.Errorf("%+v, %v", files, err)
@@ -126,7 +126,7 @@ func reader(places []wrapping.Place) wrapping.Reader {
 // Golden: what wrapping makes of a real file of every client, and back to the byte.
 func TestGolden(t *testing.T) {
 	ids := []string{"-"}
-	for _, c := range clients.All() {
+	for _, c := range known.All() {
 		ids = append(ids, c.ID)
 	}
 	for _, id := range ids {
@@ -151,7 +151,7 @@ func TestGolden(t *testing.T) {
 }
 
 // bare counts the servers of YAML, which is not edited.
-func bare(t *testing.T, f clients.File) (servers int) {
+func bare(t *testing.T, f known.File) (servers int) {
 	t.Helper()
 	text, err := os.ReadFile(f.Path)
 	if err != nil {
@@ -169,7 +169,7 @@ func bare(t *testing.T, f clients.File) (servers int) {
 	return servers
 }
 
-func golden(t *testing.T, f clients.File) (wrapped int) {
+func golden(t *testing.T, f known.File) (wrapped int) {
 	t.Helper()
 	bare, err := os.ReadFile(f.Path)
 	if err != nil {

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Package leaks finds and stops leaked MCP servers: processes of configured servers that run outside any group
+// Package leftover finds and stops leaked MCP servers: processes of configured servers that run outside any group
 // after their client exited.
 //
 // A process is a leak only if all of this is so, by what the kernel says at that moment:
@@ -16,7 +16,7 @@
 //
 // Whether another process holds an end is asked of the pipe or socket and not of processes, because the caller
 // may not see all of these. The package knows no configuration, and prints nothing.
-package leaks
+package leftover
 
 import (
 	"errors"

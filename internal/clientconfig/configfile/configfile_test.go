@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
 )
 
 func write(t *testing.T, path, text string, mode os.FileMode) {
