@@ -77,7 +77,7 @@ func startDetached(file string, argv []string) error {
 	if kind == systemd.User {
 		slice = "app.slice"
 	}
-	m, err := systemd.Dial(kind, managerWithin)
+	m, err := systemd.Dial(kind, detachWithin)
 	if err != nil {
 		return err
 	}

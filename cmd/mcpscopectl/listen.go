@@ -37,12 +37,12 @@ const (
 )
 
 // serve answers scrapers until SIGTERM.
-func (f *metricsFlags) serve(io cli.Stdio) int {
-	listener, err := openListener(f.listen)
+func serve(of source, where string, io cli.Stdio) int {
+	listener, err := openListener(where)
 	if err != nil {
 		return io.Cannot("listen", err)
 	}
-	server := metricsServer(f.source())
+	server := metricsServer(of)
 	terminated, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	ended := make(chan struct{})

@@ -25,8 +25,8 @@ type filter struct {
 	client   string
 }
 
-// set adds the flags to a command.
-func (f *filter) set(c *cobra.Command) {
+// addFilter adds the flags of a filter to a command.
+func addFilter(c *cobra.Command, f *filter) {
 	allUsers(c.Flags(), &f.allUsers)
 	c.Flags().StringVar(&f.client, "client", "", "only those that this client has started: `PID|NAME`")
 	_ = c.RegisterFlagCompletionFunc("client", clientNames) // it has that flag
@@ -63,7 +63,7 @@ it. CLIENT is the process that started it; of a server below mcpscope gateway, t
 gateway.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
-	f.filter.set(c)
+	addFilter(c, &f.filter)
 	fs.BoolVar(&f.json, "json", false, "one object")
 	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only the ids, a line each")
 	return c
@@ -157,7 +157,7 @@ func writeTable(out io.Writer, views []view, users bool, width int) {
 	if len(views) == 0 {
 		return
 	}
-	rows := make([]reading, len(views))
+	rows := make([]row, len(views))
 	for i, v := range views {
 		rows[i].view = v
 	}
@@ -173,17 +173,17 @@ func writeTable(out io.Writer, views []view, users bool, width int) {
 // columns are all that tables about servers have.
 func columns() []column {
 	return []column{
-		{head: "ID", text: func(r reading) string { return r.ID }},
-		{head: "NAME", text: func(r reading) string { return r.Name }, least: 10, most: 32},
-		{head: "STATE", text: func(r reading) string { return string(r.State) }},
-		{head: "AGE", text: func(r reading) string { return humanSeconds(r.Age) }},
-		{head: "PROCS", text: func(r reading) string { return strconv.Itoa(r.Processes) }},
-		{head: "CPU%", text: func(r reading) string { return r.share() }},
-		{head: "CPU", text: func(r reading) string { return humanSeconds(r.CPU) }},
-		{head: "MEMORY", text: func(r reading) string { return memoryText(r.view) }},
-		{head: "CLIENT", text: func(r reading) string { return clientText(r.Client) }, least: 12, most: 24, clip: fitName},
-		{head: "BACKEND", text: func(r reading) string { return string(r.Backend) }},
-		{head: "UID", text: func(r reading) string { return strconv.Itoa(r.UID) }},
+		{head: "ID", text: func(r row) string { return r.ID }},
+		{head: "NAME", text: func(r row) string { return r.Name }, least: 10, most: 32},
+		{head: "STATE", text: func(r row) string { return string(r.State) }},
+		{head: "AGE", text: func(r row) string { return humanSeconds(r.Age) }},
+		{head: "PROCS", text: func(r row) string { return strconv.Itoa(r.Processes) }},
+		{head: "CPU%", text: func(r row) string { return r.share() }},
+		{head: "CPU", text: func(r row) string { return humanSeconds(r.CPU) }},
+		{head: "MEMORY", text: func(r row) string { return memoryText(r.view) }},
+		{head: "CLIENT", text: func(r row) string { return clientText(r.Client) }, least: 12, most: 24, clip: fitName},
+		{head: "BACKEND", text: func(r row) string { return string(r.Backend) }},
+		{head: "UID", text: func(r row) string { return strconv.Itoa(r.UID) }},
 	}
 }
 

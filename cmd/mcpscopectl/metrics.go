@@ -53,13 +53,13 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 	case f.listen != "" && f.textfile != "":
 		return io.Mistake("metrics", "--textfile and --listen exclude each other")
 	case f.listen != "":
-		return f.serve(io)
+		return serve(sourceOf(&f.filter), f.listen, io)
 	}
 	format := expfmt.NewFormat(expfmt.TypeOpenMetrics)
 	if f.textfile != "" {
 		format = expfmt.NewFormat(expfmt.TypeTextPlain)
 	}
-	text, err := metricsText(f.source(), format)
+	text, err := metricsText(sourceOf(&f.filter), format)
 	if err != nil {
 		return io.Cannot("list servers", err)
 	}
@@ -80,7 +80,7 @@ type measured struct {
 }
 
 // measured measures all servers.
-func (f *filter) measured() ([]measured, error) {
+func measureAll(f *filter) ([]measured, error) {
 	servers, err := f.list()
 	defer closeAll(servers)
 	if err != nil {
@@ -101,8 +101,8 @@ type source struct {
 	leaks   func() int
 }
 
-func (f *filter) source() source {
-	return source{f.measured, func() int { return countLeaks(whose(f.allUsers)) }}
+func sourceOf(f *filter) source {
+	return source{func() ([]measured, error) { return measureAll(f) }, func() int { return countLeaks(whose(f.allUsers)) }}
 }
 
 // metricsText is what a scraper would get.

@@ -5,19 +5,16 @@
 package main
 
 import (
-	"fmt"
-	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 // reading is a server as top has read it.
 type reading struct {
-	view
+	row
 	server *fleet.Listed // nil while something is done to it
 	at     time.Time
-	// cpu is the part of one processor that it has used since the reading before; negative in the
-	// first one.
-	cpu float64
 	// tree are its processes, if they were asked for.
 	tree []fleet.Member
 }
@@ -26,16 +23,9 @@ type reading struct {
 // have written.
 func (r *reading) who() string { return r.Group + " " + r.ID }
 
-func (r *reading) share() string {
-	if r.cpu < 0 {
-		return "-"
-	}
-	return fmt.Sprintf("%.1f", 100*r.cpu)
-}
-
 // read looks at all servers that the filter lets through, and compares with the reading before. Of
 // one it also lists the processes.
-func (f *filter) read(before []reading, details string) ([]reading, error) {
+func read(f *filter, before []reading, details string) ([]reading, error) {
 	was := map[string]*reading{}
 	for i := range before {
 		was[before[i].who()] = &before[i]
@@ -48,7 +38,7 @@ func (f *filter) read(before []reading, details string) ([]reading, error) {
 			s.Close()
 			continue
 		}
-		r := reading{view: v, server: s, at: time.Now(), cpu: -1}
+		r := reading{row: row{view: v, cpu: -1}, server: s, at: time.Now()}
 		if old := was[r.who()]; old != nil {
 			r.cpu = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
 		}

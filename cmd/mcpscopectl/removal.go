@@ -59,7 +59,7 @@ func (f *removalFlags) run(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("tell what uses it", err)
 	}
-	uses, err := f.uses(runner)
+	uses, err := findUses(f.own, runner)
 	if f.json {
 		err = errors.Join(err, printJSON(io.Out, uses, ""))
 	} else {
@@ -84,8 +84,9 @@ func (f *removalFlags) run(io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-func (f *removalFlags) uses(runner string) ([]use, error) {
-	if os.Getuid() != 0 || f.own {
+// findUses finds what starts the runner: as root for all users, else or with own for the calling one.
+func findUses(own bool, runner string) ([]use, error) {
+	if os.Getuid() != 0 || own {
 		return ownUses(runner)
 	}
 	all := unitUses("/etc/systemd/system", "sudo ", runner)

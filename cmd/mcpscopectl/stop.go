@@ -42,7 +42,7 @@ The exit status is 0 if all are gone.`,
 	f.grace = fleet.AsConfigured
 	fs := c.Flags()
 	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
-	f.filter.set(c)
+	addFilter(c, &f.filter)
 	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, protocol.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	completes(c, "grace", "0", "500ms", "1s", "5s")

@@ -18,10 +18,25 @@ import (
 // gap is between two columns.
 const gap = 2
 
+// row is a server in a table.
+type row struct {
+	view
+	// cpu is the part of one processor that it has used since the reading before; negative in the
+	// first one.
+	cpu float64
+}
+
+func (r *row) share() string {
+	if r.cpu < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*r.cpu)
+}
+
 // column is one of a table about servers.
 type column struct {
 	head string
-	text func(reading) string
+	text func(row) string
 	// least is how narrow it may become where the terminal is; 0 means that it is never clipped.
 	least int
 	// most is how wide it may become on a terminal; 0 means that it has no bound.
@@ -35,7 +50,7 @@ var dropped = []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE
 
 // table is laid out for width cells, or as wide as it needs to be for 0. The first line has the
 // heads.
-func table(columns []column, rows []reading, width int) []string {
+func table(columns []column, rows []row, width int) []string {
 	lines := make([][]string, len(rows))
 	for i, r := range rows {
 		for _, c := range columns {

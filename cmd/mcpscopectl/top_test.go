@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	tea "charm.land/bubbletea/v2"
+
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
@@ -34,10 +35,10 @@ func TestCells(t *testing.T) {
 
 // Every width gives lines that fit, and no two columns that touch.
 func TestTableFits(t *testing.T) {
-	var rows []reading
+	var rows []row
 	for _, v := range someViews() {
 		v.Name += strings.Repeat("日本", 30)
-		rows = append(rows, reading{view: v})
+		rows = append(rows, row{view: v})
 	}
 	for width := 1; width < 200; width++ {
 		for _, line := range table(columns(), rows, width) {
@@ -58,7 +59,7 @@ func TestTableFits(t *testing.T) {
 func TestTopViewFollowsServers(t *testing.T) {
 	v := topView{order: 'n'}
 	for _, name := range []string{"a", "b", "c"} {
-		v.all = append(v.all, reading{view: view{ID: name, Name: name}})
+		v.all = append(v.all, reading{row: row{view: view{ID: name, Name: name}}})
 	}
 	v.press(tea.KeyDown, 10)
 	v.press('s', 10)
@@ -88,7 +89,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5}
+	r := reading{row: row{view: view{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: processView{1, "c"}}, cpu: 0.5}}
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}

@@ -17,6 +17,47 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
+// topFlags say which servers are shown, and how often they are measured.
+type topFlags struct {
+	filter
+	interval time.Duration
+}
+
+// runTop shows servers until a key or a signal ends it.
+func runTop(f *topFlags, io cli.Stdio) int {
+	err := drawable()
+	if err != nil {
+		return io.CannotWithHint("show servers", err, "mcpscope ls")
+	}
+	all, err := read(&f.filter, nil, "")
+	if err != nil && len(all) == 0 {
+		return io.Cannot("list servers", err)
+	}
+	t := &top{topFlags: f, view: topView{all: all, users: f.allUsers, order: 'c'}, width: 80, height: 24}
+	sig, err := t.show()
+	closeReadings(t.view.all)
+	switch {
+	case sig != 0:
+		return cli.EndBySignal(sig)
+	case err != nil:
+		return io.Cannot("show servers", err)
+	}
+	return cli.ExitOK
+}
+
+// drawable tells why there can be no full screen: it takes a terminal at both ends.
+func drawable() error {
+	for _, f := range []*os.File{os.Stdin, os.Stdout} {
+		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
+			return fmt.Errorf("%s is no terminal", map[*os.File]string{os.Stdin: "stdin", os.Stdout: "stdout"}[f])
+		}
+	}
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
+		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
+	}
+	return nil
+}
+
 // top is a view on a terminal.
 type top struct {
 	*topFlags
@@ -117,7 +158,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (t *top) look() tea.Cmd {
 	before, details := t.view.all, t.view.details
 	return func() tea.Msg {
-		all, err := t.read(before, details)
+		all, err := read(&t.filter, before, details)
 		return sighting{all, err}
 	}
 }

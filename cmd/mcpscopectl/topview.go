@@ -148,11 +148,15 @@ func (v *topView) frame(width, height int) frame {
 	at := v.selected(rows)
 	room := max(height-3, 0) // beside the summary, the heads, the last line
 	v.top = max(min(v.top, at, len(rows)-room), at-room+1, 0)
-	columns := columns()
+	heads := columns()
 	if !v.users {
-		columns = without(columns, "UID")
+		heads = without(heads, "UID")
 	}
-	all := table(columns, rows, width)
+	shown := make([]row, len(rows))
+	for i, r := range rows {
+		shown[i] = r.row
+	}
+	all := table(heads, shown, width)
 	last := min(1+v.top+room, len(all))
 	f := frame{lines: append([]string{fit(v.summary(len(rows)), width), all[0]}, all[min(1+v.top, last):last]...), heads: 1, marked: -1, width: width}
 	if len(rows) > 0 {

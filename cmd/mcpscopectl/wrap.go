@@ -19,7 +19,7 @@ type changeFlags struct {
 	dryRun, yes bool
 }
 
-func (f *changeFlags) set(fs *pflag.FlagSet) {
+func addChange(fs *pflag.FlagSet, f *changeFlags) {
 	fs.Func("server", "only servers of this `NAME`; may be given more than once", func(s string) error {
 		f.servers = append(f.servers, s)
 		return nil
@@ -59,7 +59,7 @@ A server is bare, wrapped, not editable (with the reason) or broken: wrapped, an
 mcpscope in its command is gone. With --list the exit status is 1 if one is broken, or
 if a file can't be read. YAML is not edited: the lines to write are shown instead.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	f.set(c.Flags())
+	addChange(c.Flags(), &f.changeFlags)
 	c.Flags().StringVar(&f.program, "program", "",
 		"the mcpscope that clients are to start (default: the one beside this): `PATH`")
 	c.Flags().BoolVar(&f.list, "list", false, "change nothing: list clients, servers and their states")
@@ -69,7 +69,7 @@ if a file can't be read. YAML is not edited: the lines to write are shown instea
 
 func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	if f.list {
-		return f.printList(operands, io)
+		return printList(&f.changeFlags, f.json, operands, io)
 	}
 	if f.json {
 		return io.Mistake("wrap", "--json needs --list")
@@ -107,6 +107,6 @@ and nothing else, and the backup stays. Restart a running client to use the chan
 	})
 	c.Flags().BoolVar(&all, "all", false,
 		"every file with a wrapped server: those of clients, and those that have a backup")
-	f.set(c.Flags())
+	addChange(c.Flags(), &f)
 	return c
 }

@@ -26,7 +26,7 @@ type configuredView struct {
 	Arguments int            `json:"arguments"`
 }
 
-func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
+func printList(f *changeFlags, asJSON bool, operands []string, io cli.Stdio) int {
 	all, err := configurations(operands)
 	if err != nil {
 		return io.Cannot("find configurations", err)
@@ -51,7 +51,7 @@ func (f *wrapFlags) printList(operands []string, io cli.Stdio) int {
 		}
 	}
 	switch {
-	case f.json:
+	case asJSON:
 		err = printJSON(io.Out, struct {
 			Version int              `json:"version"`
 			Servers []configuredView `json:"servers"`
