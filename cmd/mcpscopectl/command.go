@@ -103,14 +103,17 @@ type placeholder struct {
 	bool bool
 }
 
-func (s *placeholder) String() string   { return "" }
+func (s *placeholder) String() string { return "" }
+
 func (s *placeholder) Set(string) error { return nil }
+
 func (s *placeholder) Type() string {
 	if s.bool {
 		return "bool"
 	}
 	return s.arg
 }
+
 func (s *placeholder) IsBoolFlag() bool { return s.bool }
 
 // readBy is for a flag whose value that function reads.

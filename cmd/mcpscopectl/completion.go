@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -30,8 +31,8 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 
 // servers completes the names and ids of the caller's servers.
 func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, _ := (&filter{}).list() // what can be seen can be completed
-	defer closeAll(all)
+	all, _ := (&selection.Filter{}).List() // what can be seen can be completed
+	defer selection.Close(all)
 	var words []string
 	for _, s := range all {
 		if harmless(s.Name) && !slices.Contains(words, s.Name) {
@@ -48,8 +49,8 @@ func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirecti
 
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, _ := (&filter{}).list() // as above
-	defer closeAll(all)
+	all, _ := (&selection.Filter{}).List() // as above
+	defer selection.Close(all)
 	var words []string
 	for _, s := range all {
 		if name := s.Client.Name; harmless(name) && !slices.Contains(words, name) {
@@ -79,7 +80,7 @@ func commandNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.Shell
 }
 
 func unitOperands(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	words := []string{gateway}
+	words := []string{units.GatewayDropIn}
 	for _, u := range units.All(units.User, units.Programs{}) {
 		words = append(words, u.Name)
 	}

@@ -7,37 +7,13 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/show"
 )
-
-// diagnosis is all that doctor finds. Its JSON has a version, and fields are only
-// ever added.
-type diagnosis struct {
-	Version  int              `json:"version"`
-	Mcpscope string           `json:"mcpscope"`
-	Runner   string           `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
-	UID      int              `json:"uid"`
-	Backend  protocol.Backend `json:"backend"` // that run takes, "" if there is none
-	Group    bool             `json:"group"`   // it is a control group of the server's own
-	// Backends are what auto tries, in that order.
-	Backends []trial       `json:"backends"`
-	Host     hostinfo.Host `json:"host"`
-	Advice   []advice      `json:"advice,omitempty"`
-	Gateways []string      `json:"gateways,omitempty"` // that run, and what they left alone
-	Leaks    int           `json:"leaks,omitempty"`    // what clients have left before, see leaks
-	Settings []string      `json:"settings,omitempty"` // what is wrong with the files of settings
-	Selftest []testCase    `json:"selftest,omitempty"`
-}
 
 type doctorFlags struct{ json, selftest bool }
 
@@ -73,89 +49,22 @@ func (f *doctorFlags) run(io cli.Stdio) int {
 
 // examine prints before the selftest, which takes seconds.
 func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
-	by, err := findPrograms()
+	by, err := diagnose.FindPrograms()
 	if err != nil {
 		return 0, err
 	}
-	d := diagnose(by)
-	p := newPaper(to)
+	d := diagnose.Diagnose(by)
+	p := diagnose.NewPaper(to)
 	if !f.json {
-		d.print(p)
+		d.Print(p)
 	}
 	if f.selftest && d.Backend != "" {
-		d.Selftest = selftest(by, d.Backend)
+		d.Selftest = diagnose.Selftest(by, d.Backend)
 	}
 	if f.json {
-		p.err = printJSON(p.to, d, "  ")
+		p.Err = show.PrintJSON(p.To, d, "  ")
 	} else {
-		d.printSelftest(p)
+		d.PrintSelftest(p)
 	}
-	return d.status(), p.err
-}
-
-// diagnose tries the backends while managers that may not answer are being asked.
-func diagnose(by programs) *diagnosis {
-	d := &diagnosis{Version: 1, Mcpscope: ownVersion(), UID: os.Getuid()}
-	surveyed := make(chan hostinfo.Host, 1)
-	go func() { surveyed <- hostinfo.Read() }()
-	d.Runner, _, _ = runnerVersion() // why it can't be run, the trials say
-	for _, b := range backend.Candidates() {
-		t := tryBackend(by, b)
-		if t.Works && d.Backend == "" {
-			d.Backend, d.Group = b, t.Group
-		}
-		d.Backends = append(d.Backends, t)
-	}
-	d.Host = <-surveyed
-	d.Advice = d.advise()
-	d.Gateways = gateways()
-	d.Settings = settingsProblems()
-	d.Leaks = countLeaks(os.Getuid())
-	return d
-}
-
-func (d *diagnosis) status() int {
-	failed := func(c testCase) bool { return !c.Passed }
-	if !d.Group || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
-		return cli.ExitFailure
-	}
-	return cli.ExitOK
-}
-
-// settingsProblems are mistakes in mcpscope.toml, as editors read them: FILE:LINE: TEXT.
-func settingsProblems() (lines []string) {
-	for _, p := range settings.ReadFiles().Problems {
-		lines = append(lines, cli.ErrorLine(p))
-	}
-	return lines
-}
-
-// paper is where doctor writes, and remembers the first error.
-type paper struct {
-	to       io.Writer
-	coloured bool
-	err      error
-}
-
-func (p *paper) printf(format string, args ...any) {
-	_, err := fmt.Fprintf(p.to, format, args...)
-	if p.err == nil {
-		p.err = err
-	}
-}
-
-// gateways are those that run below mcpscope gateway, with what they started that was left, and why.
-func gateways() (lines []string) {
-	found, _ := gw.List(os.Getuid()) // none, without /proc
-	for _, s := range found {
-		who := fmt.Sprintf("%s[%d]", s.Name, s.PID)
-		lines = append(lines, fmt.Sprintf("%s: %s so far", who, counted(s.Servers, "server")))
-		for _, why := range s.Weaker {
-			lines = append(lines, who+" may miss servers: "+why)
-		}
-		for _, l := range s.Left {
-			lines = append(lines, fmt.Sprintf("%s left %s alone, %s: %s", who, l.Program, counted(l.Count, "time"), l.Reason))
-		}
-	}
-	return lines
+	return d.Status(), p.Err
 }

@@ -19,9 +19,11 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // There is a page for each command, and man reads it without a complaint.
@@ -165,8 +167,8 @@ func documented(table string) []string {
 func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
 		"The report":                    report.Report{},
-		"`sweep --json`":                sweptView{},
-		"`ls --json`, `inspect --json`": view{},
+		"`sweep --json`":                leftover.Swept{},
+		"`ls --json`, `inspect --json`": show.Server{},
 	} {
 		if got, want := documented(section(t, "reference.md", title)), keysOf(reflect.TypeOf(of)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
@@ -30,20 +31,20 @@ func thawCommand(io cli.Stdio) *cobra.Command {
 
 // named is a command that does one thing to the servers that are named.
 func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cobra.Command {
-	var f filter
+	var f selection.Filter
 	s.operands = servers
 	verb, _, _ := strings.Cut(s.use, " ")
 	c := command(s, func(operands []string) int {
 		if len(operands) == 0 {
 			return io.Mistake(verb, "which server? Give a name or an id")
 		}
-		servers, err := f.choose(operands)
+		servers, err := f.Choose(operands)
 		if err != nil {
 			return io.Cannot(verb, err)
 		}
-		defer closeAll(servers)
-		return onEach(servers, io, verb, past, do)
+		defer selection.Close(servers)
+		return selection.Each(servers, io, verb, past, do)
 	})
-	allUsers(c.Flags(), &f.allUsers)
+	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }

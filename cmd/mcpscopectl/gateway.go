@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -95,18 +96,18 @@ func (v *gatewayRun) become(operands []string) int {
 
 // configured reads what servers there are. A file that nobody has named may be anything.
 func (v *gatewayRun) configured() ([]gw.Configured, error) {
-	all, err := configurations(v.Configs)
+	all, err := clientconfig.Configurations(v.Configs)
 	if err != nil {
 		return nil, err
 	}
 	var servers []gw.Configured
 	for _, c := range all {
-		if c.err != nil && len(v.Configs) > 0 {
-			return nil, fmt.Errorf("%s: %w", c.where(), c.err)
+		if c.Err != nil && len(v.Configs) > 0 {
+			return nil, fmt.Errorf("%s: %w", c.Where(), c.Err)
 		}
-		for _, s := range c.servers {
+		for _, s := range c.Servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				servers = append(servers, gw.Configured{Name: s.Label(), File: c.where(), Argv: s.Argv, Listens: s.Listens})
+				servers = append(servers, gw.Configured{Name: s.Label(), File: c.Where(), Argv: s.Argv, Listens: s.Listens})
 			}
 		}
 	}

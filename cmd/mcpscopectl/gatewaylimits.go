@@ -5,6 +5,7 @@
 package main
 
 import (
+	"github.com/mcpscope/mcpscope/internal/diagnose"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -18,13 +19,13 @@ func tryLimits(v *settings.Values) (why, hint string) {
 	for _, l := range v.Limits.Files {
 		flags = append(flags, "--set", l.String())
 	}
-	by, err := findPrograms()
+	by, err := diagnose.FindPrograms()
 	if err != nil {
 		return err.Error(), ""
 	}
-	t := trial{Backend: v.Backend, name: "limits"}
-	out, err := t.run(by, flags...)
-	t.read(out)
+	t := diagnose.Trial{Backend: v.Backend, Name: "limits"}
+	out, err := t.Run(by, flags...)
+	t.Read(out)
 	if t.Reason == "" && err != nil {
 		t.Reason = err.Error()
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -75,13 +76,13 @@ func versionCommand(io cli.Stdio) *cobra.Command {
 mcpscope, which stands beside each server, and mcpscopectl, which has all other
 commands.`,
 	}, func([]string) int {
-		runner, built, err := runnerVersion()
+		runner, built, err := diagnose.RunnerVersion()
 		if err != nil {
-			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", ownVersion(), cli.Built())
+			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", diagnose.OwnVersion(), cli.Built())
 			return io.Cannot("tell the version of mcpscope", err)
 		}
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, ownVersion(), cli.Built())
-		if runner != ownVersion() {
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, diagnose.OwnVersion(), cli.Built())
+		if runner != diagnose.OwnVersion() {
 			fmt.Fprint(io.Err, "mcpscope: note: the two programs are of different versions; install both of one\n")
 		}
 		return cli.ExitOK

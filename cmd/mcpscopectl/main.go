@@ -11,11 +11,14 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 func main() {
@@ -33,9 +36,9 @@ func early(name string) func(args []string, io cli.Stdio) int {
 	case gw.WatchCommand:
 		return watchCommand
 	case "probe":
-		return probeCommand
-	case stayName:
-		return stayCommand
+		return diagnose.Probe
+	case diagnose.StayCommand:
+		return diagnose.Stay
 	}
 	return nil
 }
@@ -103,4 +106,17 @@ func unknownHint(root *cobra.Command, word string) string {
 		return "mcpscope " + near[0]
 	}
 	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
+}
+
+// runRunner becomes the runner. It returns only if it can't.
+func runRunner(args []string, io cli.Stdio) int {
+	runner, err := cli.FindRunner()
+	if err == nil {
+		var env []string
+		if env, err = proc.Environ(); err == nil {
+			err = syscall.Exec(runner, append([]string{runner, "run"}, args...), env)
+		}
+	}
+	p := cli.Printer{Stdio: io}
+	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot run: %v", err), "")
 }

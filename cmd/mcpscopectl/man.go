@@ -5,29 +5,12 @@
 package main
 
 import (
-	_ "embed"
-	"fmt"
-	"os"
-	"path/filepath"
-	"strings"
-
-	"github.com/cpuguy83/go-md2man/v2/md2man"
 	"github.com/spf13/cobra"
-	"github.com/spf13/cobra/doc"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/manual"
 )
-
-// howItWorks is the text of mcpscope(7).
-//
-//go:embed mcpscope.7.txt
-var howItWorks string
-
-// aboutFile is the text of mcpscope.toml(5).
-//
-//go:embed mcpscope.toml.5.txt
-var aboutFile string
 
 // manCommand is for make man and for packages.
 func manCommand(io cli.Stdio) *cobra.Command {
@@ -37,71 +20,11 @@ func manCommand(io cli.Stdio) *cobra.Command {
 		if len(operands) != 1 {
 			return io.Mistake("man", "where to? Give a directory")
 		}
-		if err := writePages(newRoot(io), operands[0]); err != nil {
+		if err := manual.Write(newRoot(io), diagnose.OwnVersion(), operands[0]); err != nil {
 			return io.Cannot("write man pages", err)
 		}
 		return cli.ExitOK
 	})
 	c.Hidden = true
 	return c
-}
-
-// writePages writes a page for each command, mcpscope(7) and mcpscope.toml(5).
-func writePages(root *cobra.Command, dir string) error {
-	root.DisableAutoGenTag = true
-	root.InitDefaultCompletionCmd("completion")
-	for _, c := range append(root.Commands(), root) {
-		c.Long = markdown(c.Long)
-	}
-	header := &doc.GenManHeader{Section: "1", Source: "mcpscope " + ownVersion(), Manual: "mcpscope"}
-	if err := doc.GenManTree(root, header, dir); err != nil {
-		return err
-	}
-	for _, page := range []struct{ name, section, short, text string }{
-		{"mcpscope", "7", "how MCP servers are contained and stopped", howItWorks},
-		{"mcpscope.toml", "5", "settings of mcpscope run and gateway", strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1)},
-	} {
-		text := fmt.Sprintf("%% \"%s\" \"%s\" \"\" \"%s\" \"mcpscope\"\n\n# NAME\n%s - %s\n\n%s",
-			strings.ToUpper(page.name), page.section, header.Source, page.name, page.short, markdown(page.text))
-		file := filepath.Join(dir, page.name+"."+page.section)
-		if err := os.WriteFile(file, md2man.Render([]byte(text)), 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// fileKeys lists the keys of mcpscope.toml.
-func fileKeys() string {
-	var rows [][2]string
-	for _, row := range settings.Rows(settings.Run | settings.Gateway) {
-		if row.Where&settings.File != 0 {
-			arg := "true"
-			if !row.Switch() {
-				arg = row.Arg
-			}
-			rows = append(rows, [2]string{row.Name + " = " + arg, row.Help})
-		}
-	}
-	return cli.Columns(rows)
-}
-
-// markdown is a help text as Markdown: indented lines become code.
-func markdown(text string) string {
-	escape := strings.NewReplacer(`\`, `\\`, "*", `\*`, "_", `\_`, "<", `\<`, "[", `\[`, "`", "\\`")
-	var b strings.Builder
-	code := false
-	for line := range strings.Lines(text) {
-		indented := strings.HasPrefix(line, " ")
-		switch {
-		case indented && !code:
-			b.WriteString("\n    " + line)
-		case indented:
-			b.WriteString("    " + line)
-		default:
-			b.WriteString(escape.Replace(line))
-		}
-		code = indented || code && strings.TrimSpace(line) == ""
-	}
-	return b.String()
 }

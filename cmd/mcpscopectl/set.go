@@ -13,12 +13,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 func setCommand(io cli.Stdio) *cobra.Command {
-	var f filter
+	var f selection.Filter
 	c := command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit what a server may use", operands: servers,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
@@ -34,11 +35,11 @@ A limit below what a server has now makes the kernel take it away: of memory.max
 that ends the server. mcpscope run has the same limits as flags. The exit status is 0
 if all are set.`,
 	}, func(operands []string) int { return setLimits(&f, operands, io) })
-	allUsers(c.Flags(), &f.allUsers)
+	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }
 
-func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
+func setLimits(f *selection.Filter, operands []string, io cli.Stdio) (status int) {
 	servers, limits, err := splitLimits(operands)
 	switch {
 	case err != nil:
@@ -52,11 +53,11 @@ func setLimits(f *filter, operands []string, io cli.Stdio) (status int) {
 		}
 		return io.Mistake("set", "which limit? Give FILE=VALUE, like memory.max=1G")
 	}
-	chosen, err := f.choose(servers)
+	chosen, err := f.Choose(servers)
 	if err != nil {
 		return io.Cannot("set limits", err)
 	}
-	defer closeAll(chosen)
+	defer selection.Close(chosen)
 	for _, s := range chosen {
 		for _, l := range limits {
 			if err := setOne(s, l, io); err != nil {

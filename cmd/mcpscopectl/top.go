@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/show/top"
 )
 
 const topLong = `Shows the servers that run on a terminal, again and again.
@@ -32,17 +33,17 @@ Keys:
 CPU% is the share of one CPU since the last refresh.`
 
 func topCommand(io cli.Stdio) *cobra.Command {
-	f := topFlags{interval: 2 * time.Second}
+	f := top.Options{Interval: 2 * time.Second}
 	c := command(spec{
 		use: "top [flags]", short: "watch the servers that run",
 		examples: `  mcpscope top
   sudo mcpscope top --all-users
 `,
 		long: topLong,
-	}, func([]string) int { return runTop(&f, io) })
-	addFilter(c, &f.filter)
+	}, func([]string) int { return top.Run(&f, io) })
+	addFilter(c, &f.Filter)
 	c.Flags().Func("interval", "from one refresh to the next, at least 100ms (default 2s): `D`", func(s string) (err error) {
-		if f.interval, err = protocol.ParseDuration(s); err == nil && f.interval < 100*time.Millisecond {
+		if f.Interval, err = protocol.ParseDuration(s); err == nil && f.Interval < 100*time.Millisecond {
 			err = errors.New("it is less than 100ms")
 		}
 		return err

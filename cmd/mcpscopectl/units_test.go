@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // In a home of the test's own: the user's units.
@@ -49,7 +49,7 @@ func TestUnitsAreInstalledAndRemoved(t *testing.T) {
 func TestUnitsAreWhatWasNamed(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")
 	s := say("units", "--system", "mcp.slice", "gateway")
-	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/NAME.service.d/mcpscope.conf\n", "ExecStart=" + installedPaths().Mcpscope + " gateway -- COMMAND\n", "ExecStopPost=-" + installedPaths().Mcpscope + " sweep --unit=%n\n"} {
+	for _, want := range []string{"# /etc/systemd/system/mcp.slice\n", "\n# /etc/systemd/system/NAME.service.d/mcpscope.conf\n", "ExecStart=" + units.InstalledPrograms().Mcpscope + " gateway -- COMMAND\n", "ExecStopPost=-" + units.InstalledPrograms().Mcpscope + " sweep --unit=%n\n"} {
 		if s.status != cli.ExitOK || s.err != "" || !strings.Contains(s.out, want) || strings.Contains(s.out, "[Timer]") {
 			t.Errorf("no %q in %+v", want, s)
 		}
@@ -61,38 +61,6 @@ func TestUnitsAreWhatWasNamed(t *testing.T) {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
 		if s.status != cli.ExitUsage || s.out != "" || s.err != "mcpscope: units: "+want+"\nmcpscope: hint: mcpscope help units\n" {
 			t.Errorf("%s: %+v", args, s)
-		}
-	}
-}
-
-// What a drop-in has to keep of a service, and which services have no gateway to put anything before.
-func TestGatewayService(t *testing.T) {
-	loaded := func(commands ...systemd.Command) systemd.Service {
-		return systemd.Service{State: "loaded", Start: commands}
-	}
-	command := func(words ...string) systemd.Command { return systemd.Command{Path: words[0], Argv: words} }
-	flagged := command("/bin/g", "run")
-	flagged.Flags = []string{"ignore-failure", "no-env-expand"}
-	unknown := command("/bin/g")
-	unknown.Flags = []string{"via-shell"}
-	renamed := systemd.Command{Path: "/bin/g", Argv: []string{"-g", "x"}}
-	stale := loaded(command("/bin/g"))
-	stale.Stale = true
-	for _, c := range []struct {
-		known systemd.Service
-		want  string
-		err   string
-	}{
-		{stale, "", "systemctl daemon-reload first"},
-		{loaded(renamed), "", "another name than its program"},
-		{loaded(unknown), "", "a prefix that mcpscope does not know: via-shell"},
-		{loaded(command("/bin/g", "run", "$OPTS", "a b")), "/bin/g|run|$OPTS|a b ", ""},
-		{loaded(flagged), "/bin/g|run -:", ""},
-		{loaded(command("/usr/bin/mcpscope", "gateway", "--memory-max", "1G", "--", "/bin/g", "run")), "/bin/g|run ", ""},
-	} {
-		s, err := gatewayService(c.known)
-		if c.err == "" && (err != nil || strings.Join(s.Argv, "|")+" "+s.Prefix != c.want) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%+v: %+v, %v; want %q, %q", c.known, s, err, c.want, c.err)
 		}
 	}
 }

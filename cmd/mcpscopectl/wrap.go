@@ -5,35 +5,24 @@
 package main
 
 import (
-	"slices"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
 )
 
-// changeFlags are those of wrap and unwrap.
-type changeFlags struct {
-	servers     []string
-	dryRun, yes bool
-}
-
-func addChange(fs *pflag.FlagSet, f *changeFlags) {
+func addChange(fs *pflag.FlagSet, f *clientconfig.Choice) {
 	fs.Func("server", "only servers of this `NAME`; may be given more than once", func(s string) error {
-		f.servers = append(f.servers, s)
+		f.Servers = append(f.Servers, s)
 		return nil
 	})
-	fs.BoolVar(&f.dryRun, "dry-run", false, "only show what would be changed")
-	fs.BoolVar(&f.yes, "yes", false, "do not ask")
-}
-
-func (f *changeFlags) wants(server string) bool {
-	return len(f.servers) == 0 || slices.Contains(f.servers, server)
+	fs.BoolVar(&f.DryRun, "dry-run", false, "only show what would be changed")
+	fs.BoolVar(&f.Yes, "yes", false, "do not ask")
 }
 
 type wrapFlags struct {
-	changeFlags
+	clientconfig.Choice
 	program    string
 	list, json bool
 }
@@ -59,7 +48,7 @@ A server is bare, wrapped, not editable (with the reason) or broken: wrapped, an
 mcpscope in its command is gone. With --list the exit status is 1 if one is broken, or
 if a file can't be read. YAML is not edited: the lines to write are shown instead.`,
 	}, func(operands []string) int { return f.run(operands, io) })
-	addChange(c.Flags(), &f.changeFlags)
+	addChange(c.Flags(), &f.Choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"the mcpscope that clients are to start (default: the one beside this): `PATH`")
 	c.Flags().BoolVar(&f.list, "list", false, "change nothing: list clients, servers and their states")
@@ -69,22 +58,22 @@ if a file can't be read. YAML is not edited: the lines to write are shown instea
 
 func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	if f.list {
-		return printList(&f.changeFlags, f.json, operands, io)
+		return clientconfig.List(&f.Choice, f.json, operands, io)
 	}
 	if f.json {
 		return io.Mistake("wrap", "--json needs --list")
 	}
-	program, err := installed(f.program)
+	program, err := clientconfig.Installed(f.program)
 	if err != nil {
 		return io.CannotWithHint("wrap", err,
 			"install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 	}
-	r := rewriting{changeFlags: f.changeFlags, io: io, verb: "wrap", program: program}
-	return r.run(operands)
+	r := clientconfig.Rewriting{Choice: f.Choice, Io: io, Verb: "wrap", Program: program}
+	return r.Run(operands)
 }
 
 func unwrapCommand(io cli.Stdio) *cobra.Command {
-	var f changeFlags
+	var f clientconfig.Choice
 	var all bool
 	c := command(spec{
 		use: "unwrap CLIENT|FILE… | --all", short: "undo wrap", operands: clientsAndFiles,
@@ -102,8 +91,8 @@ and nothing else, and the backup stays. Restart a running client to use the chan
 		case !all && len(operands) == 0:
 			return io.Mistake("unwrap", "which client or file? --all is every one")
 		}
-		r := rewriting{changeFlags: f, io: io, verb: "unwrap"}
-		return r.run(operands)
+		r := clientconfig.Rewriting{Choice: f, Io: io, Verb: "unwrap"}
+		return r.Run(operands)
 	})
 	c.Flags().BoolVar(&all, "all", false,
 		"every file with a wrapped server: those of clients, and those that have a backup")

@@ -93,7 +93,7 @@ func searching() bool { return flag.Lookup("test.fuzz").Value.String() != "" }
 // seeds are the clients' files, and the tables' texts by way of them.
 func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
 	ext := map[splice.Format]string{splice.JSON: ".json", splice.TOML: ".toml"}[format]
-	err := filepath.WalkDir("../clients/testdata", func(path string, _ fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../known/testdata", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ext {
 			return err
 		}

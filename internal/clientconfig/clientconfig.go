@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package clientconfig lists, wraps and unwraps the servers in the configurations of MCP clients.
+//
+// It never prints an argument of a server, which may be a secret.
+package clientconfig
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/configfile"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// configured is a file of a client that was read.
+type configured struct {
+	known.File
+	file     *configfile.File
+	document *splice.Document
+	reader   wrapping.Reader
+	Servers  []wrapping.Server
+	Err      error // why it could not be read
+}
+
+func finder() (known.Finder, error) {
+	dir, err := os.Getwd()
+	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
+}
+
+// configurations are the files that the arguments mean, or those that are everywhere if there are none.
+func Configurations(args []string) ([]*configured, error) {
+	if len(args) == 0 {
+		return Everywhere()
+	}
+	f, err := finder()
+	if err != nil {
+		return nil, err
+	}
+	var files []known.File
+	for _, arg := range args {
+		found, err := f.Find(arg)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, found...)
+	}
+	return readAll(files), nil
+}
+
+// everywhere are the files of every client that is found here, and all others that have a wrapped server: the
+// backups name them.
+func Everywhere() ([]*configured, error) {
+	f, err := finder()
+	if err != nil {
+		return nil, err
+	}
+	clientFiles := f.All()
+	backed, err := configfile.Wrapped()
+	if err != nil {
+		return nil, fmt.Errorf("look for backups: %w", err)
+	}
+	files := slices.Clone(clientFiles)
+	for _, path := range backed {
+		if found, err := f.Find(path); err == nil { // else it is gone
+			files = append(files, found...)
+		}
+	}
+	return slices.DeleteFunc(readAll(files), func(c *configured) bool {
+		isClients := slices.ContainsFunc(clientFiles, func(f known.File) bool { return f.Path == c.Path })
+		return !isClients && c.Err == nil && !slices.ContainsFunc(c.Servers, isWrapped)
+	}), nil
+}
+
+func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
+
+// readAll takes a file that several clients share by way of links once.
+func readAll(files []known.File) []*configured {
+	var all []*configured
+	for _, f := range files {
+		c := &configured{File: f}
+		c.file, c.Err = configfile.Read(f.Path)
+		if c.Err == nil {
+			same := func(o *configured) bool { return o.Err == nil && o.file.Target == c.file.Target }
+			if i := slices.IndexFunc(all, same); i >= 0 {
+				all[i].Places = slices.Clone(all[i].Places)
+				for _, p := range f.Places {
+					equal := func(o wrapping.Place) bool { return slices.Equal(o, p) }
+					if !slices.ContainsFunc(all[i].Places, equal) {
+						all[i].Places = append(all[i].Places, p)
+					}
+				}
+				continue
+			}
+		}
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.parse()
+	}
+	return all
+}
+
+func (c *configured) parse() {
+	if c.Err != nil {
+		return
+	}
+	if c.document, c.Err = splice.Parse(c.Format, c.file.Data); c.Err != nil {
+		return
+	}
+	obstacle := cmp.Or(c.ReadOnly, c.file.Obstacle())
+	if c.Format == splice.YAML {
+		obstacle = noYAML
+	}
+	c.reader = wrapping.Reader{Places: c.Places, Obstacle: obstacle, Exists: isThere}
+	c.reader.Operands = func(args []string) ([]string, error) {
+		operands, _, err := settings.Defaults().FromArguments(settings.Run, args)
+		return operands, err
+	}
+	c.Servers = c.reader.Servers(c.document)
+}
+
+// noYAML is why YAML is not edited: what a place in it means depends on anchors, tags and folded lines.
+const noYAML = "mcpscope edits no YAML"
+
+// brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
+// an unwrap.
+func brokenText(s wrapping.Server) string {
+	if s.State != wrapping.Wrapped {
+		return ""
+	}
+	if _, err := protocol.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
+		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
+	}
+	return ""
+}
+
+const noConfiguration = "no client configuration found in the home or working directory, or above it"
+
+func isThere(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// title is the name of the client whose file it is, or what stands for it where it is nobody's.
+func (c *configured) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
+
+// where is the file's name, and what it stands for.
+func (c *configured) Where() string {
+	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
+		return cli.OneLine(c.Path + " -> " + c.file.Target)
+	}
+	return cli.OneLine(c.Path)
+}
+
+// withoutArguments is a command without its arguments, which may hold a key. A whole line may too.
+func WithoutArguments(argv []string) string {
+	if len(argv) == 0 {
+		return ""
+	}
+	word := argv[0]
+	if fields := strings.Fields(word); len(fields) > 1 && !isThere(word) {
+		word = fields[0] + " …"
+	}
+	if strings.Contains(word, "=") {
+		word = "…"
+	}
+	return cli.OneLine(word)
+}
+
+// installed is the program that clients are to start: the runner beside this program, unless
+// another one is given.
+func Installed(given string) (string, error) {
+	path := given
+	if path == "" {
+		var err error
+		if path, err = cli.FindRunner(); err != nil {
+			return "", err
+		}
+		for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+			if strings.HasPrefix(path, temporary+"/") || strings.Contains(path, "/go-build") {
+				return "", errors.New("mcpscope is in a temporary directory: " + path)
+			}
+		}
+	}
+	path, err := filepath.Abs(path)
+	if err == nil {
+		_, err = exec.LookPath(path)
+	}
+	if err == nil && filepath.Base(path) != wrapping.Program {
+		err = fmt.Errorf("%s is not called %s: unwrap would not recognize it", path, wrapping.Program)
+	}
+	return path, err
+}

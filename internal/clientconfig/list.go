@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package clientconfig
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// stateBroken is a wrapped server whose mcpscope is gone.
+const stateBroken wrapping.State = "broken"
+
+// configuredView is a server as wrap --list shows it. Its arguments and its environment may be secrets.
+type configuredView struct {
+	Client    string         `json:"client,omitempty"`
+	File      string         `json:"file"`
+	Name      string         `json:"name"`
+	State     wrapping.State `json:"state"`
+	Reason    string         `json:"reason,omitempty"`
+	Command   string         `json:"command,omitempty"`
+	Arguments int            `json:"arguments"`
+}
+
+func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
+	all, err := Configurations(operands)
+	if err != nil {
+		return io.Cannot("find configurations", err)
+	}
+	status, views, lines := cli.ExitOK, []configuredView{}, [][]string{}
+	for _, c := range all {
+		for _, s := range c.Servers {
+			if !f.wants(s.Name) {
+				continue
+			}
+			if why := brokenText(s); why != "" {
+				s.State, s.Reason, status = stateBroken, why, cli.ExitFailure
+			}
+			own := s.Own()
+			v := configuredView{
+				Client: c.Client, File: c.Path, Name: s.Name, State: s.State, Reason: s.Reason,
+				Command: WithoutArguments(own), Arguments: max(0, len(own)-1),
+			}
+			lines = append(lines, []string{cmp.Or(v.Client, "-"), v.Name, stateText(s),
+				cmp.Or(v.Command, "-"), strconv.Itoa(v.Arguments), c.Where()})
+			views = append(views, v)
+		}
+	}
+	switch {
+	case asJSON:
+		err = show.PrintJSON(io.Out, struct {
+			Version int              `json:"version"`
+			Servers []configuredView `json:"servers"`
+		}{1, views}, "  ")
+	case len(all) == 0:
+		cli.None(io.Out, noConfiguration)
+	case len(lines) == 0:
+		cli.None(io.Out, "no servers in "+cli.Counted(len(all), "file"))
+	default:
+		columns := []show.Column{
+			{Head: "CLIENT", Least: 6}, {Head: "SERVER", Least: 10, Most: 32}, {Head: "STATE", Least: 10},
+			{Head: "COMMAND", Least: 8, Clip: show.FitEnd}, {Head: "ARGS"},
+			{Head: "FILE", Least: 16, Clip: show.FitEnd},
+		}
+		show.WriteLines(io.Out, columns, lines, cli.WidthOf(io.Out), "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
+	}
+	if err != nil {
+		return io.Cannot("print", err)
+	}
+	return max(status, complain(io, all))
+}
+
+// complain says which files could not be read.
+func complain(io cli.Stdio, all []*configured) int {
+	status := cli.ExitOK
+	for _, c := range all {
+		if c.Err != nil {
+			status = io.Cannot("read "+c.Where(), c.Err)
+		}
+	}
+	return status
+}
+
+func stateText(s wrapping.Server) string {
+	if s.Reason == "" {
+		return string(s.State)
+	}
+	return string(s.State) + ": " + cli.OneLine(s.Reason)
+}

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package clientconfig
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// rewriting is what wrap and unwrap have in common: plan, show, ask, write.
+type Rewriting struct {
+	Choice
+	Io      cli.Stdio
+	Verb    string
+	Program string // to wrap with; "" unwraps
+}
+
+// planned is a file with what is to become of it.
+type planned struct {
+	*configured
+	change *wrapping.Change
+}
+
+func (r *Rewriting) Run(operands []string) int {
+	all, err := Configurations(operands)
+	if err != nil {
+		return r.Io.Cannot(r.Verb, err)
+	}
+	status := complain(r.Io, all)
+	if missing := r.unknown(all); missing != "" {
+		return r.Io.Cannot(r.Verb, fmt.Errorf("there is no server %q", missing))
+	}
+	var plan []planned
+	for _, c := range all {
+		if c.Err != nil {
+			continue
+		}
+		p := planned{c, r.edit(c)}
+		status = max(status, r.show(p))
+		if p.change.Count() > 0 {
+			plan = append(plan, p)
+		}
+	}
+	if len(all) == 0 {
+		fmt.Fprintln(r.Io.Out, noConfiguration)
+	}
+	switch {
+	case len(plan) == 0:
+		fmt.Fprintf(r.Io.Out, "nothing to %s\n", r.Verb)
+		return status
+	case r.DryRun:
+		return status
+	case !r.Yes && !cli.Confirmed(r.Io, fmt.Sprintf("Change %s?", cli.Counted(len(plan), "file"))):
+		return cli.Unconfirmed(r.Io, r.Verb, "--yes")
+	}
+	for _, p := range plan {
+		if err := r.write(p); err != nil {
+			status = r.Io.Cannot("change "+p.Where(), err)
+		}
+	}
+	return status
+}
+
+// unknown is a name that was given and that no server has.
+func (r *Rewriting) unknown(all []*configured) string {
+	for _, name := range r.Servers {
+		if !slices.ContainsFunc(all, func(c *configured) bool {
+			return slices.ContainsFunc(c.Servers, func(s wrapping.Server) bool { return s.Name == name })
+		}) {
+			return name
+		}
+	}
+	return ""
+}
+
+func (r *Rewriting) edit(c *configured) *wrapping.Change {
+	if r.Program == "" {
+		return c.reader.Unwrap(c.document, c.file.Backup(), r.wants)
+	}
+	return c.reader.Wrap(c.document, c.file.Backup(), r.Program, r.wants)
+}
+
+// show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure:
+// its client still needs mcpscope.
+func (r *Rewriting) show(p planned) int {
+	status := cli.ExitOK
+	if !slices.ContainsFunc(p.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
+		return status
+	}
+	out := r.Io.Out
+	fmt.Fprintf(out, "%s (%s)\n", p.Where(), p.ClientTitle("a file"))
+	for i := range p.Servers {
+		s := &p.change.Servers[i]
+		if !r.wants(s.Name) {
+			continue
+		}
+		name := cli.OneLine(show.Fit(s.Name, 64))
+		if !p.change.Changed[i] {
+			fmt.Fprintf(out, "  %s: %s\n", name, stateText(*s))
+			switch {
+			case r.Program == "" && p.Servers[i].State == wrapping.Wrapped:
+				status = r.Io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
+			case r.Program != "" && s.State == wrapping.NotEditable && s.Reason == noYAML:
+				for _, line := range s.ByHand(r.Program) {
+					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
+				}
+			}
+			continue
+		}
+		own := fmt.Sprintf("%s (%s)", WithoutArguments(s.Own()), cli.Counted(len(s.Own())-1, "argument"))
+		before, after := commandLine(s.Argv[:len(s.Argv)-len(s.Own())]), ""
+		if r.Program != "" {
+			after = commandLine(s.Prefix(r.Program))
+		}
+		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", name, before, own, after, own)
+		if r.Program != "" && inOldContainer(s.Own()) {
+			fmt.Fprint(out, "  warning: it runs in an existing container; what is left in that stays\n")
+		}
+	}
+	return status
+}
+
+// inOldContainer tells whether a command has a container engine start a server in a container that is there.
+func inOldContainer(argv []string) bool {
+	if !slices.Contains([]string{"docker", "podman", "nerdctl"}, path.Base(argv[0])) {
+		return false
+	}
+	for _, word := range argv[1:] {
+		switch word {
+		case "run", "compose":
+			return false
+		case "exec", "start", "attach":
+			return true
+		}
+	}
+	return false
+}
+
+// commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.
+func commandLine(words []string) string {
+	line := ""
+	for _, w := range words {
+		if strings.ContainsAny(w, " \t'\"") || w == "" {
+			w = fmt.Sprintf("%q", w)
+		}
+		line += cli.OneLine(w) + " "
+	}
+	return line
+}
+
+func (r *Rewriting) write(p planned) error {
+	if err := p.file.Replace(p.change.Data, p.change.Backup); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%sped %s in %s", r.Verb, cli.Counted(p.change.Count(), "server"), p.Where())
+	if !bytes.Equal(p.change.Data, p.change.Backup) {
+		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(p.file.BackupPath()))
+	}
+	text = strings.ToUpper(text[:1]) + text[1:]
+	fmt.Fprintf(r.Io.Out, "%s. Restart %s to use it.\n", text, p.ClientTitle("the client"))
+	return nil
+}
+
+// changeFlags are those of wrap and unwrap.
+type Choice struct {
+	Servers     []string
+	DryRun, Yes bool
+}
+
+func (f *Choice) wants(server string) bool {
+	return len(f.Servers) == 0 || slices.Contains(f.Servers, server)
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package diagnose
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// sample is a gateway in a service of the system with User=.
+func sample() *diagnosis {
+	no := false
+	return &diagnosis{
+		Version: 1, Mcpscope: "v1", UID: 1000, Backend: protocol.SystemdUser, Group: true,
+		Backends: []Trial{
+			{Backend: protocol.SystemdUser, Works: true, Milliseconds: 12, Group: true, Controllers: []string{"cpuset", "memory", "pids"}},
+			{Backend: protocol.Delegated, Reason: "not delegated", Remedy: "delegate it"},
+		},
+		Host: hostinfo.Host{
+			Kernel:    hostinfo.Kernel{Release: "5.10.0", Old: true, Lacks: []hostinfo.Lack{{Feature: "clone3", Then: "slower"}}},
+			Managers:  []hostinfo.ManagerFacts{{Name: "system", Version: "252"}, {Name: "user", Version: "252"}},
+			Cgroup:    hostinfo.Hierarchy{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
+			Lingering: &no,
+			Init:      hostinfo.InitFacts{Name: "node"},
+			Unit:      &hostinfo.Unit{Name: "evil\x1b[31m.service", Manager: "system", KillMode: "control-group"},
+		},
+	}
+}
+
+func printed(d *diagnosis) string {
+	var out bytes.Buffer
+	d.Print(NewPaper(&out))
+	return out.String()
+}
+
+func TestDoctorText(t *testing.T) {
+	d := sample()
+	d.Advice = d.advise()
+	text := printed(d)
+	if !strings.HasPrefix(text, "run takes systemd-user: ") {
+		t.Errorf("the verdict is not first:\n%s", text)
+	}
+	for _, want := range []string{
+		"works, in 12 ms; limits possible: memory, pids\n",
+		"Linux 5.10.0: too old, it takes 5.14\n", "clone3 is refused (seccomp?): slower\n",
+		"user manager: 252\n",
+		"node, not known to reap\n",
+		"evil?[31m.service of the system manager; servers are not bound to it\n",
+		"  → sudo systemctl edit evil?[31m.service\n      [Service]\n      KillMode=mixed\n      ExecStopPost=-",
+		"  → sudo loginctl enable-linger ",
+		"run --init",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if strings.Contains(text, "\x1b") {
+		t.Errorf("an escape sequence reaches the terminal:\n%q", text)
+	}
+	if strings.Contains(text, "delegate it") {
+		t.Errorf("a remedy for what would be no improvement:\n%s", text)
+	}
+}
+
+func TestColours(t *testing.T) {
+	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pty.Close()
+	t.Setenv("TERM", "xterm")
+	for none, want := range map[string]string{"": "\x1b[31mx\x1b[0m", "1": "x"} {
+		t.Setenv("NO_COLOR", none)
+		if got := NewPaper(pty).colour(red, "x"); got != want {
+			t.Errorf("NO_COLOR=%s: %q, want %q", none, got, want)
+		}
+	}
+}
+
+// A mistake in a file of settings is printed with its place, and makes doctor fail.
+func TestDoctorChecksSettings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nrequire = true\n[server.\"git*\"]\neof-grace = \"5s\"\nidle-timeot = \"1h\"\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{"HOME": "", "XDG_CONFIG_HOME": "", "MCPSCOPE_CONFIG": file} {
+		t.Setenv(name, value)
+	}
+	d := sample()
+	if d.Status() != cli.ExitOK {
+		t.Errorf("status %d without settings", d.Status())
+	}
+	d.Settings = settingsProblems()
+	want := file + ":5: unknown key \"idle-timeot\"\n"
+	if text := printed(d); !strings.Contains(text, want) || d.Status() != cli.ExitFailure {
+		t.Errorf("status %d, no %q in\n%s", d.Status(), want, text)
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package diagnose
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// newPaper colours what goes to a terminal, unless the user asked for none
+// (no-color.org).
+func NewPaper(to io.Writer) *paper {
+	p := &paper{To: to}
+	p.coloured = cli.OnTerminal(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return p
+}
+
+// Of SGR. Only whole words of ours are coloured.
+const (
+	green  = "32"
+	yellow = "33"
+	red    = "31"
+)
+
+func (p *paper) colour(code, text string) string {
+	if !p.coloured {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+// line is one fact. What comes from outside can't act on the terminal.
+func (p *paper) line(what, text string) { p.printf("  %-15s %s\n", what, cli.OneLine(text)) }
+
+// meanings of the backends, for people.
+var meanings = map[protocol.Backend]string{
+	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
+	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",
+	protocol.Delegated:     "a group below the cgroup that is delegated to you",
+	protocol.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
+}
+
+func (d *diagnosis) Print(p *paper) {
+	switch {
+	case d.Backend == "":
+		p.printf("%s: no backend works here\n\n", p.colour(red, "run refuses"))
+	case d.Group:
+		p.printf("%s: %s\n\n", p.colour(green, "run takes "+string(d.Backend)), meanings[d.Backend])
+	default:
+		p.printf("%s: no control group, which is weaker; run --require refuses it\n\n", p.colour(yellow, "run takes "+string(d.Backend)))
+	}
+	better := true
+	for _, t := range d.Backends {
+		better = better && !t.Works
+		t.print(p, better)
+	}
+	p.printf("\n")
+	d.printHost(p)
+	for _, text := range d.Gateways {
+		p.line("gateway", text)
+	}
+	for _, text := range d.Settings {
+		p.line("settings", text)
+	}
+	if d.Leaks > 0 {
+		p.line("leaks", cli.Counted(d.Leaks, "leaked server")+": mcpscope sweep")
+	}
+	for _, a := range d.Advice {
+		a.print(p)
+	}
+}
+
+// print has the remedy only for what would be an improvement.
+func (t Trial) print(p *paper, better bool) {
+	if t.Works {
+		p.line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
+		if t.Early {
+			p.line("", "run starts the server in a directory of its own, which systemd makes a scope while it runs")
+		}
+		return
+	}
+	p.line(string(t.Backend), "no: "+t.Reason)
+	if better && t.Remedy != "" {
+		p.line("", "→ "+t.Remedy)
+	}
+}
+
+// limits says of which resources a server can get less than all.
+func (t Trial) limits() string {
+	var can []string
+	for _, c := range t.Controllers {
+		if c == "cpu" || c == "memory" || c == "pids" {
+			can = append(can, c)
+		}
+	}
+	switch {
+	case !t.Group:
+		return ""
+	case len(can) == 0:
+		return "; no limits: it has none of the controllers cpu, memory, pids"
+	}
+	return "; limits possible: " + strings.Join(can, ", ")
+}
+
+func (d *diagnosis) printHost(p *paper) {
+	h := d.Host
+	p.line("kernel", kernelText(h.Kernel))
+	for _, l := range h.Kernel.Lacks {
+		p.line("", fmt.Sprintf("%s is refused (seccomp?): %s", l.Feature, l.Then))
+	}
+	p.line("cgroup", cgroupText(h.Cgroup))
+	for _, m := range h.Managers {
+		p.line("systemd", string(m.Name)+" manager: "+cmp.Or(m.Error, m.Version))
+	}
+	if h.Lingering != nil {
+		p.line("lingering", map[bool]string{true: "yes", false: "no"}[*h.Lingering])
+	}
+	reaps := "reaps"
+	if !h.Init.Reaps {
+		reaps = "not known to reap"
+	}
+	p.line("PID 1", cmp.Or(h.Init.Name, "unknown")+", "+reaps)
+	if h.Unit != nil {
+		p.line("unit", d.unitText(h.Unit))
+	}
+}
+
+func kernelText(k hostinfo.Kernel) string {
+	switch {
+	case k.Old:
+		return "Linux " + k.Release + ": too old, it takes " + hostinfo.Oldest
+	case len(k.Lacks) == 0:
+		return "Linux " + k.Release + ", with all that is used"
+	}
+	return "Linux " + k.Release
+}
+
+func cgroupText(h hostinfo.Hierarchy) string {
+	if h.Problem != "" {
+		return h.Problem
+	}
+	text := "v2 at " + h.Mount
+	if h.Hybrid {
+		text += ", beside v1, which has controllers"
+	}
+	if h.Private {
+		text += ", a private namespace"
+	}
+	return text + "; we are in " + h.Path
+}
+
+func (d *diagnosis) unitText(u *hostinfo.Unit) string {
+	text := fmt.Sprintf("%s of the %s manager", u.Name, u.Manager)
+	switch {
+	case !d.managed():
+		return text
+	case u.Binds(d.Backend):
+		return text + "; servers are bound to it, and end after it"
+	}
+	return text + "; servers are not bound to it"
+}
+
+func (a advice) print(p *paper) {
+	p.printf("\n")
+	for _, reason := range a.Reasons {
+		p.printf("%s\n", cli.OneLine(reason))
+	}
+	if a.Command != "" {
+		p.printf("  → %s\n", cli.OneLine(a.Command))
+	}
+	for line := range strings.Lines(a.DropIn) {
+		p.printf("      %s\n", cli.OneLine(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+func (d *diagnosis) PrintSelftest(p *paper) {
+	for i, c := range d.Selftest {
+		if i == 0 {
+			p.printf("\nselftest on %s\n", d.Backend)
+		}
+		verdict := p.colour(green, "nothing left")
+		if !c.Passed {
+			verdict = p.colour(red, "FAIL: ") + cli.OneLine(c.Problem)
+		}
+		p.printf("  %-15s %-15s %5.2f s  %s\n", c.Child, c.End, c.Seconds, verdict)
+	}
+}

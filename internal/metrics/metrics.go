@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package metrics has the figures of servers for Prometheus. They are measured anew for each scrape.
+package metrics
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+// measured is a server with what it lacked so far.
+type measured struct {
+	show.Server
+	fleet.Shortages
+}
+
+// measured measures all servers.
+func measureAll(f *selection.Filter) ([]measured, error) {
+	servers, err := f.List()
+	defer selection.Close(servers)
+	if err != nil {
+		return nil, err
+	}
+	var all []measured
+	for _, s := range servers {
+		if v, err := show.Measure(s); err == nil { // otherwise it has ended meanwhile
+			all = append(all, measured{v, s.Shortages()})
+		}
+	}
+	return all, nil
+}
+
+// source is where figures come from.
+type source struct {
+	servers func() ([]measured, error)
+	leaks   func() int
+}
+
+func SourceOf(f *selection.Filter) source {
+	return source{func() ([]measured, error) { return measureAll(f) }, func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) }}
+}
+
+// metricsText is what a scraper would get.
+func MetricsText(of source, format expfmt.Format) ([]byte, error) {
+	families, err := registry(of).Gather()
+	if err != nil {
+		return nil, err
+	}
+	var text bytes.Buffer
+	enc := expfmt.NewEncoder(&text, format)
+	for _, family := range families {
+		if err := enc.Encode(family); err != nil {
+			return nil, err
+		}
+	}
+	if closer, ok := enc.(expfmt.Closer); ok {
+		err = closer.Close() // "# EOF"
+	}
+	return text.Bytes(), err
+}
+
+// registry has the servers alone: figures of this process are of no interest to anyone.
+func registry(of source) *prometheus.Registry {
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector{of})
+	return r
+}
+
+// metric is one figure of each server.
+type metric struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(measured) (float64, bool)
+	more  func(measured) string // the value of one more label; may be nil
+}
+
+var labels = []string{"id", "name", "client", "backend"}
+
+func describe(name, unit, help string, more ...string) *prometheus.Desc {
+	return prometheus.V2.NewDesc("mcpscope_"+name, help, prometheus.UnconstrainedLabels(append(labels[:len(labels):len(labels)], more...)), nil, prometheus.WithUnit(unit))
+}
+
+func gauge(name, unit, help string, value func(measured) (float64, bool)) metric {
+	return metric{desc: describe(name, unit, help), kind: prometheus.GaugeValue, value: value}
+}
+
+func counter(name, unit, help string, value func(measured) (float64, bool)) metric {
+	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
+}
+
+// memoryNow has one more label: a sum over processes is no count of the kernel's.
+func memoryNow() metric {
+	m := metric{kind: prometheus.GaugeValue, value: func(v measured) (float64, bool) { return number(v.Memory) }}
+	m.desc = describe("server_memory_bytes", "bytes", "Memory of the server now: as its group has it, or the scope around that, or a sum over its processes (members).", "source")
+	m.more = func(v measured) string { return string(v.MemoryFrom) }
+	return m
+}
+
+var (
+	families = []metric{
+		gauge("server_processes", "", "Processes of the server.", func(v measured) (float64, bool) { return float64(v.Processes), true }),
+		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v measured) (float64, bool) { return v.CPU, true }),
+		memoryNow(),
+		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v measured) (float64, bool) { return number(v.Peak) }),
+		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v measured) (float64, bool) { return number(v.Limit("memory.max")) }),
+		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v measured) (float64, bool) { return number(v.Limit("pids.max")) }),
+		gauge("server_cpu_limit_processors", "processors", "Most processors that the server may use.", cpuLimit),
+		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
+		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
+		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
+	}
+	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
+	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+	surplus  = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
+	leaked   = prometheus.NewDesc("mcpscope_leaks", "Server processes that run outside any group after their client exited, see mcpscope sweep.", nil, nil)
+)
+
+// collector reads the figures anew for each scrape.
+type collector struct{ source }
+
+func (c collector) Describe(to chan<- *prometheus.Desc) {
+	for _, m := range families {
+		to <- m.desc
+	}
+	to <- pressure
+	to <- byState
+	to <- surplus
+	to <- leaked
+}
+
+func (c collector) Collect(to chan<- prometheus.Metric) {
+	views, err := c.servers()
+	if err != nil {
+		to <- prometheus.NewInvalidMetric(byState, err)
+		return
+	}
+	states := map[fleet.State]int{fleet.Running: 0, fleet.Ending: 0, fleet.Frozen: 0, fleet.Orphaned: 0}
+	seen := map[[4]string]bool{}
+	for _, v := range views {
+		states[v.State]++
+		of := [4]string{v.ID, label(v.Name), label(v.Client.Name), string(v.Backend)}
+		if seen[of] {
+			continue // a user can write another one's id; the library would refuse all figures for it
+		}
+		seen[of] = true
+		collect(to, v, of[:])
+	}
+	copies, duplicates := map[[3]string]int{}, 0
+	for _, v := range views {
+		key := [3]string{strconv.Itoa(v.UID), strconv.Itoa(v.Client.PID), v.Name}
+		if copies[key]++; copies[key] > 1 {
+			duplicates++
+		}
+	}
+	to <- prometheus.MustNewConstMetric(surplus, prometheus.GaugeValue, float64(duplicates))
+	to <- prometheus.MustNewConstMetric(leaked, prometheus.GaugeValue, float64(c.leaks()))
+	for state, n := range states {
+		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
+	}
+}
+
+func collect(to chan<- prometheus.Metric, v measured, of []string) {
+	for _, m := range families {
+		value, ok := m.value(v)
+		if !ok {
+			continue
+		}
+		values := of[:len(of):len(of)]
+		if m.more != nil {
+			values = append(values, m.more(v))
+		}
+		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
+	}
+	for what, p := range v.Pressure {
+		send := func(kind string, seconds float64) {
+			to <- prometheus.MustNewConstMetric(pressure, prometheus.CounterValue, seconds, append(of[:len(of):len(of)], what, kind)...)
+		}
+		send("some", p.Some)
+		if p.Full != nil {
+			send("full", *p.Full)
+		}
+	}
+}
+
+func number(n *uint64) (float64, bool) {
+	if n == nil {
+		return 0, false
+	}
+	return float64(*n), true
+}
+
+func startTime(v measured) (float64, bool) {
+	if v.Started == nil {
+		return 0, false
+	}
+	return float64(v.Started.UnixMilli()) / 1000, true
+}
+
+// cpuLimit reads "QUOTA PERIOD".
+func cpuLimit(v measured) (float64, bool) {
+	var quota, period float64
+	n, _ := fmt.Sscanf(v.Limits["cpu.max"], "%g %g", &quota, &period)
+	return quota / period, n == 2 && period > 0
+}
+
+// label is a name as a label's value, which has to be UTF-8.
+func label(s string) string { return cli.OneLine(strings.ToValidUTF8(s, "\uFFFD")) }

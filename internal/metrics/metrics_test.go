@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package metrics
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/show"
+)
+
+func someViews() []show.Server {
+	memory, peak, sum := uint64(52_428_800), uint64(104_857_600), uint64(3<<20)
+	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
+	return []show.Server{
+		{
+			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: show.Process{PID: 4711, Name: "hermes"},
+			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group", Started: &started,
+		},
+		{
+			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+			Client: show.Process{PID: 12, Name: "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: "members",
+		},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Ending, Client: show.Process{PID: 12, Name: "x"}},
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	some := func() (all []measured, err error) { // one of them twice
+		for _, v := range append(someViews(), someViews()[0]) {
+			all = append(all, measured{Server: v})
+		}
+		return all, nil
+	}
+	text := func(format expfmt.Format) string {
+		b, err := MetricsText(source{some, func() int { return 3 }}, format)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	open := text(expfmt.NewFormat(expfmt.TypeOpenMetrics))
+	for _, want := range []string{
+		"# TYPE mcpscope_server_cpu_seconds counter\n# UNIT mcpscope_server_cpu_seconds seconds\n",
+		`mcpscope_server_cpu_seconds_total{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.25` + "\n",
+		`mcpscope_server_memory_bytes{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time",source="group"} 5.24288e+07` + "\n",
+		`name="evil?[31m?\"\\",source="members"} 3.145728e+06` + "\n",
+		`mcpscope_server_start_time_seconds{backend="systemd-user",client="hermes",id="k3x9w2ab",name="time"} 1.7951616005e+09` + "\n",
+		`client="` + "\ufffd" + `",id="p0vv3khv",name="evil?[31m?\"\\"`,
+		`mcpscope_servers{state="orphan"} 1.0` + "\n",
+		"mcpscope_duplicate_servers 1.0\n", "mcpscope_leaks 3.0\n",
+	} {
+		if !strings.Contains(open, want) {
+			t.Errorf("%q is not in\n%s", want, open)
+		}
+	}
+	if n := strings.Count(open, "mcpscope_server_memory_bytes{"); n != 2 ||
+		!strings.HasSuffix(open, "\n# EOF\n") {
+		t.Errorf("%d figures of memory, want 2, or no end\n%s", n, open)
+	}
+	plain := text(expfmt.NewFormat(expfmt.TypeTextPlain))
+	if !strings.Contains(plain, "# TYPE mcpscope_server_cpu_seconds_total counter\n") {
+		t.Error(plain)
+	}
+}
+
+// Peers that send nothing, or too much, keep nobody else from an answer.
+func TestMetricsServer(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := metricsServer(source{func() ([]measured, error) { return []measured{{Server: someViews()[0]}}, nil },
+		func() int { return 0 }})
+	done := make(chan error)
+	go func() { done <- server.Serve(newBounded(listener)) }()
+	defer func() {
+		_ = server.Close()
+		<-done
+	}()
+	silent := make([]net.Conn, connections-1)
+	for i := range silent {
+		if silent[i], err = net.Dial("tcp", listener.Addr().String()); err != nil {
+			t.Fatal(err)
+		}
+		defer silent[i].Close()
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for path, want := range map[string]string{"/metrics": "200 OK", "/": "404 Not Found"} {
+		answer, err := client.Get("http://" + listener.Addr().String() + path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(answer.Body) // what came of it is looked at
+		answer.Body.Close()
+		if answer.Status != want || path == "/metrics" &&
+			!strings.Contains(string(text), "mcpscope_servers") {
+			t.Errorf("%s: %s: %s", path, answer.Status, text)
+		}
+	}
+	endless := "GET /metrics HTTP/1.1\r\nX: " + strings.Repeat("x", 64<<10)
+	if _, err := silent[0].Write([]byte(endless)); err != nil && !errors.Is(err, unix.ECONNRESET) &&
+		!errors.Is(err, unix.EPIPE) {
+		t.Error(err)
+	}
+	if answer, _ := io.ReadAll(silent[0]); !strings.HasPrefix(string(answer), "HTTP/1.1 431") &&
+		len(answer) > 0 {
+		t.Errorf("a head without end: %q", answer)
+	}
+}
+
+func TestListenAddress(t *testing.T) {
+	for arg, want := range map[string]string{
+		"9500": "127.0.0.1:9500", ":9500": "127.0.0.1:9500", "localhost:9500": "127.0.0.1:9500", "0.0.0.0:9500": "0.0.0.0:9500", "[::1]:9500": "[::1]:9500",
+		"fd:3": "fd:3", "": "", "fd:2": "", "fd:x": "", "70000": "", "host:9500": "", "::1:9500": "", "9500:9500:9500": "", "http": "",
+	} {
+		got, err := ListenAddress(arg)
+		if got != want || (err == nil) != (want != "") {
+			t.Errorf("%q: %q, %v, want %q", arg, got, err, want)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package selection
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+)
+
+// choose returns the servers that the arguments mean: each is an id or the beginning of
+// one, or a name, which several servers may have. Those of f that are not meant are
+// closed.
+func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
+	all, err := f.List()
+	if err != nil && len(all) == 0 {
+		return nil, err
+	}
+	meant := map[*fleet.Listed]bool{}
+	for _, arg := range args {
+		found, err := find(all, arg)
+		if err != nil {
+			Close(all)
+			return nil, err
+		}
+		for _, s := range found {
+			meant[s] = true
+		}
+	}
+	return keep(all, func(s *fleet.Listed) bool { return meant[s] }), nil
+}
+
+// find prefers an id to a name, and a name to the beginning of an id.
+func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
+	var named, begun []*fleet.Listed
+	for _, s := range all {
+		switch {
+		case s.ID == arg:
+			return []*fleet.Listed{s}, nil
+		case s.Name == arg:
+			named = append(named, s)
+		case arg != "" && strings.HasPrefix(s.ID, arg):
+			begun = append(begun, s)
+		}
+	}
+	switch {
+	case len(named) > 0:
+		return named, nil
+	case len(begun) == 1:
+		return begun, nil
+	case len(begun) > 1:
+		return nil, &ambiguousError{arg, begun}
+	}
+	return nil, &UnknownError{arg}
+}
+
+// ambiguousError is the beginning of several ids.
+type ambiguousError struct {
+	arg  string
+	them []*fleet.Listed
+}
+
+func (e *ambiguousError) Error() string {
+	var parts []string
+	for _, s := range e.them {
+		parts = append(parts, s.ID+" ("+s.Name+")")
+	}
+	return fmt.Sprintf("%q is the beginning of several ids: %s", e.arg, strings.Join(parts, ", "))
+}
+
+// unknownError is what no server is called.
+type UnknownError struct{ Arg string }
+
+func (e *UnknownError) Error() string {
+	if uid, found := hierarchy.Owner(e.Arg); found {
+		return fmt.Sprintf("%q is a server of user %d: that is for root, with --all-users", e.Arg, uid)
+	}
+	return fmt.Sprintf("there is no server %q", e.Arg)
+}
+
+// servers are those that are named or, if none is, all that the filter lets through.
+func (f *Filter) Servers(operands []string) ([]*fleet.Listed, error) {
+	if len(operands) == 0 {
+		all, err := f.List()
+		if len(all) > 0 {
+			err = nil // who can be seen is ended
+		}
+		return all, err
+	}
+	return f.Choose(operands)
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package selection
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+)
+
+func TestFindServers(t *testing.T) {
+	all := []*fleet.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
+	for arg, want := range map[string]string{
+		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
+		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "nobody-is-called-so": `there is no server "nobody-is-called-so"`,
+	} {
+		found, err := find(all, arg)
+		var got []string
+		for _, s := range found {
+			got = append(got, s.ID)
+		}
+		if err != nil {
+			got = []string{err.Error()}
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%q: %q, want %q", arg, got, want)
+		}
+	}
+}

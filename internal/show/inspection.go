@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package show
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+)
+
+// inspection is a server in full. Fields are only ever added.
+type Inspection struct {
+	Server
+	fleet.Shortages
+	Ancestry  []Process         `json:"ancestry"` // of the client, itself first
+	Tree      []fleet.Member    `json:"tree"`
+	Stdio     map[string]string `json:"stdio,omitempty"` // of the main process
+	Resources map[string]string `json:"resources,omitempty"`
+	Notes     []string          `json:"notes,omitempty"`
+}
+
+func Inspect(s *fleet.Listed) (Inspection, error) {
+	v, err := Measure(s)
+	if err != nil {
+		return Inspection{}, err
+	}
+	found := Inspection{Server: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
+	found.Tree, err = s.Tree()
+	for _, p := range fleet.Ancestry(s.Client.PID) {
+		if p.PID == s.Client.PID {
+			p.Name = s.Client.Name
+		}
+		found.Ancestry = append(found.Ancestry, Process{p.PID, p.Name})
+	}
+	return found, err
+}
+
+func (i *Inspection) Write(out io.Writer) {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	line := func(what, format string, args ...any) {
+		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
+	}
+	line("name", "%s (%s)", i.Name, i.ID)
+	line("state", "%s%s", i.State, spaced(string(i.Cause)))
+	line("backend", "%s%s", i.Backend, spaced(i.Unit))
+	if i.Group != "" {
+		line("group", "%s", i.Group)
+	}
+	var ancestors []string
+	for _, p := range i.Ancestry {
+		ancestors = append(ancestors, fmt.Sprintf("%s[%d]", p.Name, p.PID))
+	}
+	if i.ClientUnit != "" {
+		line("client's unit", "%s", i.ClientUnit)
+	}
+	line("client", "%s", strings.Join(ancestors, " ← "))
+	if i.Started != nil {
+		line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
+	}
+	line("policy", "%s", i.Policy)
+	for _, note := range i.Notes {
+		line("note", "%s", note)
+	}
+	line("launcher, supervisor", "%d, %d", i.Launcher, i.Supervisor)
+	line("CPU", "%s", HumanSeconds(i.CPU))
+	if i.Memory != nil {
+		line("memory", "%s", i.memoryLine())
+	}
+	if most := i.biggest(); most != "" {
+		line("memory of members", "%s", most)
+	}
+	for _, file := range SortedKeys(i.Limits) {
+		line("limit", "%s=%s", file, i.Limits[file])
+	}
+	if i.OOMKills > 0 {
+		line("out of memory", "the kernel killed %d", i.OOMKills)
+	}
+	if i.PIDsRefused > 0 {
+		line("could not fork", "%d times", i.PIDsRefused)
+	}
+	for _, what := range SortedKeys(i.Resources) {
+		line(what, "%s", i.Resources[what])
+	}
+	for _, what := range SortedKeys(i.Pressure) {
+		p := i.Pressure[what]
+		line(what+" pressure", "%.2f%% of 10 s, %.2f%% of 60 s, %s in all", p.Avg10, p.Avg60, HumanSeconds(p.Some))
+	}
+	for _, what := range SortedKeys(i.Stdio) {
+		line(what, "%s", i.Stdio[what])
+	}
+	_ = w.Flush() // whoever reads has gone
+	for _, m := range i.Tree {
+		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
+	}
+}
+
+// memoryLine says what is counted, where that is not simply the server's group.
+func (i *Inspection) memoryLine() string {
+	text := MemoryText(i.Server)
+	if i.Peak != nil {
+		text += ", at most " + HumanBytes(*i.Peak)
+	}
+	switch i.MemoryFrom {
+	case fromScope:
+		text += ", with the supervisor's"
+	case FromMembers:
+		text += ", a sum over its processes: the kernel has not counted it from the start"
+	}
+	return text
+}
+
+// biggest are the members with the most memory.
+func (i *Inspection) biggest() string {
+	members := slices.Clone(i.Tree)
+	slices.SortStableFunc(members, func(a, b fleet.Member) int { return cmp.Compare(b.Memory, a.Memory) })
+	var all []string
+	for _, m := range members[:min(len(members), 3)] {
+		all = append(all, fmt.Sprintf("%s[%d] %s", m.Name, m.PID, HumanBytes(m.Memory)))
+	}
+	return strings.Join(all, ", ")
+}
+
+func spaced(s string) string {
+	if s == "" {
+		return ""
+	}
+	return ", " + s
+}

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package show
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+func someViews() []Server {
+	memory, peak, sum := uint64(52_428_800), uint64(104_857_600), uint64(3<<20)
+	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
+	return []Server{
+		{
+			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: Process{4711, "hermes"},
+			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: fromGroup, Started: &started,
+		},
+		{
+			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
+			Client: Process{12, "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: FromMembers,
+		},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Ending, Client: Process{12, "x"}},
+	}
+}
+
+func TestTable(t *testing.T) {
+	var out bytes.Buffer
+	WriteTable(&out, someViews(), true, 0)
+	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
+k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
+p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         tree          1000
+zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgroup        0
+`
+	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	if squeeze(out.String()) != squeeze(want) {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+	out.Reset()
+	if WriteTable(&out, nil, false, 0); out.Len() > 0 {
+		t.Errorf("of no servers: %q", out.String())
+	}
+}
