@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // harmless is a word that no shell takes for anything else: a server's name may be anything.
@@ -75,14 +74,6 @@ func commandNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.Shell
 		if !sub.Hidden {
 			words = append(words, sub.Name()+"\t"+sub.Short)
 		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
-}
-
-func unitOperands(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	words := []string{units.GatewayDropIn}
-	for _, u := range units.All(units.User, units.Programs{}) {
-		words = append(words, u.Name)
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp
 }

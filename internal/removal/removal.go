@@ -108,41 +108,28 @@ func startedBy(command, runner string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-var (
-	execLine = regexp.MustCompile(`^\s*Exec[A-Za-z]*\s*=\s*([-@:+!|]*)\s*"?([^\s"]+)`)
-	instance = regexp.MustCompile(`^mcp-server@.+\.service$`)
-)
+var execLine = regexp.MustCompile(`^\s*Exec[A-Za-z]*\s*=\s*([-@:+!|]*)\s*"?([^\s"]+)`)
 
-// unitUses finds units and drop-ins in a directory of units, and enabled instances of mcp-server@.
+// unitUses finds units and drop-ins in a directory of units.
 // The units that mcpscope itself installs there go with it.
 func unitUses(dir, sudo, runner string) []use {
 	var uses []use
 	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is sound
 	inner, _ := filepath.Glob(filepath.Join(dir, "*.d", "*.conf"))
-	wanted, _ := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
 	for _, file := range append(files, inner...) {
 		starts, harmless := execs(file, runner)
 		switch name := filepath.Base(file); {
-		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service" || name == "mcp-server@.service":
+		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service":
 		case name == "mcpscope.conf":
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
-			manager := "--user"
-			if sudo != "" {
-				manager = "--system"
-			}
 			what := "a drop-in that starts the service by mcpscope"
 			if harmless {
 				what = "a drop-in that sweeps after the service ends; does nothing without mcpscope"
 			}
 			uses = append(uses, use{File: file, What: what, Harmless: harmless,
-				Remedy: sudo + "mcpscope units gateway " + manager + " --unit " + unit + " --remove"})
+				Remedy: sudo + "mcpscope units --unit " + unit + " --remove"})
 		default:
 			uses = append(uses, use{File: file, What: "a unit that starts mcpscope", Remedy: sudo + "editor " + file})
-		}
-	}
-	for _, link := range wanted {
-		if name := filepath.Base(link); instance.MatchString(name) {
-			uses = append(uses, use{File: link, What: "a server that systemd runs by mcpscope", Remedy: sudo + "systemctl disable --now " + name})
 		}
 	}
 	return uses

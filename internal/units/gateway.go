@@ -27,7 +27,7 @@ func Gateway(unit string, s Service, by Programs) File {
 		words = append(words, Quote(word))
 	}
 	identifier := cmp.Or(s.Identifier, path.Base(s.Argv[0]))
-	return File{path.Join(unit+".d", "mcpscope.conf"), strings.NewReplacer(
+	return File{dropInOf(unit), strings.NewReplacer(
 		"@PREFIX@", s.Prefix, "@COMMAND@", strings.Join(words, " "), "@IDENTIFIER@", strings.ReplaceAll(identifier, "%", "%%"),
 	).Replace(text("gateway.conf", by))}
 }
@@ -72,3 +72,5 @@ func Prefix(flags []string) (string, error) {
 	}
 	return text, nil
 }
+
+func dropInOf(unit string) string { return path.Join(unit+".d", "mcpscope.conf") }

@@ -26,7 +26,7 @@ const (
 )
 
 // ErrChanged is of a file that is not as we have written it.
-var ErrChanged = errors.New("it was changed")
+var ErrChanged = errors.New("it was changed, or is not a file of mcpscope: remove it yourself")
 
 // seal begins the last line of a file: a sum of what is before. It tells an edit, and guards against
 // nobody, so that it can do without crypto, which costs every start of mcpscope.
@@ -64,13 +64,12 @@ func look(file string) (text string, err error) {
 }
 
 // Install writes the file, all of it or nothing. force is for one that was changed.
-func (f File) Install(dir string, force bool) (Result, error) {
+func (f File) Install(dir string) (Result, error) {
 	target, text, result := filepath.Join(dir, f.Name), sealed(f.Text), Replaced
 	old, err := look(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		result = Installed
-	case errors.Is(err, ErrChanged) && force:
 	case err != nil:
 		return "", err
 	case old == text:
@@ -85,13 +84,13 @@ func (f File) Install(dir string, force bool) (Result, error) {
 
 // Remove removes the file, the links by which it was enabled, and the directory of a drop-in that
 // is empty then.
-func (f File) Remove(dir string, force bool) (Result, error) {
+func (f File) Remove(dir string) (Result, error) {
 	target := filepath.Join(dir, f.Name)
 	_, err := look(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, nil
 	}
-	if err != nil && !(errors.Is(err, ErrChanged) && force) {
+	if err != nil {
 		return "", err
 	}
 	if err := errors.Join(os.Remove(target), disable(dir, target)); err != nil {

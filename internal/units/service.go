@@ -20,9 +20,9 @@ import (
 const managerWithin = 5 * time.Second
 
 // serviceOf asks the manager for the command of a gateway's service.
-func (f *Request) serviceOf(unit string) (Service, error) {
+func serviceOf(unit string) (Service, error) {
 	kind := systemd.System
-	if f.manager() == User {
+	if own() == User {
 		kind = systemd.User
 	}
 	m, err := systemd.Dial(kind, managerWithin)

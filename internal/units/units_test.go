@@ -28,7 +28,7 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 		}
-		if want := []string{"mcp-server@.service", "mcp.slice", "mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
+		if want := []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
 			t.Errorf("%q, want %q", names, want)
 		}
 	}
@@ -50,25 +50,22 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 	for i, step := range []struct {
 		before func() error
-		do     func(File, string, bool) (Result, error)
+		do     func(File, string) (Result, error)
 		file   File
-		force  bool
 		want   Result
 		err    error
 	}{
-		{nil, File.Remove, file, false, Absent, nil},
-		{nil, File.Install, old, false, Installed, nil},
-		{nil, File.Install, file, false, Replaced, nil},
-		{change(sealed("[Service]\n") + "KillMode=none\n"), File.Install, file, false, "", ErrChanged},
-		{nil, File.Remove, file, false, "", ErrChanged},
-		{nil, File.Install, file, true, Replaced, nil},
-		{mask, File.Install, file, false, "", ErrChanged},
-		{nil, File.Install, file, true, Replaced, nil},
-		{change("[Service]\n"), File.Remove, file, false, "", ErrChanged},
-		{nil, File.Remove, file, true, Removed, nil},
-		{nil, File.Install, file, false, Installed, nil},
-		{enable, File.Remove, file, false, Removed, nil},
-		{nil, File.Remove, file, true, Absent, nil},
+		{nil, File.Remove, file, Absent, nil},
+		{nil, File.Install, old, Installed, nil},
+		{nil, File.Install, file, Replaced, nil},
+		{change(sealed("[Service]\n") + "KillMode=none\n"), File.Install, file, "", ErrChanged},
+		{nil, File.Remove, file, "", ErrChanged},
+		{change("[Service]\n"), File.Remove, file, "", ErrChanged},
+		{mask, File.Install, file, "", ErrChanged},
+		{func() error { return os.Remove(path) }, File.Install, file, Installed, nil},
+		{nil, File.Install, file, Unchanged, nil},
+		{enable, File.Remove, file, Removed, nil},
+		{nil, File.Remove, file, Absent, nil},
 	} {
 		var before []byte
 		if step.before != nil {
@@ -77,7 +74,7 @@ func TestInstallAndRemove(t *testing.T) {
 			}
 		}
 		before, _ = os.ReadFile(path)
-		got, err := step.do(step.file, dir, step.force)
+		got, err := step.do(step.file, dir)
 		if got != step.want || !errors.Is(err, step.err) {
 			t.Fatalf("step %d: %s, %v; want %s, %v", i, got, err, step.want, step.err)
 		}

@@ -268,17 +268,17 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	wrapped(t, mcpscope)
 	const gateway, agent = "/etc/systemd/system/gateway.service", "/etc/systemd/system/agent.service"
 	place(t, gateway, "[Service]\nExecStart=/bin/sleep infinity\n")
-	root(t, 0, mcpscope, "units", "gateway", "--unit", "gateway", "--install")
+	root(t, 0, mcpscope, "units", "--unit", "gateway", "--install")
 	place(t, agent, "[Service]\nExecStart="+mcpscope+" gateway -- agent\n")
 	contains(t, makes(t, 2, "uninstall"),
 		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap --all\n",
 		gateway+".d/mcpscope.conf: a drop-in that starts the service by mcpscope",
-		"first: sudo mcpscope units gateway --system --unit gateway.service --remove\n",
+		"first: sudo mcpscope units --unit gateway.service --remove\n",
 		agent+": a unit that starts mcpscope\n", "nothing is removed")
 	tester(t, mcpscope, "ls")
 
 	unwrapped(t, mcpscope)
-	root(t, 0, mcpscope, "units", "gateway", "--system", "--unit", "gateway.service", "--remove")
+	root(t, 0, mcpscope, "units", "--unit", "gateway.service", "--remove")
 	if said := makes(t, 2, "uninstall"); strings.Contains(said, configFile) ||
 		strings.Contains(said, "drop-in") {
 		t.Errorf("it says %q", said)

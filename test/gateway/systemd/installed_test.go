@@ -55,7 +55,7 @@ func TestInstalledDropIn(t *testing.T) {
 			t.Errorf("its words are %q", bare)
 		}
 		g := gateway.Attach(t, in, out, stderr)
-		command("units", "gateway", "--unit", unit, "--install")
+		command("units", "--unit", unit, "--install")
 		if got := restarted(); got != bare {
 			t.Errorf("its words are %q, bare %q", got, bare)
 		}
@@ -75,7 +75,7 @@ func TestInstalledDropIn(t *testing.T) {
 		}
 		systemctl("stop", unit)
 		m.Gone(t)
-		command("units", "gateway", "--unit", unit, "--remove")
+		command("units", "--unit", unit, "--remove")
 		if got := restarted(); got != bare {
 			t.Errorf("its words are %q after all, bare %q", got, bare)
 		}
