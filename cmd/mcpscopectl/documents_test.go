@@ -170,7 +170,11 @@ func TestSchemas(t *testing.T) {
 		"`sweep --json`":                leftover.Swept{},
 		"`ls --json`, `inspect --json`": show.Server{},
 	} {
-		if got, want := documented(section(t, "reference.md", title)), keysOf(reflect.TypeOf(of)); !slices.Equal(got, want) {
+		want := keysOf(reflect.TypeOf(of))
+		if title == "`sweep --json`" { // beside those of ls
+			want = slices.DeleteFunc(want, func(key string) bool { return slices.Contains(keysOf(reflect.TypeFor[show.Server]()), key) })
+		}
+		if got := documented(section(t, title)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)
 		}
 	}

@@ -61,10 +61,7 @@ func inspectServers(f *selection.Filter, operands []string, asJSON bool, io cli.
 		return io.Cannot("inspect", &selection.UnknownError{Arg: operands[0]}) // any more
 	}
 	if asJSON {
-		return show.ShowJSON(io, "inspect", struct {
-			Version int               `json:"version"`
-			Servers []show.Inspection `json:"servers"`
-		}{show.JsonVersion, all})
+		return show.JSON(io, "inspect", all)
 	}
 	for i, found := range all {
 		if i > 0 {

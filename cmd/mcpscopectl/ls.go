@@ -5,9 +5,7 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -60,33 +58,22 @@ func (f *lsFlags) run(io cli.Stdio) int {
 		return io.Cannot("list servers", err)
 	}
 	views := show.MeasureAll(servers)
-	out := bufio.NewWriter(io.Out) // a thousand servers are not a thousand writes
-	defer out.Flush()
-	if len(views) == 0 && err == nil && !f.quiet && !f.json {
-		cli.None(io.Out, f.None())
-	}
-	if err := f.write(out, views, cli.WidthOf(io.Out)); err != nil {
-		return io.Cannot("list servers", err)
+	switch {
+	case f.quiet:
+		for _, v := range views {
+			fmt.Fprintln(io.Out, v.ID)
+		}
+	case f.json:
+		if status := show.JSON(io, "list servers", views); status != cli.ExitOK {
+			return status
+		}
+	case len(views) == 0 && err == nil:
+		io.None(f.None())
+	default:
+		show.WriteServers(io.Out, views, f.AllUsers)
 	}
 	if err != nil {
 		return io.Cannot("list all servers", err)
 	}
 	return cli.ExitOK
-}
-
-func (f *lsFlags) write(out io.Writer, views []show.Server, width int) error {
-	switch {
-	case f.quiet:
-		for _, v := range views {
-			fmt.Fprintln(out, v.ID)
-		}
-	case f.json:
-		return show.PrintJSON(out, struct {
-			Version int           `json:"version"`
-			Servers []show.Server `json:"servers"`
-		}{show.JsonVersion, views}, "  ")
-	default:
-		show.WriteTable(out, views, f.AllUsers, width)
-	}
-	return nil
 }

@@ -61,11 +61,11 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 	}
 	defer selection.Close(servers)
 	if len(servers) == 0 {
-		cli.None(io.Out, f.None())
+		io.None(f.None())
 	} else if f.all && !f.yes {
-		show.WriteTable(io.Out, show.MeasureAll(servers), f.AllUsers, cli.WidthOf(io.Out))
-		if !cli.Confirmed(io, fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
-			return cli.Unconfirmed(io, "stop", "mcpscope stop --all --yes")
+		show.WriteServers(io.Out, show.MeasureAll(servers), f.AllUsers)
+		if !io.Confirmed(fmt.Sprintf("Stop %s?", cli.Counted(len(servers), "server"))) {
+			return io.Unconfirmed("stop", "mcpscope stop --all --yes")
 		}
 	}
 	return selection.Each(servers, io, "stop", "stopped", func(s *fleet.Listed) error {

@@ -27,7 +27,6 @@ Keys:
                      backend; Escape shows all again
   f                  freeze the chosen server, or thaw it
   s, then y          stop it, as mcpscope stop does
-  ?                  these keys
   q, ^C              end
 
 CPU% is the share of one CPU since the last refresh.`
@@ -40,7 +39,7 @@ func topCommand(io cli.Stdio) *cobra.Command {
   sudo mcpscope top --all-users
 `,
 		long: topLong,
-	}, func([]string) int { return top.Run(&f, io) })
+	}, func([]string) int { return top.Run(f, io) })
 	addFilter(c, &f.Filter)
 	c.Flags().Func("interval", "from one refresh to the next, at least 100ms (default 2s): `D`", func(s string) (err error) {
 		if f.Interval, err = protocol.ParseDuration(s); err == nil && f.Interval < 100*time.Millisecond {

@@ -68,7 +68,7 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		return io.CannotWithHint("wrap", err,
 			"install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
 	}
-	r := clientconfig.Rewriting{Choice: f.Choice, Io: io, Verb: "wrap", Program: program}
+	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Program: program}
 	return r.Run(operands)
 }
 
@@ -91,7 +91,7 @@ and nothing else, and the backup stays. Restart a running client to use the chan
 		case !all && len(operands) == 0:
 			return io.Mistake("unwrap", "which client or file? --all is every one")
 		}
-		r := clientconfig.Rewriting{Choice: f, Io: io, Verb: "unwrap"}
+		r := clientconfig.Rewriting{Choice: f, IO: io, Verb: "unwrap"}
 		return r.Run(operands)
 	})
 	c.Flags().BoolVar(&all, "all", false,

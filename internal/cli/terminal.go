@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// Counted is a number with what it counts.
 func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -22,26 +23,33 @@ func Counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// canAsk tells whether there is a terminal to ask on.
-func CanAsk(io Stdio) bool { return OnTerminal(os.Stdin) && OnTerminal(io.Out) }
+// CanAsk tells whether there is a terminal to ask on.
+func (s Stdio) CanAsk() bool { return OnTerminal(os.Stdin) && OnTerminal(s.Out) }
 
-// confirmed asks on a terminal; without one nobody can answer.
-func Confirmed(io Stdio, question string) bool {
-	if !CanAsk(io) {
+// Confirmed asks on a terminal, and is false without one.
+func (s Stdio) Confirmed(question string) bool {
+	if !s.CanAsk() {
 		return false
 	}
-	fmt.Fprintf(io.Out, "%s [y/N] ", question)
-	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // no answer is one
+	fmt.Fprintf(s.Out, "%s [y/N] ", question)
+	answer, _ := bufio.NewReader(os.Stdin).ReadString('\n') // "" is a no
 	answer = strings.ToLower(strings.TrimSpace(answer))
 	return answer == "y" || answer == "yes"
 }
 
-// unconfirmed says that a command has done nothing, and returns its status. line is the command for a script.
-func Unconfirmed(io Stdio, goal, line string) int {
-	return io.CannotWithHint(goal, errors.New("nobody has confirmed it"), line)
+// Unconfirmed reports that a command has done nothing, and returns its status. line is the command for a script.
+func (s Stdio) Unconfirmed(goal, line string) int {
+	return s.CannotWithHint(goal, errors.New("not confirmed"), line)
 }
 
-// onTerminal tells whether a person reads what is printed.
+// None says on a terminal that there is nothing to print; elsewhere no output is what a script expects.
+func (s Stdio) None(text string) {
+	if OnTerminal(s.Out) {
+		fmt.Fprintln(s.Out, OneLine(text))
+	}
+}
+
+// OnTerminal tells whether a person reads what is printed.
 func OnTerminal(out io.Writer) bool {
 	f := File(out)
 	if f == nil {
@@ -51,14 +59,7 @@ func OnTerminal(out io.Writer) bool {
 	return err == nil
 }
 
-// sayNone says on a terminal that there is nothing to print; elsewhere no output is what a script expects.
-func None(out io.Writer, text string) {
-	if OnTerminal(out) {
-		fmt.Fprintln(out, OneLine(text))
-	}
-}
-
-// widthOf is how many cells a line may have: 0, if out is no terminal, or one that does not know its size.
+// WidthOf is how many cells a line may have: 0, if out is no terminal, or one that does not know its size.
 func WidthOf(out io.Writer) int {
 	f := File(out)
 	if f == nil {

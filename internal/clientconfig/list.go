@@ -53,24 +53,18 @@ func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
 	}
 	switch {
 	case asJSON:
-		err = show.PrintJSON(io.Out, struct {
-			Version int              `json:"version"`
-			Servers []configuredView `json:"servers"`
-		}{1, views}, "  ")
+		status = max(status, show.JSON(io, "list servers", views))
 	case len(all) == 0:
-		cli.None(io.Out, noConfiguration)
+		io.None(noConfiguration)
 	case len(lines) == 0:
-		cli.None(io.Out, "no servers in "+cli.Counted(len(all), "file"))
+		io.None("no servers in " + cli.Counted(len(all), "file"))
 	default:
 		columns := []show.Column{
 			{Head: "CLIENT", Least: 6}, {Head: "SERVER", Least: 10, Most: 32}, {Head: "STATE", Least: 10},
-			{Head: "COMMAND", Least: 8, Clip: show.FitEnd}, {Head: "ARGS"},
-			{Head: "FILE", Least: 16, Clip: show.FitEnd},
+			{Head: "COMMAND", Least: 8, KeepEnd: true}, {Head: "ARGS"},
+			{Head: "FILE", Least: 16, KeepEnd: true},
 		}
-		show.WriteLines(io.Out, columns, lines, cli.WidthOf(io.Out), "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
-	}
-	if err != nil {
-		return io.Cannot("print", err)
+		show.WriteTable(io.Out, columns, lines, "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
 	}
 	return max(status, complain(io, all))
 }

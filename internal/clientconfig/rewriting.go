@@ -8,19 +8,19 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
+	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // rewriting is what wrap and unwrap have in common: plan, show, ask, write.
 type Rewriting struct {
 	Choice
-	Io      cli.Stdio
+	IO      cli.Stdio
 	Verb    string
 	Program string // to wrap with; "" unwraps
 }
@@ -34,11 +34,11 @@ type planned struct {
 func (r *Rewriting) Run(operands []string) int {
 	all, err := Configurations(operands)
 	if err != nil {
-		return r.Io.Cannot(r.Verb, err)
+		return r.IO.Cannot(r.Verb, err)
 	}
-	status := complain(r.Io, all)
+	status := complain(r.IO, all)
 	if missing := r.unknown(all); missing != "" {
-		return r.Io.Cannot(r.Verb, fmt.Errorf("there is no server %q", missing))
+		return r.IO.Cannot(r.Verb, fmt.Errorf("there is no server %q", missing))
 	}
 	var plan []planned
 	for _, c := range all {
@@ -52,20 +52,20 @@ func (r *Rewriting) Run(operands []string) int {
 		}
 	}
 	if len(all) == 0 {
-		fmt.Fprintln(r.Io.Out, noConfiguration)
+		fmt.Fprintln(r.IO.Out, noConfiguration)
 	}
 	switch {
 	case len(plan) == 0:
-		fmt.Fprintf(r.Io.Out, "nothing to %s\n", r.Verb)
+		fmt.Fprintf(r.IO.Out, "nothing to %s\n", r.Verb)
 		return status
 	case r.DryRun:
 		return status
-	case !r.Yes && !cli.Confirmed(r.Io, fmt.Sprintf("Change %s?", cli.Counted(len(plan), "file"))):
-		return cli.Unconfirmed(r.Io, r.Verb, "--yes")
+	case !r.Yes && !r.IO.Confirmed(fmt.Sprintf("Change %s?", cli.Counted(len(plan), "file"))):
+		return r.IO.Unconfirmed(r.Verb, "--yes")
 	}
 	for _, p := range plan {
 		if err := r.write(p); err != nil {
-			status = r.Io.Cannot("change "+p.Where(), err)
+			status = r.IO.Cannot("change "+p.Where(), err)
 		}
 	}
 	return status
@@ -97,19 +97,19 @@ func (r *Rewriting) show(p planned) int {
 	if !slices.ContainsFunc(p.Servers, func(s wrapping.Server) bool { return r.wants(s.Name) }) {
 		return status
 	}
-	out := r.Io.Out
+	out := r.IO.Out
 	fmt.Fprintf(out, "%s (%s)\n", p.Where(), p.ClientTitle("a file"))
 	for i := range p.Servers {
 		s := &p.change.Servers[i]
 		if !r.wants(s.Name) {
 			continue
 		}
-		name := cli.OneLine(show.Fit(s.Name, 64))
+		title := cli.OneLine(show.Fit(s.Name, 64))
 		if !p.change.Changed[i] {
-			fmt.Fprintf(out, "  %s: %s\n", name, stateText(*s))
+			fmt.Fprintf(out, "  %s: %s\n", title, stateText(*s))
 			switch {
 			case r.Program == "" && p.Servers[i].State == wrapping.Wrapped:
-				status = r.Io.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
+				status = r.IO.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
 			case r.Program != "" && s.State == wrapping.NotEditable && s.Reason == noYAML:
 				for _, line := range s.ByHand(r.Program) {
 					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
@@ -122,28 +122,12 @@ func (r *Rewriting) show(p planned) int {
 		if r.Program != "" {
 			after = commandLine(s.Prefix(r.Program))
 		}
-		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", name, before, own, after, own)
-		if r.Program != "" && inOldContainer(s.Own()) {
+		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", title, before, own, after, own)
+		if r.Program != "" && name.OtherContainer(s.Own()) != "" {
 			fmt.Fprint(out, "  warning: it runs in an existing container; what is left in that stays\n")
 		}
 	}
 	return status
-}
-
-// inOldContainer tells whether a command has a container engine start a server in a container that is there.
-func inOldContainer(argv []string) bool {
-	if !slices.Contains([]string{"docker", "podman", "nerdctl"}, path.Base(argv[0])) {
-		return false
-	}
-	for _, word := range argv[1:] {
-		switch word {
-		case "run", "compose":
-			return false
-		case "exec", "start", "attach":
-			return true
-		}
-	}
-	return false
 }
 
 // commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.
@@ -167,7 +151,7 @@ func (r *Rewriting) write(p planned) error {
 		text += fmt.Sprintf(" (backup: %s)", cli.OneLine(p.file.BackupPath()))
 	}
 	text = strings.ToUpper(text[:1]) + text[1:]
-	fmt.Fprintf(r.Io.Out, "%s. Restart %s to use it.\n", text, p.ClientTitle("the client"))
+	fmt.Fprintf(r.IO.Out, "%s. Restart %s to use it.\n", text, p.ClientTitle("the client"))
 	return nil
 }
 

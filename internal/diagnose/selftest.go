@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -19,7 +21,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 // testCase is one server, with a child, that both ignore SIGTERM, and one way to stop it.
@@ -47,7 +48,7 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 
 // selftest starts six servers, one after the other, and stops them.
 func Selftest(by programs, b protocol.Backend) (cases []testCase) {
-	for _, end := range show.SortedKeys(selftestEnds) {
+	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range []string{childInSession, childOutside} {
 			c := testCase{Child: child, End: end}
 			began := time.Now()

@@ -31,7 +31,7 @@ type Trial struct {
 	Controllers  []string         `json:"controllers,omitempty"`
 	Reason       string           `json:"reason,omitempty"`
 	Remedy       string           `json:"remedy,omitempty"`
-	Name         string           // of the server
+	Name         string           `json:"-"` // of the server
 }
 
 // found is what the probe says from inside.

@@ -6,7 +6,6 @@
 package history
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
@@ -61,7 +60,7 @@ func (f *Query) Run(operands []string, io cli.Stdio) int {
 		return cannotRead(io, err)
 	}
 	if !any && !f.Json {
-		cli.None(io.Out, "no entries")
+		io.None("no entries")
 	}
 	return cli.ExitOK
 }
@@ -85,9 +84,7 @@ func (f *Query) arguments() (args []string) {
 
 func (f *Query) print(line []byte, io cli.Stdio) error {
 	if f.Json {
-		line = bytes.TrimSuffix(line, []byte("\n"))
-		safe := show.EscapedJSON(*bytes.NewBuffer(line), cli.Acts)
-		line = append(safe.Bytes(), '\n')
+		line = show.SafeJSON(line)
 	} else {
 		var e entry
 		if json.Unmarshal(line, &e) != nil {

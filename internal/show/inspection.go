@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -49,19 +50,26 @@ func (i *Inspection) Write(out io.Writer) {
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
 	}
-	line("name", "%s (%s)", i.Name, i.ID)
-	line("state", "%s%s", i.State, spaced(string(i.Cause)))
-	line("backend", "%s%s", i.Backend, spaced(i.Unit))
-	if i.Group != "" {
-		line("group", "%s", i.Group)
+	// all prints sorted values, if there are any.
+	all := func(values map[string]string) {
+		for _, what := range slices.Sorted(maps.Keys(values)) {
+			line(what, "%s", values[what])
+		}
 	}
+	some := func(what, text string) {
+		if text != "" {
+			line(what, "%s", text)
+		}
+	}
+	line("name", "%s (%s)", i.Name, i.ID)
+	some("state", joined(string(i.State), string(i.Cause)))
+	some("backend", joined(string(i.Backend), i.Unit))
+	some("group", i.Group)
 	var ancestors []string
 	for _, p := range i.Ancestry {
-		ancestors = append(ancestors, fmt.Sprintf("%s[%d]", p.Name, p.PID))
+		ancestors = append(ancestors, p.Text())
 	}
-	if i.ClientUnit != "" {
-		line("client's unit", "%s", i.ClientUnit)
-	}
+	some("client's unit", i.ClientUnit)
 	line("client", "%s", strings.Join(ancestors, " ← "))
 	if i.Started != nil {
 		line("started", "%s, %s ago", i.Started.Local().Format(time.DateTime), HumanSeconds(i.Age))
@@ -75,10 +83,8 @@ func (i *Inspection) Write(out io.Writer) {
 	if i.Memory != nil {
 		line("memory", "%s", i.memoryLine())
 	}
-	if most := i.biggest(); most != "" {
-		line("memory of members", "%s", most)
-	}
-	for _, file := range SortedKeys(i.Limits) {
+	some("memory of members", i.biggest())
+	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
 		line("limit", "%s=%s", file, i.Limits[file])
 	}
 	if i.OOMKills > 0 {
@@ -87,16 +93,12 @@ func (i *Inspection) Write(out io.Writer) {
 	if i.PIDsRefused > 0 {
 		line("could not fork", "%d times", i.PIDsRefused)
 	}
-	for _, what := range SortedKeys(i.Resources) {
-		line(what, "%s", i.Resources[what])
-	}
-	for _, what := range SortedKeys(i.Pressure) {
+	all(i.Resources)
+	for _, what := range slices.Sorted(maps.Keys(i.Pressure)) {
 		p := i.Pressure[what]
 		line(what+" pressure", "%.2f%% of 10 s, %.2f%% of 60 s, %s in all", p.Avg10, p.Avg60, HumanSeconds(p.Some))
 	}
-	for _, what := range SortedKeys(i.Stdio) {
-		line(what, "%s", i.Stdio[what])
-	}
+	all(i.Stdio)
 	_ = w.Flush() // whoever reads has gone
 	for _, m := range i.Tree {
 		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
@@ -129,9 +131,6 @@ func (i *Inspection) biggest() string {
 	return strings.Join(all, ", ")
 }
 
-func spaced(s string) string {
-	if s == "" {
-		return ""
-	}
-	return ", " + s
+func joined(texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(s string) bool { return s == "" }), ", ")
 }

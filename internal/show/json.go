@@ -13,8 +13,22 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-// printJSON writes v, with indentation if that is asked for. Package json escapes no more than
-// it must; JSON has its strings alone for what we escape beside that.
+// jsonVersion is that of all JSON about servers, in which fields are only ever added.
+const jsonVersion = 1
+
+// JSON prints an object with a version and servers. It returns the exit status of the command with that goal.
+func JSON[T any](io cli.Stdio, goal string, servers []T) int {
+	object := struct {
+		Version int `json:"version"`
+		Servers []T `json:"servers"`
+	}{jsonVersion, append([]T{}, servers...)}
+	if err := PrintJSON(io.Out, object, "  "); err != nil {
+		return io.Cannot(goal, err)
+	}
+	return cli.ExitOK
+}
+
+// PrintJSON writes v, with indentation if that is asked for.
 func PrintJSON(out io.Writer, v any, indent string) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -23,30 +37,23 @@ func PrintJSON(out io.Writer, v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	unsafe := func(r rune) bool { return r != '\n' && cli.Acts(r) }
-	if bytes.ContainsFunc(text.Bytes(), unsafe) {
-		text = EscapedJSON(text, unsafe)
-	}
-	_, err := out.Write(text.Bytes())
+	_, err := out.Write(SafeJSON(text.Bytes()))
 	return err
 }
 
-// showJSON prints one object, and returns the status of the command whose goal that is.
-func ShowJSON(io cli.Stdio, goal string, object any) int {
-	if err := PrintJSON(io.Out, object, "  "); err != nil {
-		return io.Cannot(goal, err)
+// SafeJSON escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings alone.
+func SafeJSON(text []byte) []byte {
+	unsafe := func(r rune) bool { return r != '\n' && cli.Acts(r) }
+	if !bytes.ContainsFunc(text, unsafe) {
+		return text
 	}
-	return cli.ExitOK
-}
-
-// escapedJSON is the text with these characters, all below U+FFFF, as JSON writes them.
-func EscapedJSON(text bytes.Buffer, them func(rune) bool) (safe bytes.Buffer) {
-	for _, r := range text.String() {
-		if them(r) {
+	var safe bytes.Buffer
+	for _, r := range string(text) {
+		if unsafe(r) {
 			fmt.Fprintf(&safe, `\u%04x`, r)
 			continue
 		}
 		safe.WriteRune(r)
 	}
-	return safe
+	return safe.Bytes()
 }

@@ -7,12 +7,29 @@ package show
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-// lookAtAll leaves out what has ended meanwhile.
+// Row is a server in a table.
+type Row struct {
+	Server
+	// Share is the part of one CPU that it has used since the last refresh; negative if that is not known.
+	Share float64
+}
+
+// ShareText is the share in percent.
+func (r *Row) ShareText() string {
+	if r.Share < 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", 100*r.Share)
+}
+
+// MeasureAll leaves out what has ended meanwhile.
 func MeasureAll(servers []*fleet.Listed) []Server {
 	views := []Server{}
 	for _, s := range servers {
@@ -23,7 +40,8 @@ func MeasureAll(servers []*fleet.Listed) []Server {
 	return views
 }
 
-func WriteTable(out io.Writer, views []Server, users bool, width int) {
+// WriteServers prints a table of servers, if there are any; with their users if these are of interest.
+func WriteServers(out io.Writer, views []Server, users bool) {
 	if len(views) == 0 {
 		return
 	}
@@ -31,30 +49,27 @@ func WriteTable(out io.Writer, views []Server, users bool, width int) {
 	for i, v := range views {
 		rows[i].Server = v
 	}
-	columns := Without(Columns(), "CPU%")
-	if !users {
-		columns = Without(columns, "UID")
-	}
-	for _, line := range Table(columns, rows, width) {
-		fmt.Fprintln(out, line)
-	}
+	writeLines(out, servers(rows, cli.WidthOf(out), users, false))
 }
 
-// columns are all that tables about servers have.
-func Columns() []Column {
-	return []Column{
-		{Head: "ID", text: func(r Row) string { return r.ID }},
-		{Head: "NAME", text: func(r Row) string { return r.Name }, Least: 10, Most: 32},
-		{Head: "STATE", text: func(r Row) string { return string(r.State) }},
-		{Head: "AGE", text: func(r Row) string { return HumanSeconds(r.Age) }},
-		{Head: "PROCS", text: func(r Row) string { return strconv.Itoa(r.Processes) }},
-		{Head: "CPU%", text: func(r Row) string { return r.Share() }},
-		{Head: "CPU", text: func(r Row) string { return HumanSeconds(r.CPU) }},
-		{Head: "MEMORY", text: func(r Row) string { return MemoryText(r.Server) }},
-		{Head: "CLIENT", text: func(r Row) string { return ClientText(r.Client) }, Least: 12, Most: 24, Clip: FitName},
-		{Head: "BACKEND", text: func(r Row) string { return string(r.Backend) }},
-		{Head: "UID", text: func(r Row) string { return strconv.Itoa(r.UID) }},
-	}
-}
+// Watched is a table of servers with their shares of a CPU, for that many cells.
+func Watched(rows []Row, width int, users bool) []string { return servers(rows, width, users, true) }
 
-func ClientText(c Process) string { return fmt.Sprintf("%s[%d]", c.Name, c.PID) }
+func servers(rows []Row, width int, users, shares bool) []string {
+	columns := []Column{{Head: "ID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "STATE"}, {Head: "AGE"}, {Head: "PROCS"}, {Head: "CPU%"},
+		{Head: "CPU"}, {Head: "MEMORY"}, {Head: "CLIENT", Least: 12, Most: 24, KeepEnd: true}, {Head: "BACKEND"}, {Head: "UID"}}
+	var lines [][]string
+	for _, r := range rows {
+		lines = append(lines, []string{r.ID, r.Name, string(r.State), HumanSeconds(r.Age), strconv.Itoa(r.Processes), r.ShareText(),
+			HumanSeconds(r.CPU), MemoryText(r.Server), r.Client.Text(), string(r.Backend), strconv.Itoa(r.UID)})
+	}
+	for i, c := range slices.Backward(columns) {
+		if c.Head == "UID" && !users || c.Head == "CPU%" && !shares {
+			columns = slices.Delete(columns, i, i+1)
+			for n := range lines {
+				lines[n] = slices.Delete(lines[n], i, i+1)
+			}
+		}
+	}
+	return layout(columns, lines, width, []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE", "ID"})
+}

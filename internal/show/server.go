@@ -8,16 +8,19 @@
 package show
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// jsonVersion is that of all JSON about servers, in which fields are only ever added.
-const JsonVersion = 1
-
-// view is a server as ls and inspect show it: sizes in bytes, times in seconds.
+// Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is nil.
 type Server struct {
 	ID         string           `json:"id"`
 	Name       string           `json:"name"`
@@ -27,7 +30,7 @@ type Server struct {
 	Cause      protocol.Cause   `json:"cause,omitempty"`
 	Group      string           `json:"group,omitempty"`
 	Unit       string           `json:"unit,omitempty"`
-	Client     Process          `json:"client"`
+	Client     Process          `json:"client,omitzero"`
 	ClientUnit string           `json:"client_unit,omitempty"`
 	Launcher   int              `json:"launcher_pid,omitempty"`
 	Supervisor int              `json:"supervisor_pid,omitempty"`
@@ -44,28 +47,86 @@ type Server struct {
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
+// Process is one that is no server.
 type Process struct {
 	PID  int    `json:"pid"`
 	Name string `json:"name"`
 }
 
-// limit is a limit that is a number.
-func (v *Server) Limit(file string) *uint64 { return parseNumber(v.Limits[file]) }
+// Text is the process for people.
+func (p Process) Text() string { return fmt.Sprintf("%s[%d]", p.Name, p.PID) }
 
-// look measures a server. One that has ended since it was listed gives an error.
+// memorySource is where the figure of a server's memory comes from.
+type memorySource string
+
+const (
+	// fromGroup is the kernel's count of what was charged to the server's group.
+	fromGroup memorySource = "group"
+	// fromScope is the same of the scope around that, which has the supervisor in it too.
+	fromScope memorySource = "scope"
+	// FromMembers is a sum over the processes, where the kernel has not counted from the start.
+	FromMembers memorySource = "members"
+)
+
+// Limit is a limit that is a number.
+func (v *Server) Limit(file string) *uint64 { return number(v.Limits[file]) }
+
+// Measure returns an error for a server that has ended since it was listed.
 func Measure(s *fleet.Listed) (Server, error) {
-	f, err := measure(s)
+	u, err := s.Usage()
 	if err != nil {
 		return Server{}, err
 	}
 	v := Server{
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
 		Client: Process{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
-		Age: s.Age().Seconds(), Policy: s.Policy,
-		Processes: f.Processes, CPU: f.CPU.Seconds(), Memory: f.Memory, Peak: f.PeakBytes, MemoryFrom: f.memoryFrom, Limits: f.Limits,
+		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(), Peak: u.PeakBytes, Limits: u.Limits,
 	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
 	}
-	return v, nil
+	if dir := s.MemoryDirectory(); dir != "" {
+		v.Memory, v.MemoryFrom = inFile(filepath.Join(dir, "memory.current")), fromScope
+		if dir == s.Directory() {
+			v.MemoryFrom = fromGroup
+		}
+	}
+	if v.Memory == nil || *v.Memory == 0 { // a zombie has no memory
+		v.Memory, v.MemoryFrom = nil, ""
+		var pids []int
+		pids, err = s.Processes()
+		v.AddMembers(pids)
+	}
+	return v, err
+}
+
+// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of the
+// process that has most of these, because many processes share the same pages.
+func (v *Server) AddMembers(pids []int) {
+	var private, shared uint64
+	for _, pid := range pids {
+		m, err := proc.ReadMemory(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		private += m.Resident - min(m.Shared, m.Resident)
+		shared = max(shared, m.Shared)
+	}
+	if sum := private + shared; sum > 0 {
+		v.Memory, v.Peak, v.MemoryFrom = &sum, nil, FromMembers
+	}
+}
+
+func inFile(file string) *uint64 {
+	text, _ := os.ReadFile(file) // "" is no number
+	return number(strings.TrimSpace(string(text)))
+}
+
+// number returns nil for a text that is not one, such as "max".
+func number(text string) *uint64 {
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		return nil
+	}
+	return &n
 }

@@ -32,7 +32,7 @@ func someViews() []Server {
 
 func TestTable(t *testing.T) {
 	var out bytes.Buffer
-	WriteTable(&out, someViews(), true, 0)
+	WriteServers(&out, someViews(), true)
 	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
 k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
 p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         tree          1000
@@ -43,7 +43,7 @@ zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgr
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	out.Reset()
-	if WriteTable(&out, nil, false, 0); out.Len() > 0 {
+	if WriteServers(&out, nil, false); out.Len() > 0 {
 		t.Errorf("of no servers: %q", out.String())
 	}
 }

@@ -4,12 +4,7 @@
 
 package show
 
-import (
-	"fmt"
-	"maps"
-	"slices"
-	"time"
-)
+import "fmt"
 
 // humanBytes is a size in at most five characters: 0B, 1023B, 1.5K, 320M, 2.0G.
 func HumanBytes(n uint64) string {
@@ -29,36 +24,28 @@ func HumanBytes(n uint64) string {
 	return ""
 }
 
-func HumanMemory(n *uint64) string {
-	if n == nil {
-		return "-"
-	}
-	return HumanBytes(*n)
-}
-
-func HumanSeconds(s float64) string { return humanDuration(time.Duration(s * float64(time.Second))) }
-
-// humanDuration has the two largest units: 1.2s, 42s, 3m10s, 5h2m, 12d3h.
-func humanDuration(d time.Duration) string {
-	switch s := int(d / time.Second); {
-	case d < 10*time.Second:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	case d < time.Minute:
+// HumanSeconds has the two largest units: 1.2s, 42s, 3m10s, 5h2m, 12d3h.
+func HumanSeconds(seconds float64) string {
+	switch s := int(seconds); {
+	case seconds < 10:
+		return fmt.Sprintf("%.1fs", seconds)
+	case s < 60:
 		return fmt.Sprintf("%ds", s)
-	case d < time.Hour:
+	case s < 3600:
 		return fmt.Sprintf("%dm%ds", s/60, s%60)
-	case d < 24*time.Hour:
+	case s < 86400:
 		return fmt.Sprintf("%dh%dm", s/3600, s/60%60)
 	default:
 		return fmt.Sprintf("%dd%dh", s/86400, s/3600%24)
 	}
 }
 
-func SortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
-
-// memoryText has the limit, if there is one. "~" marks what the kernel has not counted.
+// MemoryText has the limit, if there is one. "~" marks what the kernel has not counted.
 func MemoryText(v Server) string {
-	text := HumanMemory(v.Memory)
+	text := "-"
+	if v.Memory != nil {
+		text = HumanBytes(*v.Memory)
+	}
 	if v.MemoryFrom == FromMembers {
 		text = "~" + text
 	}

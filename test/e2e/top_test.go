@@ -44,7 +44,7 @@ func TestTop(t *testing.T) {
 	victim := startServer(w, []string{"--group"}, named("browser"), binaries.probe, "--members", "2")
 	_, id := victim.members.Main()
 	s := startTop(w, 120, 40)
-	s.Shows("servers", "NAME", "CPU%", "? help")
+	s.Shows("servers", "NAME", "CPU%", "q quit")
 	for keys, order := range map[string][]string{"n": {"browser", "time"}, "a": {"time", "browser"}, "p": {"browser", "time"}} {
 		s.Type(keys)
 		s.Shows(order...)
@@ -87,7 +87,7 @@ func TestTop(t *testing.T) {
 	s.Shows("日本語の名前?[2J")
 	for _, size := range [][2]int{{20, 5}, {200, 60}} {
 		s.Resize(size[0], size[1])
-		for _, line := range s.Shows("NAME", "日", "? help") {
+		for _, line := range s.Shows("NAME", "日", "q quit") {
 			if wide(line) > size[0] || strings.ContainsAny(line, "\x1b\u202e") {
 				t.Errorf("%v: %q", size, line)
 			}
@@ -123,7 +123,7 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 		s.Press("Enter")
 	}
 	enter("clear; " + binaries.mcpscope + " top")
-	s.Shows("NAME", "? help")
+	s.Shows("NAME", "q quit")
 	if !s.Is("alternate_on") {
 		t.Error("no screen of its own: then this test tests nothing")
 	}
@@ -132,7 +132,7 @@ func TestTopRestoresTheTerminal(t *testing.T) {
 	enter("clear; stty -a | grep -c ' echo '; echo LOO''KED")
 	s.Shows("1", "LOOKED", "PROMPT")
 	enter("fg")
-	s.Shows("NAME", "? help")
+	s.Shows("NAME", "q quit")
 	top := s.PID()
 	for range 2 { // of the terminal's process, and of the shell
 		parents := escape.Parents()

@@ -15,7 +15,7 @@ import (
 
 // leak is what the tests read of `sweep --json`.
 type leak struct {
-	Kind, Name string
+	State, Name string
 	PID        int
 	Parent     struct{ PID int }
 	Stopped    *bool
@@ -30,7 +30,7 @@ func leaksOf(t *testing.T, u host.User, pid int, more ...string) (found []leak) 
 		if err := json.Unmarshal([]byte(text), &l); err != nil {
 			t.Fatalf("%v: %s", err, text)
 		}
-		if l.Kind == "leak" && l.PID == pid {
+		if l.State == "leak" && l.PID == pid {
 			found = append(found, l)
 		}
 	}

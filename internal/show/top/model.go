@@ -8,111 +8,69 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// topFlags say which servers are shown, and how often they are measured.
+// Options say which servers are shown, and how often they are measured.
 type Options struct {
 	selection.Filter
 	Interval time.Duration
 }
 
-// runTop shows servers until a key or a signal ends it.
-func Run(f *Options, io cli.Stdio) int {
-	err := drawable()
-	if err != nil {
+// Run shows servers until a key or a signal ends it, and returns the exit status.
+func Run(o Options, io cli.Stdio) int {
+	if err := drawable(); err != nil {
 		return io.CannotWithHint("show servers", err, "mcpscope ls")
 	}
-	all, err := read(&f.Filter, nil, "")
+	all, err := read(&o.Filter, nil, "")
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{Options: f, view: topView{all: all, users: f.AllUsers, order: 'c'}, width: 80, height: 24}
-	sig, err := t.show()
-	closeReadings(t.view.all)
-	switch {
-	case sig != 0:
-		return cli.EndBySignal(sig)
-	case err != nil:
-		return io.Cannot("show servers", err)
-	}
-	return cli.ExitOK
-}
-
-// drawable tells why there can be no full screen: it takes a terminal at both ends.
-func drawable() error {
-	for _, f := range []*os.File{os.Stdin, os.Stdout} {
-		if _, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS); err != nil {
-			return fmt.Errorf("%s is no terminal", map[*os.File]string{os.Stdin: "stdin", os.Stdout: "stdout"}[f])
-		}
-	}
-	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
-		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
-	}
-	return nil
-}
-
-// top is a view on a terminal.
-type top struct {
-	*Options
-	view          topView
-	width, height int
-	looks         int         // that are under way, or due; an outcome asks for one more
-	signal        unix.Signal // that ends it
-}
-
-// What top is told beside keys.
-type (
-	// lookNow is when servers are to be looked at again; one that is not the latest is out of date.
-	lookNow struct{ look int }
-	// sighting is what a look at all servers has found.
-	sighting struct {
-		all []reading
-		err error
-	}
-	// outcome is what came of something that was done to a server.
-	outcome string
-	// ended is a signal that ends us.
-	ended struct{ signal unix.Signal }
-	// continued is what a shell, or somebody else, has done to us.
-	continued struct{}
-)
-
-// firstWait is for a second look, without which there is no CPU% yet.
-const firstWait = 250 * time.Millisecond
-
-// show returns the signal that ends it, 0 if it was a key.
-func (t *top) show() (unix.Signal, error) {
+	t := &top{Options: o, view: view{all: all, users: o.AllUsers, order: 'c'}, width: 80, height: 24}
 	p := tea.NewProgram(t, tea.WithoutSignalHandler())
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGCONT)
 	defer signal.Stop(signals)
 	go func() {
 		for s := range signals {
-			switch s {
-			case unix.SIGCONT:
-				p.Send(continued{})
-			default:
-				p.Send(ended{s.(unix.Signal)})
-			}
+			p.Send(s)
 		}
 	}()
-	_, err := p.Run()
-	if err != nil && hungUp() {
-		return unix.SIGHUP, nil // the signal may be under way, or was for somebody else
+	_, err = p.Run()
+	closeReadings(t.view.all)
+	switch {
+	case err != nil && hungUp(): // the signal may be under way, or was for another process
+		return cli.EndBySignal(unix.SIGHUP)
+	case t.signal != 0 && t.signal != unix.SIGINT:
+		return cli.EndBySignal(t.signal)
+	case err != nil:
+		return io.Cannot("show servers", err)
 	}
-	if t.signal == unix.SIGINT {
-		t.signal = 0
+	return cli.ExitOK
+}
+
+// drawable is why there can be no full screen.
+func drawable() error {
+	for _, f := range []*os.File{os.Stdin, os.Stdout} {
+		if !cli.OnTerminal(f) {
+			return fmt.Errorf("%s is no terminal", strings.TrimPrefix(f.Name(), "/dev/"))
+		}
 	}
-	return t.signal, err
+	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
+		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
+	}
+	return nil
 }
 
 // hungUp tells whether the terminal has gone.
@@ -122,13 +80,50 @@ func hungUp() bool {
 	return err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 }
 
-func (t *top) Init() tea.Cmd { return t.lookIn(firstWait) }
+// top is a view on a terminal.
+type top struct {
+	Options
+	view          view
+	width, height int
+	refreshes     int         // how many were asked for
+	signal        unix.Signal // that ends it
+}
 
-// lookIn asks for a look, and calls off the one that was due.
-func (t *top) lookIn(d time.Duration) tea.Cmd {
-	t.looks++
-	look := t.looks
-	return tea.Tick(d, func(time.Time) tea.Msg { return lookNow{look} })
+// Messages beside keys and signals.
+type (
+	// refresh asks for new readings, unless another one was asked for since.
+	refresh struct{ number int }
+	// measured are the readings that were taken.
+	measured struct {
+		all []reading
+		err error
+	}
+	// outcome is what came of a wish.
+	outcome string
+)
+
+// wish is what a key wants done to a server.
+type wish struct {
+	verb, past string
+	do         func(*fleet.Listed) error
+	to         *reading
+}
+
+func stop(s *fleet.Listed) error {
+	s.TellStop(selection.OwnCommand())
+	return s.Stop(fleet.AsConfigured)
+}
+
+// firstWait is for the second reading, without which there is no CPU% yet.
+const firstWait = 250 * time.Millisecond
+
+func (t *top) Init() tea.Cmd { return t.refreshIn(firstWait) }
+
+// refreshIn calls off the refresh that was due.
+func (t *top) refreshIn(d time.Duration) tea.Cmd {
+	t.refreshes++
+	number := t.refreshes
+	return tea.Tick(d, func(time.Time) tea.Msg { return refresh{number} })
 }
 
 func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
@@ -139,70 +134,65 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		}
 	case tea.KeyPressMsg:
 		return t, t.pressed(msg.Key())
-	case lookNow:
-		if msg.look == t.looks {
-			return t, t.look()
+	case refresh:
+		if msg.number == t.refreshes {
+			before, details := t.view.all, t.view.details
+			return t, func() tea.Msg {
+				all, err := read(&t.Filter, before, details)
+				return measured{all, err}
+			}
 		}
-	case sighting:
-		return t, t.take(msg)
+	case measured:
+		if msg.err != nil {
+			t.view.note = "cannot list all servers: " + cli.ErrorLine(msg.err)
+		}
+		if msg.err == nil || len(msg.all) > 0 { // the old readings are better than none
+			closeReadings(t.view.all)
+			t.view.all = msg.all
+		}
+		return t, t.refreshIn(t.Interval)
 	case outcome:
 		t.view.note = string(msg)
-		return t, t.lookIn(0) // what it has changed
-	case ended:
-		t.signal = msg.signal
+		return t, t.refreshIn(0) // what it has changed
+	case unix.Signal:
+		if msg == unix.SIGCONT {
+			return t, tea.ClearScreen // which draws all of it
+		}
+		t.signal = msg
 		return t, tea.Quit
-	case continued:
-		return t, tea.ClearScreen // which draws all of it
 	}
 	return t, nil
 }
 
-func (t *top) look() tea.Cmd {
-	before, details := t.view.all, t.view.details
-	return func() tea.Msg {
-		all, err := read(&t.Filter, before, details)
-		return sighting{all, err}
-	}
-}
-
-// take shows what was read. If nothing could be, the old is better than nothing.
-func (t *top) take(s sighting) tea.Cmd {
-	if s.err != nil {
-		t.view.note = "cannot list all servers: " + cli.ErrorLine(s.err)
-	}
-	if s.err == nil || len(s.all) > 0 {
-		closeReadings(t.view.all)
-		t.view.all = s.all
-	}
-	return t.lookIn(t.Interval)
-}
-
 func (t *top) pressed(k tea.Key) tea.Cmd {
-	if k.Mod == tea.ModCtrl {
-		switch k.Code {
-		case 'c':
-			return tea.Quit
-		case 'z':
-			return suspend()
-		case '\\':
-			t.signal = unix.SIGQUIT
-			return tea.Quit
-		}
-		return nil
-	}
-	if k.Mod == tea.ModAlt && k.Code < unicode.MaxRune { // an escape that was typed just before
+	switch {
+	case k.Mod == tea.ModCtrl && k.Code == 'c':
+		return tea.Quit
+	case k.Mod == tea.ModCtrl && k.Code == 'z':
+		return suspend()
+	case k.Mod == tea.ModCtrl && k.Code == '\\':
+		t.signal = unix.SIGQUIT
+		return tea.Quit
+	case k.Mod == tea.ModAlt && k.Code < unicode.MaxRune: // an escape that was typed just before
 		t.view.press(tea.KeyEscape, 1)
 		k = tea.Key{Code: k.Code, Text: string(k.Code)}
 	}
+	key := k.Code
+	if r, n := utf8.DecodeRuneInString(k.Text); n > 0 && n == len(k.Text) {
+		key = r
+	}
+	if k.Mod&^tea.ModShift != 0 {
+		return nil
+	}
 	was := t.view.details
-	w, quit := t.view.press(keyOf(k), max(t.height-3, 1))
+	w, quit := t.view.press(key, max(t.height-3, 1))
 	switch {
 	case quit:
 		return tea.Quit
 	case w != nil:
 		return t.act(w)
 	case t.view.details != was && t.view.details != "":
-		return t.lookIn(0) // for its processes
+		return t.refreshIn(0) // for its processes
 	}
 	return nil
 }
@@ -214,7 +204,7 @@ func (t *top) act(w *wish) tea.Cmd {
 		t.view.note = "something is being done to " + what
 		return nil
 	}
-	w.to.server = nil // it is closed by whom it is given to
+	w.to.server = nil // closed below
 	t.view.note = w.verb + " " + what + " …"
 	return func() tea.Msg {
 		defer s.Close()
@@ -226,7 +216,7 @@ func (t *top) act(w *wish) tea.Cmd {
 }
 
 func (t *top) View() tea.View {
-	v := tea.NewView(t.view.frame(t.width, t.height).String())
+	v := tea.NewView(strings.Join(t.view.lines(t.width, t.height), "\n"))
 	v.AltScreen = true
 	return v
 }

@@ -5,32 +5,59 @@
 package top
 
 import (
+	"fmt"
+	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// reading is a server as top has read it.
+// reading is a server as it was measured.
 type reading struct {
 	show.Row
 	server *fleet.Listed // nil while something is done to it
 	at     time.Time
-	// tree are its processes, if they were asked for.
-	tree []fleet.Member
+	tree   []fleet.Member // if its details are shown
 }
 
-// who is the same for a server in all readings. An id alone is what a process of its user may
-// have written.
-func (r *reading) who() string { return r.Group + " " + r.ID }
+// key is the same for a server in all readings. An id alone is what a process of its user may have written.
+func (r *reading) key() string { return r.Group + " " + r.ID }
 
-// read looks at all servers that the filter lets through, and compares with the reading before. Of
-// one it also lists the processes.
+func (r *reading) bytes() uint64 {
+	if r.Memory == nil {
+		return 0
+	}
+	return *r.Memory
+}
+
+// details are the lines about one server.
+func (r *reading) details(width int) []string {
+	memory := show.MemoryText(r.Server)
+	if r.Peak != nil {
+		memory += ", at most " + show.HumanBytes(*r.Peak)
+	}
+	lines := []string{
+		fmt.Sprintf("%s (%s)  %s", r.Name, r.ID, r.State),
+		fmt.Sprintf("%s, by %s, %s old, %d processes", r.Backend, r.Client.Text(), show.HumanSeconds(r.Age), r.Processes),
+		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), show.HumanSeconds(r.CPU), memory),
+	}
+	for _, m := range r.tree {
+		lines = append(lines, fmt.Sprintf("%s%d %s %s", strings.Repeat("  ", m.Depth), m.PID, show.HumanBytes(m.Memory), m.Command))
+	}
+	for i := range lines {
+		lines[i] = show.Fit(cli.OneLine(lines[i]), width)
+	}
+	return lines
+}
+
+// read measures the servers, and compares them with the readings before. Of one it also lists the processes.
 func read(f *selection.Filter, before []reading, details string) ([]reading, error) {
 	was := map[string]*reading{}
 	for i := range before {
-		was[before[i].who()] = &before[i]
+		was[before[i].key()] = &before[i]
 	}
 	servers, err := f.List()
 	var all []reading
@@ -40,11 +67,11 @@ func read(f *selection.Filter, before []reading, details string) ([]reading, err
 			s.Close()
 			continue
 		}
-		r := reading{Row: show.Row{Server: v, Cpu: -1}, server: s, at: time.Now()}
-		if old := was[r.who()]; old != nil {
-			r.Cpu = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
+		r := reading{Row: show.Row{Server: v, Share: -1}, server: s, at: time.Now()}
+		if old := was[r.key()]; old != nil {
+			r.Share = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
 		}
-		if r.who() == details {
+		if r.key() == details {
 			r.tree, _ = s.Tree() // none, if it has just ended
 		}
 		all = append(all, r)

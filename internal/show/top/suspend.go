@@ -10,11 +10,11 @@ import (
 	"os/signal"
 	"runtime"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
 	"golang.org/x/sys/unix"
 )
 
-// suspend is what ^Z does, where there is a shell that could continue us.
+// suspend is what ^Z does, where a shell can continue us.
 func suspend() tea.Cmd {
 	parent := os.Getppid()
 	session, err := unix.Getsid(0)
@@ -23,16 +23,15 @@ func suspend() tea.Cmd {
 	if err != nil || theirErr != nil || groupErr != nil || theirs != session || group == unix.Getpgrp() {
 		return nil
 	}
-	return tea.Exec(stop{}, func(error) tea.Msg { return continued{} }) // a terminal that can't be had again has gone, and is noticed
+	return tea.Exec(suspension{}, func(error) tea.Msg { return unix.SIGCONT }) // a terminal that is lost is noticed
 }
 
-// stop stops the process group until it is continued, while Bubble Tea has let go of the terminal. Its own tea.Suspend may leave an empty
-// screen: the renderer that was told to end stops its ticker later, perhaps when the process has been continued, and the ticker is that
-// of the next renderer by then (charmbracelet/bubbletea issue 1778). So whatever can run runs first: with one processor left to Go,
-// all that were running on others are in the queue that we go to the end of.
-type stop struct{}
+// suspension stops the process group until it is continued, while Bubble Tea has let go of the terminal. tea.Suspend may
+// leave an empty screen: the old renderer stops its ticker late, which is that of the next renderer by then
+// (charmbracelet/bubbletea issue 1778). With one processor left to Go, all goroutines that can run do so first.
+type suspension struct{}
 
-func (stop) Run() error {
+func (suspension) Run() error {
 	processors := runtime.GOMAXPROCS(1)
 	runtime.Gosched()
 	runtime.GOMAXPROCS(processors)
@@ -46,8 +45,6 @@ func (stop) Run() error {
 	return nil
 }
 
-func (stop) SetStdin(io.Reader) {}
-
-func (stop) SetStdout(io.Writer) {}
-
-func (stop) SetStderr(io.Writer) {}
+func (suspension) SetStdin(io.Reader)  {}
+func (suspension) SetStdout(io.Writer) {}
+func (suspension) SetStderr(io.Writer) {}

@@ -8,7 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"charm.land/bubbletea/v2"
+	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/show"
@@ -16,7 +17,7 @@ import (
 
 // The cursor follows its server, and a question is about the one that it named.
 func TestTopViewFollowsServers(t *testing.T) {
-	v := topView{order: 'n'}
+	v := view{order: 'n'}
 	for _, name := range []string{"a", "b", "c"} {
 		v.all = append(v.all, reading{Row: show.Row{Server: show.Server{ID: name, Name: name}}})
 	}
@@ -40,33 +41,33 @@ func TestTopViewFollowsServers(t *testing.T) {
 		t.Errorf("%+v, want b", w)
 	}
 	for height := 1; height < 8; height++ {
-		if f := v.frame(30, height); len(f.lines) != height {
-			t.Errorf("%d lines of %d", len(f.lines), height)
+		if lines := v.lines(30, height); len(lines) != height {
+			t.Errorf("%d lines of %d", len(lines), height)
 		}
 	}
 }
 
 // Details fit any terminal, whatever a server is called, and end with their server.
 func TestTopDetails(t *testing.T) {
-	r := reading{Row: show.Row{Server: show.Server{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: show.Process{PID: 1, Name: "c"}}, Cpu: 0.5}}
+	r := reading{Row: show.Row{Server: show.Server{ID: "k3x9w2ab", Name: "time\x1b[2J", Client: show.Process{PID: 1, Name: "c"}}, Share: 0.5}}
 	for i := range 50 {
 		r.tree = append(r.tree, fleet.Member{PID: i + 1, Depth: i % 3, Command: "node \x1b[31m" + strings.Repeat("x", 300)})
 	}
-	v := topView{all: []reading{r}, order: 'c'}
+	v := view{all: []reading{r}, order: 'c'}
 	v.press(tea.KeyEnter, 10)
 	for _, size := range [][2]int{{20, 4}, {200, 60}, {1, 1}} {
-		f := v.frame(size[0], size[1])
-		for _, line := range f.lines {
-			if show.Cells(line) > size[0] || strings.ContainsRune(line, '\x1b') || len(f.lines) != size[1] {
-				t.Errorf("%v, %d lines: %q", size, len(f.lines), line)
+		lines := v.lines(size[0], size[1])
+		for _, line := range lines {
+			if ansi.StringWidth(line) > size[0] || strings.ContainsRune(line, '\x1b') || len(lines) != size[1] {
+				t.Errorf("%v, %d lines: %q", size, len(lines), line)
 			}
 		}
 	}
-	if f := v.frame(80, 24); !strings.Contains(f.lines[0], "time?[2J (k3x9w2ab)") {
-		t.Errorf("%q", f.lines)
+	if lines := v.lines(80, 24); !strings.Contains(lines[0], "time?[2J (k3x9w2ab)") {
+		t.Errorf("%q", lines)
 	}
 	v.all = nil
-	if f := v.frame(80, 24); v.details != "" || !strings.Contains(f.lines[23], "it has ended") {
-		t.Errorf("%q", f.lines)
+	if lines := v.lines(80, 24); v.details != "" || !strings.Contains(lines[23], "it has ended") {
+		t.Errorf("%q", lines)
 	}
 }
