@@ -16,9 +16,9 @@ import (
 // leak is what the tests read of `sweep --json`.
 type leak struct {
 	State, Name string
-	PID        int
-	Parent     struct{ PID int }
-	Stopped    *bool
+	PID         int
+	Parent      struct{ PID int }
+	Stopped     *bool
 }
 
 // leaksOf asks as a user whether a process is a leak.
