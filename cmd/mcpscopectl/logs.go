@@ -6,7 +6,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,15 @@ one that has ended. ID may be the beginning of one if that server runs.
 mcpscope writes entries where there is a journal, and never waits for it: entries are
 lost when it is full or hangs. mcpscope run --report writes every end to a file. The
 journal drops empty lines and cuts those of more than 48 KiB (journald.conf, LineMax=).`,
-	}, func(operands []string) int { return f.Run(operands, io) })
+	}, func(operands []string) int {
+		switch len(operands) {
+		case 0:
+			return f.Run("", io)
+		case 1:
+			return f.Run(operands[0], io)
+		}
+		return io.Mistake("logs", "one server at most: give one name or id, or none for all")
+	})
 	fs := c.Flags()
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "print new entries until ^C, after the last ten")
 	fs.Func("since", "entries from then on: a duration ago (2h, 1d), or what journalctl takes (today, \"2026-11-20 8:00\"): `TIME`",
@@ -44,14 +51,8 @@ journal drops empty lines and cuts those of more than 48 KiB (journald.conf, Lin
 			}
 			return nil
 		})
-	fs.FuncP("lines", "n", "the last `N` entries only", func(s string) error {
-		if _, err := strconv.ParseUint(s, 10, 31); err != nil {
-			return fmt.Errorf("%q is not a number of entries", s)
-		}
-		f.Lines = s
-		return nil
-	})
+	fs.StringVarP(&f.Lines, "lines", "n", "", "the last `N` entries only")
 	allUsers(fs, &f.AllUsers)
-	fs.BoolVar(&f.Json, "json", false, "the JSON of journalctl, a line for each entry")
+	fs.BoolVar(&f.JSON, "json", false, "the JSON of journalctl, a line for each entry")
 	return c
 }

@@ -2,109 +2,91 @@
 
 //go:build linux
 
-// Package history reads what happened to servers from the journal of systemd, by journalctl.
+// Package history finds what happened to servers in the journal of systemd. journalctl prints it: its library needs cgo.
 package history
 
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"maps"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/show"
+	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
+// Query says which entries are printed, and how.
 type Query struct {
-	Follow, Json, AllUsers bool
+	Follow, JSON, AllUsers bool
 	Since, Lines           string // for journalctl, "" for all
 }
 
-// loggedServer is a server that the journal is searched for.
-type loggedServer struct{ id, name, uid string }
+// server is one that the journal is searched for.
+type server struct{ id, name, uid string }
 
-func (f *Query) Run(operands []string, io cli.Stdio) int {
-	var matches []string
-	switch len(operands) {
-	case 0:
-		matches = f.about("")
-	case 1:
-		subjects, err := f.find(operands[0])
-		if errors.As(err, new(*selection.UnknownError)) {
+// Run becomes journalctl: for the servers that are called so, or for all with "". It returns only if it cannot.
+func (q *Query) Run(called string, io cli.Stdio) int {
+	tool, err := protocol.Lookup("journalctl", cli.SearchPath())
+	if err != nil || !systemd.JournalExists() {
+		return io.CannotWithHint("read the journal", systemd.ErrNoJournal, "it takes systemd-journald and journalctl; without: mcpscope run --report FILE")
+	}
+	matches := q.events("")
+	if called != "" {
+		servers, err := q.find(tool, called)
+		if err != nil {
 			return io.Cannot("print logs", err)
 		}
-		if err != nil {
-			return cannotRead(io, err)
+		matches = nil
+		for _, s := range servers {
+			matches = append(append(matches, "+"), s.matches()...)
 		}
-		for _, s := range subjects {
-			if len(matches) > 0 {
-				matches = append(matches, "+")
-			}
-			matches = append(matches, s.matches()...)
-		}
-	default:
-		return io.Mistake("logs", "one server at most: give one name or id, or none for all")
+		matches = matches[1:]
 	}
-	if f.Follow {
-		go endWithReader()
-	}
-	any := false
-	err := readJournal(append(f.arguments(), matches...), func(line []byte) error {
-		any = true
-		return f.print(line, io)
-	})
-	if err != nil {
-		return cannotRead(io, err)
-	}
-	if !any && !f.Json {
-		io.None("no entries")
-	}
-	return cli.ExitOK
+	argv := append(append([]string{"journalctl", "--no-pager", "--all"}, q.flags(io)...), matches...)
+	return io.Cannot("run journalctl", unix.Exec(tool, argv, os.Environ()))
 }
 
-// arguments are those of journalctl before the matches.
-func (f *Query) arguments() (args []string) {
-	if f.Follow {
-		args = append(args, "--follow")
+func (q *Query) flags(io cli.Stdio) []string {
+	flags := []string{"--output=short-iso", "--no-hostname"}
+	if q.JSON {
+		flags = []string{"--output=json"}
+	}
+	if !cli.OnTerminal(io.Out) {
+		flags = append(flags, "--quiet") // without "No entries"
+	}
+	if q.Follow {
+		flags = append(flags, "--follow")
 	}
 	switch {
-	case f.Lines != "":
-		args = append(args, "--lines="+f.Lines)
-	case f.Follow && f.Since != "":
-		args = append(args, "--no-tail")
+	case q.Lines != "":
+		flags = append(flags, "--lines="+q.Lines)
+	case q.Follow && q.Since != "":
+		flags = append(flags, "--no-tail")
 	}
-	if f.Since != "" {
-		args = append(args, "--since="+f.Since)
+	if q.Since != "" {
+		flags = append(flags, "--since="+q.Since)
 	}
-	return args
+	return flags
 }
 
-func (f *Query) print(line []byte, io cli.Stdio) error {
-	if f.Json {
-		line = show.SafeJSON(line)
-	} else {
-		var e entry
-		if json.Unmarshal(line, &e) != nil {
-			return nil
-		}
-		line = []byte(e.line() + "\n")
-	}
-	if _, err := io.Out.Write(line); err != nil {
-		return errEnough // cli.Output reports it
-	}
-	return nil
-}
-
-// events are the matches of all events. The journal records the uid of the writer, which a process cannot forge.
-func events(uids []string, kinds ...protocol.Event) (matches []string) {
+// eventsOf are the matches of events of these kinds, or of all, by these users. The journal records the uid of a writer,
+// which a process cannot forge.
+func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
 	ids := protocol.MessageIDs()
-	for kind, id := range ids {
-		if len(kinds) == 0 || slices.Contains(kinds, kind) {
-			matches = append(matches, "MESSAGE_ID="+id)
-		}
+	if len(kinds) == 0 {
+		kinds = slices.Collect(maps.Keys(ids))
+	}
+	for _, kind := range kinds {
+		matches = append(matches, "MESSAGE_ID="+ids[kind])
 	}
 	for _, uid := range uids {
 		matches = append(matches, "_UID="+uid)
@@ -112,13 +94,13 @@ func events(uids []string, kinds ...protocol.Event) (matches []string) {
 	return matches
 }
 
-// about are the matches of events of servers whose users may be seen; with another match, if that is not "".
-func (f *Query) about(match string, kinds ...protocol.Event) []string {
+// events are the matches of events that the caller may see; with another match, if that is not "".
+func (q *Query) events(match string, kinds ...protocol.Event) []string {
 	var uids []string
-	if !f.AllUsers {
+	if !q.AllUsers {
 		uids = []string{strconv.Itoa(os.Getuid())}
 	}
-	matches := events(uids, kinds...)
+	matches := eventsOf(uids, kinds...)
 	if match != "" {
 		matches = append(matches, match)
 	}
@@ -127,37 +109,38 @@ func (f *Query) about(match string, kinds ...protocol.Event) []string {
 
 // matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout) counts as that:
 // another entry may have any identifier.
-func (s loggedServer) matches() []string {
-	return append(append(events([]string{s.uid, "0"}), protocol.FieldID+"="+s.id),
+func (s server) matches() []string {
+	return append(append(eventsOf([]string{s.uid, "0"}), protocol.FieldID+"="+s.id),
 		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.LogIdentifier(s.name, s.id))
 }
 
 // find looks among the servers that run first, whose start the journal may have lost; then for the newest one in the
-// journal that was started, or has ended, by that name or id.
-func (f *Query) find(arg string) (found []loggedServer, err error) {
-	running, err := (&selection.Filter{AllUsers: f.AllUsers}).Choose([]string{arg})
+// journal that was started, or has ended, by that name or id. journalctl reads backwards, and ends with the first entry.
+func (q *Query) find(tool, called string) (found []server, err error) {
+	running, err := (&selection.Filter{AllUsers: q.AllUsers}).Choose([]string{called})
 	defer selection.Close(running)
 	for _, s := range running {
-		found = append(found, loggedServer{s.ID, s.Name, strconv.Itoa(s.UID)})
+		found = append(found, server{s.ID, s.Name, strconv.Itoa(s.UID)})
 	}
 	if err == nil || !errors.As(err, new(*selection.UnknownError)) {
 		return found, err
 	}
 	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded, protocol.EventKilled}
-	args := append([]string{"--lines=1"}, f.about(protocol.FieldID+"="+arg, kinds...)...)
-	args = append(append(args, "+"), f.about(protocol.FieldName+"="+arg, kinds...)...)
-	journalErr := readJournal(args, func(line []byte) error {
-		var e entry
-		if json.Unmarshal(line, &e) == nil {
-			found = []loggedServer{{string(e.ID), string(e.Name), e.UID}}
-		}
-		return nil
-	})
-	switch {
+	args := append([]string{"--quiet", "--output=json", "--lines=1"}, q.events(protocol.FieldID+"="+called, kinds...)...)
+	args = append(append(args, "+"), q.events(protocol.FieldName+"="+called, kinds...)...)
+	line, journalErr := exec.Command(tool, args...).Output()
+	var e struct {
+		UID  string `json:"_UID"`
+		ID   string `json:"MCPSCOPE_ID"`
+		Name string `json:"MCPSCOPE_NAME"`
+	}
+	switch failed, is := errors.AsType[*exec.ExitError](journalErr); {
+	case is:
+		return nil, fmt.Errorf("journalctl: %s", strings.TrimSpace(string(failed.Stderr)))
 	case journalErr != nil:
 		return nil, journalErr
-	case len(found) == 0:
+	case json.Unmarshal(line, &e) != nil || e.ID == "": // a field that is not text is not of mcpscope
 		return nil, err
 	}
-	return found, nil
+	return []server{{e.ID, e.Name, e.UID}}, nil
 }

@@ -70,7 +70,7 @@ func (f *follower) until(what string, is func(line string) bool) string {
 
 func (f *follower) line(want string) {
 	f.t.Helper()
-	f.until(want, func(line string) bool { return strings.HasSuffix(line, "  "+want) })
+	f.until(want, func(line string) bool { return strings.HasSuffix(line, ": "+want) })
 }
 
 // interrupt is ^C, after which it ends by that signal.

@@ -135,7 +135,7 @@ func TestStderrInTheJournal(t *testing.T) {
 			f.interrupt()
 			out := b.succeed(t, "logs", name)
 			for _, line := range []string{"what it began with", "all others are stopped", "the last"} {
-				if !strings.Contains(out, "  "+line+"\n") {
+				if !strings.Contains(out, ": "+line+"\n") {
 					t.Errorf("logs has no %q: %s", line, out)
 				}
 			}
