@@ -5,10 +5,8 @@
 package main
 
 import (
-	"github.com/prometheus/common/expfmt"
 	"github.com/spf13/cobra"
 
-	"github.com/mcpscope/mcpscope/internal/atomicfile"
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/metrics"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -48,22 +46,15 @@ func (f *metricsFlags) run(io cli.Stdio) int {
 	case f.listen != "" && f.textfile != "":
 		return io.Mistake("metrics", "--textfile and --listen exclude each other")
 	case f.listen != "":
-		return metrics.Serve(metrics.SourceOf(&f.Filter), f.listen, io)
-	}
-	format := expfmt.NewFormat(expfmt.TypeOpenMetrics)
-	if f.textfile != "" {
-		format = expfmt.NewFormat(expfmt.TypeTextPlain)
-	}
-	text, err := metrics.MetricsText(metrics.SourceOf(&f.Filter), format)
-	if err != nil {
-		return io.Cannot("list servers", err)
-	}
-	if f.textfile == "" {
-		_, _ = io.Out.Write(text) // whoever reads has gone
+		return metrics.Serve(&f.Filter, f.listen, io)
+	case f.textfile != "":
+		if err := metrics.WriteFile(&f.Filter, f.textfile); err != nil {
+			return io.Cannot("write metrics", err)
+		}
 		return cli.ExitOK
 	}
-	if err := atomicfile.Write(f.textfile, text, 0o644); err != nil {
-		return io.Cannot("write metrics", err)
+	if err := metrics.Write(&f.Filter, io.Out); err != nil {
+		return io.Cannot("list servers", err)
 	}
 	return cli.ExitOK
 }

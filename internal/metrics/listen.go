@@ -16,32 +16,32 @@ import (
 	"os/signal"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/selection"
 )
 
-// Bounds of a connection, and of all of them, whatever a peer sends or leaves out.
+// Bounds of a connection, whatever a peer sends or leaves out, and of answers at a time.
 const (
 	requestWithin = 10 * time.Second
 	answerIn      = 30 * time.Second
 	idleMost      = 2 * time.Minute // Prometheus keeps a connection from scrape to scrape
 	headMost      = 16 << 10
-	connections   = 32
+	answersMost   = 32
 	endWithinStop = 5 * time.Second // for answers under way, after SIGTERM
 )
 
-// serve answers scrapers until SIGTERM.
-func Serve(of source, where string, io cli.Stdio) int {
+// Serve answers scrapers until SIGTERM.
+func Serve(f *selection.Filter, where string, io cli.Stdio) int {
 	listener, err := openListener(where)
 	if err != nil {
 		return io.Cannot("listen", err)
 	}
-	server := metricsServer(of)
+	server := metricsServer(sourceOf(f))
 	terminated, stop := signal.NotifyContext(context.Background(), unix.SIGTERM)
 	defer stop()
 	ended := make(chan struct{})
@@ -53,7 +53,7 @@ func Serve(of source, where string, io cli.Stdio) int {
 		_ = server.Shutdown(ctx) // who does not take an answer in gets none
 	}()
 	fmt.Fprintf(io.Out, "listening on http://%s/metrics\n", listener.Addr())
-	if err := server.Serve(newBounded(listener)); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return io.Cannot("serve metrics", err)
 	}
 	<-ended
@@ -64,40 +64,12 @@ func Serve(of source, where string, io cli.Stdio) int {
 func metricsServer(of source) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(of), promhttp.HandlerOpts{
-		EnableOpenMetrics: true, MaxRequestsInFlight: connections, ErrorHandling: promhttp.HTTPErrorOnError,
+		EnableOpenMetrics: true, MaxRequestsInFlight: answersMost, ErrorHandling: promhttp.HTTPErrorOnError,
 	}))
 	return &http.Server{
 		Handler: mux, ReadHeaderTimeout: requestWithin, ReadTimeout: requestWithin, WriteTimeout: answerIn, IdleTimeout: idleMost, MaxHeaderBytes: headMost,
 		ErrorLog: log.New(io.Discard, "", 0), // what peers do wrong is theirs
 	}
-}
-
-// bounded is a listener that has so many connections at a time; the kernel keeps others waiting.
-type bounded struct {
-	net.Listener
-	slots chan struct{}
-}
-
-func newBounded(l net.Listener) *bounded { return &bounded{l, make(chan struct{}, connections)} }
-
-func (b *bounded) Accept() (net.Conn, error) {
-	b.slots <- struct{}{}
-	conn, err := b.Listener.Accept()
-	if err != nil {
-		<-b.slots
-		return nil, err
-	}
-	return &boundedConn{Conn: conn, release: sync.OnceFunc(func() { <-b.slots })}, nil
-}
-
-type boundedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *boundedConn) Close() error {
-	defer c.release()
-	return c.Conn.Close()
 }
 
 // openListener takes what --listen takes.
@@ -112,7 +84,7 @@ func openListener(where string) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// listenAddress completes what --listen was given. Nobody but this host is let in unless an
+// ListenAddress completes what --listen was given. Nobody but this host is let in unless an
 // address says so: names of servers and clients are nobody else's business.
 func ListenAddress(s string) (string, error) {
 	if number, passed := strings.CutPrefix(s, "fd:"); passed {

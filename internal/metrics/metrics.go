@@ -8,6 +8,7 @@ package metrics
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -49,27 +50,35 @@ type source struct {
 	leaks   func() int
 }
 
-func SourceOf(f *selection.Filter) source {
+func sourceOf(f *selection.Filter) source {
 	return source{func() ([]measured, error) { return measureAll(f) }, func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) }}
 }
 
-// metricsText is what a scraper would get.
-func MetricsText(of source, format expfmt.Format) ([]byte, error) {
+// Write prints OpenMetrics text.
+func Write(f *selection.Filter, to io.Writer) error { return write(sourceOf(f), to) }
+
+func write(of source, to io.Writer) error {
 	families, err := registry(of).Gather()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var text bytes.Buffer
-	enc := expfmt.NewEncoder(&text, format)
+	enc := expfmt.NewEncoder(&text, expfmt.NewFormat(expfmt.TypeOpenMetrics))
 	for _, family := range families {
 		if err := enc.Encode(family); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if closer, ok := enc.(expfmt.Closer); ok {
 		err = closer.Close() // "# EOF"
 	}
-	return text.Bytes(), err
+	_, _ = to.Write(text.Bytes()) // cli.Output reports it
+	return err
+}
+
+// WriteFile replaces a file in Prometheus' text format, for node_exporter.
+func WriteFile(f *selection.Filter, path string) error {
+	return prometheus.WriteToTextfile(path, registry(sourceOf(f)))
 }
 
 // registry has the servers alone: figures of this process are of no interest to anyone.
@@ -131,15 +140,8 @@ var (
 // collector reads the figures anew for each scrape.
 type collector struct{ source }
 
-func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, m := range families {
-		to <- m.desc
-	}
-	to <- pressure
-	to <- byState
-	to <- surplus
-	to <- leaked
-}
+// Describe promises nothing: which figures there are differs from server to server.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 func (c collector) Collect(to chan<- prometheus.Metric) {
 	views, err := c.servers()

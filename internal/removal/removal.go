@@ -10,20 +10,17 @@ package removal
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
@@ -31,195 +28,180 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// use is a file that starts this mcpscope.
-type use struct {
-	File string `json:"file"`
-	What string `json:"what"`
-	// Harmless: without mcpscope what it configures works all the same.
-	Harmless bool `json:"harmless,omitempty"`
-	// Remedy is the command that takes mcpscope out of it.
-	Remedy string `json:"remedy,omitempty"`
-}
-
-// findUses finds what starts the runner: as root for all users, else or with own for the calling one.
-func Find(own bool, runner string) ([]use, error) {
-	if os.Getuid() != 0 || own {
-		return ownUses(runner)
-	}
-	all := unitUses("/etc/systemd/system", "sudo ", runner)
-	all = append(all, unitUses("/etc/systemd/user", "sudo ", runner)...)
-	users, err := homes()
-	for _, u := range users {
-		theirs, e := u.uses()
-		if e != nil {
-			err = errors.Join(err, fmt.Errorf("the files of %s: %w", u.name, e))
-		}
-		for i := range theirs {
-			if u.uid == 0 {
-				continue
-			}
-			remedy := unwrapAll
-			if theirs[i].Remedy != unwrapAll {
-				remedy = "mcpscope removal" // root must not enter what a user's process has said
-			}
-			theirs[i].Remedy = "sudo -H -u " + u.name + " " + remedy
-		}
-		all = append(all, theirs...)
-	}
-	return all, err
+// finding collects the files that start this mcpscope.
+type finding struct {
+	runner   string
+	lines    []string // FILE: WHAT
+	remedies []string // commands
+	breaks   bool     // one of the files stops working
 }
 
 const unwrapAll = "mcpscope unwrap --all"
 
-// ownUses looks into the files of the calling user.
-func ownUses(runner string) ([]use, error) {
+// Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those of the
+// calling user. The status is 1 if one of them stops working without it.
+func Report(own bool, io cli.Stdio) int {
+	runner, err := cli.FindRunner()
+	if err != nil {
+		return io.Cannot("find what starts mcpscope", err)
+	}
+	f := &finding{runner: runner}
+	if os.Getuid() == 0 && !own {
+		f.addUnits("/etc/systemd/system", "sudo ")
+		f.addUnits("/etc/systemd/user", "sudo ")
+		err = f.addUsers()
+	} else {
+		err = f.addOwn()
+	}
+	for _, line := range f.lines {
+		fmt.Fprintln(io.Out, cli.OneLine(line))
+	}
+	for _, remedy := range slices.Compact(f.remedies) {
+		fmt.Fprintf(io.Out, "  first: %s\n", cli.OneLine(remedy))
+	}
+	switch {
+	case err != nil:
+		return io.Cannot("look everywhere", err)
+	case f.breaks:
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
+}
+
+func (f *finding) add(file, what, remedy string, harmless bool) {
+	f.lines, f.remedies, f.breaks = append(f.lines, file+": "+what), append(f.remedies, remedy), f.breaks || !harmless
+}
+
+// addOwn looks into the files of the calling user.
+func (f *finding) addOwn() error {
 	all, err := clientconfig.Everywhere()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	uses := []use{}
-	for _, c := range all {
-		if c.Err != nil {
-			continue // what can't be read has not been wrapped
-		}
+	for _, c := range all { // what cannot be read has not been wrapped, and has no servers
 		var names []string
 		for _, s := range c.Servers {
-			if s.State == wrapping.Wrapped && startedBy(s.Argv[0], runner) {
+			if s.State == wrapping.Wrapped && f.isStartedBy(s.Argv[0]) {
 				names = append(names, s.Name)
 			}
 		}
 		if len(names) > 0 {
-			uses = append(uses, use{File: c.Where(), What: cli.Counted(len(names), "wrapped server") + " of " + c.ClientTitle("a file") + ": " + strings.Join(names, ", "), Remedy: unwrapAll})
+			what := fmt.Sprintf("%s of %s: %s", cli.Counted(len(names), "wrapped server"), c.ClientTitle("a file"), strings.Join(names, ", "))
+			f.add(c.Where(), what, unwrapAll, false)
 		}
 	}
 	if dir := settings.UserDir(os.Getenv); dir != "" {
-		uses = append(uses, unitUses(filepath.Join(dir, "systemd", "user"), "", runner)...)
+		f.addUnits(filepath.Join(dir, "systemd", "user"), "")
 	}
-	return uses, nil
+	return nil
 }
 
-// startedBy tells whether a command is the runner. A name without a slash may be.
-func startedBy(command, runner string) bool {
+// isStartedBy tells whether a command is the runner. A name without a slash may be.
+func (f *finding) isStartedBy(command string) bool {
 	if !strings.Contains(command, "/") {
 		return command == cli.Runner
 	}
 	a, errA := os.Stat(command)
-	b, errB := os.Stat(runner)
+	b, errB := os.Stat(f.runner)
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-var execLine = regexp.MustCompile(`^\s*Exec[A-Za-z]*\s*=\s*([-@:+!|]*)\s*"?([^\s"]+)`)
-
-// unitUses finds units and drop-ins in a directory of units.
-// The units that mcpscope itself installs there go with it.
-func unitUses(dir, sudo, runner string) []use {
-	var uses []use
-	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is sound
-	inner, _ := filepath.Glob(filepath.Join(dir, "*.d", "*.conf"))
-	for _, file := range append(files, inner...) {
-		starts, harmless := execs(file, runner)
-		switch name := filepath.Base(file); {
-		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service":
-		case name == "mcpscope.conf":
-			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
-			what := "a drop-in that starts the service by mcpscope"
-			if harmless {
-				what = "a drop-in that sweeps after the service ends; does nothing without mcpscope"
-			}
-			uses = append(uses, use{File: file, What: what, Harmless: harmless,
-				Remedy: sudo + "mcpscope units --unit " + unit + " --remove"})
-		default:
-			uses = append(uses, use{File: file, What: "a unit that starts mcpscope", Remedy: sudo + "editor " + file})
-		}
-	}
-	return uses
-}
+// execLine is a line of a unit that executes a command.
+var execLine = regexp.MustCompile(`(?m)^\s*Exec[A-Za-z]*\s*=\s*([-@:+!|]*)\s*"?([^\s"]+)`)
 
 // mostUnit is more than a unit file is long.
 const mostUnit = 256 << 10
 
-// execs tells whether a unit file executes the runner, and whether it does so only where systemd
-// ignores a failure.
-func execs(file, runner string) (starts, harmless bool) {
-	info, err := os.Lstat(file)
-	if err != nil || info.Mode().Type() != 0 || info.Size() > mostUnit {
-		return false, false
-	}
-	fd, err := unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return false, false
-	}
-	f := os.NewFile(uintptr(fd), file)
-	defer f.Close()
-	harmless = true
-	for lines := bufio.NewScanner(f); lines.Scan(); {
-		if m := execLine.FindStringSubmatch(lines.Text()); m != nil && startedBy(m[2], runner) {
-			starts = true
-			harmless = harmless && strings.Contains(m[1], "-")
+// addUnits finds units and drop-ins. The units that mcpscope itself installs go with it.
+func (f *finding) addUnits(dir, sudo string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is sound
+	inner, _ := filepath.Glob(filepath.Join(dir, "*.d", "*.conf"))
+	for _, file := range append(files, inner...) {
+		info, err := os.Lstat(file)
+		if err != nil || !info.Mode().IsRegular() || info.Size() > mostUnit {
+			continue
+		}
+		text, _ := os.ReadFile(file) // what can't be read starts nothing
+		starts, harmless := false, true
+		for _, m := range execLine.FindAllSubmatch(text, -1) {
+			if f.isStartedBy(string(m[2])) {
+				starts, harmless = true, harmless && strings.Contains(string(m[1]), "-") // systemd ignores its failure
+			}
+		}
+		switch name := filepath.Base(file); {
+		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service":
+		case name == "mcpscope.conf":
+			what := "a drop-in that starts the service by mcpscope"
+			if harmless {
+				what = "a drop-in that sweeps after the service ends; does nothing without mcpscope"
+			}
+			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
+			f.add(file, what, sudo+"mcpscope units --unit "+unit+" --remove", harmless)
+		default:
+			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file, false)
 		}
 	}
-	return starts, starts && harmless
 }
 
-// account is a user with a home.
-type account struct {
-	name     string
-	uid, gid uint32
-	home     string
-}
+// lookWithin is how long the look into one user's files may take.
+const lookWithin = 10 * time.Second
 
-// homes are the users that can have configurations: their home belongs to them.
-func homes() ([]account, error) {
-	f, err := os.Open("/etc/passwd")
+// addUsers asks a process of each user whose home belongs to them.
+func (f *finding) addUsers() (err error) {
+	passwd, err := os.Open("/etc/passwd")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	defer f.Close()
-	var all []account
+	defer passwd.Close()
 	seen := map[uint32]bool{}
-	lines := bufio.NewScanner(f)
-	for lines.Scan() {
+	for lines := bufio.NewScanner(passwd); lines.Scan(); {
 		fields := strings.Split(lines.Text(), ":")
 		if len(fields) < 7 {
 			continue
 		}
 		uid, errU := strconv.ParseUint(fields[2], 10, 32)
 		gid, errG := strconv.ParseUint(fields[3], 10, 32)
-		if errU != nil || errG != nil || seen[uint32(uid)] {
-			continue
-		}
-		info, err := os.Lstat(fields[5])
-		if errors.Is(err, fs.ErrNotExist) || err != nil || !info.IsDir() {
-			continue
-		}
-		if st, ok := info.Sys().(*syscall.Stat_t); !ok || st.Uid != uint32(uid) {
+		home, errH := os.Lstat(fields[5])
+		if errors.Join(errU, errG, errH) != nil || seen[uint32(uid)] || !home.IsDir() || home.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
 			continue
 		}
 		seen[uint32(uid)] = true
-		all = append(all, account{fields[0], uint32(uid), uint32(gid), fields[5]})
+		if e := f.addUser(fields[0], fields[5], syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}); e != nil {
+			err = errors.Join(err, fmt.Errorf("the files of %s: %w", fields[0], e))
+		}
 	}
-	return all, lines.Err()
+	return err
 }
 
-// lookWithin is how long the look into one user's files may take.
-const lookWithin = 10 * time.Second
-
-// uses asks a process of the user's own: root must not follow the links that a user makes.
-func (a account) uses() ([]use, error) {
+// addUser takes the lines of a user's process, but not its remedies: root must not run what a user has written.
+func (f *finding) addUser(name, home string, as syscall.Credential) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "/proc/self/exe", "removal", "--own", "--json")
+	cmd := exec.CommandContext(ctx, "/proc/self/exe", "removal", "--own")
 	cmd.Dir = "/"
 	cmd.WaitDelay = time.Second // the user may hold its stdout open
-	cmd.Env = []string{"HOME=" + a.home, "PATH=/usr/local/bin:/usr/bin:/bin", "USER=" + a.name}
-	if a.uid != uint32(os.Getuid()) {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: a.uid, Gid: a.gid}}
+	cmd.Env = []string{"HOME=" + home, "PATH=/usr/local/bin:/usr/bin:/bin", "USER=" + name}
+	if as.Uid != uint32(os.Getuid()) {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as}
 	}
 	out, err := cmd.Output()
-	if err != nil {
-		return nil, err
+	broken, is := errors.AsType[*exec.ExitError](err)
+	if err != nil && !(is && broken.ExitCode() == cli.ExitFailure && len(broken.Stderr) == 0) {
+		return err
 	}
-	var uses []use
-	err = json.Unmarshal(out, &uses)
-	return uses, err
+	remedy, user := "mcpscope removal", ""
+	if as.Uid != 0 {
+		user = "sudo -H -u " + name + " "
+	}
+	for line := range strings.Lines(string(out)) {
+		if text := strings.TrimRight(line, "\n"); !strings.HasPrefix(text, " ") {
+			f.lines, f.breaks = append(f.lines, text), f.breaks || err != nil
+		} else if strings.Contains(text, unwrapAll) {
+			remedy = unwrapAll
+		}
+	}
+	if len(out) > 0 {
+		f.remedies = append(f.remedies, user+remedy)
+	}
+	return nil
 }
