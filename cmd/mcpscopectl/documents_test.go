@@ -105,7 +105,7 @@ func TestInstalledSettings(t *testing.T) {
 	if err := os.WriteFile(file, []byte(strings.ReplaceAll(sample, "\n#", "\n")[1:]), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	place := settings.FilePlace{Path: file, Asked: true, Trusted: true}
+	place := settings.FilePlace{Path: file, Asked: true}
 	if c := settings.ParseFiles([]settings.FilePlace{place}); len(c.Files) != 1 || len(c.Problems) > 0 {
 		t.Errorf("%+v", c)
 	}

@@ -13,32 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// errNoChildren: this kernel has no /proc/PID/task/TID/children.
-var errNoChildren = errors.New("no CONFIG_PROC_CHILDREN")
-
 // Children lists the direct children of a process, zombies too, in ascending
 // order. Those that come or go meanwhile may or may not be listed, and where a
 // child goes the kernel may skip its next sibling, so whoever must have all of
 // them asks until nothing new turns up.
+//
+// The kernel is asked for the children of each thread: a child belongs to the thread that forked it. When a thread
+// ends, another takes over its children, perhaps one that was asked already: hence again, until the threads are the
+// same after as before. Bounded, for a process that starts threads all the time.
 func Children(pid int) ([]int, error) {
-	pids, err := childrenByTask(pid)
-	if errors.Is(err, errNoChildren) {
-		return childrenByScan(pid)
-	}
-	return pids, err
-}
-
-// Orphans lists the children of a process's first thread: those that came home to it as
-// a subreaper are among them (find_alive_thread in the kernel's exit.c), and it is much
-// faster than Children. Without CONFIG_PROC_CHILDREN it gives nobody.
-func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
-
-// childrenByTask asks the kernel for the children of each thread: a child
-// belongs to the thread that forked it. When a thread ends, another takes over
-// its children, perhaps one that we have asked already: hence again, until the
-// threads are the same after as before. Bounded, for a process that starts
-// threads all the time.
-func childrenByTask(pid int) ([]int, error) {
 	const attempts = 4
 	before, err := threads(pid)
 	for n := 1; err == nil; n++ {
@@ -53,6 +36,11 @@ func childrenByTask(pid int) ([]int, error) {
 	}
 	return nil, err
 }
+
+// Orphans lists the children of a process's first thread: those that came home to it as
+// a subreaper are among them (find_alive_thread in the kernel's exit.c), and it is much
+// faster than Children.
+func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
 
 func childrenOf(pid int, tids []int) ([]int, error) {
 	var all []int
@@ -79,7 +67,7 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	case !errors.Is(err, unix.ENOENT):
 		return nil, err
 	case unix.Access("/proc/thread-self/children", unix.F_OK) != nil:
-		return nil, errNoChildren
+		return nil, fmt.Errorf("no CONFIG_PROC_CHILDREN: %w", errors.ErrUnsupported)
 	}
 	return nil, nil
 }
@@ -136,33 +124,6 @@ func nextPID(buf []byte) (pid int, rest []byte) {
 		pid = 10*pid + int(c-'0')
 	}
 	return pid, buf[size:]
-}
-
-// childrenByScan asks every process for its parent. One that we may not look at
-// (hidepid=1) is passed over: it belongs to another user, so it is nothing that
-// we could act upon.
-func childrenByScan(pid int) ([]int, error) {
-	if _, err := ReadStat(pid); err != nil {
-		return nil, err
-	}
-	var pids []int
-	var failed error
-	err := Each(func(p int) bool {
-		s, err := ReadStat(p)
-		if err == nil && s.PPID == pid {
-			pids = append(pids, p)
-		}
-		if err != nil && !unseen(err) {
-			failed = err
-		}
-		return failed == nil
-	})
-	return pids, errors.Join(err, failed)
-}
-
-// unseen: gone since /proc was listed, or not ours to see.
-func unseen(err error) bool {
-	return errors.Is(err, ErrGone) || errors.Is(err, os.ErrNotExist) || errors.Is(err, os.ErrPermission)
 }
 
 func threads(pid int) ([]int, error) {

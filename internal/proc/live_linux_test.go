@@ -153,13 +153,12 @@ func TestHostileComm(t *testing.T) {
 
 // readers are all functions that take a pid and give an error.
 var readers = map[string]func(pid int) error{
-	"stat":             func(pid int) error { _, err := ReadStat(pid); return err },
-	"status":           func(pid int) error { _, err := ReadStatus(pid); return err },
-	"cgroup":           func(pid int) error { _, _, err := ReadCgroup(pid); return err },
-	"cmdline":          func(pid int) error { _, err := Cmdline(pid, 10); return err },
-	"children":         func(pid int) error { _, err := Children(pid); return err },
-	"children by scan": func(pid int) error { _, err := childrenByScan(pid); return err },
-	"resident":         func(pid int) error { _, err := Resident(pid); return err },
+	"stat":     func(pid int) error { _, err := ReadStat(pid); return err },
+	"status":   func(pid int) error { _, err := ReadStatus(pid); return err },
+	"cgroup":   func(pid int) error { _, _, err := ReadCgroup(pid); return err },
+	"cmdline":  func(pid int) error { _, err := Cmdline(pid, 10); return err },
+	"children": func(pid int) error { _, err := Children(pid); return err },
+	"resident": func(pid int) error { _, err := Resident(pid); return err },
 }
 
 func TestGone(t *testing.T) {
@@ -263,19 +262,12 @@ func TestChildren(t *testing.T) {
 	parent := cmd.Process.Pid
 	want := []int{live.Process.Pid, dead.Process.Pid, parent}
 	slices.Sort(want)
-	for name, children := range map[string]func(int) ([]int, error){"by task": childrenByTask,
-		"by scan": childrenByScan, "default": Children} {
-		if _, err := os.Stat("/proc/thread-self/children"); err != nil && name == "by task" {
-			t.Log("a kernel without CONFIG_PROC_CHILDREN")
-			continue
-		}
-		if got, err := children(os.Getpid()); err != nil || !slices.Equal(got, want) {
-			t.Errorf("%s: ours: %v, %v, want %v", name, got, err, want)
-		}
-		for pid, n := range map[int]int{parent: 1, live.Process.Pid: 0, dead.Process.Pid: 0} {
-			if got, err := children(pid); err != nil || len(got) != n {
-				t.Errorf("%s: of %d: %v, %v, want %d", name, pid, got, err, n)
-			}
+	if got, err := Children(os.Getpid()); err != nil || !slices.Equal(got, want) {
+		t.Errorf("ours: %v, %v, want %v", got, err, want)
+	}
+	for pid, n := range map[int]int{parent: 1, live.Process.Pid: 0, dead.Process.Pid: 0} {
+		if got, err := Children(pid); err != nil || len(got) != n {
+			t.Errorf("of %d: %v, %v, want %d", pid, got, err, n)
 		}
 	}
 }

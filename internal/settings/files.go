@@ -23,13 +23,11 @@ const FileVariable = "MCPSCOPE_CONFIG"
 // maxText is how much is read: a file is a page or two, and is read at each start.
 const maxText = 64 << 10
 
-// A Place is where a file may be.
+// A FilePlace is where a file may be.
 type FilePlace struct {
 	Path string
 	// Asked: somebody has named it, so that it has to be there.
 	Asked bool
-	// Trusted: it is read whosoever it is, as it is only looked at.
-	Trusted bool
 }
 
 // FilePlaces are where files are looked for, those that count most last: the system's, the
@@ -69,7 +67,7 @@ func (p FilePlace) read() ([]byte, error) {
 	}
 	f := os.NewFile(uintptr(fd), p.Path)
 	defer f.Close()
-	if err := p.check(fd); err != nil {
+	if err := checkOwner(fd); err != nil {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
@@ -85,9 +83,9 @@ func (p FilePlace) read() ([]byte, error) {
 	return text, nil
 }
 
-// check: XDG_CONFIG_HOME or HOME may be another user's (sudo, su), who would then choose where
+// checkOwner: XDG_CONFIG_HOME or HOME may be another user's (sudo, su), who would then choose where
 // root writes its reports.
-func (p FilePlace) check(fd int) error {
+func checkOwner(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
 		return err
@@ -96,7 +94,6 @@ func (p FilePlace) check(fd int) error {
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
 		return errors.New("ignored: no regular file")
-	case p.Trusted:
 	case st.Uid != 0 && int(st.Uid) != uid:
 		return fmt.Errorf("ignored: it belongs to uid %d, neither to root nor to uid %d", st.Uid, uid)
 	case st.Mode&unix.S_IWOTH != 0:

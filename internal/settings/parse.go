@@ -18,7 +18,6 @@ type FileValue struct {
 	Text    string
 	File    string
 	Line    int
-	Section string // the table, as a file has it
 	pattern string // of the servers that are meant; "" for all
 	key     string
 }
@@ -118,10 +117,8 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	v.key = keys[last]
 	switch {
 	case last == 1 && keys[0] == defaults:
-		v.Section = "[" + defaults + "]"
 	case last == 2 && keys[0] == servers:
 		v.pattern = keys[1]
-		v.Section = fmt.Sprintf("[%s.%q]", servers, v.pattern)
 		if _, err := path.Match(v.pattern, ""); err != nil || v.pattern == "" {
 			return fmt.Errorf("%q is no pattern", v.pattern)
 		}

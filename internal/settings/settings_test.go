@@ -221,7 +221,7 @@ report = "e"
 			t.Errorf("%q: %s, want %s", text, got, want)
 		}
 	}
-	if v := c.For("git")["report"]; v.File != second.Path || v.Section != `[server."git*"]` {
+	if v := c.For("git")["report"]; v.File != second.Path {
 		t.Errorf("%+v", v)
 	}
 }
@@ -257,8 +257,6 @@ func TestFilesThatAreNotRead(t *testing.T) {
 	if self == 0 {
 		theirs := file("theirs", 0o644, 65533, 0)
 		rows = append(rows, row{theirs, "ignored: it belongs to uid 65533, neither to root nor to uid 0"})
-		theirs.Trusted = true
-		rows = append(rows, row{theirs, ""})
 	}
 	for _, r := range rows {
 		c := ParseFiles([]FilePlace{r.place})
@@ -306,7 +304,7 @@ func FuzzRead(f *testing.F) {
 			if r := find(Run, key); r == nil || r.Where&File == 0 || r.set(Defaults(), v.Text) != nil {
 				t.Errorf("%s = %q", key, v.Text)
 			}
-			if v.Line < 1 || v.Line > lines || v.File != "file" || v.Section == "" {
+			if v.Line < 1 || v.Line > lines || v.File != "file" {
 				t.Errorf("%s: %+v of %d lines", key, v, lines)
 			}
 		}
