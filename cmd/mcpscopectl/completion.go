@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
 // harmless is a word that no shell takes for anything else: a server's name may be anything.
@@ -30,33 +31,23 @@ func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective
 
 // servers completes the names and ids of the caller's servers.
 func servers(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, _ := (&selection.Filter{}).List() // what can be seen can be completed
-	defer selection.Close(all)
-	var words []string
-	for _, s := range all {
-		if harmless(s.Name) && !slices.Contains(words, s.Name) {
-			words = append(words, s.Name)
-		}
-	}
-	for _, s := range all {
-		if harmless(s.ID) && harmless(s.Name) {
-			words = append(words, s.ID+"\t"+s.Name)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	return words(func(s *fleet.Listed) []string { return []string{s.Name, s.ID} })
 }
 
 // clientNames completes the clients of servers that run.
 func clientNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	all, _ := (&selection.Filter{}).List() // as above
+	return words(func(s *fleet.Listed) []string { return []string{s.Client.Name} })
+}
+
+func words(of func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective) {
+	all, _ := (&selection.Filter{}).List() // what can be seen can be completed
 	defer selection.Close(all)
 	var words []string
 	for _, s := range all {
-		if name := s.Client.Name; harmless(name) && !slices.Contains(words, name) {
-			words = append(words, name)
-		}
+		words = append(words, of(s)...)
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp
+	slices.Sort(words)
+	return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return !harmless(w) }), cobra.ShellCompDirectiveNoFileComp
 }
 
 // clientsAndFiles completes what has a configuration.

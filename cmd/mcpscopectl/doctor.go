@@ -5,9 +5,6 @@
 package main
 
 import (
-	"fmt"
-	"io"
-
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -39,32 +36,22 @@ a file of settings has a mistake or a process is left, and 125 if doctor itself 
 }
 
 func (f *doctorFlags) run(io cli.Stdio) int {
-	status, err := f.examine(io.Out)
-	if err != nil {
-		fmt.Fprintf(io.Err, "mcpscope: cannot examine this host: %s\n", cli.OneLine(err.Error()))
-		return cli.ExitOwnFailure
-	}
-	return status
-}
-
-// examine prints before the selftest, which takes seconds.
-func (f *doctorFlags) examine(to io.Writer) (status int, err error) {
 	by, err := diagnose.FindPrograms()
 	if err != nil {
-		return 0, err
+		io.Cannot("examine this host", err)
+		return cli.ExitOwnFailure
 	}
 	d := diagnose.Diagnose(by)
-	p := diagnose.NewPaper(to)
 	if !f.json {
-		d.Print(p)
+		d.Print(io.Out) // before the selftest, which takes seconds
 	}
 	if f.selftest && d.Backend != "" {
 		d.Selftest = diagnose.Selftest(by, d.Backend)
 	}
 	if f.json {
-		p.Err = show.PrintJSON(p.To, d, "  ")
+		_ = show.PrintJSON(io.Out, d, "  ") // cli.Output reports it
 	} else {
-		d.PrintSelftest(p)
+		d.PrintSelftest(io.Out)
 	}
-	return d.Status(), p.Err
+	return d.Status()
 }

@@ -16,7 +16,7 @@ import (
 
 func freezeCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
-		use: "freeze NAME|ID… [flags]", short: "let servers rest", examples: "  mcpscope freeze browser\n",
+		use: "freeze NAME|ID… [flags]", short: "suspend servers", examples: "  mcpscope freeze browser\n",
 		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client waits
 for them meanwhile. Whatever ends a server ends a frozen one as well.`,
 	}, "frozen", (*fleet.Listed).Freeze)
@@ -24,8 +24,8 @@ for them meanwhile. Whatever ends a server ends a frozen one as well.`,
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
-		use: "thaw NAME|ID… [flags]", short: "let frozen servers go on", examples: "  mcpscope thaw browser\n",
-		long: "Lets servers go on that mcpscope freeze, or one of their own processes, has frozen.",
+		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", examples: "  mcpscope thaw browser\n",
+		long: "Resumes servers that mcpscope freeze, or one of their own processes, has frozen.",
 	}, "thawed", (*fleet.Listed).Thaw)
 }
 
@@ -34,17 +34,7 @@ func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cob
 	var f selection.Filter
 	s.operands = servers
 	verb, _, _ := strings.Cut(s.use, " ")
-	c := command(s, func(operands []string) int {
-		if len(operands) == 0 {
-			return io.Mistake(verb, "which server? Give a name or an id")
-		}
-		servers, err := f.Choose(operands)
-		if err != nil {
-			return io.Cannot(verb, err)
-		}
-		defer selection.Close(servers)
-		return selection.Each(servers, io, verb, past, do)
-	})
+	c := command(s, func(operands []string) int { return f.Do(operands, io, verb, selection.Done(past, do)) })
 	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }

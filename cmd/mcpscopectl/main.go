@@ -11,14 +11,12 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 func main() {
@@ -84,39 +82,4 @@ func dispatch(args []string, io cli.Stdio) int {
 func isCommand(root *cobra.Command, name string) bool {
 	c, _, err := root.Find([]string{name})
 	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
-}
-
-// meant are names that people try.
-var meant = map[string]string{
-	"list": "ls", "ps": "ls", "stats": "top", "rm": "stop", "remove": "stop", "kill": "stop --grace 0", "end": "stop", "start": "run", "exec": "run",
-	"limit": "set", "pause": "freeze", "suspend": "freeze", "resume": "thaw", "unfreeze": "thaw", "log": "logs", "journal": "logs", "events": "logs", "show": "inspect",
-	"info": "inspect", "check": "doctor", "clean": "sweep", "cleanup": "sweep", "gc": "sweep", "prune": "sweep", "leaks": "sweep", "prometheus": "metrics",
-}
-
-// unknownHint guesses what was meant; the name of a program means to run it.
-func unknownHint(root *cobra.Command, word string) string {
-	if word == "restart" {
-		return "mcpscope stop: a client that wants a server again starts it again"
-	}
-	if command := meant[word]; command != "" {
-		return "mcpscope " + command
-	}
-	root.SuggestionsMinimumDistance = 1
-	if near := root.SuggestionsFor(word); len(near) > 0 {
-		return "mcpscope " + near[0]
-	}
-	return fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", word)
-}
-
-// runRunner becomes the runner. It returns only if it can't.
-func runRunner(args []string, io cli.Stdio) int {
-	runner, err := cli.FindRunner()
-	if err == nil {
-		var env []string
-		if env, err = proc.Environ(); err == nil {
-			err = syscall.Exec(runner, append([]string{runner, "run"}, args...), env)
-		}
-	}
-	p := cli.Printer{Stdio: io}
-	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot run: %v", err), "")
 }

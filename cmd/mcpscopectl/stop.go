@@ -68,8 +68,8 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 			return io.Unconfirmed("stop", "mcpscope stop --all --yes")
 		}
 	}
-	return selection.Each(servers, io, "stop", "stopped", func(s *fleet.Listed) error {
+	return selection.Each(servers, io, "stop", selection.Done("stopped", func(s *fleet.Listed) error {
 		s.TellStop(selection.OwnCommand())
 		return s.Stop(f.grace)
-	})
+	}))
 }

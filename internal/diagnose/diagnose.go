@@ -8,7 +8,6 @@ package diagnose
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"slices"
 
@@ -75,20 +74,6 @@ func settingsProblems() (lines []string) {
 		lines = append(lines, cli.ErrorLine(p))
 	}
 	return lines
-}
-
-// paper is where doctor writes, and remembers the first error.
-type paper struct {
-	To       io.Writer
-	coloured bool
-	Err      error
-}
-
-func (p *paper) printf(format string, args ...any) {
-	_, err := fmt.Fprintf(p.To, format, args...)
-	if p.Err == nil {
-		p.Err = err
-	}
 }
 
 // gateways are those that run below mcpscope gateway, with what they started that was left, and why.

@@ -40,7 +40,7 @@ func sample() *diagnosis {
 
 func printed(d *diagnosis) string {
 	var out bytes.Buffer
-	d.Print(NewPaper(&out))
+	d.Print(&out)
 	return out.String()
 }
 
@@ -82,7 +82,7 @@ func TestColours(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	for none, want := range map[string]string{"": "\x1b[31mx\x1b[0m", "1": "x"} {
 		t.Setenv("NO_COLOR", none)
-		if got := NewPaper(pty).colour(red, "x"); got != want {
+		if got := newPaper(pty).colour(red, "x"); got != want {
 			t.Errorf("NO_COLOR=%s: %q, want %q", none, got, want)
 		}
 	}

@@ -16,13 +16,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// newPaper colours what goes to a terminal, unless the user asked for none
-// (no-color.org).
-func NewPaper(to io.Writer) *paper {
-	p := &paper{To: to}
-	p.coloured = cli.OnTerminal(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return p
+// paper is where doctor writes. It colours what goes to a terminal, unless the user asked for none (no-color.org).
+type paper struct {
+	to       io.Writer
+	coloured bool
 }
+
+func newPaper(to io.Writer) *paper {
+	return &paper{to, cli.OnTerminal(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
+}
+
+func (p *paper) printf(format string, args ...any) { fmt.Fprintf(p.to, format, args...) }
 
 // Of SGR. Only whole words of ours are coloured.
 const (
@@ -49,7 +53,9 @@ var meanings = map[protocol.Backend]string{
 	protocol.Cgroup:        "a group below mcp.slice in the cgroup2 hierarchy",
 }
 
-func (d *diagnosis) Print(p *paper) {
+// Print prints all but the selftest.
+func (d *diagnosis) Print(to io.Writer) {
+	p := newPaper(to)
 	switch {
 	case d.Backend == "":
 		p.printf("%s: no backend works here\n\n", p.colour(red, "run refuses"))
@@ -182,7 +188,9 @@ func (a advice) print(p *paper) {
 	}
 }
 
-func (d *diagnosis) PrintSelftest(p *paper) {
+// PrintSelftest prints a line for each server.
+func (d *diagnosis) PrintSelftest(to io.Writer) {
+	p := newPaper(to)
 	for i, c := range d.Selftest {
 		if i == 0 {
 			p.printf("\nselftest on %s\n", d.Backend)

@@ -94,41 +94,28 @@ func (t *Trial) Run(by programs, flags ...string) ([]byte, error) {
 	return out, err
 }
 
+// Read takes the probe's line, the report and the lines of a failure.
 func (t *Trial) Read(out []byte) {
 	for line := range bytes.Lines(out) {
-		text := strings.TrimSpace(string(line))
-		if text == "" {
-			continue
+		var said struct {
+			found
+			Backend protocol.Backend `json:"backend"`
+			Ended   time.Time        `json:"ended"`
 		}
-		if hint, ok := strings.CutPrefix(text, "mcpscope: hint: "); ok {
+		text := strings.TrimPrefix(strings.TrimSpace(string(line)), "mcpscope: ")
+		hint, isHint := strings.CutPrefix(text, "hint: ")
+		switch err := json.Unmarshal(line, &said); {
+		case err == nil && said.Backend == t.Backend && !said.Ended.IsZero():
+			t.Works = true
+		case err == nil:
+			own, _ := hostinfo.OwnGroup()
+			if t.Cgroup, t.Group = said.Cgroup, said.Cgroup != own; t.Group {
+				t.Controllers = said.Controllers // otherwise they are for the client too
+			}
+		case isHint:
 			t.Remedy = hint
-			continue
-		}
-		if failure, ok := strings.CutPrefix(text, "mcpscope: "); ok {
-			t.Reason = strings.TrimPrefix(failure, fmt.Sprintf("cannot contain %q: ", t.Name))
-			continue
-		}
-		t.readLine(line)
-	}
-}
-
-// readLine takes the probe's line and the report, which have no field in common.
-func (t *Trial) readLine(line []byte) {
-	var says struct {
-		found
-		Backend protocol.Backend `json:"backend"`
-		Ended   time.Time        `json:"ended"`
-	}
-	switch err := json.Unmarshal(line, &says); {
-	case err != nil && t.Reason == "":
-		t.Reason = string(bytes.TrimSpace(line)) // e.g. of a Go runtime that could not start
-	case err != nil: // what follows explains less
-	case says.Backend == t.Backend && !says.Ended.IsZero():
-		t.Works = true
-	default:
-		own, _ := hostinfo.OwnGroup()
-		if t.Cgroup, t.Group = says.Cgroup, says.Cgroup != own; t.Group {
-			t.Controllers = says.Controllers // otherwise they are for the client too
+		case t.Reason == "": // what follows explains less
+			t.Reason = strings.TrimPrefix(text, fmt.Sprintf("cannot contain %q: ", t.Name))
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// choose returns the servers that the arguments mean: each is an id or the beginning of
+// Choose returns the servers that the arguments mean: each is an id or the beginning of
 // one, or a name, which several servers may have. Those of f that are not meant are
 // closed.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
@@ -53,26 +53,16 @@ func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 	case len(begun) == 1:
 		return begun, nil
 	case len(begun) > 1:
-		return nil, &ambiguousError{arg, begun}
+		var parts []string
+		for _, s := range begun {
+			parts = append(parts, s.ID+" ("+s.Name+")")
+		}
+		return nil, fmt.Errorf("%q is the beginning of several ids: %s", arg, strings.Join(parts, ", "))
 	}
 	return nil, &UnknownError{arg}
 }
 
-// ambiguousError is the beginning of several ids.
-type ambiguousError struct {
-	arg  string
-	them []*fleet.Listed
-}
-
-func (e *ambiguousError) Error() string {
-	var parts []string
-	for _, s := range e.them {
-		parts = append(parts, s.ID+" ("+s.Name+")")
-	}
-	return fmt.Sprintf("%q is the beginning of several ids: %s", e.arg, strings.Join(parts, ", "))
-}
-
-// unknownError is what no server is called.
+// UnknownError is what no server is called.
 type UnknownError struct{ Arg string }
 
 func (e *UnknownError) Error() string {
@@ -82,7 +72,7 @@ func (e *UnknownError) Error() string {
 	return fmt.Sprintf("there is no server %q", e.Arg)
 }
 
-// servers are those that are named or, if none is, all that the filter lets through.
+// Servers are those that are named or, if none is, all that the filter lets through.
 func (f *Filter) Servers(operands []string) ([]*fleet.Listed, error) {
 	if len(operands) == 0 {
 		all, err := f.List()

@@ -5,6 +5,7 @@
 package selection
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -12,9 +13,10 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// ourCommand is this command, and who has started it.
+// OwnCommand is this command, and the process that has started it.
 func OwnCommand() string {
 	text := "mcpscope " + strings.Join(os.Args[1:], " ")
 	if above := fleet.Ancestry(os.Getppid()); len(above) > 0 {
@@ -23,8 +25,28 @@ func OwnCommand() string {
 	return text
 }
 
-// onEach does one thing to many servers at a time, and says how it went.
-func Each(servers []*fleet.Listed, io cli.Stdio, verb, past string, do func(*fleet.Listed) error) int {
+// Do does one thing to the servers that are named, and returns the status of the command. do returns what is printed.
+func (f *Filter) Do(names []string, io cli.Stdio, verb string, do func(*fleet.Listed) (string, error)) int {
+	if len(names) == 0 {
+		return io.Mistake(verb, "which server? Give a name or an id")
+	}
+	servers, err := f.Choose(names)
+	if err != nil {
+		return io.Cannot(verb, err)
+	}
+	defer Close(servers)
+	return Each(servers, io, verb, do)
+}
+
+// Done is what Each prints of a server.
+func Done(past string, do func(*fleet.Listed) error) func(*fleet.Listed) (string, error) {
+	return func(s *fleet.Listed) (string, error) {
+		return fmt.Sprintf("%s %s (%s)", past, cli.OneLine(s.Name), s.ID), do(s)
+	}
+}
+
+// Each does one thing to many servers at a time.
+func Each(servers []*fleet.Listed, io cli.Stdio, verb string, do func(*fleet.Listed) (string, error)) int {
 	var (
 		mu     sync.Mutex
 		wg     sync.WaitGroup
@@ -32,15 +54,18 @@ func Each(servers []*fleet.Listed, io cli.Stdio, verb, past string, do func(*fle
 	)
 	for _, s := range servers {
 		wg.Go(func() {
-			err := do(s)
+			text, err := do(s)
 			mu.Lock()
 			defer mu.Unlock()
-			if err != nil {
-				status = io.Cannot(fmt.Sprintf("%s %s (%s)", verb, cli.OneLine(s.Name), s.ID), err)
+			if err == nil {
+				for line := range strings.SplitSeq(text, "\n") {
+					fmt.Fprintln(io.Out, cli.OneLine(line))
+				}
 				return
 			}
-			if past != "" {
-				fmt.Fprintf(io.Out, "%s %s (%s)\n", past, cli.OneLine(s.Name), s.ID)
+			status = io.Cannot(fmt.Sprintf("%s %s (%s)", verb, cli.OneLine(s.Name), s.ID), err)
+			if limit, ok := errors.AsType[*protocol.LimitError](err); ok {
+				io.Hint(limit.Step)
 			}
 		})
 	}

@@ -5,7 +5,7 @@ package units
 import (
 	"errors"
 	"fmt"
-	"hash/fnv"
+	"hash/crc32"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -28,45 +28,32 @@ const (
 // ErrChanged is of a file that is not as we have written it.
 var ErrChanged = errors.New("it was changed, or is not a file of mcpscope: remove it yourself")
 
-// seal begins the last line of a file: a sum of what is before. It tells an edit, and guards against
-// nobody, so that it can do without crypto, which costs every start of mcpscope.
-const seal = "# mcpscope units wrote this file; fnv of the lines above: "
+// seal begins the last line of a file: a sum of what is before, which tells an edit.
+const seal = "# mcpscope units wrote this file; crc of the lines above: "
 
-func sealed(text string) string { return text + sealOf(text) }
-
-func sealOf(text string) string {
-	sum := fnv.New128a()
-	_, _ = sum.Write([]byte(text)) // it can't fail
-	return fmt.Sprintf("%s%x\n", seal, sum.Sum(nil))
+func sealed(text string) string {
+	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// ours tells whether a text is as some version of us has written it.
-func ours(text string) bool {
-	at := strings.LastIndex(text, seal)
-	return at >= 0 && text[at:] == sealOf(text[:at])
-}
-
-// look reads what is in the place of a file. What is no file, such as the link that masks a
-// unit, somebody has put there.
-func look(file string) (text string, err error) {
+// current reads what is in the place of a file. The error is ErrChanged unless some version of mcpscope has written it;
+// a link, such as the one that masks a unit, was put there by somebody.
+func current(file string) (string, error) {
 	st, err := os.Lstat(file)
 	if err != nil {
 		return "", err
 	}
-	if !st.Mode().IsRegular() {
-		return "", ErrChanged
-	}
 	b, err := os.ReadFile(file)
-	if err == nil && !ours(string(b)) {
+	body, _, _ := strings.Cut(string(b), seal)
+	if err == nil && (!st.Mode().IsRegular() || sealed(body) != string(b)) {
 		err = ErrChanged
 	}
 	return string(b), err
 }
 
-// Install writes the file, all of it or nothing. force is for one that was changed.
+// Install writes the file, all of it or nothing.
 func (f File) Install(dir string) (Result, error) {
 	target, text, result := filepath.Join(dir, f.Name), sealed(f.Text), Replaced
-	old, err := look(target)
+	old, err := current(target)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		result = Installed
@@ -86,7 +73,7 @@ func (f File) Install(dir string) (Result, error) {
 // is empty then.
 func (f File) Remove(dir string) (Result, error) {
 	target := filepath.Join(dir, f.Name)
-	_, err := look(target)
+	_, err := current(target)
 	if errors.Is(err, fs.ErrNotExist) {
 		return Absent, nil
 	}

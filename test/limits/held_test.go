@@ -192,7 +192,7 @@ func TestMemoryIsNotCounted(t *testing.T) {
 				t.Errorf("ls --json: %+v", v)
 			}
 			out, stderr, status := b.result(t, "set", name, "memory.max=1M")
-			if status != 1 || out != "" || !strings.HasPrefix(stderr, "mcpscope: cannot limit "+name) ||
+			if status != 1 || out != "" || !strings.HasPrefix(stderr, "mcpscope: cannot set "+name) ||
 				!strings.Contains(stderr, "mcpscope: hint: ") {
 				t.Errorf("set: status %d, %q, %q", status, out, stderr)
 			}

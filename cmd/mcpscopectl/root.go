@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// newRoot has all commands, in the order of their use.
+func newRoot(io cli.Stdio) *cobra.Command {
+	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: reflowed(about), Example: overviewExamples}
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.SetHelpTemplate(helpTemplate)
+	root.SetOut(io.Out)
+	root.SetErr(io.Err)
+	cobra.EnableCommandSorting = false
+	root.AddCommand(
+		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
+		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
+		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), unitsCommand(io),
+		versionCommand(io), manCommand(io), removalCommand(io),
+	)
+	root.SetHelpCommand(helpCommand(io))
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd("completion")
+	return root
+}
