@@ -17,14 +17,11 @@ const (
 	maxNoteRunes   = 500
 )
 
-// configure reads the files. What is wrong with them is a note, unless it has to be right.
+// configure reads the files. What is wrong with them is a note.
 func (v *invocation) configure() int {
 	c := settings.ReadFiles()
 	v.values.FromFile(c.For(v.values.Name))
 	v.Quiet, v.Verbose = v.values.Quiet, v.values.Verbose
-	if len(c.Problems) > 0 && v.values.Strict {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot use the configuration: %v", c.Problems[0]), "mcpscope doctor")
-	}
 	for i, p := range c.Problems {
 		if i == maxConfigNotes {
 			v.notes = append(v.notes, fmt.Sprintf("configuration: %d more: mcpscope doctor", len(c.Problems)-i))
@@ -47,7 +44,7 @@ func (v *invocation) note(p settings.FileProblem) {
 // must not keep the server from starting.
 func (v *invocation) openReport() (int, error) {
 	report, err := cli.OpenReport(v.values.Report)
-	if from, ours := v.values.From["report"]; err != nil && ours && !v.values.Strict {
+	if from, ours := v.values.From["report"]; err != nil && ours {
 		v.note(settings.FileProblem{File: from.File, Line: from.Line, Text: "cannot open the report: " + err.Error()})
 		return -1, nil
 	}

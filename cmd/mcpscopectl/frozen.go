@@ -35,6 +35,5 @@ func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cob
 	s.operands = servers
 	verb, _, _ := strings.Cut(s.use, " ")
 	c := command(s, func(operands []string) int { return f.Do(operands, io, verb, selection.Done(past, do)) })
-	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }

@@ -29,7 +29,6 @@ process tree, CPU, memory, pids, I/O, what stdin, stdout and stderr are,
 and age. What the kernel does not count here is left out. What happened to a server
 that has ended is in mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
-	allUsers(c.Flags(), &f.AllUsers)
 	c.Flags().BoolVar(&asJSON, "json", false, "one object")
 	return c
 }

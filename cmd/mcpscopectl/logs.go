@@ -52,7 +52,6 @@ journal drops empty lines and cuts those of more than 48 KiB (journald.conf, Lin
 			return nil
 		})
 	fs.StringVarP(&f.Lines, "lines", "n", "", "the last `N` entries only")
-	allUsers(fs, &f.AllUsers)
 	fs.BoolVar(&f.JSON, "json", false, "the JSON of journalctl, a line for each entry")
 	return c
 }

@@ -5,8 +5,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -29,7 +27,7 @@ func allUsers(fs *pflag.FlagSet, to *bool) {
 
 type lsFlags struct {
 	selection.Filter
-	json, quiet bool
+	json bool
 }
 
 func lsCommand(io cli.Stdio) *cobra.Command {
@@ -47,7 +45,6 @@ gateway.`,
 	fs := c.Flags()
 	addFilter(c, &f.Filter)
 	fs.BoolVar(&f.json, "json", false, "one object")
-	fs.BoolVarP(&f.quiet, "quiet", "q", false, "only the ids, a line each")
 	return c
 }
 
@@ -59,10 +56,6 @@ func (f *lsFlags) run(io cli.Stdio) int {
 	}
 	views := show.MeasureAll(servers)
 	switch {
-	case f.quiet:
-		for _, v := range views {
-			fmt.Fprintln(io.Out, v.ID)
-		}
 	case f.json:
 		if status := show.JSON(io, "list servers", views); status != cli.ExitOK {
 			return status

@@ -32,7 +32,6 @@ may be the beginning of one.
 If usage is above the new limit, the kernel reclaims memory; with memory.max it kills the
 server if that fails. mcpscope run --set sets limits from the start.`,
 	}, func(operands []string) int { return setLimits(&f, operands, io) })
-	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }
 

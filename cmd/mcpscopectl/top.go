@@ -5,13 +5,10 @@
 package main
 
 import (
-	"errors"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/show/top"
 )
 
@@ -29,23 +26,17 @@ Keys:
   s, then y          stop it, as mcpscope stop does
   q, ^C              end
 
-CPU% is the share of one CPU since the last refresh.`
+CPU% is the share of one CPU since the last refresh, two seconds ago.`
 
 func topCommand(io cli.Stdio) *cobra.Command {
-	f := top.Options{Interval: 2 * time.Second}
+	var f selection.Filter
 	c := command(spec{
 		use: "top [flags]", short: "watch the servers that run",
 		examples: `  mcpscope top
   sudo mcpscope top --all-users
 `,
 		long: topLong,
-	}, func([]string) int { return top.Run(f, io) })
-	addFilter(c, &f.Filter)
-	c.Flags().Func("interval", "from one refresh to the next, at least 100ms (default 2s): `D`", func(s string) (err error) {
-		if f.Interval, err = protocol.ParseDuration(s); err == nil && f.Interval < 100*time.Millisecond {
-			err = errors.New("it is less than 100ms")
-		}
-		return err
-	})
+	}, func([]string) int { return top.Run(&f, io) })
+	allUsers(c.Flags(), &f.AllUsers)
 	return c
 }

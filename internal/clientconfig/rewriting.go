@@ -58,8 +58,6 @@ func (r *Rewriting) Run(operands []string) int {
 	case len(plan) == 0:
 		fmt.Fprintf(r.IO.Out, "nothing to %s\n", r.Verb)
 		return status
-	case r.DryRun:
-		return status
 	case !r.Yes && !r.IO.Confirmed(fmt.Sprintf("Change %s?", cli.Counted(len(plan), "file"))):
 		return r.IO.Unconfirmed(r.Verb, "--yes")
 	}
@@ -157,8 +155,8 @@ func (r *Rewriting) write(p planned) error {
 
 // changeFlags are those of wrap and unwrap.
 type Choice struct {
-	Servers     []string
-	DryRun, Yes bool
+	Servers []string
+	Yes     bool
 }
 
 func (f *Choice) wants(server string) bool {

@@ -133,6 +133,6 @@ func Probe(_ []string, io cli.Stdio) int {
 // trialRun is the command line of a run, with flags against what a configuration file may say: a quiet
 // run would not say what is wrong, and one that refuses tree not that it works.
 func trialRun(b protocol.Backend, name string, args ...string) []string {
-	return append([]string{"mcpscope", "run", "-q=false", "-v=false", "--require=false", "--strict-config=false",
+	return append([]string{"mcpscope", "run", "-q=false", "-v=false", "--require=false",
 		"--backend", string(b), "--name", name}, args...)
 }

@@ -26,8 +26,8 @@ import (
 
 // Query says which entries are printed, and how.
 type Query struct {
-	Follow, JSON, AllUsers bool
-	Since, Lines           string // for journalctl, "" for all
+	Follow, JSON bool
+	Since, Lines string // for journalctl, "" for all
 }
 
 // server is one that the journal is searched for.
@@ -94,10 +94,10 @@ func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
 	return matches
 }
 
-// events are the matches of events that the caller may see; with another match, if that is not "".
+// events are the matches of events that the caller may see, and for root all; with another match, if that is not "".
 func (q *Query) events(match string, kinds ...protocol.Event) []string {
 	var uids []string
-	if !q.AllUsers {
+	if os.Getuid() != 0 {
 		uids = []string{strconv.Itoa(os.Getuid())}
 	}
 	matches := eventsOf(uids, kinds...)
@@ -117,7 +117,7 @@ func (s server) matches() []string {
 // find looks among the servers that run first, whose start the journal may have lost; then for the newest one in the
 // journal that was started, or has ended, by that name or id. journalctl reads backwards, and ends with the first entry.
 func (q *Query) find(tool, called string) (found []server, err error) {
-	running, err := (&selection.Filter{AllUsers: q.AllUsers}).Choose([]string{called})
+	running, err := (&selection.Filter{}).Choose([]string{called})
 	defer selection.Close(running)
 	for _, s := range running {
 		found = append(found, server{s.ID, s.Name, strconv.Itoa(s.UID)})

@@ -36,7 +36,7 @@ type finding struct {
 	breaks   bool     // one of the files stops working
 }
 
-const unwrapAll = "mcpscope unwrap --all"
+const unwrapAll = "mcpscope unwrap"
 
 // Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those of the
 // calling user. The status is 1 if one of them stops working without it.

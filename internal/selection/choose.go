@@ -5,24 +5,27 @@
 package selection
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// Choose returns the servers that the arguments mean: each is an id or the beginning of
-// one, or a name, which several servers may have. Those of f that are not meant are
-// closed.
+// Choose returns the servers that the arguments mean: each is an id or the beginning of one, or a name, which several
+// servers may have. Root's own come first; a name of other users' servers is refused if more than one user has it. What
+// is not meant is closed.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
-	all, err := f.List()
+	all, err := (&Filter{f.AllUsers || os.Getuid() == 0, f.Client}).List()
 	if err != nil && len(all) == 0 {
 		return nil, err
 	}
 	meant := map[*fleet.Listed]bool{}
 	for _, arg := range args {
-		found, err := find(all, arg)
+		found, err := f.find(all, arg)
 		if err != nil {
 			Close(all)
 			return nil, err
@@ -32,6 +35,25 @@ func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 		}
 	}
 	return keep(all, func(s *fleet.Listed) bool { return meant[s] }), nil
+}
+
+func (f *Filter) find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
+	var own, others []*fleet.Listed
+	for _, s := range all {
+		if f.AllUsers || s.UID == os.Getuid() {
+			own = append(own, s)
+		} else {
+			others = append(others, s)
+		}
+	}
+	found, err := find(own, arg)
+	if !errors.As(err, new(*UnknownError)) {
+		return found, err
+	}
+	if found, err = find(others, arg); err == nil && slices.ContainsFunc(found, func(s *fleet.Listed) bool { return s.UID != found[0].UID }) {
+		err = fmt.Errorf("several users have a server %q: give an id", arg)
+	}
+	return found, err
 }
 
 // find prefers an id to a name, and a name to the beginning of an id.
@@ -67,7 +89,7 @@ type UnknownError struct{ Arg string }
 
 func (e *UnknownError) Error() string {
 	if uid, found := hierarchy.Owner(e.Arg); found {
-		return fmt.Sprintf("%q is a server of user %d: that is for root, with --all-users", e.Arg, uid)
+		return fmt.Sprintf("%q is a server of user %d: that is for root", e.Arg, uid)
 	}
 	return fmt.Sprintf("there is no server %q", e.Arg)
 }

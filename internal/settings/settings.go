@@ -130,7 +130,6 @@ type Values struct {
 	NoBrowser bool
 	Quiet     bool
 	Verbose   bool
-	Strict    bool
 
 	// Of a gateway.
 	Configs, Match, Except []string

@@ -94,9 +94,6 @@ var table = [...]Row{
 	{Name: "no-browser", For: Run, Where: Everywhere,
 		Help:  "offer the server no BROWSER that outlives it, in a graphical session where it has none: see mcpscope detach",
 		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
-	{Name: "strict-config", For: Run, Where: Everywhere,
-		Help:  "start nothing if anything in a configuration file is wrong",
-		parse: func(v *Values, s string) error { return flag(&v.Strict, s) }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
 		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope wrap --list lists them)",
@@ -120,7 +117,7 @@ var table = [...]Row{
 	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
 		Help:  "print nothing, not even why mcpscope itself failed",
 		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
-	{Name: "verbose", Short: "v", For: Run | Gateway, Where: Everywhere,
+	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,
 		Help:  "print notes, e.g. who had to be killed, on stderr",
 		parse: func(v *Values, s string) error { return flag(&v.Verbose, s) }},
 }

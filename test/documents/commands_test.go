@@ -209,7 +209,7 @@ func (s *stage) endClient(kill bool) {
 	_ = s.client.Cmd.Wait() // however it ended
 	s.client = nil
 	gone := func() bool {
-		out, err := s.command(host.Tester, "mcpscope ls -q --client claude").Output()
+		out, err := s.command(host.Tester, "mcpscope ls --client claude").Output()
 		return err != nil || len(out) == 0 // a document may have uninstalled it
 	}
 	if !await(gone) {

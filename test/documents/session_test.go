@@ -35,7 +35,7 @@ var scene = []struct {
 	{typed: "until [ $(pgrep -c mcp-server) = 2 ]; do :; done", hidden: true},
 	{typed: "mcpscope ls"},
 	{typed: "kill -9 $!", note: "crashes again"},
-	{typed: "wait $! 2>/dev/null; while mcpscope ls -q | grep -q .; do :; done", hidden: true},
+	{typed: "wait $! 2>/dev/null; while mcpscope ls | grep -q .; do :; done", hidden: true},
 	{typed: "ps -o pid,ppid,args -C uvx,npx,mcp-server", note: "nothing is left"},
 }
 

@@ -200,7 +200,7 @@ func wrapped(t *testing.T, mcpscope string) {
 
 func unwrapped(t *testing.T, mcpscope string) {
 	t.Helper()
-	tester(t, mcpscope, "unwrap", "--all", "--yes")
+	tester(t, mcpscope, "unwrap", "--yes")
 	if text, err := os.ReadFile(configFile); err != nil || string(text) != configuration {
 		t.Errorf("%v: %s", err, text)
 	}
@@ -236,7 +236,7 @@ func used(t *testing.T, mcpscope string) {
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
 	}
-	if said := tester(t, mcpscope, "ls", "--quiet"); said != "" {
+	if said := tester(t, mcpscope, "ls"); said != "" {
 		t.Errorf("left: %s", said)
 	}
 	unwrapped(t, mcpscope)
@@ -271,7 +271,7 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	root(t, 0, mcpscope, "units", "--unit", "gateway", "--install")
 	place(t, agent, "[Service]\nExecStart="+mcpscope+" gateway -- agent\n")
 	contains(t, makes(t, 2, "uninstall"),
-		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap --all\n",
+		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap\n",
 		gateway+".d/mcpscope.conf: a drop-in that starts the service by mcpscope",
 		"first: sudo mcpscope units --unit gateway.service --remove\n",
 		agent+": a unit that starts mcpscope\n", "nothing is removed")

@@ -200,7 +200,7 @@ func TestDebianPackage(t *testing.T) {
 	all := crew(t)
 	contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"),
 		configFile+": 1 wrapped server of Claude Code: clock\n",
-		"sudo -H -u tester mcpscope unwrap --all\n", "not removed")
+		"sudo -H -u tester mcpscope unwrap\n", "not removed")
 	unwrapped(t, "/usr/bin/mcpscope")
 	outlive(t, "removal", all, func() { root(t, 0, "dpkg", "--remove", "mcpscope") })
 	root(t, 0, "cat", settings) // they stay

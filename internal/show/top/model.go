@@ -22,22 +22,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// Options say which servers are shown, and how often they are measured.
-type Options struct {
-	selection.Filter
-	Interval time.Duration
-}
+// interval is from one refresh to the next.
+const interval = 2 * time.Second
 
 // Run shows servers until a key or a signal ends it, and returns the exit status.
-func Run(o Options, io cli.Stdio) int {
+func Run(f *selection.Filter, io cli.Stdio) int {
 	if err := drawable(); err != nil {
 		return io.CannotWithHint("show servers", err, "mcpscope ls")
 	}
-	all, err := read(&o.Filter, nil, "")
+	all, err := read(f, nil, "")
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{Options: o, view: view{all: all, users: o.AllUsers, order: 'c'}, width: 80, height: 24}
+	t := &top{servers: f, view: view{all: all, users: f.AllUsers, order: 'c'}, width: 80, height: 24}
 	p := tea.NewProgram(t, tea.WithoutSignalHandler())
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGCONT)
@@ -82,7 +79,7 @@ func hungUp() bool {
 
 // top is a view on a terminal.
 type top struct {
-	Options
+	servers       *selection.Filter
 	view          view
 	width, height int
 	refreshes     int         // how many were asked for
@@ -138,7 +135,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		if msg.number == t.refreshes {
 			before, details := t.view.all, t.view.details
 			return t, func() tea.Msg {
-				all, err := read(&t.Filter, before, details)
+				all, err := read(t.servers, before, details)
 				return measured{all, err}
 			}
 		}
@@ -150,7 +147,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			closeReadings(t.view.all)
 			t.view.all = msg.all
 		}
-		return t, t.refreshIn(t.Interval)
+		return t, t.refreshIn(interval)
 	case outcome:
 		t.view.note = string(msg)
 		return t, t.refreshIn(0) // what it has changed
