@@ -5,15 +5,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // spec is a command, in words.
@@ -32,7 +29,7 @@ func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 // none.
 func command(s spec, run func(operands []string) int) *cobra.Command {
 	c := &cobra.Command{
-		Use: s.use, Short: s.short, Long: reflowed(s.long), Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
+		Use: s.use, Short: s.short, Long: s.long, Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
 		RunE: func(_ *cobra.Command, operands []string) error {
 			if n := run(operands); n != cli.ExitOK {
 				return status(n)
@@ -60,25 +57,4 @@ func readBy[T any](to *T, by func(string) (T, error)) func(string) error {
 		*to, err = by(text)
 		return err
 	}
-}
-
-// wrong says what is wrong with a command line, and returns its status.
-func wrong(c *cobra.Command, err error, io cli.Stdio) int {
-	return io.Mistake(c.Name(), clearer(err).Error())
-}
-
-// clearer says what package pflag says as run says it.
-func clearer(err error) error {
-	var unknown *pflag.NotExistError
-	var valueless *pflag.ValueRequiredError
-	var invalid *pflag.InvalidValueError
-	switch {
-	case errors.As(err, &unknown):
-		return fmt.Errorf("unknown flag %q", settings.Dashes(unknown.GetSpecifiedName()))
-	case errors.As(err, &valueless):
-		return fmt.Errorf("flag %s needs a value", settings.Dashes(valueless.GetSpecifiedName()))
-	case errors.As(err, &invalid):
-		return fmt.Errorf("%s %q: %w", settings.Dashes(invalid.GetFlag().Name), invalid.GetValue(), invalid.Unwrap())
-	}
-	return err
 }

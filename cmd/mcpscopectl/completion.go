@@ -20,11 +20,6 @@ func harmless(s string) bool {
 	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:+-") == "" && s[0] != '-'
 }
 
-// completes gives a flag values to complete.
-func completes(c *cobra.Command, flag string, values ...string) {
-	_ = c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)) // it has that flag
-}
-
 func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return nil, cobra.ShellCompDirectiveDefault
 }
@@ -57,14 +52,4 @@ func clientsAndFiles(*cobra.Command, []string, string) ([]string, cobra.ShellCom
 		words = append(words, c.ID+"\t"+c.Title)
 	}
 	return words, cobra.ShellCompDirectiveDefault
-}
-
-func commandNames(c *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-	var words []string
-	for _, sub := range c.Root().Commands() {
-		if !sub.Hidden {
-			words = append(words, sub.Name()+"\t"+sub.Short)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
 }

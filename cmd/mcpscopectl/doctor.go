@@ -22,13 +22,15 @@ func doctorCommand(io cli.Stdio) *cobra.Command {
   mcpscope doctor --selftest
 `,
 		long: `Says what this host offers: which backend run takes, why each better one is not
-available, and the command or drop-in that would make it so. It runs a short server
-in each to find out, and leaves nothing behind. Run it as the user, and in the unit
-or container, of the client. It also prints what is wrong with the files of settings
-(mcpscope.toml), which gateways run, and how many servers are leaked.
+available, and the command or drop-in that would make it so. It runs a short
+server in each to find out, and leaves nothing behind. Run it as the user, and
+in the unit or container, of the client. It also prints what is wrong with the
+files of settings (mcpscope.toml), which gateways run, and how many servers are
+leaked.
 
-The exit status is 0 if a server gets a control group of its own, 1 if it does not, if
-a file of settings has a mistake or a process is left, and 125 if doctor itself failed.`,
+The exit status is 0 if a server gets a control group of its own, 1 if it does
+not, if a file of settings has a mistake or a process is left, and 125 if doctor
+itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false, "also start six servers that ignore SIGTERM, stop them in three ways, and see that no process is left")
 	c.Flags().BoolVar(&f.json, "json", false, "one object")

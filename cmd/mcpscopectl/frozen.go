@@ -17,15 +17,15 @@ import (
 func freezeCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "freeze NAME|ID… [flags]", short: "suspend servers", examples: "  mcpscope freeze browser\n",
-		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client waits
-for them meanwhile. Whatever ends a server ends a frozen one as well.`,
+		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client
+waits for them meanwhile. Whatever ends a server ends a frozen one as well.`,
 	}, "frozen", (*fleet.Listed).Freeze)
 }
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", examples: "  mcpscope thaw browser\n",
-		long: "Resumes servers that mcpscope freeze, or one of their own processes, has frozen.",
+		long: `Resumes servers that mcpscope freeze, or one of their own processes, has frozen.`,
 	}, "thawed", (*fleet.Listed).Thaw)
 }
 

@@ -6,7 +6,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -14,8 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-const about = `mcpscope runs each MCP server in a control group of its own, and leaves nothing of
-it behind.`
+const about = `mcpscope runs each MCP server in a control group of its own, and leaves nothing
+of it behind.`
 
 const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-everything
   mcpscope ls
@@ -33,21 +32,9 @@ mcpscope help COMMAND explains one.
 {{else if .HasAvailableLocalFlags}}
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
-// reflowed breaks paragraphs into lines that fit; indented lines stay as they are.
-func reflowed(text string) string {
-	var all []string
-	for paragraph := range strings.SplitSeq(text, "\n\n") {
-		if !strings.HasPrefix(paragraph, " ") && !strings.Contains(paragraph, "\n ") {
-			paragraph = strings.Join(cli.Wrap(paragraph, cli.Width), "\n")
-		}
-		all = append(all, paragraph)
-	}
-	return strings.Join(all, "\n\n")
-}
-
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
-		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: commandNames,
+		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: cobra.NoFileCompletions,
 		long: "Explains mcpscope, or one command.",
 	}, func(operands []string) int {
 		c, rest, err := newRoot(io).Find(operands)

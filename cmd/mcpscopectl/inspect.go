@@ -6,13 +6,11 @@ package main
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -24,10 +22,10 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope inspect git
   mcpscope inspect k3x9 --json
 `,
-		long: `Shows all that is known of servers: client and its ancestry, unit, backend, policy,
-process tree, CPU, memory, pids, I/O, what stdin, stdout and stderr are,
-and age. What the kernel does not count here is left out. What happened to a server
-that has ended is in mcpscope logs NAME.`,
+		long: `Shows all that is known of servers: client and its ancestry, unit, backend,
+policy, process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and
+stderr are, and age. What the kernel does not count here is left out. What
+happened to a server that has ended is in mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	c.Flags().BoolVar(&asJSON, "json", false, "one object")
 	return c
@@ -45,28 +43,15 @@ func inspectServers(f *selection.Filter, operands []string, asJSON bool, io cli.
 		return io.Cannot("inspect", err)
 	}
 	defer selection.Close(servers)
-	all := []show.Inspection{}
-	for _, s := range servers {
-		found, err := show.Inspect(s)
-		if protocol.IsGone(err) {
-			continue
-		}
-		if err != nil {
-			return io.Cannot(fmt.Sprintf("inspect %s (%s)", cli.OneLine(s.Name), s.ID), err)
-		}
-		all = append(all, found)
-	}
-	if len(all) == 0 {
+	all, err := show.InspectAll(servers)
+	switch {
+	case err != nil:
+		return io.Cannot("inspect", err)
+	case len(all) == 0:
 		return io.Cannot("inspect", &selection.UnknownError{Arg: operands[0]}) // any more
-	}
-	if asJSON {
+	case asJSON:
 		return show.JSON(io, "inspect", all)
 	}
-	for i, found := range all {
-		if i > 0 {
-			fmt.Fprintln(io.Out)
-		}
-		found.Write(io.Out)
-	}
+	show.WriteInspections(io.Out, all)
 	return cli.ExitOK
 }

@@ -23,15 +23,17 @@ func logsCommand(io cli.Stdio) *cobra.Command {
   mcpscope logs git -n 50
   mcpscope logs -f git
 `,
-		long: `Prints the entries of systemd's journal about servers, the oldest first: started,
-ended, killed, out of memory, frozen, thawed, asked to stop, swept, notes. Of one
-server also its stderr, if it was started with --stderr journal, by mcpscope run or
-below mcpscope gateway. A name means the servers of that name that run, or the newest
-one that has ended. ID may be the beginning of one if that server runs.
+		long: `Prints the entries of systemd's journal about servers, the oldest first:
+started, ended, killed, out of memory, frozen, thawed, asked to stop, swept,
+notes. Of one server also its stderr, if it was started with --stderr journal,
+by mcpscope run or below mcpscope gateway. A name means the servers of that name
+that run, or the newest one that has ended. ID may be the beginning of one if
+that server runs.
 
-mcpscope writes entries where there is a journal, and never waits for it: entries are
-lost when it is full or hangs. mcpscope run --report writes every end to a file. The
-journal drops empty lines and cuts those of more than 48 KiB (journald.conf, LineMax=).`,
+mcpscope writes entries where there is a journal, and never waits for it:
+entries are lost when it is full or hangs. mcpscope run --report writes every
+end to a file. The journal drops empty lines and cuts those of more than 48 KiB
+(journald.conf, LineMax=).`,
 	}, func(operands []string) int {
 		switch len(operands) {
 		case 0:

@@ -37,10 +37,10 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
 `,
-		long: `Lists the servers that run, the oldest first. STATE is running, ending, frozen, or
-orphan: launcher and supervisor are gone, and the next start or mcpscope sweep stops
-it. CLIENT is the process that started it; of a server below mcpscope gateway, the
-gateway.`,
+		long: `Lists the servers that run, the oldest first. STATE is running, ending, frozen,
+or orphan: launcher and supervisor are gone, and the next start or mcpscope
+sweep stops it. CLIENT is the process that started it; of a server below
+mcpscope gateway, the gateway.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)

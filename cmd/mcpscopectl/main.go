@@ -10,9 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
-	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
@@ -73,13 +71,7 @@ func dispatch(args []string, io cli.Stdio) int {
 	case errors.As(err, &ended):
 		return int(ended)
 	case err != nil:
-		return wrong(c, err, io)
+		return io.Mistake(c.Name(), err.Error())
 	}
 	return cli.ExitOK
-}
-
-// isCommand tells whether there is a command of that name. Those of completion begin with underscores.
-func isCommand(root *cobra.Command, name string) bool {
-	c, _, err := root.Find([]string{name})
-	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
 }

@@ -28,7 +28,8 @@ func metricsCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Prints figures of the servers that run, as OpenMetrics text.
 
-For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of root:
+For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of
+root:
 
   scrape_configs:
     - job_name: mcpscope

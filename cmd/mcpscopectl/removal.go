@@ -16,8 +16,9 @@ func removalCommand(io cli.Stdio) *cobra.Command {
 	var own bool
 	c := command(spec{
 		use: "removal", short: "list what stops working without mcpscope",
-		long: `Lists the configurations and units that start this mcpscope: as root those of all
-users, otherwise your own. The exit status is 1 if one of them stops working without it.`,
+		long: `Lists the configurations and units that start this mcpscope: as root those of
+all users, otherwise your own. The exit status is 1 if one of them stops working
+without it.`,
 	}, func([]string) int { return removal.Report(own, io) })
 	c.Flags().BoolVar(&own, "own", false, "those of the calling user")
 	c.Hidden = true

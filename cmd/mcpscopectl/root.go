@@ -13,7 +13,7 @@ import (
 
 // newRoot has all commands, in the order of their use.
 func newRoot(io cli.Stdio) *cobra.Command {
-	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: reflowed(about), Example: overviewExamples}
+	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: about, Example: overviewExamples}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)

@@ -35,37 +35,23 @@ func withSettings(of settings.Command) *cobra.Command {
 	}, func([]string) int { return cli.ExitOwnFailure })
 	c.Flags().SetInterspersed(false)
 	for _, r := range settings.Rows(of) {
-		f := c.Flags().VarPF(&placeholder{r.Arg, r.Switch()}, r.Name, r.Short, r.Help)
 		if r.Switch() {
-			f.NoOptDefVal = "true"
+			c.Flags().BoolP(r.Name, r.Short, false, r.Help)
+			continue
 		}
-		switch {
-		case r.Paths:
-			_ = c.RegisterFlagCompletionFunc(r.Name, files) // it has that flag
-		case len(r.Values) > 0:
-			completes(c, r.Name, r.Values...)
-		case !r.Switch():
-			_ = c.RegisterFlagCompletionFunc(r.Name, cobra.NoFileCompletions) // as above
+		f := c.Flags().VarPF(argument(r.Arg), r.Name, r.Short, r.Help)
+		complete := cobra.FixedCompletions(r.Values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)
+		if r.Paths {
+			complete = files
 		}
+		_ = c.RegisterFlagCompletionFunc(f.Name, complete) // it has that flag
 	}
 	return c
 }
 
-// placeholder is the value of a flag that is only shown and completed.
-type placeholder struct {
-	arg  string
-	bool bool
-}
+// argument is the value of a flag that is only shown and completed.
+type argument string
 
-func (s *placeholder) String() string { return "" }
-
-func (s *placeholder) Set(string) error { return nil }
-
-func (s *placeholder) Type() string {
-	if s.bool {
-		return "bool"
-	}
-	return s.arg
-}
-
-func (s *placeholder) IsBoolFlag() bool { return s.bool }
+func (argument) String() string   { return "" }
+func (argument) Set(string) error { return nil }
+func (a argument) Type() string   { return string(a) }

@@ -32,9 +32,9 @@ func stopCommand(io cli.Stdio) *cobra.Command {
   mcpscope stop --all --yes
 `,
 		long: `Ends servers: SIGTERM to every member, the grace period (at most one minute,
-unless --grace is longer), SIGKILL. Waits until nothing of them is left, and says
-what it did, a line each. ID may be the beginning of one. With --all it lists them,
-and asks before.
+unless --grace is longer), SIGKILL. Waits until nothing of them is left, and
+says what it did, a line each. ID may be the beginning of one. With --all it
+lists them, and asks before.
 
 The exit status is 0 if all are gone.`,
 	}, func(operands []string) int { return f.run(operands, io) })
@@ -44,7 +44,6 @@ The exit status is 0 if all are gone.`,
 	addFilter(c, &f.Filter)
 	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, protocol.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
-	completes(c, "grace", "0", "500ms", "1s", "5s")
 	return c
 }
 

@@ -20,15 +20,15 @@ func sweepCommand(io cli.Stdio) *cobra.Command {
   mcpscope sweep --dry-run
   mcpscope sweep --all-users --older-than 10m --yes
 `,
-		long: `Stops orphans: groups of servers whose launcher and supervisor were both killed. A
-server that is in use, or being started, is never touched. Every start of a server
-does the same.
+		long: `Stops orphans: groups of servers whose launcher and supervisor were both killed.
+A server that is in use, or being started, is never touched. Every start of a
+server does the same.
 
-Then it lists leaks, and stops them after a question: processes of configured servers
-that run outside any group, whose client exited more than ten seconds ago. Their
-parent is the first process or a user manager, and the other ends of stdin and stdout
-are closed. Without a terminal to ask on it looks for leaks only with --yes, --dry-run
-or --json.`,
+Then it lists leaks, and stops them after a question: processes of configured
+servers that run outside any group, whose client exited more than ten seconds
+ago. Their parent is the first process or a user manager, and the other ends of
+stdin and stdout are closed. Without a terminal to ask on it looks for leaks
+only with --yes, --dry-run or --json.`,
 	}, func(operands []string) int { return s.Run(io) })
 	fs := c.Flags()
 	allUsers(fs, &s.AllUsers)

@@ -23,11 +23,12 @@ func unitsCommand(io cli.Stdio) *cobra.Command {
   mcpscope-sweep.service, .timer   stop orphans, every five minutes
   mcpscope-metrics.service         figures for Prometheus, on 127.0.0.1:9500
 
-With --unit a drop-in for the service of a gateway, which puts mcpscope gateway before
-its command. The command is read from systemd; an unknown service is refused.
+With --unit a drop-in for the service of a gateway, which puts mcpscope gateway
+before its command. The command is read from systemd; an unknown service is
+refused.
 
-The units are those of the system manager for root, and of your own manager for all
-other users: /etc/systemd/system, ~/.config/systemd/user.`,
+The units are those of the system manager for root, and of your own manager for
+all other users: /etc/systemd/system, ~/.config/systemd/user.`,
 	}, func([]string) int { return f.Run(io) })
 	fs := c.Flags()
 	fs.StringVar(&f.Unit, "unit", "", "the drop-in of this gateway's service instead: `UNIT`")

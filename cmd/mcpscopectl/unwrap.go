@@ -19,11 +19,12 @@ func unwrapCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope unwrap --yes
   mcpscope unwrap claude-code --server github
 `,
-		long: `Takes 'mcpscope run … --' away from the commands of servers in the configurations of
-MCP clients: of those that are named, or of all files with a wrapped server. Shows the
-changes, and asks before it makes them. A file that nobody has changed since 'mcpscope wrap' becomes what it was
-before, to the byte, and its backup is removed. In a changed file the commands change
-and nothing else, and the backup stays. Restart a running client to use the change.`,
+		long: `Takes 'mcpscope run … --' away from the commands of servers in the
+configurations of MCP clients: of those that are named, or of all files with a
+wrapped server. Shows the changes, and asks before it makes them. A file that
+nobody has changed since 'mcpscope wrap' becomes what it was before, to the
+byte, and its backup is removed. In a changed file the commands change and
+nothing else, and the backup stays. Restart a running client to use the change.`,
 	}, func(operands []string) int {
 		r := clientconfig.Rewriting{Choice: f, IO: io, Verb: "unwrap"}
 		return r.Run(operands)

@@ -26,17 +26,20 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
   mcpscope wrap claude-code --server github
 `,
 		long: `Puts 'mcpscope run --name NAME --' in front of the commands of servers in the
-configurations of MCP clients: of those that are named, or of all that are found. Every
-other byte of a file stays. The content without mcpscope is kept below
-$XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups). Shows the
-changes, and asks before it makes them. Restart a running client to use them.
+configurations of MCP clients: of those that are named, or of all that are
+found. Every other byte of a file stays. The content without mcpscope is kept
+below $XDG_STATE_HOME/mcpscope/backups (default
+~/.local/state/mcpscope/backups). Shows the changes, and asks before it makes
+them. Restart a running client to use them.
 
-Looks in the home directory, in the working directory and in those above it up to the
-top of its repository, and in every file that has a wrapped server and a backup.
+Looks in the home directory, in the working directory and in those above it up
+to the top of its repository, and in every file that has a wrapped server and a
+backup.
 
-A server is bare, wrapped, not editable (with the reason) or broken: wrapped, and the
-mcpscope in its command is gone. With --list the exit status is 1 if one is broken, or
-if a file can't be read. YAML is not edited: the lines to write are shown instead.`,
+A server is bare, wrapped, not editable (with the reason) or broken: wrapped,
+and the mcpscope in its command is gone. With --list the exit status is 1 if one
+is broken, or if a file can't be read. YAML is not edited: the lines to write
+are shown instead.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	addChange(c.Flags(), &f.Choice)
 	c.Flags().StringVar(&f.program, "program", "",

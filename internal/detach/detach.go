@@ -19,13 +19,33 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // detachWithin is how long a manager may take to start a command.
 const detachWithin = 20 * time.Second
 
-func Start(file string, argv []string) error {
+// Run starts a command, and returns the exit status.
+func Run(operands []string, io cli.Stdio) int {
+	if len(operands) == 0 {
+		return io.Mistake("detach", "which command? Give one, like xdg-open URL")
+	}
+	file, err := protocol.Lookup(operands[0], cli.SearchPath())
+	if err == nil {
+		file, err = filepath.Abs(file)
+	}
+	if err != nil {
+		return (&cli.Printer{Stdio: io}).FailCommand(operands, err)
+	}
+	if err := start(file, operands); err != nil {
+		return io.CannotWithHint("start "+cli.OneLine(operands[0])+" outside of the server", err,
+			"it takes systemd: mcpscope doctor says whether there is a manager")
+	}
+	return cli.ExitOK
+}
+
+func start(file string, argv []string) error {
 	dir, err := os.Getwd()
 	if err != nil {
 		return err

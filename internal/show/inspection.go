@@ -16,6 +16,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // inspection is a server in full. Fields are only ever added.
@@ -29,7 +30,30 @@ type Inspection struct {
 	Notes     []string          `json:"notes,omitempty"`
 }
 
-func Inspect(s *fleet.Listed) (Inspection, error) {
+// InspectAll leaves out what has ended meanwhile.
+func InspectAll(servers []*fleet.Listed) (all []Inspection, err error) {
+	for _, s := range servers {
+		found, err := inspect(s)
+		if err == nil {
+			all = append(all, found)
+		} else if !protocol.IsGone(err) {
+			return nil, fmt.Errorf("%s (%s): %w", s.Name, s.ID, err)
+		}
+	}
+	return all, nil
+}
+
+// WriteInspections prints servers in full.
+func WriteInspections(out io.Writer, all []Inspection) {
+	for i := range all {
+		if i > 0 {
+			fmt.Fprintln(out)
+		}
+		all[i].write(out)
+	}
+}
+
+func inspect(s *fleet.Listed) (Inspection, error) {
 	v, err := Measure(s)
 	if err != nil {
 		return Inspection{}, err
@@ -45,7 +69,7 @@ func Inspect(s *fleet.Listed) (Inspection, error) {
 	return found, err
 }
 
-func (i *Inspection) Write(out io.Writer) {
+func (i *Inspection) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
