@@ -61,14 +61,14 @@ func ParseStat(b []byte) (Stat, error) {
 	s := Stat{
 		PID:       n.int(pid),
 		Comm:      string(comm),
-		State:     n.state(f[statState]),
+		State:     f[statState][0],
 		PPID:      n.int(f[statPPID]),
 		Session:   n.int(f[statSession]),
-		UTime:     n.unsigned(f[statUTime], 10, 64),
-		STime:     n.unsigned(f[statSTime], 10, 64),
-		CUTime:    n.unsigned(f[statCUTime], 10, 64),
-		CSTime:    n.unsigned(f[statCSTime], 10, 64),
-		StartTime: n.unsigned(f[statStartTime], 10, 64),
+		UTime:     n.unsigned(f[statUTime], 10),
+		STime:     n.unsigned(f[statSTime], 10),
+		CUTime:    n.unsigned(f[statCUTime], 10),
+		CSTime:    n.unsigned(f[statCSTime], 10),
+		StartTime: n.unsigned(f[statStartTime], 10),
 		Threads:   n.int(f[statThreads]),
 	}
 	if n.err != nil {

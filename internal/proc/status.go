@@ -50,18 +50,18 @@ func (s *Status) set(n *numbers, key string, values [][]byte) {
 		s.TracerPid = n.int(values[0])
 	case "Uid":
 		for i := range min(len(values), len(s.UID)) {
-			s.UID[i] = int(n.unsigned(values[i], 10, 32)) // (uid_t)-1 too
+			s.UID[i] = int(n.unsigned(values[i], 10)) // (uid_t)-1 too
 		}
 		if len(values) != len(s.UID) {
-			n.fail(values[0], errors.New("not one of four ids"))
+			n.err = errors.New("not four uids")
 		}
 	case "NSpid":
 		for _, value := range values {
 			s.NSpid = append(s.NSpid, n.int(value))
 		}
 	case "SigBlk":
-		s.SigBlk = n.signals(values[0])
+		s.SigBlk = n.unsigned(values[0], 16)
 	case "SigIgn":
-		s.SigIgn = n.signals(values[0])
+		s.SigIgn = n.unsigned(values[0], 16)
 	}
 }
