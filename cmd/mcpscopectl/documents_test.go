@@ -174,7 +174,7 @@ func TestSchemas(t *testing.T) {
 		if title == "`sweep --json`" { // beside those of ls
 			want = slices.DeleteFunc(want, func(key string) bool { return slices.Contains(keysOf(reflect.TypeFor[show.Server]()), key) })
 		}
-		if got := documented(section(t, title)); !slices.Equal(got, want) {
+		if got := documented(section(t, "reference.md", title)); !slices.Equal(got, want) {
 			t.Errorf("%s: the manual has %q, JSON %q", title, got, want)
 		}
 	}

@@ -23,7 +23,7 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
   mcpscope inspect k3x9 --json
 `,
 		long: `Shows all that is known of servers: client and its ancestry, unit, backend,
-policy, process tree, CPU, memory, pids, I/O, pressure, what stdin, stdout and
+policy, process tree, CPU, memory, pids, I/O, what stdin, stdout and
 stderr are, and age. What the kernel does not count here is left out. What
 happened to a server that has ended is in mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })

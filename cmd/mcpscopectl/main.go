@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 
-
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"

@@ -24,10 +24,10 @@ func setCommand(io cli.Stdio) *cobra.Command {
   mcpscope set git cpu.max=150%
   mcpscope set git memory.max=max
 `,
-		long: `Limits servers that run: memory.max=1G, memory.high=80%, pids.max=100,
+		long: `Limits servers that run: memory.max=1G, memory.high=800M, pids.max=100,
 cpu.max=150%, cpu.weight=50, io.weight=50, or another file of their group, until
-they end. Prints what the kernel has set, a line for each limit. "infinity"
-takes a limit away. ID may be the beginning of one.
+they end. Prints what the kernel has set, a line for each limit. "max" takes
+a limit away. ID may be the beginning of one.
 
 If usage is above the new limit, the kernel reclaims memory; with memory.max it
 kills the server if that fails. mcpscope run --set sets limits from the start.`,

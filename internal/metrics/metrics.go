@@ -131,10 +131,9 @@ var (
 		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
 		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
 	}
-	pressure = describe("server_pressure_seconds_total", "seconds", "Time in which members of the server had to wait for a resource.", "resource", "kind")
-	byState  = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
-	surplus  = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
-	leaked   = prometheus.NewDesc("mcpscope_leaks", "Server processes that run outside any group after their client exited, see mcpscope sweep.", nil, nil)
+	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
+	surplus = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
+	leaked  = prometheus.NewDesc("mcpscope_leaks", "Server processes that run outside any group after their client exited, see mcpscope sweep.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.
@@ -185,15 +184,6 @@ func collect(to chan<- prometheus.Metric, v measured, of []string) {
 			values = append(values, m.more(v))
 		}
 		to <- prometheus.MustNewConstMetric(m.desc, m.kind, value, values...)
-	}
-	for what, p := range v.Pressure {
-		send := func(kind string, seconds float64) {
-			to <- prometheus.MustNewConstMetric(pressure, prometheus.CounterValue, seconds, append(of[:len(of):len(of)], what, kind)...)
-		}
-		send("some", p.Some)
-		if p.Full != nil {
-			send("full", *p.Full)
-		}
 	}
 }
 

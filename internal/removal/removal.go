@@ -26,6 +26,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	"github.com/mcpscope/mcpscope/internal/settings"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // finding collects the files that start this mcpscope.
@@ -129,7 +130,7 @@ func (f *finding) addUnits(dir, sudo string) {
 			}
 		}
 		switch name := filepath.Base(file); {
-		case !starts || name == "mcpscope-sweep.service" || name == "mcpscope-metrics.service":
+		case !starts:
 		case name == "mcpscope.conf":
 			what := "a drop-in that starts the service by mcpscope"
 			if harmless {
@@ -137,7 +138,7 @@ func (f *finding) addUnits(dir, sudo string) {
 			}
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
 			f.add(file, what, sudo+"mcpscope units --unit "+unit+" --remove", harmless)
-		default:
+		case !strings.Contains(string(text), units.Written):
 			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file, false)
 		}
 	}

@@ -118,10 +118,6 @@ func (i *Inspection) write(out io.Writer) {
 		line("could not fork", "%d times", i.PIDsRefused)
 	}
 	all(i.Resources)
-	for _, what := range slices.Sorted(maps.Keys(i.Pressure)) {
-		p := i.Pressure[what]
-		line(what+" pressure", "%.2f%% of 10 s, %.2f%% of 60 s, %s in all", p.Avg10, p.Avg60, HumanSeconds(p.Some))
-	}
 	all(i.Stdio)
 	_ = w.Flush() // whoever reads has gone
 	for _, m := range i.Tree {

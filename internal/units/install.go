@@ -28,8 +28,11 @@ const (
 // ErrChanged is of a file that is not as we have written it.
 var ErrChanged = errors.New("it was changed, or is not a file of mcpscope: remove it yourself")
 
+// Written is in each file that mcpscope units has written.
+const Written = "# mcpscope units wrote this file"
+
 // seal begins the last line of a file: a sum of what is before, which tells an edit.
-const seal = "# mcpscope units wrote this file; crc of the lines above: "
+const seal = Written + "; crc of the lines above: "
 
 func sealed(text string) string {
 	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
