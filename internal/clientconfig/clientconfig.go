@@ -41,7 +41,7 @@ func finder() (known.Finder, error) {
 	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
-// configurations are the files that the arguments mean, or those that are everywhere if there are none.
+// Configurations are the files that the arguments mean, or those that are everywhere if there are none.
 func Configurations(args []string) ([]*configured, error) {
 	if len(args) == 0 {
 		return Everywhere()
@@ -61,7 +61,7 @@ func Configurations(args []string) ([]*configured, error) {
 	return readAll(files), nil
 }
 
-// everywhere are the files of every client that is found here, and all others that have a wrapped server: the
+// Everywhere are the files of every client that is found here, and all others that have a wrapped server: the
 // backups name them.
 func Everywhere() ([]*configured, error) {
 	f, err := finder()
@@ -155,10 +155,10 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// title is the name of the client whose file it is, or what stands for it where it is nobody's.
+// ClientTitle is the name of the client whose file it is, or what stands for it where it is nobody's.
 func (c *configured) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
 
-// where is the file's name, and what it stands for.
+// Where is the file's name, and what it stands for.
 func (c *configured) Where() string {
 	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
 		return cli.OneLine(c.Path + " -> " + c.file.Target)
@@ -166,7 +166,7 @@ func (c *configured) Where() string {
 	return cli.OneLine(c.Path)
 }
 
-// withoutArguments is a command without its arguments, which may hold a key. A whole line may too.
+// WithoutArguments is a command without its arguments, which may hold a key. A whole line may too.
 func WithoutArguments(argv []string) string {
 	if len(argv) == 0 {
 		return ""
@@ -181,7 +181,7 @@ func WithoutArguments(argv []string) string {
 	return cli.OneLine(word)
 }
 
-// installed is the program that clients are to start: the runner beside this program, unless
+// Installed is the program that clients are to start: the runner beside this program, unless
 // another one is given.
 func Installed(given string) (string, error) {
 	path := given

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// rewriting is what wrap and unwrap have in common: plan, show, ask, write.
+// Rewriting is what wrap and unwrap have in common: plan, show, ask, write.
 type Rewriting struct {
 	Choice
 	IO      cli.Stdio
@@ -153,7 +153,7 @@ func (r *Rewriting) write(p planned) error {
 	return nil
 }
 
-// changeFlags are those of wrap and unwrap.
+// Choice says which servers are changed, and whether without a question.
 type Choice struct {
 	Servers []string
 	Yes     bool

@@ -39,7 +39,7 @@ type diagnosis struct {
 	Selftest []testCase    `json:"selftest,omitempty"`
 }
 
-// diagnose tries the backends while managers that may not answer are being asked.
+// Diagnose tries the backends while managers that may not answer are being asked.
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: OwnVersion(), UID: os.Getuid()}
 	surveyed := make(chan hostinfo.Host, 1)

@@ -37,7 +37,7 @@ func FindPrograms() (programs, error) {
 	return programs{runner, server}, nil
 }
 
-// ownVersion is ours: of a release, or of the module that this was built from.
+// OwnVersion is the version of mcpscopectl: of a release, or of the module that this was built from.
 func OwnVersion() string { return versionIn(cli.Version(), "/proc/self/exe") }
 
 // versionIn is what a program says of itself or, where no release was linked into it, the build
@@ -56,7 +56,7 @@ func versionIn(said, file string) string {
 // versionWithin is how long the runner may take to say its version.
 const versionWithin = 5 * time.Second
 
-// runnerVersion asks the runner for its version, and what it was built from.
+// RunnerVersion asks the runner for its version, and what it was built from.
 func RunnerVersion() (version, built string, err error) {
 	runner, err := cli.FindRunner()
 	if err != nil {

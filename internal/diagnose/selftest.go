@@ -46,7 +46,7 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 	"launcher-killed": func(launcher *os.Process, _ *os.File) error { return launcher.Kill() },
 }
 
-// selftest starts six servers, one after the other, and stops them.
+// Selftest starts six servers, one after the other, and stops them.
 func Selftest(by programs, b protocol.Backend) (cases []testCase) {
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range []string{childInSession, childOutside} {
@@ -108,7 +108,7 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 	return nil
 }
 
-// stayName is a hidden command: the server of the selftest, and its child.
+// StayCommand is a hidden command: the server of the selftest, and its child.
 const StayCommand = "stay"
 
 func Stay(args []string, io cli.Stdio) int {

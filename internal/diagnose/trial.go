@@ -20,7 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// trial is one backend, tried.
+// Trial is one backend, tried.
 type Trial struct {
 	Backend      protocol.Backend `json:"backend"`
 	Works        bool             `json:"works"`
@@ -65,7 +65,7 @@ func tryBackend(by programs, b protocol.Backend) Trial {
 	return t
 }
 
-// run returns all that was written: the probe's line and the report of success, or
+// Run returns all that was written: the probe's line and the report of success, or
 // run's own lines of failure. One pipe for all of it, because descriptors may be scarce.
 func (t *Trial) Run(by programs, flags ...string) ([]byte, error) {
 	null, err := os.Open(os.DevNull)
@@ -120,7 +120,7 @@ func (t *Trial) Read(out []byte) {
 	}
 }
 
-// probeCommand is the server that doctor runs.
+// Probe is the server that doctor runs.
 func Probe(_ []string, io cli.Stdio) int {
 	var f found
 	f.Cgroup, f.Controllers = hostinfo.OwnGroup()

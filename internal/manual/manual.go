@@ -30,7 +30,7 @@ var howItWorks string
 //go:embed mcpscope.toml.5.txt
 var aboutFile string
 
-// writePages writes a page for each command, mcpscope(7) and mcpscope.toml(5).
+// Write writes a page for each command, mcpscope(7) and mcpscope.toml(5).
 func Write(root *cobra.Command, version, dir string) error {
 	root.DisableAutoGenTag = true
 	root.InitDefaultCompletionCmd("completion")

@@ -13,13 +13,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// filter says which servers are meant.
+// Filter says which servers are meant.
 type Filter struct {
 	AllUsers bool
 	Client   string
 }
 
-// whose is the uid of those that are meant.
+// Whose is the uid of those that are meant.
 func Whose(everyone bool) int {
 	if everyone {
 		return hierarchy.Everyone
@@ -27,7 +27,7 @@ func Whose(everyone bool) int {
 	return os.Getuid()
 }
 
-// list finds what the filter lets through.
+// List finds what the filter lets through.
 func (f *Filter) List() ([]*fleet.Listed, error) {
 	all, err := fleet.List(Whose(f.AllUsers))
 	return keep(all, func(s *fleet.Listed) bool {
@@ -35,7 +35,7 @@ func (f *Filter) List() ([]*fleet.Listed, error) {
 	}), err
 }
 
-// none says that there are no such servers.
+// None says that there are no such servers.
 func (f *Filter) None() string {
 	if f.Client != "" {
 		return "no servers of the client " + f.Client

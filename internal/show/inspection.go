@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// inspection is a server in full. Fields are only ever added.
+// Inspection is a server in full. Fields are only ever added.
 type Inspection struct {
 	Server
 	fleet.Shortages

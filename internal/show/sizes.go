@@ -6,7 +6,7 @@ package show
 
 import "fmt"
 
-// humanBytes is a size in at most five characters: 0B, 1023B, 1.5K, 320M, 2.0G.
+// HumanBytes is a size in at most five characters: 0B, 1023B, 1.5K, 320M, 2.0G.
 func HumanBytes(n uint64) string {
 	if n < 1024 {
 		return fmt.Sprintf("%dB", n)
