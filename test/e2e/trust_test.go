@@ -86,7 +86,7 @@ func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
 		if err := os.Chmod(unreadable, 0); err != nil {
 			t.Fatal(err)
 		}
-		o, err := escape.Finish(dir, w.Command(as(attacker, program, "ls", "-q")...))
+		o, err := escape.Finish(dir, w.Command(as(attacker, program, "ls", "--json")...))
 		if err != nil || o.Status.ExitStatus() != 1 || !strings.Contains(o.Stderr, hidden) {
 			t.Errorf("%s hidden: %v, %v; stderr: %s", hidden, o.Status, err, o.Stderr)
 		}
