@@ -35,7 +35,7 @@ var rules = map[string]rule{
 	room + "hierarchy":  {[]string{"cgroup", "internal/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "where groups come from"},
-	room + "hostinfo":   {[]string{"cgroup", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it reads, and changes nothing"},
+	"internal/hostinfo": {[]string{"internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it reads, and changes nothing"},
 	room + "lifecycle":  {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/name", "internal/proc", "internal/signals", "internal/spawn", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
@@ -57,7 +57,7 @@ var rules = map[string]rule{
 	"internal/notify":     {nil, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway":    {[]string{"cgroup", "freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", room + "launcher", room + "lifecycle", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/leaks":      {[]string{"freeze", "internal/linux", "internal/proc"}, "it finds what others have left, and knows neither groups nor configurations"},
-	"internal/cli":        {[]string{"cgroup", "internal/linux", room + "backend", room + "hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/cli":        {[]string{"cgroup", "internal/linux", room + "backend", "internal/hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 	"internal/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/wrapping":   {[]string{"internal/name", "internal/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
@@ -65,7 +65,7 @@ var rules = map[string]rule{
 	"internal/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
 
 	"cmd/mcpscope":    {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "supervisor", room + "sweep"}, "the runner: it stands beside every server, twice"},
-	"cmd/mcpscopectl": {[]string{"cgroup", "internal/atomicfile", "internal/cli", "internal/clients", "internal/configfile", "internal/gateway", "internal/leaks", "internal/linux", "internal/name", "internal/proc", "internal/settings", "internal/splice", "internal/systemd", "internal/units", "internal/wrapping", room + "backend", room + "fleet", room + "hierarchy", room + "hostinfo", room + "protocol", room + "sweep"}, "the tool: people and gateways wait for it, servers do not"},
+	"cmd/mcpscopectl": {[]string{"cgroup", "internal/atomicfile", "internal/cli", "internal/clients", "internal/configfile", "internal/gateway", "internal/leaks", "internal/linux", "internal/name", "internal/proc", "internal/settings", "internal/splice", "internal/systemd", "internal/units", "internal/wrapping", room + "backend", room + "fleet", room + "hierarchy", "internal/hostinfo", room + "protocol", room + "sweep"}, "the tool: people and gateways wait for it, servers do not"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
