@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"runtime"
 	"strconv"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -112,9 +111,9 @@ func (g *Gateway) exec() error {
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &g.NoFile, nil); err != nil {
 		return fmt.Errorf("restore RLIMIT_NOFILE: %w", err)
 	}
-	err := syscall.Exec(g.Path, g.Argv, g.Env)
+	err := notify.Exec(g.Path, g.Argv, g.Env)
 	if errors.Is(err, unix.ENOEXEC) {
-		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", g.Path}, g.Argv[1:]...), g.Env)
+		err = notify.Exec("/bin/sh", append([]string{"/bin/sh", g.Path}, g.Argv[1:]...), g.Env)
 	}
 	return fmt.Errorf("%w %s: %w", ErrExec, g.Path, err)
 }

@@ -107,6 +107,21 @@ func Install(unprivileged bool) (listener int, err error) {
 	return -1, fmt.Errorf("install a seccomp filter: %w", errno)
 }
 
+// Exec is execve(2) for the thread that has the filter. The Go runtime preempts a thread by SIGURG as long as
+// it does not know that a system call lasts; each one would abort the execve that waits for its answer, and
+// notify it once more. With its default action the signal is discarded, and execve(2) resets handlers anyway.
+func Exec(path string, argv, env []string) error {
+	var was, byDefault [4]uintptr // the kernel's struct sigaction, whose first word 0 is SIG_DFL
+	action := func(to, old *[4]uintptr) {
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGURG),
+			uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0) // it can't fail
+	}
+	action(&byDefault, &was)
+	err := unix.Exec(path, argv, env)
+	action(&was, nil)
+	return err
+}
+
 func seccomp(flags uintptr, prog *unix.SockFprog) (int, unix.Errno) {
 	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(prog)))
 	return int(fd), errno

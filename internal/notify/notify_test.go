@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 		err = unix.Sendmsg(3, []byte("listener"), unix.UnixRights(fd), nil, 0)
 	}
 	if err == nil {
-		err = unix.Exec("/bin/sh", []string{"sh", "-c", "/bin/true; exit 7"}, nil)
+		err = Exec("/bin/sh", []string{"sh", "-c", "/bin/true; exit 7"}, nil)
 	}
 	os.Stderr.WriteString(err.Error())
 	os.Exit(1)
@@ -92,6 +92,9 @@ func TestTakeOver(t *testing.T) {
 	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE || r.Begins() {
 		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
 	}
+	if catches(t, cmd.Process.Pid, unix.SIGURG) {
+		t.Error("SIGURG, by which Go preempts threads, aborts the execve that waits")
+	}
 	first.Continue(r)
 	r, err = first.Receive() // the shell
 	if err != nil || int(r.TID) != cmd.Process.Pid || !r.Begins() {
@@ -126,6 +129,21 @@ func TestTakeOver(t *testing.T) {
 	}
 	third, _ := open(t, fd, memory, 0)
 	third.Over() // returns with nobody left
+}
+
+// catches tells whether a process has a handler for a signal.
+func catches(t *testing.T, pid int, sig unix.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nSigCgt:\t")
+	var caught uint64
+	if _, err := fmt.Sscanf(rest, "%x", &caught); err != nil {
+		t.Fatal(err)
+	}
+	return caught&(1<<(sig-1)) != 0
 }
 
 // A caller that is killed while it waits leaves a request that nobody answers.
