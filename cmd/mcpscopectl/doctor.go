@@ -16,6 +16,7 @@ import (
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -33,7 +34,7 @@ type diagnosis struct {
 	Backends []trial       `json:"backends"`
 	Host     hostinfo.Host `json:"host"`
 	Advice   []advice      `json:"advice,omitempty"`
-	Gateways []string      `json:"gateways,omitempty"` // that run, and what they left alone
+	Gateways []string      `json:"gateways,omitempty"` // that run, and how many servers they have
 	Leaks    int           `json:"leaks,omitempty"`    // what clients have left before, see leaks
 	Settings []string      `json:"settings,omitempty"` // what is wrong with the files of settings
 	Selftest []testCase    `json:"selftest,omitempty"`
@@ -144,18 +145,22 @@ func (p *paper) printf(format string, args ...any) {
 	}
 }
 
-// gateways are those that run below mcpscope gateway, with what they started that was left, and why.
+// gateways are those that run below mcpscope gateway, with the number of their servers.
 func gateways() (lines []string) {
-	found, _ := gw.List(os.Getuid()) // none, without /proc
-	for _, s := range found {
-		who := fmt.Sprintf("%s[%d]", s.Name, s.PID)
-		lines = append(lines, fmt.Sprintf("%s: %s so far", who, counted(s.Servers, "server")))
-		for _, why := range s.Weaker {
-			lines = append(lines, who+" may miss servers: "+why)
+	servers, _ := fleet.List(os.Getuid()) // none
+	defer closeAll(servers)
+	for _, g := range gw.List(os.Getuid()) {
+		count := 0
+		for _, s := range servers {
+			if s.Client.PID == g.PID {
+				count++
+			}
 		}
-		for _, l := range s.Left {
-			lines = append(lines, fmt.Sprintf("%s left %s alone, %s: %s", who, l.Program, counted(l.Count, "time"), l.Reason))
+		line := fmt.Sprintf("%s[%d]: %s", g.Name, g.PID, counted(count, "server"))
+		if count == 0 {
+			line += "; --explain PATH says why programs were left, --match GLOB takes them"
 		}
+		lines = append(lines, line)
 	}
 	return lines
 }

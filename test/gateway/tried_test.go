@@ -202,8 +202,14 @@ func (r *triedRun) taken() {
 	r.T.Helper()
 	count := func(text string) int { return strings.Count(text, takenAs) }
 	_ = escape.AwaitText(r.explain, 4*escape.Patience, func(text string) bool { return count(text) >= r.servers })
-	if text, err := os.ReadFile(r.explain); count(string(text)) != r.servers || err != nil {
+	text, err := os.ReadFile(r.explain)
+	if count(string(text)) != r.servers || err != nil {
 		r.T.Fatalf("%d servers were taken, want %d (%v)", count(string(text)), r.servers, err)
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if _, reason, taken := strings.Cut(line, takenAs); taken {
+			r.T.Log(reason)
+		}
 	}
 }
 
