@@ -18,7 +18,7 @@ const (
 	commandsMost     = 17
 	flagsMost        = 75 // of all commands, without --help
 	flagsOfRunMost   = 20
-	flagsOfOtherMost = 19
+	flagsOfOtherMost = 16
 )
 
 // byCobra are commands that the library brings, and version, which --version is too.

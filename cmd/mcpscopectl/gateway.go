@@ -5,8 +5,10 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
@@ -30,7 +32,6 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Out, settings.Help(settings.Gateway))
 		return cli.ExitOK
 	}
-	g.Printer.Quiet, g.Printer.Verbose = g.Values.Quiet, g.Values.Verbose
 	if err == nil && g.Backend == protocol.Tree { // its servers run already when they are found
 		err = errors.New("a tree can't take in a process that runs already: --backend auto")
 	}
@@ -49,6 +50,12 @@ type gatewayRun struct {
 	*settings.Values
 }
 
+// serverSettings are those of a gateway's command line and environment, as its watcher gets them.
+type serverSettings struct {
+	*settings.Values
+	Fixed []string // names of those that were given: no file changes them
+}
+
 // become returns only if it can't.
 func (v *gatewayRun) become(operands []string) int {
 	file, err := protocol.Lookup(operands[0], cli.SearchPath())
@@ -59,14 +66,14 @@ func (v *gatewayRun) become(operands []string) int {
 	if err != nil {
 		return v.fail(operands, err)
 	}
-	servers := gw.Servers{
-		Rules:  gw.Rules{Match: v.Match, Except: v.Except},
-		Policy: v.Policy, Limits: v.Limits, Backend: v.Backend, Slice: v.Slice, Replace: v.Replace, Stderr: v.Stderr, Given: v.given(),
+	options := gw.Options{Rules: gw.Rules{Match: v.Match, Except: v.Except}}
+	if options.Settings, err = json.Marshal(serverSettings{v.Values, v.fixed()}); err != nil {
+		return v.fail(operands, err)
 	}
-	servers.Limits.Files = slices.Clone(v.Limits.Files)
-	v.configure() // what is tried at the start; each server's own is read when there is one
-	if servers.Rules.Configured, err = v.configured(); err != nil {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), "mcpscope wrap --list lists what is found")
+	v.configure()
+	if options.Configured, err = v.configured(); err != nil {
+		const hint = "mcpscope wrap --list lists what is found"
+		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot read configurations: %v", err), hint)
 	}
 	runner, err := cli.OpenRunner()
 	if err != nil {
@@ -76,15 +83,12 @@ func (v *gatewayRun) become(operands []string) int {
 	if err != nil {
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot explain: %v", err), "--explain takes a path or fd:N")
 	}
-	if why, hint := tryLimits(v.Values); why != "" {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot limit the servers of %q: %s", operands[0], why), hint)
-	}
 	env, err := proc.Environ()
 	if err != nil {
 		env = os.Environ() // without duplicates; and without /proc nothing works anyway
 	}
 	g := gw.Gateway{
-		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Servers: servers,
+		Name: name.Derive(operands), Path: file, Argv: operands, Env: env, NoFile: limit, Options: options,
 		Require: v.Require, Explain: explain, Executable: "/proc/self/exe", Runner: runner, Note: v.note,
 	}
 	err = g.Exec()
@@ -92,6 +96,53 @@ func (v *gatewayRun) become(operands []string) int {
 		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
+}
+
+func (v *gatewayRun) fixed() (names []string) {
+	for _, r := range settings.Rows(settings.Gateway) {
+		if v.Given(r.Name) {
+			names = append(names, r.Name)
+		}
+	}
+	return names
+}
+
+// configure takes from mcpscope.toml what holds for the gateway itself, and prints what is wrong in the file.
+func (v *gatewayRun) configure() {
+	const most = 5 // notes, as many as a report of run's has
+	c := settings.ReadFiles()
+	for i, p := range c.Problems {
+		if i == most {
+			v.note("configuration: more is wrong: mcpscope doctor")
+			break
+		}
+		v.note("configuration: " + cli.ErrorLine(p))
+	}
+	v.FromFile(ofGateway(c.For("")))
+}
+
+// ofGateway leaves out what only run has, and a backend that can't take in a server of a gateway.
+func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
+	rows := settings.Rows(settings.Gateway)
+	maps.DeleteFunc(of, func(key string, value settings.FileValue) bool {
+		known := slices.ContainsFunc(rows, func(r *settings.Row) bool { return r.Name == key })
+		return !known || key == "backend" && value.Text == string(protocol.Tree)
+	})
+	return of
+}
+
+// configureServer makes a server of that name. Files are read anew for each, as run does.
+func configureServer(text []byte, name string) *gw.Server {
+	s := serverSettings{Values: settings.Defaults()}
+	_ = json.Unmarshal(text, &s) // what become has encoded
+	of := ofGateway(settings.ReadFiles().For(name))
+	for _, key := range s.Fixed {
+		delete(of, key)
+	}
+	s.FromFile(of)
+	return &gw.Server{
+		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Slice: s.Slice, Stderr: s.Stderr,
+	}
 }
 
 // configured reads what servers there are. A file that nobody has named may be anything.
@@ -107,7 +158,8 @@ func (v *gatewayRun) configured() ([]gw.Configured, error) {
 		}
 		for _, s := range c.Servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				servers = append(servers, gw.Configured{Name: s.Label(), File: c.Where(), Argv: s.Argv, Listens: s.Listens})
+				one := gw.Configured{Name: s.Label(), File: c.Where(), Argv: s.Argv, Listens: s.Listens}
+				servers = append(servers, one)
 			}
 		}
 	}
@@ -116,9 +168,7 @@ func (v *gatewayRun) configured() ([]gw.Configured, error) {
 
 // note is no output of a protocol: what a gateway has on stderr is a log.
 func (v *gatewayRun) note(text string) {
-	if !v.Printer.Quiet {
-		fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
-	}
+	fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 }
 
 func (v *gatewayRun) fail(operands []string, err error) int {
@@ -131,7 +181,7 @@ const watcherName = "mcpscope-watch"
 // watchCommand is the process beside a gateway; mcpscope gateway starts it.
 func watchCommand(args []string, io cli.Stdio) int {
 	foreign := cli.OpenDescriptors()
-	if len(args) != 2 {
+	if len(args) != 3 {
 		fmt.Fprint(io.Err, "mcpscope: watch is started by mcpscope gateway alone\n")
 		return cli.ExitUsage
 	}

@@ -13,9 +13,10 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/hostinfo"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -76,18 +77,24 @@ func settingsProblems() (lines []string) {
 	return lines
 }
 
-// gateways are those that run below mcpscope gateway, with what they started that was left, and why.
+// gateways are those that run below mcpscope gateway, with the number of their servers.
 func gateways() (lines []string) {
-	found, _ := gw.List(os.Getuid()) // none, without /proc
-	for _, s := range found {
-		who := fmt.Sprintf("%s[%d]", s.Name, s.PID)
-		lines = append(lines, fmt.Sprintf("%s: %s so far", who, cli.Counted(s.Servers, "server")))
-		for _, why := range s.Weaker {
-			lines = append(lines, who+" may miss servers: "+why)
+	servers, _ := fleet.List(os.Getuid()) // none
+	for _, g := range gw.List(os.Getuid()) {
+		count := 0
+		for _, s := range servers {
+			if s.Client.PID == g.PID {
+				count++
+			}
 		}
-		for _, l := range s.Left {
-			lines = append(lines, fmt.Sprintf("%s left %s alone, %s: %s", who, l.Program, cli.Counted(l.Count, "time"), l.Reason))
+		line := fmt.Sprintf("%s[%d]: %s", g.Name, g.PID, cli.Counted(count, "server"))
+		if count == 0 {
+			line += "; --explain PATH says why programs were left, --match GLOB takes them"
 		}
+		lines = append(lines, line)
+	}
+	for _, s := range servers {
+		s.Close()
 	}
 	return lines
 }

@@ -7,11 +7,23 @@ package gateway
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 )
+
+// WatchCommand is the subcommand that is the watcher, and its standby.
+const WatchCommand = "watch"
+
+// Options say which children of a gateway are servers, and how they are run.
+type Options struct {
+	Rules
+	// Settings are what Watch's configure makes servers of.
+	Settings json.RawMessage
+}
 
 // config is what a stage hands to the watcher, and that to its standby, in a memory file.
 type config struct {
@@ -19,17 +31,18 @@ type config struct {
 	PID  int
 	// Stdin is the gateway's own.
 	Stdin file
-	Servers
+	Options
+	// Blind: memory of the gateway's processes may not be read (yama), so programs are held when they begin.
+	Blind bool
 	// Rest is for the process that stays when the gateway and its servers are gone.
 	Rest bool
 
 	// Descriptors, or -1.
 	Gateway  int // a pidfd
 	Control  int // the stage, for the first watcher
-	Lifeline int // the watcher, for its standby
+	Lifeline int // the watcher, for its standby, or the other end
 	Listener int
-	Memory   int
-	Board    int
+	Memory   int // of requests
 	Explain  int
 	Runner   int // the program that is a server's supervisor
 }
@@ -37,7 +50,7 @@ type config struct {
 // descriptors are those that the next process gets in spite of close-on-exec.
 func (c *config) descriptors() []int {
 	var all []int
-	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Board, c.Explain, c.Runner} {
+	for _, fd := range []int{c.Gateway, c.Control, c.Lifeline, c.Listener, c.Memory, c.Explain, c.Runner} {
 		if fd >= 0 {
 			all = append(all, fd)
 		}
@@ -66,4 +79,25 @@ func readConfig(fd int) (*config, error) {
 		unix.CloseOnExec(fd)
 	}
 	return c, nil
+}
+
+// line is the command line of a watcher. It has nothing of the gateway's in it but a name: some gateways look
+// for others of their kind by that.
+func (c *config) line(memory int) []string {
+	return []string{"mcpscope", WatchCommand, strconv.Itoa(memory), strconv.Itoa(c.PID), c.Name}
+}
+
+// start starts a watcher or a standby, detached, so that it is not among the gateway's processes.
+func (c *config) start(executable string, env []string) error {
+	memory, err := c.write()
+	if err != nil {
+		return err
+	}
+	defer unix.Close(memory)
+	keep := append(c.descriptors(), memory)
+	cmd := spawn.Cmd{Path: executable, Argv: c.line(memory), Env: env, Detach: true, Keep: keep}
+	if _, err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the watcher: %w", err)
+	}
+	return nil
 }

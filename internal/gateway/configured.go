@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
+	"github.com/mcpscope/mcpscope/internal/name"
 )
 
 // Configured is a server that some configuration of this user's has.
@@ -46,7 +47,7 @@ func (c *Configured) is(argv []string) bool {
 	if len(argv) == 0 || len(argv) != len(c.Argv) || path.Base(argv[0]) != path.Base(c.Argv[0]) {
 		return false
 	}
-	exact := isShell(path.Base(argv[0]))
+	exact := name.KindOf(path.Base(argv[0])) == name.Shell
 	for i, arg := range c.Argv[1:] {
 		if arg != argv[i+1] && (exact || !glob.Matches(pattern(arg), argv[i+1])) {
 			return false
@@ -59,10 +60,10 @@ func (c *Configured) is(argv []string) bool {
 // interpreter's command line.
 func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
-	if extra < 1 || extra > 2 || !isInterpreter(path.Base(argv[0])) && !isShell(path.Base(argv[0])) {
+	if extra < 1 || extra > 2 || name.KindOf(path.Base(argv[0])) == name.Other {
 		return nil
 	}
-	if isShell(path.Base(argv[0])) && strings.HasPrefix(argv[1], "-c") {
+	if name.KindOf(path.Base(argv[0])) == name.Shell && strings.HasPrefix(argv[1], "-c") {
 		return nil // what it runs is the next argument alone
 	}
 	return argv[extra:]

@@ -7,18 +7,15 @@ package gateway
 import (
 	"time"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // endSlack is for all of a server's end but its term grace.
 const endSlack = 5 * time.Second
 
-// follow stays with a server until it has gone. It ends what a supervisor leaves that is killed,
-// and after the gateway also what one has not ended that was stopped.
-func (w *watcher) follow(t *launcher.Taken) {
+// follow stays with a server until it has gone. It ends what a supervisor leaves that is killed, and after
+// the gateway also what one has not ended that was stopped, once more perhaps.
+func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
@@ -28,9 +25,13 @@ func (w *watcher) follow(t *launcher.Taken) {
 	case <-gone:
 	case <-w.ended:
 		t.Wake()
+		var patience <-chan time.Time
+		if grace >= 0 {
+			patience = time.After(grace + endSlack)
+		}
 		select {
 		case <-gone:
-		case <-w.patience():
+		case <-patience:
 			t.Kill()
 			<-gone
 		}
@@ -38,8 +39,8 @@ func (w *watcher) follow(t *launcher.Taken) {
 	_ = t.Over() // it says that the supervisor was killed
 }
 
-// awaitFollowers: with the last process that has the filter a server may have ended whose group
-// is still to be removed.
+// awaitFollowers: with the last process that has the filter a server may have ended whose group is still to
+// be removed.
 func (w *watcher) awaitFollowers() {
 	done := make(chan struct{})
 	go func() {
@@ -49,22 +50,5 @@ func (w *watcher) awaitFollowers() {
 	select {
 	case <-done:
 	case <-time.After(2 * endSlack): // a supervisor that is stopped has nothing left to end
-	}
-}
-
-// patience is for a supervisor that may have been stopped once more.
-func (w *watcher) patience() <-chan time.Time {
-	if w.Policy.TermGrace < 0 {
-		return nil
-	}
-	return time.After(w.Policy.TermGrace + endSlack)
-}
-
-// awaitGateway tells everybody of its end.
-func (w *watcher) awaitGateway() {
-	if _, err := linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}); err == nil {
-		w.ears.lookAtAll() // it may have spoken to one just now
-		w.resting.Store(true)
-		close(w.ended)
 	}
 }

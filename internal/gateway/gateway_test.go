@@ -5,47 +5,11 @@
 package gateway
 
 import (
-	"os"
 	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
 )
-
-func TestInterpreter(t *testing.T) {
-	for line, want := range map[string]string{
-		"#!/bin/sh": "/bin/sh", "#! /usr/bin/python3 -I": "/usr/bin/python3", "#!/usr/bin/env node": "node",
-		"#!/usr/bin/env -S A=1 deno run": "deno", "#!": "", "#!/usr/bin/env": "", "\x7fELF": "", "": "",
-	} {
-		if got := interpreter([]byte(line)); got != want {
-			t.Errorf("%q: %q, want %q", line, got, want)
-		}
-	}
-}
-
-// What is read of a caller may be anything, and be anywhere.
-func TestMemory(t *testing.T) {
-	long := append([]byte(strings.Repeat("x", 5*page)), 0)
-	got, err := stringAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&long[0]))))
-	if err != nil || len(got) < bytesMost || len(got) >= len(long) {
-		t.Errorf("%d bytes of a long string (%v)", len(got), err)
-	}
-	word := []byte("word\x00")
-	pointers := []uintptr{uintptr(unsafe.Pointer(&word[0])), uintptr(unsafe.Pointer(&word[0])), 0}
-	all, err := stringsAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&pointers[0]))))
-	if err != nil || strings.Join(all, " ") != "word word" {
-		t.Errorf("%q, %v", all, err)
-	}
-	for _, nowhere := range []uint64{0, 8, 1 << 63, 0xfffffffffffffff0} {
-		if s, err := stringAt(os.Getpid(), nowhere); err == nil {
-			t.Errorf("there is %q at %x", s, nowhere)
-		}
-	}
-	if all, err := stringsAt(os.Getpid(), 0); len(all) > 0 || err != nil {
-		t.Errorf("%q without arguments (%v)", all, err)
-	}
-}
 
 func TestConfigured(t *testing.T) {
 	rules := Rules{Configured: []Configured{
@@ -73,7 +37,7 @@ func TestConfigured(t *testing.T) {
 			t.Errorf("%q is %q, want %q", line, got, want)
 		}
 	}
-	shell := Caller{Stdio: true, Argv: []string{"/bin/bash", "-c", "exec my server"}, Path: "/bin/bash"}
+	shell := Caller{Stdio: true, Argv: []string{"/bin/bash", "-c", "exec my server"}}
 	for _, c := range []struct {
 		what  string
 		rules Rules
@@ -105,8 +69,7 @@ func FuzzPattern(f *testing.F) {
 
 func TestDecide(t *testing.T) {
 	piped := func(line string) Caller {
-		argv := strings.Fields(line)
-		return Caller{Stdio: true, Argv: argv, Path: argv[0]}
+		return Caller{Stdio: true, Argv: strings.Fields(line)}
 	}
 	alone := func(line string) Caller { c := piped(line); c.Stdio = false; return c }
 	for _, c := range []struct {
@@ -133,19 +96,19 @@ func TestDecide(t *testing.T) {
 }
 
 // Workers of a gateway's and tools are run by what runs servers, too.
-func TestByName(t *testing.T) {
+func TestNamed(t *testing.T) {
 	for line, want := range map[string]Verdict{
-		"/usr/bin/npx -y x": Taken, "uvx mcp-server-time": Taken, "docker run -i mcp/time": Taken, "/opt/github-mcp-server stdio": Taken,
+		"uvx mcp-server-time": Taken, "/opt/github-mcp-server stdio": Taken, "node /opt/my-mcp/dist/index.js": Taken,
 		"node /x/node_modules/@scope/mcp-files/dist/index.js": Taken, "python3 -m mcp_server_git": Taken, "bash /opt/run-mcp.sh": Taken,
-		"node /x/worker.js": Left, "python3 tool.py": Left, "sh -c ls": Left, "git status": Left, "/usr/bin/tomcpal": Left, "": Left,
-		"node /x/node_modules/@github/copilot/npm-loader.js --headless": Left,
-		"claude --mcp-config x.json --input-format stream-json":         Left,
+		"npx -y @modelcontextprotocol/server-memory@1": Taken, "node /x/@modelcontextprotocol/server-memory/dist/index.js": Taken,
+		"node /x/worker.js": Candidate, "python3 tool.py": Candidate, "sh -c ls": Candidate, "git status": Candidate, "/usr/bin/tomcpal": Candidate,
+		"npx -y x": Candidate, "docker run -i x": Candidate, "": Candidate, "grep -r @modelcontextprotocol/server-memory .": Candidate,
+		"node /x/node_modules/@github/copilot/npm-loader.js --headless":     Candidate,
+		"node /x/node_modules/@modelcontextprotocol/inspector/cli/index.js": Candidate,
+		"claude --mcp-config x.json --input-format stream-json":             Candidate,
 	} {
-		c := Caller{Stdio: true, Argv: strings.Fields(line)}
-		if len(c.Argv) > 0 {
-			c.Path = c.Argv[0]
-		}
-		if got, why := byName(c); got != want || why == "" {
+		got, why := Rules{}.Decide(Caller{Stdio: true, Argv: strings.Fields(line)})
+		if got != want || (why == "") != (got == Candidate) {
 			t.Errorf("%q: %v (%s), want %v", line, got, why, want)
 		}
 	}

@@ -18,10 +18,7 @@ type Caller struct {
 	Stdio bool
 	// Inherited: its stdin is the gateway's own.
 	Inherited bool
-	// Argv is nil where nobody may look at it before the program runs.
-	Argv []string
-	// Path is the file, and Interpreter what its first line asks for.
-	Path, Interpreter string
+	Argv      []string
 }
 
 // Verdict says what a caller is.
@@ -44,8 +41,8 @@ type Rules struct {
 	Configured []Configured
 }
 
-// Decide errs on the side of leaving: when a server's main process has ended, so has all that
-// it has started, which must not happen to what a tool call leaves running on purpose.
+// Decide errs on the side of leaving: when a server's main process has ended, so has all that it has started,
+// which must not happen to what a tool leaves running on purpose.
 func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	if isRun(c.Argv) {
 		return Left, "mcpscope run contains it"
@@ -65,47 +62,61 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	case c.Inherited:
 		return Left, "its stdin is the gateway's own"
 	}
+	if called := namedMCP(c.Argv); called != "" {
+		return Taken, fmt.Sprintf("its name is %q", called)
+	}
 	return Candidate, ""
 }
 
-// byName is for what may not be looked at. It is narrow: a gateway's own workers are run by the same
-// programs as servers are.
-func byName(c Caller) (Verdict, string) {
-	if len(c.Argv) == 0 {
-		return Left, "neither its stdin nor its command line may be looked at"
+// namedMCP returns the name of a program, or of the package, module or script that it is given to run, if
+// that has mcp as a word, or is one of the protocol's own servers. It is narrow: a gateway's workers are run
+// by the same programs as servers are.
+func namedMCP(argv []string) string {
+	if len(argv) == 0 {
+		return ""
 	}
-	base := path.Base(c.Path)
-	switch called := name.Derive(c.Argv); {
-	case namesMCP(base):
-		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", base)
-	case namesMCP(called):
-		return Taken, fmt.Sprintf("%q has mcp in its name, and what it is told could not be looked at", called)
-	case isRunner(base):
-		return Taken, fmt.Sprintf("%q runs servers, and what it is told could not be looked at", base)
+	for _, called := range []string{path.Base(argv[0]), name.Derive(argv)} {
+		split := func(r rune) bool { return strings.ContainsRune("-_.", r) }
+		if slices.Contains(strings.FieldsFunc(strings.ToLower(called), split), "mcp") {
+			return called
+		}
 	}
-	return Left, "its stdin may not be looked at; --config or --match would take it"
+	const official = "@modelcontextprotocol/server-"
+	if name.KindOf(path.Base(argv[0])) != name.Other {
+		if i := slices.IndexFunc(argv, func(arg string) bool { return strings.Contains(arg, official) }); i > 0 {
+			_, rest, _ := strings.Cut(argv[i], official)
+			rest, _, _ = strings.Cut(rest, "/")
+			return official + rest
+		}
+	}
+	return ""
 }
 
-// isRun: it makes a group itself, and what is in it needs no other. That goes for its supervisor
-// too, who comes home to a gateway that is a subreaper.
+// isRun: it makes a group itself, and what is in it needs no other. That holds for its supervisor too, which
+// is re-parented to a gateway that is a subreaper.
 func isRun(argv []string) bool {
-	return len(argv) > 1 && (path.Base(argv[0]) == "mcpscope" || path.Base(argv[0]) == "mcpscopectl") && argv[1] != "gateway"
+	if len(argv) < 2 || argv[1] == "gateway" {
+		return false
+	}
+	base := path.Base(argv[0])
+	return base == "mcpscope" || base == "mcpscopectl"
 }
 
-// namesMCP: one of the words of a file's name is mcp.
-func namesMCP(base string) bool {
-	words := strings.FieldsFunc(strings.ToLower(base), func(r rune) bool { return strings.ContainsRune("-_.", r) })
-	return slices.Contains(words, "mcp")
+// serverName is what the server of a command line is called: as its configuration does, also where a client
+// starts what is in a runner's cache.
+func (r Rules) serverName(argv []string) string {
+	if known := r.Server(argv); known != nil && known.Name != "" {
+		return known.Name
+	}
+	called := name.Derive(argv)
+	var like []string
+	for _, c := range r.Configured {
+		if len(c.Argv) > 0 && len(argv) > 0 && path.Base(c.Argv[0]) != path.Base(argv[0]) && name.Derive(c.Argv) == called {
+			like = append(like, c.Name)
+		}
+	}
+	if len(like) == 1 && like[0] != "" {
+		return like[0]
+	}
+	return called
 }
-
-// isRunner: it is given a package or an image, and is seldom started with both ends of a pipe for
-// anything but a server.
-func isRunner(base string) bool {
-	kind := name.KindOf(base)
-	return kind == name.Runner || kind == name.Engine
-}
-
-// isInterpreter: it takes longer to start than a client to speak.
-func isInterpreter(base string) bool { return name.KindOf(base) != name.Other && !isShell(base) }
-
-func isShell(base string) bool { return name.KindOf(base) == name.Shell }

@@ -7,9 +7,9 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
-	"strconv"
-	"syscall"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +23,7 @@ type Gateway struct {
 	Argv   []string
 	Env    []string
 	NoFile unix.Rlimit
-	Servers
+	Options
 	// Require starts nothing where servers could not be contained.
 	Require bool
 	// Explain is a descriptor for a line about each child, or -1.
@@ -35,14 +35,11 @@ type Gateway struct {
 	Note func(text string)
 }
 
-// WatchCommand is the subcommand that is the watcher, and its standby.
-const WatchCommand = "watch"
-
 // ErrExec marks that it is the gateway's own command that can't be executed.
 var ErrExec = errors.New("execute")
 
-// Exec turns the calling process into the gateway: so that keeps the pid, the parent, the
-// session and the unit of whoever called. It returns only if it can't.
+// Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
+// unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
 	err := g.watched()
 	if err == nil || errors.Is(err, ErrExec) || g.Require {
@@ -65,36 +62,74 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	defer unix.Close(control)
-	watcher, err := hear(control)
+	word, err := awaitOK(control)
 	if err != nil {
 		return err
 	}
-	if pid, err := strconv.Atoi(watcher); err == nil {
-		// Under yama (ptrace_scope=1) it may look at what we have, then, the sockets of our own children
-		// among them. That is kept over execve by the first thread alone, which we are: see init.
-		_ = unix.Prctl(unix.PR_SET_PTRACER, uintptr(pid), 0, 0, 0) // EINVAL without yama
-	}
 	runtime.LockOSThread()
-	var rights []byte
-	listener, err := notify.Install(!mayFilter())
-	switch {
-	case err != nil && g.Require:
-		return err
-	case err != nil:
-		g.Note("servers are contained as soon as they are seen, by when they may have started something: " + err.Error())
-	default:
-		rights = unix.UnixRights(listener)
+	listener, err := notify.Install(!mayFilter(), word == okBlind)
+	if err != nil {
+		return err // the watcher ends with its control socket
 	}
-	if err = unix.Sendmsg(control, []byte("go on"), rights, nil, unix.MSG_NOSIGNAL); err == nil {
-		_, err = hear(control) // our copy keeps the listener alive as long as the watcher may die
+	err = unix.Sendmsg(control, []byte("go on"), unix.UnixRights(listener), nil, unix.MSG_NOSIGNAL)
+	if err == nil {
+		_, err = awaitOK(control) // our copy keeps the listener alive as long as the watcher may die
 	}
-	if rights != nil {
-		_ = unix.Close(listener)
-	}
+	_ = unix.Close(listener)
 	if err != nil {
 		return fmt.Errorf("hand over to the watcher: %w", err)
 	}
 	return g.exec()
+}
+
+func (g *Gateway) startWatcher() (control int, err error) {
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("create control socket: %w", err)
+	}
+	defer unix.Close(fds[1])
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		_ = unix.Close(fds[0])
+		return -1, fmt.Errorf("open pidfd: %w", err)
+	}
+	defer unix.Close(self)
+	c := &config{
+		Name: g.Name, PID: os.Getpid(), Stdin: fileAt(os.Getpid(), 0), Options: g.Options,
+		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1,
+		Explain: g.Explain, Runner: g.Runner,
+	}
+	if err := c.start(g.Executable, g.Env); err != nil {
+		_ = unix.Close(fds[0])
+		return -1, err
+	}
+	return fds[0], nil
+}
+
+// What a watcher says to its stage, unless it fails.
+const (
+	ok      = "ok"
+	okBlind = "ok, but it may not read the memory of others"
+)
+
+// awaitOK reads a word of the watcher, or why it failed.
+func awaitOK(control int) (word string, err error) {
+	b := make([]byte, 4096)
+	for {
+		n, err := unix.Read(control, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return "", fmt.Errorf("read from the watcher: %w", err)
+		case n == 0:
+			return "", errors.New("the watcher was killed")
+		default:
+			if why, failed := strings.CutPrefix(string(b[:n]), "failed "); failed {
+				return "", errors.New(why)
+			}
+			return string(b[:n]), nil
+		}
+	}
 }
 
 // mayFilter tells whether the kernel takes a filter without no_new_privs.
@@ -112,9 +147,9 @@ func (g *Gateway) exec() error {
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &g.NoFile, nil); err != nil {
 		return fmt.Errorf("restore RLIMIT_NOFILE: %w", err)
 	}
-	err := syscall.Exec(g.Path, g.Argv, g.Env)
+	err := notify.Exec(g.Path, g.Argv, g.Env)
 	if errors.Is(err, unix.ENOEXEC) {
-		err = syscall.Exec("/bin/sh", append([]string{"/bin/sh", g.Path}, g.Argv[1:]...), g.Env)
+		err = notify.Exec("/bin/sh", append([]string{"/bin/sh", g.Path}, g.Argv[1:]...), g.Env)
 	}
 	return fmt.Errorf("%w %s: %w", ErrExec, g.Path, err)
 }

@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -27,6 +25,8 @@ func (w *watcher) post() error {
 	if err != nil {
 		return fmt.Errorf("create lifeline: %w", err)
 	}
+	w.posting.Lock()
+	defer w.posting.Unlock()
 	c := *w.config
 	c.Control, c.Lifeline = -1, fds[1]
 	err = c.start(executable, w.env)
@@ -35,86 +35,31 @@ func (w *watcher) post() error {
 		_ = unix.Close(fds[0])
 		return err
 	}
-	w.standby.set(fds[0])
+	w.standby = fds[0]
 	go func() {
+		defer unix.Close(fds[0]) // until then rest may pass it on
 		awaitHangUp(fds[0])
-		w.standby.close(fds[0])
-		select {
-		case <-w.over:
-		default:
-			if !w.standby.dismissed.Load() {
-				_ = w.post() // without one we go on as well
-			}
+		if !w.listener.Over() {
+			_ = w.post() // without one we go on as well
 		}
 	}()
 	return nil
 }
 
-// lifeline is the watcher's end of what its standby waits on.
-type lifeline struct {
-	mu        sync.Mutex
-	fd        int
-	open      bool
-	dismissed atomic.Bool
-}
-
-func (l *lifeline) set(fd int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.fd, l.open = fd, true
-}
-
-func (l *lifeline) close(fd int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.fd == fd {
-		l.open = false
-	}
-	_ = unix.Close(fd)
-}
-
-// dismiss sends the standby away, and waits until it has gone.
-func (w *watcher) dismiss() {
-	l := &w.standby
-	l.dismissed.Store(true)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.open {
-		_ = unix.Sendmsg(l.fd, []byte("over"), nil, nil, unix.MSG_NOSIGNAL) // or it has gone
-		_, _ = linux.PollUntil(time.Now().Add(dismissWithin), unix.PollFd{Fd: int32(l.fd)})
-	}
-}
-
-// dismissWithin bounds the wait for a standby that was stopped: when it is continued it takes over, and
-// then there are two that answer.
-const dismissWithin = time.Second
-
 // standBy waits until the watcher is gone, and returns whether there is anything left to watch.
 func (w *watcher) standBy() bool {
-	fds := []unix.PollFd{{Fd: int32(w.Lifeline), Events: unix.POLLIN}, {Fd: int32(w.Listener)}}
+	fds := []unix.PollFd{{Fd: int32(w.Lifeline)}, {Fd: int32(w.Listener)}}
 	for {
-		_, err := unix.Poll(fds, -1)
-		switch {
-		case err != nil && !errors.Is(err, unix.EINTR), fds[1].Revents != 0:
-			return false
-		case fds[0].Revents&unix.POLLIN != 0 && w.dismissed():
-			return false
-		case fds[0].Revents != 0:
+		if _, err := unix.Poll(fds, -1); !errors.Is(err, unix.EINTR) {
 			_ = unix.Close(w.Lifeline)
 			w.Lifeline = -1
-			return true
+			return err == nil && fds[1].Revents == 0
 		}
 	}
 }
 
-// dismissed: the watcher needs no standby any more. The end of the lifeline is readable, too.
-func (w *watcher) dismissed() bool {
-	n, err := unix.Read(w.Lifeline, make([]byte, 16))
-	return err == nil && n > 0
-}
-
-// awaitHangUp waits until the other end of a socket is closed, without a thread of its own where there is a descriptor
-// for that. It returns for no other reason: a server is ended then.
+// awaitHangUp waits until the other end of a socket is closed, without a thread of its own where there is a
+// descriptor for that. It returns for no other reason: a server is ended then.
 func awaitHangUp(fd int) {
 	if awaitPolled(fd) {
 		return

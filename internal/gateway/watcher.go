@@ -9,73 +9,72 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path"
 	"slices"
-	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/mcp"
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/notify"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // executable is our own, whatever has become of its file.
 const executable = "/proc/self/exe"
 
+// Server is what a gateway's child becomes.
+type Server = launcher.Server
+
+// Configure makes a server of that name from a gateway's settings.
+type Configure func(settings []byte, name string) *Server
+
 // watcher looks at what the gateway executes.
 type watcher struct {
 	*config
-	env      []string
-	listener *notify.Listener
-	holder
+	env        []string
+	listener   *notify.Listener
 	candidates *candidates
-	ears       *ears
-	board      *board
-	over       chan struct{} // closed when no process is left that has the filter
 	ended      chan struct{} // closed when the gateway has ended
 	followed   sync.WaitGroup
-	resting    atomic.Bool // the gateway has ended: nobody becomes a server any more
-	standby    lifeline
-	configure  func(name string, s Servers) Servers
+	resting    atomic.Bool // the gateway has ended: nothing becomes a server any more
+	posting    sync.Mutex
+	standby    int // our end of its lifeline
+	configure  Configure
 }
 
-// Watch is the whole life of a watcher or its standby. memory is the descriptor of its
-// configuration, foreign are those above 2 that it was started with. configure says how a server of
-// that name is run, from what the gateway was told.
-func Watch(memory int, foreign []int, configure func(name string, s Servers) Servers) int {
+// Watch is the whole life of a watcher or its standby. memory is the descriptor of its configuration, foreign
+// are those above 2 that it was started with.
+func Watch(memory int, foreign []int, configure Configure) int {
 	c, err := readConfig(memory)
 	if err != nil {
 		return 125 // the stage sees EOF
 	}
-	w := &watcher{config: c, over: make(chan struct{}), ended: make(chan struct{}), configure: configure}
+	w := &watcher{config: c, ended: make(chan struct{}), configure: configure}
 	if w.env, err = proc.Environ(); err != nil {
 		return 125
 	}
 	w.closeClientDescriptors(foreign, memory)
-	// Caught, not ignored: that would be inherited by supervisors. Our end is that of all that
-	// has the filter.
-	signal.Notify(make(chan os.Signal, 1), unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
+	// Caught, not ignored: that would be inherited by supervisors. Our end is that of all that has the
+	// filter.
+	signal.Notify(make(chan os.Signal, 1),
+		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
 	switch {
 	case c.Rest:
-		return w.stay()
+		err = w.stay()
 	case c.Lifeline >= 0:
-		if !w.standBy() {
-			return 0
+		if w.standBy() {
+			err = w.watch()
 		}
-	case !w.settle():
+	case w.settle():
+		err = w.watch()
+	default:
 		return 125
-	case w.Listener < 0:
-		if w.poll() != nil {
-			return 125 // the stage sees EOF
-		}
-		w.awaitFollowers()
-		return 0
 	}
-	if err := w.watch(); err != nil {
+	if err != nil {
 		return 125 // the standby goes on
 	}
 	return 0
@@ -101,39 +100,34 @@ func (w *watcher) closeClientDescriptors(foreign []int, memory int) {
 
 // settle goes out of the gateway's way, and gets the listener.
 func (w *watcher) settle() bool {
-	_, err := w.server("").MoveOut()
-	if err != nil {
-		_, _ = unix.Write(w.Control, []byte("failed "+err.Error()[:min(len(err.Error()), 4000)])) // or the stage is gone
+	if _, err := w.server("").MoveOut(); err != nil {
+		why := "failed " + err.Error()
+		_, _ = unix.Write(w.Control, []byte(why[:min(len(why), 4000)])) // or the stage is gone
 		return false
 	}
-	_, _ = unix.Write(w.Control, []byte("ok "+strconv.Itoa(os.Getpid()))) // as above
-	if w.Listener, err = receive(w.Control); err != nil {
-		return false // the stage is gone
+	word := ok
+	if !notify.MayRead(w.PID) {
+		w.Blind, word = true, okBlind
 	}
-	if w.Memory, err = notify.NewMemory(); err == nil {
-		w.Board, err = newBoard()
+	_, _ = unix.Write(w.Control, []byte(word)) // as above
+	var err error
+	if w.Listener, err = receive(w.Control); err == nil {
+		w.Memory, err = notify.NewMemory()
 	}
 	return err == nil
 }
 
-// receive waits for the stage to go on; -1 is no listener.
+// receive waits for the stage's listener.
 func receive(control int) (listener int, err error) {
 	oob := make([]byte, unix.CmsgSpace(4))
 	for {
-		n, size, _, _, err := unix.Recvmsg(control, make([]byte, 64), oob, unix.MSG_CMSG_CLOEXEC)
-		switch {
-		case errors.Is(err, unix.EINTR):
+		_, size, _, _, err := unix.Recvmsg(control, make([]byte, 64), oob, unix.MSG_CMSG_CLOEXEC)
+		if errors.Is(err, unix.EINTR) {
 			continue
-		case err != nil:
-			return -1, err
-		case n == 0:
-			return -1, io.EOF
-		case size == 0:
-			return -1, nil
 		}
-		messages, err := unix.ParseSocketControlMessage(oob[:size])
+		messages, err := unix.ParseSocketControlMessage(oob[:max(size, 0)])
 		if err != nil || len(messages) == 0 {
-			return -1, unix.EBADMSG
+			return -1, io.EOF // the stage is gone
 		}
 		fds, err := unix.ParseUnixRights(&messages[0])
 		if err != nil || len(fds) == 0 {
@@ -143,178 +137,109 @@ func receive(control int) (listener int, err error) {
 	}
 }
 
-// ready has the stage execute the gateway.
-func (w *watcher) ready() {
-	if w.Control >= 0 {
-		_, _ = unix.Write(w.Control, []byte("ok")) // or the stage is gone
-		_ = unix.Close(w.Control)
-		w.Control = -1
-	}
-}
-
-// watch answers until nobody is left to ask.
+// watch answers until no process is left that has the filter, or only one that no server needs.
 func (w *watcher) watch() error {
 	var left []*notify.Request
 	var err error
 	if w.listener, left, err = notify.Open(w.Listener, w.Memory); err != nil {
 		return err
 	}
+	if w.candidates, err = newCandidates(); err != nil {
+		return err
+	}
 	if err := w.post(); err != nil {
 		return err
 	}
-	if err := w.listen(); err != nil {
-		return err
+	if w.Control >= 0 { // the stage executes the gateway
+		_, _ = unix.Write(w.Control, []byte(ok)) // or it is gone
+		_ = unix.Close(w.Control)
+		w.Control = -1
 	}
-	w.ready()
-	go w.awaitGateway()
+	answered, idle := make(chan error, 1), make(chan struct{})
+	go func() { answered <- answerAll(w.listener, left, w.answer) }()
 	go func() {
-		w.listener.Over()
-		close(w.over)
+		w.awaitGateway()
+		w.followed.Wait()
+		close(idle)
 	}()
-	failed := make(chan error, 1)
-	go func() {
-		if err := answerAll(w.listener, left, w.answer); err != nil {
-			failed <- err
-		}
-	}()
-	idle := make(chan struct{})
-	go w.awaitIdle(idle)
 	select {
-	case <-w.over:
-		w.awaitFollowers()
-		return nil
+	case err := <-answered:
+		if err == nil {
+			w.awaitFollowers()
+		}
+		return err
 	case <-idle:
 		return w.rest()
-	case err := <-failed:
-		return err
 	}
 }
 
-// listen begins to listen to candidates.
-func (w *watcher) listen() error {
-	var err error
-	if w.ears, err = newEars(); err != nil {
-		return err
-	}
-	if w.board, err = openBoard(w.Board, Status{Version: 1, Name: w.Name, PID: w.PID, Started: time.Now().UTC()}); err != nil {
-		return err
-	}
-	if w.Listener < 0 {
-		w.board.weaker("programs can't be looked at before they run (no seccomp listener): a server that is spoken to at once is missed unless it is configured or matches")
-	}
-	w.candidates = newCandidates(w.board)
-	w.ears.decided, w.ears.ended, w.ears.missed, w.ears.worth = w.judged, w.gone, w.missed, w.worth
-	go w.ears.listen()
-	w.restore()
-	w.awaitServers()
-	return nil
-}
-
-// judged is called by the ears, whose thread has no time.
-func (w *watcher) judged(c *candidate, v mcp.Verdict, why string) {
-	to := left
-	if v == mcp.Server {
-		to = taken
-	}
-	if to == taken && w.resting.Load() || !c.decide(to) {
-		return
-	}
-	if to == taken {
-		w.spun.reset(c.key())
-		if p := c.ran.Load(); p != nil && !p.slow { // whose first argument says little
-			w.programs.serves(*p)
-		}
-		w.serves(c.argv())
-		w.followed.Go(func() { w.capture(c, why) })
-	} else {
-		go w.leave(c, why)
+// awaitGateway returns when the gateway has ended.
+func (w *watcher) awaitGateway() {
+	end := unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}
+	if _, err := linux.PollUntil(time.Time{}, end); err == nil {
+		w.resting.Store(true)
+		close(w.ended)
 	}
 }
 
-// serves is for a command line that has turned out to be a server's, and for what else was started by it.
-func (w *watcher) serves(argv []string) {
-	for _, ended := range w.served.add(argv) {
-		w.followed.Go(func() { w.endCarriers(ended) })
-	}
-	if len(argv) < 2 {
-		return
-	}
-	for _, other := range w.candidates.undecided(argv) {
-		if other.decide(taken) {
-			w.ears.forget(other)
-			w.followed.Go(func() { w.capture(other, servedBefore) })
-		}
-	}
-}
-
-// missed is for a candidate that reads as soon as it is written to. Its name decides.
-func (w *watcher) missed(c *candidate) {
-	verdict, why := byName(c.caller())
-	if verdict == Taken && c.decide(taken) {
-		w.ears.forget(c)
-		go w.capture(c, why)
-	}
-}
-
-// gone is for a candidate whose process has ended.
-func (w *watcher) gone(c *candidate) {
-	w.candidates.leave(c)
-	if c.passOn() {
-		if w.ears.again(c) == nil {
-			w.candidates.enter(c)
-			return
-		}
-	}
-	if !c.heard && len(c.argv()) > 1 && w.served.has(c.argv()) && !w.resting.Load() && c.decide(taken) {
-		w.ears.forget(c)
-		w.followed.Go(func() { w.capture(c, servedBefore) })
-		return
-	}
-	if c.decide(left) {
-		w.ears.forget(c)
-		if !c.heard && len(c.argv()) > 1 {
-			w.served.endedUnseen(c)
-		}
-		why := "it has ended, and nothing was written to it"
-		switch {
-		case c.heard:
-			why = "it has ended, and was not spoken to in MCP"
-		case c.spins > 0:
-			why = "it has ended, and what was written to it could not be looked at in time; --config or --match would take it"
-		}
-		go w.leave(c, why)
-	}
-}
-
-// curious: a program without pipes may still be a server, or is to be explained. Most are not, and are to
-// cost little.
-func (w *watcher) curious(r *notify.Request) bool {
-	if len(w.Rules.Match) > 0 || w.Rules.listening() || w.Explain >= 0 {
-		return true
-	}
-	base := path.Base(pathOf(r))
-	return namesMCP(base) || isInterpreter(base)
-}
-
-// answer lets go on at once whoever can't be a server.
+// answer lets go on at once what can't be a server.
 func (w *watcher) answer(r *notify.Request) {
-	if w.resting.Load() {
+	stdin := fileAt(int(r.TID), 0) // threads have the same
+	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
+	if w.resting.Load() || !piped && len(w.Match) == 0 && !w.listening() {
 		w.listener.Continue(r)
 		return
 	}
-	if r.Begins() {
-		w.begins(r)
-		return
+	go w.consider(r, stdin, piped)
+}
+
+// What a tool has left running keeps the filter for ever, and each program that it executes fails when nobody
+// answers. So when the gateway and its servers are gone one process stays for as long as any of that lives,
+// and does nothing but let it go on.
+
+// rest becomes that process, with the same standby. It returns only if it can't.
+func (w *watcher) rest() error {
+	w.posting.Lock() // for ever: a second standby would see its end now, and go on beside us
+	c := config{
+		Name: w.Name, Rest: true, Lifeline: w.standby, Listener: w.Listener, Memory: w.Memory,
+		Gateway: -1, Control: -1, Explain: -1, Runner: -1,
 	}
-	stdin, piped := stdioOf(int(r.TID)) // threads have the same
-	if !piped && !w.curious(r) {
-		w.listener.Continue(r)
-		return
+	memory, err := c.write()
+	if err != nil {
+		return err
 	}
-	o, err := originOf(r, w.PID)
-	if err != nil || o.pid == w.PID || !piped && !o.direct && len(w.Rules.Match) == 0 && !w.Rules.listening() {
-		w.listener.Continue(r)
-		return
+	for _, fd := range append(c.descriptors(), memory) {
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
+			return err
+		}
 	}
-	go w.consider(r, o, stdin, piped)
+	env := []string{"GOMAXPROCS=1", "GOGC=off"} // it allocates next to nothing
+	return syscall.Exec(executable, c.line(memory), env)
+}
+
+// stay is the whole life of that process.
+func (w *watcher) stay() error {
+	l, left, err := notify.Open(w.Listener, w.Memory)
+	if err != nil {
+		return err
+	}
+	return answerAll(l, left, l.Continue)
+}
+
+// answerAll answers what another watcher has left, and what comes until no process is left that has the
+// filter.
+func answerAll(l *notify.Listener, left []*notify.Request, answer func(*notify.Request)) error {
+	for _, r := range left {
+		answer(r)
+	}
+	for {
+		r, err := l.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		answer(r)
+	}
 }

@@ -24,41 +24,39 @@ const (
 	control   = `{"type":"control_request","request_id":"1","request":{"subtype":"initialize","hooks":null}}`
 )
 
-func TestLook(t *testing.T) {
+func TestFind(t *testing.T) {
 	carried := `{"type":"control_request","request":{"subtype":"mcp_message","message":` + init2025 + `}}`
 	for what, c := range map[string]struct {
 		in   string
-		want Verdict
+		want bool
 	}{
-		"nothing":                       {"", Undecided},
-		"MCP 2025":                      {init2025 + "\n", Server},
-		"MCP 2024, other order":         {init2024 + "\n", Server},
-		"MCP 2026":                      {discover + "\n", Server},
-		"not ended yet":                 {init2025, Server},
-		"half of it":                    {init2025[:len(init2025)-1], Undecided},
-		"from the middle of a line on":  {`:1}}` + "\n" + announced + "\n", Server},
-		"the second message":            {listed + "\n", Server},
-		"a batch":                       {"[" + announced + "," + listed + "]\n", Server},
-		"a draft":                       {strings.Replace(init2025, "2025-06-18", "DRAFT-2026-v1", 1), Server},
-		"LSP":                           {"Content-Length: 180\r\n\r\n" + lspLine, Other},
-		"LSP by line":                   {lspLine + "\n", Other},
-		"ACP":                           {acp1 + "\n", Other},
-		"Codex's app-server":            {codex + "\n", Undecided},
-		"an agent's stream":             {stream + "\n", Undecided},
-		"MCP within another message":    {carried + "\n", Undecided},
-		"MCP within a text":             {`{"jsonrpc":"2.0","method":"session/prompt","params":{"text":` + quote(init2025) + `}}` + "\n", Undecided},
-		"text":                          {"hello\nworld\n", Undecided},
-		"keys in other letters":         {strings.Replace(init2025, "jsonrpc", "JSONRPC", 1) + "\n", Undecided},
-		"another version of JSON-RPC":   {strings.Replace(init2025, `"2.0"`, `"1.0"`, 1) + "\n", Undecided},
-		"a ping":                        {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", Undecided},
-		"an answer":                     {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", Undecided},
-		"a line of no end":              {strings.Repeat("x", LineMost), Other},
-		"MCP behind a line that's long": {strings.Repeat("x", LineMost+1) + "\n" + announced + "\n", Server},
+		"nothing":                       {"", false},
+		"MCP 2025":                      {init2025 + "\n", true},
+		"MCP 2024, other order":         {init2024 + "\n", true},
+		"MCP 2026":                      {discover + "\n", true},
+		"not ended yet":                 {init2025, true},
+		"half of it":                    {init2025[:len(init2025)-1], false},
+		"from the middle of a line on":  {`:1}}` + "\n" + announced + "\n", true},
+		"the second message":            {listed + "\n", true},
+		"a draft":                       {strings.Replace(init2025, "2025-06-18", "DRAFT-2026-v1", 1), true},
+		"LSP":                           {"Content-Length: 180\r\n\r\n" + lspLine, false},
+		"LSP by line":                   {lspLine + "\n", false},
+		"ACP":                           {acp1 + "\n", false},
+		"ACP 2":                         {acp2 + "\n", false},
+		"Codex's app-server":            {codex + "\n", false},
+		"an agent's stream":             {stream + "\n" + control + "\n", false},
+		"MCP within another message":    {carried + "\n", false},
+		"MCP within a text":             {`{"jsonrpc":"2.0","method":"session/prompt","params":{"text":` + quote(init2025) + `}}` + "\n", false},
+		"text":                          {"hello\nworld\n", false},
+		"keys in other letters":         {strings.Replace(init2025, "jsonrpc", "JSONRPC", 1) + "\n", false},
+		"another version of JSON-RPC":   {strings.Replace(init2025, `"2.0"`, `"1.0"`, 1) + "\n", false},
+		"a ping":                        {`{"jsonrpc":"2.0","id":1,"method":"ping"}` + "\n", false},
+		"an answer":                     {`{"jsonrpc":"2.0","id":1,"result":{}}` + "\n", false},
+		"a request with a list":         {`{"jsonrpc":"2.0","id":1,"method":"tools/list","params":[]}` + "\n", false},
+		"MCP behind a line that's long": {strings.Repeat("x", LineMost+1) + "\n" + announced + "\n", true},
 	} {
-		var s Stream
-		got, why := s.Look([]byte(c.in))
-		if got != c.want || (got == Undecided) != (why == "") {
-			t.Errorf("%s: %v (%s), want %v", what, got, why, c.want)
+		if got := Find([]byte(c.in)); (got != "") != c.want {
+			t.Errorf("%s: %q", what, got)
 		}
 	}
 }
@@ -68,26 +66,22 @@ func quote(s string) string {
 	return string(b)
 }
 
-func FuzzLook(f *testing.F) {
-	for _, line := range []string{init2025, init2024, discover, listed, acp1, acp2, lspLine, codex, control, "Content-Length: 1\r\n\r\n", "[" + listed + "]", "\x00"} {
+func FuzzFind(f *testing.F) {
+	for _, line := range []string{init2025, init2024, discover, listed, acp1, acp2, lspLine, codex, control, "[" + listed + "]", "\x00"} {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		var s Stream
-		v, why := s.Look(b)
-		if (v == Undecided) != (why == "") || strings.ContainsAny(why, "\n\x1b") {
-			t.Errorf("%v for the reason %q", v, why)
+		found := Find(b)
+		if strings.ContainsAny(found, "\n\x1b") {
+			t.Errorf("found %q", found)
 		}
-		// What comes later does not change it.
-		s = Stream{}
-		if again, _ := s.Look(append(bytes.Clone(b), "\nhello\n"...)); v == Server && again != Server {
-			t.Errorf("with a line behind it: %v", again)
+		if again := Find(append(bytes.Clone(b), "\nhello\n"...)); again != found {
+			t.Errorf("found %q, and with a line behind it %q", found, again)
 		}
-		// Nothing that is carried within a message counts.
-		if utf8 := json.Valid(b); utf8 {
-			s = Stream{}
-			if v, why := s.Look([]byte(`{"type":"x","message":` + string(bytes.ReplaceAll(b, []byte("\n"), []byte(" "))) + "}\n")); v == Server {
-				t.Errorf("carried: %s", why)
+		if json.Valid(b) { // nothing that is carried within a message counts
+			one := bytes.ReplaceAll(b, []byte("\n"), []byte(" "))
+			if found := Find([]byte(`{"type":"x","message":` + string(one) + "}\n")); found != "" {
+				t.Errorf("carried: %s", found)
 			}
 		}
 	})

@@ -37,10 +37,9 @@ const slots = 128
 
 // Listener receives what the filter holds.
 type Listener struct {
-	fd     int
-	memory int
-	table  *[slots]Request // shared with whoever takes over
-	free   chan *Request
+	fd    int
+	table *[slots]Request // shared with the process that takes over
+	free  chan *Request
 }
 
 // NewMemory makes the memory that requests are received into, for Open.
@@ -65,8 +64,9 @@ func Open(fd, memory int) (l *Listener, left []*Request, err error) {
 	}
 	// Caller and answerer take turns, so one processor serves both better than two (Linux 6.6;
 	// before, it is slower).
-	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd), unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	l = &Listener{fd: fd, memory: memory, table: (*[slots]Request)(unsafe.Pointer(&b[0])), free: make(chan *Request, slots)}
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd),
+		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	l = &Listener{fd: fd, table: (*[slots]Request)(unsafe.Pointer(&b[0])), free: make(chan *Request, slots)}
 	for i := range l.table {
 		r := &l.table[i]
 		if l.Valid(r) {
@@ -115,14 +115,11 @@ func (l *Listener) await() error {
 	}
 }
 
-// Over waits until no process is left that has the filter.
-func (l *Listener) Over() {
+// Over tells whether no process is left that has the filter.
+func (l *Listener) Over() bool {
 	fds := []unix.PollFd{{Fd: int32(l.fd)}}
-	for {
-		if n, err := unix.Poll(fds, -1); n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
-			return
-		}
-	}
+	n, err := unix.Poll(fds, 0)
+	return err == nil && n > 0
 }
 
 // Valid tells whether the caller still waits. What was read from /proc before is then its
@@ -140,14 +137,8 @@ type addition struct {
 	ofTheirKind uint32 // O_CLOEXEC or 0
 }
 
-// CanReplace tells whether the kernel has Replace: Linux 5.9.
-func (l *Listener) CanReplace() bool {
-	nobody := addition{from: uint32(l.fd)} // no request has the id 0
-	return errors.Is(l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&nobody)), unix.ENOENT)
-}
-
-// Replace gives the caller, which still waits, a copy of from in the place of its descriptor fd, whether that is
-// open or not. The copy is kept over execve.
+// Replace gives the caller, which still waits, a copy of from in the place of its descriptor fd, whether that
+// is open or not. The copy is kept over execve.
 func (l *Listener) Replace(r *Request, fd, from int) error {
 	what := addition{id: r.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD, from: uint32(from), descriptor: uint32(fd)}
 	for {

@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,19 +26,19 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	}
 	runtime.LockOSThread()
-	fd, err := Install(false)
+	fd, err := Install(false, os.Getenv(stageEnv) == "begun")
 	if err == nil {
 		err = unix.Sendmsg(3, []byte("listener"), unix.UnixRights(fd), nil, 0)
 	}
 	if err == nil {
-		err = unix.Exec("/bin/sh", []string{"sh", "-c", "/bin/true; exit 7"}, nil)
+		err = Exec("/bin/sh", []string{"sh", "-c", "/bin/true; exit 7"}, nil)
 	}
 	os.Stderr.WriteString(err.Error())
 	os.Exit(1)
 }
 
 // stage starts a process with the filter, which waits to execute a shell.
-func stage(t *testing.T) (*exec.Cmd, int) {
+func stage(t *testing.T, how string) (*exec.Cmd, int) {
 	t.Helper()
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -45,7 +46,7 @@ func stage(t *testing.T) (*exec.Cmd, int) {
 	}
 	ours, theirs := fds[0], os.NewFile(uintptr(fds[1]), "theirs")
 	cmd := exec.Command("/proc/self/exe")
-	cmd.Env, cmd.ExtraFiles, cmd.Stderr = []string{stageEnv + "=1"}, []*os.File{theirs}, os.Stderr
+	cmd.Env, cmd.ExtraFiles, cmd.Stderr = []string{stageEnv + "=" + how}, []*os.File{theirs}, os.Stderr
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -82,22 +83,20 @@ func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
 
 // Whoever takes over finds what was received and not answered, and nothing else.
 func TestTakeOver(t *testing.T) {
-	cmd, fd := stage(t)
+	cmd, fd := stage(t, "execve")
 	memory, err := NewMemory()
 	if err != nil {
 		t.Fatal(err)
 	}
 	first, _ := open(t, fd, memory, 0)
 	r, err := first.Receive()
-	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE || r.Begins() {
+	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE {
 		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
 	}
-	first.Continue(r)
-	r, err = first.Receive() // the shell
-	if err != nil || int(r.TID) != cmd.Process.Pid || !r.Begins() {
-		t.Fatalf("%+v, %v; the stage is %d, whose program begins", r, err, cmd.Process.Pid)
+	if catches(t, cmd.Process.Pid, unix.SIGURG) {
+		t.Error("SIGURG, by which Go preempts threads, aborts the execve that waits")
 	}
-	if err := first.Replace(r, 2, memory); !first.CanReplace() || err != nil {
+	if err := first.Replace(r, 2, memory); err != nil {
 		t.Errorf("replace its stderr: %v", err)
 	}
 	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", r.TID)); !strings.HasPrefix(to, "/memfd:mcpscope") {
@@ -113,10 +112,6 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("left: %+v, want %+v", left[0], r)
 	}
 	second.Continue(left[0])
-	if r, err = second.Receive(); err != nil || !r.Begins() {
-		t.Fatalf("%+v, %v; the child's program begins", r, err)
-	}
-	second.Continue(r)
 	var exit *exec.ExitError
 	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
 		t.Errorf("the shell ended with %v", err)
@@ -124,13 +119,53 @@ func TestTakeOver(t *testing.T) {
 	if _, err := second.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)
 	}
-	third, _ := open(t, fd, memory, 0)
-	third.Over() // returns with nobody left
+	if third, _ := open(t, fd, memory, 0); !third.Over() {
+		t.Error("it is not over with nobody left")
+	}
+}
+
+// A program that is held when it begins has its own command line already.
+func TestBegun(t *testing.T) {
+	cmd, fd := stage(t, "begun")
+	memory, err := NewMemory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := open(t, fd, memory, 0)
+	for _, want := range []string{"sh\x00-c\x00", "/bin/true\x00"} {
+		r, err := l.Receive()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", r.TID)); !strings.HasPrefix(string(line), want) {
+			t.Errorf("held is %q, want %q (%v)", line, want, err)
+		}
+		l.Continue(r)
+	}
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
+		t.Errorf("the shell ended with %v", err)
+	}
+}
+
+// catches tells whether a process has a handler for a signal.
+func catches(t *testing.T, pid int, sig unix.Signal) bool {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(text), "\nSigCgt:\t")
+	var caught uint64
+	if _, err := fmt.Sscanf(rest, "%x", &caught); err != nil {
+		t.Fatal(err)
+	}
+	return caught&(1<<(sig-1)) != 0
 }
 
 // A caller that is killed while it waits leaves a request that nobody answers.
 func TestCallerKilled(t *testing.T) {
-	cmd, fd := stage(t)
+	cmd, fd := stage(t, "execve")
 	memory, err := NewMemory()
 	if err != nil {
 		t.Fatal(err)
@@ -152,5 +187,28 @@ func TestCallerKilled(t *testing.T) {
 	l.Continue(r)
 	if _, err := l.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)
+	}
+}
+
+// What is read of a caller may be anything, and be anywhere.
+func TestMemory(t *testing.T) {
+	long := append([]byte(strings.Repeat("x", 5*page)), 0)
+	got, err := stringAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&long[0]))))
+	if err != nil || len(got) < BytesMost || len(got) >= len(long) {
+		t.Errorf("%d bytes of a long string (%v)", len(got), err)
+	}
+	word := []byte("word\x00")
+	pointers := []uintptr{uintptr(unsafe.Pointer(&word[0])), uintptr(unsafe.Pointer(&word[0])), 0}
+	all, err := stringsAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&pointers[0]))))
+	if err != nil || strings.Join(all, " ") != "word word" {
+		t.Errorf("%q, %v", all, err)
+	}
+	for _, nowhere := range []uint64{0, 8, 1 << 63, 0xfffffffffffffff0} {
+		if s, err := stringAt(os.Getpid(), nowhere); err == nil {
+			t.Errorf("there is %q at %x", s, nowhere)
+		}
+	}
+	if all, err := stringsAt(os.Getpid(), 0); len(all) > 0 || err != nil {
+		t.Errorf("%q without arguments (%v)", all, err)
 	}
 }

@@ -29,7 +29,8 @@ func textOf(of Command) text {
 unit. Each MCP server that is started below it, by itself or by what it starts,
 is put into a group of its own, and ended as with mcpscope run: with all that it
 started, also when the gateway is killed. What else is started is left alone. A
-server is what is spoken to in MCP on its standard input.
+server is configured for a client found here, matches --match, has mcp in its
+name, or its client writes MCP to it as soon as it starts.
 `,
 			after: "\nSettings that mcpscope run has too are for each server by itself: see mcpscope\nhelp run.\n" + statuses,
 		}

@@ -69,7 +69,7 @@ func TestParse(t *testing.T) {
 			t.Errorf("%s: %q, %v, %+v", c.line, operands, help, v)
 		}
 	}
-	for _, line := range []string{"-h", "-q --help"} {
+	for _, line := range []string{"-h", "--require --help"} {
 		if _, help, err := Defaults().FromArguments(Gateway, strings.Fields(line)); !help || err != nil {
 			t.Errorf("%s: %v, %v", line, help, err)
 		}

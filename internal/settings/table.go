@@ -55,7 +55,7 @@ var table = [...]Row{
 	{Name: "replace", For: Run | Gateway, Where: Everywhere,
 		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
-	{Name: "max-lifetime", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
+	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
 		Help:  "stop the server when it has run for D",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit) }},
 	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
@@ -79,7 +79,7 @@ var table = [...]Row{
 			}
 			return err
 		}},
-	{Name: "limits", For: Run | Gateway, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
+	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
 		Help:  "start nothing where the host can't give a limit (default), or go on with a note",
 		parse: func(v *Values, s string) error { return choose(&v.Limits.BestEffort, s, LimitsStrict, LimitsLoose) }},
 	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
@@ -114,7 +114,7 @@ var table = [...]Row{
 			return nil
 		}},
 
-	{Name: "quiet", Short: "q", For: Run | Gateway, Where: Everywhere,
+	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
 		Help:  "print nothing, not even why mcpscope itself failed",
 		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
 	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,

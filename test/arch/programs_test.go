@@ -27,7 +27,7 @@ var linked = map[string]string{
 	room + "backend":    "where the group comes from",
 	room + "group":      "what it is",
 	room + "hierarchy":  "where we are, and where others' groups are",
-	room + "hostinfo":   "the hint of a failure says what this host lacks",
+	"internal/hostinfo": "the hint of a failure says what this host lacks",
 	room + "lifecycle":  "when it ends",
 	room + "sweep":      "every start ends orphans",
 	room + "fleet":      "--replace looks for older servers",

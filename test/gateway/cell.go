@@ -25,8 +25,6 @@ type Cell struct {
 	Programs escape.Programs
 	// Run runs a command of mcpscope where the gateway is.
 	Run func(args ...string)
-	// Late: the server is spoken to when all its members are up.
-	Late bool
 	// Forgets: who made the groups may forget them when nobody is left; a sweep removes them.
 	Forgets bool
 
@@ -58,11 +56,7 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 	c.T.Helper()
 	c.two = c.G.Server(c.Programs, "two", "setsid")
 	tool := c.G.Tool("tool")
-	start := c.G.Server
-	if c.Late {
-		start = c.G.Late
-	}
-	c.one = start(c.Programs, "one", options+mode) // last: some leave others no processor
+	c.one = c.G.Server(c.Programs, "one", options+mode) // last: some leave others no processor
 	path, err := bed.ProcessPath(c.one.Main.PID)
 	if !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && filepath.Base(path) != "payload" {
 		c.T.Errorf("the main process is in %s (%v)", path, err)

@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,20 +14,11 @@ import (
 )
 
 // TestEscape holds the promise that nothing survives and nothing else dies for servers below a
-// gateway, for each way to stay alive and each way to end: for servers that are known before they run, and
-// for some that are known by their first message when all their members are up.
+// gateway, for each way to stay alive and each way to end.
 func TestEscape(t *testing.T) {
 	t.Parallel()
-	modes, ends := Modes(t, binaries.Programs), append(Ends(), End{Name: "gw-cgroup", Gateway: true, Tools: true, Do: killGroup})
-	fill := func(title string, late bool, modes []escape.Mode, ends []End) {
-		cell := func(t *testing.T, m escape.Mode, e End) escape.Result { return cell(t, m, e, late) }
-		FillTable(t, title, escape.Backend{Name: "cgroup"}, modes, ends, cell)
-	}
-	fill("below a gateway", false, modes, ends)
-	few := func(e End) bool { return e.Name != "gw-kill" && e.Name != "stdin" }
-	// A server that is waited for reads its message at once.
-	modes = slices.DeleteFunc(slices.Clone(modes), func(m escape.Mode) bool { return m.Name == "frozen" })
-	fill("before the first message", true, modes, slices.DeleteFunc(ends, few))
+	ends := append(Ends(), End{Name: "gw-cgroup", Gateway: true, Tools: true, Do: killGroup})
+	FillTable(t, "below a gateway", escape.Backend{Name: "cgroup"}, Modes(t, binaries.Programs), ends, cell)
 }
 
 // killGroup is what a unit's stop comes to in the end.
@@ -39,13 +29,10 @@ func killGroup(c *Cell) {
 	}
 }
 
-func cell(t *testing.T, m escape.Mode, e End, late bool) escape.Result {
+func cell(t *testing.T, m escape.Mode, e End) escape.Result {
 	w := newWorld(t)
-	flags := []string{"--eof-grace", "200ms", "--term-grace", "200ms"}
-	if !late {
-		flags = append(flags, "--match", "zoo")
-	}
-	c := &Cell{T: t, End: e, Late: late, G: w.gateway(flags...), Programs: binaries.Programs, Run: func(args ...string) { w.run(args...) }}
+	g := w.gateway("--match", "zoo", "--eof-grace", "200ms", "--term-grace", "200ms")
+	c := &Cell{T: t, End: e, G: g, Programs: binaries.Programs, Run: func(args ...string) { w.run(args...) }}
 	options := []string{"--sibling", w.Seen(w.Unique("sibling")), "--scratch", w.Seen(w.Unique("scratch")), ""}
 	r := c.Judge(strings.Join(options, " "), m.Name, w.Root, w.Plain("beside", w.Unique("beside")))
 	w.clean()

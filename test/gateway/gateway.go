@@ -9,9 +9,10 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
@@ -134,23 +135,40 @@ type Server struct {
 // Server has it start a mode of the zoo and speak to it, and returns when all its members are up and it was captured.
 func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
-	return g.start("server", name, p.Zoo, "--slow yes "+mode)
-}
-
-// Late is Server for one that is spoken to when all its members are up.
-func (g *Gateway) Late(p escape.Programs, name, mode string) *Server {
-	g.t.Helper()
-	return g.start("quiet", name, p.Zoo, "--slow yes "+mode)
-}
-
-func (g *Gateway) start(how, name, command, options string) *Server {
-	g.t.Helper()
-	s := g.Born(how, name, command, options)
-	if how == "quiet" {
-		g.Hello(name)
-	}
+	s := g.Born("server", name, p.Zoo, mode)
 	if g.Explain != "" {
 		g.capture(s)
+	}
+	return s
+}
+
+// slow starts as what an interpreter runs: its client has spoken long before it reads. Until then it has started
+// something.
+const slow = `#!/bin/sh
+sleep 1000 &
+echo up >"$0.up"
+until grep -q /mcp- /proc/self/cgroup; do sleep 0.01; done
+exec "$@"
+`
+
+// Unnamed is Server for one that is known by nothing but what its client writes. It fails the test unless what it has
+// started by then is in its group, too.
+func (g *Gateway) Unnamed(dir string, p escape.Programs, name, mode string) *Server {
+	g.t.Helper()
+	script := filepath.Join(dir, "slow")
+	if err := os.WriteFile(script, []byte(slow), 0o755); err != nil {
+		g.t.Fatal(err)
+	}
+	s := g.Born("quiet", name, script+" "+p.Zoo, mode, func() {
+		if err := escape.AwaitText(script+".up", escape.Patience, func(text string) bool { return text != "" }); err != nil {
+			g.t.Fatal(err)
+		}
+		g.Tell("hello %s", name)
+	})
+	g.capture(s)
+	pids, err := escape.GroupPids(filepath.Join(s.Group, "payload"))
+	if !slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(escape.Describe(pid), "Name=sleep") }) {
+		g.t.Errorf("%s: what it has started is not in its group: %s (%v)", name, escape.Tree(s.Group), err)
 	}
 	return s
 }
@@ -160,25 +178,17 @@ func (g *Gateway) capture(s *Server) {
 	g.t.Helper()
 	g.servers++
 	var text string
-	taken := func(now string) bool {
+	err := escape.AwaitText(g.Explain, escape.Patience, func(now string) bool {
 		text = now
 		return strings.Count(now, takenAs) >= g.servers
-	}
-	captured := func() bool {
-		if escape.AwaitText(g.Explain, time.Second, taken) == nil {
-			return true
-		}
-		g.Hello(s.Name) // what it is told first can be missed on a busy machine
-		return false
-	}
-	if !pace.Eventually(escape.Patience, captured) {
-		g.t.Fatalf("server %d was not captured", g.servers)
+	})
+	if err != nil {
+		g.t.Fatalf("server %d was not captured: %v", g.servers, err)
 	}
 	s.ID, _, _ = strings.Cut(text[strings.LastIndex(text, takenAs)+len(takenAs):], " ")
 	if g.Groups == "" {
 		return
 	}
-	var err error
 	if s.Group, s.Supervisor, err = escape.FindServer(g.Groups, s.ID); err != nil {
 		g.t.Fatal(err)
 	}
@@ -188,25 +198,22 @@ func (g *Gateway) capture(s *Server) {
 // takenAs is before the id of a captured server, where mcpscope explains itself.
 const takenAs = " taken as "
 
-// Born has it start a mode of the zoo, by a command that ends with it, and returns when all its members are up.
-func (g *Gateway) Born(how, name, command, options string) *Server {
+// Born has it start a mode of the zoo, by a command that ends with it, and returns when all its members are up. then is
+// done when it was started.
+func (g *Gateway) Born(how, name, command, options string, then ...func()) *Server {
 	g.t.Helper()
 	s := &Server{Members: escape.NewMembers(g.t), Name: name}
 	g.t.Cleanup(s.Kill) // if it has not ended as it should
 	g.Tell("%s %s %s --register %s %s", how, name, command, s.Address, options)
 	g.Expect("server " + name)
+	for _, do := range then {
+		do()
+	}
 	if err := s.UntilReady(escape.Patience); err != nil {
 		g.t.Fatalf("%s: %v; stderr: %s", options, err, escape.Contents(g.Stderr))
 	}
 	s.Main, _ = s.Members.Main()
 	return s
-}
-
-// Hello has it speak to a server.
-func (g *Gateway) Hello(name string) {
-	g.t.Helper()
-	g.Tell("hello %s", name)
-	g.Expect("hello")
 }
 
 // Answers fails the test unless a server answers.

@@ -57,12 +57,11 @@ func TestSeedCronJobs(t *testing.T) {
 	w.clean()
 }
 
-// A client hangs up as soon as it has spoken: the server ends while it is being put into its group, and what it
-// has started by then is nobody's.
+// A client hangs up as soon as it has spoken: the server ends while it gets its supervisor.
 func TestHungUpAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := w.gateway("--eof-grace", "300ms", "--term-grace", "300ms")
+	g := w.gateway("--match", "zoo", "--eof-grace", "300ms", "--term-grace", "300ms")
 	members := escape.NewMembers(t)
 	t.Cleanup(members.Kill)
 	count := 20

@@ -118,8 +118,8 @@ type triedRun struct {
 	own        *escape.Process
 }
 
-// start starts it bare, or below mcpscope gateway. It has a child that is no server's.
-func (g tried) start(t *testing.T, dir string, below bool) *triedRun {
+// start starts it bare, or below mcpscope gateway. unnamed: no command line of its servers shows that they are. It has a child that is no server's.
+func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 	t.Helper()
 	r := &triedRun{tried: g, world: newWorld(t), dir: dir}
 	home, err := os.MkdirTemp("", "tried.") // a shell takes its name as it is
@@ -129,8 +129,10 @@ func (g tried) start(t *testing.T, dir string, below bool) *triedRun {
 	t.Cleanup(func() { _ = os.RemoveAll(home) }) // what still writes to it has been killed
 	server := filepath.Join(home, "server")
 	fill := func(s string) string { return strings.NewReplacer("SERVER", server, "HOME", home).Replace(s) }
-	files := map[string]string{
-		"server": fmt.Sprintf("#!/bin/sh\nexec node '%s' stdio\n", filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")),
+	everything := filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
+	files := map[string]string{"server": fmt.Sprintf("#!/bin/sh\nexec node '%s' stdio\n", everything)}
+	if unnamed {
+		files["server"], files["plain.mjs"] = "#!/bin/sh\nexec node HOME/plain.mjs stdio\n", fmt.Sprintf("await import('%s')", everything)
 	}
 	maps.Copy(files, g.files)
 	for name, text := range files {
@@ -202,15 +204,21 @@ func (r *triedRun) taken() {
 	r.T.Helper()
 	count := func(text string) int { return strings.Count(text, takenAs) }
 	_ = escape.AwaitText(r.explain, 4*escape.Patience, func(text string) bool { return count(text) >= r.servers })
-	if text, err := os.ReadFile(r.explain); count(string(text)) != r.servers || err != nil {
+	text, err := os.ReadFile(r.explain)
+	if count(string(text)) != r.servers || err != nil {
 		r.T.Fatalf("%d servers were taken, want %d (%v)", count(string(text)), r.servers, err)
+	}
+	for line := range strings.SplitSeq(string(text), "\n") {
+		if _, reason, taken := strings.Cut(line, takenAs); taken {
+			r.T.Log(reason)
+		}
 	}
 }
 
-// compare: it answers the same.
+// compare: it answers the same, with servers that are known by what their client writes alone.
 func (g tried) compare(t *testing.T, dir string) {
 	t.Helper()
-	bare, below := g.start(t, dir, false), g.start(t, dir, true)
+	bare, below := g.start(t, dir, false, false), g.start(t, dir, true, true)
 	if want, got := bare.ask(), below.ask(); want != got {
 		t.Errorf("bare it answers %.1000q, and below mcpscope gateway %.1000q", want, got)
 	}
@@ -220,7 +228,7 @@ func (g tried) compare(t *testing.T, dir string) {
 // end ends it while its servers run.
 func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	t.Helper()
-	r := g.start(t, dir, true)
+	r := g.start(t, dir, true, false)
 	r.ask()
 	r.taken()
 	members := r.members()

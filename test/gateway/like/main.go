@@ -27,12 +27,10 @@ type server struct {
 	raw *os.File // what out reads from
 	// theirs are the ends that a child has.
 	theirs []*os.File
-	said   chan string // lines on stderr, until its end
 }
 
 var (
-	sockets bool   // are what children get, and not pipes
-	stderr  string // is where servers have it: "" is nowhere, "stdout", or "pipe"
+	sockets bool // are what children get, and not pipes
 	servers = map[string]*server{}
 	// abandoned are servers of jobs that were cancelled or have crashed, for the next sweep.
 	abandoned []string
@@ -82,7 +80,6 @@ func do(words []string) {
 		start(words[1], words[2:]...)
 	case "hello":
 		hello(words[1])
-		fmt.Println("hello", words[1])
 	case "ask":
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
@@ -94,22 +91,6 @@ func do(words []string) {
 	case "sockets": // as clients on Node have them, from now on
 		sockets = true
 		fmt.Println("sockets", sockets)
-	case "stderr": // of servers, from now on
-		stderr = words[1]
-		fmt.Println("stderr", stderr)
-	case "said": // the next line on stderr, or its end
-		line, open := <-servers[words[1]].said
-		fmt.Println("said", words[1], open, line)
-	case "heard": // whether there is such a line, or the end
-		select {
-		case line, open := <-servers[words[1]].said:
-			fmt.Println("heard", words[1], open, line)
-		default:
-			fmt.Println("heard", words[1], "nothing")
-		}
-	case "rest": // of a server's stdout
-		text, err := io.ReadAll(servers[words[1]].out)
-		fmt.Printf("rest %s %q %v\n", words[1], text, err)
 	case "cancel", "crash":
 		cancel(words[1], words[0] == "crash")
 	case "sweep":
@@ -175,35 +156,10 @@ func (s *server) connect() error {
 	return nil
 }
 
-// listen reads what a server says on stderr.
-func (s *server) listen() error {
-	if stderr == "stdout" {
-		s.cmd.Stderr = s.cmd.Stdout
-	}
-	if stderr != "pipe" {
-		return nil
-	}
-	pipe, err := s.cmd.StderrPipe()
-	if err != nil {
-		return err
-	}
-	s.said = make(chan string, 16)
-	go func() {
-		for lines := bufio.NewScanner(pipe); lines.Scan(); {
-			s.said <- lines.Text()
-		}
-		close(s.said)
-	}()
-	return nil
-}
-
 func start(name string, argv ...string) *server {
 	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := s.connect()
-	if err == nil {
-		err = s.listen()
-	}
 	if err == nil {
 		err = s.cmd.Start()
 	}

@@ -60,9 +60,11 @@ func TestInstalledDropIn(t *testing.T) {
 			t.Errorf("its words are %q, bare %q", got, bare)
 		}
 		g.Up()
-		m := g.Server(programs, "seen", "setsid")
+		if err := os.Symlink(programs.Zoo, dir+"/zoo-mcp"); err != nil { // it is known by its name
+			t.Fatal(err)
+		}
+		m := g.Born("server", "seen", dir+"/zoo-mcp", "setsid")
 		listed := func() bool {
-			g.Hello("seen") // what it is told first can be missed on a busy machine
 			return strings.Contains(command("ls", "--client", fmt.Sprint(g.PID), "--json"), `"unit": "mcp-`)
 		}
 		if !pace.Eventually(escape.Patience, listed) {

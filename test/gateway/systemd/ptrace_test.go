@@ -23,11 +23,11 @@ var ptraceScope = bed.Feature{Name: "yama's ptrace_scope=1, as test/vm sets it",
 	return err
 }}
 
-// A user's watcher may look at pipes, and at sockets that the gateway itself made: whether a server is spoken to
-// at once or later, it is found, and ends when the gateway does, or its stdin if that is a pipe. A tool is left.
+// A user's watcher can't read command lines before a program runs, and no sockets. A server is found as soon as it runs,
+// and ends when the gateway does, or its stdin if that is a pipe. A tool is left.
 func TestGatewayUnderPtraceScope(t *testing.T) {
 	bed.Require(t, ptraceScope)
-	s := serve(t, host.Tester, "--eof-grace=200ms --term-grace=200ms --match none")
+	s := serve(t, host.Tester, "--eof-grace=200ms --term-grace=200ms")
 	s.Groups = "" // in a machine that is emulated the manager may answer too late, and another backend is taken
 	one, two := s.server("one", "double-fork"), s.server("two", "ignore-both")
 	shell := s.Tool("shell x")

@@ -14,6 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // The unit has the gateway as its main process, reload reaches it, and at a stop it uses its
@@ -177,4 +178,27 @@ func kill(t *testing.T, dir string) {
 			t.Fatal("a process outlived SIGKILL")
 		}
 	}
+}
+
+// The stderr of a server that is known before it runs is the journal's, from its first line on.
+func TestStderrInTheJournal(t *testing.T) {
+	s := serve(t, host.Root, "--stderr journal")
+	dir, err := os.MkdirTemp(host.Shared, "stderr.")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
+	script := dir + "/talks-mcp"
+	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it talks >&2\nexec \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	m := s.Born("server", "one", script+" "+programs.Zoo, "setsid")
+	if !pace.Eventually(escape.Patience, func() bool {
+		out, _ := host.Current(t).Command(s.user, host.Shared+"/mcpscope", "logs", "talks-mcp").Output() // nothing yet
+		return strings.Contains(string(out), "it talks")
+	}) {
+		t.Errorf("the journal has nothing; the gateway's stderr: %q", escape.Contents(s.Stderr))
+	}
+	s.stop()
+	m.Gone(t)
 }

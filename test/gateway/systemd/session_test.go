@@ -17,7 +17,7 @@ import (
 )
 
 // In a login's session nobody may move a process to the user manager's groups but that manager. A server that is
-// spoken to when it has started others is captured with them all the same.
+// recognized when it has started others is captured with them all the same.
 func TestLateInASession(t *testing.T) {
 	dir, err := os.MkdirTemp(host.Shared, "session.")
 	if err == nil {
@@ -32,7 +32,7 @@ func TestLateInASession(t *testing.T) {
 	cmd := session.Command(host.Shared+"/mcpscope", "gateway", "--backend", "systemd-user", "--explain", explain, "--term-grace=200ms", "--", host.Shared+"/like")
 	g := gateway.Start(t, cmd, cmd.Start)
 	g.Explain, g.Groups = explain, host.Tester.Slice()
-	s := g.Late(programs, "a", "double-fork")
+	s := g.Unnamed(dir, programs, "a", "double-fork")
 	for _, pid := range s.PIDs() {
 		if path, err := bed.ProcessPath(pid); err != nil || !strings.HasSuffix(path, ".scope/payload") {
 			t.Errorf("%s is in %s (%v)", escape.Describe(pid), path, err)

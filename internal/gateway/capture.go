@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package gateway
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/notify"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// consider decides about one process before it goes on.
+func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
+	defer w.listener.Continue(r)
+	status, err := proc.ReadStatus(int(r.TID)) // a thread is found by its number, too
+	if err != nil || status.Tgid == w.PID || w.inGroup(status.Tgid) {
+		return
+	}
+	pid := status.Tgid
+	argv, missing := arguments(pid), false
+	if !w.Blind {
+		argv, missing = r.Command(pid)
+	}
+	if missing || !w.listener.Valid(r) {
+		return
+	}
+	verdict, why := w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
+	if verdict == Candidate && w.candidates.speaks(argv) {
+		verdict, why = Taken, "its client wrote MCP to the same command before"
+	}
+	own := w.candidates.of(stdin) // what has started it with the same stdin, or it is itself
+	if isRun(argv) {
+		own.end()
+	}
+	if own != nil {
+		switch {
+		case own.pid == pid && verdict == Candidate:
+			own.executes(argv)
+			w.lookAt(own, r)
+			return
+		case own.pid == pid:
+			own.end()
+		default:
+			w.lookAt(own, nil)
+		}
+		if w.inGroup(pid) || verdict == Candidate {
+			return // by now, or it is part of what is looked at
+		}
+	}
+	if verdict == Left {
+		if piped { // what a tool runs may be a lot
+			w.explain(pid, "left", argv, why)
+		}
+		return
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return // it has ended
+	}
+	if verdict == Candidate {
+		c := &candidate{pid: pid, pidfd: pidfd, stdin: stdin, argv: argv}
+		w.candidates.enter(c)
+		go w.attend(c)
+		return
+	}
+	own.end()
+	w.capture(pid, pidfd, argv, why, r)
+	_ = unix.Close(pidfd)
+}
+
+// inGroup: it is in a server's group, or has left it and carries its tag.
+func (w *watcher) inGroup(pid int) bool {
+	const magic = 40 // bits of a tag that are its own
+	soft, _ := proc.SoftLimit(pid, proc.LimitLocks)
+	return soft>>magic == uint64(freeze.NewTag(0))>>magic || launcher.In(pid, w.PID)
+}
+
+// capture puts a process into a group of its own, with all that it has started. r is its execve that waits
+// for an answer; nil for a process that runs.
+func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.Request) {
+	if len(argv) == 0 { // of 32 bits
+		argv = arguments(pid)
+	}
+	s := w.server(w.serverName(argv))
+	s.Notes = append(s.Notes, "a server: "+why)
+	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until a supervisor has it
+	if err != nil {
+		return
+	}
+	t, err := s.Take(lifecycle.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway})
+	if err != nil {
+		_ = unix.Close(main)
+		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
+		return
+	}
+	w.takeBelow(t, pid, map[int]bool{pid: true})
+	theirs := -1
+	if s.Stderr == protocol.StderrJournal {
+		var err error
+		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.LogIdentifier(s.Name, t.ID())); err != nil {
+			t.SetStderr(protocol.StderrInherit, protocol.StderrKept+oneLine(err))
+		} else {
+			t.SetStderr(protocol.StderrJournal, "")
+		}
+	}
+	w.followed.Go(func() { // the server need not wait for a supervisor
+		defer closeAll(theirs)
+		err := t.Guide()
+		_ = unix.Close(main)
+		if err != nil {
+			w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
+			t.Release()
+			return
+		}
+		w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, why)
+		w.follow(t, s.Policy.TermGrace)
+	})
+}
+
+// takeBelow moves what a member has started. What that starts from then on is born in the group.
+func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
+	children, _ := proc.Children(parent) // nobody, if it has ended
+	for _, pid := range children {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if seen[pid] || err != nil {
+			closeAll(pidfd)
+			continue
+		}
+		seen[pid] = true
+		st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
+		if err == nil && st.PPID == parent && !w.inGroup(pid) && !linux.Ended(pidfd) {
+			if err := t.TakeAlso(pid, pidfd); err != nil && !linux.Ended(pidfd) {
+				w.explain(pid, "left", arguments(pid), "it can't be moved to the group of "+t.ID()+": "+err.Error())
+			}
+			w.takeBelow(t, pid, seen)
+		}
+		_ = unix.Close(pidfd)
+	}
+}
+
+var errRanBefore = errors.New("the server ran already when it was recognized")
+
+// giveJournal replaces the stderr of a process that waits in its execve. theirs is a copy of what it had, or
+// -1: for a client that reads it, its end would be the server's.
+func (w *watcher) giveJournal(r *notify.Request, pid, pidfd int, identifier string) (theirs int, err error) {
+	if r == nil {
+		return -1, errRanBefore
+	}
+	stream, err := systemd.JournalStream(identifier, systemd.Info)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(stream)
+	theirs = -1
+	if own := fileAt(pid, 2); own != fileAt(pid, 0) && own != fileAt(pid, 1) { // those end with the server
+		theirs, _ = unix.PidfdGetfd(pidfd, 2, 0) // -1 without the right to ptrace
+	}
+	return theirs, w.listener.Replace(r, 2, stream)
+}
+
+func closeAll(fds ...int) {
+	for _, fd := range fds {
+		if fd >= 0 {
+			_ = unix.Close(fd) // a copy, or a pidfd
+		}
+	}
+}
+
+// server is a server of this gateway; "" for the watcher's own place.
+func (w *watcher) server(name string) *Server {
+	s := w.configure(w.Settings, name)
+	s.Name, s.Require, s.Report, s.Env, s.Client, s.ClientName = name, true, -1, w.env, w.PID, w.Name
+	s.Executable = fmt.Sprintf("/proc/self/fd/%d", w.Runner)
+	s.Limits.BestEffort = true // without them it is contained at least
+	return s
+}
+
+// explain appends a line about a child. Arguments are quoted: they may be anything. Of those only the first
+// is told, for keys are among the others.
+func (w *watcher) explain(pid int, what string, argv []string, why string) {
+	if w.Explain < 0 {
+		return
+	}
+	command := "?"
+	if len(argv) > 0 {
+		command = fmt.Sprintf("%.80q", argv[0])
+	}
+	now, why := time.Now().UTC().Format(time.RFC3339), strings.ReplaceAll(why, "\n", ", ")
+	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, what, why)
+	_, _ = unix.Write(w.Explain, []byte(line)) // nobody is there to tell
+}
+
+func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package gateway
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/mcp"
+	"github.com/mcpscope/mcpscope/internal/notify"
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// A program that is neither configured nor named may still be a server: then its client writes MCP to its
+// stdin, and that lies there until the program has started. It is looked at now and then, and nothing is held
+// for that. Most servers are run by an interpreter or a package runner, which takes longer to start than a
+// client to speak. One that reads at once is missed, unless its command line was seen in MCP before.
+
+const (
+	lookEvery = 10 * time.Millisecond
+	looks     = 500  // not a time: on a busy machine a program starts later
+	linesMost = 4096 // command lines that are remembered
+)
+
+// candidate is a program that may be a server.
+type candidate struct {
+	pid, pidfd int
+	stdin      file
+
+	mu   sync.Mutex
+	argv []string
+	over bool // it is decided, or pidfd is closed
+}
+
+// candidates are those that are looked at, by their stdin: what one starts with the same stdin is part of it.
+type candidates struct {
+	mu     sync.Mutex
+	all    map[file]*candidate
+	spoken map[string]bool // command lines
+	buf    [mcp.LineMost]byte
+	pipe   [2]int
+}
+
+func newCandidates() (*candidates, error) {
+	all := &candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
+	return all, unix.Pipe2(all.pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC)
+}
+
+func (all *candidates) of(stdin file) *candidate {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.all[stdin]
+}
+
+// speaks: a client that connects again starts the same command. One argument at least, for an interpreter
+// alone runs whatever it reads.
+func (all *candidates) speaks(argv []string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return len(argv) > 1 && all.spoken[strings.Join(argv, "\x00")]
+}
+
+func (all *candidates) remember(argv []string) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if len(all.spoken) < linesMost {
+		all.spoken[strings.Join(argv, "\x00")] = true
+	}
+}
+
+// attend looks at a candidate until it is decided what it is.
+func (w *watcher) attend(c *candidate) {
+	defer w.candidates.forget(c)
+	for i := range looks {
+		if w.resting.Load() || linux.Ended(c.pidfd) || w.lookAt(c, nil) {
+			return
+		}
+		time.Sleep(min(time.Duration(i)*time.Millisecond, lookEvery))
+	}
+	w.explain(c.pid, "left", c.argv, "its client wrote no MCP that could be seen before it was read")
+}
+
+func (all *candidates) enter(c *candidate) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	all.all[c.stdin] = c
+}
+
+func (all *candidates) forget(c *candidate) {
+	all.mu.Lock()
+	if all.all[c.stdin] == c {
+		delete(all.all, c.stdin)
+	}
+	all.mu.Unlock()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+	_ = unix.Close(c.pidfd)
+}
+
+// lookAt returns true if there is nothing more to be seen. A server is captured then, in its execve if r is
+// not nil.
+func (w *watcher) lookAt(c *candidate, r *notify.Request) (over bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return true
+	}
+	if message := mcp.Find(w.candidates.unread(c)); message != "" {
+		c.over = true
+		w.candidates.remember(c.argv)
+		w.capture(c.pid, c.pidfd, c.argv, "its client writes MCP: "+message, r)
+	}
+	return c.over
+}
+
+// executes: another program runs in the candidate's process.
+func (c *candidate) executes(argv []string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.argv = argv
+}
+
+// end is for one that is decided, or nil.
+func (c *candidate) end() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.over = true
+}
+
+// unread copies what is unread on a candidate's stdin. No descriptor of it is kept: as long as there is one,
+// a client that writes to a dead program gets no error.
+func (all *candidates) unread(c *candidate) []byte {
+	fd, err := proc.GetDescriptor(c.pid, c.pidfd, 0)
+	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
+		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil || fileOf(&st) != c.stdin {
+		return nil // it has another stdin by now
+	}
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if c.stdin.Kind == unix.S_IFSOCK {
+		n, _, _ := unix.Recvfrom(fd, all.buf[:], unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or an end
+		return slices.Clone(all.buf[:max(n, 0)])
+	}
+	copied, err := unix.Tee(fd, all.pipe[1], len(all.buf), unix.SPLICE_F_NONBLOCK)
+	if err != nil {
+		return nil
+	}
+	size := 0
+	for size < int(copied) {
+		n, err := unix.Read(all.pipe[0], all.buf[size:])
+		if err != nil && !errors.Is(err, unix.EINTR) {
+			break // nobody else reads there
+		}
+		size += max(n, 0)
+	}
+	return slices.Clone(all.buf[:size])
+}
+
+// file is what a descriptor refers to.
+type file struct {
+	Dev, Ino uint64
+	Kind     uint32 // of a mode's bits
+}
+
+func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino, st.Mode & unix.S_IFMT} }
+
+// fileAt is the zero file where there is none.
+func fileAt(pid, number int) file {
+	var st unix.Stat_t
+	if unix.Stat(proc.DescriptorPath(pid, number), &st) != nil {
+		return file{}
+	}
+	return fileOf(&st)
+}
+
+// piped: another process may have the other end.
+func (f file) piped() bool { return f.Kind == unix.S_IFIFO || f.Kind == unix.S_IFSOCK }
+
+// arguments are those of a program that runs.
+func arguments(pid int) []string { return proc.Arguments(pid, notify.BytesMost) }

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package notify
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// BytesMost bounds what is read of a command line, which may be anything.
+const BytesMost = 16 << 10
+
+const (
+	argsMost = 256
+	page     = 4096
+)
+
+// Command reads what a process is about to execute. It takes the right to ptrace, without which argv is
+// nil; so it is for programs of 32 bits and x32. missing: there is no such file, as in most directories of a
+// search path.
+func (r *Request) Command(pid int) (argv []string, missing bool) {
+	native := uint32(unix.AUDIT_ARCH_X86_64)
+	if runtime.GOARCH == "arm64" {
+		native = unix.AUDIT_ARCH_AARCH64
+	}
+	at := r.Call == unix.SYS_EXECVEAT // its first argument is a directory
+	if r.Arch != native || !at && r.Call != unix.SYS_EXECVE {
+		return nil, false
+	}
+	address := r.Args[1]
+	if at {
+		address = r.Args[2]
+	}
+	argv, err := stringsAt(pid, address)
+	if err != nil || at {
+		return argv, false
+	}
+	name, err := stringAt(pid, r.Args[0])
+	return argv, err == nil && isMissing(pid, name)
+}
+
+// isMissing looks for a file as a process names it.
+func isMissing(pid int, name string) bool {
+	from, how := "cwd", unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC}
+	if strings.HasPrefix(name, "/") {
+		from, how.Resolve = "root", unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
+	}
+	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(dir)
+	fd, err := unix.Openat2(dir, name, &how)
+	if err == nil {
+		_ = unix.Close(fd) // a path
+	}
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
+}
+
+// MayRead tells whether the memory of a process can be read.
+func MayRead(pid int) bool {
+	_, err := read(pid, 0, make([]byte, 1)) // there is nothing at 0: EFAULT
+	return !errors.Is(err, unix.EPERM)
+}
+
+// read reads what there is at an address, up to len(b).
+func read(pid int, address uint64, b []byte) (int, error) {
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
+	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
+	if err != nil {
+		return 0, fmt.Errorf("read memory of process %d: %w", pid, err)
+	}
+	return n, nil
+}
+
+// stringAt reads page by page: what follows the string's own page may not be there.
+func stringAt(pid int, address uint64) (string, error) {
+	var all []byte
+	for len(all) < BytesMost {
+		b := make([]byte, page-address%page)
+		n, err := read(pid, address, b)
+		if err != nil {
+			return "", err
+		}
+		if i := bytes.IndexByte(b[:n], 0); i >= 0 {
+			return string(append(all, b[:i]...)), nil
+		}
+		all = append(all, b[:n]...)
+		address += uint64(n)
+	}
+	return string(all), nil
+}
+
+// stringsAt reads an array of pointers to strings, the last of which is nil.
+func stringsAt(pid int, address uint64) ([]string, error) {
+	var all []string
+	for size := 0; address != 0 && len(all) < argsMost && size < BytesMost; address += 8 {
+		var b [8]byte
+		if _, err := read(pid, address, b[:]); err != nil {
+			return nil, err
+		}
+		pointer := binary.NativeEndian.Uint64(b[:])
+		if pointer == 0 {
+			break
+		}
+		s, err := stringAt(pid, pointer)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+		size += len(s)
+	}
+	return all, nil
+}
