@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package guard
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+// The properties that the main process is born with.
+func TestBirth(t *testing.T) {
+	own := strconv.Itoa(unix.Getpgrp())
+	session, err := unix.Getsid(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(t.TempDir(), "script")
+	if err := os.WriteFile(script, []byte("echo \"$0 $1\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	status, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ignored, _ := strings.Cut(string(status), "SigIgn:\t")
+	ignored, _, _ = strings.Cut(ignored, "\n") // none, as a rule
+	for name, c := range map[string]struct {
+		script string
+		change func(*config)
+		want   string
+	}{
+		"cgroup":               {"grep -c '^0::.*/server$' /proc/self/cgroup", nil, "1"},
+		"cgroup by joining":    {"grep -c '^0::.*/server$' /proc/self/cgroup", func(c *config) { c.Refuses = uint32(unix.ENOSYS) }, "1"},
+		"environment":          {"tr '\\0' '\\n' </proc/$$/environ | grep -c '^A='", func(c *config) { c.Server.Env = []string{"A=1", "A=2"} }, "2"},
+		"group of its own":     {"test $$ = $(cut -d' ' -f5 /proc/$$/stat); echo $?", nil, "0"},
+		"launcher's group":     {"cut -d' ' -f5 /proc/$$/stat", func(c *config) { c.Server.Pgid = unix.Getpgrp() }, own},
+		"launcher's session":   {"cut -d' ' -f6 /proc/$$/stat", nil, strconv.Itoa(session)},
+		"files":                {"ulimit -Sn; ulimit -Hn", func(c *config) { c.Server.NoFile = &unix.Rlimit{Cur: 321, Max: 4000} }, "321"},
+		"tag":                  {"grep -c 'file locks *77 *88 ' /proc/self/limits", func(c *config) { c.Server.Locks = &unix.Rlimit{Cur: 77, Max: 88} }, "1"},
+		"blocked signals":      {"grep SigBlk /proc/self/status | cut -f2", func(c *config) { c.Server.Mask = 1<<11 | 1<<40 }, "0000010000000800"},
+		"no blocked signals":   {"grep SigBlk /proc/self/status | cut -f2", nil, "0000000000000000"},
+		"ignored signals":      {"grep SigIgn /proc/self/status | cut -f2", nil, ignored},
+		"descriptors":          {"ls -l /proc/self/fd | grep -c 'memfd\\|anon_inode\\|socket\\|guards'; true", nil, "0"},
+		"dumpable":             {"test -O /proc/$$/mem && echo yes", nil, "yes"},
+		"the guard's comm":     {"cat /proc/$PPID/comm", nil, "mcp-test"},
+		"in nobody's tree":     {"cut -d' ' -f4 /proc/$PPID/stat", nil, "1"},
+		"script without #!":    {"", func(c *config) { c.Server.Path, c.Server.Argv, c.Server.Shell = script, []string{"name", "arg"}, true }, script + " arg"},
+		"guard in its leaf":    {"grep -c '^0::.*/guards$' /proc/$PPID/cgroup", nil, "1"},
+		"guard joins its leaf": {"grep -c '^0::.*/guards$' /proc/$PPID/cgroup", func(c *config) { c.Refuses = uint32(unix.EPERM) }, "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, c.script, c.change)
+			if got := r.line(); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+			if status := r.status(); status != 0 {
+				t.Errorf("status %d, log %s; %s", status, r.log(), r.stderr.String())
+			}
+			r.wantNothing()
+		})
+	}
+}
+
+// A server that can't be executed.
+func TestFailures(t *testing.T) {
+	dir := t.TempDir()
+	script := filepath.Join(dir, "script")
+	if err := os.WriteFile(script, []byte("exit 3\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change func(*config)
+		status int
+	}{
+		"none":      {func(c *config) { c.Server.Path = dir + "/none" }, 127},
+		"directory": {func(c *config) { c.Server.Path = dir }, 126},
+		"no shell":  {func(c *config) { c.Server.Path = script }, 126},
+		"group":     {func(c *config) { c.Server.Pgid = 1 << 22 }, 125},
+		"limits":    {func(c *config) { c.Server.Locks = &unix.Rlimit{Cur: 2, Max: 1} }, 125},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, "", c.change)
+			r.wantStatus(c.status)
+			r.wantLog("failed 0")
+			r.wantNothing()
+		})
+	}
+}
+
+// The guard has next to no memory, and no descriptor of the client's.
+func TestGuardIsSmall(t *testing.T) {
+	r := start(t, sleeper, nil)
+	r.line()
+	guard := r.guard().Pid
+	memory, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", guard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(memory)) {
+		if strings.Contains(line, " rw-p ") && !strings.HasSuffix(line, "[stack]\n") {
+			t.Errorf("writable memory: %s", line)
+		}
+	}
+	if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", guard)); err != nil || !strings.HasPrefix(string(args), "/proc/self/exe\x00") {
+		t.Errorf("command line %q, %v", args, err)
+	}
+	if session, err := unix.Getsid(guard); err != nil || session != guard {
+		t.Errorf("in session %d, %v; the client's terminal reaches it", session, err)
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", guard))
+	if err != nil || !strings.Contains(string(status), "\nSigBlk:\tfffffffffffbfeff\n") {
+		t.Errorf("all signals should be blocked: %s, %v", status, err)
+	}
+	want := "/dev/null*5 /memfd:mcpscope (deleted)*1 /proc/N/cgroup*1 /proc/N/task/N/children*1 EVENTS*1 anon_inode:[eventpoll]*1 " +
+		"anon_inode:[pidfd]*1 anon_inode:[signalfd]*1 launcher's state*1 program*1 socket*1 …*1 …/guards*1 …/server*1"
+	var open string
+	if !pace.Eventually(patience, func() bool { open = openFiles(t, r, guard); return open == want }) {
+		t.Errorf("descriptors:\n%s, want\n%s", open, want)
+	}
+	_ = r.stdin.Close()
+	r.wantStatus(137)
+	r.wantNothing()
+}
+
+// openFiles are the descriptors of the guard, of which nothing tells when it has closed the client's.
+func openFiles(t *testing.T, r *run, guard int) string {
+	t.Helper()
+	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", guard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	program, _ := os.Readlink("/proc/self/exe")
+	short := strings.NewReplacer(program, "program", r.config.Parent, "…", r.events.Name(), "EVENTS", fmt.Sprint("/", guard), "/N")
+	for _, file := range files {
+		link, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", guard, file.Name()))
+		if strings.HasPrefix(link, "socket:") {
+			link = "socket"
+		}
+		if strings.HasSuffix(link, "/stat") {
+			link = "launcher's state"
+		}
+		count[short.Replace(link)]++
+	}
+	var open []string
+	for _, name := range slices.Sorted(maps.Keys(count)) {
+		open = append(open, fmt.Sprint(name, "*", count[name]))
+	}
+	return strings.Join(open, " ")
+}

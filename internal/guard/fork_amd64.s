@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+#include "textflag.h"
+
+// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid, errno uintptr)
+//
+// The new process has another stack, so p is in a register that the kernel preserves. Its g is where its thread-local
+// storage says (CLONE_SETTLS).
+TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-80
+	MOVQ trap+0(FP), AX
+	MOVQ a1+8(FP), DI
+	MOVQ a2+16(FP), SI
+	MOVQ a3+24(FP), DX
+	MOVQ a4+32(FP), R10
+	MOVQ a5+40(FP), R8
+	MOVQ p+48(FP), R13
+	SYSCALL
+	TESTQ AX, AX
+	JZ   child
+	CMPQ AX, $0xfffffffffffff001
+	JCC  failed
+	MOVQ AX, pid+64(FP)
+	MOVQ $0, errno+72(FP)
+	RET
+
+failed:
+	NEGQ AX
+	MOVQ $0, pid+64(FP)
+	MOVQ AX, errno+72(FP)
+	RET
+
+child:
+	SUBQ $16, SP
+	MOVQ R13, 0(SP)
+	CALL ·guardMain(SB)
+	INT  $3
+
+// func vfork(trap, a1, a2 uintptr) (pid, errno uintptr)
+//
+// The child returns first, on the stack that it shares with the suspended parent,
+// and may overwrite everything below the caller's frame, our return address included.
+// So that is kept in R12, which the kernel preserves in each of the two.
+TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
+	MOVQ trap+0(FP), AX
+	MOVQ a1+8(FP), DI
+	MOVQ a2+16(FP), SI
+	XORL DX, DX
+	XORL R10, R10
+	XORL R8, R8
+	POPQ R12
+	SYSCALL
+	PUSHQ R12
+	CMPQ AX, $0xfffffffffffff001
+	JCC  failed
+	MOVQ AX, pid+24(FP)
+	MOVQ $0, errno+32(FP)
+	RET
+
+failed:
+	NEGQ AX
+	MOVQ $0, pid+24(FP)
+	MOVQ AX, errno+32(FP)
+	RET

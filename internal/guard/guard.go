@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"math"
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Bytes that a brain sends. The guard sends wordLook alone.
+const (
+	wordLook    = 1   // Page.Due or the answer to a question is new
+	wordGo      = 2   // the group is there, and comes with it
+	wordDone    = 3   // the group is removed
+	wordForward = 128 // and above: a signal for the main process
+)
+
+// The time that a brain has for an answer, and a later brain to start. Each has reactWithin once more after a SIGCONT.
+const (
+	reactWithin = 250e6
+	mostSlow    = 20 // times that a brain which is not stopped gets it again
+	startWithin = 5e9
+)
+
+// guardMain is the guard's whole life.
+//
+//lint:ignore U1000 forkOn calls it
+//go:norace
+//go:nocheckptr
+func guardMain(p *process) {
+	page := p.page
+	if p.joins {
+		p.joinLate()
+	}
+	// Members that leave the group, and whose parents are dead, become the guard's children.
+	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	page.GuardPID = int32(pid)
+	p.wakeBySocket()
+	p.holdBrainEnd()
+	p.cgroup, _ = openAt(unix.AT_FDCWD, cgroupFile, 0)
+	p.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
+	p.alsoKeep(p.cgroup)
+	p.alsoKeep(p.children)
+	p.place = p.hashPlace()
+	leaf, ok := p.awaitGo()
+	if !ok {
+		p.removeDirectories()
+		exit(0)
+	}
+	if p.main.wanted {
+		p.startMain()
+	}
+	p.leaveClient()
+	if leaf >= 0 {
+		p.home = leaf
+		p.goHome()
+		p.place = p.hashPlace()
+	}
+	p.send()
+	p.watch()
+}
+
+const ignore = 1 // SIG_IGN
+
+// joinLate does what clone3 would have done.
+//
+//go:norace
+func (p *process) joinLate() {
+	for sig := uintptr(1); sig <= 64; sig++ {
+		var action [4]uintptr
+		sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
+		if action[0] != ignore {
+			action = [4]uintptr{}
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+		}
+	}
+	p.goHome()
+}
+
+//go:norace
+func (p *process) goHome() {
+	if p.home >= 0 {
+		writeFile(p.home, procsFile, '0')
+	}
+}
+
+// wakeBySocket has the kernel send SIGCONT with each byte of the brain and at its death, in case that a member of the group
+// has stopped the guard. The signal is blocked, and continues a stopped process all the same.
+//
+//go:norace
+func (p *process) wakeBySocket() {
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
+}
+
+// holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number stays taken: a
+// later brain's command line has it.
+//
+//go:norace
+func (p *process) holdBrainEnd() {
+	sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+}
+
+//go:norace
+func (p *process) alsoKeep(fd int32) {
+	if p.kept < mostKept {
+		p.keep[p.kept] = fd
+		p.kept++
+	}
+}
+
+// awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher dies first.
+//
+//go:norace
+func (p *process) awaitGo() (leaf int32, ok bool) {
+	rights := [3]uint64{} // struct cmsghdr, and two descriptors
+	for {
+		word := byte(0)
+		iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
+		header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)), 5: unsafe.Sizeof(rights)}
+		n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), uintptr(unsafe.Pointer(&header)), unix.MSG_CMSG_CLOEXEC, 0, 0)
+		if e == syscall.EINTR {
+			continue
+		}
+		if e != 0 || n == 0 || word != wordGo {
+			return -1, false
+		}
+		leaf = -1
+		first, second := int32(rights[2]), int32(rights[2]>>32)
+		switch rights[0] {
+		case 16 + 2*4:
+			leaf = second
+			p.alsoKeep(second)
+			fallthrough
+		case 16 + 4:
+			p.page.Payload = first
+			p.alsoKeep(first)
+		}
+		return leaf, true
+	}
+}
+
+// leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's session, and
+// has its descriptors.
+//
+//go:norace
+func (p *process) leaveClient() {
+	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
+	for fd := uintptr(0); fd < 3; fd++ {
+		sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
+	}
+	for from := int32(3); ; {
+		next := int32(math.MaxInt32)
+		for i := 0; i < p.kept; i++ {
+			if fd := p.keep[i&(mostKept-1)]; fd >= from && fd < next {
+				next = fd
+			}
+		}
+		if next > from {
+			closeRange(from, next-1)
+		}
+		if next == math.MaxInt32 {
+			return
+		}
+		from = next + 1
+	}
+}
+
+// closeRange is close_range(2) (Linux 5.9), or closes one after the other where it is refused.
+//
+//go:norace
+func closeRange(from, to int32) {
+	const most = 4096
+	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
+	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
+		closeFD(fd)
+	}
+}
+
+// watch does not return.
+//
+//go:norace
+func (p *process) watch() {
+	for {
+		for i := 0; i < len(p.polls); i++ {
+			p.polls[i].Revents = 0
+		}
+		limit := p.answerBy
+		if due := p.page.Due; limit == 0 && due != p.dueAsked {
+			limit = due
+		}
+		var ts unix.Timespec
+		timeout := uintptr(0)
+		if limit != 0 {
+			left := max(limit-now(), 0)
+			ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+			timeout = uintptr(unsafe.Pointer(&ts))
+		}
+		n, e := sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+		if e != 0 { // EINTR, after it was stopped
+			continue
+		}
+		if n == 0 {
+			p.overdue()
+			continue
+		}
+		if p.polls[1].Revents != 0 {
+			p.receiveSignals()
+		}
+		for i := 2; i < len(p.polls); i++ { // stdin, stdout, client
+			if p.polls[i].Revents != 0 {
+				p.polls[i].Fd = -1 // each asks once: the brain may know a reason why it stops nothing
+				p.announce()
+			}
+		}
+		if p.polls[0].Revents != 0 {
+			p.receive()
+		}
+	}
+}
+
+//go:norace
+func (p *process) send() {
+	word := [1]byte{wordLook}
+	sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+}
+
+// ask wants a sign of life from the brain, after an event that it should have noticed as well.
+//
+//go:norace
+func (p *process) ask() {
+	if p.answerBy == 0 {
+		p.page.asked++
+		p.answerBy, p.continued = now()+reactWithin, false
+	}
+	p.send()
+}
+
+// announce is for an event. A brain that stops the server already has until Page.Due, and may have no time for an answer.
+//
+//go:norace
+func (p *process) announce() {
+	if p.page.Phase > Running {
+		p.send()
+		return
+	}
+	p.ask()
+}
+
+// overdue is after the time that a brain has for an answer, or for all it does. A brain that answers may take longer.
+//
+//go:norace
+func (p *process) overdue() {
+	page := p.page
+	switch {
+	case p.answerBy == 0:
+		p.dueAsked = page.Due
+		p.ask()
+	case page.answered == page.asked:
+		p.answerBy, p.slow = 0, 0
+	case p.slow < mostSlow && !p.brainStopped():
+		p.slow++
+		p.answerBy = now() + reactWithin
+	case !p.continued:
+		if page.Reign == 0 {
+			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+		} else {
+			sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
+		}
+		p.answerBy, p.continued = now()+reactWithin, true
+	default:
+		p.takeOver(false)
+	}
+}
+
+// brainStopped tells whether the launcher is stopped. One that is not may have no processor yet, or be frozen.
+//
+//go:norace
+func (p *process) brainStopped() bool {
+	last := uintptr(0)
+	n := p.read(p.state)
+	for i := uintptr(0); i+2 < n; i++ { // the name may be anything
+		if p.buf[i&(unsafe.Sizeof(p.buf)-1)] == ')' {
+			last = i
+		}
+	}
+	state := p.buf[(last+2)&(unsafe.Sizeof(p.buf)-1)]
+	return n > 0 && p.page.Reign == 0 && (state == 'T' || state == 't')
+}
+
+//go:norace
+func (p *process) receive() {
+	page := p.page
+	word := byte(0)
+	n, e := sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
+	switch {
+	case e == syscall.EAGAIN || e == syscall.EINTR:
+	case e != 0 || n == 0:
+		p.takeOver(true)
+	case word == wordDone:
+		exit(0)
+	case word == wordLook:
+		if page.answered == page.asked {
+			p.answerBy = 0
+		}
+	case word >= wordForward && p.mainPID > 0 && !p.exited:
+		sys(unix.SYS_KILL, uintptr(p.mainPID), uintptr(word-wordForward), 0, 0, 0) // a child, which only the guard reaps
+	}
+}
+
+// receiveSignals reads those that somebody has sent: by the kernel for a child, or for a stop.
+//
+//go:norace
+func (p *process) receiveSignals() {
+	requested := false
+	for {
+		n, e := sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
+		if e != 0 || n != unsafe.Sizeof(p.info) {
+			break
+		}
+		if sig := uint32(p.info[0]); sig != uint32(unix.SIGCHLD) && sig > 0 && sig <= 64 {
+			p.page.Requests |= 1 << (sig - 1)
+			requested = true
+		}
+	}
+	if p.reap() {
+		p.send()
+	}
+	if requested {
+		p.announce()
+	}
+}
+
+// reap waits for all children that have ended. changed: the page has news of the main process.
+//
+//go:norace
+func (p *process) reap() (changed bool) {
+	const ( // of siginfo_t.si_code
+		exited = 1
+		killed = 2
+		dumped = 3
+		stops  = 5
+	)
+	page := p.page
+	for {
+		p.info[2] = 0
+		_, e := sys(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WALL, 0)
+		p.childless = e == syscall.ECHILD
+		pid, code, status := int32(p.info[2]), uint32(p.info[1]), uint32(p.info[3])
+		if e != 0 || pid == 0 {
+			return changed
+		}
+		if pid != p.mainPID || p.exited {
+			continue
+		}
+		changed = true
+		switch code {
+		case exited:
+			page.Status = status & 0xff << 8
+		case killed:
+			page.Status = status & 0x7f
+		case dumped:
+			page.Status = status&0x7f | 0x80
+		case stops:
+			page.StopSignal = status
+			page.Stops++
+			continue
+		}
+		p.exited, page.Exited = true, true
+	}
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package guard
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+const patience = time.Minute
+
+// run is a launcher that a test has started.
+type run struct {
+	*exec.Cmd
+	t      *testing.T
+	config *config
+	stdin  *os.File
+	stdout *os.File
+	stderr bytes.Buffer
+	events *os.File // what brains write
+
+	elsewhere string // a group where members are
+	sweeps    bool   // the guard is continued, as by a sweep
+}
+
+// start starts a launcher whose server is a shell script.
+func start(t *testing.T, script string, change func(*config)) *run {
+	t.Helper()
+	c := &config{Server: Server{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
+	c.Parent = bed.Group(t, "groups")
+	if err := os.Mkdir(c.Parent+"/guards", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(c)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &run{t: t, config: c, Cmd: exec.Command("/proc/self/exe")}
+	r.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if c.UID != 0 {
+		r.becomeUser()
+	}
+	r.Env = append(os.Environ(), launcherEnv+"="+string(text))
+	var stdin, stdout *os.File
+	stdin, r.stdin = bed.Pipe(t)
+	r.stdout, stdout = bed.Pipe(t)
+	r.Stdin, r.Stdout, r.Stderr = stdin, stdout, &r.stderr
+	r.WaitDelay = time.Millisecond // a server may have stderr
+	if r.events, err = os.CreateTemp(t.TempDir(), "events"); err != nil {
+		t.Fatal(err)
+	}
+	defer r.events.Close()
+	r.ExtraFiles = []*os.File{r.events}
+	if err := r.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_ = stdin.Close()
+	_ = stdout.Close()
+	return r
+}
+
+// becomeUser delegates the directory to a user. The launcher has to be in it: a process moves within what its user may write to.
+func (r *run) becomeUser() {
+	own := filepath.Join(r.config.Parent, "client")
+	if err := os.Mkdir(own, 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	for _, path := range []string{"", "cgroup.procs", "guards", "guards/cgroup.procs", "client", "client/cgroup.procs"} {
+		if err := os.Chown(filepath.Join(r.config.Parent, path), r.config.UID, r.config.UID); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	f, err := os.Open(own)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { _ = f.Close() })
+	id := uint32(r.config.UID)
+	r.SysProcAttr.CgroupFD, r.SysProcAttr.UseCgroupFD = int(f.Fd()), true
+	r.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
+}
+
+// line reads one from the server.
+func (r *run) line() string {
+	r.t.Helper()
+	var line []byte
+	for b := make([]byte, 1); ; {
+		n, err := r.stdout.Read(b)
+		if err != nil || n == 0 {
+			r.t.Fatalf("server's output: %q, %v; status %d, log %q; %s", line, err, r.status(), r.log(), r.stderr.String())
+		}
+		if b[0] == '\n' {
+			return string(line)
+		}
+		line = append(line, b[0])
+	}
+}
+
+// status waits for the launcher.
+func (r *run) status() int {
+	err := r.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		r.t.Error(err)
+	}
+	if ws, ok := r.ProcessState.Sys().(interface{ Signaled() bool }); ok && ws.Signaled() {
+		return -1
+	}
+	return r.ProcessState.ExitCode()
+}
+
+// wantNoServer is for a launcher that may be in a group beside the server's.
+func (r *run) wantNoServer() {
+	r.t.Helper()
+	if !pace.Eventually(patience, func() bool {
+		_, err := os.Stat(filepath.Join(r.config.Parent, "server"))
+		return errors.Is(err, os.ErrNotExist)
+	}) {
+		r.t.Errorf("the server is left; log %q; %s", r.log(), r.stderr.String())
+	}
+}
+
+// wantNothing is after every end: no process, no directory.
+func (r *run) wantNothing() {
+	r.t.Helper()
+	if r.config.Parent == "" {
+		return
+	}
+	var left string
+	if !pace.Eventually(patience, func() bool {
+		for _, pid := range r.members("guards") {
+			if r.sweeps {
+				_ = unix.Kill(pid, unix.SIGCONT) // in a pid namespace of the tests
+			}
+		}
+		empty, err := bed.Empty(r.config.Parent)
+		if empty && r.elsewhere != "" {
+			empty, err = bed.Empty(r.elsewhere)
+		}
+		dirs, _ := filepath.Glob(r.config.Parent + "/server*")
+		left = fmt.Sprint("empty: ", empty, err, ", directories: ", dirs)
+		return empty && err == nil && len(dirs) == 0
+	}) {
+		r.t.Errorf("left: %s; log %q; %s", left, r.log(), r.stderr.String())
+	}
+}
+
+func (r *run) log() string {
+	text, _ := os.ReadFile(r.events.Name())
+	return strings.ReplaceAll(strings.TrimSpace(string(text)), "\n", ", ")
+}
+
+func (r *run) wantLog(want string) {
+	r.t.Helper()
+	if !pace.Eventually(patience, func() bool { return r.log() == want }) {
+		r.t.Errorf("log: %q, want %q; %s", r.log(), want, r.stderr.String())
+	}
+}
+
+func (r *run) wantStatus(want int) {
+	r.t.Helper()
+	if got := r.status(); got != want {
+		r.t.Fatalf("status %d, want %d; log %q; %s", got, want, r.log(), r.stderr.String())
+	}
+}
+
+// members are the processes of a cgroup below the parent of groups.
+func (r *run) members(dir string) (pids []int) {
+	text, _ := os.ReadFile(filepath.Join(r.config.Parent, dir, "cgroup.procs"))
+	for _, word := range strings.Fields(string(text)) {
+		pid, err := strconv.Atoi(word)
+		if err != nil {
+			r.t.Error(err)
+		}
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// close is for a test that starts many.
+func (r *run) close() {
+	_ = r.stdin.Close()
+	_ = r.stdout.Close()
+}
+
+// guard finds the guard by its comm.
+func (r *run) guard() *os.Process {
+	r.t.Helper()
+	var found int
+	if !pace.Eventually(patience, func() bool {
+		for _, dir := range []string{"guards", "server/leaf", "server"} {
+			for _, pid := range r.members(dir) {
+				comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+				if string(comm) == "mcp-test\n" {
+					found = pid
+					return true
+				}
+			}
+		}
+		return false
+	}) {
+		r.t.Fatalf("no guard; %s", r.stderr.String())
+	}
+	p, err := os.FindProcess(found)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return p
+}
+
+func (r *run) signal(p *os.Process, sig os.Signal) {
+	r.t.Helper()
+	if err := p.Signal(sig); err != nil {
+		r.t.Error(err)
+	}
+}
+
+const sleeper = "echo up; exec sleep 1000"
+
+// Every way to end, with what the brains say.
+func TestEnds(t *testing.T) {
+	gone := -1
+	for name, c := range map[string]struct {
+		script string
+		change func(*config)
+		end    func(*run)
+		status int
+		log    string
+	}{
+		"exit":         {"echo up; exit 3", nil, func(*run) {}, 3, "main exited 0"},
+		"signal":       {"echo up; kill -9 $$", nil, func(*run) {}, 137, "main exited 0"},
+		"stdin":        {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+		"launcher":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
+		"guard":        {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
+		"request":      {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, fmt.Sprintf("requests %d 0", 1<<27)},
+		"stop of main": {"echo up; kill -STOP $$", nil, func(*run) {}, 137, "stopped by 19 0"},
+		"left-overs":   {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "main exited 0"},
+		"stopped launcher": {sleeper, nil, func(r *run) {
+			r.signal(r.Process, unix.SIGSTOP)
+			_ = r.stdin.Close()
+		}, 137, "stdin closed 0"},
+		"stopped launcher, request": {sleeper, nil, func(r *run) {
+			r.signal(r.Process, unix.SIGSTOP)
+			r.signal(r.guard(), unix.SIGWINCH)
+		}, 137, fmt.Sprintf("requests %d 0", 1<<27)},
+		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 137, "brain 1, take-over 1, deposed 0"},
+		"first brain dies": {sleeper, func(c *config) { c.Dies = 1 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, brain 2, frozen, take-over 2"},
+		"all brains die":   {sleeper, func(c *config) { c.Dies = 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, brain 2, frozen"},
+		"brain hangs": {sleeper, func(c *config) { c.Hangs = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"brain 1, frozen, take-over 1"},
+		"no brain starts": {sleeper, func(c *config) { c.Program = "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"left the group, no brain": {"setsid sleep 1000 & echo up; exec sleep 1000", func(c *config) { c.Dies = 9 }, func(r *run) {
+			moveTo(r, "server", bed.Group(r.t, "elsewhere"))
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain 1, frozen, brain 2, frozen"},
+		"guard in the group": {sleeper, nil, func(r *run) {
+			if err := bed.Write(filepath.Join(r.config.Parent, "server/cgroup.procs"), fmt.Sprint(r.guard().Pid)); err != nil {
+				r.t.Error(err)
+			}
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain 1, frozen, take-over 1"},
+		"stopped guard": {sleeper, nil, func(r *run) {
+			r.signal(r.guard(), unix.SIGSTOP)
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain 1, frozen, take-over 1"},
+		"guard stopped first of all": {"kill -STOP $PPID; echo up; exec sleep 1000", nil, func(r *run) {
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain 1, frozen, take-over 1"},
+		"scope": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) {
+			guard := r.guard().Pid
+			if !pace.Eventually(patience, func() bool { return slices.Contains(r.members("server/leaf"), guard) }) {
+				r.t.Error("the guard is not in the scope's leaf")
+			}
+			_ = r.stdin.Close()
+		}, 137, "stdin closed 0"},
+		"scope, launcher": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
+		"scope, no brain": {sleeper, func(c *config) { c.Crowds, c.Program = true, "/etc/passwd" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, ""},
+		"tree":            {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+		"tree, launcher":  {sleeper, func(c *config) { c.Parent = "" }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, take-over 1"},
+		"tree, no brain": {"setsid sleep 1000 & " + sleeper, func(c *config) { c.Parent, c.Dies = "", 9 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) },
+			gone, "brain 1, brain 2"},
+		"clone3 is ENOSYS": {sleeper, func(c *config) { c.Refuses = uint32(unix.ENOSYS) }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone,
+			"brain 1, frozen, take-over 1"},
+		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "main exited 0"},
+		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "main exited 0"},
+		"user, launcher":  {sleeper, func(c *config) { c.UID = 4002 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
+		"user, guard":     {sleeper, func(c *config) { c.UID = 4003 }, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
+		"no room for a brain": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
+			func(c *config) { c.UID, c.Room = 4004, 30 }, (*run).freezeLauncher, 137, "brain 2, frozen, take-over 2, deposed 0"},
+		"no room, stdin": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
+			func(c *config) { c.UID, c.Room = 4005, 30 }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
+			if err := os.Remove(r.config.Program); err != nil {
+				r.t.Error(err)
+			}
+			r.signal(r.Process, unix.SIGKILL)
+		}, gone, "brain 1, frozen, take-over 1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, c.script, c.change)
+			if got := r.line(); got != "up" {
+				t.Fatalf("server: %q", got)
+			}
+			c.end(r)
+			r.wantStatus(c.status)
+			if b := make([]byte, 1); r.config.Parent == "" { // every member has stdout
+				if n, err := r.stdout.Read(b); n > 0 || err == nil {
+					t.Error("output after the end")
+				}
+			}
+			r.wantNothing()
+			r.wantLog(c.log)
+		})
+	}
+}
+
+// freezeLauncher closes stdin while the launcher is frozen with its client, and thaws it when nothing is left.
+func (r *run) freezeLauncher() {
+	dir := bed.Group(r.t, "client")
+	for _, write := range [][2]string{{"cgroup.procs", fmt.Sprint(r.Process.Pid)}, {"cgroup.freeze", "1"}} {
+		if err := bed.Write(filepath.Join(dir, write[0]), write[1]); err != nil {
+			r.t.Error(err)
+		}
+	}
+	_ = r.stdin.Close()
+	r.wantNoServer()
+	if err := bed.Write(filepath.Join(dir, "cgroup.freeze"), "0"); err != nil {
+		r.t.Error(err)
+	}
+}
+
+// moveTo moves all members below a directory to another one.
+func moveTo(r *run, from, to string) {
+	for _, pid := range r.members(from) {
+		if err := bed.Write(filepath.Join(to, "cgroup.procs"), fmt.Sprint(pid)); err != nil {
+			r.t.Error(err)
+		}
+	}
+	r.elsewhere = to
+}
+
+func copyOfProgram(t *testing.T) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "program")
+	text, err := os.ReadFile("/proc/self/exe")
+	if err == nil {
+		err = os.WriteFile(file, text, 0o700)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return file
+}

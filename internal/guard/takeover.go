@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which takes a Go
+// runtime, nothing in the payload can: stop the guard, fork, or use up what a process needs. Only where a brain can't start,
+// or dies as well, the guard kills by itself, and then starts one more for the report.
+//
+//go:norace
+func (p *process) takeOver(dead bool) {
+	page := p.page
+	page.Reign++
+	p.deaths++
+	p.dueAsked = page.Due // of the brain before
+	if dead || page.Phase > Running {
+		p.leavePayload()
+		if page.Payload >= 0 {
+			writeFile(page.Payload, freezeFile, '1')
+		}
+	}
+	if p.deaths == 1 && p.startBrain() {
+		return
+	}
+	p.killAll()
+	if p.deaths > 2 || !p.startBrain() {
+		p.removeDirectories()
+		exit(1)
+	}
+	p.deaths = 2
+}
+
+// startBrain starts one, with a socket in the place of the old one.
+//
+//go:norace
+func (p *process) startBrain() bool {
+	var ends [2]int32
+	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&ends)), 0)
+	if e != 0 {
+		return false
+	}
+	sys(unix.SYS_DUP3, uintptr(ends[0]), uintptr(p.sock), unix.O_CLOEXEC, 0, 0)
+	sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	closeFD(ends[0])
+	closeFD(ends[1])
+	p.wakeBySocket()
+	p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
+	if p.page.Leaf >= 0 { // in a scope the guard is elsewhere
+		p.clone.flags |= unix.CLONE_INTO_CGROUP
+		p.clone.cgroup = uint64(p.page.Leaf)
+	}
+	pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
+	if errno == 0 && pid == 0 {
+		p.executeBrain(true)
+	}
+	if refused(errno) {
+		pid, errno = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
+		if errno == 0 && pid == 0 {
+			p.executeBrain(false)
+		}
+	}
+	p.holdBrainEnd()
+	p.brainPID = int32(pid)
+	p.page.asked++ // Attach is the answer
+	p.answerBy, p.continued = now()+startWithin, false
+	return errno == 0
+}
+
+// executeBrain is the brain's process until its exec.
+//
+//go:norace
+func (p *process) executeBrain(joined bool) {
+	if !joined && p.page.Leaf >= 0 {
+		writeFile(p.page.Leaf, procsFile, '0')
+	}
+	for i := 0; i < p.kept; i++ {
+		fd := p.keep[i&(mostKept-1)]
+		if i < p.shared || fd == p.page.Payload {
+			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+		}
+	}
+	none := uint64(0)
+	setMask(&none)
+	// The descriptor is of the file that this brain's predecessor was, even if the file is deleted or replaced by now.
+	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), uintptr(unsafe.Pointer(unsafe.StringData("\x00"))), p.argv, p.env, unix.AT_EMPTY_PATH)
+	exit(125)
+}
+
+// killAll is a stop without a grace. A member that left the group is the guard's child as soon as its parents are dead, as is
+// one that cgroup.kill does not reach: its first thread has exited and others live, or the kernel is older than 5.14.
+//
+//go:norace
+func (p *process) killAll() {
+	for round := int64(1); round < 5000; round++ {
+		p.leavePayload()
+		if p.page.Payload >= 0 {
+			writeFile(p.page.Payload, killFile, '1')
+		}
+		if p.reap(); p.childless && !p.populated() {
+			return
+		}
+		p.killChildren()
+		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
+	}
+}
+
+// leavePayload is for a guard that a member has moved: it would be frozen and killed with the group.
+//
+//go:norace
+func (p *process) leavePayload() {
+	if p.hashPlace() != p.place {
+		p.goHome()
+	}
+}
+
+// hashPlace is FNV-1a of the beginning of /proc/self/cgroup.
+//
+//go:norace
+func (p *process) hashPlace() uint64 {
+	hash := uint64(14695981039346656037)
+	for i, n := uintptr(0), p.read(p.cgroup); i < n; i++ {
+		hash = (hash ^ uint64(p.buf[i&(unsafe.Sizeof(p.buf)-1)])) * 1099511628211
+	}
+	return hash
+}
+
+//go:norace
+func (p *process) read(fd int32) uintptr {
+	n, e := sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
+	if e != 0 {
+		return 0
+	}
+	return n
+}
+
+//go:norace
+func (p *process) populated() bool {
+	if p.page.Payload < 0 {
+		return false
+	}
+	fd, e := openAt(p.page.Payload, eventsFile, 0)
+	if e != 0 {
+		return false
+	}
+	n := p.read(fd)
+	closeFD(fd)
+	return n > 10 && p.buf[10] == '1' // "populated 1"
+}
+
+//go:norace
+func (p *process) killChildren() {
+	pid := uintptr(0)
+	for i, n := uintptr(0), p.read(p.children); i < n; i++ {
+		c := p.buf[i&(unsafe.Sizeof(p.buf)-1)]
+		switch {
+		case c >= '0' && c <= '9':
+			pid = pid*10 + uintptr(c-'0')
+		case pid != 0:
+			sys(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0) // a child, which only the guard reaps
+			pid = 0
+		}
+	}
+}
+
+// removeDirectories leaves to a sweep what members have made below them.
+//
+//go:norace
+func (p *process) removeDirectories() {
+	p.home = p.page.Leaf
+	p.goHome() // it may be in one of them
+	page := p.page
+	for at := 0; at < len(page.directories) && page.directories[at] != 0; {
+		for try := 0; try < 2000; try++ {
+			_, e := sys(unix.SYS_UNLINKAT, uintptr(page.Parent), uintptr(unsafe.Pointer(&page.directories[at])), unix.AT_REMOVEDIR, 0, 0)
+			if e != unix.EBUSY {
+				break
+			}
+			sleep(50e3) // no event says that the last process has left
+		}
+		for at < len(page.directories) && page.directories[at] != 0 {
+			at++
+		}
+		at++
+	}
+}
