@@ -64,8 +64,14 @@ func (s Stop) ask() int {
 	if s.Ask == 0 {
 		return 0
 	}
-	_ = s.Target.Thaw() // a frozen member could not act on the signal; it will be killed frozen
-	asked, _ := Signal(s.Target, s.Ask, unix.SIGCONT)
+	return Ask(s.Target, s.Ask)
+}
+
+// Ask sends every member a signal once, with SIGCONT after it so that a stopped one can act on it, and returns how many it
+// reached.
+func Ask(g Target, sig unix.Signal) int {
+	_ = g.Thaw() // a frozen member could not act on the signal; it will be killed frozen
+	asked, _ := Signal(g, sig, unix.SIGCONT)
 	return len(asked)
 }
 

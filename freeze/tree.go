@@ -45,19 +45,21 @@ func (t *Tree) Members() ([]int, error) {
 // each calls fn for every member.
 func (t *Tree) each(fn func(proc.Stat)) error {
 	var errs []error
+	seen := map[int]bool{} // a member that has the tag and descends from a root is one
 	for _, r := range t.Roots {
 		found, err := t.below(r)
 		if !r.Alive() {
 			continue // its pid may be another's by now, and so what was found below it
 		}
 		for _, st := range found {
+			seen[st.PID] = true
 			fn(st)
 		}
 		errs = append(errs, err)
 	}
 	tagged, err := t.Tag.carriers(t.Owner)
 	for _, st := range tagged {
-		if t.Spare == nil || !t.Spare(st) {
+		if !seen[st.PID] && (t.Spare == nil || !t.Spare(st)) {
 			fn(st)
 		}
 	}

@@ -3,8 +3,8 @@
 //go:build linux
 
 // Command mcpscope runs an MCP server in a control group of its own, and leaves nothing of it
-// behind. It is the runner: what stands beside every server, as launcher and as supervisor, so it
-// links no more than these two need (test/arch has the list). Every other command is in
+// behind. It is the runner: what stands beside every server, so it
+// links no more than that needs (test/arch has the list). Every other command is in
 // mcpscopectl, which it executes; run works without it.
 package main
 

@@ -100,7 +100,7 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 		return v.failRun(err)
 	case len(o.Stuck) > 0:
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
-			"the supervisor waits for it, and removes the group then")
+			"a process of mcpscope waits for it, and removes the group then")
 	case !o.Known:
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot tell how %q ended", v.server.Name), "")
 	}

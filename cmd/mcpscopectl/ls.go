@@ -38,7 +38,7 @@ func lsCommand(io cli.Stdio) *cobra.Command {
   mcpscope ls --client claude --json
 `,
 		long: `Lists the servers that run, the oldest first. STATE is running, ending, frozen,
-or orphan: launcher and supervisor are gone, and the next start or mcpscope
+or orphan: launcher and guard are gone, and the next start or mcpscope
 sweep stops it. CLIENT is the process that started it; of a server below
 mcpscope gateway, the gateway.`,
 	}, func(operands []string) int { return f.run(io) })

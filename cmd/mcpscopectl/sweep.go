@@ -20,7 +20,7 @@ func sweepCommand(io cli.Stdio) *cobra.Command {
   mcpscope sweep --dry-run
   mcpscope sweep --all-users --older-than 10m --yes
 `,
-		long: `Stops orphans: groups of servers whose launcher and supervisor were both killed.
+		long: `Stops orphans: groups of servers whose launcher and guard were both killed.
 A server that is in use, or being started, is never touched. Every start of a
 server does the same.
 

@@ -49,7 +49,7 @@ func (d *diagnosis) adviseUnit() *advice {
 	}
 	if d.managed() && !u.Binds(d.Backend) && !u.Sweeps {
 		reasons = append(reasons, fmt.Sprintf("%s is of the %s manager, and servers run in scopes of another, which can't be bound to it: "+
-			"if launcher and supervisor are killed with the client, a sweep ends what is left. A client in a unit of that other manager needs none",
+			"if launcher and guard are killed with the client, a sweep ends what is left. A client in a unit of that other manager needs none",
 			u.Name, u.Manager))
 		lines = append(lines, "ExecStopPost=-"+units.InstalledPrograms().Mcpscope+" sweep")
 	}
@@ -79,7 +79,7 @@ func (d *diagnosis) adviseInit() *advice {
 		return nil
 	}
 	return &advice{
-		Reasons: []string{fmt.Sprintf("PID 1 (%s) is not known to reap orphans, so the supervisor stays a child of the launcher: "+
+		Reasons: []string{fmt.Sprintf("PID 1 (%s) is not known to reap orphans, so the guard stays a child of the launcher: "+
 			"a client that kills its whole process tree reaches both, and leaves the server to the next sweep", cmp.Or(d.Host.Init.Name, "unknown"))},
 		Command: "docker run --init, podman run --init",
 	}

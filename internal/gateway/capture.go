@@ -16,8 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/notify"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
@@ -96,11 +96,11 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	}
 	s := w.server(w.serverName(argv))
 	s.Notes = append(s.Notes, "a server: "+why)
-	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until a supervisor has it
+	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until a brain has it
 	if err != nil {
 		return
 	}
-	t, err := s.Take(lifecycle.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway})
+	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway})
 	if err != nil {
 		_ = unix.Close(main)
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
@@ -116,7 +116,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 			t.SetStderr(protocol.StderrJournal, "")
 		}
 	}
-	w.followed.Go(func() { // the server need not wait for a supervisor
+	w.followed.Go(func() { // the server need not wait for a brain
 		defer closeAll(theirs)
 		err := t.Guide()
 		_ = unix.Close(main)

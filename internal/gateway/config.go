@@ -44,7 +44,7 @@ type config struct {
 	Listener int
 	Memory   int // of requests
 	Explain  int
-	Runner   int // the program that is a server's supervisor
+	Runner   int // the program that is a server's brain
 }
 
 // descriptors are those that the next process gets in spite of close-on-exec.

@@ -13,7 +13,7 @@ import (
 // endSlack is for all of a server's end but its term grace.
 const endSlack = 5 * time.Second
 
-// follow stays with a server until it has gone. It ends what a supervisor leaves that is killed, and after
+// follow stays with a server until it has gone. It ends what brain and guard leave that are killed, and after
 // the gateway also what one has not ended that was stopped, once more perhaps.
 func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	gone := make(chan struct{})
@@ -36,7 +36,7 @@ func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 			<-gone
 		}
 	}
-	_ = t.Over() // it says that the supervisor was killed
+	_ = t.Over() // it says that both were killed
 }
 
 // awaitFollowers: with the last process that has the filter a server may have ended whose group is still to
@@ -49,6 +49,6 @@ func (w *watcher) awaitFollowers() {
 	}()
 	select {
 	case <-done:
-	case <-time.After(2 * endSlack): // a supervisor that is stopped has nothing left to end
+	case <-time.After(2 * endSlack): // a brain that is stopped has nothing left to end
 	}
 }

@@ -92,7 +92,7 @@ func namedMCP(argv []string) string {
 	return ""
 }
 
-// isRun: it makes a group itself, and what is in it needs no other. That holds for its supervisor too, which
+// isRun: it makes a group itself, and what is in it needs no other. That holds for its guard too, which
 // is re-parented to a gateway that is a subreaper.
 func isRun(argv []string) bool {
 	if len(argv) < 2 || argv[1] == "gateway" {

@@ -29,7 +29,7 @@ type Gateway struct {
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain    int
 	Executable string
-	// Runner is a descriptor of the program that is a server's supervisor.
+	// Runner is a descriptor of the program that is a server's brain.
 	Runner int
 	// Note is told what a user may want to know.
 	Note func(text string)

@@ -58,7 +58,7 @@ func Watch(memory int, foreign []int, configure Configure) int {
 		return 125
 	}
 	w.closeClientDescriptors(foreign, memory)
-	// Caught, not ignored: that would be inherited by supervisors. Our end is that of all that has the
+	// Caught, not ignored: that would be inherited by brains. Our end is that of all that has the
 	// filter.
 	signal.Notify(make(chan os.Signal, 1),
 		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)

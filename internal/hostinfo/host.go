@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 )
 
 // Host is what can be read about a host without changing anything on it. It explains
@@ -121,7 +120,7 @@ func versionOne() bool {
 }
 
 func initFacts() InitFacts {
-	f := InitFacts{Reaps: lifecycle.InitReaps()}
+	f := InitFacts{Reaps: linux.InitReaps()}
 	if st, err := proc.ReadStat(1); err == nil {
 		f.Name = st.Comm
 	}

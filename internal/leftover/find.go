@@ -38,7 +38,7 @@ func insideServers(uid int) func(pid int) bool {
 			unknown = err != nil
 			for _, s := range servers {
 				pids, _ := s.Processes() // none, if it has ended
-				for _, pid := range append(pids, s.Launcher, s.Supervisor) {
+				for _, pid := range append(pids, s.Launcher, s.Guard) {
 					inside[pid] = true
 				}
 			}

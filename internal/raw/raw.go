@@ -74,48 +74,11 @@ type Group interface {
 	OpenProcs() (int, error)
 }
 
-// CopyInto makes a copy of the calling process that is born in a group, whose directory is open. pid is 0 in the copy, which has to
-// enter the group by itself if it is not joined.
-//
-//go:nosplit
-//go:norace
-func CopyInto(group int) (pid uintptr, joined bool, errno syscall.Errno) {
-	into := CloneArgs{Flags: unix.CLONE_INTO_CGROUP, ExitSignal: uint64(syscall.SIGCHLD), Cgroup: uint64(group)}
-	pid, _, errno = syscall.RawSyscall(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&into)), unsafe.Sizeof(into), 0)
-	if !Refused(uintptr(errno)) {
-		return pid, true, errno
-	}
-	pid, _, errno = syscall.RawSyscall6(syscall.SYS_CLONE, uintptr(syscall.SIGCHLD), 0, 0, 0, 0, 0)
-	return pid, false, errno
-}
-
-// Enter moves the calling process into a group, by its cgroup.procs.
-//
-//go:nosplit
-//go:norace
-func Enter(procs int) syscall.Errno {
-	zero := [1]byte{'0'}
-	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(procs), uintptr(unsafe.Pointer(&zero[0])), 1)
-	return e
-}
-
 //go:nosplit
 //go:norace
 func Exit(status uintptr) {
 	for {
 		_, _, _ = syscall.RawSyscall(syscall.SYS_EXIT_GROUP, status, 0, 0)
-	}
-}
-
-// CloseAll is close_range(2), or where a filter refuses that as much of it as there may be.
-//
-//go:nosplit
-//go:norace
-func CloseAll(from, to uint) {
-	const most = 4096
-	_, _, e := syscall.RawSyscall(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0)
-	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
-		_, _, _ = syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
 	}
 }
 

@@ -102,7 +102,7 @@ func (i *Inspection) write(out io.Writer) {
 	for _, note := range i.Notes {
 		line("note", "%s", note)
 	}
-	line("launcher, supervisor", "%d, %d", i.Launcher, i.Supervisor)
+	line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
 	line("CPU", "%s", HumanSeconds(i.CPU))
 	if i.Memory != nil {
 		line("memory", "%s", i.memoryLine())
@@ -133,7 +133,7 @@ func (i *Inspection) memoryLine() string {
 	}
 	switch i.MemoryFrom {
 	case fromScope:
-		text += ", with the supervisor's"
+		text += ", with the guard's"
 	case FromMembers:
 		text += ", a sum over its processes: the kernel has not counted it from the start"
 	}

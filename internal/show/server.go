@@ -33,7 +33,7 @@ type Server struct {
 	Client     Process          `json:"client,omitzero"`
 	ClientUnit string           `json:"client_unit,omitempty"`
 	Launcher   int              `json:"launcher_pid,omitempty"`
-	Supervisor int              `json:"supervisor_pid,omitempty"`
+	Guard      int              `json:"guard_pid,omitempty"`
 	Started    *time.Time       `json:"started,omitempty"`
 	Age        float64          `json:"age_seconds"`
 	Policy     string           `json:"policy,omitempty"`
@@ -62,7 +62,7 @@ type memorySource string
 const (
 	// fromGroup is the kernel's count of what was charged to the server's group.
 	fromGroup memorySource = "group"
-	// fromScope is the same of the scope around that, which has the supervisor in it too.
+	// fromScope is the same of the scope around that, which has the guard in it too.
 	fromScope memorySource = "scope"
 	// FromMembers is a sum over the processes, where the kernel has not counted from the start.
 	FromMembers memorySource = "members"
@@ -79,7 +79,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 	}
 	v := Server{
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
-		Client: Process{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Supervisor: s.Supervisor,
+		Client: Process{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
 		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(), Peak: u.PeakBytes, Limits: u.Limits,
 	}
 	if !s.Started.IsZero() {

@@ -17,24 +17,16 @@ import (
 // args is everything that the child needs, made before the fork, because it must
 // not allocate.
 type args struct {
-	path      *byte
-	other     *byte // executed where path can't be, or is another file by now; nil: none
-	found     [2]unix.Statx_t
-	argv      []*byte
-	env       []*byte
-	shell     *byte // nil: no fallback for ENOEXEC
-	shellArgv []*byte
-	keep      []int
-	pipe      int
-	group     int // directory to be born in, or -1
-	procs     int // its cgroup.procs, or -1
-	pgid      int
-	nofile    *unix.Rlimit
-	locks     *unix.Rlimit
-	mask      *uint64
-	detach    bool
-	of        Step // added to what it says
-	failed    bool // it has said so: for who lends it its memory
+	path   *byte
+	argv   []*byte
+	env    []*byte
+	keep   []int
+	pipe   int
+	group  int // directory to be born in, or -1
+	procs  int // its cgroup.procs, or -1
+	nofile *unix.Rlimit
+	mask   *uint64
+	detach bool
 }
 
 // message is what the child says on the pipe.
@@ -111,42 +103,19 @@ func become(a *args, joined bool) {
 	if a.procs >= 0 && !joined {
 		join(a)
 	}
-	_, _, e := syscall.RawSyscall(syscall.SYS_SETPGID, 0, uintptr(a.pgid), 0)
+	_, _, e := syscall.RawSyscall(syscall.SYS_SETPGID, 0, 0, 0) // a process group of its own
 	if e != 0 {
 		fail(a, stepProcessGroup, e)
 	}
-	setLimit(a, syscall.RLIMIT_NOFILE, a.nofile)
-	setLimit(a, unix.RLIMIT_LOCKS, a.locks)
+	setLimit(a)
 	for i := 0; i < len(a.keep); i++ {
 		_, _, e = syscall.RawSyscall(syscall.SYS_FCNTL, uintptr(a.keep[i]), syscall.F_SETFD, 0)
 		if e != 0 {
 			fail(a, stepKeep, e)
 		}
 	}
-	if a.other == nil || same(a) {
-		e = execute(a.path, a.argv, a.env)
-	}
-	if a.other != nil {
-		e = execute(a.other, a.argv, a.env)
-	}
-	if e == syscall.ENOEXEC && a.shell != nil {
-		e = execute(a.shell, a.shellArgv, a.env)
-	}
+	e = execute(a.path, a.argv, a.env)
 	fail(a, StepExec, e)
-}
-
-// same tells whether path is the file that other is: statx(2), Linux 4.11.
-//
-//go:nosplit
-//go:norace
-func same(a *args) bool {
-	at := unix.AT_FDCWD
-	_, _, e := syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.path)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[0])), 0)
-	if e == 0 {
-		_, _, e = syscall.RawSyscall6(unix.SYS_STATX, uintptr(at), uintptr(unsafe.Pointer(a.other)), 0, unix.STATX_INO, uintptr(unsafe.Pointer(&a.found[1])), 0)
-	}
-	by, ours := &a.found[0], &a.found[1]
-	return e == 0 && by.Ino == ours.Ino && by.Dev_major == ours.Dev_major && by.Dev_minor == ours.Dev_minor
 }
 
 //go:nosplit
@@ -164,18 +133,20 @@ func setMask(a *args) {
 //go:nosplit
 //go:norace
 func join(a *args) {
-	if e := raw.Enter(a.procs); e != 0 {
+	zero := [1]byte{'0'}
+	_, _, e := syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.procs), uintptr(unsafe.Pointer(&zero[0])), 1)
+	if e != 0 {
 		fail(a, stepJoin, e)
 	}
 }
 
 //go:nosplit
 //go:norace
-func setLimit(a *args, which uintptr, limit *unix.Rlimit) {
-	if limit == nil {
+func setLimit(a *args) {
+	if a.nofile == nil {
 		return
 	}
-	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, which, uintptr(unsafe.Pointer(limit)), 0, 0, 0)
+	_, _, e := syscall.RawSyscall6(syscall.SYS_PRLIMIT64, 0, syscall.RLIMIT_NOFILE, uintptr(unsafe.Pointer(a.nofile)), 0, 0, 0)
 	if e != 0 {
 		fail(a, stepLimits, e)
 	}
@@ -192,7 +163,7 @@ func execute(path *byte, argv, env []*byte) syscall.Errno {
 //go:nosplit
 //go:norace
 func tell(a *args, step Step, value uint32) {
-	m := message{step: step | a.of, value: value}
+	m := message{step: step, value: value}
 	_, _, _ = syscall.RawSyscall(syscall.SYS_WRITE, uintptr(a.pipe), uintptr(unsafe.Pointer(&m)), unsafe.Sizeof(m))
 }
 
@@ -200,7 +171,6 @@ func tell(a *args, step Step, value uint32) {
 //go:norace
 func fail(a *args, step Step, errno syscall.Errno) {
 	tell(a, step, uint32(errno))
-	a.failed = true
 	raw.Exit(1)
 }
 

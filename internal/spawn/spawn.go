@@ -20,20 +20,16 @@ type Group = raw.Group
 // Cmd describes the process.
 type Cmd struct {
 	Path string
-	// Other, if not empty, is the file that Path is a name of, and is executed where Path can't be, or names another one by now.
-	Other string
-	Argv  []string // Argv[0] is what the process sees as its name
-	Env   []string
+	Argv []string // Argv[0] is what the process sees as its name
+	Env  []string
 	// Group is where the process is born: by CLONE_INTO_CGROUP (Linux 5.7) or,
 	// where clone3 is refused, by joining before the exec. nil: where the caller is.
 	Group Group
-	// Pgid is the process group to join; 0 makes a new one, led by the process.
-	Pgid int
 	// Detach starts the process by way of another one that exits at once, so that
 	// it is in nobody's tree but that of the caller's reaper.
 	Detach bool
-	// NoFile and Locks, if not nil, are set as its RLIMIT_NOFILE and RLIMIT_LOCKS.
-	NoFile, Locks *unix.Rlimit
+	// NoFile, if not nil, is set as its RLIMIT_NOFILE.
+	NoFile *unix.Rlimit
 	// Mask, if not nil, is the set of signals that are blocked in it: signal n is bit n-1. Otherwise it
 	// has the calling thread's. A Go program keeps a signal blocked only if it has no
 	// default action that ends it.
@@ -41,31 +37,26 @@ type Cmd struct {
 	// Keep are descriptors that stay open across the exec in spite of
 	// close-on-exec.
 	Keep []int
-	// Shell runs the file by /bin/sh where the kernel says ENOEXEC, as execvp(3)
-	// does for a script without "#!".
-	Shell bool
 }
 
 // Step names what the new process was doing when it failed.
 type Step uint32
 
 const (
-	stepNone  Step = iota
-	stepPid        // no failure: the detached process's pid
-	stepEnded      // none either: how Main of a Pair ended
+	stepNone Step = iota
+	stepPid       // no failure: the detached process's pid
 	stepFork
 	stepJoin
 	stepProcessGroup
 	stepLimits
 	stepKeep
 	stepMask
-	stepSubreaper
 	StepExec
 )
 
 var stepNames = map[Step]string{
 	stepFork: "fork", stepJoin: "join cgroup", stepProcessGroup: "set process group",
-	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", stepSubreaper: "become a subreaper for", StepExec: "execute",
+	stepLimits: "set resource limits", stepKeep: "pass descriptor", stepMask: "block signals", StepExec: "execute",
 }
 
 // StartError is a failure in the new process before it ran.
@@ -139,7 +130,7 @@ func (c *Cmd) outcome(child, pipe int) (int, error) {
 }
 
 func (c *Cmd) prepare() (*args, error) {
-	a := &args{pgid: c.Pgid, detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, locks: c.Locks, mask: c.Mask, keep: c.Keep}
+	a := &args{detach: c.Detach, group: -1, procs: -1, nofile: c.NoFile, mask: c.Mask, keep: c.Keep}
 	var err error
 	if a.path, err = syscall.BytePtrFromString(c.Path); err != nil {
 		return nil, fmt.Errorf("execute %q: %w", c.Path, err)
@@ -149,16 +140,6 @@ func (c *Cmd) prepare() (*args, error) {
 	}
 	if a.env, err = syscall.SlicePtrFromStrings(c.Env); err != nil {
 		return nil, fmt.Errorf("environment of %q: %w", c.Path, err)
-	}
-	if c.Other != "" {
-		if a.other, err = syscall.BytePtrFromString(c.Other); err != nil {
-			return nil, fmt.Errorf("execute %q: %w", c.Other, err)
-		}
-	}
-	if c.Shell {
-		// can't fail: the same strings once more
-		a.shell, _ = syscall.BytePtrFromString("/bin/sh")
-		a.shellArgv, _ = syscall.SlicePtrFromStrings(append([]string{"/bin/sh", c.Path}, c.Argv[1:]...))
 	}
 	if c.Group != nil {
 		a.group = c.Group.FD()

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -16,7 +15,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/raw"
 	"github.com/mcpscope/mcpscope/test/bed"
-	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 func TestMain(m *testing.M) { bed.Main(m) }
@@ -58,7 +56,6 @@ func group(t *testing.T) directory {
 }
 
 func TestStart(t *testing.T) {
-	own := strconv.Itoa(unix.Getpgrp())
 	g := group(t)
 	for script, c := range map[string]struct {
 		cmd  Cmd
@@ -69,7 +66,6 @@ func TestStart(t *testing.T) {
 			"321\n4000"},
 		"tr '\\0' '\\n' </proc/$$/environ | grep -c ^A=": {Cmd{Env: []string{"A=1", "A=2"}}, "2"},
 		"test $$ = $(cut -d' ' -f5 /proc/$$/stat)":       {Cmd{}, ""},
-		"cut -d' ' -f5 /proc/$$/stat":                    {Cmd{Pgid: unix.Getpgrp()}, own},
 	} {
 		if got := output(t, c.cmd, "{ "+script+`; } >"$OUT" || echo no >"$OUT"`); got != c.want {
 			t.Errorf("%s: %q, want %q", script, got, c.want)
@@ -94,60 +90,5 @@ func TestFailures(t *testing.T) {
 				t.Errorf("start %s (detached %v): %v, want %v", c.path, detach, err, c.want)
 			}
 		}
-	}
-}
-
-// outcome waits for what became of a pair, and for its parent, which comes home to us.
-func outcome(t *testing.T, p *Pair) (*unix.WaitStatus, error) {
-	t.Helper()
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(null)
-	p.Null = null
-	b, err := p.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	if !escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(b.FD()), Events: unix.POLLIN}) {
-		t.Fatal("nothing is heard of the two")
-	}
-	known, ended, err := b.Outcome()
-	if !known {
-		t.Error("it is not known, although there is something to read")
-	}
-	for gone := error(nil); !errors.Is(gone, unix.ECHILD); { // the parent, and a main process that it has left
-		_, gone = unix.Wait4(-1, nil, 0, nil)
-	}
-	return ended, err
-}
-
-func TestPair(t *testing.T) {
-	file, ours, theirs := filepath.Join(t.TempDir(), "out"), group(t), group(t)
-	script := `echo $(cut -d' ' -f4 /proc/$1/stat) $$ $(cat /proc/self/cgroup /proc/$1/cgroup | grep -o '0::/[^/]*') >"$OUT"; kill $1`
-	_, err := outcome(t, &Pair{
-		Parent: Cmd{
-			Path: "/bin/sh", Mask: new(uint64), Argv: []string{"sh", "-c", script, "parent", PIDDigits},
-			Env: []string{"PATH=/usr/bin:/bin", "OUT=" + file}, Group: ours,
-		},
-		Main: Cmd{Path: "/bin/sleep", Mask: new(uint64), Argv: []string{"sleep", "infinity"}, Group: theirs},
-		PID:  4,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, groups := strings.Fields(string(b)), "0::/"+filepath.Base(ours.Name())+" 0::/"+filepath.Base(theirs.Name())
-	if len(got) != 4 || got[0] != got[1] || strings.Join(got[2:], " ") != groups {
-		t.Errorf("main's parent, the parent, their groups: %q, want twice the same, and %s", got, groups)
 	}
 }

@@ -8,7 +8,7 @@
 // Every exchange is bounded: a dead or a hanging bus is an error like any other. The
 // package never reads or changes the environment (SDKs pass neither XDG_RUNTIME_DIR nor
 // DBUS_SESSION_BUS_ADDRESS to a server, and what a server gets is not ours to change),
-// and knows nothing of groups, supervisors or MCP.
+// and knows nothing of groups, guards or MCP.
 package systemd
 
 import (

@@ -30,31 +30,33 @@ var rules = map[string]rule{
 	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
 	"scope":  {[]string{room + "fleet", room + "protocol", room + "sweep"}, "a library that starts the runner as a child; programs of others import it"},
 
-	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/spawn", "internal/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
+	room + "backend":    {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "protocol"}, "where groups come from"},
+	room + "lifecycle":  {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
+	room + "client":     {[]string{"freeze", "internal/linux", "internal/proc", room + "group", room + "loop", room + "protocol"}, "what the client does, and not what follows from it"},
+	room + "container":  {[]string{"cgroup", "internal/linux", "internal/name", "internal/spawn", room + "protocol"}, "what an engine runs for a server"},
+	room + "loop":       {[]string{"internal/linux", "internal/signals"}, "it waits, whatever for"},
+	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
+	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
+	room + "launcher":   {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/signals", "internal/spawn", "internal/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "lifecycle", room + "loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
 	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":  {[]string{"cgroup", "internal/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
-	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
-	room + "backend":    {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "where groups come from"},
-	"internal/hostinfo": {[]string{"internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it reads, and changes nothing"},
-	room + "lifecycle":  {[]string{"cgroup", "freeze", "internal/hold", "internal/linux", "internal/name", "internal/proc", "internal/signals", "internal/spawn", room + "group", room + "protocol", room + "report"}, "when a server ends, whatever its group is"},
-	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
-	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol", room + "sweep"}, "servers as anyone sees them: neither launcher nor supervisor"},
-	room + "supervisor": {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "backend", room + "fleet", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the launcher by a socket and a pidfd alone"},
-	room + "launcher":   {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/spawn", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "lifecycle", room + "protocol", room + "report", room + "sweep"}, "it knows the supervisor by a socket and a pidfd alone"},
+	"internal/hostinfo": {[]string{"internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "protocol"}, "it reads, and changes nothing"},
 
 	"internal/name":       {nil, "a name is made from words alone, on any system"},
 	"internal/glob":       {nil, "bytes in, yes or no out"},
 	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/linux":      {[]string{"internal/proc"}, "what the kernel is asked for beside cgroups and processes, whatever it is for"},
 	"internal/raw":        {nil, "nothing but system calls"},
-	"internal/hold":       {[]string{"internal/raw"}, "copies that do nothing need nobody"},
+	"internal/guard":      {nil, "the processes that it is about run nothing but system calls"},
 	"internal/signals":    {[]string{"internal/linux", "internal/raw"}, "it is what os/signal is elsewhere"},
 	"internal/spawn":      {[]string{"internal/raw"}, "between fork and exec nothing but system calls may run"},
 	"internal/systemd":    {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/mcp":        {nil, "it judges bytes, wherever they were read"},
 	"internal/notify":     {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway":    {[]string{"freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", room + "launcher", room + "lifecycle", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway":    {[]string{"freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/cli":        {[]string{"cgroup", "internal/linux", room + "backend", "internal/hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
@@ -75,7 +77,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", "internal/systemd", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "supervisor", room + "sweep"}, "the runner: it stands beside every server, twice"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -227,8 +229,7 @@ const (
 
 // larger are packages that have yet to become smaller, with the most lines that they may have meanwhile.
 var larger = map[string]int{
-	"cgroup": 1400, "internal/gateway": 4000, "internal/spawn": 1400, room + "backend": 1400, room + "group": 1400,
-	room + "launcher": 1400, room + "lifecycle": 1400, room + "protocol": 1400, room + "supervisor": 1400,
+	"internal/gateway": 1400, "internal/guard": 1450, room + "launcher": 1850,
 }
 
 // public are the packages that programs of others may import; the compiler keeps them from the rest.

@@ -14,7 +14,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 112
+const runnerMost = 113
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -23,22 +23,24 @@ var linked = map[string]string{
 	"cgroup":            "the group, and its limits",
 	"freeze":            "the ladder that ends it, and the backend without a group",
 	room + "launcher":   "what the client has started",
-	room + "supervisor": "what parents the server",
 	room + "backend":    "where the group comes from",
 	room + "group":      "what it is",
 	room + "hierarchy":  "where we are, and where others' groups are",
 	"internal/hostinfo": "the hint of a failure says what this host lacks",
-	room + "lifecycle":  "when it ends",
+	room + "lifecycle":  "when it is stopped",
+	room + "client":     "what the client does",
+	room + "container":  "a server may run in one",
+	room + "loop":       "one wait for everything",
 	room + "sweep":      "every start ends orphans",
 	room + "fleet":      "--replace looks for older servers",
 	room + "report":     "the line that whoever asks for it reads at the end",
-	room + "protocol":   "what launcher and supervisor tell each other, the client and the journal",
+	room + "protocol":   "policy, causes, names",
 	"internal/cli":      "how failures read, and how a process ends as another one did",
 	"internal/linux":    "one wait for everything; the end of stdin, without reading it",
 	"internal/raw":      "it is born so",
 	"internal/signals":  "signals are passed on",
-	"internal/hold":     "whether there is room for a server's processes is tried",
-	"internal/spawn":    "the main process is born in the group",
+	"internal/guard":    "the server is born below a guard",
+	"internal/spawn":    "an engine is asked, and the brain of a taken server starts",
 	"internal/name":     "a server without --name gets one from its command",
 	"internal/proc":     "who is who",
 	"internal/settings": "flags, variables and keys, and mcpscope.toml",
@@ -51,7 +53,7 @@ var linked = map[string]string{
 	"github.com/pelletier/go-toml/v2/internal/parserbridge": "go-toml",
 
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
-	"encoding/binary": "messages between launcher and supervisor", "encoding/hex": "godbus", "errors": "everything",
+	"encoding/binary": "the configuration on the page", "encoding/hex": "godbus", "errors": "everything",
 	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "net": "godbus",
 	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/user": "godbus", "path": "config",
 	"path/filepath": "config", "reflect": "fmt", "slices": "everything", "sort": "godbus", "strconv": "everything", "strings": "everything", "sync": "everything",

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// settle is the time for processes to exit after the tests: a supervisor whose
+// settle is the time for processes to exit after the tests: a guard whose
 // group has just been removed still needs the time to exit.
 const settle = 5 * time.Second
 

@@ -149,9 +149,9 @@ func (s *sandbox) leftovers() ([]string, error) {
 }
 
 // SharedSlice recognises mcp.slice, mcp.slice/<uid>, and the leaf in it that
-// supervisors go to when they remove their own group.
+// guards go to when they remove their own group.
 func SharedSlice(rel string) bool {
-	for _, pattern := range []string{"mcp.slice", "mcp.slice/[0-9]*", "mcp.slice/[0-9]*/leaving"} {
+	for _, pattern := range []string{"mcp.slice", "mcp.slice/[0-9]*", "mcp.slice/[0-9]*/guards"} {
 		if matched, err := filepath.Match(pattern, rel); matched && err == nil {
 			return true
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -78,33 +79,28 @@ func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 }
 
 // A tracer is told of its tracee's death first, and that one's parent when the tracer has waited for it, which this one does not.
-func TestTracedSupervisorIsKilled(t *testing.T) {
+func TestTracedGuardIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"all threads": nil, "the first thread": {"first"}} {
-		for _, launcher := range []bool{false, true} {
-			t.Run(fmt.Sprintf("%s, and the launcher %v", name, launcher), func(t *testing.T) {
-				t.Parallel()
-				w := newWorld(t)
-				line := append([]string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "infinity", "--", binaries.seizer}, args...)
-				c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
-				guarded := heldBySeizer(t, c)
-				if launcher {
-					c.Server.Signal(unix.SIGKILL)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			line := append([]string{binaries.mcpscope, "run", "--backend", "tree", "--term-grace", "infinity", "--", binaries.seizer}, args...)
+			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
+			guarded := heldBySeizer(t, c)
+			guarded[0].Signal(unix.SIGKILL)
+			for _, p := range guarded {
+				if !p.Ended(escape.Patience) {
+					t.Errorf("left: %s", escape.Describe(p.PID))
 				}
-				guarded[0].Signal(unix.SIGKILL)
-				for _, p := range guarded {
-					if !p.Ended(escape.Patience) {
-						t.Errorf("left: %s", escape.Describe(p.PID))
-					}
-				}
-				c.Status(escape.Patience)
-				w.clean()
-			})
-		}
+			}
+			c.Status(escape.Patience)
+			w.clean()
+		})
 	}
 }
 
-// heldBySeizer opens the supervisor that a seizer holds, and the seizer.
+// heldBySeizer opens the guard that a seizer holds, and the seizer.
 func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
 	t.Helper()
 	for i, word := range strings.Fields(c.Expect("out up")) {
@@ -132,11 +128,11 @@ func TestNobodyWitnessesTheKill(t *testing.T) {
 	}
 }
 
-// A member of root's may take from the supervisor what it needs to end a group. The launcher looks for itself before it returns.
-func TestSupervisorWithoutDescriptors(t *testing.T) {
+// A member of root's may take from the guard what it needs to end a group. The launcher looks for itself before it returns.
+func TestGuardWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
-	if err := unix.Prlimit(s.supervisor.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
+	if err := unix.Prlimit(s.guard.PID, unix.RLIMIT_NOFILE, &unix.Rlimit{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	s.Tell("close")
@@ -147,4 +143,44 @@ func TestSupervisorWithoutDescriptors(t *testing.T) {
 		t.Errorf("it returned before they were dead: %q", left)
 	}
 	s.world.clean()
+}
+
+// A launcher that is stopped stops nothing, and its server runs on, until something happens that it should notice: then its
+// guard continues it.
+func TestStoppedLauncher(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--eof-grace", soon, "--term-grace", soon}, "--members", "2")
+	s.Server.Signal(unix.SIGSTOP)
+	if !s.Lives("hello") {
+		t.Error("the server does not answer while its launcher is stopped")
+	}
+	s.Tell("close")
+	s.dead(escape.Patience)
+}
+
+// A launcher that is frozen with its client can't be continued. The guard puts another one in its place.
+func TestFrozenLauncher(t *testing.T) {
+	t.Parallel()
+	s := startProbe(t, []string{"--term-grace", soon}, "--members", "2")
+	where, err := bed.ProcessPath(s.Server.PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, err := bed.Directory(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	freeze := func(value string) {
+		if err := os.WriteFile(filepath.Join(dir, "cgroup.freeze"), []byte(value), 0); err != nil {
+			t.Error(err)
+		}
+	}
+	freeze("1")
+	defer freeze("0")
+	s.Own.Signal(unix.SIGKILL) // its stdin is closed by that
+	if n := s.members.UntilDead(escape.Patience); n > 0 {
+		t.Errorf("%d members left", n)
+	}
+	freeze("0")
+	s.dead(escape.Patience)
 }

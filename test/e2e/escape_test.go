@@ -29,16 +29,16 @@ var delegated = escape.Backend{
 	Exempt: exemptDelegated,
 }
 
-// exemptDelegated: a unit's end takes supervisors away with what they guard, so who has
+// exemptDelegated: a unit's end takes guards away with what they guard, so who has
 // left the unit is left. Two groups up from a payload is the unit still, and so is what is beside its group.
 func exemptDelegated(m escape.Mode, e escape.End) string {
-	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-leaving" {
+	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-guards" {
 		return "moved out of the unit, which was killed as a whole"
 	}
 	return ""
 }
 
-// tree: what descends from the supervisor is the group, wherever it moves.
+// tree: what descends from the guard is the group, wherever it moves.
 var tree = escape.Backend{
 	Name: "tree",
 	Site: func(t *testing.T) *escape.Site { return newWorld(t).Site },

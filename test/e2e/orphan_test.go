@@ -12,10 +12,10 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// orphaned kills launcher and supervisor of a server at once.
+// orphaned kills launcher and guard of a server at once.
 func orphaned(t *testing.T, s *server) *server {
 	t.Helper()
-	if err := escape.KillGuards(s.Server, s.supervisor); err != nil {
+	if err := escape.KillGuards(s.Server, s.guard); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.members.Running()); n != 1 {
@@ -73,7 +73,7 @@ func (w *world) wantSuccess(args ...string) {
 	}
 }
 
-// In another pid namespace neither launcher nor supervisor is to be seen: that does not
+// In another pid namespace neither launcher nor guard is to be seen: that does not
 // make an orphan.
 func TestSweepFromAnotherPidNamespace(t *testing.T) {
 	t.Parallel()

@@ -16,10 +16,10 @@ import (
 // A server is one that mcpscope runs for a client, in a world of its own.
 type server struct {
 	*escape.Client
-	world      *world
-	members    *escape.Members
-	group      string
-	supervisor *escape.Process
+	world   *world
+	members *escape.Members
+	group   string
+	guard   *escape.Process
 }
 
 // startServer starts command (with --register added) under mcpscope with the
@@ -33,7 +33,7 @@ func startServer(w *world, options, flags []string, command ...string) *server {
 	if err := s.members.UntilReady(escape.Patience); err != nil {
 		w.T.Fatalf("%v; client: %q; stderr: %s", err, s.Client.Lines(), escape.Contents(s.Stderr))
 	}
-	s.group, s.supervisor = w.find(s.members)
+	s.group, s.guard = w.find(s.members)
 	return s
 }
 
@@ -43,24 +43,24 @@ func startProbe(t *testing.T, flags []string, args ...string) *server {
 	return startServer(newWorld(t), []string{"--group"}, flags, append([]string{binaries.probe}, args...)...)
 }
 
-// find returns the group and the supervisor of the members.
-func (w *world) find(m *escape.Members) (group string, supervisor *escape.Process) {
+// find returns the group and the guard of the members.
+func (w *world) find(m *escape.Members) (group string, guard *escape.Process) {
 	w.T.Helper()
 	main, id := m.Main()
 	var err error
 	if len(escape.Servers(rootsSlice(w.Site), "*", id)) == 0 { // it is a tree
-		supervisor, err = escape.ParentProcess(main)
+		guard, err = escape.ParentProcess(main)
 	} else {
-		group, supervisor, err = escape.FindServer(rootsSlice(w.Site), id)
+		group, guard, err = escape.FindServer(rootsSlice(w.Site), id)
 	}
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	w.T.Cleanup(supervisor.Close)
-	return group, supervisor
+	w.T.Cleanup(guard.Close)
+	return group, guard
 }
 
-// dead waits until every member is dead and launcher and supervisor are gone,
+// dead waits until every member is dead and launcher and guard are gone,
 // with their group.
 func (s *server) dead(limit time.Duration) {
 	s.world.T.Helper()
@@ -72,7 +72,7 @@ func (s *server) dead(limit time.Duration) {
 
 func (s *server) gone() {
 	s.world.T.Helper()
-	for name, p := range map[string]*escape.Process{"launcher": s.Server, "supervisor": s.supervisor} {
+	for name, p := range map[string]*escape.Process{"launcher": s.Server, "guard": s.guard} {
 		if !p.Ended(escape.Patience) {
 			s.world.T.Errorf("the %s lives: %s", name, escape.Describe(p.PID))
 		}

@@ -33,7 +33,7 @@ func TestSignalAtOnceReachesTheServer(t *testing.T) {
 	atOnce(t, `L=$$; export L; exec "$0" run -- sh -c "$1"`, `trap "exit 7" USR2; kill -USR2 $L; sleep infinity & wait; exit 1`)
 }
 
-// systemd may stop a scope, which it does by a SIGWINCH to the supervisor, as soon as the server runs. A member that is
+// systemd may stop a scope, which it does by a SIGWINCH to the guard, as soon as the server runs. A member that is
 // born while the others are asked is not asked, so the server forks before, and ends that one itself.
 func TestStopAtOnceIsHeard(t *testing.T) {
 	t.Parallel()

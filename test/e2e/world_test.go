@@ -28,7 +28,7 @@ func (w *world) groups() []string { return escape.Servers(rootsSlice(w.Site), "*
 // clean fails the test for every group that mcpscope has left.
 func (w *world) clean() {
 	w.T.Helper()
-	escape.AwaitRemovers(w.T, rootsSlice(w.Site))
+	escape.AwaitGuards(w.T, rootsSlice(w.Site))
 	escape.WantNoServers(w.T, rootsSlice(w.Site), "*", 0)
 }
 

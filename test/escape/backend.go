@@ -27,7 +27,7 @@ type Backend struct {
 	Owns bool
 	// Exempt says why members may be left, or "". Such a cell has to leave some.
 	Exempt func(Mode, End) string
-	// Hasty says why somebody else may kill the supervisor before it has done its work, or "".
+	// Hasty says why somebody else may kill the guard before it has done its work, or "".
 	// Then the launcher does it, and has to say so; what is left of the group is for a sweep.
 	Hasty func(Mode, End) string
 	// Refused says, by mode, what the kernel answers there to what that mode tries.
@@ -71,13 +71,12 @@ func Servers(dir, name, id string) []string {
 	return found
 }
 
-// AwaitRemovers waits for the processes that remove groups in dir: a supervisor without a launcher leaves the
-// last rmdir to one in the group "leaving", which outlives it by a moment. It is for a dir that no other test
+// AwaitGuards waits for the guards of groups in dir, which remove those. It is for a dir that no other test
 // uses, whose members may be there for long.
-func AwaitRemovers(t *testing.T, dir string) {
+func AwaitGuards(t *testing.T, dir string) {
 	t.Helper()
-	if err := bed.WaitEmpty(filepath.Join(dir, "leaving"), Patience); err != nil {
-		t.Errorf("someone stays in the group that is there to leave: %v", err)
+	if err := bed.WaitEmpty(filepath.Join(dir, "guards"), Patience); err != nil {
+		t.Errorf("a guard stays: %v", err)
 	}
 }
 

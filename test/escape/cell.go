@@ -32,14 +32,14 @@ type Cell struct {
 	own        string   // the client's group
 	slices     []string // where its servers' groups are; empty for a backend without
 	members    *Members
-	supervisor *Process
+	guard      *Process
 	bystanders []*Bystander
 	twins      []*Client // other servers of the same name, by other clients
 	result     Result
 	deadline   time.Time // for all that must have happened after the end
 }
 
-// MayBeSwept tells whether another cell's sweep may end the server at any time: its supervisor is not where it belongs.
+// MayBeSwept tells whether another cell's sweep may end the server at any time: its guard is not where it belongs.
 func (c *Cell) MayBeSwept() bool { return c.mode.PullsParent }
 
 // bare runs the table without mcpscope, to see what it shows then.
@@ -121,19 +121,19 @@ func (c *Cell) up() {
 	}
 }
 
-// find finds the server's group, and its supervisor.
+// find finds the server's group, and its guard.
 func (c *Cell) find() {
 	c.T.Helper()
 	var err error
 	main, id := c.members.Main()
 	switch {
 	case len(c.slices) == 0:
-		c.supervisor, err = ParentProcess(main)
+		c.guard, err = ParentProcess(main)
 	case c.mode.PullsParent:
 		c.Group = FindGroup(c.slices[0], id)
-		c.supervisor, err = ParentProcess(main)
+		c.guard, err = ParentProcess(main)
 	default:
-		c.Group, c.supervisor, err = FindServer(c.slices[0], id)
+		c.Group, c.guard, err = FindServer(c.slices[0], id)
 	}
 	if err != nil {
 		where := ""
@@ -145,7 +145,7 @@ func (c *Cell) find() {
 		}
 		c.T.Fatalf("%v; the members are in %v; %s; stderr: %s; %s", err, c.members.places(), Describe(c.Client.Server.PID), Contents(c.Client.Stderr), where)
 	}
-	c.T.Cleanup(c.supervisor.Close)
+	c.T.Cleanup(c.guard.Close)
 	c.bornInside()
 }
 
@@ -158,18 +158,14 @@ func FindGroup(dir, id string) string {
 	return found[0]
 }
 
-// FindServer finds a server's group in dir by the server's id, and its supervisor.
-func FindServer(dir, id string) (group string, supervisor *Process, err error) {
+// FindServer finds a server's group in dir by the server's id, and its guard.
+func FindServer(dir, id string) (group string, guard *Process, err error) {
 	group = FindGroup(dir, id)
 	if group == "" {
 		return "", nil, fmt.Errorf("no group with the id %q in %s", id, dir)
 	}
-	pids, err := GroupPids(filepath.Join(group, "supervisor"))
-	if err != nil || len(pids) != 1 {
-		return "", nil, fmt.Errorf("the supervisor's group has %v, %v", pids, err)
-	}
-	supervisor, err = OpenProcess(pids[0])
-	return group, supervisor, err
+	guard, err = guardOf(group, id)
+	return group, guard, err
 }
 
 // bornInside: there was no moment at which a member could fork itself away.

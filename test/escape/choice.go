@@ -78,7 +78,7 @@ func Choose(m *testing.M, beside, tables string) {
 var kinds = []string{"double-fork", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"}
 
 // Classes are ends, one of each kind: HUP and INT take the way of TERM, killpg that of kill, client that of exit.
-var Classes = []string{"stdin", "TERM", "kill", "tree", "superv", "exit", "cgroup"}
+var Classes = []string{"stdin", "TERM", "kill", "tree", "guard", "exit", "cgroup"}
 
 // InCore deals the cells of the core out to so many backends: each kind of modes meets each class of ends, and each other
 // mode one of them, on one backend.

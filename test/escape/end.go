@@ -16,7 +16,7 @@ type End struct {
 	// starts one with the server's command, and returns what ends it.
 	Begin func(c *Cell, command []string) (*Client, func())
 	// Who is not there any more to report or to be waited for.
-	KillsLauncher, KillsClient, KillsSupervisor, KillsGroup bool
+	KillsLauncher, KillsClient, KillsGuard, KillsGroup bool
 }
 
 func (e End) name() string { return e.Name }
@@ -32,7 +32,7 @@ func Ends() []End {
 		{Name: "killpg", KillsLauncher: true, Do: told("killpg 9")},
 		{Name: "tree", KillsLauncher: true, KillsClient: true, Do: func(c *Cell) { killTree(c.Client.Own) }},
 		{Name: "client", KillsClient: true, Do: func(c *Cell) { c.Client.Own.Signal(unix.SIGKILL) }},
-		{Name: "superv", KillsSupervisor: true, Do: killSupervisor},
+		{Name: "guard", KillsGuard: true, Do: killGuard},
 		{Name: "exit", KillsClient: true, Do: told("exit")},
 		{Name: "cgroup", KillsLauncher: true, KillsClient: true, KillsGroup: true, Do: killClientGroup},
 	}
@@ -42,10 +42,10 @@ func told(command string) func(*Cell) {
 	return func(c *Cell) { c.Client.Tell("%s", command) }
 }
 
-// killSupervisor finds nobody in the mode that does it itself.
-func killSupervisor(c *Cell) {
-	if c.supervisor != nil {
-		c.supervisor.Signal(unix.SIGKILL)
+// killGuard finds nobody in the mode that does it itself.
+func killGuard(c *Cell) {
+	if c.guard != nil {
+		c.guard.Signal(unix.SIGKILL)
 	}
 }
 

@@ -4,6 +4,7 @@ package escape
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -11,39 +12,22 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// KillGuards kills launcher and supervisor so that neither acts on the other's end. A stopped
-// launcher stays stopped; a supervisor the kernel would wake, when the launcher dies.
-func KillGuards(launcher, supervisor *Process) error {
-	if err := NobodyStandsBy(supervisor); err != nil {
-		return err
-	}
+// KillGuards kills launcher and guard so that neither acts on the other's end. A stopped
+// launcher stays stopped; a guard the kernel would wake, when the launcher dies.
+func KillGuards(launcher, guard *Process) error {
 	launcher.Signal(unix.SIGSTOP)
 	// nobody but its parent gets word of a stop; until each thread has got it one may run
 	for deadline := pace.Now().Add(Patience); !allStopped(launcher.PID) && pace.Until(deadline) > 0; {
 	}
-	supervisor.Signal(unix.SIGKILL)
+	guard.Signal(unix.SIGKILL)
 	launcher.Signal(unix.SIGKILL)
-	if !launcher.Ended(Patience) || !supervisor.Ended(Patience) {
-		return errors.New("launcher or supervisor outlived SIGKILL")
+	if !launcher.Ended(Patience) || !guard.Ended(Patience) {
+		return errors.New("launcher or guard outlived SIGKILL")
 	}
 	return nil
-}
-
-// NobodyStandsBy waits until nobody does any more who would end the server if both guards were killed (spawn.Standby).
-func NobodyStandsBy(supervisor *Process) error {
-	where, err := bed.ProcessPath(supervisor.PID)
-	if err != nil || filepath.Base(where) != "supervisor" {
-		return nil // a tree, or no hierarchy
-	}
-	dir, err := bed.Directory(where)
-	if err != nil {
-		return err
-	}
-	return bed.WaitEmpty(filepath.Join(dir, "../../leaving"), Patience)
 }
 
 // allStopped tells whether no thread of the process can run.
@@ -58,4 +42,26 @@ func allStopped(pid int) bool {
 		}
 	}
 	return err == nil
+}
+
+// guardOf finds the guard of a server by its id: in the leaf beside the group or, of a scope, in that of the scope.
+func guardOf(group, id string) (*Process, error) {
+	var seen []string
+	leaves := []string{group + "/guards", filepath.Join(group, "../guards"), group}
+	for _, leaf := range append(leaves, leaves...) { // twice, because a scope's guard changes the leaf when the manager has the scope
+		pids, _ := GroupPids(leaf) // there is none, as a rule
+		for _, pid := range pids {
+			p, err := OpenProcess(pid)
+			if err != nil {
+				continue
+			}
+			name, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/comm") // held by the pidfd, unless it has ended
+			if strings.TrimSpace(string(name)) == "mcp-"+id {
+				return p, nil
+			}
+			seen = append(seen, Describe(pid))
+			p.Close()
+		}
+	}
+	return nil, fmt.Errorf("no guard of %s: %v", id, seen)
 }

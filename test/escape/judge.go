@@ -54,7 +54,7 @@ func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 // TookASweep is what the test of a cell says that shows as "s" in the table.
 const TookASweep = "it took a sweep"
 
-// sweepStopped: a supervisor that is stopped again and again may miss the one moment
+// sweepStopped: a guard that is stopped again and again may miss the one moment
 // in which the kernel wakes it for its launcher's death. The next sweep ends it.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
@@ -88,7 +88,7 @@ func (c *Cell) judgeLauncher() {
 	}
 }
 
-// judgeExempt: who moved away from the group while its supervisor was killed is
+// judgeExempt: who moved away from the group while its guard was killed is
 // left, and nobody else.
 func (c *Cell) judgeExempt() {
 	c.T.Helper()
@@ -103,14 +103,14 @@ func (c *Cell) judgeExempt() {
 	c.deadline = pace.Now().Add(Patience) // for guards that waited for them
 }
 
-// judgeGuards: launcher and supervisor go when their work is done.
+// judgeGuards: launcher and guard go when their work is done.
 func (c *Cell) judgeGuards() {
 	c.T.Helper()
 	if !c.Client.Server.Ended(c.left()) {
 		c.T.Errorf("the launcher lives: %s", Describe(c.Client.Server.PID))
 	}
-	if c.supervisor != nil && !c.supervisor.Ended(c.left()) {
-		c.T.Errorf("the supervisor lives: %s", Describe(c.supervisor.PID))
+	if c.guard != nil && !c.guard.Ended(c.left()) {
+		c.T.Errorf("the guard lives: %s", Describe(c.guard.PID))
 	}
 }
 
@@ -125,7 +125,7 @@ func (c *Cell) judgeClient() {
 		c.T.Error("the client did not see its server end")
 	}
 	said := Contents(c.Client.Stderr)
-	broken := c.end.KillsSupervisor || c.mode.KillsParent || c.mode.PullsParent || c.backend.hasty(c.mode, c.end)
+	broken := c.end.KillsGuard || c.mode.KillsParent || c.mode.PullsParent || c.backend.hasty(c.mode, c.end)
 	if said != "" && !broken {
 		c.T.Errorf("stderr: %q", said)
 	}
@@ -168,7 +168,7 @@ func (c *Cell) judgeGroups() {
 	}
 	for _, dir := range c.slices {
 		if c.backend.Removal == 0 { // otherwise somebody else removes it, and dir is everybody's
-			AwaitRemovers(c.T, dir)
+			AwaitGuards(c.T, dir)
 		}
 		WantNoServers(c.T, dir, c.server, c.backend.Removal)
 	}

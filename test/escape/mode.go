@@ -17,11 +17,11 @@ type Mode struct {
 	Name string
 	// MovesAway marks members that are in no group of mcpscope's any more.
 	MovesAway bool
-	// KillsParent marks the mode that kills the supervisor before any end.
+	// KillsParent marks the mode that kills the guard before any end.
 	KillsParent bool
-	// PullsParent marks the mode whose supervisor is not where it belongs.
+	// PullsParent marks the mode whose guard is not where it belongs.
 	PullsParent bool
-	// KeepsStopping marks the mode whose supervisor may need a sweep to be woken.
+	// KeepsStopping marks the mode whose guard may need a sweep to be woken.
 	KeepsStopping bool
 	weight        int // against Slots
 }
@@ -33,7 +33,7 @@ var remarkable = map[string]Mode{
 	"move-fresh":       {MovesAway: true},
 	"move-root":        {MovesAway: true},
 	"move-main":        {MovesAway: true},
-	"move-leaving":     {MovesAway: true},
+	"move-guards":      {MovesAway: true},
 	"pull-parent":      {PullsParent: true},
 	"stop-parent-loop": {KeepsStopping: true},
 	"trace-parent":     {KeepsStopping: true},

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,10 +45,10 @@ func newbornTries(t *testing.T) int {
 // client must see the end that it was. A manager that has missed the end of a scope's first process keeps that, empty, until a sweep.
 func (b Newborns) Run(t *testing.T) {
 	for who, kill := range map[string]func(*newborn) (status string){
-		"launcher":   (*newborn).killLauncher,
-		"group":      (*newborn).killGroup,
-		"supervisor": (*newborn).killSupervisor,
-		"client":     (*newborn).killClient,
+		"launcher": (*newborn).killLauncher,
+		"group":    (*newborn).killGroup,
+		"guard":    (*newborn).killGuard,
+		"client":   (*newborn).killClient,
 	} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
@@ -127,20 +127,14 @@ func (s *newborn) killClient() string {
 	return ""
 }
 
-// killSupervisor kills it if it is there; otherwise the server ends when its client is done.
-func (s *newborn) killSupervisor() string {
+// killGuard kills it if it is there; otherwise the server ends when its client is done.
+func (s *newborn) killGuard() string {
 	for _, group := range Servers(s.groups, s.name, "*") {
-		pids, _ := GroupPids(filepath.Join(group, "supervisor")) // it may be gone
-		for _, pid := range pids {
-			p, err := OpenProcess(pid)
-			if err != nil {
-				continue
-			}
+		id := strings.TrimSuffix(group[strings.LastIndexByte(group, '-')+1:], ".scope")
+		if p, err := guardOf(group, id); err == nil {
 			defer p.Close()
-			if again, _ := GroupPids(filepath.Join(group, "supervisor")); len(again) == 1 && again[0] == pid {
-				p.Signal(unix.SIGKILL)
-				return "exit 125"
-			}
+			p.Signal(unix.SIGKILL)
+			return "exit 125"
 		}
 	}
 	s.Tell("close")

@@ -86,7 +86,7 @@ func redNotOver(tb *testing.T) {
 
 func (t *Table) escape(tb *testing.T, m Mode, e End) {
 	tb.Parallel()
-	if bare && e.KillsSupervisor {
+	if bare && e.KillsGuard {
 		return // there is none
 	}
 	defer Slots.Take(m.weight)()

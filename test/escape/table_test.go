@@ -44,7 +44,7 @@ func TestExemptions(t *testing.T) {
 		end     End
 		want    bool
 	}{
-		{Backend{Groups: group}, Mode{MovesAway: true}, End{KillsSupervisor: true}, false},
+		{Backend{Groups: group}, Mode{MovesAway: true}, End{KillsGuard: true}, false},
 		{own, Mode{}, End{KillsGroup: true}, true},
 		{own, Mode{}, End{}, false},
 	} {

@@ -86,7 +86,7 @@ func (l *lane) reset() {
 	if l.groups == "" || l.backend.managed {
 		return
 	}
-	_ = unix.Rmdir(filepath.Join(l.groups, "leaving")) // the first run has not made it yet
+	_ = unix.Rmdir(filepath.Join(l.groups, "guards")) // the first run has not made it yet
 }
 
 // armed reports whether a group was ever ready for a server.

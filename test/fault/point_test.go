@@ -25,11 +25,11 @@ func (p point) String() string {
 // visit is a point as it was met in one run.
 type visit struct {
 	point
-	alive  []role // candidates for a kill
+	alive  []role // who could be killed
 	errnos errnos
 }
 
-// fault is the event at a point.
+// fault is what happens at a point.
 type fault struct {
 	kill  []role
 	errno unix.Errno // of a call
@@ -52,11 +52,11 @@ func (f fault) String() string {
 
 func (f fault) kills(r role) bool { return slices.Contains(f.kill, r) }
 
-// unguarded reports that only a sweep is left to stop the server.
-func (f fault) unguarded() bool { return f.kills(launcher) && f.kills(supervisor) }
+// unguarded tells that nobody is left to end the server but a sweep.
+func (f fault) unguarded() bool { return f.kills(launcher) && f.kills(guard) }
 
 // kills are the guards that are killed at a point, together or alone.
-var kills = [][]role{{launcher}, {supervisor}, {launcher, supervisor}, {guard}, {launcher, guard}}
+var kills = [][]role{{launcher}, {guard}, {launcher, guard}, {brain}}
 
 // faults are all that a point is tried with.
 func (v visit) faults() []fault {
@@ -96,7 +96,7 @@ const (
 	fromManager role = "from the manager:"
 )
 
-// act is the reaction of a bus to a message beside passing it on.
+// act is what a bus does with a message beside passing it on.
 type act string
 
 const (

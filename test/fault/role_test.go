@@ -15,14 +15,14 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// role is the part of a process for a server.
+// role is what a process is to a server.
 type role string
 
 const (
-	stranger   role = "" // the server itself, or a process before mcpscope
-	launcher   role = "launcher"
-	supervisor role = "supervisor"
-	guard      role = "guard"
+	stranger role = "" // the server itself, or what comes before mcpscope
+	launcher role = "launcher"
+	guard    role = "guard"
+	brain    role = "brain" // a later one
 )
 
 const forkMark = "'s fork"
@@ -40,7 +40,7 @@ type process struct {
 	pid, pidfd int
 	role       role
 	event      uint64 // the descriptor by which the runtime wakes its own poller, 0 for none yet
-	executed   bool   // it has executed another program: its role may have changed
+	executed   bool   // it has asked for another program: it may be somebody else now
 }
 
 // ended waits until it has exited.
@@ -48,7 +48,7 @@ func (p *process) ended() bool {
 	return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
 }
 
-// reaped waits until its parent has reaped it.
+// reaped waits until somebody has waited for it.
 func (p *process) reaped() bool {
 	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(time.Millisecond) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.pidfd)) // it is ours
@@ -65,27 +65,31 @@ func (p *process) alive() bool {
 
 func (p *process) signal(sig unix.Signal) { _ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0) } // gone is as good
 
-// identify finds the role of a process by its program and its parent. It waits
-// in a system call, so its role stays.
+// identify finds out who a process is, from what it executes and whose child it is. It waits
+// in a system call, so it is who it was.
 func (w *watcher) identify(p *process, parent role) role {
 	if !isMcpscope(p.pid) {
 		return stranger
 	}
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // without one it is a stranger
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // without one it is nobody we know
 	words := strings.Split(string(line), "\x00")
 	switch {
-	case len(words) > 1 && words[1] == "run" && p.pid == w.root:
+	case p.pid == w.root:
 		return launcher
-	case len(words) > 1 && words[1] == "run":
+	case len(words) > 1 && words[1] == "supervise":
+		return brain
+	case !calledGuard(p.pid):
 		return launcher.fork()
-	case !p.executed && parent == stranger:
-		return supervisor.fork() // which has ended: it is the one that removes the group
-	case !p.executed || p.role == supervisor.fork():
-		return parent.fork() // its parent's memory, or a copy
-	case p.role == launcher.fork() && w.tree:
-		return guard
+	case w.guards[guard] != nil && w.guards[guard] != p:
+		return guard.fork() // the main process, or a brain, before its exec
 	}
-	return supervisor
+	return guard
+}
+
+// calledGuard: the guard executes nothing, and has its name from its second system call on.
+func calledGuard(pid int) bool {
+	name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)) // as above
+	return strings.HasPrefix(string(name), "mcp-")
 }
 
 func isMcpscope(pid int) bool {
@@ -98,7 +102,7 @@ func isMcpscope(pid int) bool {
 func (w *watcher) process(tid uint32) (*process, error) {
 	p := w.threads[tid]
 	if p != nil && p.alive() {
-		if p.executed && (p.role == stranger || p.role.isFork()) {
+		if p.executed && (p.role == stranger || p.role.isFork()) || p.role == launcher.fork() && calledGuard(p.pid) {
 			w.meet(p, p.role.main())
 		}
 		return p, nil

@@ -171,9 +171,9 @@ func (r *run) contained() {
 	main, id := r.members.Main()
 	if r.lane.backend.tree {
 		parent, err := escape.ParentOf(main.PID)
-		s := r.watcher.guard(supervisor)
+		s := r.watcher.guard(guard)
 		if err == nil && !main.Ended(0) && (s == nil || s.pid != parent && s.alive()) {
-			r.bad("the server is a child of %d, not of its supervisor", parent)
+			r.bad("the server is a child of %d, not of its guard", parent)
 		}
 		return
 	}
@@ -187,7 +187,7 @@ func (r *run) contained() {
 func (r *run) judge() verdict {
 	w := r.watcher
 	if r.shot != nil && r.shot.unguarded() {
-		if p := w.guard(supervisor); p != nil {
+		if p := w.guard(guard); p != nil {
 			_ = p.ended() // killed a moment after the launcher: a sweep in between would find it alive
 		}
 		r.sweep()

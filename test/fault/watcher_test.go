@@ -268,7 +268,7 @@ func (w *watcher) killAll(roles []role) {
 	}
 }
 
-// suspect notes signs that the Go runtime has given up, and lines that are not the supervisor's
+// suspect notes signs that the Go runtime has given up, and lines that are not the guard's
 // to write: its stderr is the server's.
 func (w *watcher) suspect(n notification, p *process, c call) {
 	switch {

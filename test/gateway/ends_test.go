@@ -65,8 +65,8 @@ func TestServersEndWithTheGateway(t *testing.T) {
 // A gateway's end ends its servers also where nobody can see it, or says that it is no end.
 func TestEndIsSeen(t *testing.T) {
 	for name, hide := range map[string]func(*world, *Gateway, *Server) (kept *escape.Process){
-		"a server has stopped its supervisor": func(_ *world, _ *Gateway, s *Server) *escape.Process {
-			s.Supervisor.Signal(unix.SIGSTOP)
+		"a server has stopped its guard": func(_ *world, _ *Gateway, s *Server) *escape.Process {
+			s.Guard.Signal(unix.SIGSTOP)
 			return nil
 		},
 		"a tool has the server's stdin and stdout": func(_ *world, g *Gateway, _ *Server) *escape.Process { return g.Tool("hold a") },

@@ -45,7 +45,7 @@ func TestSweepFindsWhoMovedAway(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--term-grace", "200ms")
 	s := g.Server(binaries.Programs, "a", "--sibling "+w.Seen(w.Unique("sibling"))+" move-sibling")
-	guards := append(w.watchers(), s.Supervisor)
+	guards := append(append(w.watchers(), w.brains()...), s.Guard)
 	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} { // none is to act on another's end
 		for _, p := range guards {
 			p.Signal(sig)

@@ -128,8 +128,8 @@ type Server struct {
 	Name string
 	Main *escape.Process
 	// Where it was captured, if the gateway has groups.
-	ID, Group  string
-	Supervisor *escape.Process
+	ID, Group string
+	Guard     *escape.Process
 }
 
 // Server has it start a mode of the zoo and speak to it, and returns when all its members are up and it was captured.
@@ -189,10 +189,10 @@ func (g *Gateway) capture(s *Server) {
 	if g.Groups == "" {
 		return
 	}
-	if s.Group, s.Supervisor, err = escape.FindServer(g.Groups, s.ID); err != nil {
+	if s.Group, s.Guard, err = escape.FindServer(g.Groups, s.ID); err != nil {
 		g.t.Fatal(err)
 	}
-	g.t.Cleanup(s.Supervisor.Close)
+	g.t.Cleanup(s.Guard.Close)
 }
 
 // takenAs is before the id of a captured server, where mcpscope explains itself.
@@ -225,18 +225,18 @@ func (g *Gateway) Answers(name string) {
 	}
 }
 
-// Gone fails the test for each member that is left, and for a supervisor or group.
+// Gone fails the test for each member that is left, and for a guard or group.
 func (s *Server) Gone(t *testing.T) (left int) {
 	t.Helper()
 	if left = s.UntilDead(escape.Patience); left > 0 {
 		t.Errorf("%s: %d members left:\n\t%s", s.Name, left, strings.Join(s.Survivors(), "\n\t"))
 		s.Kill()
 	}
-	if s.Supervisor == nil {
+	if s.Guard == nil {
 		return left
 	}
-	if !s.Supervisor.Ended(escape.Patience) {
-		t.Errorf("%s: the supervisor lives: %s", s.Name, escape.Describe(s.Supervisor.PID))
+	if !s.Guard.Ended(escape.Patience) {
+		t.Errorf("%s: the guard lives: %s", s.Name, escape.Describe(s.Guard.PID))
 	}
 	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
 		t.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))

@@ -219,7 +219,7 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	}
 	forged := filepath.Join(delegated, "mcp-evil-"+s.ID)
 	cmd := w.Command("setpriv", "--reuid", attacker, "--regid", attacker, "--clear-groups", "sh", "-euc",
-		`umask 077; mkdir "$1" "$1/supervisor" "$1/payload"`, "sh", w.Seen(forged))
+		`umask 077; mkdir "$1" "$1/guards" "$1/payload"`, "sh", w.Seen(forged))
 	if o, err := escape.Finish(delegated, cmd); err != nil || o.Status != 0 {
 		t.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}

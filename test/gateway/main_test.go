@@ -112,15 +112,20 @@ func (w *world) run(args ...string) string {
 }
 
 // watchers are the processes beside a gateway: the watcher and its standby.
-func (w *world) watchers() []*escape.Process {
+func (w *world) watchers() []*escape.Process { return w.called("watch") }
+
+// brains are those of its servers.
+func (w *world) brains() []*escape.Process { return w.called("supervise") }
+
+func (w *world) called(word string) []*escape.Process {
 	w.T.Helper()
-	pids, err := escape.GroupPids(filepath.Join(w.slice(), "leaving"))
+	pids, err := escape.GroupPids(filepath.Join(w.slice(), "guards"))
 	if err != nil {
 		w.T.Fatal(err)
 	}
-	pids = slices.DeleteFunc(pids, func(pid int) bool { // it removes a group
+	pids = slices.DeleteFunc(pids, func(pid int) bool {
 		text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-		return !strings.HasPrefix(string(text), "mcpscope\x00watch\x00")
+		return !strings.HasPrefix(string(text), "mcpscope\x00"+word+"\x00")
 	})
 	return w.open(pids)
 }

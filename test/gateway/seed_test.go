@@ -57,7 +57,7 @@ func TestSeedCronJobs(t *testing.T) {
 	w.clean()
 }
 
-// A client hangs up as soon as it has spoken: the server ends while it gets its supervisor.
+// A client hangs up as soon as it has spoken: the server ends while it gets its guard.
 func TestHungUpAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

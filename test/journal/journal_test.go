@@ -117,7 +117,7 @@ func TestStderrInTheJournal(t *testing.T) {
 			f := follow(t, b.command(t, "logs", "--follow", name))
 			f.line("what it began with")
 			v := listed(t, b, name)
-			for _, pid := range []int{v.Launcher, v.Supervisor} {
+			for _, pid := range []int{v.Launcher, v.Guard} {
 				if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
 					t.Fatal(err)
 				}
@@ -125,7 +125,7 @@ func TestStderrInTheJournal(t *testing.T) {
 			s.Tell("all others are stopped")
 			s.Hear("done")
 			f.line("all others are stopped")
-			for _, pid := range []int{v.Supervisor, v.Launcher} {
+			for _, pid := range []int{v.Guard, v.Launcher} {
 				if err := unix.Kill(pid, unix.SIGCONT); err != nil {
 					t.Fatal(err)
 				}

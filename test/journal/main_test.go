@@ -99,7 +99,7 @@ func (b backend) succeed(t *testing.T, args ...string) string {
 // view has the fields of `ls --json` that the tests read.
 type view struct {
 	Name, Unit string
-	Supervisor int `json:"supervisor_pid"`
+	Guard      int `json:"guard_pid"`
 	Launcher   int `json:"launcher_pid"`
 }
 

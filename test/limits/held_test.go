@@ -45,8 +45,6 @@ func TestLimitsHold(t *testing.T) {
 		add("pids.max", "60")
 		add("memory.min", "4096")
 		add("memory.oom.group", "1")
-		add("../supervisor/memory.max", "max")
-		add("../supervisor/pids.max", "max")
 		name := "held-" + b.name
 		s := b.start(t, name, given, script+"read -r line")
 		for _, line := range want {

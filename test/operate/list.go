@@ -18,7 +18,7 @@ type Shown struct {
 	ID, Name, Backend, State, Policy string
 	Client                           struct{ PID int }
 	Launcher                         int `json:"launcher_pid"`
-	Supervisor                       int `json:"supervisor_pid"`
+	Guard                            int `json:"guard_pid"`
 	Processes                        int
 	Tree                             []struct{ PID, PPID, Depth int }
 }
@@ -47,7 +47,7 @@ func (g *ground) ids(args ...string) []string {
 	return all
 }
 
-// unlisted waits until a server is not listed any more: its supervisor ends after its members.
+// unlisted waits until a server is not listed any more: its guard ends after its members.
 func (g *ground) unlisted(id string) {
 	g.T.Helper()
 	for deadline := pace.Now().Add(escape.Patience); slices.Contains(g.ids("ls"), id); escape.PollFor(10 * time.Millisecond) {
@@ -79,11 +79,11 @@ func Listed(t *testing.T, s Subject) {
 			t.Fatalf("%+v", got)
 		}
 		if l := got[0]; l.ID != one.id || l.State != "running" || l.Backend != s.Name || l.Client.PID != one.Own.PID ||
-			l.Launcher != one.Server.PID || l.Supervisor == 0 || l.Processes != 3 {
+			l.Launcher != one.Server.PID || l.Guard == 0 || l.Processes != 3 {
 			t.Errorf("%+v", l)
 		}
 		full := g.list("inspect", one.id[:7])
-		if len(full) != 1 || len(full[0].Tree) != 3 || full[0].Tree[0].PPID != full[0].Supervisor {
+		if len(full) != 1 || len(full[0].Tree) != 3 || full[0].Tree[0].PPID != full[0].Guard {
 			t.Errorf("inspect: %+v", full)
 		}
 		g.want([]*server{one, two}, "ls")

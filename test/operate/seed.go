@@ -52,12 +52,12 @@ func (s *server) orphaned() {
 	if len(listed) != 1 {
 		t.Fatalf("%d servers are listed as %s", len(listed), s.id)
 	}
-	supervisor, err := escape.OpenProcess(listed[0].Supervisor)
+	guard, err := escape.OpenProcess(listed[0].Guard)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer supervisor.Close()
-	if err := escape.KillGuards(s.Server, supervisor); err != nil {
+	defer guard.Close()
+	if err := escape.KillGuards(s.Server, guard); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -187,5 +187,5 @@ func gone(ts *testscript.TestScript, neg bool, args []string) {
 	w := ts.Value("world").(*escape.World)
 	slice := filepath.Join(w.Dir, "mcp.slice", "0")
 	escape.WantNoServers(w.T, slice, "*", escape.Patience)
-	escape.AwaitRemovers(w.T, slice)
+	escape.AwaitGuards(w.T, slice)
 }

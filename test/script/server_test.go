@@ -18,8 +18,8 @@ import (
 // A started server, with a client of its own.
 type started struct {
 	*escape.Client
-	members    *escape.Members
-	supervisor *escape.Process
+	members *escape.Members
+	guard   *escape.Process
 }
 
 // server NAME [FLAG…] [-- MODE]: a client starts a server of the zoo, which echoes, and ends with its stdin, unless the
@@ -39,12 +39,12 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	main, id := s.members.Main()
 	group, err := escape.FindGroup(filepath.Join(w.Dir, "mcp.slice", "0"), id), error(nil)
 	if group == "" { // a tree
-		s.supervisor, err = escape.ParentProcess(main)
+		s.guard, err = escape.ParentProcess(main)
 	} else {
-		_, s.supervisor, err = escape.FindServer(filepath.Dir(group), id)
+		_, s.guard, err = escape.FindServer(filepath.Dir(group), id)
 	}
 	ts.Check(err)
-	ts.Defer(s.supervisor.Close)
+	ts.Defer(s.guard.Close)
 	ts.Value("servers").(map[string]*started)[name] = s
 	ts.Setenv(name, id)
 	ts.Setenv(name+"_client", strconv.Itoa(s.Own.PID))
@@ -89,8 +89,8 @@ func dead(ts *testscript.TestScript, neg bool, args []string) {
 	if n := s.members.UntilDead(escape.Patience); n > 0 {
 		ts.Fatalf("%d members left: %q", n, s.members.Survivors())
 	}
-	if !s.Server.Ended(escape.Patience) || !s.supervisor.Ended(escape.Patience) {
-		ts.Fatalf("its launcher or supervisor is there: %s, %s", escape.Describe(s.Server.PID), escape.Describe(s.supervisor.PID))
+	if !s.Server.Ended(escape.Patience) || !s.guard.Ended(escape.Patience) {
+		ts.Fatalf("its launcher or guard is there: %s, %s", escape.Describe(s.Server.PID), escape.Describe(s.guard.PID))
 	}
 	if want := strings.Join(args[1:], " "); want != "" && s.Status(escape.Patience) != want {
 		ts.Fatalf("it ended with %q, want %q", s.Status(0), want)
@@ -98,20 +98,20 @@ func dead(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]+".stderr"), []byte(escape.Contents(s.Stderr)), 0o600))
 }
 
-// signal SIGNAL client|launcher|supervisor NAME
+// signal SIGNAL client|launcher|guard NAME
 func signal(ts *testscript.TestScript, neg bool, args []string) {
-	usage(ts, !neg && len(args) == 3, "signal SIGNAL client|launcher|supervisor NAME")
+	usage(ts, !neg && len(args) == 3, "signal SIGNAL client|launcher|guard NAME")
 	s := named(ts, true, args[2:], "")
-	to := map[string]*escape.Process{"client": s.Own, "launcher": s.Server, "supervisor": s.supervisor}[args[1]]
+	to := map[string]*escape.Process{"client": s.Own, "launcher": s.Server, "guard": s.guard}[args[1]]
 	sig := unix.SignalNum("SIG" + args[0])
-	usage(ts, to != nil && sig != 0, "signal SIGNAL client|launcher|supervisor NAME")
+	usage(ts, to != nil && sig != 0, "signal SIGNAL client|launcher|guard NAME")
 	to.Signal(sig)
 }
 
-// orphan NAME: its launcher and its supervisor are killed at once, and it goes on.
+// orphan NAME: its launcher and its guard are killed at once, and it goes on.
 func orphan(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) == 1, args, "orphan NAME")
-	ts.Check(escape.KillGuards(s.Server, s.supervisor))
+	ts.Check(escape.KillGuards(s.Server, s.guard))
 	if len(s.members.Running()) == 0 {
 		ts.Fatalf("nothing of %s is left: this tests nothing", args[0])
 	}

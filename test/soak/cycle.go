@@ -85,7 +85,7 @@ type end struct {
 	do      func(*cycle) (status string) // that the client must see; "" without a client
 	returns bool                         // the launcher exits by itself
 	loud    bool                         // mcpscope has to report that it was broken
-	after   func(*cycle)                 // stops the members that have neither launcher nor supervisor
+	after   func(*cycle)                 // stops the members that have neither launcher nor guard
 }
 
 func (p *Plan) ends(t *testing.T) []end {
@@ -101,8 +101,8 @@ func (p *Plan) ends(t *testing.T) []end {
 			c.client.Tell("write die %d", sig)
 			return fmt.Sprint("signal ", int(sig))
 		}},
-		{name: "superv", returns: true, loud: true, do: func(c *cycle) string {
-			c.supervisor.Signal(unix.SIGKILL)
+		{name: "guard", returns: true, loud: true, do: func(c *cycle) string {
+			c.guard.Signal(unix.SIGKILL)
 			return "exit 125"
 		}},
 	}
@@ -123,7 +123,7 @@ func (p *Plan) ends(t *testing.T) []end {
 		return all
 	}
 	orphan := func(c *cycle) string {
-		if err := escape.KillGuards(c.client.Server, c.supervisor); err != nil {
+		if err := escape.KillGuards(c.client.Server, c.guard); err != nil {
 			c.t.Error(err)
 		}
 		return killed
@@ -142,17 +142,17 @@ var deadly = []unix.Signal{unix.SIGHUP, unix.SIGQUIT, unix.SIGABRT, unix.SIGKILL
 
 // A cycle is one server's life.
 type cycle struct {
-	t          *testing.T
-	plan       *Plan
-	site       *escape.Site // the plan's, with the cycle's t
-	rand       *rand.Rand
-	name       string
-	group      string // the client's
-	server     server
-	client     *escape.Client
-	members    *escape.Members
-	supervisor *escape.Process
-	directory  string // of the server, or ""
+	t         *testing.T
+	plan      *Plan
+	site      *escape.Site // the plan's, with the cycle's t
+	rand      *rand.Rand
+	name      string
+	group     string // the client's
+	server    server
+	client    *escape.Client
+	members   *escape.Members
+	guard     *escape.Process
+	directory string // of the server, or ""
 }
 
 func (p *Plan) cycle(t *testing.T, lane, n int, ends []end) {
@@ -189,14 +189,14 @@ func (c *cycle) start() {
 	}
 	main, id := c.members.Main()
 	if groups := c.plan.Backend.Groups; groups == nil {
-		c.supervisor, err = escape.ParentProcess(main)
+		c.guard, err = escape.ParentProcess(main)
 	} else {
-		c.directory, c.supervisor, err = escape.FindServer(groups(c.site, c.group), id)
+		c.directory, c.guard, err = escape.FindServer(groups(c.site, c.group), id)
 	}
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	c.t.Cleanup(c.supervisor.Close)
+	c.t.Cleanup(c.guard.Close)
 }
 
 // judge fails the test for each broken promise after a stop.
@@ -222,8 +222,8 @@ func (c *cycle) judge(e end, want string) {
 	if n := c.members.UntilDead(escape.Patience); n > 0 {
 		c.t.Errorf("%d members left:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
 	}
-	if !c.supervisor.Ended(escape.Patience) {
-		c.t.Errorf("the supervisor lives: %s", escape.Describe(c.supervisor.PID))
+	if !c.guard.Ended(escape.Patience) {
+		c.t.Errorf("the guard lives: %s", escape.Describe(c.guard.PID))
 	}
 	if c.directory == "" {
 		return

@@ -59,7 +59,7 @@ func (p *Plan) footprint(t *testing.T) (f footprint) {
 	}
 	for _, dir := range dirs {
 		_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error { // groups may vanish meanwhile
-			if err == nil && d.IsDir() && d.Name() != "leaving" { // which comes and goes with those that remove groups
+			if err == nil && d.IsDir() && d.Name() != "guards" { // which comes and goes with those that remove groups
 				f.groups++
 			}
 			return nil

@@ -30,7 +30,7 @@ type Plan struct {
 	Program string // mcpscope
 	Probe   string // test/transparent's
 	Cycles  int    // in all lanes together
-	// Orphans reports that a sweep finds the servers whose launcher and supervisor were killed.
+	// Orphans reports that a sweep finds the servers whose launcher and guard were killed.
 	Orphans bool
 	// Beside is where the servers' groups are, unless they are in the site.
 	Beside string

@@ -49,7 +49,7 @@ func TestSoak(t *testing.T) {
 	p.Run(t)
 }
 
-// Without a cgroup no sweep finds the members whose launcher and supervisor were both killed.
+// Without a cgroup no sweep finds the members whose launcher and guard were both killed.
 func TestSoakTree(t *testing.T) { plan("tree", max(Cycles()/10, 3*lanes)).Run(t) }
 
 // contained is the command line of a server of the backend cgroup, with short graces.

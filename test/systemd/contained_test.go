@@ -10,13 +10,13 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A contained server is one of the zoo's, with its client, its members and its supervisor.
+// A contained server is one of the zoo's, with its client, its members and its guard.
 type contained struct {
-	t          *testing.T
-	client     *escape.Client
-	members    *escape.Members
-	scope      string
-	supervisor *escape.Process
+	t       *testing.T
+	client  *escape.Client
+	members *escape.Members
+	scope   string
+	guard   *escape.Process
 }
 
 // run is the command line of a server in a scope of the user's manager. Later flags replace these.
@@ -51,10 +51,10 @@ func awaitServer(t *testing.T, client *escape.Client, m *escape.Members, slice s
 	}
 	_, id := m.Main()
 	var err error
-	if c.scope, c.supervisor, err = escape.FindServer(slice, id); err != nil {
+	if c.scope, c.guard, err = escape.FindServer(slice, id); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.supervisor.Close)
+	t.Cleanup(c.guard.Close)
 	return c
 }
 
@@ -67,14 +67,14 @@ func (c *contained) awaitScope() {
 	}
 }
 
-// unguard kills launcher and supervisor together: each would act on the other's death.
+// unguard kills launcher and guard together: each would act on the other's death.
 func (c *contained) unguard() {
 	c.t.Helper()
-	if err := escape.KillGuards(c.client.Server, c.supervisor); err != nil {
+	if err := escape.KillGuards(c.client.Server, c.guard); err != nil {
 		c.t.Fatal(err)
 	}
 	if len(c.members.Running()) == 0 {
-		c.t.Error("no member outlives launcher and supervisor: then this tests nothing")
+		c.t.Error("no member outlives launcher and guard: then this tests nothing")
 	}
 }
 
@@ -95,15 +95,15 @@ func (c *contained) ends() {
 	c.wantGone("stdin closed")
 }
 
-// wantGone waits until there is no member, no launcher, no supervisor and no scope.
+// wantGone waits until there is no member, no launcher, no guard and no scope.
 func (c *contained) wantGone(why string) {
 	c.t.Helper()
 	if n := c.members.UntilDead(patience); n > 0 {
 		c.t.Errorf("%s: %d members left: %q", why, n, c.members.Survivors())
 	}
-	for _, p := range []*escape.Process{c.client.Server, c.supervisor} {
+	for _, p := range []*escape.Process{c.client.Server, c.guard} {
 		if !p.Ended(patience) {
-			c.t.Errorf("%s: launcher or supervisor lives: %s", why, escape.Describe(p.PID))
+			c.t.Errorf("%s: launcher or guard lives: %s", why, escape.Describe(p.PID))
 		}
 	}
 	if err := escape.AwaitRemoval(c.scope, patience); err != nil {

@@ -29,7 +29,7 @@ func (y *yard) ends() []escape.End {
 	return all
 }
 
-// stopScope finds no scope in the mode that kills its supervisor.
+// stopScope finds no scope in the mode that kills its guard.
 func (y *yard) stopScope(c *escape.Cell) {
 	c.T.Helper()
 	if c.Group != "" {

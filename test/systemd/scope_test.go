@@ -48,7 +48,7 @@ func TestRunFromALoginSession(t *testing.T) {
 	c.wantGone("launcher killed")
 }
 
-// systemd signals the supervisor alone, by SIGWINCH; the members get SIGTERM once.
+// systemd signals the guard alone, by SIGWINCH; the members get SIGTERM once.
 func TestStopOfTheScope(t *testing.T) {
 	h := host.Current(t)
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
@@ -79,7 +79,7 @@ func TestStopOfTheScope(t *testing.T) {
 	})
 }
 
-// With launcher and supervisor killed, nothing acts but a sweep.
+// With launcher and guard killed, nothing acts but a sweep.
 func TestSweepOfAScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		c := launch(t, u, "swept", "ignore-both")
@@ -96,7 +96,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		live := launch(t, u, "live", "plain", "--eof-grace", "1m")
 		whole, rest := u.Slice()+"/mcp-forgotten-0234abcd.scope", u.Slice()+"/mcp-rest-0234abce.scope"
-		for _, dir := range []string{whole, whole + "/supervisor", whole + "/payload", whole + "/payload/below", rest, rest + "/supervisor"} {
+		for _, dir := range []string{whole, whole + "/guards", whole + "/payload", whole + "/payload/below", rest, rest + "/guards"} {
 			if err := os.Mkdir(dir, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -115,7 +115,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 			t.Fatal(err)
 		}
 		host.Must(t, host.Current(t).Command(u, mcpscope, "sweep"))
-		for _, dir := range []string{whole, rest} { // the live server's supervisor may just be sweeping too
+		for _, dir := range []string{whole, rest} { // the live server's guard may just be sweeping too
 			if err := escape.AwaitRemoval(dir, patience); err != nil {
 				t.Error(err)
 			}

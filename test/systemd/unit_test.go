@@ -78,7 +78,7 @@ func TestScopeEndsWhenItsClientsUnitCrashes(t *testing.T) {
 	})
 }
 
-// With launcher and supervisor killed, systemd is the third: the scope is bound to the unit.
+// With launcher and guard killed, systemd is the third: the scope is bound to the unit.
 func TestUnitStopEndsAnOrphan(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		unit, c := serverInUnit(t, u, "orphaned", "ignore-both", host.Service{User: u})

@@ -137,7 +137,7 @@ func TestMetricsService(t *testing.T) {
 	})
 }
 
-// With the drop-in of `units --unit` a gateway leaves nothing, however it ends: also when launcher and supervisor of its server
+// With the drop-in of `units --unit` a gateway leaves nothing, however it ends: also when launcher and guard of its server
 // were killed, which for a restart nothing else mends, nor for a unit of another manager.
 func TestGatewayLeavesNothing(t *testing.T) {
 	ends := map[string]func(*host.Unit) error{"stop": (*host.Unit).Stop, "crash": (*host.Unit).Crash, "restart": (*host.Unit).Restart}

@@ -66,17 +66,18 @@ func (m manager) Backend() protocol.Backend {
 	return protocol.SystemdSystem
 }
 
-func (m manager) NeedsProcess() bool { return true }
+// Leaf is none: the scope's is there when the scope is.
+func (m manager) Leaf() (leaf, parent *cgroup.Group, err error) { return nil, nil, nil }
 
 // Group starts the scope, bound to the client's unit.
-func (m manager) Group(facts *protocol.Config, supervisor int) (group.Launched, error) {
+func (m manager) Group(w Wanted) (group.Group, error) {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	for try := 1; ; try++ {
-		g, err := m.try(conn, facts, supervisor)
+		g, err := m.try(conn, w)
 		switch {
 		case err == nil:
 			return g, nil
@@ -88,21 +89,15 @@ func (m manager) Group(facts *protocol.Config, supervisor int) (group.Launched, 
 
 // errNotInside: systemd has been seen to stop a new scope as empty at once
 // (systemd #36781).
-var errNotInside = errors.New("the supervisor is not in the scope")
+var errNotInside = errors.New("its first process is not in the scope")
 
-func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor int) (*group.ControlGroup, error) {
-	id, err := protocol.NewID()
+func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
+	g := group.NewScope(w.Config.Group.ID, w.Config, m.Backend())
+	err := conn.Start(m.scope(g.Dir, w.Config, []int{w.PID}), scopeWithin)
 	if err != nil {
 		return nil, err
 	}
-	g := &group.ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true}
-	if err = conn.Start(m.scope(g.Dir, facts, []int{supervisor}), scopeWithin); err != nil {
-		return nil, err
-	}
-	where, _, err := proc.ReadCgroup(supervisor)
-	if errors.Is(err, proc.ErrGone) {
-		return nil, protocol.ErrUnheard // which says nothing about the manager
-	}
+	where, _, err := proc.ReadCgroup(w.PID)
 	if err != nil {
 		return nil, err
 	}
@@ -116,13 +111,15 @@ func (m manager) try(conn *systemd.Manager, facts *protocol.Config, supervisor i
 		g.Close()
 		return nil, err
 	}
-	if err = g.Arm(facts); !group.Populated(g.Top) { // the supervisor was killed, and systemd may have tidied up before we made the last directory
-		g.AwaitManager()
-		_ = g.RemoveLeaves() // gone, as a rule
+	if err = g.Arm(w.Config); err == nil && w.Guard != nil {
+		g.SetGuard(*w.Guard)
+		if err = g.MoveGuard(); err == nil {
+			g.CountMemory(m.Backend())
+		}
 	}
 	if err != nil {
 		if g.Payload != nil {
-			_ = g.Disarm() // the supervisor is in it, and may get another
+			_ = g.Disarm() // the guard is in it, and may get another
 		}
 		_ = g.Parent.Close() // a directory
 		g.Close()
@@ -138,7 +135,7 @@ func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.
 	}
 }
 
-// stopTimeout lets the supervisor finish its ladder before systemd kills.
+// stopTimeout lets the launcher finish the stop before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
 	grace := facts.Policy.TermGrace
 	switch {

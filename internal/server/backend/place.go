@@ -24,12 +24,23 @@ import (
 // Place is where a backend gets a group.
 type Place interface {
 	Backend() protocol.Backend
-	// NeedsProcess tells whether the supervisor has to be there before its group.
-	NeedsProcess() bool
-	// Group makes, locks and arms a group. The supervisor's pid is for a place that needs a process.
-	Group(facts *protocol.Config, supervisor int) (group.Launched, error)
+	// Leaf is the directory that the guard is born in, nil for the launcher's own, and the one above the groups.
+	Leaf() (leaf, parent *cgroup.Group, err error)
+	// Group makes, locks and arms a group.
+	Group(w Wanted) (group.Group, error)
 	// MoveOut moves the calling process to where nothing reaches it that ends its client.
 	MoveOut() error
+}
+
+// Wanted is what a group is made for.
+type Wanted struct {
+	*protocol.Config
+	// Guard is nil for a server that its client has started.
+	Guard *group.Guarded
+	// PID is what a manager moves to the scope: the guard, or that server.
+	PID int
+	// Names is called with the directories, in the order of their removal, before the first one is made.
+	Names func(dirs ...string) error
 }
 
 // NoPlace says in one line why no backend works here.
@@ -71,6 +82,8 @@ type Location struct {
 	Slice string
 	// Limits are what a group is to have.
 	Limits []cgroup.Limit
+	// Must refuses a backend that can't have them.
+	Must bool
 	// Sole: there is one candidate.
 	Sole bool
 	// Early: the server may run before a manager has been asked for its scope.
@@ -101,7 +114,7 @@ func (at Location) Place(b protocol.Backend) (Place, error) {
 	case protocol.Delegated:
 		return at.delegated()
 	case protocol.Tree:
-		return newTreePlace()
+		return at.treePlace()
 	default:
 		return at.slicePlace()
 	}
@@ -115,14 +128,20 @@ type Directory struct {
 
 func (d Directory) Backend() protocol.Backend { return d.name }
 
-func (d Directory) NeedsProcess() bool { return false }
+func (d Directory) Leaf() (leaf, parent *cgroup.Group, err error) {
+	leaf, err = group.Leaf(d.Parent)
+	return leaf, d.Parent, err
+}
 
-func (d Directory) Group(facts *protocol.Config, _ int) (group.Launched, error) {
-	g, err := group.MakeGroup(d.Parent, facts, facts.Main < 0, nil)
-	if err != nil {
+func (d Directory) Group(w Wanted) (group.Group, error) {
+	g := group.New(d.Parent, w.Config.Group.ID, w.Config, d.name, nil)
+	if err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir); err != nil {
+		return nil, err
+	}
+	if err := g.Make(w.Config); err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil
 	}
-	if facts.Main < 0 { // otherwise the server has memory already
+	if w.Guard != nil { // otherwise the server has memory already
 		g.CountMemory(d.name)
 	}
 	return g, nil
@@ -213,15 +232,13 @@ func delegation(g *cgroup.Group) bool {
 	return false
 }
 
-// MoveOut moves it to the leaf that supervisors go to when they remove their group. A server that may write to
-// it can have frozen it.
+// MoveOut moves it to the leaf of guards.
 func (d Directory) MoveOut() error {
-	leaf, err := d.Parent.MkdirOpen(protocol.LeavingName, group.GroupMode)
+	leaf, err := group.Leaf(d.Parent)
 	if err != nil {
 		return err
 	}
 	defer leaf.Close()
-	group.ThawOurs(leaf)
 	return leaf.Enter()
 }
 

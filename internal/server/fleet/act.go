@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
@@ -26,17 +25,12 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-const (
-	// StopMost bounds the term grace that a server's attribute names: the server can have written that. A grace that is
-	// asked for has no bound.
-	StopMost = time.Minute
-	// killSlack is for a supervisor to kill its server and to remove the group. Then it is killed itself.
-	killSlack = 4 * time.Second
-)
+// StopMost bounds the term grace that a server's attribute names: the server can have written that. A grace that is
+// asked for has no bound.
+const StopMost = time.Minute
 
-// Stop asks the supervisor to end the server, and when the term grace is over to kill it. It waits until nothing is left. A
-// grace can shorten the server's own, and not lengthen it; AsConfigured is that one. An orphan, and a server whose
-// supervisor does not do it in time, it ends itself.
+// Stop requests a stop of the guard, and when the term grace is over it stops the server itself. It waits until nothing is left.
+// A grace can shorten the server's own, and not lengthen it; AsConfigured is that one.
 func (s *Listed) Stop(grace time.Duration) error {
 	var err error
 	if s.State == Orphaned {
@@ -48,36 +42,47 @@ func (s *Listed) Stop(grace time.Duration) error {
 		return err
 	}
 	var deadline time.Time
+	asked := grace != AsConfigured
 	if grace = s.patience(grace); grace >= 0 {
+		if !asked {
+			grace += protocol.ReactWithin // for the launcher to do it
+		}
 		deadline = time.Now().Add(grace)
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err
 	}
-	if err := s.signalSupervisor(protocol.KillSignal); err != nil {
+	if err := s.kill(); err != nil {
 		return err
 	}
-	slack := killSlack
+	slack := protocol.ReactWithin
 	if s.group != nil && s.group.Engine() != "" {
 		slack += protocol.EngineWithin
 	}
-	if err := s.Wait(time.Now().Add(slack)); !errors.Is(err, ErrStuck) {
+	if err := s.Wait(time.Now().Add(slack)); s.group == nil || !errors.Is(err, ErrStuck) {
 		return err
-	}
-	if s.group == nil {
-		return s.forceTreeStop()
 	}
 	return s.forceStop()
 }
 
-// patience is how long the supervisor gets before it is to kill; freeze.Forever if that was asked for.
+// kill leaves the rest, with the report, to the launcher.
+func (s *Listed) kill() error {
+	members, err := s.payload()
+	if err != nil {
+		return group.IgnoreGone(err)
+	}
+	_, err = freeze.Stop{Target: members}.Run()
+	return group.IgnoreGone(err)
+}
+
+// patience is how long the server gets before it is killed; freeze.Forever if that was asked for.
 func (s *Listed) patience(grace time.Duration) time.Duration {
 	if grace != AsConfigured {
 		return grace
 	}
 	p, err := protocol.ParsePolicy(s.Policy)
 	if err != nil {
-		p = protocol.DefaultPolicy() // not to be read, so the supervisor is another version's
+		p = protocol.DefaultPolicy() // not to be read, so the launcher is another version's
 	}
 	most := StopMost
 	if s.UID != os.Getuid() {
@@ -117,7 +122,7 @@ func stuckError(s sweep.Swept, err error) error {
 	return err
 }
 
-// forceStop ends the group with its supervisor, which has had its time.
+// forceStop ends a group whose launcher and guard have had their time.
 func (s *Listed) forceStop() error {
 	parent, err := s.group.Top.Parent()
 	if err != nil {
@@ -133,62 +138,33 @@ func (s *Listed) forceStop() error {
 	return stuckError(swept, err)
 }
 
-// RequestStop asks the supervisor to end the server with its own term grace.
-func (s *Listed) RequestStop() error { return s.signalSupervisor(protocol.StopSignal) }
-
-// signalSupervisor reaches it although it was stopped, or frozen.
-func (s *Listed) signalSupervisor(sig unix.Signal) error {
+// RequestStop requests a stop with the server's own term grace. A guard that was stopped by a member is continued.
+func (s *Listed) RequestStop() error {
 	if s.group == nil {
-		return s.signalTreeSupervisor(sig)
+		t, err := s.openTree()
+		if err != nil {
+			return group.IgnoreGone(err)
+		}
+		return requestOf(t.PIDFD)
 	}
-	supervisor, err := s.group.Top.Child(protocol.SupervisorName)
-	if err != nil {
-		return group.IgnoreGone(err)
+	guard := s.group.OpenGuard()
+	if guard < 0 {
+		return nil // the server is just being started, or has ended
 	}
-	defer supervisor.Close()
-	if group.Frozen(supervisor) {
-		_ = s.group.Top.SetFrozen(false) // by systemctl freeze, or by a member
-		_ = supervisor.Thaw()
+	defer unix.Close(guard)
+	if group.Frozen(s.group.Top) {
+		_ = s.group.Top.Thaw() // by systemctl freeze, or a member: gone is as good
 	}
-	// a server that is being started has its supervisor in a moment
-	born := func(st cgroup.State) bool {
-		return st.Populated || !group.Populated(s.group.Top) && !(&sweep.Suspect{ControlGroup: s.group}).Said(group.AttrLauncher, group.Identity.Alive)
-	}
-	if _, _, err := supervisor.Await(time.Now().Add(bornWithin), -1, born); err != nil {
-		return group.IgnoreGone(fmt.Errorf("ask the supervisor: %w", err))
-	}
-	reached, err := freeze.Signal(supervisor, sig, unix.SIGCONT)
-	if err == nil && len(reached) == 0 && group.Populated(supervisor) {
-		err = unix.EPERM
-	}
-	if err != nil {
-		return group.IgnoreGone(fmt.Errorf("ask the supervisor %d: %w", s.Supervisor, err))
-	}
-	return nil
+	return requestOf(guard)
 }
 
-// bornWithin is how long a launcher may take from its group to its supervisor.
-const bornWithin = time.Second
-
-func (s *Listed) signalTreeSupervisor(sig unix.Signal) error {
-	t, err := s.openTree()
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	for _, sig := range []unix.Signal{sig, unix.SIGCONT} {
-		if err := unix.PidfdSendSignal(t.PIDFD, sig, nil, 0); err != nil {
-			return group.IgnoreGone(fmt.Errorf("ask the supervisor %d: %w", t.PID, err))
+func requestOf(guard int) error {
+	for _, sig := range []unix.Signal{protocol.StopSignal, unix.SIGCONT} {
+		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
+			return group.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 		}
 	}
 	return nil
-}
-
-// forceTreeStop kills the supervisor, and its guard ends the tree.
-func (s *Listed) forceTreeStop() error {
-	if t, err := s.openTree(); err == nil {
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGKILL, nil, 0) // gone is as good
-	}
-	return s.Wait(time.Now().Add(protocol.GuardWithin))
 }
 
 // frozenWithin is for a member that gets no processor to stop on; one in uninterruptible sleep
@@ -230,7 +206,7 @@ func (s *Listed) Thaw() error {
 	return nil
 }
 
-// Wait waits until nothing of the server is left, its supervisor included.
+// Wait waits until nothing of the server is left, its guard included.
 func (s *Listed) Wait(deadline time.Time) error {
 	if s.group == nil {
 		return s.waitTree(deadline)
@@ -242,30 +218,24 @@ func (s *Listed) Wait(deadline time.Time) error {
 			err = fmt.Errorf("%w: %s", ErrStuck, describeAll(pids))
 		}
 	}
+	if guard := s.group.OpenGuard(); err == nil && guard >= 0 { // it removes the group
+		defer unix.Close(guard)
+		_ = linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
+	}
 	return err
 }
 
-// waitTree waits for the guard too, which ends what a killed supervisor leaves.
+// waitTree waits for the guard, which stays until nothing is left.
 func (s *Listed) waitTree(deadline time.Time) error {
 	t, err := s.openTree()
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
-	all := []int{t.PIDFD}
-	if guard := t.OpenGuard(); guard >= 0 {
-		defer unix.Close(guard)
-		all = append(all, guard)
+	fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(t.PIDFD), Events: unix.POLLIN})
+	if err == nil && fds[0].Revents == 0 {
+		err = ErrStuck
 	}
-	for _, pidfd := range all {
-		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(pidfd), Events: unix.POLLIN})
-		if err != nil {
-			return err
-		}
-		if fds[0].Revents == 0 {
-			return ErrStuck
-		}
-	}
-	return nil
+	return err
 }
 
 // describeAll names processes for people.

@@ -144,7 +144,7 @@ func (s *Listed) file(name string) string {
 
 // MemoryDirectory is the directory whose memory figures are the server's since its start, in the way of
 // Directory; "" where the kernel has not counted that from the start. It is the payload's or, where that
-// has no controller of its own, that of the scope around it, which has the supervisor in it too.
+// has no controller of its own, that of the scope around it, which has the guard in it too.
 func (s *Listed) MemoryDirectory() string {
 	if s.group == nil {
 		return ""

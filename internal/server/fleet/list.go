@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/linux"
@@ -56,6 +57,10 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 	}
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: linux.PIDNamespace()}
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
+	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
+		in.guards, _ = group.GuardsOf(leaf)
+		_ = leaf.Close() // a directory
+	}
 	var all []*Listed
 	var errs []error // a server can make its own group unreadable, and hides nobody else's by that
 	for _, dir := range dirs {
@@ -78,6 +83,7 @@ type listing struct {
 	above         string           // its path below the mount
 	made, managed protocol.Backend // of a group that we made, of a scope
 	namespace     uint64           // our pid namespace
+	guards        map[string]int   // pids by ids
 }
 
 // one returns nil for a directory that is no server's, or not yet. It opens no more than has to
@@ -101,6 +107,9 @@ func (in *listing) one(dir string) (*Listed, error) {
 		s.Unit = dir
 	}
 	if err == nil && armed {
+		if s.Guard = in.guards[g.ID]; s.Guard == 0 {
+			s.Guard, _ = g.GuardPID() // in a scope, or just begun
+		}
 		err = s.Read(in.namespace)
 	}
 	ended := err == nil && armed && g.Managed && s.State == Orphaned && !group.Populated(g.Top) // systemd is about to remove it
@@ -141,11 +150,11 @@ func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 // listTrees are the servers that have no group, as far as they are wanted.
 func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	var all []*Listed
-	err := backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) {
-		facts := t.Facts
+	err := backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
+		c := t.Config
 		s := &Listed{
-			ID: facts.ID, Name: facts.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: protocol.Cause(t.File.Read(backend.PartEnding)),
-			Client: facts.Client, Supervisor: t.PID, Started: facts.Started, Policy: facts.Policy.String(), notes: t.File.Read(backend.PartNotes),
+			ID: c.Group.ID, Name: c.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Client: c.Client, Guard: t.PID,
+			Started: time.Unix(0, c.Started).UTC(), Policy: c.Policy.String(), notes: group.NoteText(c.Notes),
 		}
 		if !wanted(s) {
 			return false
@@ -157,7 +166,7 @@ func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		case err == nil && st.Frozen:
 			s.State = Frozen
 		}
-		if id, ok := group.ParseIdentity(facts.Launcher); ok && id.Alive() {
+		if id, ok := group.ParseIdentity(c.Launcher); ok && id.Alive() {
 			s.Launcher = id.PID
 		}
 		all = append(all, s)

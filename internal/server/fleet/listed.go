@@ -40,17 +40,17 @@ type Listed struct {
 	State   State
 	Cause   protocol.Cause // of a server that is ending
 	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
-	Group      string
-	Unit       string // the scope's, "" if systemd does not know of it
-	Client     protocol.ClientFacts
-	Launcher   int // a pid; 0 if that process is gone
-	Supervisor int // as Launcher
-	Started    time.Time
-	Policy     string
+	Group    string
+	Unit     string // the scope's, "" if systemd does not know of it
+	Client   protocol.ClientFacts
+	Launcher int // a pid; 0 if that process is gone
+	Guard    int // as Launcher
+	Started  time.Time
+	Policy   string
 
 	group *group.ControlGroup
-	notes string                    // of a tree
-	below []*backend.TreeSupervisor // of a tree, opened for what was asked so far
+	notes string               // of a tree
+	below []*backend.TreeGuard // of a tree, opened for what was asked so far
 }
 
 // Key is the same for servers of one name and client process.
@@ -144,14 +144,13 @@ func (s *Listed) Read(namespace uint64) error {
 	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.AliveIn(namespace) {
 		s.Launcher = id.PID
 	}
-	s.Supervisor = g.SupervisorPID()
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", g.Payload, err)
 	}
 	s.UID = int(st.Uid)
 	switch {
-	case s.Launcher == 0 && s.Supervisor == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil:
+	case s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil:
 		s.State = Orphaned
 	case group.Frozen(g.Payload):
 		s.State = Frozen
@@ -175,18 +174,18 @@ func (s *Listed) payload() (group.Payload, error) {
 	return t.Tree(), nil
 }
 
-// openTree opens the supervisor of a tree, if it is still the one. Close closes it.
-func (s *Listed) openTree() (*backend.TreeSupervisor, error) {
+// openTree opens the guard of a tree, if it is still the one. Close closes it.
+func (s *Listed) openTree() (*backend.TreeGuard, error) {
 	if len(s.below) > 0 {
 		return s.below[0], nil
 	}
-	t := backend.OpenTree(s.Supervisor, s.UID)
+	t := backend.OpenTree(s.Guard, s.UID)
 	if t == nil {
-		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+		return nil, fmt.Errorf("the guard %d: %w", s.Guard, proc.ErrGone)
 	}
 	s.below = append(s.below, t)
-	if t.Facts.ID != s.ID {
-		return nil, fmt.Errorf("the supervisor %d: %w", s.Supervisor, proc.ErrGone)
+	if t.Config.Group.ID != s.ID {
+		return nil, fmt.Errorf("the guard %d: %w", s.Guard, proc.ErrGone)
 	}
 	return t, nil
 }

@@ -17,7 +17,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // Attributes of a payload's directory. armed is set last: a payload with it and
@@ -38,83 +37,82 @@ const (
 	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, "." or "late" for the one around it
 )
 
-// ControlGroup is the cgroup of one server, and the two leaves below it. Lock and attributes
-// are on payload, which is ours to make wherever the directory above comes from.
+// ControlGroup is the cgroup of one server. Lock and attributes are on payload, which is ours to make wherever the
+// directory above comes from.
 type ControlGroup struct {
 	ID      string
 	Dir     string
-	Managed bool // a scope's: see LeftToManager
-	// accompanied: a container engine's program may be beside the supervisor, which asks it something.
-	accompanied bool
-	standby     *spawn.Standby      // nil for one of a manager's
-	adopt       func(*ControlGroup) // asks a manager to take the directory over; nil for none
-	adopted     chan struct{}       // closed when it has answered
-	asked       atomic.Bool
-	Parent      *cgroup.Group
-	Top         *cgroup.Group
-	Supervisor  *cgroup.Group
-	Payload     *cgroup.Group
+	Managed bool                // a scope's: see LeftToManager
+	backend protocol.Backend    // of a group that this process has made or adopted
+	guard   *Guarded            // nil for one that is looked at from outside
+	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
+	adopted chan struct{}       // closed when it has answered
+	asked   atomic.Bool
+	Parent  *cgroup.Group
+	Top     *cgroup.Group
+	Guards  *cgroup.Group // the leaf of the guard: beside the group or, of a scope that its manager has, in it
+	Payload *cgroup.Group
 }
+
+// Guarded is who guards a group.
+type Guarded struct{ PID, PIDFD int }
 
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
-// makeTries is how often a new directory is tried when the last one was taken or
-// met a sweeper's probe.
+// makeTries is how often a new directory is tried when it met a sweeper's probe.
 const makeTries = 16
 
-// MakeGroup makes, locks and arms a group below parent. If watched, somebody stands by from before it is made. With adopt it
-// is a scope's, whose manager is asked by that as soon as the server runs.
-func MakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool, adopt func(*ControlGroup)) (*ControlGroup, error) {
-	var err error
-	for range makeTries {
-		var g *ControlGroup
-		if g, err = tryMakeGroup(parent, facts, watched, adopt); err == nil {
-			return g, nil
-		}
-		again := errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EWOULDBLOCK) || errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
-		if !again {
-			break
-		}
-	}
-	return nil, err
-}
-
-func tryMakeGroup(parent *cgroup.Group, facts *protocol.Config, watched bool, adopt func(*ControlGroup)) (*ControlGroup, error) {
-	id, err := protocol.NewID()
-	if err != nil {
-		return nil, err
-	}
-	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent, adopt: adopt}
+// New is a group that is about to be made below parent. With adopt it is a scope's, whose manager is asked by that as soon as
+// the server runs.
+func New(parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup)) *ControlGroup {
+	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent, backend: from, adopt: adopt}
 	if adopt != nil {
 		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
 	}
-	if watched {
-		g.standby, _ = g.standBy() // without it the server is born when it has a supervisor
-	}
-	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err == nil {
-		if err = g.Arm(facts); err == nil {
-			return g, nil
-		}
-		_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
-		g.Close()
-	}
-	if g.standby != nil {
-		g.standby.End(protocol.StandbyWithin)
-	}
-	return nil, err
+	return g
 }
 
+// NewScope is a group whose directory a manager makes.
+func NewScope(id string, facts *protocol.Config, from protocol.Backend) *ControlGroup {
+	return &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true, backend: from}
+}
+
+// Leaf is the directory beside the groups of parent in which guards live: nobody who ends a client reaches them, and they
+// are in no group's way when that is removed.
+func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
+	leaf, err := parent.MkdirOpen(protocol.GuardsName, GroupMode)
+	if err == nil && Frozen(leaf) {
+		_ = leaf.SetFrozen(false) // a server that may write to it can have frozen it; what is frozen above it stays so
+	}
+	return leaf, err
+}
+
+// Make makes, locks and arms it.
+func (g *ControlGroup) Make(facts *protocol.Config) error {
+	var err error
+	for range makeTries {
+		if g.Top, err = g.Parent.Mkdir(g.Dir, GroupMode); err == nil {
+			if err = g.Arm(facts); err == nil {
+				return nil
+			}
+			_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
+			g.Close()
+		}
+		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
+			break
+		}
+	}
+	return err
+}
+
+// Arm makes the payload, and marks the group as a server's.
 func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	var err error
-	g.accompanied = facts.Engine() != ""
-	if g.Supervisor, err = g.Top.Mkdir(protocol.SupervisorName, GroupMode); err != nil {
-		return err
-	}
 	if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
 		return err
 	}
-	if Frozen(g.Payload) { // whoever is started in it would not run, nor would we come back
+	if Frozen(g.Payload) { // a process that is started in it would not run
 		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload, unix.EBUSY)
 	}
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
@@ -160,10 +158,9 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 // Disarm makes the group nobody's, so that no sweep ends who is in it.
 func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 
-// AdoptGroup is the supervisor's view of the group whose payload it inherited, lock
-// included.
-func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
-	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed}
+// Reopen is the group whose payload a later brain has.
+func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
+	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed, backend: at.Backend}
 	var err error
 	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
 		return nil, err
@@ -171,12 +168,7 @@ func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 	if g.Top, err = g.Payload.Parent(); err != nil {
 		return nil, err
 	}
-	if g.Parent, err = g.Top.Parent(); err != nil {
-		return nil, err
-	}
-	if g.Supervisor, err = g.Top.Child(protocol.SupervisorName); err == nil && at.Enter {
-		err = g.Supervisor.Enter()
-	}
+	g.Parent, err = g.Top.Parent()
 	return g, err
 }
 
@@ -184,10 +176,7 @@ func AdoptGroup(payload int, at *protocol.Placed) (*ControlGroup, error) {
 // has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *ControlGroup) Remove() error {
 	g.awaitAdoption()
-	if g.LeftToManager() {
-		if g.adopt != nil && g.OnlyAsked() {
-			g.RemoveLate()
-		}
+	if g.LeftToManager() && !(g.OnlyAsked() && !g.AwaitManager()) {
 		return nil
 	}
 	if g.RemoveLeaves() == nil {
@@ -206,8 +195,11 @@ func (g *ControlGroup) Remove() error {
 
 // RemoveLeaves removes a group in which nothing has been made.
 func (g *ControlGroup) RemoveLeaves() error {
-	for _, name := range []string{protocol.PayloadName, protocol.SupervisorName} {
-		if err := g.Top.RemoveLeaf(name); err != nil {
+	if err := g.Top.RemoveLeaf(protocol.PayloadName); err != nil {
+		return err
+	}
+	if g.Managed {
+		if err := g.Top.RemoveLeaf(protocol.GuardsName); err != nil {
 			return err
 		}
 	}
@@ -218,7 +210,7 @@ func (g *ControlGroup) RemoveLeaves() error {
 const busyWithin = 20 * time.Millisecond
 
 func (g *ControlGroup) Close() {
-	for _, c := range []*cgroup.Group{g.Payload, g.Supervisor, g.Top} {
+	for _, c := range []*cgroup.Group{g.Payload, g.Top} {
 		if c != nil {
 			_ = c.Close() // a directory
 		}

@@ -21,9 +21,19 @@ import (
 
 func TestMain(m *testing.M) { bed.Main(m) }
 
+func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
+	id, err := protocol.NewID()
+	if err != nil {
+		return nil, err
+	}
+	facts := &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}
+	g := New(parent, id, facts, protocol.Cgroup, nil)
+	return g, g.Make(facts)
+}
+
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {
 	t.Helper()
-	g, err := MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false, nil)
+	g, err := made(parent, name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +67,7 @@ func TestFrozenPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer parent.SetFrozen(false)
-	if g, err := MakeGroup(parent, &protocol.Config{Name: "x"}, false, nil); !errors.Is(err, unix.EBUSY) {
+	if g, err := made(parent, "x"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("%v, %v", g, err)
 	}
 	if left, _ := parent.Children(); len(left) > 0 {
@@ -74,7 +84,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("remove: %v", err)
 	}
-	if left, _ := g.Top.Children(); len(left) != 2 {
+	if left, _ := g.Top.Children(); len(left) != 1 {
 		t.Errorf("left of it: %q", left)
 	}
 }
@@ -105,7 +115,7 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	})
 	defer sweep.Wait()
 	for removed.Load() < enough {
-		g, err := MakeGroup(parent, &protocol.Config{Name: "x", Policy: protocol.DefaultPolicy()}, false, nil)
+		g, err := made(parent, "x")
 		if err != nil {
 			continue // 16 were removed one after the other
 		}

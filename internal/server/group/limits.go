@@ -67,8 +67,8 @@ func OfSystemd(g *cgroup.Group) bool {
 	return marked
 }
 
-// Limited notes which files hold limits by now, and returns the group that has them.
-func (g *ControlGroup) Limited(files []string) *cgroup.Group {
+// Limited notes which files hold limits by now.
+func (g *ControlGroup) Limited(files []string) {
 	all := g.LimitedFiles()
 	for _, f := range files {
 		if !slices.Contains(all, f) {
@@ -76,7 +76,6 @@ func (g *ControlGroup) Limited(files []string) *cgroup.Group {
 		}
 	}
 	_ = g.Payload.SetAttr(attrLimits, strings.Join(all, " ")) // for people only
-	return g.Payload
 }
 
 func (g *ControlGroup) LimitedFiles() []string {

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -39,30 +38,21 @@ func (g *ControlGroup) OnlyAsked() bool {
 	return said == asked
 }
 
-// EndsAtOnce tells whether a server ends that has just been started, before anybody needs a scope for it; its supervisor has the same
-// time again for that.
+// EndsAtOnce tells whether a server ends that has just been started, before a scope is worth asking for.
 func (g *ControlGroup) EndsAtOnce() bool {
-	for _, dir := range []*cgroup.Group{g.Payload, g.Top} {
-		_, empty, err := dir.Await(time.Now().Add(protocol.AtOnceWithin), -1, func(s cgroup.State) bool { return !s.Populated })
-		if err != nil || !empty {
-			return false
-		}
-	}
-	return true
+	_, empty, err := g.Payload.Await(time.Now().Add(protocol.EndsWithin), -1, IsEmpty)
+	return err == nil && empty
 }
 
 // Ask says that a manager is about to be asked to take the group over. It is false if the server has ended.
 func (g *ControlGroup) Ask() bool {
-	if g.Payload.SetAttr(attrScope, asked) == nil && g.Guarded() {
+	if g.Payload.SetAttr(attrScope, asked) == nil && Populated(g.Payload) {
 		g.asked.Store(true)
 		return true
 	}
 	g.Refused(nil)
 	return false
 }
-
-// Guarded tells whether the server has not ended. A member that has left the payload is watched as well.
-func (g *ControlGroup) Guarded() bool { return Populated(g.Payload) || Populated(g.Supervisor) }
 
 // Refused says that no manager has it. A note says why.
 func (g *ControlGroup) Refused(why error) {

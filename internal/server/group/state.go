@@ -43,19 +43,79 @@ func (g *ControlGroup) Engine() string {
 // takes longer than any other initialization of ours, and every server would pay for it twice.
 func ErrOthers() error { return fmt.Errorf("look at other users' servers: %w", unix.EPERM) }
 
-// SupervisorPID is 0 where the leaf is empty, or a member has removed it when it was.
-func (g *ControlGroup) SupervisorPID() int {
-	b, err := g.Top.Read(protocol.SupervisorName + "/cgroup.procs")
+// GuardsOf lists the processes in a leaf of guards by the id of the server that each guards. A member can go there and call
+// itself so; those with the tag of that id are left out. hidden are processes that can't be looked at: with hidepid=2 a guard
+// is one, and all are in another pid namespace.
+func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
+	b, err := leaf.Read("cgroup.procs")
 	if err != nil {
-		return 0
+		return nil, !protocol.IsGone(err)
 	}
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
+	byID = map[string]int{}
 	for _, pid := range pids {
-		if pid > 0 { // as our pid namespace numbers it
-			return pid
+		comm, err := proc.Comm(pid)
+		id, is := strings.CutPrefix(comm, protocol.GroupPrefix)
+		switch {
+		case pid == 0 || err != nil && !dead(pid):
+			hidden = true
+		case is && !TagOf(id).On(pid):
+			byID[id] = pid
 		}
 	}
-	return 0
+	return byID, hidden
+}
+
+// dead tells a process that has ended from one that is hidden.
+func dead(pid int) bool {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err == nil {
+		_ = unix.Close(fd) // a pidfd has nothing to flush
+	}
+	return err == unix.ESRCH
+}
+
+// GuardPID is the guard of one group, 0 if there is none.
+func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
+	parent := g.Parent
+	if parent == nil {
+		var err error
+		if parent, err = g.Top.Parent(); err != nil {
+			return 0, false
+		}
+		defer parent.Close()
+	}
+	for _, in := range []*cgroup.Group{g.Top, parent} {
+		leaf, err := in.Child(protocol.GuardsName)
+		if err != nil {
+			continue
+		}
+		all, some := GuardsOf(leaf)
+		_ = leaf.Close() // a directory
+		hidden = hidden || some
+		if pid = all[g.ID]; pid > 0 {
+			return pid, hidden
+		}
+	}
+	all, _ := GuardsOf(g.Top) // a manager has just put it there
+	return all[g.ID], hidden
+}
+
+// OpenGuard is a pidfd of it, -1 if there is none.
+func (g *ControlGroup) OpenGuard() int {
+	pid, _ := g.GuardPID()
+	if pid == 0 {
+		return -1
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	if again, _ := g.GuardPID(); again != pid { // it has ended, and the pid may be another's
+		_ = unix.Close(fd)
+		return -1
+	}
+	return fd
 }
 
 // Populated takes what can't be read for populated: to believe in a member that is not
@@ -79,30 +139,6 @@ func IgnoreBusy(err error) error {
 		return nil
 	}
 	return err
-}
-
-// Supervises tells whether a process is called as a supervisor, which it is not before it has executed
-// anything.
-func Supervises(pid int) bool {
-	line, err := proc.Cmdline(pid, protocol.CommandMost)
-	return err == nil && strings.HasPrefix(line, protocol.SuperviseLine)
-}
-
-func AllStopped(pids []int) bool {
-	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err != nil || !st.Stopped() {
-			return false
-		}
-	}
-	return true
-}
-
-// ThawOurs is for a directory of ours that a process is about to be born in, or to enter: a server
-// that may write to it can have frozen it.
-func ThawOurs(g *cgroup.Group) {
-	if Frozen(g) {
-		_ = g.SetFrozen(false) // what is frozen above it stays so
-	}
 }
 
 // DescribeStuck is for people.

@@ -21,10 +21,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A process that has moved to another cgroup becomes a child of its supervisor when its parent
-// dies; but not that of a server which the client has started, nor one that has a parent in another
-// pid namespace, nor any when the supervisor was killed. All these are found by a tag that all
-// members inherit.
+// A process that has moved to another cgroup is re-parented to the guard when its parent dies; but not that of a server
+// which the client has started, nor one that has a parent in another pid namespace, nor any when the guard was killed. All
+// these are found by a tag that all members inherit.
 
 // TagOf is made of the id alone, so that everybody who ends a group knows it.
 func TagOf(id string) freeze.Tag {
@@ -66,7 +65,7 @@ func (g *ControlGroup) tagOne(pid int) error {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
 	defer unix.Close(fd)
-	if where, _, err := proc.ReadCgroup(pid); err != nil || !strings.HasPrefix(where+"/", payloadPath()+"/") {
+	if where, _, err := proc.ReadCgroup(pid); err != nil || !g.holds(where) {
 		return unix.ESRCH // it has ended or left, and the pid may be another's
 	}
 	return TagOf(g.ID).Put(pid, fd)
@@ -150,15 +149,12 @@ func belowAnother(root, own *cgroup.Group, where string) bool {
 	return false
 }
 
-// inUse tells whether somebody guards the group: it is armed and locked, and a supervisor is in it.
+// inUse tells whether the group is guarded: it is armed, and its lock is held.
 func (g *ControlGroup) inUse() bool {
 	var err error
 	if g.Payload, err = g.Top.Child(protocol.PayloadName); err != nil {
 		return false
 	}
-	if g.Supervisor, err = g.Top.Child(protocol.SupervisorName); err != nil {
-		return false
-	}
 	_, armed, _ := g.Payload.Attr(AttrArmed)
-	return armed && Populated(g.Supervisor) && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
+	return armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
 }

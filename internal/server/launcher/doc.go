@@ -2,7 +2,6 @@
 
 //go:build linux
 
-// Package launcher is what a client starts in place of its server: it finds a group, starts the supervisor,
-// passes signals on and ends as the server did. When the supervisor is killed it ends the group itself. It also
-// takes servers that a client has started already, for gateways.
+// Package launcher is the only process that thinks: the one that the client has started, or a later brain that the guard
+// starts in its place. It reports events to the lifecycle and performs the actions. After it nothing of the server is left.
 package launcher

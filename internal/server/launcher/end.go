@@ -5,49 +5,137 @@
 package launcher
 
 import (
-	"github.com/mcpscope/mcpscope/freeze"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/server/container"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
-// abandon undoes a start that failed.
-func (l *launcher) abandon() {
-	l.control.Close() // the supervisor, if there is one, ends at this
-	l.client.Close()  // that it failed may be for lack of descriptors
-	if l.group == nil {
+// reported is the page's phase when nothing is left to report: a later brain waits for the rest, and removes.
+const reported = 100
+
+// errGuard says that the guard was killed; the server has been stopped.
+var errGuard = errors.New("the guard was killed, so the server was ended")
+
+// end kills what left the group, reports, and removes the group.
+func (b *brain) end() {
+	b.endLeftOvers()
+	if b.startErr == nil && b.page.Phase != reported {
+		b.awaitStatus()
+		b.endContainers()
+		b.writeReport()
+	}
+	b.page.Phase = reported
+	if len(b.stuck) > 0 && b.client != nil {
+		return // the guard finds that out, and a later brain waits for them
+	}
+	if len(b.stuck) > 0 {
+		_, _, _ = b.group.Members().Await(time.Time{}, -1, group.IsEmpty)
+	}
+	b.finish()
+	_ = b.group.Remove() // a sweep removes what can't be removed now
+	b.guard.Done()
+	if b.client != nil {
+		b.wait()
+	}
+}
+
+// awaitStatus is for the status of the main process, which a guard can have a moment after the group is empty.
+func (b *brain) awaitStatus() {
+	limit := time.Now().Add(protocol.ReactWithin)
+	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 {
+		ready, err := linux.PollUntil(limit, unix.PollFd{Fd: int32(b.guard.Sock()), Events: unix.POLLIN})
+		if err != nil || ready[0].Revents == 0 || b.guard.Drain() {
+			return
+		}
+	}
+}
+
+// wait is for the guard's end, which is that of everything. When nothing is left it needs no more than a moment; a member can
+// have taken from it what it needs to notice that.
+func (b *brain) wait() {
+	if !b.deposed && !linux.AwaitEnd(b.guard.PIDFD(), unix.POLLIN, protocol.ReactWithin) {
+		_ = unix.PidfdSendSignal(b.guard.PIDFD(), unix.SIGKILL, nil, 0) // gone is as good
+	}
+	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN})
+	if b.subreaper {
+		signals.ReapAll()
+	}
+}
+
+// outcome is what the launcher returns.
+func (b *brain) outcome() (Outcome, error) {
+	o := Outcome{Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(), Stuck: b.stuckForPeople()}
+	if b.startErr != nil {
+		return o, b.startErr
+	}
+	if b.life.Cause == protocol.GuardGone {
+		err := errGuard
+		for _, left := range o.Stuck {
+			err = fmt.Errorf("%w, but %s is left", err, left)
+		}
+		return o, err
+	}
+	return o, nil
+}
+
+// contained is this server with what is left of its grace, if an engine runs it: what the client has started itself has no
+// label.
+func (b *brain) contained() (server container.Contained, is bool) {
+	left, ends := b.life.Grace(time.Now())
+	if !ends { // for a program that has ended
+		left = protocol.DefaultPolicy().TermGrace
+	}
+	c := b.config
+	return container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.env, Grace: left}, c.Engine() != "" && !c.Taken
+}
+
+// stopContainers stops those that can't be stopped any more when members have been killed. The engine answers while this
+// process reacts to events.
+func (b *brain) stopContainers() {
+	server, _ := b.contained()
+	done := make(chan struct{})
+	b.stopping = done
+	go func() {
+		_ = server.End() // it is asked once more
+		close(done)
+		b.loop.Wake()
+	}()
+}
+
+func (b *brain) lookAtContainers() {
+	select {
+	case <-b.stopping:
+		b.stopping = nil
+		b.report(lifecycle.ContainersStopped)
+	default:
+	}
+}
+
+// endContainers stops what an engine runs for the server, whose own processes are dead, so that they start no more.
+func (b *brain) endContainers() {
+	server, is := b.contained()
+	if !is {
 		return
 	}
-	_, _, _ = l.endAll() // why it failed is said
+	switch err := server.End(); {
+	case err == nil:
+	case b.page.Exited && slices.Contains(neverStarted, unix.WaitStatus(b.page.Status).ExitStatus()):
+		b.note(err.Error())
+	default:
+		b.undone = err.Error()
+	}
 }
 
-// endAll ends everybody whose supervisor is dead or was never there, who has left the group too, and their containers, and removes
-// the group.
-func (l *launcher) endAll() (res freeze.Result, err, uncontained error) {
-	if lifecycle.EndsFirst(l.config.Engine()) {
-		_ = l.endContainers() // it is asked once more
-	}
-	res, err = l.group.EndAll()
-	uncontained = l.endContainers()
-	l.removeGroup()
-	return res, err, uncontained
-}
-
-// awaitRemoval waits until the supervisor has gone, and with it who removes the group:
-// both hold the other end of the control socket.
-func (l *launcher) awaitRemoval() {
-	gone := linux.AwaitEnd(l.control.In, 0, protocol.SupervisorGoneWithin) // POLLHUP needs no asking
-	if l.subreaper {
-		lifecycle.ReapAll() // nobody else does
-	}
-	if !gone {
-		l.group.KillSupervisor() // its payload is gone
-	}
-	_ = l.group.Remove() // it is gone, as a rule; a sweeper removes what can't be removed now
-}
-
-// removeGroup removes a group whose supervisor is dead or was never there.
-func (l *launcher) removeGroup() {
-	l.group.KillSupervisor()
-	_ = l.group.Remove() // a sweeper removes what can't be removed now
-}
+// neverStarted are the statuses of an engine's program that could not start a container, and of a shell that could not
+// start that.
+var neverStarted = []int{125, 126, 127}

@@ -12,28 +12,26 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 // On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed
 // the shell would take the terminal back while the server is still putting it in order
 // (top, less, an editor), and the server that ignores ^Z would be in the background. So the
-// launcher is stopped by nothing but the server's own stop, of which the supervisor tells, as
-// its parent. Both are continued by the shell: they are in one process group. Whether one of
+// launcher is stopped by nothing but the server's own stop, which the guard, as its parent, writes to the page.
+// Both are continued by the shell: they are in one process group. Whether one of
 // these signals was sent to the launcher alone is not asked: a second one would stop the
 // server twice.
 
-func terminalStops(sig unix.Signal) bool {
-	return slices.Contains(lifecycle.JobControl, sig)
-}
+func terminalStops(sig unix.Signal) bool { return slices.Contains(signals.JobControl, sig) }
 
-// stopToo stops this process as the main process was stopped, unless that goes on already.
+// stopToo stops this process as the main process was stopped, unless that runs again already.
 // It returns when the shell has continued both.
-func (l *launcher) stopToo(sig unix.Signal) {
-	pid, err := proc.PIDOf(l.client.Main)
-	if err != nil {
+func (b *brain) stopToo(sig unix.Signal) {
+	if !b.terminal || b.life.State >= lifecycle.Terminating { // there it may be our own doing, where members are frozen by SIGSTOP
 		return
 	}
-	if st, err := proc.ReadStat(pid); err != nil || st.State != 'T' {
+	if st, err := proc.ReadStat(int(b.page.MainPID)); err != nil || st.State != 'T' || st.PPID != int(b.page.GuardPID) {
 		return
 	}
 	linux.StopBy(sig, terminalStops(sig))

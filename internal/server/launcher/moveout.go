@@ -31,8 +31,7 @@ func In(pid, client int) bool {
 func (s *Server) MoveOut() (protocol.Backend, error) {
 	freeze.ClearTag()
 	here, places, errs := s.placesFor(false)
-	l := &launcher{here: here, places: places}
-	defer l.closePlaces()
+	defer closePlaces(here, places, nil)
 	for _, p := range places {
 		err := p.MoveOut()
 		if err == nil {

@@ -26,8 +26,8 @@ func (s *Server) placesFor(born bool) (here backend.Location, places []backend.P
 		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
 		candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool { return c != protocol.Tree })
 	}
-	here.Slice, here.Sole, here.Limits = s.Slice, len(candidates) == 1, s.Limits.Files
-	here.Early = born && !here.Sole && len(here.Limits) == 0 && s.Stderr != protocol.StderrJournal
+	here.Slice, here.Sole, here.Limits, here.Must = s.Slice, len(candidates) == 1, s.Limits.Files, !s.Limits.BestEffort
+	here.Early = born && !here.Sole && len(here.Limits) == 0
 	for _, c := range candidates {
 		of, err := here.Places(c)
 		if err != nil {

@@ -2,7 +2,6 @@
 
 //go:build linux
 
-// Package lifecycle decides when a server ends, and how patiently: what the client's side tells, the lifecycle from
-// the first reason to the last grace, and what a process of ours needs for that (signals, timers, threads that
-// are there when none can be had any more).
+// Package lifecycle decides when a server is stopped, and in which steps: a table of states and events. It starts no
+// process, reads no clock and sends no signal. Its caller reports events with their time, and performs the actions.
 package lifecycle

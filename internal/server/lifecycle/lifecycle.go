@@ -5,274 +5,258 @@
 package lifecycle
 
 import (
-	"math"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/server/report"
-	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
-// phase is where a server is on its way to the end.
-type phase int
-
-const (
-	running   phase = iota
-	doubting        // the client is dead, but someone holds stdin open
-	draining        // stdin is closed, input is still unread
-	finishing       // the EOF grace runs
-	Stopping        // the ladder runs
-	Stopped         // the group is empty, or the ladder gave up on a stuck member
-)
-
-// Lifecycle takes one payload from running to stopped: it is told what happened, and
-// decides.
+// Lifecycle is that of one server.
 type Lifecycle struct {
-	policy  protocol.Policy
-	payload group.Payload
-	in      *ClientSide
-	Inspect func() Inspected // of members that are frozen and about to be killed; may be nil
+	State  State
+	Cause  protocol.Cause
+	Signal unix.Signal // of the cause signalled
 
-	Phase    phase
-	Cause    protocol.Cause
-	Signal   unix.Signal // for the cause signalled
-	clientUp bool
-	received map[unix.Signal]time.Time // the first time
-	hurry    *freeze.Flag
-	Alarm    Alarm     // of the present phase
-	until    time.Time // end of draining, or of the term grace
-	cpu      time.Duration
-	Ladder   chan climbed // signals.Wake tells of it
-	// Beside is added to the term grace for what has to be done before the kill; Hurry says that it is done. Then
-	// Alarm rings at the end of the grace itself.
-	Beside time.Duration
-	Result freeze.Result
+	policy     protocol.Policy
+	detaches   bool // the engine has to stop containers before the members are killed
+	facts      Facts
+	due        time.Time // of the state; zero for never
+	until      time.Time // the most that unread input or output delays the EOF grace
+	dies       time.Time // the maximum lifetime
+	idleAt     time.Time // the next look at an idle server
+	cpu        time.Duration
+	idleCPU    time.Duration
+	clientDead bool
+	received   map[unix.Signal]time.Time
+	signal     unix.Signal // of the present event
+	actions    []Action
 }
 
-// climbed is what came of a ladder.
-type climbed struct {
-	freeze.Result
-	Seen Inspected
-}
-
-func New(p protocol.Policy, payload group.Payload, in *ClientSide) (*Lifecycle, error) {
-	hurry, err := freeze.NewFlag()
-	if err != nil {
-		return nil, err
+// New is the lifecycle of a server that starts now. If detaches, containers are stopped before the members are killed.
+func New(p protocol.Policy, detaches bool, facts Facts, now time.Time) *Lifecycle {
+	l := &Lifecycle{policy: p, detaches: detaches, facts: facts, received: map[unix.Signal]time.Time{}}
+	if p.MaxLifetime > 0 {
+		l.dies = now.Add(p.MaxLifetime)
 	}
-	return &Lifecycle{
-		policy: p, payload: payload, in: in, clientUp: true, received: map[unix.Signal]time.Time{},
-		hurry: hurry, Ladder: make(chan climbed, 1),
-	}, nil
+	if p.IdleTimeout > 0 {
+		l.idleAt = now.Add(p.IdleTimeout)
+	}
+	return l
 }
 
-// Because notes the first cause.
-func (c *Lifecycle) Because(why protocol.Cause) {
-	if c.Cause == "" {
-		c.Cause = why
+// Resume continues where another process has stopped.
+func (l *Lifecycle) Resume(at State, due time.Time, why protocol.Cause, sig unix.Signal) {
+	l.State, l.due, l.Cause, l.Signal = min(max(at, Running), Emptied), due, why, sig
+}
+
+// Handle reacts to an event.
+func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
+	l.actions = nil
+	if e == ClientDied {
+		l.clientDead = true
+	}
+	if react := table[l.State][e]; react != nil {
+		react(l, e, now)
+	}
+	return l.actions
+}
+
+// HandleSignal reacts to a signal by which a client stops a server.
+func (l *Lifecycle) HandleSignal(sig unix.Signal, now time.Time) []Action {
+	l.signal = sig
+	return l.Handle(signalReceived, now)
+}
+
+// HandleTime reacts to deadlines that have passed.
+func (l *Lifecycle) HandleTime(now time.Time) (all []Action) {
+	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
+	if l.State < Terminating && passed(l.dies) {
+		all = append(all, l.Handle(lifetimeOver, now)...)
+	}
+	if l.State < Terminating && passed(l.idleAt) {
+		l.idleAt = now.Add(l.policy.IdleTimeout)
+		all = append(all, l.Handle(idleChecked, now)...)
+	}
+	if passed(l.due) {
+		l.due = time.Time{}
+		all = append(all, l.Handle(graceOver, now)...)
+	}
+	return all
+}
+
+// Due is when HandleTime has to be called next, the zero time for never.
+func (l *Lifecycle) Due() time.Time {
+	first := l.due
+	if l.State < Terminating {
+		for _, t := range []time.Time{l.dies, l.idleAt} {
+			if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+				first = t
+			}
+		}
+	}
+	return first
+}
+
+// Grace is what is left of the term grace; the second value is false where it has no end.
+func (l *Lifecycle) Grace(now time.Time) (left time.Duration, ends bool) {
+	if l.State != Terminating || l.due.IsZero() {
+		return max(l.policy.TermGrace, 0), l.policy.TermGrace >= 0
+	}
+	return max(l.due.Sub(now), 0), true
+}
+
+// enter begins a state, which lasts for d; a negative d is for ever.
+func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
+	l.State, l.due = s, time.Time{}
+	if d >= 0 {
+		l.due = now.Add(d)
 	}
 }
 
-// HungUp: the client has closed its end of stdin or stdout.
-func (c *Lifecycle) HungUp(why protocol.Cause) {
+func (l *Lifecycle) do(v Verb) { l.actions = append(l.actions, Action{Do: v}) }
+
+func (l *Lifecycle) because(why protocol.Cause) {
+	if l.Cause == "" {
+		l.Cause = why
+	}
+}
+
+func (l *Lifecycle) beginDraining(e Event, now time.Time) {
+	l.because(causes[e])
+	l.until = now.Add(protocol.UnreadWait)
+	l.drain(e, now)
+}
+
+// drain begins the EOF grace when the server has read what the client wrote, and a client that lives has read enough
+// for the server to continue. No event tells a bystander that a pipe has been emptied, so this looks again, for a
+// bounded time.
+func (l *Lifecycle) drain(_ Event, now time.Time) {
+	if l.policy.EOFGrace >= 0 && now.Before(l.until) && (l.facts.Unread() || l.blocked()) {
+		l.enter(Draining, now, protocol.UnreadEvery)
+		return
+	}
+	l.enter(Finishing, now, l.policy.EOFGrace)
+}
+
+func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
+
+func (l *Lifecycle) finish(e Event, now time.Time) {
 	switch {
-	case c.Phase > doubting:
-	case !c.clientUp && c.policy.OnClientDeath != protocol.IgnoreClientDeath:
-		c.Because(protocol.ClientDied)
-		c.stop(unix.SIGTERM)
+	case l.facts.Open():
+		l.Cause = ""
+		l.enter(Running, now, -1)
+		l.do(WatchAgain)
+	case now.Before(l.until) && l.blocked():
+		l.enter(Draining, now, protocol.UnreadEvery)
 	default:
-		c.Because(why)
-		c.until = time.Now().Add(protocol.UnreadWait)
-		c.Phase = draining
-		c.drain()
+		l.terminate(e, now)
 	}
 }
 
-// drain begins the EOF grace when the server has read what the client wrote, and a client that lives
-// has read enough for the server to go on writing. No event tells a bystander that a pipe has been
-// emptied, so it is asked again now and then, for a bounded time.
-func (c *Lifecycle) drain() {
-	if c.policy.EOFGrace >= 0 && (c.in.unread() || c.blocked()) && time.Now().Before(c.until) {
-		c.after(protocol.UnreadEvery)
+func (l *Lifecycle) beginDoubting(e Event, now time.Time) {
+	if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
 		return
 	}
-	c.Phase = finishing
-	if c.policy.EOFGrace >= 0 {
-		c.after(c.policy.EOFGrace)
+	if l.facts.Abandoned() {
+		l.terminate(e, now)
+		return
+	}
+	l.cpu = l.facts.CPU()
+	l.enter(Doubting, now, protocol.IdleWindow)
+}
+
+// doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds any more.
+func (l *Lifecycle) doubt(e Event, now time.Time) {
+	if l.facts.Abandoned() {
+		l.loseClient(e, now)
+		return
+	}
+	before := l.cpu
+	if l.cpu = l.facts.CPU(); l.cpu-before >= protocol.IdleCPU {
+		l.enter(Doubting, now, protocol.IdleWindow)
+		return
+	}
+	l.because(protocol.ClientIdle)
+	l.terminate(e, now)
+}
+
+// loseClient does not wait for unread input: no process is left to read the answer.
+func (l *Lifecycle) loseClient(e Event, now time.Time) {
+	if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
+		return
+	}
+	l.because(protocol.ClientDied)
+	l.terminate(e, now)
+}
+
+func (l *Lifecycle) checkIdle(e Event, now time.Time) {
+	before := l.idleCPU
+	if l.idleCPU = l.facts.CPU(); l.idleCPU-before >= protocol.IdleCPU || l.facts.Unread() {
+		return
+	}
+	l.because(protocol.IdleTooLong)
+	l.terminate(e, now)
+}
+
+func (l *Lifecycle) terminate(e Event, now time.Time) {
+	sig := unix.SIGTERM
+	if e == signalReceived {
+		sig = l.signal
+		l.received[sig] = now
+		if l.Cause == "" {
+			l.Signal = sig
+		}
+	}
+	l.because(causes[e])
+	l.enter(Terminating, now, l.policy.TermGrace)
+	l.actions = append(l.actions, Action{SendSignal, sig})
+	if e == MainExited || e == MemoryExhausted {
+		l.detach(e, now)
 	}
 }
 
-// blocked tells whether the server has to wait for the client before it can write.
-func (c *Lifecycle) blocked() bool { return c.clientUp && c.in.blocked() }
-
-// ClientDied: the process that started the launcher has ended.
-func (c *Lifecycle) ClientDied() {
-	if !c.clientUp {
-		return
-	}
-	c.clientUp = false
-	if c.policy.OnClientDeath == protocol.IgnoreClientDeath || c.Phase >= Stopping {
-		return
-	}
-	if c.Phase != running || c.in.HungUp() || c.abandoned() {
-		c.Because(protocol.ClientDied)
-		c.stop(unix.SIGTERM)
-		return
-	}
-	c.Phase = doubting
-	c.cpu = c.payload.CPU()
-	c.after(protocol.IdleWindow)
-}
-
-// abandoned tells whether nobody is left who could send the server anything, or be waited for.
-func (c *Lifecycle) abandoned() bool {
-	if c.in.Sure || !c.in.Conveyed && c.policy.OnClientDeath == protocol.StopOnClientDeath {
-		return true
-	}
-	return c.in.Conveyed && c.in.HeldByNobodyBut(c.payload)
-}
-
-// doubt ends a server without a client when it has done nothing for a window, or when nobody holds its
-// stdin open any more.
-func (c *Lifecycle) doubt() {
-	if c.abandoned() {
-		c.Because(protocol.ClientDied)
-		c.stop(unix.SIGTERM)
-		return
-	}
-	before := c.cpu
-	c.cpu = c.payload.CPU()
-	if c.cpu-before >= protocol.IdleCPU {
-		c.after(protocol.IdleWindow)
-		return
-	}
-	c.Because(protocol.ClientIdle)
-	c.stop(unix.SIGTERM)
-}
-
-// Signalled: the client, or a person, has sent sig to end the server.
-func (c *Lifecycle) Signalled(sig unix.Signal) {
-	first, again := c.received[sig]
-	if !again {
-		c.received[sig] = time.Now()
-	}
+// repeatSignal skips the grace at a repeat of the same signal. One that comes at once is the same: systemd sends
+// SIGTERM twice at times.
+func (l *Lifecycle) repeatSignal(e Event, now time.Time) {
+	first, again := l.received[l.signal]
 	switch {
-	case c.Phase < Stopping:
-		if c.Cause == "" {
-			c.Signal = sig
-		}
-		c.Because(protocol.Signalled)
-		c.stop(sig)
-	case again && time.Since(first) >= protocol.RepeatAfter:
-		c.hurry.Raise()
+	case !again:
+		l.received[l.signal] = now
+	case now.Sub(first) >= protocol.RepeatAfter:
+		l.kill(e, now)
 	}
 }
 
-// End: something else that leaves nothing to wait for but the ladder.
-func (c *Lifecycle) End(why protocol.Cause) {
-	switch c.Phase {
-	case Stopping, Stopped:
-	default:
-		c.Because(why)
-		c.stop(unix.SIGTERM)
+// detach begins to stop containers as soon as the engine's program has exited.
+func (l *Lifecycle) detach(_ Event, now time.Time) {
+	if l.detaches {
+		l.enter(Detaching, now, protocol.EngineWithin+max(l.policy.TermGrace, 0))
+		l.do(StopContainers)
 	}
 }
 
-// EndGrace ends the term grace, also one that has not begun. What is done beside it keeps its time. The server itself can
-// cause this, so nothing lengthens a grace.
-func (c *Lifecycle) EndGrace() {
-	c.policy.TermGrace, c.until = 0, time.Now()
-	switch {
-	case c.Phase != Stopping:
-	case c.Beside > 0:
-		c.after(0)
-	default:
-		c.hurry.Raise()
+func (l *Lifecycle) detachAgain(e Event, now time.Time) {
+	l.do(ThawMembers)
+	l.detach(e, now)
+}
+
+// kill ends the grace, with the time that containers need.
+func (l *Lifecycle) kill(e Event, now time.Time) {
+	l.because(causes[e])
+	if l.detaches && e != GuardDied {
+		l.policy.TermGrace = 0
+		l.detach(e, now)
+		return
 	}
+	l.killAll(e, now)
 }
 
-// Kill skips what is left of the ladder but the kill: its grace is over.
-func (c *Lifecycle) Kill() {
-	c.hurry.Raise()
-	if c.Phase < Stopping {
-		c.until = time.Now()
-		c.climb(freeze.Stop{Target: c.payload})
-		c.Phase = Stopping
-	}
+func (l *Lifecycle) killAll(_ Event, now time.Time) {
+	l.enter(Killing, now, -1)
+	l.do(KillMembers)
 }
 
-// Elapsed: the alarm of the present phase rings.
-func (c *Lifecycle) Elapsed() {
-	switch c.Phase {
-	case doubting:
-		c.doubt()
-	case draining:
-		c.drain()
-	case finishing:
-		if c.in.Open() { // a FIFO that has got another writer
-			c.Phase, c.Cause = running, ""
-			c.in.WatchAgain()
-			return
-		}
-		if c.blocked() && time.Now().Before(c.until) {
-			c.Phase = draining
-			c.after(protocol.UnreadEvery)
-			return
-		}
-		c.stop(unix.SIGTERM)
-	}
-}
+func (l *Lifecycle) thaw(Event, time.Time) { l.do(ThawMembers) }
 
-// after lets the present phase last for d.
-func (c *Lifecycle) after(d time.Duration) { c.Alarm.Set(d) }
-
-func (c *Lifecycle) stop(ask unix.Signal) {
-	c.Alarm.Stop()
-	c.Phase = Stopping
-	grace := c.policy.TermGrace
-	c.until = time.Now().Add(grace)
-	if grace >= 0 && c.Beside > 0 {
-		c.after(grace)
-		grace += c.Beside
-	}
-	c.climb(freeze.Stop{Target: c.payload, Ask: ask, Grace: grace, Hurry: c.hurry})
-}
-
-// Hurry ends the grace.
-func (c *Lifecycle) Hurry() { c.hurry.Raise() }
-
-// GraceLeft is what is left of the term grace of a server that was asked to end: less than 0 when it is over, and much
-// if it has no end.
-func (c *Lifecycle) GraceLeft() time.Duration {
-	if c.policy.TermGrace < 0 {
-		return math.MaxInt64
-	}
-	return time.Until(c.until)
-}
-
-func (c *Lifecycle) climb(s freeze.Stop) {
-	go func() {
-		var end climbed
-		if c.Inspect != nil {
-			s.Frozen = func() { end.Seen = c.Inspect() }
-		}
-		end.Result, _ = s.Run() // who ends the group looks once more whether it is empty
-		c.Ladder <- end
-		signals.Wake()
-	}()
-}
-
-// Climbed takes the ladder's outcome.
-func (c *Lifecycle) Climbed(end climbed) {
-	c.Phase, c.Result = Stopped, end.Result
-}
-
-// Inspected are members that had to be killed.
-type Inspected struct {
-	All   []report.Killed
-	Total int
-}
+func (l *Lifecycle) finishStop(_ Event, now time.Time) { l.enter(Emptied, now, -1) }

@@ -22,7 +22,7 @@ const (
 	Delegated Backend = "delegated"
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
-	// Tree needs no cgroup: what descends from the supervisor is the group. It is the
+	// Tree needs no cgroup: what descends from the guard is the group. It is the
 	// weakest; docs/understand/containment.md says what can get away from it.
 	Tree Backend = "tree"
 )

@@ -4,6 +4,8 @@
 
 package protocol
 
+import "slices"
+
 // Cause is why a server came to its end. The first one wins.
 type Cause string
 
@@ -16,7 +18,7 @@ const (
 	ClientIdle      Cause = "client-died-idle"
 	Signalled       Cause = "signal"
 	LauncherGone    Cause = "launcher-gone"
-	SupervisorGone  Cause = "supervisor-gone"
+	GuardGone       Cause = "guard-gone"
 	StopRequested   Cause = "stop-requested"
 	LifetimeOver    Cause = "max-lifetime"
 	IdleTooLong     Cause = "idle-timeout"
@@ -25,6 +27,16 @@ const (
 // Causes are all that there are.
 func Causes() []Cause {
 	return []Cause{
-		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled, LauncherGone, SupervisorGone, StopRequested, LifetimeOver, IdleTooLong,
+		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled, LauncherGone, GuardGone, StopRequested, LifetimeOver, IdleTooLong,
 	}
+}
+
+// Number is a cause on the page, 0 for none; CauseOf reads it.
+func (c Cause) Number() uint32 { return uint32(slices.Index(Causes(), c) + 1) }
+
+func CauseOf(number uint32) Cause {
+	if all := Causes(); number > 0 && int(number) <= len(all) {
+		return all[number-1]
+	}
+	return ""
 }

@@ -20,25 +20,24 @@ const DefaultSlice = "mcp.slice"
 
 // Names in the cgroup tree.
 const (
-	SliceName      = DefaultSlice
-	SliceSuffix    = ".slice"
-	GroupPrefix    = "mcp-"
-	ScopeSuffix    = ".scope"
-	SupervisorName = "supervisor"
-	PayloadName    = "payload"
-	LeavingName    = "leaving" // a leaf for processes that remove a group (spawn.Remover), and for the watchers of gateways
+	SliceName   = DefaultSlice
+	SliceSuffix = ".slice"
+	GroupPrefix = "mcp-"
+	ScopeSuffix = ".scope"
+	GuardsName  = "guards" // a leaf for guards, later brains, and the watchers of gateways
+	PayloadName = "payload"
 )
 
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
 
 const (
 	IDLetters = "abcdefghjkmnpqrstuvwxyz023456789" // easy to type
-	idLength  = 8
+	IDLength  = 8
 )
 
 // NewID returns 40 random bits.
 func NewID() (string, error) {
-	var b [idLength]byte
+	var b [IDLength]byte
 	if _, err := unix.Getrandom(b[:], 0); err != nil {
 		return "", fmt.Errorf("get random bytes: %w", err)
 	}
@@ -53,6 +52,13 @@ func IDOf(dir string) string {
 	return dir[strings.LastIndexByte(dir, '-')+1:]
 }
 
+// StopSignal asks a guard for a stop: systemd sends it as the scope's KillSignal=, and mcpscope stop. Members ignore it by
+// default.
+const StopSignal = unix.SIGWINCH
+
+// GuardComm is the name of the process that guards the server with that id, in /proc/PID/comm.
+func GuardComm(id string) string { return GroupPrefix + id }
+
 // IsGone tells whether an error says that a server has ended since it was listed.
 func IsGone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
@@ -65,5 +71,5 @@ func IsGroup(dir string) bool {
 		return false
 	}
 	id := IDOf(dir)
-	return len(id) == idLength && len(dir) > len(GroupPrefix)+idLength && strings.Trim(id, IDLetters) == ""
+	return len(id) == IDLength && len(dir) > len(GroupPrefix)+IDLength && strings.Trim(id, IDLetters) == ""
 }

@@ -102,46 +102,29 @@ const (
 
 // Bounds that are nobody's to set.
 const (
-	UnreadWait           = 10 * time.Second       // how long unread input may delay the EOF grace
-	UnreadEvery          = 50 * time.Millisecond  // see Lifecycle.drain
-	IdleWindow           = 10 * time.Second       // without a client, with stdin held open by another
-	IdleCPU              = 20 * time.Millisecond  // less than this in a window is no work
-	StartedWithin        = 100 * time.Millisecond // for a supervisor, before it is continued in case that it was stopped
-	AtOnceWithin         = 5 * time.Millisecond   // for a server that ends before it needs a supervisor
-	StandbyWithin        = time.Second            // for a supervisor whose launcher was killed while it starts
-	WakeEvery            = 100 * time.Millisecond // for a guard that a member stops again and again
-	KillWithin           = time.Second            // for the kill, and all else of a stop but its graces
-	ExtendBy             = time.Second            // that again for a supervisor that is slow
-	ExtendMost           = 60                     // times
-	RepeatAfter          = 50 * time.Millisecond  // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
-	DoubtMost            = 5 * time.Second        // for what makes clear whether a group is an orphan
-	WakeWithin           = 5 * time.Second        // for a supervisor that a sweeper has continued
-	NestedWithin         = 3 * time.Second        // beyond its term grace, for a nested supervisor
-	LeafWithin           = time.Second            // for a process that removes a group to be done
-	NewbornAge           = 10 * time.Second       // before an unarmed group may be removed
-	ForgottenAfter       = 2 * time.Second        // before an empty scope is removed that systemd leaves
-	EngineWithin         = 20 * time.Second       // beyond the grace, for a container engine to end what it runs
-	GuardWithin          = 10 * time.Second       // for a guard to end what a killed supervisor has left
-	SupervisorGoneWithin = 2 * time.Second        // between its last word and its exit
+	UnreadWait     = 10 * time.Second      // how long unread input may delay the EOF grace
+	UnreadEvery    = 50 * time.Millisecond // see Lifecycle.drain
+	IdleWindow     = 10 * time.Second      // without a client, with stdin held open by another
+	IdleCPU        = 20 * time.Millisecond // less than this in a window is no work
+	KillWithin     = time.Second           // for the kill, and all else of a stop but its graces
+	RepeatAfter    = 50 * time.Millisecond // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
+	DoubtMost      = 5 * time.Second       // for what makes clear whether a group is an orphan
+	ReactWithin    = 5 * time.Second       // for a launcher or guard that was asked for a stop
+	EndsWithin     = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
+	NestedWithin   = 3 * time.Second       // beyond its term grace, for a nested server
+	NewbornAge     = 10 * time.Second      // before an unarmed group may be removed
+	ForgottenAfter = 2 * time.Second       // before an empty scope is removed that systemd leaves
+	EngineWithin   = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
 )
 
-// Never is no time at all.
-const Never time.Duration = -1
-
-// AfterStop is how long a supervisor takes at most to empty the group once the server is to be stopped.
-func (p Policy) AfterStop() time.Duration {
-	if p.TermGrace < 0 {
-		return Never
+// EndWithin is more than all of a stop takes after the grace: what the guard waits for before it puts another brain in the
+// place of one that does not answer.
+func EndWithin(c *Config) time.Duration {
+	within := 5*KillWithin + NestedWithin + max(c.Policy.TermGrace, 0)
+	if c.Engine() != "" {
+		within += 2*EngineWithin + max(c.Policy.TermGrace, 0)
 	}
-	return p.TermGrace + KillWithin
-}
-
-// AfterHangUp is the same once the client has closed its end of stdin or stdout.
-func (p Policy) AfterHangUp() time.Duration {
-	if p.EOFGrace < 0 || p.TermGrace < 0 {
-		return Never
-	}
-	return UnreadWait + p.EOFGrace + p.AfterStop()
+	return within
 }
 
 // ParseClientDeath accepts "auto", "stop" and "ignore".

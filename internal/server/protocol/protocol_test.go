@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -54,59 +53,63 @@ func TestLookup(t *testing.T) {
 	}
 }
 
-// What was sent before the end is heard with its descriptors, which nobody inherits; and a peer that does
-// not read holds nobody up.
-func TestControl(t *testing.T) {
-	ours, theirs, err := NewControl()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
-	for err == nil {
-		err = ours.Send(Message{Type: SaySignal, Signal: 10})
-	}
-	if !errors.Is(err, unix.EAGAIN) {
-		t.Error(err)
-	}
-	if err := theirs.Send(Message{Type: SayEnded, Notes: []string{"a", "ü"}},
-		int(os.Stdout.Fd())); err != nil {
-		t.Fatal(err)
-	}
-	theirs.Close()
-	all, closed := ours.Pending()
-	if !closed || len(all) != 1 || len(all[0].FDs) != 1 || all[0].Type != SayEnded ||
-		!slices.Equal(all[0].Notes, []string{"a", "ü"}) {
-		t.Fatalf("after the close: %+v, %v", all, closed)
-	}
-	defer unix.Close(all[0].FDs[0])
-	if flags, err := unix.FcntlInt(uintptr(all[0].FDs[0]), unix.F_GETFD, 0); err != nil ||
-		flags&unix.FD_CLOEXEC == 0 {
-		t.Errorf("its descriptor would be inherited (%v)", err)
+// Another process of the user can have written the page of a tree.
+func FuzzConfig(f *testing.F) {
+	c := NewConfig()
+	c.Argv, c.Notes, c.Name = []string{"a", "\xff"}, []string{"n"}, "ü"
+	f.Add(Encode(c))
+	f.Add([]byte{0x80})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c, again Config
+		if Decode(b, &c) != nil {
+			return
+		}
+		if err := Decode(Encode(&c), &again); err != nil || !reflect.DeepEqual(c, again) {
+			t.Fatalf("%+v came back as %+v, %v", c, again, err)
+		}
+	})
+}
+
+func TestConfigComesBack(t *testing.T) {
+	full := &Config{}
+	fill(reflect.ValueOf(full).Elem())
+	full.Version = ProtocolVersion
+	var again Config
+	if err := Decode(Encode(full), &again); err != nil || !reflect.DeepEqual(*full, again) {
+		t.Errorf("%+v came back as %+v, %v", *full, again, err)
 	}
 }
 
-// Whoever has got hold of a voice may say anything.
-func FuzzMessage(f *testing.F) {
-	status := 7
-	f.Add(Encode(&Message{Type: SayEnded, Status: &status, Notes: []string{"a", "b"}, Place: &Placed{Notes: []string{"n"}}}))
-	f.Add([]byte{0x80})
-	f.Fuzz(func(t *testing.T, b []byte) {
-		var m, again Message
-		if Decode(b, &m) != nil {
-			return
+// fill gives every field a value.
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			fill(v.Field(i))
 		}
-		if err := Decode(Encode(&m), &again); err != nil || !reflect.DeepEqual(m, again) {
-			t.Fatalf("%+v came back as %+v, %v", m, again, err)
-		}
-	})
+	case reflect.Slice:
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		fill(v.Index(0))
+		fill(v.Index(1))
+	case reflect.String:
+		v.SetString("text")
+	case reflect.Bool:
+		v.SetBool(true)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(-7)
+	case reflect.Uint64:
+		v.SetUint(1 << 60)
+	default:
+		panic(v.Kind())
+	}
 }
 
 // Graces of any length make no bound that is over at once.
 func TestLongGraces(t *testing.T) {
 	long, err := ParseGrace("60000d")
-	p := Policy{EOFGrace: long, TermGrace: long}
-	if err != nil || long < 60*365*24*time.Hour || p.AfterHangUp() < long || p.AfterStop() < long {
-		t.Errorf("%v, %v: %v after the stop, %v after the end of stdin", long, err, p.AfterStop(), p.AfterHangUp())
+	c := &Config{Policy: Policy{TermGrace: long}, Argv: []string{"podman", "run", "IMAGE"}}
+	if err != nil || long < 60*365*24*time.Hour || EndWithin(c) < long {
+		t.Errorf("%v, %v: %v for the end", long, err, EndWithin(c))
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 	"errors"
 )
 
-// wire encodes and decodes what launcher and supervisor tell each other: a list of
+// wire encodes and decodes the configuration: a list of
 // fields, the same for both directions. encoding/json would cost every start 0.45 ms.
 type wire struct {
 	buf     []byte
@@ -88,14 +88,4 @@ func texts(w *wire, v *[]string) {
 	for i := range *v {
 		text(w, &(*v)[i])
 	}
-}
-
-// optional tells whether there is a v, and makes one to be decoded.
-func optional[T any](w *wire, v **T) bool {
-	there := *v != nil
-	flag(w, &there)
-	if w.decodes && there && w.err == nil {
-		*v = new(T)
-	}
-	return *v != nil
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
@@ -28,7 +28,7 @@ import (
 type Suspect struct{ *group.ControlGroup }
 
 // FindOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
-// nil. Until the deadline, 5 s at most, it waits for a supervisor of which there is no sign. A group that was
+// nil. Until the deadline, 5 s at most, it waits for a guard of which there is no sign. A group that was
 // never armed is removed here once it is old.
 func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
 	g, ours, err := Open(parent, dir)
@@ -54,10 +54,6 @@ func Open(parent *cgroup.Group, dir string) (g *Suspect, ours bool, err error) {
 		return g, false, g.removeNewborn()
 	}
 	if err != nil {
-		return g, false, err
-	}
-	g.Supervisor, err = g.Top.Child(protocol.SupervisorName)
-	if err != nil && !errors.Is(err, unix.ENOENT) { // a member may have removed it when it was empty
 		return g, false, err
 	}
 	ours, err = g.isServers()
@@ -103,11 +99,11 @@ func (g *Suspect) removeNewborn() error {
 }
 
 // holdsNothingElse: cgroups of other programs may have names like ours (mcp-web-database). Ours have
-// no directory in them but the two leaves. A launcher that was killed before it had made those leaves
+// no directory in them but the leaves. A launcher that was killed before it had made those leaves
 // nothing in it, but the mode that no other program gives a cgroup.
 func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 	names, err := g.Top.Children()
-	others := slices.ContainsFunc(names, func(name string) bool { return name != protocol.SupervisorName && name != protocol.PayloadName })
+	others := slices.ContainsFunc(names, func(name string) bool { return name != protocol.GuardsName && name != protocol.PayloadName })
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == group.GroupMode), err
 }
 
@@ -126,7 +122,7 @@ type verdict int
 const (
 	inUse    verdict = iota
 	orphaned         // nobody is left who would end it
-	unclear          // it has members and no supervisor, and may have a launcher that is about to start one
+	unclear          // it has members and no guard, and a launcher that can't be looked at
 )
 
 // orphan applies the rule to an armed group. What is unclear until the deadline is an orphan.
@@ -150,8 +146,8 @@ func (g *Suspect) orphan(until time.Time) (bool, error) {
 }
 
 // look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so no start can meet this
-// attempt at the lock. But a member can take the lock when launcher and supervisor are dead, so a lock does not count
-// where there is no supervisor, or one that cannot act. Attributes are what the server itself can write: they delay an
+// attempt at the lock. But a member can take the lock when launcher and guard are dead, so a lock does not count
+// where there is neither, or only a guard that cannot act. Attributes are what the server itself can write: they delay an
 // end, and prevent none.
 func (g *Suspect) look() (verdict, error) {
 	err := g.Payload.TryLock(unix.LOCK_EX)
@@ -161,15 +157,14 @@ func (g *Suspect) look() (verdict, error) {
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return inUse, err
 	}
-	supervisors, hidden, err := g.supervisors()
+	guard, hidden := g.GuardPID()
+	lives, known := g.launcher()
 	switch {
-	case err != nil || hidden:
-		return inUse, err
-	case len(supervisors) > 0 && g.halted(supervisors) && !g.launcherLives():
-		return orphaned, nil
-	case len(supervisors) > 0:
+	case lives || hidden && guard == 0:
 		return inUse, nil
-	case !g.Said(group.AttrLauncher, group.Identity.Alive):
+	case guard > 0 && (!known || !g.halted(guard)):
+		return inUse, nil
+	case known:
 		return orphaned, nil
 	case group.Populated(g.Top):
 		return unclear, nil
@@ -177,39 +172,20 @@ func (g *Suspect) look() (verdict, error) {
 	return inUse, nil // it is being started, or has just ended
 }
 
-// supervisors are the processes that can be one: in the leaf, or beside it, where a manager puts it first. A member that
-// has put itself there carries the tag. hidden tells that there are processes of which we can't see which: in a pid
-// namespace beside ours.
-func (g *Suspect) supervisors() (pids []int, hidden bool, err error) {
-	text, _ := g.Top.Read("cgroup.procs") // nothing, of a threaded group
-	all, _ := proc.ParsePIDs(text)
-	if g.Supervisor != nil {
-		inLeaf, err := g.Supervisor.Members()
-		if err != nil {
-			return nil, false, err
-		}
-		hidden = len(inLeaf) == 0 && group.Populated(g.Supervisor)
-		all = append(all, inLeaf...)
-	}
-	hidden = hidden || slices.Contains(all, 0)
-	return slices.DeleteFunc(all, group.TagOf(g.ID).On), hidden, nil
+// halted tells whether a guard can't act, for a stop or a freeze that was meant for it. A freeze further up is somebody's who has
+// paused a container.
+func (g *Suspect) halted(guard int) bool {
+	st, err := proc.ReadStat(guard)
+	return err == nil && st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
 }
 
-// halted tells whether no supervisor can act, for a stop or a freeze that was meant for it. A freeze
-// further up is none of our business: somebody has paused a container.
-func (g *Suspect) halted(supervisors []int) bool {
-	if group.Frozen(g.Supervisor) {
-		return !group.Frozen(g.Parent)
-	}
-	return group.AllStopped(supervisors)
-}
-
-// launcherLives goes by more than what an attribute says: the launcher holds the lock. In another pid namespace it
-// can't be looked at, and may live.
-func (g *Suspect) launcherLives() bool {
-	return g.Said(group.AttrLauncher, func(id group.Identity) bool {
-		if id.Namespace != linux.PIDNamespace() {
-			return true
+// launcher goes by more than what an attribute says: a launcher that lives holds the lock, and is no member. One in another pid
+// namespace can't be looked at: known is false.
+func (g *Suspect) launcher() (lives, known bool) {
+	known = true
+	lives = g.Said(group.AttrLauncher, func(id group.Identity) bool {
+		if known = id.Namespace == linux.PIDNamespace(); !known {
+			return false
 		}
 		var st unix.Stat_t
 		if !id.Alive() || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
@@ -218,6 +194,7 @@ func (g *Suspect) launcherLives() bool {
 		holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
 		return holds || err != nil
 	})
+	return lives, known
 }
 
 // Said asks about the process that an attribute names; false if it names none.
@@ -240,7 +217,7 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	s.Name = about.Name
 	empty := !group.Populated(g.Top)
 	engine := g.Engine()
-	if lifecycle.EndsFirst(engine) {
+	if container.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
 	}
 	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
@@ -254,6 +231,12 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	}
 	if !ended {
 		return s, err
+	}
+	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and has nothing left to do but to exit
+		_ = g.Top.Thaw()                                      // gone is as good
+		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
+		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
+		_ = unix.Close(guard)
 	}
 	if !g.LeftToManager() {
 		return s, g.Remove()
@@ -270,7 +253,7 @@ func (g *Suspect) endContainers(engine string, grace time.Duration) (left string
 	if engine == "" {
 		return ""
 	}
-	if err := (lifecycle.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
+	if err := (container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
 		return err.Error()
 	}
 	return ""
@@ -279,7 +262,7 @@ func (g *Suspect) endContainers(engine string, grace time.Duration) (left string
 // tell says what became of the orphan.
 func (s Swept) tell(about protocol.Subject) {
 	if s.Stuck == "" {
-		about.Tell(protocol.EventSwept, systemd.Notice, "swept: its launcher and supervisor were gone")
+		about.Tell(protocol.EventSwept, systemd.Notice, "swept: its launcher and guard were gone")
 		return
 	}
 	about.Tell(protocol.EventSwept, systemd.Warning, "swept, but for "+s.Stuck, systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck})

@@ -56,19 +56,19 @@ const (
 	SweepGrace    = time.Second // for an orphan, between the asking and the kill
 	SweepNow      = 0
 	sweepParallel = 64
-	sweepFinish   = time.Second // what a server that has ended waits for its sweep at most
-	aloneWithin   = time.Second // for a sweep of the same directories to end, before another one does not wait for it any more
+	sweepFinish   = 5 * time.Second // what a server that has ended waits for its sweep at most
+	aloneWithin   = time.Second     // for a sweep of the same directories to end, before another one does not wait for it any more
 	OthersWithin  = 10 * time.Second
 )
 
 // Sweep ends the orphans of the calling user, wherever a backend has put them. A group
-// whose supervisor lives, or that is being made, is never touched.
+// whose guard lives, or that is being made, is never touched.
 func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
 	s := newSweeper(f, nil)
-	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but its supervisor may be stopped
+	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but its guard may be stopped
 		s.add(sweepTrees(f.UID()))
 	}
 	until := time.Now().Add(aloneWithin)
@@ -84,7 +84,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.result(err)
 }
 
-// BeginSweep is what every supervisor does when its own payload runs, in the directory that its group is in;
+// BeginSweep is what every launcher does when its own payload runs, in the directory that its group is in;
 // nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
 // would end any more. Of servers that start together one sweeps.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
@@ -96,11 +96,17 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 		return func() {}
 	}
 	hurry, _ := freeze.NewFlag() // without it orphans keep their graces
+	s := newSweeper(SweepFilter{}, hurry)
+	worth := s.worth(parent, except)
+	if len(worth) == 0 { // a server may have used up all processes that a thread would take
+		release()
+		return func() {}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer release()
-		_ = newSweeper(SweepFilter{}, hurry).sweep(parent, except) // what failed is tried by the next one
+		s.own(parent, worth)
 	}()
 	return func() {
 		if hurry != nil {
@@ -133,7 +139,7 @@ type sweeper struct {
 	late   time.Time // for the groups of other users
 	hurry  *freeze.Flag
 
-	own    chan struct{}
+	slots  chan struct{} // of the user's own groups, and of others'
 	others chan struct{}
 
 	mu   sync.Mutex
@@ -144,8 +150,37 @@ type sweeper struct {
 func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
 	return &sweeper{
 		filter: f, late: time.Now().Add(OthersWithin), hurry: hurry,
-		own: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
+		slots: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
 	}
+}
+
+// worth lists the user's own groups that are not in use, at a first look.
+func (s *sweeper) worth(parent *cgroup.Group, except string) (worth []string) {
+	dirs, _ := parent.Children() // none, if it has gone
+	for _, dir := range dirs {
+		if uid, err := hierarchy.OwnerOf(parent, dir); dir == except || !protocol.IsGroup(dir) || err != nil || uid != os.Getuid() {
+			continue // it has just gone, or is another user's
+		}
+		g, ours, err := Open(parent, dir)
+		v := inUse
+		if ours && err == nil {
+			v, err = g.look()
+		}
+		g.Close()
+		if v != inUse && err == nil {
+			worth = append(worth, dir)
+		}
+	}
+	return worth
+}
+
+// own deals with these groups of the user.
+func (s *sweeper) own(parent *cgroup.Group, dirs []string) {
+	var all sync.WaitGroup
+	for _, dir := range dirs {
+		all.Go(func() { s.one(parent, dir, s.slots) })
+	}
+	all.Wait()
 }
 
 // sweep deals with the groups of a directory.
@@ -158,18 +193,19 @@ func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
-	var own, others sync.WaitGroup
+	var own []string
+	var others sync.WaitGroup
 	for _, dir := range dirs {
 		uid, err := hierarchy.OwnerOf(parent, dir)
 		switch {
 		case dir == except || !protocol.IsGroup(dir) || err != nil: // it has just gone
 		case uid == os.Getuid():
-			own.Go(func() { s.one(parent, dir, s.own) })
+			own = append(own, dir)
 		case s.filter.UID() == hierarchy.Everyone:
 			others.Go(func() { s.one(held, dir, s.others) })
 		}
 	}
-	own.Wait()
+	s.own(parent, own)
 	ended := make(chan struct{})
 	go func() {
 		others.Wait()
@@ -218,34 +254,6 @@ func (s *sweeper) result(err error) ([]Swept, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
-}
-
-// Clean ends one group whose launcher and supervisor have just been killed.
-func Clean(parent int, dir string) error {
-	g, err := cgroup.FromFD(parent, "groups")
-	if err != nil {
-		return err
-	}
-	awaitKill(g, dir)
-	orphan, err := FindOrphan(g, dir, time.Now().Add(protocol.DoubtMost))
-	if orphan != nil && err == nil {
-		_, err = orphan.End(SweepNow, nil)
-	}
-	return err
-}
-
-// awaitKill waits until a kill has reached the supervisor and the launcher. On a busy machine that takes a moment, in which they
-// look as if they lived: a stopped supervisor that has got SIGKILL runs again.
-func awaitKill(parent *cgroup.Group, dir string) {
-	g, ours, err := Open(parent, dir)
-	if err != nil || !ours {
-		g.Close()
-		return // FindOrphan says why it can't
-	}
-	defer g.Close()
-	until := time.Now().Add(protocol.SupervisorGoneWithin)
-	_, _, _ = g.Top.Await(until, -1, group.IsEmpty) // members that stay are an orphan's
-	g.Said(group.AttrLauncher, func(launcher group.Identity) bool { return launcher.AwaitEnd(time.Until(until)) })
 }
 
 // SweepOne ends one group if it is an orphan.

@@ -7,7 +7,9 @@ package sweep
 import (
 	"errors"
 	"os"
+	"os/exec"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -24,8 +26,18 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *group.ControlGroup {
 	t.Helper()
-	g, err := group.MakeGroup(parent, &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}, false, nil)
+	return newScope(t, parent, name, nil)
+}
+
+func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group.ControlGroup)) *group.ControlGroup {
+	t.Helper()
+	id, err := protocol.NewID()
 	if err != nil {
+		t.Fatal(err)
+	}
+	facts := &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}
+	g := group.New(parent, id, facts, protocol.Cgroup, adopt)
+	if err := g.Make(facts); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -86,29 +98,26 @@ func TestOrphanRule(t *testing.T) {
 	}
 }
 
-// What is in the supervisor's place without the group's mark can be a supervisor that has not executed anything yet;
-// however long that takes, its group is in use. A member does not make it so, nor does a launcher that is gone.
-func TestWhoIsASupervisor(t *testing.T) {
-	for name, c := range map[string]struct {
-		place         func(*group.ControlGroup) *cgroup.Group
-		tagged, alone bool // the member; without a launcher
-		orphan        bool
-	}{
-		"it is in its leaf":              {place: leaf},
-		"it is, and the launcher gone":   {place: leaf, alone: true},
-		"a manager has put it beside it": {place: top, alone: true},
-		"a member has its place":         {place: leaf, tagged: true, alone: true, orphan: true},
-		"a member is beside its leaf":    {place: top, tagged: true, orphan: true},
+// A group is in use while its launcher or its guard lives. A member that goes to the leaf of guards, and is called as one, is none.
+func TestWhoGuards(t *testing.T) {
+	for name, c := range map[string]struct{ launcher, guard, tagged, orphan bool }{
+		"launcher alone":         {launcher: true},
+		"guard alone":            {guard: true},
+		"neither":                {orphan: true},
+		"a member that pretends": {guard: true, tagged: true, orphan: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newGroup(t, groups.Directory(t), "starts")
+			t.Parallel()
+			g := newGroup(t, groups.Directory(t), "guarded")
 			defer g.Close()
-			if c.tagged {
-				member(t, g, c.place(g))
-			} else {
-				groups.Member(t, c.place(g))
+			member(t, g, g.Payload)
+			if c.guard {
+				pid := calledGuard(t, g)
+				if c.tagged {
+					tag(t, g, pid)
+				}
 			}
-			if c.alone {
+			if !c.launcher {
 				launcherGone(t, g)
 			}
 			if isOrphan(t, g.Parent, g.Dir) != c.orphan {
@@ -118,8 +127,30 @@ func TestWhoIsASupervisor(t *testing.T) {
 	}
 }
 
-func leaf(g *group.ControlGroup) *cgroup.Group { return g.Supervisor }
-func top(g *group.ControlGroup) *cgroup.Group  { return g.Top }
+// calledGuard starts a process that is where the group's guard is, and called as that.
+func calledGuard(t *testing.T, g *group.ControlGroup) int {
+	t.Helper()
+	leaf, err := group.Leaf(g.Parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer leaf.Close()
+	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", protocol.GuardComm(g.ID))
+	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
+	in, inErr := cmd.StdinPipe()
+	out, outErr := cmd.StdoutPipe()
+	if err := errors.Join(inErr, outErr, cmd.Start()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait() // read's status
+	})
+	if _, err := out.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	return cmd.Process.Pid
+}
 
 // launcherGone has a group say that another process made it, which is no more.
 func launcherGone(t *testing.T, g *group.ControlGroup) {
@@ -131,10 +162,14 @@ func launcherGone(t *testing.T, g *group.ControlGroup) {
 	}
 }
 
-// member starts a process with the group's mark that is born in one of its leaves, until the test ends.
+// member starts a process with the group's tag that is born in one of its leaves, until the test ends.
 func member(t *testing.T, g *group.ControlGroup, where *cgroup.Group) {
 	t.Helper()
-	pid := groups.Member(t, where)
+	tag(t, g, groups.Member(t, where))
+}
+
+func tag(t *testing.T, g *group.ControlGroup, pid int) {
+	t.Helper()
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -170,7 +205,6 @@ func TestSweepersMeet(t *testing.T) {
 // never removes, since it has missed that nobody is left.
 func TestSweepOfSpoiledGroups(t *testing.T) {
 	for name, spoil := range map[string]func(*group.ControlGroup) error{
-		"no supervisor/":         func(g *group.ControlGroup) error { return g.Top.Remove(protocol.SupervisorName) },
 		"disarmed":               func(g *group.ControlGroup) error { return unix.Fremovexattr(g.Payload.FD(), group.AttrArmed) },
 		"a scope that is missed": nil,
 	} {
@@ -180,11 +214,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			if spoil == nil {
 				adopt = func(*group.ControlGroup) {}
 			}
-			g, err := group.MakeGroup(parent, &protocol.Config{Name: "spoiled",
-				Policy: protocol.DefaultPolicy()}, spoil == nil, adopt)
-			if err != nil {
-				t.Fatal(err)
-			}
+			g := newScope(t, parent, "spoiled", adopt)
 			member(t, g, g.Payload)
 			if spoil == nil {
 				g.Taken(protocol.SystemdSystem)

@@ -6,25 +6,32 @@ package sweep
 
 import (
 	"strconv"
+	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// sweepTrees kills supervisors that were stopped and have no launcher to continue them: their guards end the trees.
+// sweepTrees continues guards that were stopped and have no launcher to do it: their servers are stopped then.
 func sweepTrees(uid int) (swept []Swept, err error) {
-	err = backend.EachTree(uid, func(t *backend.TreeSupervisor) (keep bool) {
+	var halted []*backend.TreeGuard
+	err = backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		if !t.Stopped() || t.LauncherLives() {
 			return false
 		}
-		if guard := t.OpenGuard(); guard >= 0 {
-			_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // gone is as good
-			_ = unix.Close(guard)
-		}
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGKILL, nil, 0) // as above
-		swept = append(swept, Swept{Name: t.Facts.Name, ID: t.Facts.ID, Dir: strconv.Itoa(t.PID)})
-		return false
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
+		halted = append(halted, t)
+		return true
 	})
+	until := time.Now().Add(protocol.DoubtMost) // for all of them together
+	for _, t := range halted {
+		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
+			swept = append(swept, Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)})
+		}
+		t.Close()
+	}
 	return swept, err
 }

@@ -2,9 +2,9 @@
 
 //go:build linux
 
-// Forger pretends to be a user's supervisor of a process tree. Started by root, it has a child of root's
+// Forger pretends to be a user's guard of a process tree. Started by root, it has a child of root's
 // before it becomes that user: forger UID ID CHILD... With "squat" for a child it takes names instead
-// that supervisors had, and lets nobody through who connects.
+// that guards had, and lets nobody through who connects.
 package main
 
 import (
@@ -51,10 +51,10 @@ func begin(child []string) {
 	must(cmd.Start())
 }
 
-// pretend has what supervisors of trees have now, and what they had before.
+// pretend has what guards of trees have now, and what they had before.
 func pretend(uid int, id string) {
 	facts, err := json.Marshal(map[string]any{
-		"version": 1, "id": id, "name": "forged", "backend": "tree", "supervisor": os.Getpid(), "launcher": "0 0 0",
+		"version": 1, "id": id, "name": "forged", "backend": "tree", "guard": os.Getpid(), "launcher": "0 0 0",
 		"started": "2020-01-01T00:00:00Z", "client": map[string]any{"pid": 1, "name": "x"}, "heard": true,
 	})
 	must(err)

@@ -253,11 +253,11 @@ static void dig(void)
 	stay();
 }
 
-/* Where supervisors go that remove their own group. */
-static void to_leaving(void)
+/* Where guards are. */
+static void to_guards(void)
 {
 	static char dir[3 * PATH];
-	snprintf(dir, sizeof dir, "%s", below(parent_of(parent_of(own_group())), "leaving"));
+	snprintf(dir, sizeof dir, "%s", below(parent_of(parent_of(own_group())), "guards"));
 	destination = dir;
 	member("first", dig);
 	await_up(3);
@@ -283,7 +283,7 @@ const struct mode cgroup_modes[] = {
 	{"move-grandparent", NULL, to_grandparent, NULL, ENDS, "members that moved two groups up"},
 	{"move-fresh", NULL, to_fresh, NULL, ENDS, "members that moved to a group they made"},
 	{"move-root", NULL, to_root, NULL, ENDS, "members that moved to the root group"},
-	{"move-leaving", NULL, to_leaving, NULL, ENDS, "members, three deep, that moved to where supervisors go that end"},
+	{"move-guards", NULL, to_guards, NULL, ENDS, "members, three deep, that moved to where guards are"},
 	{"pull-parent", NULL, pull_parent, NULL, STAYS, "takes its own parent into its group"},
 	{"move-main", NULL, main_to_sibling, NULL, STAYS, "the main process moved too, to a sibling group"},
 	{0},

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
@@ -118,18 +119,21 @@ static void foreign_launcher(void)
 	say("usurped");
 }
 
-static char supervisors[4096];
+static char guards[4096], guard_name[16];
 
 static void sit(void)
 {
-	move_to(supervisors);
+	move_to(guards);
+	prctl(PR_SET_NAME, guard_name);
 	stay();
 }
 
-static void false_supervisor(void)
+static void false_guard(void)
 {
 	usurp(NULL, NULL);
-	snprintf(supervisors, sizeof supervisors, "%s/supervisor", parent_of(own_group()));
+	const char *top = parent_of(own_group());
+	snprintf(guard_name, sizeof guard_name, "mcp-%.8s", strrchr(top, '-') + 1);
+	snprintf(guards, sizeof guards, "%s/guards", parent_of(top));
 	member("in the leaf", sit);
 	await_up(1);
 	say("usurped");
@@ -168,7 +172,7 @@ static void fill_attributes(void)
 	}
 }
 
-/* Has its supervisor begin a stop, and claims that it is to wait for ever. */
+/* Has its guard begin a stop, and claims that it is to wait for ever. */
 static void ask_for_stop(void)
 {
 	ignore_signals();
@@ -256,7 +260,7 @@ static void use_up(void)
 
 const struct mode intruder_modes[] = {
 	{"foreign-launcher", NULL, NULL, foreign_launcher, STAYS, "kills both guards, locks the group, names a launcher nobody can see"},
-	{"false-supervisor", NULL, NULL, false_supervisor, STAYS, "the same, and sits where the supervisor was"},
+	{"false-guard", NULL, NULL, false_guard, STAYS, "the same, sits where guards are, and is called as one"},
 	{"lock-directory", NULL, NULL, lock_directory, STAYS, "kills both guards, and locks the directory of the groups"},
 	{"disarm", NULL, NULL, disarm, STAYS, "kills both guards, and disarms the group"},
 	{"long-grace", NULL, NULL, ask_for_stop, STAYS, "forges a grace without an end, and with a target begins a stop"},

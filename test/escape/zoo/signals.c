@@ -122,7 +122,7 @@ static void stop_parent_first(void)
 	signal_parent(SIGSTOP);
 }
 
-/* A program that has come up: it catches SIGWINCH, as supervisors do, and sleeps. */
+/* A program that has come up: it catches SIGWINCH, and sleeps. */
 static bool parent_waits(void)
 {
 	char path[64], line[256], state = 0;

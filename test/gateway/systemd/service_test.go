@@ -129,7 +129,7 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
-// Both processes beside the gateway are killed, and one supervisor: systemd does the rest.
+// Both processes beside the gateway are killed, and one guard: systemd does the rest.
 func TestGuardsKilled(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "")
@@ -139,7 +139,7 @@ func TestGuardsKilled(t *testing.T) {
 			t.Fatalf("scopes of watchers: %q", scopes)
 		}
 		kill(t, scopes[0])
-		kill(t, one.Group+"/supervisor")
+		kill(t, one.Group+"/guards")
 		if n := len(one.Running()); n == 0 {
 			t.Error("the server has ended with its guards, so this tests nothing")
 		}

@@ -108,7 +108,7 @@ func (d diagnosis) selftested(t *testing.T, what string, left int) {
 	}
 }
 
-// afterwards are the new members of a group. Supervisors may take a moment.
+// afterwards are the new members of a group. Guards may take a moment.
 func afterwards(t *testing.T, dir string, before []string) (left []string) {
 	t.Helper()
 	pace.Eventually(escape.Patience, func() bool { // groups below come and go

@@ -53,13 +53,13 @@ func TestUninterruptibleSleep(t *testing.T) {
 
 // A sleeper is a server that sleeps until the file system is thawed.
 type sleeper struct {
-	t                *testing.T
-	backend          string
-	cmd              *exec.Cmd
-	stdin            io.Closer
-	stderr, report   *os.File
-	main, supervisor *escape.Process
-	group            string // of both; of tree there is none
+	t              *testing.T
+	backend        string
+	cmd            *exec.Cmd
+	stdin          io.Closer
+	stderr, report *os.File
+	main, guard    *escape.Process
+	group          string // of both; of tree there is none
 }
 
 func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *sleeper {
@@ -87,10 +87,10 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 		t.Fatalf("%s: the server said %q; %v; stderr: %s", backend, line, err, escape.Contents(s.stderr))
 	}
 	t.Cleanup(s.main.Close)
-	if s.supervisor, err = escape.ParentProcess(s.main); err != nil {
+	if s.guard, err = escape.ParentProcess(s.main); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(s.supervisor.Close)
+	t.Cleanup(s.guard.Close)
 	path, err := bed.ProcessPath(pid)
 	if err != nil {
 		t.Fatal(err)
@@ -140,15 +140,15 @@ func (s *sleeper) returned() {
 	if err := json.Unmarshal([]byte(text), &told); err != nil || told.Killed != 1 || len(told.Stuck) != 1 || !strings.HasPrefix(told.Stuck[0], who) {
 		s.t.Errorf("%s: the report says %s (%v), want %q", s.backend, text, err, who)
 	}
-	if s.main.Ended(0) || s.supervisor.Ended(0) {
-		s.t.Errorf("%s: it ended, so it did not sleep, or its supervisor did not wait", s.backend)
+	if s.main.Ended(0) || s.guard.Ended(0) {
+		s.t.Errorf("%s: it ended, so it did not sleep, or its guard did not wait", s.backend)
 	}
 }
 
 // gone waits for the end of all that there was.
 func (s *sleeper) gone() {
 	s.t.Helper()
-	for _, p := range []*escape.Process{s.main, s.supervisor} {
+	for _, p := range []*escape.Process{s.main, s.guard} {
 		if !p.Ended(escape.Patience) {
 			s.t.Errorf("%s is left: %s", s.backend, escape.Describe(p.PID))
 		}

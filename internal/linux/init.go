@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package linux
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/proc"
+)
+
+// initialPIDNamespace is the inode number of the machine's own pid namespace
+// (PROC_PID_INIT_INO), whose PID 1 is a real init.
+const initialPIDNamespace = 0xEFFFFFFC
+
+// InitReaps tells whether PID 1 is known to wait for what is re-parented to it. In
+// a container it may be an application that does not, and every guard would
+// stay behind as a zombie.
+func InitReaps() bool {
+	if PIDNamespace() == initialPIDNamespace {
+		return true
+	}
+	if os.Getpid() == 1 {
+		return true // we are it, and do
+	}
+	st, err := proc.ReadStat(1)
+	return err == nil && knownInits()[st.Comm]
+}
+
+// BecomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
+func BecomeSubreaper() error {
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return fmt.Errorf("become a subreaper: %w", err)
+	}
+	return nil
+}
+
+// knownInits are the names of programs made to be PID 1 of a container.
+func knownInits() map[string]bool {
+	return map[string]bool{
+		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
+		"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
+	}
+}

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package client
+
+import (
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/loop"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// Side is what tells us about the client: whether it still holds its ends of
+// stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
+// to a brain.
+type Side struct {
+	Stdin    *linux.Watch
+	Input    *linux.Watch // what is unread in a pipe; nil for a socket
+	Stdout   *linux.Watch
+	File     linux.File // stdin
+	Answers  linux.File // stdout
+	Where    string     // the cgroup that the client has started the launcher in
+	Tag      freeze.Tag // of the payload's processes
+	Conveyed bool       // stdin is a pipe or socket, so it has another end
+	PIDFD    int        // the client, or -1
+	Main     int        // pidfd of the main process, or -1
+	Sure     bool       // it is the client that is known, and not a mere spawner
+	loop     *loop.Loop // where stdin and stdout are waited for
+}
+
+// Watch looks at our own descriptors 0 and 1 and at our parent.
+func Watch(onDeath protocol.ClientDeath) (*Side, error) {
+	in := &Side{PIDFD: -1, Main: -1}
+	in.Where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
+	var err error
+	if in.Stdin, err = linux.NewWatch(0, linux.HangUp); err != nil {
+		return nil, err
+	}
+	if in.Stdout, err = linux.NewWatch(1, linux.Error); err != nil {
+		return nil, err
+	}
+	in.Answers, _ = linux.IdentifyFile(1) // a file has nobody who reads it
+	if in.File, in.Conveyed = linux.IdentifyFile(0); !in.Conveyed {
+		if onDeath == protocol.StopOnClientDeath {
+			in.PIDFD, err = openClient()
+		}
+		return in, err
+	}
+	var st unix.Stat_t
+	if unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
+		if in.Input, err = linux.NewWatch(0, linux.Input); err != nil {
+			return nil, err
+		}
+	}
+	in.PIDFD, err = openClient()
+	return in, err
+}
+
+// Close gives back all that it has open.
+func (in *Side) Close() {
+	for _, w := range []*linux.Watch{in.Stdin, in.Input, in.Stdout} {
+		w.Close()
+	}
+	for _, fd := range []int{in.PIDFD, in.Main} {
+		if fd >= 0 {
+			_ = unix.Close(fd) // a pidfd has nothing to flush
+		}
+	}
+	*in = Side{PIDFD: -1, Main: -1}
+}
+
+// openClient returns a pidfd of our parent, or -1 where the parent is init: then it
+// either is not the client or its death ends everything anyway.
+func openClient() (int, error) {
+	parent := os.Getppid()
+	if parent <= 1 {
+		return -1, nil
+	}
+	fd, err := unix.PidfdOpen(parent, 0)
+	if err == nil && os.Getppid() == parent {
+		return fd, nil
+	}
+	if err == nil {
+		_ = unix.Close(fd) // our parent died meanwhile, and the pid may be someone else's
+		return -1, nil
+	}
+	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ESRCH {
+		return -1, nil // no pidfds here (Linux 5.3, seccomp): stdin has to tell
+	}
+	return -1, fmt.Errorf("open pidfd of client %d: %w", parent, err)
+}
+
+// HungUp tells whether the client has closed its end of stdin.
+func (in *Side) HungUp() bool { return in.Stdin.Fired() }
+
+// Open tells whether the client holds everything it has given us.
+func (in *Side) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
+
+// Dead tells whether the client has ended.
+func (in *Side) Dead() bool { return linux.Ended(in.PIDFD) }
+
+// HeldByNobodyBut tells whether no process outside of the payload could still write to stdin, or the
+// server has closed it itself.
+func (in *Side) HeldByNobodyBut(p group.Payload) bool {
+	if in.Stdin.Unheld() {
+		return true
+	}
+	members, err := p.Members()
+	if err != nil {
+		return false
+	}
+	inside := map[int]bool{os.Getpid(): true}
+	for _, pid := range members {
+		inside[pid] = true
+	}
+	// a process of another user's can't be looked at; that it could be the real client, only one is suspected
+	// of that is where the client was
+	beside := func(pid int) bool {
+		where, _, err := proc.ReadCgroup(pid)
+		return err != nil || where == in.Where
+	}
+	held, err := linux.OtherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
+	return err == nil && !held
+}
+
+// Blocked tells whether the server can't write to stdout before the client has read from it.
+func (in *Side) Blocked() bool {
+	return in.Main >= 0 && !in.Stdout.Fired() && linux.OutputFull(in.Main, in.Answers)
+}
+
+// Unread tells whether the server has input to read yet.
+func (in *Side) Unread() bool {
+	if in.Input != nil {
+		return in.Input.Readable()
+	}
+	return in.Main >= 0 && linux.UnreadInput(in.Main, in.File)
+}
+
+// Add adds everything to the loop.
+func (in *Side) Add(to *loop.Loop) error {
+	in.loop = to
+	for fd, t := range map[int]loop.Token{in.Stdin.FD(): loop.TokenStdin, in.Stdout.FD(): loop.TokenStdout, in.PIDFD: loop.TokenClient} {
+		if err := to.Add(fd, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WatchAgain goes on waiting after a hang-up that was none.
+func (in *Side) WatchAgain() {
+	in.loop.Again(in.Stdin.FD(), loop.TokenStdin)
+	in.loop.Again(in.Stdout.FD(), loop.TokenStdout)
+}
+
+// Describe is for people: who started the server, our parent unless pid is another.
+func Describe(pid int, name string) protocol.ClientFacts {
+	if pid == 0 {
+		pid = os.Getppid()
+	}
+	c := protocol.ClientFacts{PID: pid}
+	if st, err := proc.ReadStat(c.PID); err == nil {
+		c.Name, c.Start = st.Comm, st.StartTime
+	}
+	if name != "" {
+		c.Name = name
+	}
+	return c
+}

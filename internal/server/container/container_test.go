@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package container
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+)
+
+// A container gets the limits that its engine has a flag for, in front of the line's own, of which the last counts.
+func TestEngineFlags(t *testing.T) {
+	limits := func(all ...string) (l cgroup.Limits) {
+		for _, text := range all {
+			file, value, _ := strings.Cut(text, "=")
+			l.Files = append(l.Files, cgroup.Limit{File: file, Value: value})
+		}
+		return l
+	}
+	for _, c := range []struct {
+		line   string
+		limits cgroup.Limits
+		want   string
+	}{
+		{"docker run -i --memory=1g IMAGE", limits("memory.max=1048576"), "docker run --label mcpscope.id=ID --memory=1048576b -i --memory=1g IMAGE"},
+		{"podman run IMAGE", limits("pids.max=100", "cpu.max=150000 100000", "memory.swap.max=0", "memory.max=1048576", "io.weight=50"),
+			"podman run --label mcpscope.id=ID --memory=1048576b --memory-swap=1048576b --cpus=1.500 --pids-limit=100 IMAGE"},
+		{"docker run IMAGE", limits("memory.swap.max=0", "cpu.max=max 100000"), "docker run --label mcpscope.id=ID IMAGE"},
+		{"npx run", limits("memory.max=1048576"), "npx run"},
+	} {
+		if got := strings.Join(Labelled(strings.Fields(c.line), "ID", c.limits), " "); got != c.want {
+			t.Errorf("%s: %s, want %s", c.line, got, c.want)
+		}
+	}
+}
+
+// An engine that needs time to remove a container is not asked without a pause: this one has removed it after a pause.
+func TestEngineIsAskedWithPauses(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"docker": `#!/bin/sh
+[ "$1" != ps ] || [ -e "$0.paused" ] || echo container
+`,
+		"sleep": `#!/bin/sh
+: >"${0%sleep}docker.paused"
+`,
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := Contained{ID: "id", Argv: []string{filepath.Join(dir, "docker"), "run", "IMAGE"}, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}}
+	if err := s.End(); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package group
+
+import (
+	"path"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// A group as its brain sees it.
+
+func (g *ControlGroup) Placed() protocol.Placed {
+	return protocol.Placed{ID: g.ID, Dir: g.Dir, Backend: g.backend, Managed: g.Managed}
+}
+
+func (g *ControlGroup) Members() Payload { return g.Payload }
+
+func (g *ControlGroup) Events() int {
+	fd, err := g.Payload.OpenFile("cgroup.events")
+	if err != nil {
+		return -1 // it is looked at now and then
+	}
+	return fd
+}
+
+func (g *ControlGroup) Directories() (payload, leaf int) {
+	leaf = -1
+	if g.Guards != nil {
+		leaf = g.Guards.FD()
+	}
+	return g.Payload.FD(), leaf
+}
+
+// SetGuard names the guard, which a manager has to move for a scope.
+func (g *ControlGroup) SetGuard(of Guarded) { g.guard = &of }
+
+// MoveGuard makes a leaf for the guard in the scope: the scope's own directory can't hand controllers down while it has a
+// process.
+func (g *ControlGroup) MoveGuard() error {
+	leaf, err := g.Top.MkdirOpen(protocol.GuardsName, GroupMode)
+	if err != nil {
+		return err
+	}
+	g.Guards = leaf
+	return leaf.Take(g.guard.PID)
+}
+
+// OwnLeaf is the leaf of this group's guard: its own in a scope, so that a stop of that reaches the guard.
+func (g *ControlGroup) OwnLeaf() (*cgroup.Group, error) {
+	if g.Managed {
+		return Leaf(g.Top)
+	}
+	return Leaf(g.Parent)
+}
+
+func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
+
+func (g *ControlGroup) Elsewhere(pid int) bool {
+	where, _, err := proc.ReadCgroup(pid)
+	return err == nil && !strings.HasSuffix(where, "/"+path.Join(g.Dir, protocol.PayloadName))
+}
+
+// holds tells whether the path of a process's cgroup is in the payload: no other group has that id.
+func (g *ControlGroup) holds(where string) bool {
+	return strings.Contains(where+"/", "/"+path.Join(g.Dir, protocol.PayloadName)+"/")
+}
+
+func (g *ControlGroup) Note(notes []string) {
+	if text := NoteText(notes); text != "" {
+		_ = g.Payload.SetAttr(AttrNotes, text) // for people only
+	}
+}
+
+// notesMost fits an attribute beside others, and an answer.
+const notesMost = 1000
+
+func NoteText(notes []string) string {
+	text := strings.Join(notes, "\n")
+	return strings.ToValidUTF8(text[:min(len(text), notesMost)], "")
+}
+
+func (g *ControlGroup) Ending(why protocol.Cause) {
+	_ = g.Payload.SetAttr(AttrEnding, string(why)) // for people only
+}
+
+func (g *ControlGroup) Adopt() {
+	if g.adopt == nil || g.adopted != nil {
+		return
+	}
+	g.adopted = make(chan struct{})
+	go func() {
+		defer close(g.adopted)
+		g.adopt(g)
+	}()
+}

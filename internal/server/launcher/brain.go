@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"fmt"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/guard"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/container"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/loop"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/report"
+	"github.com/mcpscope/mcpscope/internal/signals"
+)
+
+// brain is the launcher or, when that is dead, the process that the guard has put in its place.
+type brain struct {
+	config *protocol.Config
+	page   *guard.Page
+	guard  *guard.Guard // nil before it is forked
+	group  group.Group  // nil before it is made
+	loop   *loop.Loop
+	life   *lifecycle.Lifecycle
+	client *client.Side // nil for a later brain
+
+	reign    uint32 // the page's, when this brain began
+	deposed  bool   // the guard has put another one in this one's place
+	begun    bool   // the server has been started, or could not be
+	startErr error
+	exited   bool // the main process has
+	stops    uint32
+	requests uint64
+	due      time.Time // as the guard knows it
+
+	events    int       // of the group, or -1
+	lookAt    time.Time // the next look whether the group is empty
+	pause     time.Duration
+	terminal  bool
+	subreaper bool          // PID 1 does not reap
+	env       []string      // the server's, for its container engine
+	stopping  chan struct{} // closed when its containers are stopped; nil before
+	undone    string        // containers that may be left
+	killed    []report.Killed
+	total     int // members that had to be killed
+	stuck     []freeze.Stuck
+	notes     []string
+	notesTold int // of them, to the journal
+	stderr    protocol.Stderr
+	told      bool   // the group says that the server is being stopped
+	finish    func() // ends the sweep of this start
+}
+
+func newBrain(c *protocol.Config) (*brain, error) {
+	l, err := loop.New()
+	if err != nil {
+		return nil, err
+	}
+	return &brain{config: c, loop: l, events: -1, stderr: protocol.StderrInherit, finish: func() {}}, nil
+}
+
+// open makes the page. executable is the program of later brains.
+func (b *brain) open(executable string) error {
+	var err error
+	if b.page, err = guard.NewPage(); err != nil {
+		return err
+	}
+	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return fmt.Errorf("open %s: %w", executable, err)
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	if err != nil {
+		return fmt.Errorf("open pidfd: %w", err)
+	}
+	b.page.Program, b.page.Launcher, b.page.Keep[0], b.page.Keep[1] = int32(program), int32(self), int32(b.config.Report), int32(b.config.Alive)
+	b.page.Stdin, b.page.Stdout, b.page.Client = int32(b.client.Stdin.FD()), int32(b.client.Stdout.FD()), int32(b.client.PIDFD)
+	return nil
+}
+
+// begin is for when there are guard and group.
+func (b *brain) begin() error {
+	c := b.config
+	detaches := container.EndsFirst(c.Engine()) && !c.Taken && c.Group.Backend != protocol.Tree // there the engine's program is a member as well
+	b.life = lifecycle.New(c.Policy, detaches, facts{b}, time.Now())
+	b.reign, b.events = b.page.Reign, b.group.Events()
+	if err := b.loop.Add(b.guard.Sock(), loop.TokenGuard); err != nil {
+		return err
+	}
+	if b.events >= 0 {
+		return b.loop.AddChanges(b.events, loop.TokenEvents)
+	}
+	return nil
+}
+
+// live lasts until the group is empty, or another brain has this one's place.
+func (b *brain) live() {
+	for b.life.State != lifecycle.Emptied && !b.deposed {
+		b.handle(b.loop.Next(b.deadline()))
+		b.perform(b.life.HandleTime(time.Now()))
+		b.look()
+	}
+	if b.deposed {
+		b.wait()
+		return
+	}
+	b.end()
+}
+
+func (b *brain) deadline() time.Time {
+	due := b.life.Due()
+	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
+		return b.lookAt
+	}
+	return due
+}
+
+func (b *brain) handle(t loop.Token) {
+	if b.readPage(); b.deposed { // what the guard has written before this event
+		return
+	}
+	switch t {
+	case loop.TokenSignals:
+		for _, sig := range b.loop.Signals() {
+			b.handleSignal(sig)
+		}
+		b.lookAtContainers()
+	case loop.TokenStdin:
+		b.report(lifecycle.StdinClosed)
+	case loop.TokenStdout:
+		b.report(lifecycle.StdoutClosed)
+	case loop.TokenClient:
+		b.report(lifecycle.ClientDied)
+	case loop.TokenMain:
+		b.mainEnded()
+	case loop.TokenEvents:
+		b.readEvents()
+	case loop.TokenGuard:
+		dead := b.guard.Drain()
+		b.readPage()
+		if dead {
+			b.report(lifecycle.GuardDied)
+			return
+		}
+		b.loop.Again(b.guard.Sock(), loop.TokenGuard)
+	}
+}
+
+// readPage takes in what the guard has written.
+func (b *brain) readPage() {
+	p := b.page
+	if p.Reign != b.reign {
+		b.deposed = true
+		return
+	}
+	if !b.begun && (p.MainPID > 0 || p.FailedStep != guard.StepNone) {
+		b.begun = true
+		b.started()
+	}
+	if (p.Exited || p.FailedStep == guard.StepFork) && !b.exited { // of that there is no process
+		b.exited = true
+		b.lookAgain()
+		if report.ExitCause(unix.WaitStatus(p.Status), b.group.Figures()) == protocol.MemoryExhausted {
+			b.report(lifecycle.MemoryExhausted)
+		} else {
+			b.report(lifecycle.MainExited)
+		}
+	}
+	if p.Stops != b.stops {
+		b.stops = p.Stops
+		b.stopToo(unix.Signal(p.StopSignal))
+	}
+	fresh := p.Requests &^ b.requests
+	b.requests |= fresh
+	for _, sig := range append(signals.Ending[:len(signals.Ending):len(signals.Ending)], protocol.StopSignal) {
+		if fresh&(1<<(sig-1)) != 0 {
+			b.report(lifecycle.StopRequested)
+		}
+	}
+}
+
+// mainEnded: a main process that is not the guard's child has ended, with a status that only its parent gets.
+func (b *brain) mainEnded() {
+	if b.config.Held >= 0 {
+		_ = unix.Close(b.config.Held) // the client gets its EPIPE
+		b.config.Held = -1
+	}
+	b.lookAgain()
+	b.report(lifecycle.MainExited)
+}
+
+// handleSignal takes a signal that this process has got, alone or with its process group.
+func (b *brain) handleSignal(sig unix.Signal) {
+	switch {
+	case sig == unix.SIGCHLD:
+		signals.ReapAll() // as init, or where init does not
+	case terminalStops(sig): // the main process has got it: see jobcontrol.go
+	case b.terminal && signals.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
+	case signals.EndsServer(sig):
+		b.perform(b.life.HandleSignal(sig, time.Now()))
+	case b.page.MainPID > 0:
+		b.guard.Forward(sig)
+	}
+}
+
+// report passes an event to the lifecycle.
+func (b *brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
+
+// publish writes to the page what a later brain has to know, and by when the guard has to find one.
+func (b *brain) publish() {
+	state, now := b.life.State, time.Now()
+	b.page.Phase = guard.Running
+	if state >= lifecycle.Terminating {
+		b.page.Phase = uint32(state)
+	}
+	b.page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
+	due := b.life.Due()
+	b.page.Until = monotonic(due, now)
+	switch {
+	case state == lifecycle.Running:
+		due = time.Time{} // a server whose launcher is stopped goes on, as bare
+	case state >= lifecycle.Killing:
+		due = now.Add(protocol.EndWithin(b.config))
+	case !due.IsZero():
+		due = due.Add(protocol.KillWithin)
+	}
+	if !due.Equal(b.due) {
+		b.due, b.page.Due = due, monotonic(due, now)
+		b.guard.Look()
+	}
+	if state >= lifecycle.Terminating && !b.told {
+		b.told = true
+		b.group.Ending(b.life.Cause)
+	}
+}
+
+// monotonic is a time on the clock of the page, which processes share; 0 for none.
+func monotonic(t, now time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it can't fail
+	return ts.Nano() + int64(t.Sub(now))
+}
+
+// fromMonotonic is the same the other way.
+func fromMonotonic(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	var ts unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it can't fail
+	return time.Now().Add(time.Duration(nanos - ts.Nano()))
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/loop"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// facts answers the lifecycle's questions.
+type facts struct{ b *brain }
+
+// Unread: a server that is only starting has read nothing.
+func (f facts) Unread() bool { return f.b.client != nil && (!f.b.begun || f.b.client.Unread()) }
+
+func (f facts) Blocked() bool      { return f.b.client != nil && f.b.client.Blocked() }
+func (f facts) Open() bool         { return f.b.client != nil && f.b.client.Open() }
+func (f facts) CPU() time.Duration { return f.b.group.Members().CPU() }
+
+func (f facts) Abandoned() bool {
+	in := f.b.client
+	switch {
+	case in == nil, in.Sure, in.HungUp():
+		return true
+	case !in.Conveyed:
+		return f.b.config.Policy.OnClientDeath == protocol.StopOnClientDeath
+	}
+	return in.HeldByNobodyBut(f.b.group.Members())
+}
+
+func (b *brain) perform(all []lifecycle.Action) {
+	b.publish()
+	for _, a := range all {
+		switch a.Do {
+		case lifecycle.SendSignal:
+			freeze.Ask(b.group.Members(), a.Signal)
+			b.lookAgain()
+		case lifecycle.ThawMembers:
+			_ = b.group.Members().SetFrozen(false) // gone is as good
+			_ = b.group.Members().Thaw()           // as above
+			b.lookAgain()
+		case lifecycle.KillMembers:
+			b.kill()
+		case lifecycle.StopContainers:
+			b.stopContainers()
+		case lifecycle.WatchAgain:
+			b.client.WatchAgain()
+		}
+	}
+}
+
+const (
+	emptyWithin = 3 * time.Millisecond // for members that exit at once: the kernel holds a change of cgroup.events back for up to 10 ms
+	lookFirst   = 5 * time.Millisecond
+	lookMost    = 100 * time.Millisecond // a change that the kernel holds back is lost when the group is removed, and a tree has no event
+)
+
+// lookAgain is for when the group may be empty soon.
+func (b *brain) lookAgain() {
+	_, _, _ = b.group.Members().Await(time.Now().Add(emptyWithin), -1, group.IsEmpty)
+	b.pause, b.lookAt = lookFirst, time.Time{}
+}
+
+// look finds out whether the group is empty.
+func (b *brain) look() {
+	if b.life.State < lifecycle.Terminating || b.life.State == lifecycle.Emptied || time.Now().Before(b.lookAt) {
+		return
+	}
+	b.pause = min(2*max(b.pause, lookFirst), lookMost)
+	b.lookAt = time.Now().Add(b.pause)
+	if !group.Populated(b.group.Members()) {
+		b.report(lifecycle.GroupEmptied)
+	}
+}
+
+func (b *brain) readEvents() {
+	var text [256]byte
+	_, _ = unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
+	b.loop.ChangesAgain(b.events, loop.TokenEvents)
+	b.lookAt = time.Time{}
+}
+
+// kill freezes and kills all members. It takes as long as that takes, for nothing else can be done meanwhile.
+func (b *brain) kill() {
+	s := freeze.Stop{Target: b.group.Members()}
+	if b.inspects() {
+		s.Frozen = b.inspect
+	}
+	res, err := s.Run()
+	b.stuck = res.Stuck
+	if err != nil {
+		b.note("members may be left: " + protocol.OneLine(err))
+	}
+	b.report(lifecycle.GroupEmptied)
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package launcher
+
+import (
+	"os"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/guard"
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/container"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/signals"
+	"github.com/mcpscope/mcpscope/internal/systemd"
+)
+
+// Server is one command to be run in a group of its own.
+type Server struct {
+	Name    string
+	Path    string   // the file to execute, from Lookup
+	Argv    []string // as the client gave it
+	Env     []string // the client's, without our own variables
+	Policy  protocol.Policy
+	Limits  cgroup.Limits
+	Backend protocol.Backend
+	// Require refuses the backend tree, which is weaker than all others.
+	Require bool
+	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
+	// host has does not work.
+	Weaker func(error)
+	// Replace retires older servers of this name and client process.
+	Replace bool
+	// Slice is where systemd is to put the scope.
+	Slice string
+	// Notes are the caller's own, for the report.
+	Notes []string
+	// Report is a descriptor for the report, or -1.
+	Report int
+	// Verbose asks for notes on members that had to be killed.
+	Verbose bool
+	// Stderr is where the server's goes. One that is taken has its own: see Taken.SetStderr.
+	Stderr protocol.Stderr
+	// Executable is mcpscope itself, for later brains.
+	Executable string
+	// Client is the pid of the client where it is not our parent; otherwise 0.
+	Client int
+	// ClientName is what the client is called, where its process is called something else.
+	ClientName string
+	// Foreign are the descriptors above 2 that the client passed on. The server gets
+	// them, and no other process keeps them.
+	Foreign []int
+	NoFile  *unix.Rlimit
+}
+
+// Outcome is how a server ended.
+type Outcome struct {
+	// Status is what wait(2) said of the main process; Known is false where it could not be waited for.
+	Status unix.WaitStatus
+	Known  bool
+	Notes  []string
+	Stuck  []string // members that could not be killed
+}
+
+// Run runs the server and returns when nothing of it is left. An error means that
+// mcpscope itself failed: nothing was started, or everything was stopped.
+func (s *Server) Run() (Outcome, error) {
+	freeze.ClearTag()     // a server in a server has its own group and guard
+	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
+	if err := linux.ReadyPoller(); err != nil {
+		return Outcome{}, err
+	}
+	if systemd.JournalExists() { // which takes down the command line of whatever writes to it: arguments may be secrets
+		_ = linux.HideArguments(s.Argv[1:]) // they are not ours, in a program that uses this as a library
+	}
+	b, err := s.prepare()
+	if err != nil {
+		return Outcome{}, err
+	}
+	if err := b.start(s); err != nil {
+		b.abandon()
+		return Outcome{}, err
+	}
+	b.live()
+	return b.outcome()
+}
+
+// config is what a later brain has to know, but the group.
+func (s *Server) config() *protocol.Config {
+	c := protocol.NewConfig()
+	c.Name, c.Argv, c.Policy, c.Started, c.Verbose, c.Replace = s.Name, s.Argv, s.Policy, time.Now().UnixNano(), s.Verbose, s.Replace
+	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
+	c.Session, _ = unix.Getsid(0)
+	c.Path = s.Path
+	if self, err := group.Identify(os.Getpid()); err == nil {
+		c.Launcher = self.String()
+	}
+	return c
+}
+
+// prepare makes everything that can fail before anything is started.
+func (s *Server) prepare() (*brain, error) {
+	b, err := newBrain(s.config())
+	if err != nil {
+		return nil, err
+	}
+	b.terminal = signals.OnTerminal()
+	if b.client, err = client.Watch(s.Policy.OnClientDeath); err != nil {
+		return nil, err
+	}
+	if err = b.client.Add(b.loop); err != nil {
+		return nil, err
+	}
+	return b, b.open(s.Executable)
+}
+
+// mainProcess is the server as the guard starts it.
+func (b *brain) mainProcess(s *Server) *guard.Server {
+	id := b.config.Group.ID
+	m := &guard.Server{
+		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits), Env: append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: linux.SignalMask(), Shell: true,
+	}
+	if b.terminal {
+		m.Pgid = unix.Getpgrp()
+	}
+	return m
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package lifecycle
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+//	          clientDied             idle, or stdinClosed
+//	Running ──────────────▶ Doubting ────────────────────┐
+//	 │   ▲                                                │
+//	 │   │ reopened                                       │
+//	 │   └───────────┐                                    │
+//	 ▼ stdinClosed   │   EOF grace over                   ▼
+//	Draining ◀──▶ Finishing ────────────────────▶ Terminating ─────▶ Killing ───▶ Emptied
+//	                                                  │  term grace     ▲           ▲
+//	any state on the left, by a signal, mainExited,   ▼  over           │           │
+//	stopRequested, launcherDied: Terminating       Detaching ───────────┘           │
+//	guardDied: Killing              (podman alone) containersStopped     emptied ───┘
+
+// State is where a server is between its start and its removal.
+type State int
+
+const (
+	Running     State = iota
+	Doubting          // the client is dead, and another process holds stdin open
+	Draining          // the client has closed its end, and input or output is still unread
+	Finishing         // the EOF grace runs
+	Terminating       // every member got a signal, and the term grace runs
+	Detaching         // the engine stops containers, for which it needs members
+	Killing           // the members are frozen and killed
+	Emptied           // no member is left
+	states
+)
+
+// Event is something that has happened.
+type Event int
+
+const (
+	StdinClosed Event = iota
+	StdoutClosed
+	ClientDied
+	MainExited
+	MemoryExhausted // and the main process is among those whom the kernel killed
+	LauncherDied    // reported by the next brain
+	GuardDied
+	StopRequested
+	KillRequested
+	ContainersStopped
+	GroupEmptied
+	signalReceived
+	graceOver
+	lifetimeOver
+	idleChecked
+	events
+)
+
+// A step reacts to an event; a cell of the table without one ignores it.
+type step func(l *Lifecycle, e Event, now time.Time)
+
+// ending are the events that stop a server in each state before Terminating.
+var ending = [events]step{
+	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate, LauncherDied: (*Lifecycle).terminate,
+	StopRequested: (*Lifecycle).terminate, signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
+	GuardDied: (*Lifecycle).kill, KillRequested: (*Lifecycle).kill,
+}
+
+var table = [states][events]step{
+	Running: with(ending, [events]step{StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
+		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle}),
+	Doubting: with(ending, [events]step{StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
+		graceOver: (*Lifecycle).doubt}),
+	Draining:  with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
+	Finishing: with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish}),
+	Terminating: {
+		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, MainExited: (*Lifecycle).detach,
+		MemoryExhausted: (*Lifecycle).detach, GuardDied: (*Lifecycle).kill, KillRequested: (*Lifecycle).kill,
+		LauncherDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
+	},
+	Detaching: {
+		ContainersStopped: (*Lifecycle).killAll, graceOver: (*Lifecycle).killAll, GuardDied: (*Lifecycle).killAll,
+		LauncherDied: (*Lifecycle).detachAgain,
+	},
+	Killing: {GroupEmptied: (*Lifecycle).finishStop, LauncherDied: (*Lifecycle).killAll},
+	Emptied: {},
+}
+
+// with adds cells to a row.
+func with(row, more [events]step) [events]step {
+	for e, s := range more {
+		if s != nil {
+			row[e] = s
+		}
+	}
+	return row
+}
+
+// causes of the events that can be the first reason of a stop.
+var causes = map[Event]protocol.Cause{
+	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed, ClientDied: protocol.ClientDied,
+	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted, LauncherDied: protocol.LauncherGone,
+	GuardDied: protocol.GuardGone, StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
+	lifetimeOver: protocol.LifetimeOver, KillRequested: protocol.StopRequested,
+}
+
+// Facts answers what no event reports.
+type Facts interface {
+	// Unread: the server has not read all input.
+	Unread() bool
+	// Blocked: the server can't write before the client has read.
+	Blocked() bool
+	// Abandoned: no process outside the payload can write to stdin any more.
+	Abandoned() bool
+	// Open: the client's ends of stdin and stdout are open. A FIFO can be opened again after a hang-up.
+	Open() bool
+	// CPU is what the members have used.
+	CPU() time.Duration
+}
+
+// Action is what the caller has to do.
+type Action struct {
+	Do     Verb
+	Signal unix.Signal // of SendSignal
+}
+
+// Verb says which action.
+type Verb int
+
+const (
+	SendSignal     Verb = iota // to every member, and SIGCONT after it
+	ThawMembers                // the guard has frozen them for the next brain
+	StopContainers             // and report ContainersStopped
+	KillMembers                // and report GroupEmptied
+	WatchAgain                 // for hang-ups of stdin and stdout
+)

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package loop
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/signals"
+)
+
+// Token tells which descriptor of a loop is ready.
+type Token int32
+
+// tokens of what can happen
+const (
+	TokenNone Token = iota // the deadline has passed
+	TokenStdin
+	TokenStdout
+	TokenClient
+	TokenGuard   // the guard's socket
+	TokenMain    // the main process of a server that the client has started
+	TokenEvents  // the group may be empty
+	TokenSignals // or a goroutine has finished: see Wake
+)
+
+// Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call, made by the goroutine
+// that reacts. Each descriptor but that of the signals is reported once and has to be asked for again: a hang-up would
+// otherwise be reported for ever.
+type Loop struct {
+	epoll  int
+	events [8]unix.EpollEvent
+	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
+	caught bool              // signals are
+}
+
+func New() (*Loop, error) {
+	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create epoll set: %w", err)
+	}
+	return &Loop{epoll: fd}, nil
+}
+
+// Close gives the descriptor back.
+func (l *Loop) Close() { _ = unix.Close(l.epoll) }
+
+// Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores (nohup) stays
+// ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first
+// time alone.
+func (l *Loop) Catch(sigs ...unix.Signal) error {
+	if err := signals.Catch(notLeftAlone(sigs)...); err != nil || l.caught {
+		return err
+	}
+	l.caught = true
+	return l.add(signals.FD(), unix.EPOLLIN, TokenSignals)
+}
+
+// Add waits for fd to become readable; a negative fd is passed over.
+func (l *Loop) Add(fd int, t Token) error {
+	if fd < 0 {
+		return nil
+	}
+	return l.add(fd, readable, t)
+}
+
+// AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
+// its kin): to be readable is nothing special there.
+func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
+
+func (l *Loop) add(fd int, events uint32, t Token) error {
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}); err != nil {
+		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
+	}
+	return nil
+}
+
+// Again asks once more for what was reported.
+func (l *Loop) Again(fd int, t Token) {
+	if fd >= 0 {
+		l.again(fd, readable, t)
+	}
+}
+
+// ChangesAgain is Again for what was added by AddChanges.
+func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
+
+func (l *Loop) again(fd int, events uint32, t Token) {
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail
+}
+
+const (
+	readable = unix.EPOLLIN | unix.EPOLLONESHOT
+	changed  = unix.EPOLLPRI | unix.EPOLLONESHOT
+)
+
+// Next waits until something has happened, or the deadline has passed; the zero time is none.
+func (l *Loop) Next(deadline time.Time) Token {
+	if len(l.ready) == 0 {
+		l.wait(deadline)
+	}
+	if len(l.ready) == 0 {
+		return TokenNone
+	}
+	t := Token(l.ready[0].Fd)
+	l.ready = l.ready[1:]
+	return t
+}
+
+func (l *Loop) wait(deadline time.Time) {
+	runtime.Gosched() // a goroutine that was just started runs now, not when the runtime notices that this one is blocked
+	n, err := unix.EpollWait(l.epoll, l.events[:], until(deadline))
+	for errors.Is(err, unix.EINTR) { // what has happened meanwhile comes before the deadline
+		n, err = unix.EpollWait(l.epoll, l.events[:], until(deadline))
+	}
+	if err != nil {
+		panic("bug: epoll_wait on our own set: " + err.Error())
+	}
+	l.ready = l.events[:max(n, 0)]
+}
+
+// until is in milliseconds, -1 for ever.
+func until(deadline time.Time) int {
+	if deadline.IsZero() {
+		return -1
+	}
+	return int(min((max(time.Until(deadline), 0)+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
+}
+
+// Signals are those that have come since it was asked last.
+func (l *Loop) Signals() []unix.Signal { return signals.Pending() }
+
+// Signal adds sig to them, as if somebody had sent it. Any goroutine may call it, and Wake.
+func (l *Loop) Signal(sig unix.Signal) { signals.Add(sig) }
+
+// Wake has Next return, for something that is none of its tokens.
+func (l *Loop) Wake() { signals.Wake() }
+
+// notLeftAlone leaves out what the runtime has left alone.
+func notLeftAlone(sigs []unix.Signal) []unix.Signal {
+	return slices.DeleteFunc(slices.Clone(sigs), func(sig unix.Signal) bool {
+		return (sig == unix.SIGHUP || sig == unix.SIGINT) && linux.Ignores(sig)
+	})
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package loop
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+func testLoop(t *testing.T) *Loop {
+	t.Helper()
+	l, err := New()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(l.epoll) })
+	return l
+}
+
+// pipes returns the ends of a pipe.
+func pipes(t *testing.T) (read, write int) {
+	t.Helper()
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(ends[0]) })
+	return ends[0], ends[1]
+}
+
+// An end is reported once, until somebody asks again; of several that come together none is lost.
+func TestLoopReportsEachOnce(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	want := []Token{TokenStdin, TokenStdout, TokenGuard}
+	first := 0
+	for i, token := range want {
+		read, write := pipes(t)
+		if err := l.Add(read, token); err != nil {
+			t.Fatal(err)
+		}
+		_ = unix.Close(write) // nothing was written
+		if i == 0 {
+			first = read
+		}
+	}
+	var got []Token
+	for range want {
+		got = append(got, l.Next(time.Time{}))
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("reported: %v, want %v", got, want)
+	}
+	l.Again(first, TokenStdin)
+	if again := l.Next(time.Time{}); again != TokenStdin {
+		t.Errorf("asked again, and %v was reported, want %v", again, TokenStdin)
+	}
+}
+
+// The deadline ends the wait, and not before it has passed.
+func TestLoopWaitsForTheDeadline(t *testing.T) {
+	t.Parallel()
+	l := testLoop(t)
+	for range 20 {
+		deadline := time.Now().Add(1500 * time.Microsecond)
+		if token := l.Next(deadline); token != TokenNone || time.Now().Before(deadline) {
+			t.Errorf("%v was reported %v before the deadline", token, time.Until(deadline))
+		}
+	}
+}
+
+// Signals arrive by the loop, also while it waits, and a signal that it does not catch does not end the wait.
+func TestLoopCatches(t *testing.T) {
+	l := testLoop(t)
+	if err := l.Catch(unix.SIGUSR1, unix.SIGUSR2); err != nil {
+		t.Fatal(err)
+	}
+	for _, send := range []func(){func() { _ = unix.Kill(unix.Getpid(), unix.SIGUSR2) },
+		func() { l.Signal(unix.SIGUSR2) }} {
+		go func() {
+			_ = unix.Kill(unix.Getpid(), unix.SIGCONT)
+			_ = unix.Kill(unix.Getpid(), unix.SIGURG) // the runtime's
+			l.Wake()
+			send()
+		}()
+		for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
+			if token := l.Next(time.Time{}); token != TokenSignals {
+				t.Fatalf("%v was reported, want %v", token, TokenSignals)
+			}
+		}
+	}
+}
