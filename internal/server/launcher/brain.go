@@ -35,9 +35,8 @@ type brain struct {
 
 	reign    uint32 // the page's, when this brain began
 	deposed  bool   // the guard has put another one in this one's place
-	begun    bool   // the server has been started, or could not be
-	startErr error
-	exited   bool // the main process has
+	begun    bool   // there is, or was, a main process
+	exited   bool   // the main process has
 	stops    uint32
 	requests uint64
 	due      time.Time // as the guard knows it
@@ -162,7 +161,7 @@ func (b *brain) readPage() {
 		b.deposed = true
 		return
 	}
-	if !b.begun && (p.MainPID > 0 || p.FailedStep != guard.StepNone) {
+	if !b.begun && p.MainPID > 0 && p.FailedStep == guard.StepNone {
 		b.begun = true
 		b.started()
 	}

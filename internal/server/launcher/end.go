@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/guard"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -29,7 +30,7 @@ var errGuard = errors.New("the guard was killed, so the server was ended")
 // end kills what left the group, reports, and removes the group.
 func (b *brain) end() {
 	b.endLeftOvers()
-	if b.startErr == nil && b.page.Phase != reported {
+	if b.page.FailedStep == guard.StepNone && b.page.Phase != reported {
 		b.awaitStatus()
 		b.endContainers()
 		b.writeReport()
@@ -47,6 +48,18 @@ func (b *brain) end() {
 	if b.client != nil {
 		b.wait()
 	}
+}
+
+// failure is why there was no server. It is on the page before the main process has ended.
+func (b *brain) failure() error {
+	step, errno := b.page.FailedStep, unix.Errno(b.page.Errno)
+	switch step {
+	case guard.StepNone:
+		return nil
+	case guard.StepExec:
+		return &protocol.CommandError{Command: b.config.Path, Errno: errno}
+	}
+	return fmt.Errorf("start the server: %v: %w", step, errno)
 }
 
 // awaitStatus is for the status of the main process, which a guard can have a moment after the group is empty.
@@ -75,8 +88,8 @@ func (b *brain) wait() {
 // outcome is what the launcher returns.
 func (b *brain) outcome() (Outcome, error) {
 	o := Outcome{Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(), Stuck: b.stuckForPeople()}
-	if b.startErr != nil {
-		return o, b.startErr
+	if err := b.failure(); err != nil {
+		return o, err
 	}
 	if b.life.Cause == protocol.GuardGone {
 		err := errGuard

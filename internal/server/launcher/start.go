@@ -188,16 +188,8 @@ func (b *brain) leaveClient(s *Server) {
 	_ = b.loop.Catch(append(signals.Forwarded(), unix.SIGCHLD)...) // some are caught already, so it can't fail
 }
 
-// started is for when the guard has started the server, or could not.
+// started is for when there is a main process. Its exec may still fail.
 func (b *brain) started() {
-	if step := b.page.FailedStep; step != guard.StepNone {
-		errno := unix.Errno(b.page.Errno)
-		b.startErr = fmt.Errorf("start the server: %v: %w", step, errno)
-		if step == guard.StepExec {
-			b.startErr = &protocol.CommandError{Command: b.config.Path, Errno: errno}
-		}
-		return
-	}
 	b.openMain()
 	b.group.Adopt()
 	b.tellStart()
