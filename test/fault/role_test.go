@@ -102,7 +102,8 @@ func isMcpscope(pid int) bool {
 func (w *watcher) process(tid uint32) (*process, error) {
 	p := w.threads[tid]
 	if p != nil && p.alive() {
-		if p.executed && (p.role == stranger || p.role.isFork()) || p.role == launcher.fork() && calledGuard(p.pid) {
+		// The guard executes nothing. Such a process was the main process of a dead guard.
+		if p.executed && p.role != launcher && p.role != brain || p.role == launcher.fork() && calledGuard(p.pid) {
 			w.meet(p, p.role.main())
 		}
 		return p, nil
