@@ -40,7 +40,7 @@ func Attach(page *Page, sock int) (*Guard, error) {
 }
 
 // Go starts the main process in payload, whose lock the guard shares from then on; -1 in a tree. A leaf other than -1 is where
-// the guard moves afterwards. With the first byte the result is on the page: MainPID, or FailedStep.
+// the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be there earlier.
 func (g *Guard) Go(payload, leaf int) error {
 	var rights []byte
 	switch {
@@ -89,7 +89,7 @@ func (g *Guard) Look() {
 	g.send(wordLook)
 }
 
-// Forward sends a signal to the main process by way of the guard, which reaps it: to others its pid may be another process's.
+// Forward sends a signal to the main process through the guard, which reaps it: to others its pid may be another process's.
 func (g *Guard) Forward(sig unix.Signal) { g.send(wordForward + byte(sig)) }
 
 // Done ends the guard, after the group is removed.

@@ -182,7 +182,7 @@ func newProcess(s *Server, argv, env []string) (*process, int, error) {
 	}
 	size := int(fixed)
 	for _, list := range lists {
-		size += 8 + 7 // its end, and what comes before it
+		size += 8 + 7 // the end, and the alignment before it
 		for _, text := range list {
 			size += len(text) + 1 + 8
 			if bytes.IndexByte(unsafe.Slice(unsafe.StringData(text), len(text)), 0) >= 0 {
@@ -251,8 +251,8 @@ func (a *arena) list(all []string) uintptr {
 	return uintptr(unsafe.Pointer(&words[0]))
 }
 
-// leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and what is shared:
-// neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the copy is whole. Processes
+// leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and shared mappings.
+// Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the copy is whole. Processes
 // that execute something borrow the memory and copy nothing.
 func leaveOut() {
 	maps, err := os.ReadFile("/proc/self/maps")
@@ -273,7 +273,7 @@ func leaveOut() {
 	}
 }
 
-// fork returns the pid of a process between, which exits at once, so that the guard is in nobody's process tree. It shares
+// fork returns the pid of a process between, which exits at once, so that the guard is in no process tree of the client. It shares
 // the caller's descriptors, so that the guard's pidfd is opened there.
 //
 // All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it. That the
@@ -311,7 +311,7 @@ func forkGuard(p *process) {
 	pid, errno := forkOn(unix.SYS_CLONE3, uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into), 0, 0, 0, p, &p.g)
 	if refused(errno) {
 		const flags = unix.CLONE_SETTLS | unix.CLONE_PIDFD
-		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other one is not used
+		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
 		p.joins = true
 		pid, errno = forkOn(unix.SYS_CLONE, flags|uintptr(unix.SIGCHLD), uintptr(into.stack+into.stackSize), uintptr(into.pidfd), tls, tls, p, &p.g)
 	}

@@ -316,7 +316,7 @@ func (p *process) receive() {
 	}
 }
 
-// receiveSignals reads those that somebody has sent: by the kernel for a child, or for a stop.
+// receiveSignals reads SIGCHLD, and those that ask for a stop.
 //
 //go:norace
 func (p *process) receiveSignals() {

@@ -19,7 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// This file is a brain in miniature. It has no grace: at the first event it kills the group.
+// This file has a brain in miniature. It has no grace: at the first event it kills the group.
 
 const launcherEnv = "GUARD_LAUNCHER"
 

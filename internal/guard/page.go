@@ -37,14 +37,14 @@ type Page struct {
 
 	// The guard writes these, and sends a byte.
 	Payload    int32  // directory of the group, in the guard and in later brains; the lock on it is the guard's too
-	Reign      uint32 // number of brains before; one that finds another number than at its beginning is none any more
+	Reign      uint32 // number of brains before; a brain that finds another number than at its beginning has been replaced
 	GuardPID   int32
 	MainPID    int32
 	Exited     bool   // and Status is there
 	Status     uint32 // as of wait4(2)
 	Stops      uint32 // how often a signal has stopped the main process
 	StopSignal uint32
-	Requests   uint64 // signals that somebody has sent to the guard: signal n is bit n-1
+	Requests   uint64 // signals that other processes have sent to the guard: signal n is bit n-1
 	FailedStep Step
 	Errno      uint32
 

@@ -39,7 +39,7 @@ type cloneArgs struct {
 
 const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
-// refused tells whether clone3 into a cgroup is not to be had: seccomp answers ENOSYS or EPERM, a kernel before 5.7 E2BIG or
+// refused reports whether clone3 into a cgroup is not to be had: seccomp answers ENOSYS or EPERM, a kernel before 5.7 E2BIG or
 // EINVAL. Then clone(2) starts the process, which joins the cgroup before it does anything else.
 //
 //go:nosplit
