@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -77,6 +78,8 @@ func (c *config) payload() string {
 }
 
 func launch(c *config) int {
+	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
+	runtime.KeepAlive(make([]byte, 8<<20))
 	page, err := NewPage()
 	check(err)
 	page.Keep[0] = 3 // the log
