@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // Servers: one that ignores SIGTERM and has a child in a session of its own; one that ends with its input, and answers each
@@ -114,6 +115,10 @@ func TestStderrInTheJournal(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			name := "talker-" + b.name
 			s := b.start(t, name, []string{"--stderr", "journal"}, talker)
+			written := func() bool { return strings.Contains(b.succeed(t, "logs", name), ": what it began with\n") }
+			if !pace.Eventually(escape.Patience, written) { // a journalctl that begins at that moment can miss the line
+				t.Fatal("what it began with is not in the journal")
+			}
 			f := follow(t, b.command(t, "logs", "--follow", name))
 			f.line("what it began with")
 			v := listed(t, b, name)

@@ -64,10 +64,8 @@ func (b *brain) failure() error {
 
 // awaitStatus is for the status of the main process, which a guard can have a moment after the group is empty.
 func (b *brain) awaitStatus() {
-	limit := time.Now().Add(protocol.ReactWithin)
-	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 {
-		ready, err := linux.PollUntil(limit, unix.PollFd{Fd: int32(b.guard.Sock()), Events: unix.POLLIN})
-		if err != nil || ready[0].Revents == 0 || b.guard.Drain() {
+	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 && linux.AwaitEnd(b.guard.Sock(), unix.POLLIN, protocol.ReactWithin) {
+		if b.guard.Drain() {
 			return
 		}
 	}

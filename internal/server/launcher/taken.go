@@ -77,8 +77,7 @@ func (s *Server) Take(r client.Child) (*Taken, error) {
 	return t, nil
 }
 
-// tag is for a member that may run before there is a brain, and leave the group. That tags those
-// that it can't here.
+// tag is for a member that leaves the group before there is a brain, which tags those that it can't here.
 func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
 // Group: a tree can't take in a process that is there already.
@@ -87,8 +86,7 @@ func (t *Taken) Group() *group.ControlGroup {
 	return g
 }
 
-// TakeAlso puts another process into the same group, which the first one has started before. It may be
-// there already.
+// TakeAlso puts another process into the same group, which the first one has started. It may be there already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err := t.enter(pid); err != nil {
 		return err
