@@ -216,13 +216,15 @@ func (b *brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now(
 
 // publish writes to the page what a later brain has to know, and by when the guard has to find one.
 func (b *brain) publish() {
-	state, now := b.life.State, time.Now()
-	b.page.Phase = guard.Running
+	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(guard.Running)
 	if state >= lifecycle.Terminating {
-		b.page.Phase = uint32(state)
+		phase = uint32(state)
 	}
 	b.page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
-	due := b.life.Due()
+	if !due.IsZero() { // first, because this process can be killed in between, and the next brain would never kill
+		b.page.Until = monotonic(due, now)
+	}
+	b.page.Phase = phase
 	b.page.Until = monotonic(due, now)
 	switch {
 	case state == lifecycle.Running:
