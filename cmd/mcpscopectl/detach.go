@@ -13,21 +13,23 @@ import (
 
 func detachCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
-		use: "detach [--] COMMAND [ARG…]", short: "start a command that is to outlive the server it is started from", operands: files,
+		use: "detach [--] COMMAND [ARG…]", short: "start a command outside the group of every server", operands: files,
 		examples: `  mcpscope detach -- xdg-open https://example.org/sign-in
   mcpscope detach -- gpg-connect-agent /bye
 `,
-		long: `Starts COMMAND outside of every server, on purpose: a browser to sign in with, a
-daemon that all share. Nothing ends it with the server that has called this, and
-what it uses does not count as that server's. systemd starts it, the user's
-manager or root's the system's, as a service of its own (detached-….service),
-with this environment and directory; it reads nothing, and what it writes goes
-to the journal.
+		long: `Start COMMAND outside the group of every server: a browser for a sign-in, or a
+daemon that several servers share. COMMAND continues when the server that called
+mcpscope detach ends, and its resource use does not count for that server.
 
-Returns when COMMAND has been executed: status 0; 127 if there is no such
-command, 126 if it can't be executed, 1 if there is no manager.
+systemd starts COMMAND as a transient service, detached-….service, with the
+environment and working directory of the caller. Users have their own manager
+for this, root the system manager. stdin is empty, and output goes to the
+journal.
 
-mcpscope run offers it to servers as BROWSER in a graphical session:
+The exit status is 0 when COMMAND has been executed, 127 if COMMAND was not
+found, 126 if it cannot be executed, and 1 if there is no manager.
+
+mcpscope run sets BROWSER to this command in a graphical session: see
 --no-browser.`,
 	}, func(operands []string) int { return detach.Run(operands, io) })
 	c.Flags().SetInterspersed(false)

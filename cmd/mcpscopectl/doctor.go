@@ -17,23 +17,24 @@ type doctorFlags struct{ json, selftest bool }
 func doctorCommand(io cli.Stdio) *cobra.Command {
 	var f doctorFlags
 	c := command(spec{
-		use: "doctor [flags]", short: "say what this host offers, and what would be better",
+		use: "doctor [flags]", short: "check this host and suggest improvements",
 		examples: `  mcpscope doctor
   mcpscope doctor --selftest
 `,
-		long: `Says what this host offers: which backend run takes, why each better one is not
-available, and the command or drop-in that would make it so. It runs a short
-server in each to find out, and leaves nothing behind. Run it as the user, and
-in the unit or container, of the client. It also prints what is wrong with the
-files of settings (mcpscope.toml), which gateways run, and how many servers are
-leaked.
+		long: `Check which backend mcpscope run uses on this host, and why each better backend
+is not available. Prints the command or drop-in that enables it. doctor runs
+a short server with each backend and leaves nothing behind. Run it as the user
+of the client, and in the client's unit or container.
 
-The exit status is 0 if a server gets a control group of its own, 1 if it does
-not, if a file of settings has a mistake or a process is left, and 125 if doctor
-itself failed.`,
+doctor also reports mistakes in settings files (mcpscope.toml), running gateways
+and the number of leaked servers.
+
+The exit status is 0 if a server gets its own control group. It is 1 if it does
+not, if a settings file has a mistake, or if the selftest left a process, and
+125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
-	c.Flags().BoolVar(&f.selftest, "selftest", false, "also start six servers that ignore SIGTERM, stop them in three ways, and see that no process is left")
-	c.Flags().BoolVar(&f.json, "json", false, "one object")
+	c.Flags().BoolVar(&f.selftest, "selftest", false, "also start six servers that ignore SIGTERM, stop them in three ways, and check that no process is left")
+	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 

@@ -17,19 +17,21 @@ import (
 func freezeCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "freeze NAME|ID… [flags]", short: "suspend servers", examples: "  mcpscope freeze browser\n",
-		long: `Freezes servers: none of their processes runs until mcpscope thaw. A client
-waits for them meanwhile. Whatever ends a server ends a frozen one as well.`,
+		long: `Freeze servers: none of their processes runs until mcpscope thaw. A client that
+calls a frozen server waits. A frozen server is stopped by the same events as
+a running server.`,
 	}, "frozen", (*fleet.Listed).Freeze)
 }
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
 		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", examples: "  mcpscope thaw browser\n",
-		long: `Resumes servers that mcpscope freeze, or one of their own processes, has frozen.`,
+		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
+processes.`,
 	}, "thawed", (*fleet.Listed).Thaw)
 }
 
-// named is a command that does one thing to the servers that are named.
+// named returns a command that calls do for each server in its operands.
 func named(io cli.Stdio, s spec, past string, do func(*fleet.Listed) error) *cobra.Command {
 	var f selection.Filter
 	s.operands = servers

@@ -13,14 +13,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-const about = `mcpscope runs each MCP server in a control group of its own, and leaves nothing
-of it behind.`
+const about = `mcpscope runs each MCP server in its own control group (cgroup), and leaves no
+process of it behind.`
 
 const overviewExamples = `  mcpscope run -- npx -y @modelcontextprotocol/server-everything
   mcpscope ls
 `
 
-// helpTemplate has examples first. Its flags are those of the command alone, but for --help.
+// helpTemplate prints examples first, and the flags of the command without --help.
 const helpTemplate = `Usage: mcpscope {{if .HasParent}}{{.Use}}{{else}}COMMAND [ARG…]{{end}}
 
 {{if .HasExample}}{{.Example}}
@@ -28,14 +28,14 @@ const helpTemplate = `Usage: mcpscope {{if .HasParent}}{{.Use}}{{else}}COMMAND [
 {{if .HasAvailableSubCommands}}
 {{range .Commands}}{{if .IsAvailableCommand}}  {{rpad .Name .NamePadding}}  {{.Short}}
 {{end}}{{end}}
-mcpscope help COMMAND explains one.
+Run 'mcpscope help COMMAND' for the details of a command.
 {{else if .HasAvailableLocalFlags}}
 {{.LocalFlags.FlagUsagesWrapped 80}}{{end}}`
 
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: cobra.NoFileCompletions,
-		long: "Explains mcpscope, or one command.",
+		long: "Explain mcpscope, or one of its commands.",
 	}, func(operands []string) int {
 		c, rest, err := newRoot(io).Find(operands)
 		if err != nil || len(rest) > 0 || c.Hidden {

@@ -18,22 +18,22 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	var asJSON bool
 	c := command(spec{
-		use: "inspect NAME|ID… [flags]", short: "show all that is known of a server", operands: servers,
+		use: "inspect NAME|ID… [flags]", short: "show details of servers", operands: servers,
 		examples: `  mcpscope inspect git
   mcpscope inspect k3x9 --json
 `,
-		long: `Shows all that is known of servers: client and its ancestry, unit, backend,
-policy, process tree, CPU, memory, pids, I/O, what stdin, stdout and
-stderr are, and age. What the kernel does not count here is left out. What
-happened to a server that has ended is in mcpscope logs NAME.`,
+		long: `Show details of servers: client and its ancestors, unit, backend, policy,
+process tree, CPU, memory, pids, I/O, age, and the files behind stdin, stdout
+and stderr. Counters that this kernel does not provide are omitted. For the
+history of a server that has ended, run mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
-	c.Flags().BoolVar(&asJSON, "json", false, "one object")
+	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c
 }
 
 func inspectServers(f *selection.Filter, operands []string, asJSON bool, io cli.Stdio) int {
 	if len(operands) == 0 {
-		return io.Mistake("inspect", "which server? Give a name or an id")
+		return io.Mistake("inspect", "no server given: add a name or an id")
 	}
 	servers, err := f.Choose(operands)
 	if unknown, is := errors.AsType[*selection.UnknownError](err); is && harmless(unknown.Arg) {

@@ -18,22 +18,21 @@ import (
 func logsCommand(io cli.Stdio) *cobra.Command {
 	var f history.Query
 	c := command(spec{
-		use: "logs [NAME|ID] [flags]", short: "print what happened to servers, and what they wrote to stderr", operands: servers,
+		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr", operands: servers,
 		examples: `  mcpscope logs --since 2h
   mcpscope logs git -n 50
   mcpscope logs -f git
 `,
-		long: `Prints the entries of systemd's journal about servers, the oldest first:
-started, ended, killed, out of memory, frozen, thawed, asked to stop, swept,
-notes. Of one server also its stderr, if it was started with --stderr journal,
-by mcpscope run or below mcpscope gateway. A name means the servers of that name
-that run, or the newest one that has ended. ID may be the beginning of one if
-that server runs.
+		long: `Print journal entries about servers, the oldest first: started, ended, killed,
+out of memory, frozen, thawed, asked to stop, swept, and notes. For one server,
+also print the stderr of a server that was started with --stderr journal. NAME
+selects the running servers of that name, or else the one that ended last. The
+beginning of an ID is enough while the server runs.
 
-mcpscope writes entries where there is a journal, and never waits for it:
-entries are lost when it is full or hangs. mcpscope run --report writes every
-end to a file. The journal drops empty lines and cuts those of more than 48 KiB
-(journald.conf, LineMax=).`,
+mcpscope never waits for the journal: entries are lost while the journal is full
+or does not respond. To write every end of a server to a file, use mcpscope run
+--report. The journal drops empty lines and splits lines of more than 48 KiB
+(LineMax= in journald.conf).`,
 	}, func(operands []string) int {
 		switch len(operands) {
 		case 0:
@@ -44,8 +43,8 @@ end to a file. The journal drops empty lines and cuts those of more than 48 KiB
 		return io.Mistake("logs", "one server at most: give one name or id, or none for all")
 	})
 	fs := c.Flags()
-	fs.BoolVarP(&f.Follow, "follow", "f", false, "print new entries until ^C, after the last ten")
-	fs.Func("since", "entries from then on: a duration ago (2h, 1d), or what journalctl takes (today, \"2026-11-20 8:00\"): `TIME`",
+	fs.BoolVarP(&f.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
+	fs.Func("since", "print entries since `TIME`: a duration ago (2h, 1d), or a time for journalctl (today, \"2026-11-20 8:00\")",
 		func(s string) error {
 			f.Since = s
 			if d, err := protocol.ParseDuration(s); err == nil {
@@ -53,7 +52,7 @@ end to a file. The journal drops empty lines and cuts those of more than 48 KiB
 			}
 			return nil
 		})
-	fs.StringVarP(&f.Lines, "lines", "n", "", "the last `N` entries only")
-	fs.BoolVar(&f.JSON, "json", false, "the JSON of journalctl, a line for each entry")
+	fs.StringVarP(&f.Lines, "lines", "n", "", "print only the last `N` entries")
+	fs.BoolVar(&f.JSON, "json", false, "print the journal's JSON, one line per entry")
 	return c
 }

@@ -13,16 +13,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// addFilter adds the flags of a filter to a command.
 func addFilter(c *cobra.Command, f *selection.Filter) {
 	allUsers(c.Flags(), &f.AllUsers)
-	c.Flags().StringVar(&f.Client, "client", "", "only those that this client has started: `PID|NAME`")
+	c.Flags().StringVar(&f.Client, "client", "", "only servers of client `PID|NAME`")
 	_ = c.RegisterFlagCompletionFunc("client", clientNames) // it has that flag
 }
 
-// allUsers is the same flag of many commands.
 func allUsers(fs *pflag.FlagSet, to *bool) {
-	fs.BoolVar(to, "all-users", false, "those of every user (root alone)")
+	fs.BoolVar(to, "all-users", false, "include the servers of all users (root only)")
 }
 
 type lsFlags struct {
@@ -33,18 +31,18 @@ type lsFlags struct {
 func lsCommand(io cli.Stdio) *cobra.Command {
 	var f lsFlags
 	c := command(spec{
-		use: "ls [flags]", short: "list the servers that run",
+		use: "ls [flags]", short: "list the running servers",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
 `,
-		long: `Lists the servers that run, the oldest first. STATE is running, ending, frozen,
-or orphan: launcher and guard are gone, and the next start or mcpscope
-sweep stops it. CLIENT is the process that started it; of a server below
-mcpscope gateway, the gateway.`,
+		long: `List the running servers, the oldest first. STATE is running, ending, frozen or
+orphan. An orphan has lost its launcher and guard, and is stopped by the
+next start of a server or by mcpscope sweep. CLIENT is the process that started
+the server; for servers of mcpscope gateway, it is the gateway.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)
-	fs.BoolVar(&f.json, "json", false, "one object")
+	fs.BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }
 

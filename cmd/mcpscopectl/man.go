@@ -15,10 +15,10 @@ import (
 // manCommand is for make man and for packages.
 func manCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
-		use: "man DIR", short: "write man pages", long: "Writes the man pages into DIR.", operands: files,
+		use: "man DIR", short: "write man pages", long: `Write the man pages to DIR.`, operands: files,
 	}, func(operands []string) int {
 		if len(operands) != 1 {
-			return io.Mistake("man", "where to? Give a directory")
+			return io.Mistake("man", "no directory given")
 		}
 		if err := manual.Write(newRoot(io), diagnose.OwnVersion(), operands[0]); err != nil {
 			return io.Cannot("write man pages", err)

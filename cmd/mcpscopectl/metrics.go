@@ -21,15 +21,15 @@ type metricsFlags struct {
 func metricsCommand(io cli.Stdio) *cobra.Command {
 	var f metricsFlags
 	c := command(spec{
-		use: "metrics [flags]", short: "print or serve figures for Prometheus",
+		use: "metrics [flags]", short: "print or serve metrics for Prometheus",
 		examples: `  mcpscope metrics
   mcpscope metrics --all-users --listen 9500
   mcpscope metrics --textfile /var/lib/node_exporter/mcpscope.prom
 `,
-		long: `Prints figures of the servers that run, as OpenMetrics text.
+		long: `Print metrics of the running servers as OpenMetrics text.
 
-For Prometheus, with mcpscope metrics --all-users --listen 9500 as a service of
-root:
+For Prometheus, run mcpscope metrics --all-users --listen 9500 as a service of
+root, and add to prometheus.yml:
 
   scrape_configs:
     - job_name: mcpscope
@@ -37,8 +37,10 @@ root:
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
-	fs.StringVar(&f.textfile, "textfile", "", "replace that file, atomically, instead of printing, in the text format of Prometheus: for node_exporter's textfile collector: `PATH`")
-	fs.Func("listen", "answer GET /metrics until SIGTERM, in the format that is asked for. `ADDR` is a port of 127.0.0.1 (9500), address:port where others are to be let in, or fd:N for a socket that systemd passes on (Accept=no: fd:3)", readBy(&f.listen, metrics.ListenAddress))
+	fs.StringVar(&f.textfile, "textfile", "",
+		"replace the file `PATH` atomically, in Prometheus text format, for the textfile collector of node_exporter")
+	fs.Func("listen", "answer GET /metrics on `ADDR` until SIGTERM. ADDR is a port of 127.0.0.1 (9500), address:port, "+
+		"or fd:N for a socket that systemd passes (Accept=no: fd:3)", readBy(&f.listen, metrics.ListenAddress))
 	return c
 }
 

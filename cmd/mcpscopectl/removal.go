@@ -15,12 +15,12 @@ import (
 func removalCommand(io cli.Stdio) *cobra.Command {
 	var own bool
 	c := command(spec{
-		use: "removal", short: "list what stops working without mcpscope",
-		long: `Lists the configurations and units that start this mcpscope: as root those of
-all users, otherwise your own. The exit status is 1 if one of them stops working
-without it.`,
+		use: "removal", short: "list configurations and units that need mcpscope",
+		long: `List the configurations and units that start this mcpscope: those of all users
+as root, otherwise your own. The exit status is 1 if one of them stops working
+without mcpscope.`,
 	}, func([]string) int { return removal.Report(own, io) })
-	c.Flags().BoolVar(&own, "own", false, "those of the calling user")
+	c.Flags().BoolVar(&own, "own", false, "list only those of the calling user")
 	c.Hidden = true
 	return c
 }

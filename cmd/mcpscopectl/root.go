@@ -11,9 +11,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// newRoot has all commands, in the order of their use.
+// newRoot returns the root of all commands, in the order of the help.
 func newRoot(io cli.Stdio) *cobra.Command {
-	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave nothing of them behind", Long: about, Example: overviewExamples}
+	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave no process behind", Long: about, Example: overviewExamples}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// runRunner becomes the runner. It returns only if it can't.
+// runRunner executes mcpscope run. It returns only on failure.
 func runRunner(args []string, io cli.Stdio) int {
 	runner, err := cli.FindRunner()
 	if err == nil {
@@ -28,7 +28,7 @@ func runRunner(args []string, io cli.Stdio) int {
 	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot run: %v", err), "")
 }
 
-// withSettings is a command as helps, completions and man pages see it; it is run early.
+// withSettings returns a command for help, completion and man pages; function early runs it.
 func withSettings(of settings.Command) *cobra.Command {
 	c := command(spec{
 		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: settings.Summary(of), examples: settings.Examples(of), long: settings.Long(of), operands: files,
@@ -49,7 +49,7 @@ func withSettings(of settings.Command) *cobra.Command {
 	return c
 }
 
-// argument is the value of a flag that is only shown and completed.
+// argument is the value of a flag that is displayed and completed, but never parsed.
 type argument string
 
 func (argument) String() string   { return "" }

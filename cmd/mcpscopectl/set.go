@@ -19,18 +19,19 @@ import (
 func setCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
-		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit what a server may use", operands: servers,
+		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers", operands: servers,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
   mcpscope set git cpu.max=150%
   mcpscope set git memory.max=max
 `,
-		long: `Limits servers that run: memory.max=1G, memory.high=800M, pids.max=100,
-cpu.max=150%, cpu.weight=50, io.weight=50, or another file of their group, until
-they end. Prints what the kernel has set, a line for each limit. "max" takes
-a limit away. ID may be the beginning of one.
+		long: `Limit running servers until they end: memory.max=1G, memory.high=800M,
+pids.max=100, cpu.max=150%, cpu.weight=50, io.weight=50, or another file of
+their group. Prints the value that the kernel reports for each limit. The value
+"max" removes a limit. The beginning of an ID is enough.
 
-If usage is above the new limit, the kernel reclaims memory; with memory.max it
-kills the server if that fails. mcpscope run --set sets limits from the start.`,
+If a server uses more memory than the new limit, the kernel reclaims memory. If
+that fails with memory.max, the kernel kills the server. To set limits from the
+start, use mcpscope run --set.`,
 	}, func(operands []string) int { return setLimits(&f, operands, io) })
 	return c
 }
@@ -54,7 +55,7 @@ func setLimits(f *selection.Filter, operands []string, io cli.Stdio) int {
 		if file, _, is := strings.Cut(servers[len(servers)-1], "="); is {
 			return io.Mistake("set", fmt.Sprintf("%q is not a file of a control group, such as memory.max", file))
 		}
-		return io.Mistake("set", "which limit? Give FILE=VALUE, like memory.max=1G")
+		return io.Mistake("set", "no limit given: add FILE=VALUE, for example memory.max=1G")
 	}
 	return f.Do(servers, io, "set", func(s *fleet.Listed) (string, error) {
 		var done []string

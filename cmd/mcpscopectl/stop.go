@@ -26,23 +26,25 @@ type stopFlags struct {
 func stopCommand(io cli.Stdio) *cobra.Command {
 	var f stopFlags
 	c := command(spec{
-		use: "stop NAME|ID… | --all | --client PID|NAME", short: "end servers", operands: servers,
+		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers", operands: servers,
 		examples: `  mcpscope stop git
   mcpscope stop --client hermes --grace 500ms
   mcpscope stop --all --yes
 `,
-		long: `Ends servers: SIGTERM to every member, the grace period (at most one minute,
-unless --grace is longer), SIGKILL. Waits until nothing of them is left, and
-says what it did, a line each. ID may be the beginning of one. With --all it
-lists them, and asks before.
+		long: `Stop servers: send SIGTERM to every member, wait for the grace period, and kill
+the rest. The grace period is at most one minute, unless --grace is longer.
+Returns when no process is left, and prints one line per server. The beginning
+of an ID is enough. With --all, it lists the servers and asks before it stops
+them.
 
-The exit status is 0 if all are gone.`,
+The exit status is 0 if all of them were stopped.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	f.grace = fleet.AsConfigured
 	fs := c.Flags()
-	fs.BoolVar(&f.all, "all", false, "every server of the calling user")
+	fs.BoolVar(&f.all, "all", false, "all servers of the calling user")
 	addFilter(c, &f.Filter)
-	fs.Func("grace", "`D` from SIGTERM to SIGKILL, if that is shorter than the server's own term grace; 0 kills at once", readBy(&f.grace, protocol.ParseGrace))
+	fs.Func("grace", "shorten the time from SIGTERM to SIGKILL to `D`; 0 kills at once",
+		readBy(&f.grace, protocol.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c
 }
@@ -50,9 +52,9 @@ The exit status is 0 if all are gone.`,
 func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 	switch {
 	case len(operands) == 0 && !f.all && f.Client == "":
-		return io.Mistake("stop", "which server? Give a name, an id, --all or --client")
+		return io.Mistake("stop", "no server given: add a name, an id, --all or --client")
 	case len(operands) > 0 && f.all:
-		return io.Mistake("stop", "--all means every server, so no other can be named")
+		return io.Mistake("stop", "--all and server names exclude each other")
 	}
 	servers, err := f.Servers(operands)
 	if err != nil {

@@ -12,26 +12,26 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show/top"
 )
 
-const topLong = `Shows the servers that run on a terminal, again and again.
+const topLong = `Show the running servers in the terminal, refreshed every two seconds.
 
 Keys:
   up, down, k, j, PgUp, PgDn, Home, End
-                     choose a server
-  Enter              its details and processes; Escape goes back
-  c m a n p          sort by CPU, memory, age, name, number of processes; r
-                     reverses
-  /                  show only those with a text in id, name, client, state or
-                     backend; Escape shows all again
-  f                  freeze the chosen server, or thaw it
-  s, then y          stop it, as mcpscope stop does
-  q, ^C              end
+                     select a server
+  Enter              show details and processes; Escape returns
+  c m a n p          sort by CPU, memory, age, name or processes; r reverses
+                     the order
+  /                  filter by id, name, client, state or backend; Escape
+                     removes the filter
+  f                  freeze or thaw the selected server
+  s, then y          stop the selected server, as mcpscope stop does
+  q, ^C              quit
 
-CPU% is the share of one CPU since the last refresh, two seconds ago.`
+CPU% is the share of one CPU since the last refresh.`
 
 func topCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
-		use: "top [flags]", short: "watch the servers that run",
+		use: "top [flags]", short: "watch the running servers",
 		examples: `  mcpscope top
   sudo mcpscope top --all-users
 `,

@@ -19,12 +19,13 @@ func unwrapCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope unwrap --yes
   mcpscope unwrap claude-code --server github
 `,
-		long: `Takes 'mcpscope run … --' away from the commands of servers in the
-configurations of MCP clients: of those that are named, or of all files with a
-wrapped server. Shows the changes, and asks before it makes them. A file that
-nobody has changed since 'mcpscope wrap' becomes what it was before, to the
-byte, and its backup is removed. In a changed file the commands change and
-nothing else, and the backup stays. Restart a running client to use the change.`,
+		long: `Remove 'mcpscope run … --' from the server commands in the configurations of MCP
+clients: of the given clients and files, or of all files with a wrapped server.
+Shows the changes, and asks before writing.
+
+A file that has not changed since 'mcpscope wrap' is restored byte for byte, and
+its backup is removed. In a file that has changed, only the commands change, and
+the backup is kept. Restart running clients to use the change.`,
 	}, func(operands []string) int {
 		r := clientconfig.Rewriting{Choice: f, IO: io, Verb: "unwrap"}
 		return r.Run(operands)
@@ -33,9 +34,9 @@ nothing else, and the backup stays. Restart a running client to use the change.`
 	return c
 }
 
-// addChange adds the flags that wrap and unwrap have in common.
+// addChange adds the common flags of wrap and unwrap.
 func addChange(fs *pflag.FlagSet, f *clientconfig.Choice) {
-	fs.Func("server", "only servers of this `NAME`; may be given more than once", func(s string) error {
+	fs.Func("server", "only servers named `NAME`; may be repeated", func(s string) error {
 		f.Servers = append(f.Servers, s)
 		return nil
 	})

@@ -16,18 +16,17 @@ import (
 func versionCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
 		use: "version", short: "print the version",
-		long: `Prints the versions of the two programs, and what they were built from and with:
-mcpscope, which stands beside each server, and mcpscopectl, which has all other
-commands.`,
+		long: `Print the versions and build details of both programs: mcpscope runs next to
+each server, mcpscopectl contains all other commands.`,
 	}, func([]string) int {
 		runner, built, err := diagnose.RunnerVersion()
 		if err != nil {
 			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", diagnose.OwnVersion(), cli.Built())
-			return io.Cannot("tell the version of mcpscope", err)
+			return io.Cannot("read the version of mcpscope", err)
 		}
 		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, diagnose.OwnVersion(), cli.Built())
 		if runner != diagnose.OwnVersion() {
-			fmt.Fprint(io.Err, "mcpscope: note: the two programs are of different versions; install both of one\n")
+			fmt.Fprint(io.Err, "mcpscope: note: the two programs have different versions; install both from the same release\n")
 		}
 		return cli.ExitOK
 	})

@@ -25,27 +25,27 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope wrap --list
   mcpscope wrap claude-code --server github
 `,
-		long: `Puts 'mcpscope run --name NAME --' in front of the commands of servers in the
-configurations of MCP clients: of those that are named, or of all that are
-found. Every other byte of a file stays. The content without mcpscope is kept
-below $XDG_STATE_HOME/mcpscope/backups (default
-~/.local/state/mcpscope/backups). Shows the changes, and asks before it makes
-them. Restart a running client to use them.
+		long: `Put 'mcpscope run --name NAME --' in front of the server commands in the
+configurations of MCP clients: of the given clients and files, or of all that
+are found. All other bytes of a file stay the same. The unwrapped content is
+kept in $XDG_STATE_HOME/mcpscope/backups (default
+~/.local/state/mcpscope/backups). Shows the changes, and asks before writing.
+Restart running clients to use the change.
 
-Looks in the home directory, in the working directory and in those above it up
-to the top of its repository, and in every file that has a wrapped server and a
-backup.
+Configurations are searched in the home directory, and in the working directory
+and its parents up to the top of the repository. A file with a wrapped server
+and a backup is found anywhere.
 
-A server is bare, wrapped, not editable (with the reason) or broken: wrapped,
-and the mcpscope in its command is gone. With --list the exit status is 1 if one
-is broken, or if a file can't be read. YAML is not edited: the lines to write
-are shown instead.`,
+A server is bare, wrapped, not editable (with a reason) or broken. The command
+of a broken server contains an mcpscope that does not exist. With --list, the
+exit status is 1 if a server is broken or a file cannot be read. YAML files are
+not edited: mcpscope wrap prints the lines to write.`,
 	}, func(operands []string) int { return f.run(operands, io) })
 	addChange(c.Flags(), &f.Choice)
 	c.Flags().StringVar(&f.program, "program", "",
-		"the mcpscope that clients are to start (default: the one beside this): `PATH`")
-	c.Flags().BoolVar(&f.list, "list", false, "change nothing: list clients, servers and their states")
-	c.Flags().BoolVar(&f.json, "json", false, "with --list: one object")
+		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
+	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
+	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
 	return c
 }
 

@@ -14,8 +14,9 @@ import (
 type text struct{ usage, examples, before, after string }
 
 const statuses = `
-The exit status is COMMAND's, or its signal; 125 if mcpscope itself failed, 126
-if COMMAND can't be executed, 127 if there is none.
+The exit status, or the signal that ends the process, is that of COMMAND. It is
+125 if mcpscope itself failed, 126 if COMMAND cannot be executed, and 127 if
+COMMAND was not found.
 `
 
 func textOf(of Command) text {
@@ -25,14 +26,16 @@ func textOf(of Command) text {
 			examples: `  mcpscope gateway -- hermes-gateway --port 8000
   mcpscope gateway --match 'npx *mcp*' --memory-max 1G -- my-agent
 `,
-			before: `Becomes COMMAND, a gateway: the same process, with the same pid, parent and
-unit. Each MCP server that is started below it, by itself or by what it starts,
-is put into a group of its own, and ended as with mcpscope run: with all that it
-started, also when the gateway is killed. What else is started is left alone. A
-server is configured for a client found here, matches --match, has mcp in its
-name, or its client writes MCP to it as soon as it starts.
+			before: `Become COMMAND, a gateway: the process keeps its pid, parent and unit. Each MCP
+server that COMMAND or one of its descendants starts gets its own group, and is
+stopped with all its descendants, as with mcpscope run. A SIGKILL of the gateway
+stops its servers, too. Other programs are not touched.
+
+A program is a server if it is configured for a client found on this host,
+matches --match, or has mcp in its name. Otherwise it is a server if its client
+writes MCP to it as soon as it starts.
 `,
-			after: "\nSettings that mcpscope run has too are for each server by itself: see mcpscope\nhelp run.\n" + statuses,
+			after: "\nSettings of mcpscope run apply to each server separately: see mcpscope help run.\n" + statuses,
 		}
 	}
 	return text{
@@ -40,16 +43,17 @@ name, or its client writes MCP to it as soon as it starts.
 		examples: `  mcpscope run -- npx -y @modelcontextprotocol/server-everything
   mcpscope run --name git --memory-max 1G --pids-max 200 -- uvx mcp-server-git
 `,
-		before: `Runs COMMAND, an MCP server, in a control group of its own. When it returns, or
-was killed, nothing that COMMAND started is left. stdin, stdout and stderr are
-COMMAND's own.
+		before: `Run COMMAND, an MCP server, in its own control group. When mcpscope run returns,
+no process that COMMAND started is left. If mcpscope run is killed, they are
+stopped. COMMAND inherits stdin, stdout and stderr directly.
 `,
 		after: `
-D is a duration like 1.2s or 500ms, 0, or infinity. Each flag can be
-set in the environment too (--eof-grace as MCPSCOPE_EOF_GRACE, -q as
-MCPSCOPE_QUIET=1, -v as MCPSCOPE_VERBOSE=1, --require as MCPSCOPE_REQUIRE=1);
-these variables are not passed on. What neither sets may be in mcpscope.toml:
-man mcpscope.toml. COMMAND finds the id of its group in MCPSCOPE_ID.
+D is a duration such as 1.2s, 500ms, 0 or infinity. Each flag has an environment
+variable (--eof-grace MCPSCOPE_EOF_GRACE, -q MCPSCOPE_QUIET=1, -v
+MCPSCOPE_VERBOSE=1, --require MCPSCOPE_REQUIRE=1). COMMAND does not inherit
+these variables. Flags override variables, and variables override mcpscope.toml:
+see 'man mcpscope.toml'. The environment of COMMAND contains MCPSCOPE_ID, the id
+of its group.
 ` + statuses,
 	}
 }
@@ -57,9 +61,9 @@ man mcpscope.toml. COMMAND finds the id of its group in MCPSCOPE_ID.
 // Summary is a command in a few words.
 func Summary(of Command) string {
 	if of == Gateway {
-		return "run a gateway, and each server that it starts in a group of its own"
+		return "run a gateway, and each of its servers in its own group"
 	}
-	return "run a server in a group of its own"
+	return "run a server in its own group"
 }
 
 // Examples are command lines, indented.

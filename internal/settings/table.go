@@ -25,7 +25,7 @@ const (
 // time on it.
 var table = [...]Row{
 	{Name: "name", For: Run, Where: Variable, Arg: "NAME", // not in a file: settings there are found by it
-		Help: "what to call the server (default: made from COMMAND)",
+		Help: "name of the server (default: derived from COMMAND)",
 		parse: func(v *Values, s string) error {
 			v.Name = s
 			return name.Check(s)
@@ -35,43 +35,43 @@ var table = [...]Row{
 		Help:   "where the group comes from: auto (default), systemd-user, systemd-system, delegated, cgroup or tree",
 		parse:  func(v *Values, s string) error { return keep(&v.Backend, s, protocol.ParseBackend) }},
 	{Name: "require", For: Run | Gateway, Where: Everywhere,
-		Help:  "refuse tree, which auto takes where no cgroup can be had; for gateway: start nothing where servers can't be contained",
+		Help:  "fail if no cgroup is available, instead of using backend tree; for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
 	{Name: "slice", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
-		Help: "where systemd puts the scope (default mcp.slice)",
+		Help: "systemd slice of the scope (default mcp.slice)",
 		parse: func(v *Values, s string) error {
 			v.Slice = s
 			return backend.CheckSlice(s)
 		}},
 	{Name: "eof-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1.2s", Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
-		Help:  "from the end of stdin to SIGTERM (default 1.2s)",
+		Help:  "time from the end of stdin to SIGTERM (default 1.2s)",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
 	{Name: "term-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1s", Values: []string{"0", "500ms", "1s", "5s", "infinity"},
-		Help:  "from SIGTERM to SIGKILL (default 1s)",
+		Help:  "time from SIGTERM to SIGKILL (default 1s)",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto", Values: []string{"auto", "stop", "ignore"},
-		Help:  "when the client dies, stop the server if stdin is a pipe or socket that nobody else holds open (auto, the default), whatever stdin is (stop), or do nothing",
+		Help:  "auto (default): stop when the client dies, if stdin is a pipe or socket that no other process holds open. stop: stop in any case. ignore: never stop",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.OnClientDeath, s, protocol.ParseClientDeath) }},
 	{Name: "replace", For: Run | Gateway, Where: Everywhere,
-		Help:  "retire older servers of this name that the same client process has started, as soon as this one runs",
+		Help:  "as soon as the server runs, stop older servers with the same name and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
 	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
-		Help:  "stop the server when it has run for D",
+		Help:  "maximum lifetime of the server (default infinity)",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit) }},
 	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
-		Help:  "stop it when it has used no CPU and read all input for D",
+		Help:  "stop the server after D without CPU use and unread input (default infinity)",
 		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit) }},
 	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", Default: "max", Values: []string{"512M", "1G", "max"},
-		Help:  "limit the memory of all that COMMAND starts: 512M, 2G, max (default: no limit)",
+		Help:  "limit the memory of the server and its descendants: 512M, 2G, max (default)",
 		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
 	{Name: "cpu-max", For: Run | Gateway, Where: Everywhere, Arg: "PERCENT", Default: "max", Values: []string{"50%", "100%", "200%", "max"},
-		Help:  "limit its use of processors, as a percentage of one: 150%",
+		Help:  "limit CPU use, as a percentage of one CPU: 150%",
 		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
 	{Name: "pids-max", For: Run | Gateway, Where: Everywhere, Arg: "N", Default: "max", Values: []string{"100", "1000", "max"},
-		Help:  "limit its processes and threads",
+		Help:  "limit the number of processes and threads",
 		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
 	{Name: "set", For: Run | Gateway, Where: Everywhere, Arg: "FILE=VALUE",
-		Help: "any other file of its group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; several: again, or with semicolons",
+		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error {
 			all, err := cgroup.ParseLimits(s)
 			for _, one := range all {
@@ -80,32 +80,32 @@ var table = [...]Row{
 			return err
 		}},
 	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
-		Help:  "start nothing where the host can't give a limit (default), or go on with a note",
+		Help:  "strict (default): start nothing if the host cannot apply a limit; best-effort: continue with a note",
 		parse: func(v *Values, s string) error { return choose(&v.Limits.BestEffort, s, LimitsStrict, LimitsLoose) }},
 	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
-		Help:  "where the server's stderr goes (default inherit, the client's own); mcpscope logs prints what the journal has",
+		Help:  "destination of the server's stderr: that of the client (inherit, default), or the journal, for mcpscope logs",
 		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, protocol.ParseStderr) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
-		Help: "at the end, append one line of JSON: why it ended, what it cost, who had to be killed",
+		Help: "append one line of JSON at the end: cause, resource use, and the processes that were killed",
 		parse: func(v *Values, s string) error {
 			v.Report = s
 			return nil
 		}},
 	{Name: "no-browser", For: Run, Where: Everywhere,
-		Help:  "offer the server no BROWSER that outlives it, in a graphical session where it has none: see mcpscope detach",
+		Help:  "do not set BROWSER to mcpscope detach; by default it is set in a graphical session if it is unset",
 		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
-		Help:  "the servers of this configuration are known before they run; may be given more than once. Without it those of all clients found here (mcpscope wrap --list lists them)",
+		Help:  "recognize the servers of this configuration; may be repeated (default: all configurations that mcpscope wrap --list finds)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
 	{Name: "match", For: Gateway, Arg: "GLOB",
-		Help:  "what matches is a server, too: by the command's base name or its line, with or without the directory; may be given more than once",
+		Help:  "also recognize commands that match GLOB, by base name or by command line, with or without the directory; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
 	{Name: "except", For: Gateway, Arg: "GLOB",
-		Help:  "what matches is no server",
+		Help:  "never recognize commands that match GLOB; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,
-		Help: "append a line for each program that could be a server: why it was taken, or left",
+		Help: "append a line for each program that could be a server: the decision, and its reason",
 		parse: func(v *Values, s string) error {
 			v.Explain = s
 			if strings.HasPrefix(s, "-") {
@@ -115,10 +115,10 @@ var table = [...]Row{
 		}},
 
 	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
-		Help:  "print nothing, not even why mcpscope itself failed",
+		Help:  "print nothing, not even errors of mcpscope itself",
 		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},
 	{Name: "verbose", Short: "v", For: Run, Where: Everywhere,
-		Help:  "print notes, e.g. who had to be killed, on stderr",
+		Help:  "print notes on stderr, for example which processes were killed",
 		parse: func(v *Values, s string) error { return flag(&v.Verbose, s) }},
 }
 
