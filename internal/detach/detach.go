@@ -2,13 +2,17 @@
 
 //go:build linux
 
-// Package detach starts a command outside of every server, as a transient service of systemd.
+// Package detach starts a command outside the group of every server, as a transient service of systemd.
 package detach
 
 import (
+	"cmp"
+	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -20,16 +24,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
-// detachWithin is how long a manager may take to start a command.
-const detachWithin = 20 * time.Second
+// startTimeout bounds the time that a manager takes to execute a command.
+const startTimeout = 20 * time.Second
 
 // Run starts a command, and returns the exit status.
 func Run(operands []string, io cli.Stdio) int {
 	if len(operands) == 0 {
-		return io.Mistake("detach", "which command? Give one, like xdg-open URL")
+		return io.Mistake("detach", "no command given")
 	}
 	file, err := protocol.Lookup(operands[0], cli.SearchPath())
 	if err == nil {
@@ -38,49 +41,60 @@ func Run(operands []string, io cli.Stdio) int {
 	if err != nil {
 		return (&cli.Printer{Stdio: io}).FailCommand(operands, err)
 	}
-	if err := start(file, operands); err != nil {
+	if err := start(file, operands[1:]); err != nil {
 		return io.CannotWithHint("start "+cli.OneLine(operands[0])+" outside of the server", err,
-			"it takes systemd: mcpscope doctor says whether there is a manager")
+			"run mcpscope doctor: detach needs a systemd manager")
 	}
 	return cli.ExitOK
 }
 
-func start(file string, argv []string) error {
-	dir, err := os.Getwd()
-	if err != nil {
-		return err
-	}
+func start(file string, args []string) error {
 	if err := backend.FindManager(); err != nil {
 		return err
 	}
-	kind, slice := systemd.Own(), ""
-	if kind == systemd.User {
-		slice = "app.slice"
+	base := filepath.Base(file)
+	unit := fmt.Sprintf("detached-%.40s-%s", notInUnit.ReplaceAllString(base, "_"), strings.ToLower(rand.Text()[:8]))
+	line := []string{
+		"--quiet", "--no-ask-password", "--collect", "--same-dir", "--unit=" + unit,
+		"--description=" + cli.OneLine(base) + ", by mcpscope detach",
+		"--service-type=exec",        // so that it returns when the command has been executed
+		"--property=ExitType=cgroup"} // the service lasts as long as a process of it
+	env := inherited(os.Environ())
+	for _, v := range env {
+		name, _, _ := strings.Cut(v, "=")
+		line = append(line, "--setenv="+name) // without the value, which ps would show
 	}
-	m, err := systemd.Dial(kind, detachWithin)
-	if err != nil {
-		return err
+	if uid := os.Getuid(); uid != 0 {
+		line = append(line, "--user", "--slice=app.slice")
+		env = append(env, fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", uid)) // many clients do not pass it to servers
 	}
-	defer m.Close()
-	name := unitPart.ReplaceAllString(filepath.Base(argv[0]), "_")
-	return m.Run(systemd.TransientService{
-		Name: fmt.Sprintf("detached-%.40s-%s.service", name, strings.ToLower(rand.Text()[:8])), Slice: slice, Description: cli.OneLine(filepath.Base(argv[0])) + ", by mcpscope detach",
-		Path: file, Argv: argv, Env: detachedEnvironment(os.Environ()), Dir: dir,
-	}, detachWithin)
+	line = append(line, "--", file)
+	for _, arg := range args {
+		line = append(line, strings.ReplaceAll(arg, "$", "$$")) // systemd.service(5) replaces variables
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "systemd-run", line...)
+	cmd.Env = env
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return errors.New(cmp.Or(strings.TrimSpace(string(out)), err.Error()))
+	}
+	return nil
 }
 
-// unitPart is what is not put into the name of a unit.
-var unitPart = regexp.MustCompile(`[^A-Za-z0-9_.]`)
+// notInUnit matches characters that the name of the unit does not contain.
+var notInUnit = regexp.MustCompile(`[^A-Za-z0-9_.]`)
 
-// notHanded are variables that say what a process is to its manager or server.
-var notHanded = []string{"MCPSCOPE_ID", "INVOCATION_ID", "JOURNAL_STREAM", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PID", "MAINPID", "MANAGERPID", "NOTIFY_SOCKET", "SYSTEMD_EXEC_PID", "WATCHDOG_PID", "WATCHDOG_USEC"}
+// own are variables that describe the process to its manager or server.
+var own = strings.Fields("MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID MAINPID " +
+	"MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC")
 
-// detachedEnvironment leaves out what is the server's own, BROWSER if it is this command, and what a manager refuses.
-func detachedEnvironment(env []string) (kept []string) {
+// inherited drops the server's own variables, a BROWSER that is mcpscope detach, and variables that a manager refuses.
+func inherited(env []string) (kept []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		ours := name == "BROWSER" && strings.Contains(value, cli.Browser)
-		if !ours && !slices.Contains(notHanded, name) && variable.MatchString(name) && printable(value) {
+		if !ours && !slices.Contains(own, name) && variable.MatchString(name) && printable(value) {
 			kept = append(kept, v)
 		}
 	}
@@ -89,7 +103,8 @@ func detachedEnvironment(env []string) (kept []string) {
 
 var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
-// printable is what systemd.exec(5) takes as the value of a variable.
+// printable reports whether systemd.exec(5) accepts a value of a variable.
 func printable(s string) bool {
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' })
+	control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, control)
 }

@@ -75,7 +75,7 @@ var rules = map[string]rule{
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/name", "internal/settings", "internal/show", room + "protocol"}, "files of clients: it starts none of their servers"},
 	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/clientconfig/wrapping", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
-	"internal/detach":                  {[]string{"internal/cli", "internal/systemd", room + "backend", room + "protocol"}, "what it starts is no server"},
+	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
 	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol"}, "the runner: it stands beside every server"},
 }
@@ -125,7 +125,7 @@ var helpers = map[string]rule{
 }
 
 // people are packages that only the tool links, and that may run programs: no server is beside them.
-var people = []string{tool, "internal/clientconfig", "internal/diagnose", "internal/history", "internal/metrics", "internal/removal", "internal/units"}
+var people = []string{tool, "internal/clientconfig", "internal/detach", "internal/diagnose", "internal/history", "internal/metrics", "internal/removal", "internal/units"}
 
 // forbidden are packages of the standard library that no library of ours may import.
 var forbidden = map[string]string{
