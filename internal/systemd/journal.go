@@ -14,13 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// directory of the sockets; a test may build with another.
+// directory contains the sockets of the journal; a test may build with another.
 var directory = "/run/systemd/journal"
 
-// ErrNoJournal says that there is no journal on this host.
+// ErrNoJournal: this host has no journal.
 var ErrNoJournal = errors.New("there is no systemd journal here")
 
-// Priority is syslog's.
+// Priority is that of syslog(3).
 type Priority int
 
 const (
@@ -29,16 +29,16 @@ const (
 	Info    Priority = 6
 )
 
-// JournalField is one of an entry. Its name is of capital letters, digits and "_"; its value may be
-// any bytes, of which the first 2048 are sent: journalctl leaves out what is much longer.
+// JournalField is a field of an entry. Name consists of capital letters, digits and "_". Value is any bytes;
+// only the first 2048 are sent, because journalctl omits much longer values.
 type JournalField struct{ Name, Value string }
 
 const valueMost = 2048
 
-// JournalExists tells whether there is a journal to write to.
+// JournalExists reports whether this process can write to a journal.
 func JournalExists() bool { return unix.Access(directory+"/socket", unix.W_OK) == nil }
 
-// JournalEntry is what SendJournal takes. Each value has its length before it, so none can be taken for
+// JournalEntry encodes an entry for SendJournal. The length precedes each value, so a value cannot contain
 // another field.
 func JournalEntry(p Priority, fields ...JournalField) []byte {
 	var b []byte
@@ -58,17 +58,17 @@ func SendJournal(entry []byte) error {
 		return fmt.Errorf("create socket: %w", err)
 	}
 	defer unix.Close(fd)
-	// Linux 2.2. MSG_NOSIGNAL is for streams, and costs nothing
-	err = unix.Sendto(fd, entry, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, &unix.SockaddrUnix{Name: directory + "/socket"})
+	address := &unix.SockaddrUnix{Name: directory + "/socket"}
+	err = unix.Sendto(fd, entry, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, address)
 	return explain("write to the journal", err)
 }
 
-// streamBuffer is what sd_journal_stream_fd asks for; the kernel may give less.
+// streamBuffer is the size that sd_journal_stream_fd(3) requests; the kernel may grant less.
 const streamBuffer = 8 << 20
 
-// JournalStream opens a descriptor whose lines get to the journal as ident's, of the priority that
-// is told or that a line begins with ("<4>", sd-daemon(3)). The process that opens it counts
-// as their origin.
+// JournalStream opens a descriptor whose lines become journal entries of identifier ident. Their priority is
+// p, or the prefix of the line ("<4>", sd-daemon(3)). The journal records the calling process as their
+// origin.
 func JournalStream(ident string, p Priority) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
 	if err != nil {
@@ -82,7 +82,7 @@ func JournalStream(ident string, p Priority) (int, error) {
 }
 
 func open(fd int, ident string, p Priority) error {
-	// EAGAIN: too many wait to be accepted, so it hangs
+	// EAGAIN: the queue of connections is full, so the journal does not respond
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: directory + "/stdout"})
 	if err != nil {
 		return explain("connect to the journal", err)
@@ -90,14 +90,14 @@ func open(fd int, ident string, p Priority) error {
 	if err := unix.Shutdown(fd, unix.SHUT_RD); err != nil {
 		return fmt.Errorf("shut the journal's side: %w", err)
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, streamBuffer) // with less it works as well
-	// into an empty buffer; the lines are: identifier, unit, priority, whether a line may
-	// tell its own, and whether to pass it on to syslog, the kernel, the console
+	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, streamBuffer) // it works with less, too
+	// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether lines
+	// have a priority prefix, and whether to forward to syslog, kernel log and console
 	head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)
 	if _, err := unix.Write(fd, []byte(head)); err != nil {
-		return fmt.Errorf("introduce ourselves to the journal: %w", err)
+		return fmt.Errorf("write the header of the journal stream: %w", err)
 	}
-	if err := unix.SetNonblock(fd, false); err != nil { // it would be the server's
+	if err := unix.SetNonblock(fd, false); err != nil { // the server inherits it
 		return fmt.Errorf("make the journal's stream blocking: %w", err)
 	}
 	return nil

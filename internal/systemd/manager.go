@@ -2,16 +2,15 @@
 
 //go:build linux
 
-// Package systemd asks a service manager for transient scopes (systemd.scope(5),
-// org.freedesktop.systemd1(5)).
+// Package systemd starts transient scopes (systemd.scope(5), org.freedesktop.systemd1(5)), reads units, and
+// writes to the journal.
 //
-// Every exchange is bounded: a dead or a hanging bus is an error like any other. The
-// package never reads or changes the environment (SDKs pass neither XDG_RUNTIME_DIR nor
-// DBUS_SESSION_BUS_ADDRESS to a server, and what a server gets is not ours to change),
-// and knows nothing of groups, guards or MCP.
+// Every call is bounded: a dead or hanging bus is an error like any other. The package never reads the
+// environment: SDKs pass neither XDG_RUNTIME_DIR nor DBUS_SESSION_BUS_ADDRESS to a server.
 package systemd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,7 +31,7 @@ type Manager struct {
 	cancel context.CancelFunc
 }
 
-// Kind tells the two managers apart.
+// Kind selects the system manager or the manager of a user.
 type Kind string
 
 const (
@@ -40,8 +39,8 @@ const (
 	User   Kind = "user"
 )
 
-// socket is a way to a manager. The private ones reach it directly, without a bus, and
-// send their signals unasked.
+// socket is a socket of a manager. The private sockets lead to it directly, without a bus, and deliver
+// signals without a match rule.
 type socket struct {
 	path string
 	bus  bool
@@ -76,7 +75,7 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	return nil, fmt.Errorf("connect to the %s manager: %w", kind, errors.Join(errs...))
 }
 
-// checkRuntimeDir: a socket in a directory that another user made is not our manager's.
+// checkRuntimeDir refuses a directory of another user: its sockets are not those of our manager.
 func checkRuntimeDir(uid int) error {
 	dir := "/run/user/" + strconv.Itoa(uid)
 	var st unix.Stat_t
@@ -109,19 +108,22 @@ func dial(s socket, uid int, deadline time.Time) (*Manager, error) {
 		_ = c.Close() // closed with the connection, if there is one
 		return nil, fmt.Errorf("%s: %w", s.path, err)
 	}
-	_ = c.SetDeadline(time.Time{}) // it is alive; what it is asked has a limit of its own
+	_ = c.SetDeadline(time.Time{}) // from here on each call has its own limit
 	return m, nil
 }
 
-// checkPIDs refuses a manager of another pid namespace, which has no number in ours: a pid that it is told is somebody else's there.
+// checkPIDs refuses a manager in another pid namespace: there our pids denote other processes.
 func checkPIDs(c net.Conn) error {
 	raw, err := c.(*net.UnixConn).SyscallConn()
 	if err != nil {
 		return err
 	}
 	var peer *unix.Ucred
-	if raw.Control(func(fd uintptr) { peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }) != nil || err != nil {
-		return fmt.Errorf("ask who listens: %w", err)
+	failed := raw.Control(func(fd uintptr) {
+		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	})
+	if err := cmp.Or(failed, err); err != nil {
+		return fmt.Errorf("read the credentials of the manager: %w", err)
 	}
 	if peer.Pid == 0 {
 		return fmt.Errorf("the manager is in another pid namespace: %w", errors.ErrUnsupported)
@@ -150,13 +152,13 @@ func (m *Manager) greet(s socket, uid int) error {
 
 const manager = "org.freedesktop.systemd1.Manager"
 
-// Close ends the connection.
+// Close closes the connection.
 func (m *Manager) Close() {
-	_ = m.conn.Close() // nothing is under way any more
+	_ = m.conn.Close() // no call is pending
 	m.cancel()
 }
 
-// Own is the kind of manager that starts things for this user: root has the system's.
+// Own returns the kind of manager that starts units for this user: root uses the system manager.
 func Own() Kind {
 	if os.Getuid() == 0 {
 		return System
@@ -164,8 +166,8 @@ func Own() Kind {
 	return User
 }
 
-// Present tells cheaply whether there may be such a manager: systemd runs, and the
-// user's has a runtime directory.
+// Present checks, without a connection, whether there can be such a manager: systemd runs and, for a user
+// manager, there is a runtime directory.
 func Present(kind Kind, uid int) error {
 	if err := unix.Access("/run/systemd/system", unix.F_OK); err != nil { // sd_booted(3)
 		return fmt.Errorf("this host was not booted with systemd: %w", errors.ErrUnsupported)

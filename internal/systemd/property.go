@@ -13,36 +13,26 @@ import (
 
 const properties = "org.freedesktop.DBus.Properties"
 
-// Version is what the manager says of itself, e.g. "252.38-1~deb12u1". It is to be
-// asked before any property.
+// Version returns the version of the manager, e.g. "252.38-1~deb12u1". It must be called before any property
+// is read.
 func (m *Manager) Version(ctx context.Context) (string, error) {
 	m.hurry()
-	value, err := get(ctx, m.object, manager, "Version")
-	text, ok := value.(string)
-	if err == nil && !ok {
-		err = fmt.Errorf("read Version: it is a %T", value)
-	}
-	return text, err
+	return read[string](ctx, m.object, manager, "Version")
 }
 
-// hurry has a short first message answered. systemd (252) reads up to 256 bytes of a private connection's handshake at once, and
-// forgets what of them is the first message until more arrives. A question is as
-// short as that, and would have no answer; what comes before it makes it arrive.
+// hurry makes the manager answer a short first message. systemd 252 reads up to 256 bytes of a private
+// connection's handshake at once. It processes a first message among them only when more data arrives.
 func (m *Manager) hurry() {
 	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
 // ServiceProperty reads a property of a service that the manager has loaded.
 func (m *Manager) ServiceProperty(ctx context.Context, unit, name string) (any, error) {
-	return m.unitProperty(ctx, unit, "org.freedesktop.systemd1.Service", name)
-}
-
-func (m *Manager) unitProperty(ctx context.Context, unit, of, name string) (any, error) {
 	var path godbus.ObjectPath
 	if err := m.object.CallWithContext(ctx, manager+".GetUnit", 0, unit).Store(&path); err != nil {
 		return nil, fmt.Errorf("find %q: %w", unit, err)
 	}
-	return get(ctx, m.conn.Object(m.object.Destination(), path), of, name)
+	return get(ctx, m.conn.Object(m.object.Destination(), path), "org.freedesktop.systemd1.Service", name)
 }
 
 func get(ctx context.Context, object godbus.BusObject, of, name string) (any, error) {
@@ -53,26 +43,24 @@ func get(ctx context.Context, object godbus.BusObject, of, name string) (any, er
 	return value.Value(), nil
 }
 
-// Service is what a manager knows of a service.
+// Service contains properties of a service.
 type Service struct {
 	// State is LoadState: "loaded", "not-found", "masked" …
 	State string
-	// Stale says that files of the unit have changed since the manager has read them.
-	Stale bool
-	// Start are the commands of ExecStart=.
-	Start []Command
-	// Identifier is SyslogIdentifier=, or "".
-	Identifier string
+	// Stale: files of the unit have changed since the manager read them.
+	Stale      bool
+	Start      []Command // ExecStart=
+	Identifier string    // SyslogIdentifier=, or ""
 }
 
-// Command is one of a service, with specifiers replaced and variables not.
+// Command is a command of a service. Its specifiers are replaced, its variables are not.
 type Command struct {
 	Path  string
 	Argv  []string
 	Flags []string // "ignore-failure", "no-env-expand" …
 }
 
-// Service reads a service, which the manager loads for that if it has to.
+// Service reads a service; the manager loads it if necessary.
 func (m *Manager) Service(ctx context.Context, unit string) (s Service, err error) {
 	if _, err := m.Version(ctx); err != nil {
 		return s, err

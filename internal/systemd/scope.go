@@ -20,31 +20,30 @@ type Scope struct {
 	Slice       string
 	Description string
 	PIDs        []int // the processes that are put into it
-	// TimeoutStop is from KillSignal to SIGKILL when the scope is stopped; systemd's own
-	// default is 90 s.
+	// TimeoutStop is from KillSignal to SIGKILL when the scope is stopped; systemd's default is 90 s.
 	TimeoutStop time.Duration
 	KillSignal  int
-	// Client is a unit of the same manager: the scope is stopped after it, and with it
-	// however it ends (BindsTo= and Before=). "" binds to nothing.
+	// Client is a unit of the same manager, or "". The scope is stopped after it, and also when it ends
+	// by itself (BindsTo= and Before=).
 	Client string
-	// Outlives leaves it at the order: the scope stays when the unit ends, and is stopped
-	// after it where both are.
+	// Outlives: only the order applies (Before=), so the scope stays when Client ends.
 	Outlives bool
 }
 
-// ErrRefused says that the manager has not got the unit, and will not. Another error may come from a manager that starts it yet.
+// ErrRefused: the manager does not have the unit, and will not start it later. After another error it may.
 var ErrRefused = errors.New("refused")
 
-// ErrExists says that there is a unit of that name already.
+// ErrExists: the manager already has a unit of that name.
 var ErrExists = errors.New("it exists")
 
 // Start starts the scope and returns when the process is in it. It gives up after within.
 //
-// A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo= is a Requires=, too, and would start a
-// client again that has crashed meanwhile; and because of Before= the scope would wait for a stop of the client, which may itself wait for
-// the server. BindsTo= holds all the same: systemd stops a scope that becomes active while its client is not (seen with 252). That
-// would also end a server whose client is a scope that no manager has taken yet. So a client that is not running, or that the manager does
-// not know, is no client.
+// A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo=
+// implies Requires=, which would restart a client that has crashed meanwhile. Before= would make the scope
+// wait for a stop of the client, which may itself wait for the server. BindsTo= still works: systemd stops a
+// scope that becomes active while its client is inactive (seen with 252). It also does so while the client is
+// a scope that the manager has not started yet. So Client is ignored if it does not run, or if the manager
+// does not know it.
 func (m *Manager) Start(s Scope, within time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -53,40 +52,48 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
-	case named(err, "org.freedesktop.systemd1.UnitExists"):
+	case errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.UnitExists":
 		err = fmt.Errorf("%w: %w", ErrExists, err)
-	case errors.As(err, &answer):
+	case answer.Name != "":
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return fmt.Errorf("start %s: %w", s.Name, err)
 }
 
 func (m *Manager) startScope(ctx context.Context, s Scope) error {
-	mode := failing
+	mode := "fail"
 	if s.Client != "" {
 		runs, err := m.readyFor(ctx, s)
 		if err != nil {
 			return err
 		}
-		if mode = "ignore-dependencies"; !runs {
-			s.Client, mode = "", failing
+		if runs {
+			mode = "ignore-dependencies"
+		} else {
+			s.Client = ""
 		}
 	}
-	return m.start(ctx, s.Name, mode, s.properties())
+	var job godbus.ObjectPath
+	call := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0,
+		s.Name, mode, s.properties(), []dbus.PropertyCollection{})
+	if err := call.Store(&job); err != nil {
+		return err
+	}
+	return m.await(ctx, job)
 }
 
-// readyFor tells whether the client runs, and has the slice started, which a scope without its dependencies does not.
+// readyFor reports whether the client runs. It starts the slice, which a scope without dependencies does not.
 func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 	m.hurry()
 	asked := m.askState(ctx, s.Client)
-	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, failing).Err; err != nil {
+	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
 	state, err := stateOf(s.Client, asked)
 	return state != "inactive" && state != "failed", err
 }
 
-// Active tells whether a unit is active for its manager; one that it does not know is not. It gives up after within.
+// Active reports whether a unit is known to the manager, and active. It gives up after within.
 func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
@@ -95,8 +102,10 @@ func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
 }
 
 func (m *Manager) askState(ctx context.Context, unit string) *godbus.Call {
-	object := m.conn.Object(m.object.Destination(), unitPath+godbus.ObjectPath(dbus.PathBusEscape(unit)))
-	return object.GoWithContext(ctx, properties+".Get", 0, nil, "org.freedesktop.systemd1.Unit", "ActiveState")
+	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
+	object := m.conn.Object(m.object.Destination(), path)
+	const of = "org.freedesktop.systemd1.Unit"
+	return object.GoWithContext(ctx, properties+".Get", 0, nil, of, "ActiveState")
 }
 
 func stateOf(unit string, asked *godbus.Call) (any, error) {
@@ -108,23 +117,8 @@ func stateOf(unit string, asked *godbus.Call) (any, error) {
 	return state.Value(), nil
 }
 
-const unitPath = "/org/freedesktop/systemd1/unit/"
-
-// failing is the job mode in which a start gives way to what the manager is doing already.
-const failing = "fail"
-
-// start starts a transient unit.
-func (m *Manager) start(ctx context.Context, name, mode string, properties []dbus.Property) error {
-	var job godbus.ObjectPath
-	aux := []dbus.PropertyCollection{}
-	if err := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0, name, mode, properties, aux).Store(&job); err != nil {
-		return err
-	}
-	return m.await(ctx, job)
-}
-
-// await waits for the job's end: the reply alone comes before the process is in the
-// scope half of the time.
+// await waits for the end of the job: in half of all cases, the reply alone arrives before the process is in
+// the scope.
 func (m *Manager) await(ctx context.Context, job godbus.ObjectPath) error {
 	for {
 		select {
@@ -132,39 +126,23 @@ func (m *Manager) await(ctx context.Context, job godbus.ObjectPath) error {
 			if !open {
 				return errors.New("the manager closed the connection")
 			}
-			if result, ours := removed(sig, job); ours {
-				return jobError(result)
+			// JobRemoved(u id, o job, s unit, s result)
+			if sig.Name != manager+".JobRemoved" || len(sig.Body) < 4 || sig.Body[1] != job {
+				continue
 			}
+			if result := sig.Body[3]; result != "done" {
+				return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
+			}
+			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	}
 }
 
-// removed reads a JobRemoved(u id, o job, s unit, s result).
-func removed(sig *godbus.Signal, job godbus.ObjectPath) (result string, ours bool) {
-	if sig.Name != manager+".JobRemoved" || len(sig.Body) < 4 {
-		return "", false
-	}
-	path, _ := sig.Body[1].(godbus.ObjectPath)
-	result, _ = sig.Body[3].(string)
-	return result, path == job
-}
-
-func jobError(result string) error {
-	if result == "done" {
-		return nil
-	}
-	return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
-}
-
 func (s Scope) properties() []dbus.Property {
-	var pids []uint32
-	for _, pid := range s.PIDs {
-		pids = append(pids, uint32(pid))
-	}
 	all := []dbus.Property{
-		property("PIDs", pids),
+		property("PIDs", unsigned(s.PIDs)),
 		dbus.PropSlice(s.Slice),
 		dbus.PropDescription(s.Description),
 		property("Delegate", true),
@@ -185,22 +163,21 @@ func property(name string, value any) dbus.Property {
 	return dbus.Property{Name: name, Value: godbus.MakeVariant(value)}
 }
 
-func named(err error, name string) bool {
-	var e godbus.Error
-	return errors.As(err, &e) && e.Name == name
-}
-
-// Attach puts processes into a subgroup of a unit, which the manager may do from where we may not: it
-// asks the system's for what is outside of its own.
-func (m *Manager) Attach(unit, subgroup string, pids []int, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	var all []uint32
+func unsigned(pids []int) (all []uint32) {
 	for _, pid := range pids {
 		all = append(all, uint32(pid))
 	}
-	if err := m.object.CallWithContext(ctx, manager+".AttachProcessesToUnit", 0, unit, subgroup, all).Err; err != nil {
-		return fmt.Errorf("attach to %s: %w", unit, err)
+	return all
+}
+
+// Attach moves processes into a subgroup of a unit. A user manager asks the system manager for processes
+// outside its own cgroup, which the user cannot move.
+func (m *Manager) Attach(unit, subgroup string, pids []int, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	call := m.object.CallWithContext(ctx, manager+".AttachProcessesToUnit", 0, unit, subgroup, unsigned(pids))
+	if call.Err != nil {
+		return fmt.Errorf("attach to %s: %w", unit, call.Err)
 	}
 	return nil
 }

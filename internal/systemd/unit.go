@@ -9,26 +9,25 @@ import (
 	"strings"
 )
 
-// UnitOf finds the unit that a process is in by its cgroup path, and the manager that
-// the unit belongs to. uid is whose user manager counts as "user". ok is false outside
-// of any unit.
+// UnitOf returns the unit of a process by its cgroup path, and the manager of the unit. Kind User stands for
+// the manager of uid. ok is false outside any unit.
 func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
 	kind = System
 	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
 		switch {
 		case part == "user@"+strconv.Itoa(uid)+".service":
-			unit, kind = "", User // what follows is of the user's manager
+			unit, kind = "", User // the rest of the path belongs to the user manager
 		case strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope"):
 			unit = unescape(part)
 		case strings.HasSuffix(part, ".slice"):
 		case unit != "":
-			return unit, kind, true // a group that the unit made itself
+			return unit, kind, true // a group below the unit
 		}
 	}
 	return unit, kind, unit != ""
 }
 
-// unescape undoes the "_" that systemd puts before names that a controller could take.
+// unescape removes the "_" that systemd prepends to names that could collide with a controller's file.
 func unescape(part string) string {
 	if rest, ok := strings.CutPrefix(part, "_"); ok {
 		return rest
@@ -36,10 +35,11 @@ func unescape(part string) string {
 	return part
 }
 
-// UnitLetters are those of a unit's name, but for the "@" of a template's.
+// UnitLetters are the characters of unit names, without the "@" of templates.
 const UnitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
 
-// SlicePath is where the directory of a slice is below its manager's: a dash stands for a level (systemd.slice(5)).
+// SlicePath returns the directory of a slice below that of its manager. Each dash is a level
+// (systemd.slice(5)).
 func SlicePath(slice string) string {
 	if slice == "-.slice" {
 		return ""
