@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// Width is the most columns that a help text has.
+// Width is the maximum number of columns of a help text.
 const Width = 80
 
-// textColumn is where explanations begin in a help text.
+// textColumn is the column of explanations in a help text.
 const textColumn = 27
 
-// Columns lays out flags or commands, each with its explanation, as help texts have them.
+// Columns lays out flags or commands with their explanations.
 func Columns(rows [][2]string) string {
 	var b strings.Builder
 	for _, row := range rows {
@@ -33,7 +33,7 @@ func Columns(rows [][2]string) string {
 	return b.String()
 }
 
-// Wrap breaks a text at its blanks into lines of at most so many characters.
+// Wrap splits a text at its blanks into lines of at most width characters.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""

@@ -13,12 +13,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenDescriptors lists those above 2 that are open and would be passed on: right at
-// the start, so that they are the client's.
+// OpenDescriptors lists the descriptors above 2 that an execve would pass on. Called first thing in main, it
+// lists those of the client.
 func OpenDescriptors() []int {
 	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil // without /proc nothing works, which is said later
+		return nil // without /proc nothing works; a later error reports it
 	}
 	defer unix.Close(dir)
 	var fds []int
@@ -34,15 +34,15 @@ func OpenDescriptors() []int {
 			if err != nil || fd <= 2 {
 				continue
 			}
-			if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err == nil && flags&unix.FD_CLOEXEC == 0 {
+			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+			if err == nil && flags&unix.FD_CLOEXEC == 0 {
 				fds = append(fds, fd)
 			}
 		}
 	}
 }
 
-// OpenReport opens what --report names. The descriptor is not passed on to the
-// server.
+// OpenReport opens the destination of --report. The server does not inherit the descriptor.
 func OpenReport(where string) (int, error) {
 	if where == "" {
 		return -1, nil
@@ -63,16 +63,18 @@ func OpenReport(where string) (int, error) {
 		return -1, fmt.Errorf("descriptor %d is not open for writing", fd)
 	}
 	if fd <= 2 {
-		// the server's own stays; ours is closed with the server's stdio
+		// the server keeps its own; ours is closed with the server's stdio
 		return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 	}
 	unix.CloseOnExec(fd)
 	return fd, nil
 }
 
-// openAppend does not wait for the reader of a FIFO: without one it is ENXIO. A write to the descriptor blocks.
+// openAppend fails with ENXIO for a FIFO without a reader. Later writes block.
 func openAppend(path string) (int, error) {
-	fd, err := unix.Open(path, unix.O_WRONLY|unix.O_APPEND|unix.O_CREAT|unix.O_CLOEXEC|unix.O_NOCTTY|unix.O_NONBLOCK, 0o600)
+	const flags = unix.O_WRONLY | unix.O_APPEND | unix.O_CREAT |
+		unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
+	fd, err := unix.Open(path, flags, 0o600)
 	if err == nil {
 		err = unix.SetNonblock(fd, false)
 	}

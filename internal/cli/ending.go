@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// EndBySignal ends this process as the server was ended, so that the client sees the
-// same wait status. PID 1 of a container is not killed by its own signals, and gets
-// the exit status that a shell would give.
+// EndBySignal ends this process by the signal that ended the server, so that the client gets the same wait
+// status. The kernel does not kill PID 1 of a container by its own signals; there the status is that of a
+// shell.
 func EndBySignal(sig unix.Signal) int {
 	status := ExitSignalBase + int(sig)
 	if os.Getpid() == 1 {
 		return status
 	}
 	runtime.LockOSThread()
-	// one core dump, the server's, is enough; a pipe in core_pattern ignores the limit
+	// prevent a second core dump; with a pipe in core_pattern the limit alone is not enough
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // never fails to lower
 	// by system calls: signal.Reset would put back the Go runtime's own handlers
@@ -33,5 +33,5 @@ func EndBySignal(sig unix.Signal) int {
 	_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil)
 	// to this thread, so that it arrives before the call returns
 	_ = unix.Tgkill(os.Getpid(), unix.Gettid(), sig)
-	return status // reached where the signal could not end us
+	return status // the signal did not end this process
 }

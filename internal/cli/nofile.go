@@ -11,13 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoFile returns the RLIMIT_NOFILE that the process was started with. Package
-// syscall raises the soft limit in its init, keeps the old value to itself, and puts
-// it back when it executes another program; an execve that can't succeed makes it do
-// so here. Afterwards the soft limit is raised again, for our own descriptors. Call
-// it once, before any child is started.
+// NoFile returns the RLIMIT_NOFILE that the process was started with. Package syscall raises the soft limit
+// in its init, keeps the old value private, and restores it in Exec; a call that fails reveals it. Afterwards
+// NoFile raises the soft limit again, for our own descriptors. Call it once, before any child is started.
 func NoFile() (unix.Rlimit, error) {
-	_ = syscall.Exec("", []string{""}, nil) // ENOENT, which is the point
+	_ = syscall.Exec("", []string{""}, nil) // always ENOENT
 	var was unix.Rlimit
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, nil, &was); err != nil {
 		return was, fmt.Errorf("read RLIMIT_NOFILE: %w", err)

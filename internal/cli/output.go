@@ -13,16 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Output is what a command prints to. It keeps the error of the first write that failed, because
-// most callers of fmt.Fprint can do nothing about one.
+// Output keeps the error of the first failed write: callers of fmt.Fprint ignore it.
 type Output struct {
 	to  io.Writer
 	mu  sync.Mutex
 	err error
 }
 
-// Checked returns s with an Output, and the function that turns a command's status into the one to
-// exit with: a success is a failure if not all of the output could be written.
+// Checked returns s with an Output, and a function that returns the final exit status: a success becomes a
+// failure if not all output was written.
 func (s Stdio) Checked() (Stdio, func(status int) int) {
 	out := &Output{to: s.Out}
 	checked := Stdio{Out: out, Err: s.Err}
@@ -32,7 +31,7 @@ func (s Stdio) Checked() (Stdio, func(status int) int) {
 		switch {
 		case status != ExitOK || out.err == nil:
 			return status
-		case errors.Is(out.err, unix.EPIPE): // the reader wanted no more
+		case errors.Is(out.err, unix.EPIPE): // the reader closed the pipe early
 			return ExitFailure
 		}
 		return s.Cannot("print", out.err)
@@ -51,7 +50,7 @@ func (o *Output) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// File returns the file that out prints to, or nil if it is none.
+// File returns the file behind out, or nil.
 func File(out io.Writer) *os.File {
 	if o, ok := out.(*Output); ok {
 		out = o.to

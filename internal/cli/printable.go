@@ -9,11 +9,11 @@ import (
 	"unicode"
 )
 
-// Acts tells whether a terminal does something else with it than show it: control characters,
-// and those that turn the direction of writing.
+// Acts reports whether a rune controls a terminal: control characters, and characters that change the
+// direction of the text.
 func Acts(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) }
 
-// OneLine keeps what came from outside from writing to the terminal as it likes.
+// OneLine replaces characters that control the terminal in text from outside.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsGraphic(r) {

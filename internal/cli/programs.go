@@ -15,40 +15,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The two programs are the runner, which stands beside every server, and the tool, which people
-// use. Each looks for the other beside its own file, and where packages put the tool: in
-// ../libexec/mcpscope. PATH is never searched: what is found there may be anyone's.
+// The runner runs next to every server; people use the tool. Each searches for the other in its own
+// directory, and where packages install it (../libexec/mcpscope). PATH is not searched: any user may have put
+// files there.
 const (
 	Runner = "mcpscope"
 	Tool   = "mcpscopectl"
 )
 
-// libexec is where packages put what is not meant for PATH, from the directory of the runner.
+// libexec is the directory of the tool in packages, relative to that of the runner.
 const libexec = "../libexec/mcpscope"
 
-// OwnCommand is a hidden command of the runner that prints its version, and on a second line what
-// it was built from, whatever other program is there.
+// OwnCommand is a hidden command of the runner. It prints the version and, on a second line, the build
+// details.
 const OwnCommand = "own-version"
 
-// MissingError says that the other program is not there.
+// MissingError: the other program is not installed.
 type MissingError struct {
 	Name   string
-	Looked []string // the files that were tried
+	Looked []string // the missing files
 }
 
 func (e *MissingError) Error() string {
 	return fmt.Sprintf("%s is not installed: there is no %s", e.Name, strings.Join(e.Looked, ", and no "))
 }
 
-// Own is the file that the calling program runs from. It may have been replaced since.
+// Own returns the file of the calling program, which may have been replaced meanwhile.
 func Own() (string, error) {
 	if own, err := os.Executable(); err == nil {
-		return strings.TrimSuffix(own, " (deleted)"), nil // so the kernel marks a file that was replaced
+		return strings.TrimSuffix(own, " (deleted)"), nil // the kernel's mark of a replaced file
 	}
 	if strings.Contains(os.Args[0], "/") { // without /proc
 		return filepath.Abs(os.Args[0])
 	}
-	return "", errors.New("it can't be told where this program is: /proc is not mounted")
+	return "", errors.New("the path of this program is unknown: /proc is not mounted")
 }
 
 // FindTool finds the tool for the runner.
@@ -77,8 +77,7 @@ func find(name string, dirs ...string) (string, error) {
 	return "", missing
 }
 
-// OpenRunner opens the runner's file, so that it can be executed as /proc/self/fd/N even when it
-// has been replaced by another version.
+// OpenRunner opens the file of the runner. /proc/self/fd/N executes this version even after an upgrade.
 func OpenRunner() (fd int, err error) {
 	file, err := FindRunner()
 	if err != nil {
@@ -90,3 +89,7 @@ func OpenRunner() (fd int, err error) {
 	}
 	return fd, nil
 }
+
+// Browser is the end of the BROWSER that mcpscope run sets for servers. xdg-open runs in a service without
+// this BROWSER, and so uses the user's browser.
+const Browser = " detach -- xdg-open %s"

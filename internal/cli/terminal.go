@@ -15,18 +15,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Counted is a number with what it counts.
-func Counted(n int, what string) string {
+// Counted returns a number and a noun.
+func Counted(n int, noun string) string {
 	if n == 1 {
-		return "1 " + what
+		return "1 " + noun
 	}
-	return fmt.Sprintf("%d %ss", n, what)
+	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// CanAsk tells whether there is a terminal to ask on.
+// CanAsk reports whether stdin and stdout are a terminal.
 func (s Stdio) CanAsk() bool { return OnTerminal(os.Stdin) && OnTerminal(s.Out) }
 
-// Confirmed asks on a terminal, and is false without one.
+// Confirmed asks on a terminal, and returns false without one.
 func (s Stdio) Confirmed(question string) bool {
 	if !s.CanAsk() {
 		return false
@@ -37,19 +37,19 @@ func (s Stdio) Confirmed(question string) bool {
 	return answer == "y" || answer == "yes"
 }
 
-// Unconfirmed reports that a command has done nothing, and returns its status. line is the command for a script.
+// Unconfirmed reports that a command did nothing, and returns its status. line is the command for a script.
 func (s Stdio) Unconfirmed(goal, line string) int {
 	return s.CannotWithHint(goal, errors.New("not confirmed"), line)
 }
 
-// None says on a terminal that there is nothing to print; elsewhere no output is what a script expects.
+// None prints an empty result on a terminal; elsewhere, scripts expect no output.
 func (s Stdio) None(text string) {
 	if OnTerminal(s.Out) {
 		fmt.Fprintln(s.Out, OneLine(text))
 	}
 }
 
-// OnTerminal tells whether a person reads what is printed.
+// OnTerminal reports whether out is a terminal.
 func OnTerminal(out io.Writer) bool {
 	f := File(out)
 	if f == nil {
@@ -59,7 +59,8 @@ func OnTerminal(out io.Writer) bool {
 	return err == nil
 }
 
-// WidthOf is how many cells a line may have: 0, if out is no terminal, or one that does not know its size.
+// WidthOf returns the number of columns of a terminal. It is 0 if out is no terminal, or if its size is
+// unknown.
 func WidthOf(out io.Writer) int {
 	f := File(out)
 	if f == nil {

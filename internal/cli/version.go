@@ -9,11 +9,11 @@ import "runtime"
 // release and commit are set by the linker (-X …/internal/cli.release=…).
 var release, commit = "", ""
 
-// Devel is the version of what no release was linked into. The build information in the file may
-// say more; the runner does without the package that reads it.
+// Devel is the version of a build without a release. The file may contain build information; the runner does
+// not link the package that reads it.
 const Devel = "devel"
 
-// Version is that of the calling program.
+// Version returns the version of the calling program.
 func Version() string {
 	if release != "" {
 		return release
@@ -21,7 +21,7 @@ func Version() string {
 	return Devel
 }
 
-// Built says what the calling program was built from, with and for.
+// Built returns the commit, the Go version and the platform of the calling program.
 func Built() string {
 	built := runtime.Version() + ", " + runtime.GOOS + "/" + runtime.GOARCH
 	if commit != "" {
