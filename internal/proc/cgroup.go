@@ -4,22 +4,18 @@ package proc
 
 import "bytes"
 
-// deletedMark is what the kernel puts behind the path of a removed cgroup.
-// Only a process that is dead but not yet reaped can be in one: rmdir refuses
-// a cgroup with a live member.
+// deletedMark is the suffix that the kernel appends to the path of a removed cgroup. Only an unreaped process
+// can be in one: rmdir refuses a cgroup with a live member.
 const deletedMark = " (deleted)"
 
-// ParseCgroup finds the cgroup2 line, "0::PATH", in the contents of
-// /proc/PID/cgroup; ok is false where there is none.
+// ParseCgroup finds the cgroup2 line, "0::PATH", in the contents of /proc/PID/cgroup.
 //
-// PATH is verbatim: nothing in it is escaped (a backslash is a backslash, also
-// in "\012"), it may hold any byte but NUL and newline, for the kernel refuses
-// to create a cgroup with a newline in its name, exactly to keep this file
-// parsable. It is relative to the reader's cgroup namespace and begins with
-// "/.." for a process outside of that.
+// PATH is verbatim: nothing in it is escaped (a backslash is a backslash, also in "\012"). It contains any
+// byte but NUL and newline. It is relative to the reader's cgroup namespace, and begins with "/.." for a
+// process outside it.
 //
-// A directory whose own name ends in " (deleted)" can't be told from a removed
-// one by this text; [ReadCgroup] asks whether the process is alive.
+// This text does not distinguish a directory whose own name ends in " (deleted)" from a removed one;
+// [ReadCgroup] checks whether the process is alive.
 func ParseCgroup(b []byte) (path string, deleted, ok bool) {
 	for line := range bytes.Lines(b) {
 		p, found := bytes.CutPrefix(line, []byte("0::"))

@@ -13,14 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Children lists the direct children of a process, zombies too, in ascending
-// order. Those that come or go meanwhile may or may not be listed, and where a
-// child goes the kernel may skip its next sibling, so whoever must have all of
-// them asks until nothing new turns up.
+// Children lists the direct children of a process, with zombies, in ascending order. Children that start or
+// exit meanwhile may be missing, and the kernel may skip the next sibling of a child that exits. Callers that
+// need all of them repeat the call until it returns nothing new.
 //
-// The kernel is asked for the children of each thread: a child belongs to the thread that forked it. When a thread
-// ends, another takes over its children, perhaps one that was asked already: hence again, until the threads are the
-// same after as before. Bounded, for a process that starts threads all the time.
+// A child belongs to the thread that forked it. When a thread exits, another thread takes over its children,
+// which may be one that was read already. So the threads are read until they are the same before and after.
+// The number of attempts is bounded because a process can start threads all the time.
 func Children(pid int) ([]int, error) {
 	const attempts = 4
 	before, err := threads(pid)
@@ -37,9 +36,8 @@ func Children(pid int) ([]int, error) {
 	return nil, err
 }
 
-// Orphans lists the children of a process's first thread: those that came home to it as
-// a subreaper are among them (find_alive_thread in the kernel's exit.c), and it is much
-// faster than Children.
+// Orphans lists the children of a process's first thread. The kernel re-parents orphans to it
+// (find_alive_thread in exit.c). It is much faster than Children.
 func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
 
 func childrenOf(pid int, tids []int) ([]int, error) {
@@ -55,13 +53,13 @@ func childrenOf(pid int, tids []int) ([]int, error) {
 	return slices.Compact(all), nil
 }
 
-// childrenOfThread: that the file is missing means the thread has ended, or
-// that no thread on this kernel has one. Our own thread tells which.
+// childrenOfThread: a missing file means that the thread has exited, or that this kernel has no such file.
+// Our own thread distinguishes the two.
 func childrenOfThread(pid, tid int) ([]int, error) {
 	b, err := read(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid), noLimit)
 	switch {
 	case err == nil:
-		return parseChildren(b)
+		return ParsePIDs(b)
 	case errors.Is(err, unix.ESRCH):
 		return nil, nil
 	case !errors.Is(err, unix.ENOENT):
@@ -72,17 +70,16 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	return nil, nil
 }
 
-// Each calls visit for every process that we see, in ascending order, until it returns false.
-// The kernel is asked for a few processes at a time, so that visit looks at each while it is
-// there: one that is forked by a process that has not been visited yet is visited too, as long as
-// pids grow.
+// Each calls visit for every visible process, in ascending order, until it returns false. It reads a few
+// processes at a time. So a process is visited while it exists, and also if a process that has not been
+// visited yet forks it, as long as pids grow.
 func Each(visit func(pid int) bool) error {
 	fd, err := unix.Open("/proc", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return fmt.Errorf("open /proc: %w", err)
 	}
 	defer unix.Close(fd)
-	var buf [512]byte // some twenty entries
+	var buf [512]byte // about twenty entries
 	for {
 		n, err := unix.ReadDirent(fd, buf[:])
 		if err == unix.EINTR {
@@ -104,7 +101,7 @@ func Each(visit func(pid int) bool) error {
 	}
 }
 
-// nextPID takes the first entry off a getdents64(2) buffer; pid is 0 if its name is no number.
+// nextPID removes the first entry of a getdents64(2) buffer; pid is 0 if its name is no number.
 func nextPID(buf []byte) (pid int, rest []byte) {
 	const reclen, name = 16, 19 // offsets in struct linux_dirent64
 	if len(buf) <= name {
@@ -130,28 +127,13 @@ func threads(pid int) ([]int, error) {
 	if err := checkPID(pid); err != nil {
 		return nil, fmt.Errorf("list threads: %w", err)
 	}
-	tids, err := numbersIn(pidPath(pid) + "/task")
-	return tids, markGone(pid, err)
-}
-
-// numbersIn lists the entries of a directory of /proc that are pids or tids, in
-// ascending order.
-func numbersIn(dir string) ([]int, error) {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, err
-	}
-	var out []int
-	for _, name := range names {
-		if n, err := strconv.Atoi(name); err == nil {
-			out = append(out, n)
+	entries, err := os.ReadDir(pidPath(pid) + "/task")
+	var tids []int
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			tids = append(tids, tid)
 		}
 	}
-	slices.Sort(out)
-	return out, nil
+	slices.Sort(tids)
+	return tids, markGone(pid, err)
 }

@@ -9,8 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// oneLine makes the contents of /proc/PID/cmdline fit for a terminal: valid
-// UTF-8, on one line, never longer than b.
+// oneLine makes the contents of /proc/PID/cmdline printable: valid UTF-8, on one line, never longer than b.
 func oneLine(b []byte) string {
 	b = bytes.TrimRight(b, "\x00")
 	var out strings.Builder
@@ -29,9 +28,8 @@ func oneLine(b []byte) string {
 	return out.String()
 }
 
-// misleads reports runes that act on a terminal instead of being seen there:
-// control characters, line separators, and those that turn the direction of
-// the text around them.
+// misleads reports runes that control a terminal: control characters, line separators, and characters that
+// change the direction of the text.
 func misleads(r rune) bool {
 	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 ||
 		r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069

@@ -12,8 +12,8 @@ import (
 // pidfdThread is PIDFD_THREAD of pidfd_open(2), Linux 6.9.
 const pidfdThread = unix.O_EXCL
 
-// GetDescriptor duplicates a descriptor of a process: pidfd_getfd(2), Linux 5.6. If its first thread
-// has ended alone, the pidfd leads to none any more, and another thread's is taken (Linux 6.9).
+// GetDescriptor duplicates a descriptor of a process: pidfd_getfd(2), Linux 5.6. If the first thread has
+// exited alone, the pidfd has no descriptors any more, and GetDescriptor uses another thread (Linux 6.9).
 func GetDescriptor(pid, pidfd, number int) (fd int, err error) {
 	if fd, err = unix.PidfdGetfd(pidfd, number, 0); err == nil {
 		return fd, nil
@@ -21,7 +21,7 @@ func GetDescriptor(pid, pidfd, number int) (fd int, err error) {
 	for _, tid := range threadsLeft(pid) {
 		thread, failed := unix.PidfdOpen(tid, pidfdThread)
 		if failed != nil {
-			continue // it has ended, or this kernel can't
+			continue // it has exited, or this kernel is older
 		}
 		fd, failed = unix.PidfdGetfd(thread, number, 0)
 		_ = unix.Close(thread) // a pidfd
@@ -32,8 +32,8 @@ func GetDescriptor(pid, pidfd, number int) (fd int, err error) {
 	return -1, err
 }
 
-// DescriptorPath is the file of a process's descriptor in /proc. If its first thread has ended alone,
-// it is that of another, which has the same.
+// DescriptorPath returns the file of a process's descriptor in /proc. If the first thread has exited alone,
+// it is that of another thread.
 func DescriptorPath(pid, number int) string {
 	if left := threadsLeft(pid); len(left) > 0 {
 		return fmt.Sprintf("/proc/%d/task/%d/fd/%d", pid, left[0], number)
@@ -41,7 +41,7 @@ func DescriptorPath(pid, number int) string {
 	return fmt.Sprintf("/proc/%d/fd/%d", pid, number)
 }
 
-// threadsLeft are those of a process whose first has ended alone, and none of any other.
+// threadsLeft lists the threads of a process whose first thread has exited alone; for others it returns nil.
 func threadsLeft(pid int) []int {
 	if st, err := ReadStat(pid); err != nil || st.State != 'Z' || st.Threads < 2 {
 		return nil

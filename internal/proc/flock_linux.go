@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HoldsFlock tells whether a process has taken a flock(2) on the file with that device and inode number, and
-// whether that lock is held still (/proc/locks).
+// HoldsFlock reports whether a process has taken a flock(2) that still exists on the file with that device
+// and inode number (/proc/locks).
 func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
 	b, err := read("/proc/locks", noLimit)
 	if err != nil {

@@ -7,10 +7,8 @@ import (
 	"strconv"
 )
 
-// Keyed finds one value in a flat-keyed cgroup file (cgroup.events, cpu.stat,
-// memory.events): lines of "KEY VALUE". ok is false where the key is missing
-// or its value is no number. It does not allocate: the wait for an empty group
-// reads its file again and again.
+// Keyed finds one value in a flat-keyed cgroup file (cgroup.events, cpu.stat, memory.events): lines of "KEY
+// VALUE". It does not allocate: the wait for an empty group calls it often.
 func Keyed(b []byte, key string) (value uint64, ok bool) {
 	for len(b) > 0 {
 		var line []byte
@@ -21,7 +19,7 @@ func Keyed(b []byte, key string) (value uint64, ok bool) {
 		}
 		v, err := strconv.ParseUint(string(line[n+1:]), 10, 64)
 		if err != nil {
-			return 0, false // and not the largest number for one that is too large
+			return 0, false // v would be the largest number for one that is too large
 		}
 		return v, true
 	}

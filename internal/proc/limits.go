@@ -8,11 +8,11 @@ import (
 	"strconv"
 )
 
-// LimitLocks is RLIMIT_LOCKS as /proc/PID/limits calls it.
+// LimitLocks is the name of RLIMIT_LOCKS in /proc/PID/limits.
 const LimitLocks = "Max file locks"
 
-// ParseLimit finds the soft limit in a line of /proc/PID/limits. "unlimited" is
-// RLIM_INFINITY. ok is false where there is no such line, as of a zombie, whose file is empty.
+// ParseLimit finds a soft limit in /proc/PID/limits. "unlimited" is RLIM_INFINITY. ok is false without such a
+// line: the file of a zombie is empty.
 func ParseLimit(b []byte, name string) (soft uint64, ok bool) {
 	for len(b) > 0 {
 		var line []byte

@@ -115,7 +115,7 @@ func TestLeaderless(t *testing.T) {
 	cmd.Env = append(os.Environ(), leaderless+"=1")
 	pid := start(t, cmd)
 	s := must[Stat](t)(ReadStat(pid))
-	for ; s.State != 'Z'; s = must[Stat](t)(ReadStat(pid)) { // nothing tells of a thread's end
+	for ; s.State != 'Z'; s = must[Stat](t)(ReadStat(pid)) { // the exit of a thread is no event
 		runtime.Gosched()
 	}
 	if got, err := alive(pid); err != nil || !got || s.Threads < 2 {
@@ -285,7 +285,7 @@ func pipeEnd(t *testing.T) *os.File {
 	return read
 }
 
-// What becomes of a group's name, alive, as a zombie, and once its directory is removed.
+// The path of a process that is alive, a zombie, or in a removed directory.
 func TestReadCgroupOfOddNames(t *testing.T) {
 	for _, name := range []string{"plain", "odd (deleted)", `odd\012`, "odd\t\x01\xff", "0::"} {
 		dir := filepath.Join(bed.Group(t, "proc"), name)

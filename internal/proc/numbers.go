@@ -7,10 +7,10 @@ import (
 	"strconv"
 )
 
-// numbers converts the fields of one file, and keeps the first failure, so that a parser reads as a list of fields.
+// numbers converts the fields of one file, and keeps the first error.
 type numbers struct{ err error }
 
-// int is for pids and counts: 32 bits wide in the kernel, and -1 where a process of no session is asked for its session.
+// int converts pids and counts: 32 bits wide in the kernel, and -1 for the session of a process without one.
 func (n *numbers) int(text []byte) int {
 	v, err := strconv.ParseInt(string(text), 10, 32)
 	n.err = cmp.Or(n.err, err)
@@ -23,7 +23,5 @@ func (n *numbers) unsigned(text []byte, base int) uint64 {
 	return v
 }
 
-// clip keeps an error about a line that nobody expected readable.
-func clip(b []byte) []byte {
-	return b[:min(len(b), 64)]
-}
+// clip keeps the error about a malformed line short.
+func clip(b []byte) []byte { return b[:min(len(b), 64)] }

@@ -21,8 +21,7 @@ func ReadStat(pid int) (Stat, error) {
 	return ParseStat(b)
 }
 
-// Tasks is how many processes and threads there are on this machine, in all pid namespaces
-// (/proc/loadavg).
+// Tasks returns the number of processes and threads on this host, in all pid namespaces (/proc/loadavg).
 func Tasks() (int, error) {
 	b, err := read("/proc/loadavg", noLimit)
 	if err != nil {
@@ -36,7 +35,7 @@ func Tasks() (int, error) {
 	return strconv.Atoi(all)
 }
 
-// Comm is the name of a process, which it chooses itself: at most 15 bytes of any kind.
+// Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
 	b, err := readPID(pid, "comm")
 	return strings.TrimSuffix(string(b), "\n"), err
@@ -51,7 +50,7 @@ func ReadStatus(pid int) (Status, error) {
 	return ParseStatus(b)
 }
 
-// SoftLimit reads one of /proc/PID/limits, which everybody may (prlimit(2) asks for rights).
+// SoftLimit reads one of /proc/PID/limits, which is readable for all users; prlimit(2) is not.
 func SoftLimit(pid int, name string) (soft uint64, ok bool) {
 	b, err := readPID(pid, "limits")
 	if err != nil {
@@ -60,12 +59,11 @@ func SoftLimit(pid int, name string) (soft uint64, ok bool) {
 	return ParseLimit(b, name)
 }
 
-// ReadCgroup reads where a process is in the cgroup2 hierarchy; pid 0 means
-// ourselves (so whoever has pids from cgroup.procs takes out the 0 first). The
-// path is as [ParseCgroup] says. An unreaped process stays in its cgroup even
-// when that has been removed: deleted, and the path is where it was.
+// ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
+// process. An unreaped process stays in its cgroup after the removal: deleted is true, and the path is the
+// former one.
 //
-// The error is [ErrNoCgroup2] where there is no such hierarchy.
+// The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (path string, deleted bool, err error) {
 	b, err := readCgroup(pid)
 	if err != nil {
@@ -83,7 +81,7 @@ func ReadCgroup(pid int) (path string, deleted bool, err error) {
 		return "", false, err
 	}
 	if alive {
-		// A member has named a directory to look like a removed one.
+		// the name of the directory ends like the mark
 		return path + deletedMark, false, nil
 	}
 	return path, true, nil
@@ -91,15 +89,13 @@ func ReadCgroup(pid int) (path string, deleted bool, err error) {
 
 func readCgroup(pid int) ([]byte, error) {
 	if pid == 0 {
-		// Not by number: of another pid namespace's /proc only "self" tells
-		// that we are not in it.
+		// not by number: "self" fails in the /proc of another pid namespace
 		return read("/proc/self/cgroup", noLimit)
 	}
 	return readPID(pid, "cgroup")
 }
 
-// alive reports whether a thread of the process is left: the first one may be
-// a zombie while others run.
+// alive reports whether a thread of the process is left: the first one may be a zombie.
 func alive(pid int) (bool, error) {
 	if pid == 0 {
 		return true, nil
@@ -111,8 +107,7 @@ func alive(pid int) (bool, error) {
 	return s.State != 'Z' && s.State != 'X' || s.Threads > 1, nil
 }
 
-// ReadCgroup2Mounts lists the cgroup2 mounts that we can see; see
-// [ParseCgroup2Mounts].
+// ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].
 func ReadCgroup2Mounts() ([]Mount, error) {
 	b, err := read("/proc/self/mountinfo", noLimit)
 	if err != nil {
@@ -121,28 +116,24 @@ func ReadCgroup2Mounts() ([]Mount, error) {
 	return ParseCgroup2Mounts(b), nil
 }
 
-// Cmdline returns the arguments of a process for display, at most max bytes of
-// them: a blank between each, '?' for what is not text or would act on a
-// terminal. It is empty for a zombie, for a kernel thread and in the middle of
-// an execve (os/exec's Start returns there), and whatever the process likes
-// when it has rewritten its arguments.
+// Cmdline returns at most max bytes of the arguments of a process for display, with '?' for bytes that are no
+// text or that control a terminal. It is empty for a zombie, for a kernel thread and during an execve
+// (os/exec's Start returns there). A process can rewrite its arguments.
 //
-// The kernel reads them from the process's own memory: a process that backs
-// that by a file system of its own can make this call hang. Not for the path
-// of a stop.
+// The kernel reads them from the process's memory. If that is backed by a file system of the process, the
+// call can hang: do not call it in the stop sequence.
 func Cmdline(pid, max int) (string, error) {
 	b, err := readPIDLimit(pid, "cmdline", max)
 	return oneLine(b), err
 }
 
-// Arguments are those of a process, as far as the first max bytes have them; none of one that has ended. What is said of
-// Cmdline holds for them, too.
+// Arguments returns the arguments of a process within the first max bytes, see Cmdline; nil if it has exited.
 func Arguments(pid, max int) []string {
 	b, _ := readPIDLimit(pid, "cmdline", max)
 	return ended(b)
 }
 
-// ended are texts that each end with a zero.
+// ended splits texts that each end with a zero.
 func ended(b []byte) []string {
 	if len(b) == 0 {
 		return nil
@@ -150,10 +141,8 @@ func ended(b []byte) []string {
 	return strings.Split(strings.TrimSuffix(string(b), "\x00"), "\x00")
 }
 
-// Wchan names the kernel function that a process waits in, "" when it runs or
-// when the kernel does not say (it takes the right to ptrace). It is a hint to
-// whoever has to find out why a process does not die, so no error is worth
-// more than "".
+// Wchan returns the kernel function in which a process waits: a hint why it does not die. It is "" while the
+// process runs, and without the right to ptrace.
 func Wchan(pid int) string {
 	b, err := readPID(pid, "wchan")
 	if err != nil || string(b) == "0" {
@@ -162,15 +151,15 @@ func Wchan(pid int) string {
 	return oneLine(b)
 }
 
-// Environ is what our own process was started with: to the byte, in that order and with
-// duplicates, all of which os.Environ loses.
+// Environ returns the environment that this process was started with: byte for byte, in that order and with
+// duplicates. os.Environ loses all of these.
 func Environ() ([]string, error) {
 	b, err := read("/proc/self/environ", noLimit)
 	return ended(b), err
 }
 
-// PIDOf returns the pid of the process that a pidfd holds (fdinfo). It gives
-// ErrGone if that has been reaped, or is in no pid namespace that we see.
+// PIDOf returns the pid of the process behind a pidfd (fdinfo). It returns ErrGone if the process has been
+// reaped, or is in no visible pid namespace.
 func PIDOf(pidfd int) (int, error) {
 	b, err := read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd), noLimit)
 	if err != nil {
@@ -205,12 +194,10 @@ func readPIDLimit(pid int, file string, limit int) ([]byte, error) {
 	return b, markGone(pid, err)
 }
 
-func pidPath(pid int) string {
-	return "/proc/" + strconv.Itoa(pid)
-}
+func pidPath(pid int) string { return "/proc/" + strconv.Itoa(pid) }
 
-// checkPID refuses 0, which is what a process outside our pid namespace looks
-// like in cgroup.procs and as a parent: it must not be taken for ourselves.
+// checkPID refuses 0: in cgroup.procs and as a parent it is a process outside our pid namespace, not our own
+// process.
 func checkPID(pid int) error {
 	if pid <= 0 {
 		return fmt.Errorf("pid %d: %w", pid, unix.EINVAL)
@@ -218,11 +205,10 @@ func checkPID(pid int) error {
 	return nil
 }
 
-// markGone makes the error match ErrGone when the process has gone.
+// markGone adds ErrGone to the error if the process has exited.
 //
-// ESRCH (it went after the open) proves that. ENOENT does not: so answers a
-// /proc that is not mounted, one with hidepid=2 about another user's process,
-// and a file that this kernel does not have. Signal 0, which is none, finds a
+// ESRCH proves it (the process exited after the open). ENOENT does not: it also occurs without /proc, with
+// hidepid=2 for processes of other users, and for a file that this kernel does not have. Signal 0 reaches a
 // process in all three cases.
 func markGone(pid int, err error) error {
 	switch {
@@ -238,10 +224,8 @@ const noLimit = -1
 
 // read reads a file of /proc, limit bytes of it at most.
 //
-// No os.File: it offers each descriptor to the runtime's poller, and where the
-// file can be polled (mountinfo can) makes it non-blocking; nothing here is
-// waited for. The size in stat(2) is 0, and one read may give a page and no
-// more.
+// os.File would register each descriptor with the runtime's poller and make pollable files (mountinfo)
+// non-blocking. The size in stat(2) is 0, and one read may return only a page.
 func read(path string, limit int) ([]byte, error) {
 	fd, err := open(path)
 	if err != nil {
@@ -264,7 +248,7 @@ func open(path string) (fd int, err error) {
 	}
 }
 
-// ReadAll reads on to the end of a file, or until it has read limit bytes, if that is not negative.
+// ReadAll reads a file to its end, or limit bytes of it if limit is not negative.
 func ReadAll(fd, limit int) ([]byte, error) {
 	buf := make([]byte, 0, 4096)
 	for limit < 0 || len(buf) < limit {

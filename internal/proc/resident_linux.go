@@ -11,10 +11,10 @@ import (
 	"strconv"
 )
 
-// Memory is what a process has of the physical memory, in bytes.
+// Memory is the physical memory of a process, in bytes.
 type Memory struct {
 	Resident uint64
-	Shared   uint64 // of these: pages of files, and shared memory
+	Shared   uint64 // part of Resident: pages of files, and shared memory
 }
 
 // ReadMemory reads /proc/PID/statm. A zombie has no memory.
@@ -37,7 +37,7 @@ func ReadMemory(pid int) (m Memory, err error) {
 	return m, nil
 }
 
-// Resident is how many bytes of memory a process has, shared ones too; 0 for a zombie.
+// Resident returns the physical memory of a process in bytes, with shared pages; 0 for a zombie.
 func Resident(pid int) (uint64, error) {
 	m, err := ReadMemory(pid)
 	return m.Resident, err

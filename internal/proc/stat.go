@@ -8,28 +8,27 @@ import (
 	"fmt"
 )
 
-// Stat is what /proc/PID/stat says, as far as it is used.
+// Stat contains fields of /proc/PID/stat.
 type Stat struct {
 	PID  int
 	Comm string // any bytes but NUL, at most 15 (63 for a kernel thread); the process chooses them
-	// State is R, S, D, T (stopped), t (traced), Z, X, I … A Z with Threads
-	// above 1 is a process whose first thread ended while others run on.
+	// State is R, S, D, T (stopped), t (traced), Z, X, I … With Z and Threads above 1, the first thread has
+	// exited and others run.
 	State     byte
 	PPID      int    // 0 where the parent lives in another pid namespace
 	Session   int    // -1 while the process is being reaped
 	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
 	STime     uint64 // like UTime
-	CUTime    uint64 // like UTime, of the children that were waited for
+	CUTime    uint64 // like UTime, of reaped children
 	CSTime    uint64 // like CUTime
-	StartTime uint64 // clock ticks from boot to the start: with PID, who it is
+	StartTime uint64 // clock ticks from boot to the start; with PID, it identifies the process
 	Threads   int
 }
 
-// Stopped tells whether the first thread is stopped, by a signal or by a tracer.
+// Stopped reports whether the first thread is stopped by a signal or a tracer.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
-// The fields of /proc/PID/stat behind the comm, counted from the state, which
-// proc(5) calls the third.
+// The fields of /proc/PID/stat after the comm, counted from the state, the third field in proc(5).
 const (
 	statState     = 0
 	statPPID      = 1
@@ -40,14 +39,13 @@ const (
 	statCSTime    = 14
 	statThreads   = 17
 	statStartTime = 19
-	statFields    = 20 // how many must be there; kernels have added more behind
+	statFields    = 20 // the minimum; kernels have added more
 )
 
 // ParseStat parses the contents of /proc/PID/stat.
 //
-// The comm stands there unescaped, between parentheses, and may itself hold
-// parentheses, blanks and newlines. Nothing behind it can hold a ')', so it
-// ends at the last one.
+// The comm is not escaped, and may contain parentheses, blanks and newlines. No field after it contains a
+// ')', so it ends at the last one.
 func ParseStat(b []byte) (Stat, error) {
 	pid, comm, rest, err := cutComm(b)
 	if err != nil {
@@ -77,7 +75,7 @@ func ParseStat(b []byte) (Stat, error) {
 	return s, nil
 }
 
-// cutComm takes "PID (COMM) REST" apart.
+// cutComm splits "PID (COMM) REST".
 func cutComm(b []byte) (pid, comm, rest []byte, err error) {
 	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
 	if open < 0 || shut < open+2 {

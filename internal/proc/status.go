@@ -8,19 +8,18 @@ import (
 	"fmt"
 )
 
-// Status is what /proc/PID/status says, as far as it is used. A line that this
-// kernel does not write leaves its zero.
+// Status contains fields of /proc/PID/status. Without the line in this kernel, a field is zero.
 type Status struct {
-	Tgid      int // the process; differs from the pid asked for when that was a thread
+	Tgid      int // the process; differs from the argument if that is a thread
 	TracerPid int
 	UID       [4]int // real, effective, saved, file system
-	NSpid     []int  // this process in our pid namespace, then in each below; needs CONFIG_PID_NS
+	NSpid     []int  // the process in our pid namespace, then in each below; needs CONFIG_PID_NS
 
 	SigBlk, SigIgn uint64 // blocked and ignored signals: signal n is bit n-1
 }
 
-// ParseStatus parses the contents of /proc/PID/status. The kernel escapes
-// newlines in the name, so no process can forge a line.
+// ParseStatus parses the contents of /proc/PID/status. The kernel escapes newlines in the name, so a process
+// cannot forge a line.
 func ParseStatus(b []byte) (Status, error) {
 	var s Status
 	var n numbers
