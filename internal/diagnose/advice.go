@@ -14,16 +14,16 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// advice is what would make servers end better where they run already.
+// advice improves the end of servers on a backend that works.
 type advice struct {
 	Reasons []string `json:"reasons"`
 	Command string   `json:"command,omitempty"`
-	DropIn  string   `json:"drop_in,omitempty"` // what to enter where Command asks for it
+	DropIn  string   `json:"drop_in,omitempty"` // the lines for the editor that Command starts
 }
 
 func (d *diagnosis) advise() []advice {
 	if d.Backend == "" {
-		return nil // the remedies come first
+		return nil // the remedies of the backends are enough
 	}
 	var all []advice
 	for _, a := range []*advice{d.adviseUnit(), d.adviseLingering(), d.adviseInit()} {
@@ -34,7 +34,7 @@ func (d *diagnosis) advise() []advice {
 	return all
 }
 
-// adviseUnit is about the client's service, if we are in it.
+// adviseUnit is about the service of the client, if doctor runs in it.
 func (d *diagnosis) adviseUnit() *advice {
 	u := d.Host.Unit
 	if u == nil || !u.Service() || u.KillMode == "" {
@@ -43,14 +43,15 @@ func (d *diagnosis) adviseUnit() *advice {
 	var reasons []string
 	lines := []string{"[Service]"}
 	if u.KillMode == "control-group" {
-		reasons = append(reasons, "KillMode=control-group: at a stop, SIGTERM reaches the servers' launchers together with the client, "+
-			"which can't use its servers any more for a drain")
+		reasons = append(reasons, "KillMode=control-group: systemd sends SIGTERM to the client "+
+			"and to all launchers at the same time, so the client cannot use its servers while it shuts down")
 		lines = append(lines, "KillMode=mixed")
 	}
 	if d.managed() && !u.Binds(d.Backend) && !u.Sweeps {
-		reasons = append(reasons, fmt.Sprintf("%s is of the %s manager, and servers run in scopes of another, which can't be bound to it: "+
-			"if launcher and guard are killed with the client, a sweep ends what is left. A client in a unit of that other manager needs none",
-			u.Name, u.Manager))
+		reasons = append(reasons, fmt.Sprintf("%s belongs to the %s manager, so the scopes of servers, "+
+			"which belong to the other, cannot be bound to it. If launcher and guard are killed "+
+			"together with the client, a sweep stops the server. "+
+			"A client in a unit of the other manager does not need the sweep", u.Name, u.Manager))
 		lines = append(lines, "ExecStopPost=-"+units.InstalledPrograms().Mcpscope+" sweep")
 	}
 	if len(reasons) == 0 {
@@ -59,7 +60,7 @@ func (d *diagnosis) adviseUnit() *advice {
 	return &advice{Reasons: reasons, Command: u.Edit(), DropIn: strings.Join(lines, "\n") + "\n"}
 }
 
-// managed tells whether servers get scopes of a manager.
+// managed reports whether servers get scopes of a manager.
 func (d *diagnosis) managed() bool {
 	return d.Backend == protocol.SystemdUser || d.Backend == protocol.SystemdSystem
 }
@@ -69,7 +70,7 @@ func (d *diagnosis) adviseLingering() *advice {
 		return nil
 	}
 	return &advice{
-		Reasons: []string{"your user manager, and every server with it, ends at your last logout"},
+		Reasons: []string{"your user manager stops at your last logout, with all your servers"},
 		Command: cli.EnableLinger(),
 	}
 }
@@ -79,8 +80,9 @@ func (d *diagnosis) adviseInit() *advice {
 		return nil
 	}
 	return &advice{
-		Reasons: []string{fmt.Sprintf("PID 1 (%s) is not known to reap orphans, so the guard stays a child of the launcher: "+
-			"a client that kills its whole process tree reaches both, and leaves the server to the next sweep", cmp.Or(d.Host.Init.Name, "unknown"))},
+		Reasons: []string{fmt.Sprintf("PID 1 (%s) may not reap orphans, so the guard stays a child "+
+			"of the launcher. A client that kills its process tree kills both; the next sweep stops the server",
+			cmp.Or(d.Host.Init.Name, "unknown"))},
 		Command: "docker run --init, podman run --init",
 	}
 }

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Package diagnose examines a host for doctor: it tries each backend by the command that clients use, and changes
-// nothing.
+// Package diagnose checks a host for doctor: it runs each backend with the command that clients use, and
+// changes nothing.
 package diagnose
 
 import (
@@ -21,31 +21,29 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// diagnosis is all that doctor finds. Its JSON has a version, and fields are only
-// ever added.
+// diagnosis is the result of doctor, in JSON too; fields are only added.
 type diagnosis struct {
 	Version  int              `json:"version"`
 	Mcpscope string           `json:"mcpscope"`
-	Runner   string           `json:"runner,omitempty"` // the version of mcpscope, Mcpscope being that of mcpscopectl
+	Runner   string           `json:"runner,omitempty"` // Mcpscope is the version of mcpscopectl
 	UID      int              `json:"uid"`
-	Backend  protocol.Backend `json:"backend"` // that run takes, "" if there is none
-	Group    bool             `json:"group"`   // it is a control group of the server's own
-	// Backends are what auto tries, in that order.
-	Backends []Trial       `json:"backends"`
-	Host     hostinfo.Host `json:"host"`
-	Advice   []advice      `json:"advice,omitempty"`
-	Gateways []string      `json:"gateways,omitempty"` // that run, and what they left alone
-	Leaks    int           `json:"leaks,omitempty"`    // what clients have left before, see leaks
-	Settings []string      `json:"settings,omitempty"` // what is wrong with the files of settings
-	Selftest []testCase    `json:"selftest,omitempty"`
+	Backend  protocol.Backend `json:"backend"`  // of run, or ""
+	Group    bool             `json:"group"`    // the server has its own control group
+	Backends []Trial          `json:"backends"` // in the order of auto
+	Host     hostinfo.Host    `json:"host"`
+	Advice   []advice         `json:"advice,omitempty"`
+	Gateways []string         `json:"gateways,omitempty"` // running gateways
+	Leaks    int              `json:"leaks,omitempty"`    // leaked servers
+	Settings []string         `json:"settings,omitempty"` // mistakes in settings files
+	Selftest []testCase       `json:"selftest,omitempty"`
 }
 
-// Diagnose tries the backends while managers that may not answer are being asked.
+// Diagnose runs the backends while another goroutine queries the managers, which may hang.
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{Version: 1, Mcpscope: OwnVersion(), UID: os.Getuid()}
 	surveyed := make(chan hostinfo.Host, 1)
 	go func() { surveyed <- hostinfo.Read() }()
-	d.Runner, _, _ = RunnerVersion() // why it can't be run, the trials say
+	d.Runner, _, _ = RunnerVersion() // the trials report why it cannot run
 	for _, b := range backend.Candidates() {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {
@@ -69,7 +67,7 @@ func (d *diagnosis) Status() int {
 	return cli.ExitOK
 }
 
-// settingsProblems are mistakes in mcpscope.toml, as editors read them: FILE:LINE: TEXT.
+// settingsProblems lists mistakes in mcpscope.toml in the format of editors: FILE:LINE: TEXT.
 func settingsProblems() (lines []string) {
 	for _, p := range settings.ReadFiles().Problems {
 		lines = append(lines, cli.ErrorLine(p))
@@ -77,7 +75,7 @@ func settingsProblems() (lines []string) {
 	return lines
 }
 
-// gateways are those that run below mcpscope gateway, with the number of their servers.
+// gateways lists the programs that mcpscope gateway runs, with the number of their servers.
 func gateways() (lines []string) {
 	servers, _ := fleet.List(os.Getuid()) // none
 	for _, g := range gw.List(os.Getuid()) {
@@ -89,7 +87,7 @@ func gateways() (lines []string) {
 		}
 		line := fmt.Sprintf("%s[%d]: %s", g.Name, g.PID, cli.Counted(count, "server"))
 		if count == 0 {
-			line += "; --explain PATH says why programs were left, --match GLOB takes them"
+			line += "; see --explain PATH and --match GLOB"
 		}
 		lines = append(lines, line)
 	}

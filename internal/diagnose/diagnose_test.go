@@ -48,14 +48,14 @@ func TestDoctorText(t *testing.T) {
 	d := sample()
 	d.Advice = d.advise()
 	text := printed(d)
-	if !strings.HasPrefix(text, "run takes systemd-user: ") {
+	if !strings.HasPrefix(text, "mcpscope run uses systemd-user: ") {
 		t.Errorf("the verdict is not first:\n%s", text)
 	}
 	for _, want := range []string{
 		"works, in 12 ms; limits possible: memory, pids\n",
-		"Linux 5.10.0: too old, it takes 5.14\n", "clone3 is refused (seccomp?): slower\n",
+		"Linux 5.10.0: too old, mcpscope needs 5.14\n", "clone3 is refused (seccomp?): slower\n",
 		"user manager: 252\n",
-		"node, not known to reap\n",
+		"node, may not reap orphans\n",
 		"evil?[31m.service of the system manager; servers are not bound to it\n",
 		"  → sudo systemctl edit evil?[31m.service\n      [Service]\n      KillMode=mixed\n      ExecStopPost=-",
 		"  → sudo loginctl enable-linger ",

@@ -16,10 +16,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-// programs are the files that a trial runs.
+// programs are the files for a trial.
 type programs struct {
 	runner string
-	server string // the tool itself, as a server has to name it
+	server string // mcpscopectl
 }
 
 func FindPrograms() (programs, error) {
@@ -31,32 +31,30 @@ func FindPrograms() (programs, error) {
 	if err != nil {
 		return programs{}, err
 	}
-	if _, err := os.Stat(server); err != nil { // the file that we run from has been replaced
+	if _, err := os.Stat(server); err != nil { // replaced by an upgrade
 		server = fmt.Sprintf("/proc/%d/exe", os.Getpid())
 	}
 	return programs{runner, server}, nil
 }
 
-// OwnVersion is the version of mcpscopectl: of a release, or of the module that this was built from.
+// OwnVersion returns the version of mcpscopectl.
 func OwnVersion() string { return versionIn(cli.Version(), "/proc/self/exe") }
 
-// versionIn is what a program says of itself or, where no release was linked into it, the build
-// information in its file.
-func versionIn(said, file string) string {
-	if said != cli.Devel {
-		return said
+// versionIn returns the version of a release or, for other builds, that in the build information of the file.
+func versionIn(version, file string) string {
+	if version != cli.Devel {
+		return version
 	}
 	info, err := buildinfo.ReadFile(file)
 	if err != nil || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return said
+		return version
 	}
 	return info.Main.Version
 }
 
-// versionWithin is how long the runner may take to say its version.
 const versionWithin = 5 * time.Second
 
-// RunnerVersion asks the runner for its version, and what it was built from.
+// RunnerVersion returns the version and the build details of the runner.
 func RunnerVersion() (version, built string, err error) {
 	runner, err := cli.FindRunner()
 	if err != nil {

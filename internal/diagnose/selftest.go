@@ -23,30 +23,30 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// testCase is one server, with a child, that both ignore SIGTERM, and one way to stop it.
+// testCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
 type testCase struct {
 	Child   string  `json:"child"` // childInSession or childOutside
 	End     string  `json:"end"`
 	Passed  bool    `json:"passed"`
-	Seconds float64 `json:"seconds"` // from the end until the last process was gone
+	Seconds float64 `json:"seconds"` // with the start
 	Problem string  `json:"problem,omitempty"`
 }
 
 const (
 	childInSession = "child"
-	childOutside   = "setsid" // a child in a session of its own
-	// startWithin and goneWithin are for a loaded machine; a case takes 0.4 s.
+	childOutside   = "setsid" // a child in its own session
+	// for a loaded machine; a case takes 0.4 s
 	startWithin, goneWithin = 30 * time.Second, time.Minute
 )
 
-// selftestEnds are what clients do every day.
+// selftestEnds stop a server as clients do.
 var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 	"stdin-closed":    func(_ *os.Process, stdin *os.File) error { return stdin.Close() },
 	"sigterm":         func(launcher *os.Process, _ *os.File) error { return launcher.Signal(unix.SIGTERM) },
 	"launcher-killed": func(launcher *os.Process, _ *os.File) error { return launcher.Kill() },
 }
 
-// Selftest starts six servers, one after the other, and stops them.
+// Selftest starts and stops six servers, one after the other.
 func Selftest(by programs, b protocol.Backend) (cases []testCase) {
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range []string{childInSession, childOutside} {
@@ -62,8 +62,8 @@ func Selftest(by programs, b protocol.Backend) (cases []testCase) {
 	return cases
 }
 
-// try: each process holds the write end of roll, so that the end of file says that all are dead, without a pid that may be
-// another process's by then. Each waits for the end of leash, so that none outlives doctor whatever run does.
+// try: each process holds the write end of roll, so end of file proves that all are dead, without pids, which
+// can be reused. Each process exits at the end of file on leash, so none outlives doctor if run fails.
 func (c *testCase) try(by programs, b protocol.Backend) error {
 	var stdin, roll, leash struct{ read, write *os.File }
 	for _, p := range []*struct{ read, write *os.File }{&stdin, &roll, &leash} {
@@ -79,19 +79,20 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 		return err
 	}
 	defer null.Close()
-	argv := trialRun(b, "selftest", "--eof-grace", "200ms", "--term-grace", "200ms", "--", by.server, StayCommand, c.Child)
+	argv := trialRun(b, "selftest", "--eof-grace", "200ms", "--term-grace", "200ms",
+		"--", by.server, StayCommand, c.Child)
 	launcher, err := os.StartProcess(by.runner, argv, &os.ProcAttr{
 		Env: settings.ServerEnvironment(), Files: []*os.File{stdin.read, null, null, roll.write, leash.read},
 	})
 	for _, f := range []*os.File{stdin.read, roll.write, leash.read} {
-		_ = f.Close() // the launcher has copies
+		_ = f.Close() // the launcher has duplicates
 	}
 	if err != nil {
 		return err
 	}
 	defer func() {
 		_ = leash.write.Close()
-		_ = launcher.Kill() // os knows whether it has been waited for
+		_ = launcher.Kill() // not a bare pid: package os tracks whether it was reaped
 		_, _ = launcher.Wait()
 	}()
 	_ = roll.read.SetReadDeadline(time.Now().Add(startWithin)) // a pipe has deadlines
@@ -108,13 +109,13 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 	return nil
 }
 
-// StayCommand is a hidden command: the server of the selftest, and its child.
+// StayCommand is a hidden command: server and child of the selftest.
 const StayCommand = "stay"
 
 func Stay(args []string, io cli.Stdio) int {
 	signal.Ignore(unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT)
 	roll, leash := os.NewFile(3, "roll"), os.NewFile(4, "leash")
-	err := errors.New("it is started by mcpscope doctor --selftest alone")
+	err := errors.New("only mcpscope doctor --selftest starts it")
 	if len(args) == 1 {
 		_, err = roll.Write([]byte{'.'})
 	}
@@ -127,6 +128,6 @@ func Stay(args []string, io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot(StayCommand, err)
 	}
-	_, _ = leash.Read(make([]byte, 1)) // until it is killed, or doctor has ended
+	_, _ = leash.Read(make([]byte, 1)) // until it is killed, or doctor exits
 	return cli.ExitOK
 }

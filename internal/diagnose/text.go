@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// paper is where doctor writes. It colours what goes to a terminal, unless the user asked for none (no-color.org).
+// paper colours text on a terminal, unless the user disabled it (no-color.org).
 type paper struct {
 	to       io.Writer
 	coloured bool
@@ -28,7 +28,7 @@ func newPaper(to io.Writer) *paper {
 
 func (p *paper) printf(format string, args ...any) { fmt.Fprintf(p.to, format, args...) }
 
-// Of SGR. Only whole words of ours are coloured.
+// Colours of SGR.
 const (
 	green  = "32"
 	yellow = "33"
@@ -42,10 +42,8 @@ func (p *paper) colour(code, text string) string {
 	return "\x1b[" + code + "m" + text + "\x1b[0m"
 }
 
-// line is one fact. What comes from outside can't act on the terminal.
-func (p *paper) line(what, text string) { p.printf("  %-15s %s\n", what, cli.OneLine(text)) }
+func (p *paper) line(subject, text string) { p.printf("  %-15s %s\n", subject, cli.OneLine(text)) }
 
-// meanings of the backends, for people.
 var meanings = map[protocol.Backend]string{
 	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
 	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",
@@ -58,11 +56,12 @@ func (d *diagnosis) Print(to io.Writer) {
 	p := newPaper(to)
 	switch {
 	case d.Backend == "":
-		p.printf("%s: no backend works here\n\n", p.colour(red, "run refuses"))
+		p.printf("%s: no backend works here\n\n", p.colour(red, "mcpscope run fails"))
 	case d.Group:
-		p.printf("%s: %s\n\n", p.colour(green, "run takes "+string(d.Backend)), meanings[d.Backend])
+		p.printf("%s: %s\n\n", p.colour(green, "mcpscope run uses "+string(d.Backend)), meanings[d.Backend])
 	default:
-		p.printf("%s: no control group, which is weaker; run --require refuses it\n\n", p.colour(yellow, "run takes "+string(d.Backend)))
+		p.printf("%s: no control group, which is weaker; --require refuses it\n\n",
+			p.colour(yellow, "mcpscope run uses "+string(d.Backend)))
 	}
 	better := true
 	for _, t := range d.Backends {
@@ -85,12 +84,12 @@ func (d *diagnosis) Print(to io.Writer) {
 	}
 }
 
-// print has the remedy only for what would be an improvement.
+// print includes the remedy only for a backend that is better than the current one.
 func (t Trial) print(p *paper, better bool) {
 	if t.Works {
 		p.line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
 		if t.Early {
-			p.line("", "run starts the server in a directory of its own, which systemd makes a scope while it runs")
+			p.line("", "the server starts at once in a new cgroup, and systemd turns it into a scope")
 		}
 		return
 	}
@@ -100,7 +99,7 @@ func (t Trial) print(p *paper, better bool) {
 	}
 }
 
-// limits says of which resources a server can get less than all.
+// limits lists the resources that can be limited.
 func (t Trial) limits() string {
 	var can []string
 	for _, c := range t.Controllers {
@@ -112,7 +111,7 @@ func (t Trial) limits() string {
 	case !t.Group:
 		return ""
 	case len(can) == 0:
-		return "; no limits: it has none of the controllers cpu, memory, pids"
+		return "; no limits: the controllers cpu, memory and pids are not available"
 	}
 	return "; limits possible: " + strings.Join(can, ", ")
 }
@@ -132,7 +131,7 @@ func (d *diagnosis) printHost(p *paper) {
 	}
 	reaps := "reaps"
 	if !h.Init.Reaps {
-		reaps = "not known to reap"
+		reaps = "may not reap orphans"
 	}
 	p.line("PID 1", cmp.Or(h.Init.Name, "unknown")+", "+reaps)
 	if h.Unit != nil {
@@ -143,9 +142,9 @@ func (d *diagnosis) printHost(p *paper) {
 func kernelText(k hostinfo.Kernel) string {
 	switch {
 	case k.Old:
-		return "Linux " + k.Release + ": too old, it takes " + hostinfo.Oldest
+		return "Linux " + k.Release + ": too old, mcpscope needs " + hostinfo.Oldest
 	case len(k.Lacks) == 0:
-		return "Linux " + k.Release + ", with all that is used"
+		return "Linux " + k.Release + ", with all features that mcpscope uses"
 	}
 	return "Linux " + k.Release
 }
@@ -156,12 +155,12 @@ func cgroupText(h hostinfo.Hierarchy) string {
 	}
 	text := "v2 at " + h.Mount
 	if h.Hybrid {
-		text += ", beside v1, which has controllers"
+		text += ", with controllers in v1"
 	}
 	if h.Private {
 		text += ", a private namespace"
 	}
-	return text + "; we are in " + h.Path
+	return text + "; mcpscope runs in " + h.Path
 }
 
 func (d *diagnosis) unitText(u *hostinfo.Unit) string {
@@ -170,7 +169,7 @@ func (d *diagnosis) unitText(u *hostinfo.Unit) string {
 	case !d.managed():
 		return text
 	case u.Binds(d.Backend):
-		return text + "; servers are bound to it, and end after it"
+		return text + "; servers are bound to it, and stop after it"
 	}
 	return text + "; servers are not bound to it"
 }
@@ -188,7 +187,6 @@ func (a advice) print(p *paper) {
 	}
 }
 
-// PrintSelftest prints a line for each server.
 func (d *diagnosis) PrintSelftest(to io.Writer) {
 	p := newPaper(to)
 	for i, c := range d.Selftest {
