@@ -14,24 +14,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is the administrator's file. A test gives a build another.
+// system is the file of the administrator; a test builds with another.
 var system = "/etc/mcpscope/mcpscope.toml"
 
-// FileVariable names one file more.
+// FileVariable contains the path of an additional file.
 const FileVariable = "MCPSCOPE_CONFIG"
 
-// maxText is how much is read: a file is a page or two, and is read at each start.
+// maxText limits the size of a file, which is read at each start of a server.
 const maxText = 64 << 10
 
-// A FilePlace is where a file may be.
+// FilePlace is a possible file.
 type FilePlace struct {
-	Path string
-	// Asked: somebody has named it, so that it has to be there.
-	Asked bool
+	Path  string
+	Asked bool // named by the environment, so it must exist
 }
 
-// FilePlaces are where files are looked for, those that count most last: the system's, the
-// user's, and the one that the environment names.
+// FilePlaces returns the possible files: the system's, the user's, and that of the environment. Later files
+// override earlier files.
 func FilePlaces(getenv func(string) string) []FilePlace {
 	places := []FilePlace{{Path: system}}
 	if dir := UserDir(getenv); dir != "" {
@@ -43,8 +42,8 @@ func FilePlaces(getenv func(string) string) []FilePlace {
 	return places
 }
 
-// UserDir is where a user's programs have their configuration, "" where a client has passed neither variable on. A relative path is none: it would
-// lead to whatever directory the client is in.
+// UserDir returns the directory for configuration files of a user, or "" if the client has set neither
+// variable. Relative paths are ignored: they depend on the working directory of the client.
 func UserDir(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return dir
@@ -55,9 +54,9 @@ func UserDir(getenv func(string) string) string {
 	return ""
 }
 
-// read returns nil for a file that is not there, and nobody has asked for.
+// read returns nil if an optional file does not exist.
 func (p FilePlace) read() ([]byte, error) {
-	// a FIFO must not keep a server waiting
+	// O_NONBLOCK: a FIFO must not delay a server
 	fd, err := unix.Open(p.Path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if !p.Asked && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)) {
 		return nil, nil
@@ -74,7 +73,7 @@ func (p FilePlace) read() ([]byte, error) {
 	var path *os.PathError
 	switch {
 	case errors.As(err, &path):
-		return nil, path.Err // who asks knows the path
+		return nil, path.Err // the caller adds the path
 	case err != nil:
 		return nil, err
 	case len(text) > maxText:
@@ -83,8 +82,8 @@ func (p FilePlace) read() ([]byte, error) {
 	return text, nil
 }
 
-// checkOwner: XDG_CONFIG_HOME or HOME may be another user's (sudo, su), who would then choose where
-// root writes its reports.
+// checkOwner: XDG_CONFIG_HOME or HOME may belong to another user (sudo, su), who could then choose the file
+// to which root writes its reports.
 func checkOwner(fd int) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(fd, &st); err != nil {
@@ -93,11 +92,11 @@ func checkOwner(fd int) error {
 	uid := os.Geteuid()
 	switch {
 	case st.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("ignored: no regular file")
+		return errors.New("ignored: not a regular file")
 	case st.Uid != 0 && int(st.Uid) != uid:
-		return fmt.Errorf("ignored: it belongs to uid %d, neither to root nor to uid %d", st.Uid, uid)
+		return fmt.Errorf("ignored: it belongs to uid %d, not to root or uid %d", st.Uid, uid)
 	case st.Mode&unix.S_IWOTH != 0:
-		return errors.New("ignored: everybody may write it")
+		return errors.New("ignored: writable for all users")
 	}
 	return nil
 }

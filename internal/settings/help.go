@@ -10,7 +10,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-// text is what a help has around the list of flags.
 type text struct{ usage, examples, before, after string }
 
 const statuses = `
@@ -35,7 +34,8 @@ A program is a server if it is configured for a client found on this host,
 matches --match, or has mcp in its name. Otherwise it is a server if its client
 writes MCP to it as soon as it starts.
 `,
-			after: "\nSettings of mcpscope run apply to each server separately: see mcpscope help run.\n" + statuses,
+			after: "\nSettings of mcpscope run apply to each server separately: " +
+				"see mcpscope help run.\n" + statuses,
 		}
 	}
 	return text{
@@ -58,7 +58,7 @@ of its group.
 	}
 }
 
-// Summary is a command in a few words.
+// Summary returns the short description of a command.
 func Summary(of Command) string {
 	if of == Gateway {
 		return "run a gateway, and each of its servers in its own group"
@@ -66,19 +66,19 @@ func Summary(of Command) string {
 	return "run a server in its own group"
 }
 
-// Examples are command lines, indented.
+// Examples returns indented command lines.
 func Examples(of Command) string { return textOf(of).examples }
 
-// Long explains a command, without its flags.
+// Long returns the description of a command without its flags.
 func Long(of Command) string { return textOf(of).before + textOf(of).after }
 
-// Help is all that `mcpscope help COMMAND` prints.
+// Help returns the output of `mcpscope help COMMAND`.
 func Help(of Command) string {
 	t := textOf(of)
 	return "Usage: " + t.usage + "\n\n" + t.examples + "\n" + t.before + "\n" + Flags(of) + t.after
 }
 
-// Flags explains the settings of a command, a paragraph each.
+// Flags returns a paragraph for each setting of a command.
 func Flags(of Command) string {
 	var rows [][2]string
 	for _, r := range Rows(of) {
@@ -87,7 +87,7 @@ func Flags(of Command) string {
 	return cli.Columns(rows)
 }
 
-// Flag is how it is written on a command line, for people.
+// Flag returns the flag with its value, for help texts.
 func (r *Row) Flag() string {
 	flag := Dashes(r.Name)
 	if r.Short != "" {

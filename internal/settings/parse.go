@@ -8,21 +8,22 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// FileValue is what a file says of a setting.
+// FileValue is a setting in a file.
 type FileValue struct {
 	Text    string
 	File    string
 	Line    int
-	pattern string // of the servers that are meant; "" for all
+	pattern string // of server names; "" for all
 	key     string
 }
 
-// FileProblem is why something in a file does not count. Its text may hold anything that the file does.
+// FileProblem is a mistake in a file. Text may contain any bytes of the file.
 type FileProblem struct {
 	File string `json:"file"`
 	Line int    `json:"line,omitempty"` // 0 for the file itself
@@ -36,14 +37,14 @@ func (p FileProblem) Error() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Text)
 }
 
-// FileSettings is the content of all files.
+// FileSettings are the settings of all files.
 type FileSettings struct {
-	Files    []string // that were read
+	Files    []string // existing files
 	Problems []FileProblem
-	values   []FileValue // in their order
+	values   []FileValue // in the order of the files
 }
 
-// ParseFiles takes the files in turn, the last of which counts most.
+// ParseFiles reads the files in the order of their priority, the highest last.
 func ParseFiles(places []FilePlace) *FileSettings {
 	c := &FileSettings{}
 	for _, p := range places {
@@ -65,20 +66,21 @@ const (
 	servers  = "server"
 )
 
-// parse takes what is sound of a file; of one that is no TOML nothing. It goes by the library's parser and not by
-// its decoder, which forgets on which line a value was.
+// parse reads all valid values of a file, or none if the file is not TOML. It uses the parser of the library
+// because the decoder does not report line numbers.
 func (c *FileSettings) parse(file string, text []byte) {
 	var (
 		parser  unstable.Parser
 		section []string
-		unknown bool // of which one problem is enough
+		unknown bool // report only the first mistake in it
 	)
 	lineOf := func(r unstable.Range) int { return parser.Shape(r).Start.Line }
 	for parser.Reset(text); parser.NextExpression(); {
 		continue
 	}
 	if broken, is := errors.AsType[*unstable.ParserError](parser.Error()); is {
-		problem := FileProblem{file, lineOf(parser.Range(broken.Highlight)), "no TOML, so the file is ignored: " + broken.Message}
+		problem := FileProblem{file, lineOf(parser.Range(broken.Highlight)),
+			"not TOML, so the file is ignored: " + broken.Message}
 		c.Problems = append(c.Problems, problem)
 		return
 	}
@@ -95,15 +97,17 @@ func (c *FileSettings) parse(file string, text []byte) {
 		switch e.Kind {
 		case unstable.Table, unstable.ArrayTable:
 			section = keys
-			unknown = e.Kind == unstable.ArrayTable || len(keys) > 2 || keys[0] != defaults && keys[0] != servers
+			unknown = e.Kind == unstable.ArrayTable || len(keys) > 2 ||
+				keys[0] != defaults && keys[0] != servers
 			if unknown {
-				err = fmt.Errorf("unknown table [%s]; tables are [%s] and [%s.%q]", strings.Join(keys, "."), defaults, servers, "NAME")
+				err = fmt.Errorf("unknown table [%s]; tables are [%s] and [%s.%q]",
+					strings.Join(keys, "."), defaults, servers, "NAME")
 			}
 		case unstable.KeyValue:
 			if unknown {
 				continue
 			}
-			err = c.set(append(section[:len(section):len(section)], keys...), e.Value(), FileValue{File: file, Line: line})
+			err = c.set(slices.Concat(section, keys), e.Value(), FileValue{File: file, Line: line})
 		}
 		if err != nil {
 			c.Problems = append(c.Problems, FileProblem{file, line, err.Error()})
@@ -111,7 +115,7 @@ func (c *FileSettings) parse(file string, text []byte) {
 	}
 }
 
-// set takes one value, by its path: defaults.KEY, or server.PATTERN.KEY.
+// set adds one value by its path: defaults.KEY, or server.PATTERN.KEY.
 func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) error {
 	last := len(keys) - 1
 	v.key = keys[last]
@@ -120,7 +124,7 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	case last == 2 && keys[0] == servers:
 		v.pattern = keys[1]
 		if _, err := path.Match(v.pattern, ""); err != nil || v.pattern == "" {
-			return fmt.Errorf("%q is no pattern", v.pattern)
+			return fmt.Errorf("%q is not a pattern", v.pattern)
 		}
 	default:
 		return fmt.Errorf("%q belongs in [%s] or [%s.%q]", v.key, defaults, servers, "NAME")
@@ -142,8 +146,8 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	return nil
 }
 
-// For returns what a server's settings are to be: of the sections that mean it the most exact one counts, of
-// equally exact ones the later.
+// For returns the settings of a server. The most specific section wins, and of equally specific sections the
+// last.
 func (c *FileSettings) For(server string) map[string]FileValue {
 	best := map[string]FileValue{}
 	for _, v := range c.values {
@@ -157,15 +161,15 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 	return best
 }
 
-// matches: to a name a slash is nothing special.
+// matches treats a slash like any other character.
 func matches(pattern, server string) bool {
 	flat := strings.NewReplacer("/", "\x00")
-	ok, _ := path.Match(flat.Replace(pattern), flat.Replace(server)) // it was checked
+	ok, _ := path.Match(flat.Replace(pattern), flat.Replace(server)) // checked by set
 	return ok
 }
 
-// exactness orders patterns: a name is more exact than anything with wildcards, which is more exact
-// the more else there is in it; [defaults] is the least.
+// exactness orders patterns: [defaults] first, then patterns by their number of characters without wildcards,
+// then names.
 func exactness(pattern string) int {
 	switch {
 	case pattern == "":

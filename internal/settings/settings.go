@@ -2,12 +2,11 @@
 
 //go:build linux
 
-// Package settings has one table of everything that `run` and `gateway` can be told: flag,
-// environment variable, key of mcpscope.toml, kernel file, parser, default, completion and help.
-// Whatever else there is about a setting is made from its row.
+// Package settings has one table of all settings of `run` and `gateway`: flag, environment variable, key of
+// mcpscope.toml, parser, default, completion and help.
 //
-// A flag counts more than its variable, and that more than a file. The package is linked into the
-// runner: it imports nothing that the runner does not need.
+// A flag overrides its variable, and a variable overrides a file. The runner links this package, so it
+// imports nothing that the runner does not need.
 package settings
 
 import (
@@ -22,10 +21,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Command is one of the commands that take settings.
+// Command is a set of commands that have settings.
 type Command uint8
 
-// The commands; a row is for one of them or for both.
 const (
 	Run Command = 1 << iota
 	Gateway
@@ -40,42 +38,31 @@ func (c Command) String() string {
 
 // Row is one setting.
 type Row struct {
-	// Name is that of the flag, without dashes, and of the key in a file.
-	Name string
-	// Short is a flag of one letter that means the same, or "".
-	Short string
-	// For are the commands that take it.
-	For Command
-	// Where is where it can be set, beside by its flag.
-	Where Where
-	// Arg stands for its value in help texts; "" for what is on or off.
-	Arg string
-	// Default is what a file would say for what happens without it; "" for nothing.
-	Default string
-	// Values are what can be completed; they need not be all that is taken.
-	Values []string
-	// Paths says that it takes names of files.
-	Paths bool
-	// Help explains it.
-	Help string
-	// parse reads a value into Values. That of what is on or off is "true" or "false".
-	parse func(v *Values, text string) error
+	Name    string // of the flag, without dashes, and of the key in a file
+	Short   string // the same flag as one letter, or ""
+	For     Command
+	Where   Where
+	Arg     string   // the value in help texts; "" for a switch
+	Default string   // the equivalent value in a file, or ""
+	Values  []string // for completion; parse may accept others
+	Paths   bool     // the value is the name of a file
+	Help    string
+	parse   func(v *Values, text string) error // text is "true" or "false" for a switch
 }
 
 // Where is a set of places beside the command line.
 type Where uint8
 
-// The places.
 const (
 	Variable Where = 1 << iota
 	File
 	Everywhere = Variable | File
 )
 
-// Switch tells whether it is on or off, and takes no value.
+// Switch reports whether the setting has no value.
 func (r *Row) Switch() bool { return r.Arg == "" }
 
-// Variable is its environment variable, "" if it has none.
+// Variable returns the environment variable of the setting, or "".
 func (r *Row) Variable() string {
 	if r.Where&Variable == 0 {
 		return ""
@@ -83,7 +70,7 @@ func (r *Row) Variable() string {
 	return "MCPSCOPE_" + strings.ReplaceAll(strings.ToUpper(r.Name), "-", "_")
 }
 
-// set reads a value as people write it.
+// set parses a value of a flag, variable or file.
 func (r *Row) set(v *Values, text string) error {
 	if r.Switch() {
 		on, err := strconv.ParseBool(text)
@@ -95,7 +82,7 @@ func (r *Row) set(v *Values, text string) error {
 	return r.parse(v, text)
 }
 
-// Rows are the settings of a command, in the order of its help.
+// Rows returns the settings of a command, in the order of its help.
 func Rows(of Command) []*Row {
 	var all []*Row
 	for i := range table {
@@ -116,7 +103,7 @@ func find(of Command, name string) *Row {
 	return nil
 }
 
-// Values is what a command was told, with defaults for the rest.
+// Values are the settings of one call.
 type Values struct {
 	Name      string
 	Backend   protocol.Backend
@@ -131,17 +118,15 @@ type Values struct {
 	Quiet     bool
 	Verbose   bool
 
-	// Of a gateway.
+	// of a gateway
 	Configs, Match, Except []string
 	Explain                string
 
-	// From are the values that a file gave, by name.
-	From map[string]FileValue
-	// given are the settings that a flag or a variable gave.
-	given map[string]bool
+	From  map[string]FileValue // the values from files, by name
+	given map[string]bool      // the settings from flags and variables
 }
 
-// Defaults are the values without any setting.
+// Defaults returns the values without any setting.
 func Defaults() *Values {
 	return &Values{
 		Backend: protocol.Auto, Slice: protocol.DefaultSlice, Policy: protocol.DefaultPolicy(),
@@ -149,7 +134,7 @@ func Defaults() *Values {
 	}
 }
 
-// Parse takes the environment, and then the command line. help says that it asks for help.
+// Parse reads the environment, and then the command line. help is true if the command line requests help.
 func (v *Values) Parse(of Command, args []string) (operands []string, help bool, err error) {
 	if err := v.FromEnvironment(of); err != nil {
 		return nil, false, err
@@ -157,7 +142,7 @@ func (v *Values) Parse(of Command, args []string) (operands []string, help bool,
 	return v.FromArguments(of, args)
 }
 
-// FromEnvironment takes the variables; an empty one is none.
+// FromEnvironment reads the variables, and ignores empty ones.
 func (v *Values) FromEnvironment(of Command) error {
 	for i := range table {
 		r := &table[i]
@@ -175,8 +160,8 @@ func (v *Values) FromEnvironment(of Command) error {
 	return nil
 }
 
-// FromArguments takes flags up to the first argument that is none, or to "--". The rest are the
-// operands. --flag VALUE and --flag=VALUE are the same; a single dash will do.
+// FromArguments reads flags up to "--", or to the first other argument. The rest are the operands. --flag
+// VALUE and --flag=VALUE are the same, and so are one and two dashes.
 func (v *Values) FromArguments(of Command, args []string) (operands []string, help bool, err error) {
 	for len(args) > 0 {
 		arg := args[0]
@@ -210,7 +195,7 @@ func (v *Values) FromArguments(of Command, args []string) (operands []string, he
 	return args, false, nil
 }
 
-// Dashes spells a flag as people write it.
+// Dashes returns a flag with its dashes.
 func Dashes(name string) string {
 	if len(name) == 1 {
 		return "-" + name
@@ -218,19 +203,19 @@ func Dashes(name string) string {
 	return "--" + name
 }
 
-// ReadFiles reads the configuration files of this user.
+// ReadFiles reads the settings files of this user.
 func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 
-// FromFile takes what neither a flag nor a variable gave.
+// FromFile sets values that no flag or variable has set.
 func (v *Values) FromFile(of map[string]FileValue) {
-	given := slices.Clone(v.Limits.Files) // of which the key set may have another value
+	given := slices.Clone(v.Limits.Files) // the key "set" may contain other values for these
 	for i := range table {
 		r := &table[i]
 		text, some := of[r.Name]
 		if !some || v.given[r.Name] {
 			continue
 		}
-		_ = r.set(v, text.Text) // it was checked when it was read
+		_ = r.set(v, text.Text) // checked by parse
 		if v.From == nil {
 			v.From = map[string]FileValue{}
 		}
@@ -241,15 +226,15 @@ func (v *Values) FromFile(of map[string]FileValue) {
 	}
 }
 
-// Given tells whether a flag or a variable gave it.
+// Given reports whether a flag or a variable has set it.
 func (v *Values) Given(name string) bool { return v.given[name] }
 
-// ServerEnvironment is the client's environment, to the byte and in its order, without what was
-// meant for us. MCPSCOPE_ID is added later: it would be that of a server around this one.
+// ServerEnvironment returns the client's environment, byte for byte and in its order, without our variables.
+// MCPSCOPE_ID can be that of a server around this server; the new one is added later.
 func ServerEnvironment() []string {
 	env, err := proc.Environ()
 	if err != nil {
-		env = os.Environ() // without duplicates; and without /proc nothing works anyway
+		env = os.Environ() // loses duplicates; without /proc nothing works anyway
 	}
 	return slices.DeleteFunc(env, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")

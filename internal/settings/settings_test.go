@@ -164,11 +164,11 @@ func TestMistakes(t *testing.T) {
 		{"[server]\npids-max = 1", "", []string{`2: "pids-max" belongs in [defaults] or [server."NAME"]`}},
 		{"[servers.x]\npids-max = 1", "", []string{`1: unknown table [servers.x]; tables are [defaults] and [server."NAME"]`}},
 		{"[server.a.b]\npids-max = 1", "", []string{"1: unknown table [server.a.b]; "}},
-		{"[server.'[']\npids-max = 1", "", []string{`2: "[" is no pattern`}},
+		{"[server.'[']\npids-max = 1", "", []string{`2: "[" is not a pattern`}},
 		{"[[server]]\npids-max = 1", "", []string{"1: unknown table [server]; "}},
 		{"[defaults]\npids-max = 1\npids-max = 2", "pids-max=2@3", nil},
-		{"[defaults]\npids-max = 1\n\nrequire = tru\n", "", []string{"4: no TOML, so the file is ignored: "}},
-		{"\xff", "", []string{"1: no TOML, so the file is ignored: "}},
+		{"[defaults]\npids-max = 1\n\nrequire = tru\n", "", []string{"4: not TOML, so the file is ignored: "}},
+		{"\xff", "", []string{"1: not TOML, so the file is ignored: "}},
 	} {
 		got := ParseFiles([]FilePlace{write(t, c.text)})
 		if !slices.EqualFunc(said(got), c.want, strings.HasPrefix) || texts(got, "x") != c.left {
@@ -248,15 +248,15 @@ func TestFilesThatAreNotRead(t *testing.T) {
 	rows := []row{
 		{file("own", 0o660, self, 0), ""},
 		{FilePlace{Path: link}, ""},
-		{file("open", 0o666, self, 0), "ignored: everybody may write it"},
+		{file("open", 0o666, self, 0), "ignored: writable for all users"},
 		{file("long", 0o600, self, maxText), "ignored: longer than 65536 bytes"},
-		{FilePlace{Path: dir}, "ignored: no regular file"},
+		{FilePlace{Path: dir}, "ignored: not a regular file"},
 		{FilePlace{Path: dir + "/none"}, "-"},
 		{FilePlace{Path: dir + "/none", Asked: true}, "no such file or directory"},
 	}
 	if self == 0 {
 		theirs := file("theirs", 0o644, 65533, 0)
-		rows = append(rows, row{theirs, "ignored: it belongs to uid 65533, neither to root nor to uid 0"})
+		rows = append(rows, row{theirs, "ignored: it belongs to uid 65533, not to root or uid 0"})
 	}
 	for _, r := range rows {
 		c := ParseFiles([]FilePlace{r.place})

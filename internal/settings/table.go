@@ -15,63 +15,82 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// What --limits takes.
+// The values of --limits.
 const (
 	LimitsStrict = "strict"
 	LimitsLoose  = "best-effort"
 )
 
-// table has a row for each setting. It is laid out by the compiler: a start of the runner spends no
-// time on it.
+const both = Run | Gateway
+
+// table has a row for each setting. The compiler lays it out, so it costs the start of the runner no time.
 var table = [...]Row{
-	{Name: "name", For: Run, Where: Variable, Arg: "NAME", // not in a file: settings there are found by it
+	{Name: "name", For: Run, Where: Variable, Arg: "NAME", // not in a file, whose sections are found by it
 		Help: "name of the server (default: derived from COMMAND)",
 		parse: func(v *Values, s string) error {
 			v.Name = s
 			return name.Check(s)
 		}},
-	{Name: "backend", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "auto",
+	{Name: "backend", For: both, Where: Everywhere, Arg: "NAME", Default: "auto",
 		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
-		Help:   "where the group comes from: auto (default), systemd-user, systemd-system, delegated, cgroup or tree",
-		parse:  func(v *Values, s string) error { return keep(&v.Backend, s, protocol.ParseBackend) }},
-	{Name: "require", For: Run | Gateway, Where: Everywhere,
-		Help:  "fail if no cgroup is available, instead of using backend tree; for gateway: fail if servers cannot be contained",
+		Help: "where the group comes from: auto (default), " +
+			"systemd-user, systemd-system, delegated, cgroup or tree",
+		parse: func(v *Values, s string) error { return keep(&v.Backend, s, protocol.ParseBackend) }},
+	{Name: "require", For: both, Where: Everywhere,
+		Help: "fail if no cgroup is available, instead of using backend tree; " +
+			"for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
-	{Name: "slice", For: Run | Gateway, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
+	{Name: "slice", For: both, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
 		Help: "systemd slice of the scope (default mcp.slice)",
 		parse: func(v *Values, s string) error {
 			v.Slice = s
 			return backend.CheckSlice(s)
 		}},
-	{Name: "eof-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1.2s", Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
-		Help:  "time from the end of stdin to SIGTERM (default 1.2s)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
-	{Name: "term-grace", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "1s", Values: []string{"0", "500ms", "1s", "5s", "infinity"},
-		Help:  "time from SIGTERM to SIGKILL (default 1s)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
-	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto", Values: []string{"auto", "stop", "ignore"},
-		Help:  "auto (default): stop when the client dies, if stdin is a pipe or socket that no other process holds open. stop: stop in any case. ignore: never stop",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.OnClientDeath, s, protocol.ParseClientDeath) }},
-	{Name: "replace", For: Run | Gateway, Where: Everywhere,
+	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D", Default: "1.2s",
+		Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
+		Help:   "time from the end of stdin to SIGTERM (default 1.2s)",
+		parse:  func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
+	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D", Default: "1s",
+		Values: []string{"0", "500ms", "1s", "5s", "infinity"},
+		Help:   "time from SIGTERM to SIGKILL (default 1s)",
+		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
+	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto",
+		Values: []string{"auto", "stop", "ignore"},
+		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
+			"that no other process holds open. stop: stop in any case. ignore: never stop",
+		parse: func(v *Values, s string) error {
+			return keep(&v.Policy.OnClientDeath, s, protocol.ParseClientDeath)
+		}},
+	{Name: "replace", For: both, Where: Everywhere,
 		Help:  "as soon as the server runs, stop older servers with the same name and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
-	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"1h", "24h", "infinity"},
-		Help:  "maximum lifetime of the server (default infinity)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit) }},
-	{Name: "idle-timeout", For: Run | Gateway, Where: Everywhere, Arg: "D", Default: "infinity", Values: []string{"10m", "1h", "infinity"},
-		Help:  "stop the server after D without CPU use and unread input (default infinity)",
-		parse: func(v *Values, s string) error { return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit) }},
-	{Name: "memory-max", For: Run | Gateway, Where: Everywhere, Arg: "SIZE", Default: "max", Values: []string{"512M", "1G", "max"},
-		Help:  "limit the memory of the server and its descendants: 512M, 2G, max (default)",
-		parse: func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
-	{Name: "cpu-max", For: Run | Gateway, Where: Everywhere, Arg: "PERCENT", Default: "max", Values: []string{"50%", "100%", "200%", "max"},
-		Help:  "limit CPU use, as a percentage of one CPU: 150%",
-		parse: func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
-	{Name: "pids-max", For: Run | Gateway, Where: Everywhere, Arg: "N", Default: "max", Values: []string{"100", "1000", "max"},
-		Help:  "limit the number of processes and threads",
-		parse: func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
-	{Name: "set", For: Run | Gateway, Where: Everywhere, Arg: "FILE=VALUE",
-		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; may be repeated, or separated by semicolons",
+	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D", Default: "infinity",
+		Values: []string{"1h", "24h", "infinity"},
+		Help:   "maximum lifetime of the server (default infinity)",
+		parse: func(v *Values, s string) error {
+			return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit)
+		}},
+	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D", Default: "infinity",
+		Values: []string{"10m", "1h", "infinity"},
+		Help:   "stop the server after D without CPU use and unread input (default infinity)",
+		parse: func(v *Values, s string) error {
+			return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit)
+		}},
+	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE", Default: "max",
+		Values: []string{"512M", "1G", "max"},
+		Help:   "limit the memory of the server and its descendants: 512M, 2G, max (default)",
+		parse:  func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
+	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT", Default: "max",
+		Values: []string{"50%", "100%", "200%", "max"},
+		Help:   "limit CPU use, as a percentage of one CPU: 150%",
+		parse:  func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
+	{Name: "pids-max", For: both, Where: Everywhere, Arg: "N", Default: "max",
+		Values: []string{"100", "1000", "max"},
+		Help:   "limit the number of processes and threads",
+		parse:  func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
+	{Name: "set", For: both, Where: Everywhere, Arg: "FILE=VALUE",
+		Help: "set another file of the group: memory.high=800M, memory.swap.max=0, cpu.weight=50 …; " +
+			"may be repeated, or separated by semicolons",
 		parse: func(v *Values, s string) error {
 			all, err := cgroup.ParseLimits(s)
 			for _, one := range all {
@@ -79,11 +98,21 @@ var table = [...]Row{
 			}
 			return err
 		}},
-	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict, Values: []string{LimitsStrict, LimitsLoose},
-		Help:  "strict (default): start nothing if the host cannot apply a limit; best-effort: continue with a note",
-		parse: func(v *Values, s string) error { return choose(&v.Limits.BestEffort, s, LimitsStrict, LimitsLoose) }},
-	{Name: "stderr", For: Run | Gateway, Where: Everywhere, Arg: "inherit|journal", Default: "inherit", Values: []string{"inherit", "journal"},
-		Help:  "destination of the server's stderr: that of the client (inherit, default), or the journal, for mcpscope logs",
+	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict,
+		Values: []string{LimitsStrict, LimitsLoose},
+		Help: "strict (default): start nothing if the host cannot apply a limit; " +
+			"best-effort: continue with a note",
+		parse: func(v *Values, s string) error {
+			v.Limits.BestEffort = s == LimitsLoose
+			if s != LimitsStrict && s != LimitsLoose {
+				return fmt.Errorf("%q is neither %s nor %s", s, LimitsStrict, LimitsLoose)
+			}
+			return nil
+		}},
+	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal", Default: "inherit",
+		Values: []string{"inherit", "journal"},
+		Help: "destination of the server's stderr: that of the client (inherit, default), " +
+			"or the journal, for mcpscope logs",
 		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, protocol.ParseStderr) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
 		Help: "append one line of JSON at the end: cause, resource use, and the processes that were killed",
@@ -92,14 +121,17 @@ var table = [...]Row{
 			return nil
 		}},
 	{Name: "no-browser", For: Run, Where: Everywhere,
-		Help:  "do not set BROWSER to mcpscope detach; by default it is set in a graphical session if it is unset",
+		Help: "do not set BROWSER to mcpscope detach; " +
+			"by default it is set in a graphical session if it is unset",
 		parse: func(v *Values, s string) error { return flag(&v.NoBrowser, s) }},
 
 	{Name: "config", For: Gateway, Arg: "CLIENT|FILE", Paths: true,
-		Help:  "recognize the servers of this configuration; may be repeated (default: all configurations that mcpscope wrap --list finds)",
+		Help: "recognize the servers of this configuration; " +
+			"may be repeated (default: all configurations that mcpscope wrap --list finds)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
 	{Name: "match", For: Gateway, Arg: "GLOB",
-		Help:  "also recognize commands that match GLOB, by base name or by command line, with or without the directory; may be repeated",
+		Help: "also recognize commands that match GLOB, by base name or by command line, " +
+			"with or without the directory; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
 	{Name: "except", For: Gateway, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
@@ -123,20 +155,10 @@ var table = [...]Row{
 }
 
 func flag(to *bool, text string) error {
-	*to = text == "true" // set has checked it
+	*to = text == "true" // other words were refused by Row.set
 	return nil
 }
 
-// choose takes one of two words; the second is for true.
-func choose(to *bool, text, no, yes string) error {
-	*to = text == yes
-	if text != no && text != yes {
-		return fmt.Errorf("%q is neither %s nor %s", text, no, yes)
-	}
-	return nil
-}
-
-// keep takes what a text is parsed to.
 func keep[T any](to *T, text string, parse func(string) (T, error)) (err error) {
 	*to, err = parse(text)
 	return err

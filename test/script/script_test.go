@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package script has what the documents promise as scripts of testscript, each named by its promise. They run the
-// real programs in real control groups, in worlds of their own, and wait for the kernel and never for time.
+// Package script has what the documents promise as scripts of testscript, each named by its promise. They run
+// the real programs in real control groups, in worlds of their own, and wait for the kernel and never for
+// time.
 package script
 
 import (
@@ -33,7 +34,8 @@ func TestMain(m *testing.M) {
 	bed.Main(m, build)
 }
 
-// configured is a mcpscope of another version with a system's settings file of the tests' own, which one script writes.
+// configured is a mcpscope of another version with a system's settings file of the tests' own, which one
+// script writes.
 func build() (cleanup func(), err error) {
 	return escape.BuildTemporary(func(made string) map[string][]string {
 		dir = made
@@ -65,8 +67,8 @@ func TestScripts(t *testing.T) {
 // scriptPatience is how long a whole script may take, which is some seconds.
 const scriptPatience = 4 * escape.Patience
 
-// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; so is what is behind "inside".
-// $PROGRAM is the file, for those that are there already.
+// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; so is what is
+// behind "inside". $PROGRAM is the file, for those that are there already.
 func setUp(env *testscript.Env) error {
 	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
 	clients := w.Group("clients")

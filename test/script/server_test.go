@@ -22,8 +22,9 @@ type started struct {
 	guard   *escape.Process
 }
 
-// server NAME [FLAG…] [-- MODE]: a client starts a server of the zoo, which echoes, and ends with its stdin, unless the
-// mode is another one. It is up. $NAME is its id, $NAME_client the pid of its client, $NAME_payload its group's directory.
+// server NAME [FLAG…] [-- MODE]: a client starts a server of the zoo, which echoes, and ends with its stdin,
+// unless the mode is another one. It is up. $NAME is its id, $NAME_client the pid of its client,
+// $NAME_payload its group's directory.
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 0, "server NAME [FLAG…] [-- MODE]")
 	w := ts.Value("world").(*escape.World)
@@ -82,8 +83,8 @@ func running(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// dead NAME [STATUS]: nothing of it is left, or will be soon, and it has ended so for its client: exit N or signal N. What
-// it wrote to stderr is in the file NAME.stderr then.
+// dead NAME [STATUS]: nothing of it is left, or will be soon, and it has ended so for its client: exit N or
+// signal N. What it wrote to stderr is in the file NAME.stderr then.
 func dead(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) <= 3, args, "dead NAME [exit|signal N]")
 	if n := s.members.UntilDead(escape.Patience); n > 0 {
@@ -117,8 +118,8 @@ func orphan(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// terminal COLUMNS ANSWER PROGRAM ARGUMENT…: the program on a terminal, on which the answer has been typed. What is on it
-// then is stdout.
+// terminal COLUMNS ANSWER PROGRAM ARGUMENT…: the program on a terminal, on which the answer has been typed.
+// What is on it then is stdout.
 func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 2, "terminal COLUMNS ANSWER PROGRAM ARGUMENT…")
 	const line = `columns=$1 answer=$2; shift 2; printf %b "$answer" |
