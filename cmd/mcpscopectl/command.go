@@ -29,7 +29,8 @@ func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 // none.
 func command(s spec, run func(operands []string) int) *cobra.Command {
 	c := &cobra.Command{
-		Use: s.use, Short: s.short, Long: s.long, Example: s.examples, DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
+		Use: s.use, Short: s.short, Long: s.long, Example: s.examples,
+		DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
 		RunE: func(_ *cobra.Command, operands []string) error {
 			if n := run(operands); n != cli.ExitOK {
 				return status(n)

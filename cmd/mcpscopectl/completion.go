@@ -17,7 +17,8 @@ import (
 
 // harmless is a word that no shell takes for anything else: a server's name may be anything.
 func harmless(s string) bool {
-	return s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:+-") == "" && s[0] != '-'
+	const words = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@:+-"
+	return s != "" && strings.Trim(s, words) == "" && s[0] != '-'
 }
 
 func files(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
@@ -42,7 +43,8 @@ func words(of func(*fleet.Listed) []string) ([]string, cobra.ShellCompDirective)
 		words = append(words, of(s)...)
 	}
 	slices.Sort(words)
-	return slices.DeleteFunc(slices.Compact(words), func(w string) bool { return !harmless(w) }), cobra.ShellCompDirectiveNoFileComp
+	words = slices.DeleteFunc(words, func(w string) bool { return !harmless(w) })
+	return slices.Compact(words), cobra.ShellCompDirectiveNoFileComp
 }
 
 // clientsAndFiles completes what has a configuration.

@@ -13,7 +13,8 @@ import (
 
 func detachCommand(io cli.Stdio) *cobra.Command {
 	c := command(spec{
-		use: "detach [--] COMMAND [ARG…]", short: "start a command outside the group of every server", operands: files,
+		use: "detach [--] COMMAND [ARG…]", short: "start a command outside the group of every server",
+		operands: files,
 		examples: `  mcpscope detach -- xdg-open https://example.org/sign-in
   mcpscope detach -- gpg-connect-agent /bye
 `,

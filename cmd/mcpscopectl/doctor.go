@@ -33,7 +33,9 @@ The exit status is 0 if a server gets its own control group. It is 1 if it does
 not, if a settings file has a mistake, or if the selftest left a process, and
 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
-	c.Flags().BoolVar(&f.selftest, "selftest", false, "also start six servers that ignore SIGTERM, stop them in three ways, and check that no process is left")
+	c.Flags().BoolVar(&f.selftest, "selftest", false,
+		"also start six servers that ignore SIGTERM, stop them in three ways, "+
+			"and check that no process is left")
 	c.Flags().BoolVar(&f.json, "json", false, "print one JSON object")
 	return c
 }

@@ -25,7 +25,8 @@ a running server.`,
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
-		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", examples: "  mcpscope thaw browser\n",
+		use: "thaw NAME|ID… [flags]", short: "resume suspended servers",
+		examples: "  mcpscope thaw browser\n",
 		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
 processes.`,
 	}, "thawed", (*fleet.Listed).Thaw)

@@ -34,7 +34,8 @@ Run 'mcpscope help COMMAND' for the details of a command.
 
 func helpCommand(io cli.Stdio) *cobra.Command {
 	return command(spec{
-		use: "help [COMMAND]", short: "explain a command", examples: "  mcpscope help run\n", operands: cobra.NoFileCompletions,
+		use: "help [COMMAND]", short: "explain a command",
+		examples: "  mcpscope help run\n", operands: cobra.NoFileCompletions,
 		long: "Explain mcpscope, or one of its commands.",
 	}, func(operands []string) int {
 		c, rest, err := newRoot(io).Find(operands)

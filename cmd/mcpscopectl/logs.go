@@ -18,7 +18,8 @@ import (
 func logsCommand(io cli.Stdio) *cobra.Command {
 	var f history.Query
 	c := command(spec{
-		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr", operands: servers,
+		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
+		operands: servers,
 		examples: `  mcpscope logs --since 2h
   mcpscope logs git -n 50
   mcpscope logs -f git
@@ -44,7 +45,9 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 	})
 	fs := c.Flags()
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")
-	fs.Func("since", "print entries since `TIME`: a duration ago (2h, 1d), or a time for journalctl (today, \"2026-11-20 8:00\")",
+	fs.Func("since",
+		"print entries since `TIME`: a duration ago (2h, 1d), "+
+			"or a time for journalctl (today, \"2026-11-20 8:00\")",
 		func(s string) error {
 			f.Since = s
 			if d, err := protocol.ParseDuration(s); err == nil {

@@ -2,7 +2,7 @@
 
 //go:build !linux
 
-// Command mcpscopectl looks at MCP servers in control groups, which are a feature of Linux.
+// Command mcpscopectl manages MCP servers in control groups, which are a feature of Linux.
 package main
 
 import (
@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintf(os.Stderr, "mcpscope: needs Linux with cgroup v2 (this is %s); run it where the MCP servers run\n", runtime.GOOS)
+	fmt.Fprintf(os.Stderr, "mcpscope: needs Linux with cgroup v2 (this is %s); "+
+		"run it where the MCP servers run\n", runtime.GOOS)
 	os.Exit(125)
 }

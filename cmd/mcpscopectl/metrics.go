@@ -38,9 +38,11 @@ root, and add to prometheus.yml:
 	fs := c.Flags()
 	allUsers(fs, &f.AllUsers)
 	fs.StringVar(&f.textfile, "textfile", "",
-		"replace the file `PATH` atomically, in Prometheus text format, for the textfile collector of node_exporter")
-	fs.Func("listen", "answer GET /metrics on `ADDR` until SIGTERM. ADDR is a port of 127.0.0.1 (9500), address:port, "+
-		"or fd:N for a socket that systemd passes (Accept=no: fd:3)", readBy(&f.listen, metrics.ListenAddress))
+		"replace the file `PATH` atomically, in Prometheus text format, "+
+			"for the textfile collector of node_exporter")
+	fs.Func("listen", "answer GET /metrics on `ADDR` until SIGTERM. ADDR is a port of 127.0.0.1 (9500), "+
+		"address:port, or fd:N for a socket that systemd passes (Accept=no: fd:3)",
+		readBy(&f.listen, metrics.ListenAddress))
 	return c
 }
 

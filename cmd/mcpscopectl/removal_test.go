@@ -13,7 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
 
-// A removal is refused while a file that was wrapped by its path, in a directory that no client names, has a wrapped server.
+// A removal is refused while a file that was wrapped by its path, in a directory that no client names, has a
+// wrapped server.
 func TestRemovalFindsWhatWasWrappedByPath(t *testing.T) {
 	home, project := t.TempDir(), t.TempDir()
 	for name, value := range map[string]string{"HOME": home, "XDG_CONFIG_HOME": "", "XDG_STATE_HOME": ""} {

@@ -13,16 +13,21 @@ import (
 
 // newRoot returns the root of all commands, in the order of the help.
 func newRoot(io cli.Stdio) *cobra.Command {
-	root := &cobra.Command{Use: "mcpscope", Short: "run MCP servers in control groups, and leave no process behind", Long: about, Example: overviewExamples}
+	root := &cobra.Command{
+		Use: "mcpscope", Short: "run MCP servers in control groups, and leave no process behind",
+		Long: about, Example: overviewExamples,
+	}
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)
 	root.SetErr(io.Err)
 	cobra.EnableCommandSorting = false
 	root.AddCommand(
-		withSettings(settings.Run), withSettings(settings.Gateway), lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
+		withSettings(settings.Run), withSettings(settings.Gateway),
+		lsCommand(io), topCommand(io), inspectCommand(io), stopCommand(io),
 		freezeCommand(io), thawCommand(io), setCommand(io), logsCommand(io), metricsCommand(io),
-		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io), doctorCommand(io), unitsCommand(io),
+		sweepCommand(io), detachCommand(io), wrapCommand(io), unwrapCommand(io),
+		doctorCommand(io), unitsCommand(io),
 		versionCommand(io), manCommand(io), removalCommand(io),
 	)
 	root.SetHelpCommand(helpCommand(io))

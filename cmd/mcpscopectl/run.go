@@ -31,7 +31,8 @@ func runRunner(args []string, io cli.Stdio) int {
 // withSettings returns a command for help, completion and man pages; function early runs it.
 func withSettings(of settings.Command) *cobra.Command {
 	c := command(spec{
-		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: settings.Summary(of), examples: settings.Examples(of), long: settings.Long(of), operands: files,
+		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: settings.Summary(of),
+		examples: settings.Examples(of), long: settings.Long(of), operands: files,
 	}, func([]string) int { return cli.ExitOwnFailure })
 	c.Flags().SetInterspersed(false)
 	for _, r := range settings.Rows(of) {
@@ -40,7 +41,8 @@ func withSettings(of settings.Command) *cobra.Command {
 			continue
 		}
 		f := c.Flags().VarPF(argument(r.Arg), r.Name, r.Short, r.Help)
-		complete := cobra.FixedCompletions(r.Values, cobra.ShellCompDirectiveNoFileComp|cobra.ShellCompDirectiveKeepOrder)
+		const directive = cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		complete := cobra.FixedCompletions(r.Values, directive)
 		if r.Paths {
 			complete = files
 		}

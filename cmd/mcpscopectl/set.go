@@ -19,7 +19,8 @@ import (
 func setCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
-		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers", operands: servers,
+		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
+		operands: servers,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
   mcpscope set git cpu.max=150%
   mcpscope set git memory.max=max
@@ -53,7 +54,7 @@ func setLimits(f *selection.Filter, operands []string, io cli.Stdio) int {
 	}
 	if len(servers) > 0 && len(limits) == 0 {
 		if file, _, is := strings.Cut(servers[len(servers)-1], "="); is {
-			return io.Mistake("set", fmt.Sprintf("%q is not a file of a control group, such as memory.max", file))
+			return io.Mistake("set", fmt.Sprintf("%q is not a file of a cgroup, such as memory.max", file))
 		}
 		return io.Mistake("set", "no limit given: add FILE=VALUE, for example memory.max=1G")
 	}

@@ -34,7 +34,8 @@ for leaks only with --yes, --dry-run or --json.`,
 	allUsers(fs, &s.AllUsers)
 	fs.BoolVar(&s.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
 	fs.BoolVar(&s.Yes, "yes", false, "stop leaks without asking")
-	fs.Func("older-than", "only servers that started more than `D` ago, for example 10m", func(text string) (err error) {
+	const olderThan = "only servers that started more than `D` ago, for example 10m"
+	fs.Func("older-than", olderThan, func(text string) (err error) {
 		s.OlderThan, err = protocol.ParseGrace(text)
 		s.LeakAge = s.OlderThan
 		return err

@@ -34,7 +34,8 @@ func unknownHint(root *cobra.Command, word string) string {
 
 // meant are words that people try for a command.
 var meant = map[string]string{
-	"ls": "list ps", "top": "stats", "stop": "rm remove kill end", "run": "start exec", "set": "limit", "freeze": "pause suspend",
-	"thaw": "resume unfreeze", "logs": "log journal events", "inspect": "show info", "doctor": "check",
+	"ls": "list ps", "top": "stats", "stop": "rm remove kill end", "run": "start exec", "set": "limit",
+	"freeze": "pause suspend",
+	"thaw":   "resume unfreeze", "logs": "log journal events", "inspect": "show info", "doctor": "check",
 	"sweep": "clean cleanup gc prune leaks", "metrics": "prometheus",
 }

@@ -24,9 +24,11 @@ each server, mcpscopectl contains all other commands.`,
 			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", diagnose.OwnVersion(), cli.Built())
 			return io.Cannot("read the version of mcpscope", err)
 		}
-		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n", runner, built, diagnose.OwnVersion(), cli.Built())
+		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n",
+			runner, built, diagnose.OwnVersion(), cli.Built())
 		if runner != diagnose.OwnVersion() {
-			fmt.Fprint(io.Err, "mcpscope: note: the two programs have different versions; install both from the same release\n")
+			fmt.Fprint(io.Err, "mcpscope: note: the programs have different versions; "+
+				"install both from the same release\n")
 		}
 		return cli.ExitOK
 	})
