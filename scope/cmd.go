@@ -25,7 +25,8 @@ type Cmd struct {
 	Args []string
 	// Name is what "mcpscope ls" calls the server; "" leaves it to mcpscope, which knows npx, uvx and others.
 	Name string
-	// Env, Dir, Stdin, Stdout, Stderr and ExtraFiles are the server's, with the meaning that they have in exec.Cmd.
+	// Env, Dir, Stdin, Stdout, Stderr and ExtraFiles are the server's, with the meaning that they have in
+	// exec.Cmd.
 	Env            []string
 	Dir            string
 	Stdin          io.Reader
@@ -35,8 +36,8 @@ type Cmd struct {
 	MemoryMax int64
 	CPUMax    float64
 	PIDsMax   int
-	// EOFGrace is the time from the end of stdin to SIGTERM, TermGrace the time from SIGTERM to SIGKILL. 0 stands for
-	// mcpscope's own (1.2 s and 1 s).
+	// EOFGrace is the time from the end of stdin to SIGTERM, TermGrace the time from SIGTERM to SIGKILL. 0
+	// stands for mcpscope's own (1.2 s and 1 s).
 	EOFGrace, TermGrace time.Duration
 	// Flags are other flags of "mcpscope run".
 	Flags []string
@@ -72,8 +73,8 @@ type Process struct {
 // ExitError is a server that ended with another status than 0, or that mcpscope could not run.
 type ExitError struct {
 	*exec.ExitError // with the status of the server's main process
-	// Report is nil if mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be executed.
-	// The reason is on Stderr then.
+	// Report is nil if mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be
+	// executed. The reason is on Stderr then.
 	Report *Report
 }
 
@@ -91,7 +92,8 @@ func Command(name string, args ...string) *Cmd {
 	return &Cmd{Args: append([]string{name}, args...), ctx: context.Background()}
 }
 
-// CommandContext is Command with a context: when it is done, the server is stopped with SIGTERM and the term grace.
+// CommandContext is Command with a context: when it is done, the server is stopped with SIGTERM and the term
+// grace.
 func CommandContext(ctx context.Context, name string, args ...string) *Cmd {
 	c := Command(name, args...)
 	c.ctx = ctx
@@ -127,7 +129,8 @@ func (c *Cmd) arguments(report int) []string {
 	return append(append(append(args, c.Flags...), "--"), c.Args...)
 }
 
-// Start starts the server, and returns without waiting for it. The error is an *exec.Error if there is no mcpscope.
+// Start starts the server, and returns without waiting for it. The error is an *exec.Error if there is no
+// mcpscope.
 func (c *Cmd) Start() error {
 	if len(c.Args) == 0 {
 		return errors.New("start a server: no command")
@@ -161,8 +164,8 @@ func (c *Cmd) Start() error {
 	return nil
 }
 
-// Wait waits until nothing of the server is left. Of a server that ended with a status other than 0 the error is an
-// *ExitError.
+// Wait waits until nothing of the server is left. Of a server that ended with a status other than 0 the error
+// is an *ExitError.
 func (c *Cmd) Wait() error {
 	if c.report == nil {
 		return errors.New("wait for a server: not started")

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// A gateway has fifty servers and as many children of its own. All have their statuses and their output, and nothing of a
-// server is left when Wait has returned.
+// A gateway has fifty servers and as many children of its own. All have their statuses and their output, and
+// nothing of a server is left when Wait has returned.
 func TestFiftyServersInOneProgram(t *testing.T) {
 	const servers = 50
 	var all sync.WaitGroup

@@ -27,8 +27,8 @@ type Server struct {
 	Started    time.Time
 }
 
-// List returns the servers of the calling user, the oldest first. Together with an error it returns those that could
-// be read.
+// List returns the servers of the calling user, the oldest first. Together with an error it returns those
+// that could be read.
 func List() ([]Server, error) {
 	all, err := fleet.List(os.Getuid())
 	servers := make([]Server, 0, len(all))
@@ -45,8 +45,8 @@ func List() ([]Server, error) {
 // ErrNotFound is the error of Stop for an id that no server has.
 var ErrNotFound = errors.New("no such server")
 
-// Stop stops the server with that id and returns when nothing of it is left: SIGTERM, the server's term grace, SIGKILL.
-// A server that ended meanwhile is no error.
+// Stop stops the server with that id and returns when nothing of it is left: SIGTERM, the server's term
+// grace, SIGKILL. A server that ended meanwhile is no error.
 func Stop(id string) error {
 	all, err := fleet.Find(os.Getuid(), func(s *fleet.Listed) bool { return s.ID == id })
 	if len(all) == 0 {

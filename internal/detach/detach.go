@@ -53,7 +53,8 @@ func start(file string, args []string) error {
 		return err
 	}
 	base := filepath.Base(file)
-	unit := fmt.Sprintf("detached-%.40s-%s", notInUnit.ReplaceAllString(base, "_"), strings.ToLower(rand.Text()[:8]))
+	name, random := notInUnit.ReplaceAllString(base, "_"), strings.ToLower(rand.Text()[:8])
+	unit := fmt.Sprintf("detached-%.40s-%s", name, random)
 	line := []string{
 		"--quiet", "--no-ask-password", "--collect", "--same-dir", "--unit=" + unit,
 		"--description=" + cli.OneLine(base) + ", by mcpscope detach",
@@ -66,7 +67,8 @@ func start(file string, args []string) error {
 	}
 	if uid := os.Getuid(); uid != 0 {
 		line = append(line, "--user", "--slice=app.slice")
-		env = append(env, fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", uid)) // many clients do not pass it to servers
+		// many clients do not pass it to servers
+		env = append(env, fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", uid))
 	}
 	line = append(line, "--", file)
 	for _, arg := range args {
@@ -86,10 +88,11 @@ func start(file string, args []string) error {
 var notInUnit = regexp.MustCompile(`[^A-Za-z0-9_.]`)
 
 // own are variables that describe the process to its manager or server.
-var own = strings.Fields("MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID MAINPID " +
-	"MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC")
+var own = strings.Fields(`MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID
+	MAINPID MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC`)
 
-// inherited drops the server's own variables, a BROWSER that is mcpscope detach, and variables that a manager refuses.
+// inherited drops the server's own variables, a BROWSER that is mcpscope detach, and variables that a manager
+// refuses.
 func inherited(env []string) (kept []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")

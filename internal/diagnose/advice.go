@@ -81,7 +81,8 @@ func (d *diagnosis) adviseInit() *advice {
 	}
 	return &advice{
 		Reasons: []string{fmt.Sprintf("PID 1 (%s) may not reap orphans, so the guard stays a child "+
-			"of the launcher. A client that kills its process tree kills both; the next sweep stops the server",
+			"of the launcher. A client that kills its process tree kills both, "+
+			"and the next sweep stops the server",
 			cmp.Or(d.Host.Init.Name, "unknown"))},
 		Command: "docker run --init, podman run --init",
 	}

@@ -76,7 +76,8 @@ func (t *Trial) Run(by programs, flags ...string) ([]byte, error) {
 		return nil, err
 	}
 	defer ours.Close()
-	argv := append(trialRun(t.Backend, t.Name, append(flags, "--report", "fd:1")...), "--", by.server, "probe")
+	flags = append(flags, "--report", "fd:1", "--", by.server, "probe")
+	argv := trialRun(t.Backend, t.Name, flags...)
 	launcher, err := os.StartProcess(by.runner, argv, &os.ProcAttr{
 		Env: settings.ServerEnvironment(), Files: []*os.File{null, theirs, theirs},
 	})

@@ -2,7 +2,8 @@
 
 //go:build linux
 
-// Package history finds what happened to servers in the journal of systemd. journalctl prints it: its library needs cgo.
+// Package history finds what happened to servers in the journal of systemd. journalctl prints it: its library
+// needs cgo.
 package history
 
 import (
@@ -33,11 +34,13 @@ type Query struct {
 // server is one that the journal is searched for.
 type server struct{ id, name, uid string }
 
-// Run becomes journalctl: for the servers that are called so, or for all with "". It returns only if it cannot.
+// Run becomes journalctl: for the servers that are called so, or for all with "". It returns only if it
+// cannot.
 func (q *Query) Run(called string, io cli.Stdio) int {
 	tool, err := protocol.Lookup("journalctl", cli.SearchPath())
 	if err != nil || !systemd.JournalExists() {
-		return io.CannotWithHint("read the journal", systemd.ErrNoJournal, "it takes systemd-journald and journalctl; without: mcpscope run --report FILE")
+		return io.CannotWithHint("read the journal", systemd.ErrNoJournal,
+			"install systemd-journald and journalctl, or use mcpscope run --report FILE")
 	}
 	matches := q.events("")
 	if called != "" {
@@ -78,8 +81,8 @@ func (q *Query) flags(io cli.Stdio) []string {
 	return flags
 }
 
-// eventsOf are the matches of events of these kinds, or of all, by these users. The journal records the uid of a writer,
-// which a process cannot forge.
+// eventsOf are the matches of events of these kinds, or of all, by these users. The journal records the uid
+// of a writer, which a process cannot forge.
 func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
 	ids := protocol.MessageIDs()
 	if len(kinds) == 0 {
@@ -94,7 +97,8 @@ func eventsOf(uids []string, kinds ...protocol.Event) (matches []string) {
 	return matches
 }
 
-// events are the matches of events that the caller may see, and for root all; with another match, if that is not "".
+// events are the matches of events that the caller may see, and for root all; with another match, if that is
+// not "".
 func (q *Query) events(match string, kinds ...protocol.Event) []string {
 	var uids []string
 	if os.Getuid() != 0 {
@@ -107,15 +111,16 @@ func (q *Query) events(match string, kinds ...protocol.Event) []string {
 	return matches
 }
 
-// matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout) counts as that:
-// another entry may have any identifier.
+// matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout)
+// counts as that: another entry may have any identifier.
 func (s server) matches() []string {
 	return append(append(eventsOf([]string{s.uid, "0"}), protocol.FieldID+"="+s.id),
 		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.LogIdentifier(s.name, s.id))
 }
 
-// find looks among the servers that run first, whose start the journal may have lost; then for the newest one in the
-// journal that was started, or has ended, by that name or id. journalctl reads backwards, and ends with the first entry.
+// find looks among the servers that run first, whose start the journal may have lost; then for the newest one
+// in the journal that was started, or has ended, by that name or id. journalctl reads backwards, and ends
+// with the first entry.
 func (q *Query) find(tool, called string) (found []server, err error) {
 	running, err := (&selection.Filter{}).Choose([]string{called})
 	defer selection.Close(running)
@@ -126,7 +131,8 @@ func (q *Query) find(tool, called string) (found []server, err error) {
 		return found, err
 	}
 	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded, protocol.EventKilled}
-	args := append([]string{"--quiet", "--output=json", "--lines=1"}, q.events(protocol.FieldID+"="+called, kinds...)...)
+	events := q.events(protocol.FieldID+"="+called, kinds...)
+	args := append([]string{"--quiet", "--output=json", "--lines=1"}, events...)
 	args = append(append(args, "+"), q.events(protocol.FieldName+"="+called, kinds...)...)
 	line, journalErr := exec.Command(tool, args...).Output()
 	var e struct {

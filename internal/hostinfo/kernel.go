@@ -56,10 +56,10 @@ func lacks() []Lack {
 			all = append(all, l)
 		}
 	}
-	add(Lack{Feature: "pidfd_send_signal", Then: "nobody is asked by SIGTERM before the kill, nor killed outside of the group"},
+	add(Lack{Feature: "pidfd_send_signal", Then: "no SIGTERM before the kill, and no kill outside the group"},
 		unix.SYS_PIDFD_SEND_SIGNAL, bad, 0, 0, 0)
 	add(Lack{Feature: "pidfd_open", Then: "no server can be run", Needed: true}, unix.SYS_PIDFD_OPEN, bad, 0)
-	add(Lack{Feature: "clone3", Then: "processes join their group before they execute anything, instead of being born in it"},
+	add(Lack{Feature: "clone3", Then: "processes are not born in their group, but join it before an execve"},
 		unix.SYS_CLONE3, 0, 0)
 	return all
 }

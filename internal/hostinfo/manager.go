@@ -50,7 +50,8 @@ func OwnUnit() *Unit {
 
 func unitAt(group string) *Unit {
 	name, kind, ok := systemd.UnitOf(group, os.Getuid())
-	if !ok || strings.ContainsFunc(name, func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters+"@", r) }) {
+	strange := func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters+"@", r) }
+	if !ok || strings.ContainsFunc(name, strange) {
 		return nil // a directory that no manager has made can have any name
 	}
 	return &Unit{Name: name, Manager: kind}
@@ -71,7 +72,8 @@ func (u *Unit) Edit() string {
 // Binds tells whether the scopes of a backend are bound to the unit: it must be of the
 // same manager.
 func (u *Unit) Binds(b protocol.Backend) bool {
-	return b == protocol.SystemdUser && u.Manager == systemd.User || b == protocol.SystemdSystem && u.Manager == systemd.System
+	return b == protocol.SystemdUser && u.Manager == systemd.User ||
+		b == protocol.SystemdSystem && u.Manager == systemd.System
 }
 
 // Service tells whether the unit's own settings decide how it ends.

@@ -28,7 +28,8 @@ func CloseLeaks(all []*Leak) {
 	}
 }
 
-// insideServers lists the servers at the first call. If they cannot be listed, every process may belong to one.
+// insideServers lists the servers at the first call. If they cannot be listed, every process may belong to
+// one.
 func insideServers(uid int) func(pid int) bool {
 	inside, unknown := map[int]bool(nil), false
 	return func(pid int) bool {
@@ -58,7 +59,8 @@ func knownServers() func(argv []string) *Known {
 			for _, c := range all {
 				for _, s := range c.Servers {
 					if own := s.Own(); len(own) > 0 && c.Err == nil {
-						rules.Configured = append(rules.Configured, gw.Configured{Name: s.Label(), File: c.Where(), Argv: own})
+						one := gw.Configured{Name: s.Label(), File: c.Where(), Argv: own}
+						rules.Configured = append(rules.Configured, one)
 					}
 				}
 			}

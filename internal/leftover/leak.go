@@ -2,23 +2,24 @@
 
 //go:build linux
 
-// Package leftover finds and stops leaked MCP servers: processes of configured servers that run outside any group
-// after their client exited.
+// Package leftover finds and stops leaked MCP servers: processes of configured servers that run outside any
+// group after their client exited.
 //
-// A process is a leak only if all of this is so, by what the kernel says at that moment:
+// A process is a leak only if the kernel confirms all of this at that moment:
 //
-//   - It was re-parented: its parent is the first process, or a service manager.
-//   - Its stdin is a pipe or socket whose other end is closed. So it can never be asked anything again, and no
-//     process of a client that runs is a leak.
+//   - It was re-parented: its parent is init or a service manager.
+//   - Its stdin is a pipe or socket whose other end is closed. So it cannot receive another request, and no
+//     process of a running client is a leak.
 //   - It, or a process below it (behind a package runner), has the command line of a configured server.
-//   - Its stdout is not a pipe or socket that another process reads: a client that has closed the server's stdin
-//     waits for the last answer.
+//   - Its stdout is not a pipe or socket that another process reads: a client that has closed the stdin of
+//     its server waits for the last answer.
 //
-// Whether another process holds an end is asked of the pipe or socket and not of processes, because the caller
-// may not see all of these. The package knows no configuration, and prints nothing.
+// The state of a pipe or socket shows whether another process holds the other end: some of these processes
+// may be invisible to the caller. The package knows no configuration, and prints nothing.
 package leftover
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -44,9 +45,11 @@ type Known struct{ Name, File string }
 type Search struct {
 	UID       int // whose processes, or Everyone
 	OlderThan time.Duration
-	// Inside tells which processes belong to servers that mcpscope runs. It is called for possible leaks only.
+	// Inside tells which processes belong to servers that mcpscope runs. It is called for possible leaks
+	// only.
 	Inside func(pid int) bool
-	// Known finds a command line among configured servers, or returns nil. It is called for possible leaks only.
+	// Known finds a command line among configured servers, or returns nil. It is called for possible leaks
+	// only.
 	Known func(argv []string) *Known
 }
 
@@ -82,14 +85,15 @@ func (s Search) Find() ([]*Leak, error) {
 	}
 	var found []*Leak
 	for pid, p := range all {
-		if s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] || p.State == 'Z' || p.age < s.OlderThan {
+		if s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] ||
+			p.State == 'Z' || p.age < s.OlderThan {
 			continue
 		}
 		if l := s.examine(p, below); l != nil {
 			found = append(found, l)
 		}
 	}
-	slices.SortFunc(found, func(a, b *Leak) int { return int(b.Age/time.Millisecond) - int(a.Age/time.Millisecond) })
+	slices.SortFunc(found, func(a, b *Leak) int { return cmp.Compare(b.Age, a.Age) })
 	return found, nil
 }
 
@@ -108,7 +112,8 @@ func everyProcess() (map[int]process, map[int][]int, error) {
 		if err != nil || unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
 			return true // it has ended
 		}
-		all[pid] = process{st, int(owner.Uid), time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)}
+		age := time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)
+		all[pid] = process{st, int(owner.Uid), age}
 		below[st.PPID] = append(below[st.PPID], pid)
 		return true
 	})
@@ -130,8 +135,10 @@ func (s Search) examine(p process, below map[int][]int) *Leak {
 	if err != nil {
 		return nil // it has ended
 	}
-	l := &Leak{PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, Argv: arguments(p.PID), Below: descendants(p.PID, below),
-		pidfd: pidfd, start: p.StartTime}
+	l := &Leak{
+		PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, Argv: arguments(p.PID),
+		Below: descendants(p.PID, below), pidfd: pidfd, start: p.StartTime,
+	}
 	all := append([]int{l.PID}, l.Below...)
 	if !l.isAbandoned() || slices.ContainsFunc(all, s.Inside) {
 		l.Close()
@@ -153,7 +160,8 @@ func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 // isAbandoned: no other process can write to its stdin, or reads its stdout.
 func (l *Leak) isAbandoned() bool {
 	out := link(l.PID, 1)
-	isRead := (strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")) && !linux.Closed(l.PID, 1)
+	connected := strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")
+	isRead := connected && !linux.Closed(l.PID, 1)
 	return linux.Closed(l.PID, 0) && !isRead
 }
 
@@ -188,8 +196,9 @@ var ErrChanged = errors.New("it has changed since it was examined")
 // killWithin is how long a process may take to die.
 const killWithin = 2 * time.Second
 
-// Stop stops the leak and all processes below it: SIGTERM, the grace period, SIGKILL. The processes below come first, while the
-// leak itself is stopped and starts none: after its end they would be children of the manager, like any other.
+// Stop stops the leak and all processes below it: SIGTERM, the grace period, SIGKILL. The processes below
+// come first, while the leak itself is stopped and starts none: after its end they would be children of the
+// manager, like any other.
 func (l *Leak) Stop(grace time.Duration) error {
 	if linux.Ended(l.pidfd) {
 		return nil
@@ -234,6 +243,7 @@ func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 }
 
 func (l *Leak) endsWithin(d time.Duration) bool {
-	_, _ = linux.PollUntil(time.Now().Add(d), unix.PollFd{Fd: int32(l.pidfd), Events: unix.POLLIN}) // Ended decides
+	exited := unix.PollFd{Fd: int32(l.pidfd), Events: unix.POLLIN}
+	_, _ = linux.PollUntil(time.Now().Add(d), exited) // Ended decides
 	return linux.Ended(l.pidfd)
 }

@@ -39,8 +39,8 @@ func leave(t *testing.T, in, out *os.File, script string) (pid int) {
 	return cmd.Process.Pid
 }
 
-// A process whose stdout another process reads is no leak, nor one that no configuration names. Stop ends a leak with its
-// children, and not another process with the same stdin.
+// A process whose stdout another process reads is no leak, nor one that no configuration names. Stop ends a
+// leak with its children, and not another process with the same stdin.
 func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	in, held := bed.Pipe(t)
 	lost, out := bed.Pipe(t)

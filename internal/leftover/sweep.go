@@ -79,7 +79,8 @@ func (s *Sweep) orphans(io cli.Stdio) (status int) {
 			v.ID, v.Name, v.Group, v.State = o.ID, o.Name, cmp.Or(v.Group, o.Dir), fleet.Orphaned
 			s.print(io, Swept{Server: v, Stuck: o.Stuck})
 		case o.Stuck != "":
-			fmt.Fprintf(io.Err, "mcpscope: cannot stop all of %q (%s): %s\n", cli.OneLine(o.Name), o.ID, cli.OneLine(o.Stuck))
+			fmt.Fprintf(io.Err, "mcpscope: cannot stop all of %q (%s): %s\n",
+				cli.OneLine(o.Name), o.ID, cli.OneLine(o.Stuck))
 		default:
 			fmt.Fprintf(io.Out, "%s %s (%s)\n", what, cli.OneLine(o.Name), o.ID)
 		}
@@ -138,8 +139,11 @@ func (s *Sweep) leaks(io cli.Stdio) (status int) {
 
 func (l *Leak) view() Swept {
 	v := Swept{
-		Server: show.Server{Name: l.Server.Name, UID: l.UID, State: leaked, Age: l.Age.Seconds(), Processes: 1 + len(l.Below)},
-		PID:    l.PID, Parent: &show.Process{PID: l.Parent}, Program: clientconfig.WithoutArguments(l.Argv), File: l.Server.File,
+		Server: show.Server{
+			Name: l.Server.Name, UID: l.UID, State: leaked, Age: l.Age.Seconds(), Processes: 1 + len(l.Below),
+		},
+		PID: l.PID, Parent: &show.Process{PID: l.Parent},
+		Program: clientconfig.WithoutArguments(l.Argv), File: l.Server.File,
 	}
 	v.Parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be read
 	v.AddMembers(append([]int{l.PID}, l.Below...))
@@ -153,13 +157,16 @@ func writeLeaks(io cli.Stdio, all []*Leak) {
 	}
 	columns := []show.Column{
 		{Head: "PID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "AGE"}, {Head: "PROCS"}, {Head: "MEMORY"},
-		{Head: "PARENT", Least: 8, KeepEnd: true}, {Head: "COMMAND", Least: 10, KeepEnd: true}, {Head: "FILE", Least: 12, KeepEnd: true},
+		{Head: "PARENT", Least: 8, KeepEnd: true}, {Head: "COMMAND", Least: 10, KeepEnd: true},
+		{Head: "FILE", Least: 12, KeepEnd: true},
 	}
 	var lines [][]string
 	for _, l := range all {
 		v := l.view()
-		lines = append(lines, []string{strconv.Itoa(v.PID), v.Name, show.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
-			show.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File})
+		lines = append(lines, []string{
+			strconv.Itoa(v.PID), v.Name, show.HumanSeconds(v.Age), strconv.Itoa(v.Processes),
+			show.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
+		})
 	}
 	show.WriteTable(io.Out, columns, lines, "COMMAND", "PARENT", "PROCS", "AGE")
 }

@@ -43,10 +43,12 @@ func Write(root *cobra.Command, version, dir string) error {
 	}
 	for _, page := range []struct{ name, section, short, text string }{
 		{"mcpscope", "7", "how MCP servers are contained and stopped", howItWorks},
-		{"mcpscope.toml", "5", "settings of mcpscope run and gateway", strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1)},
+		{"mcpscope.toml", "5", "settings of mcpscope run and gateway",
+			strings.Replace(aboutFile, "@KEYS@", fileKeys(), 1)},
 	} {
 		text := fmt.Sprintf("%% \"%s\" \"%s\" \"\" \"%s\" \"mcpscope\"\n\n# NAME\n%s - %s\n\n%s",
-			strings.ToUpper(page.name), page.section, header.Source, page.name, page.short, markdown(page.text))
+			strings.ToUpper(page.name), page.section, header.Source, page.name, page.short,
+			markdown(page.text))
 		file := filepath.Join(dir, page.name+"."+page.section)
 		if err := os.WriteFile(file, md2man.Render([]byte(text)), 0o644); err != nil {
 			return err

@@ -67,7 +67,8 @@ func metricsServer(of source) *http.Server {
 		EnableOpenMetrics: true, MaxRequestsInFlight: answersMost, ErrorHandling: promhttp.HTTPErrorOnError,
 	}))
 	return &http.Server{
-		Handler: mux, ReadHeaderTimeout: requestWithin, ReadTimeout: requestWithin, WriteTimeout: answerIn, IdleTimeout: idleMost, MaxHeaderBytes: headMost,
+		Handler: mux, MaxHeaderBytes: headMost, IdleTimeout: idleMost,
+		ReadHeaderTimeout: requestWithin, ReadTimeout: requestWithin, WriteTimeout: answerIn,
 		ErrorLog: log.New(io.Discard, "", 0), // what peers do wrong is theirs
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -51,7 +52,10 @@ type source struct {
 }
 
 func sourceOf(f *selection.Filter) source {
-	return source{func() ([]measured, error) { return measureAll(f) }, func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) }}
+	return source{
+		func() ([]measured, error) { return measureAll(f) },
+		func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
+	}
 }
 
 // Write prints OpenMetrics text.
@@ -99,7 +103,8 @@ type metric struct {
 var labels = []string{"id", "name", "client", "backend"}
 
 func describe(name, unit, help string, more ...string) *prometheus.Desc {
-	return prometheus.V2.NewDesc("mcpscope_"+name, help, prometheus.UnconstrainedLabels(append(labels[:len(labels):len(labels)], more...)), nil, prometheus.WithUnit(unit))
+	all := prometheus.UnconstrainedLabels(slices.Concat(labels, more))
+	return prometheus.V2.NewDesc("mcpscope_"+name, help, all, nil, prometheus.WithUnit(unit))
 }
 
 func gauge(name, unit, help string, value func(measured) (float64, bool)) metric {
@@ -112,28 +117,39 @@ func counter(name, unit, help string, value func(measured) (float64, bool)) metr
 
 // memoryNow has one more label: a sum over processes is no count of the kernel's.
 func memoryNow() metric {
-	m := metric{kind: prometheus.GaugeValue, value: func(v measured) (float64, bool) { return number(v.Memory) }}
-	m.desc = describe("server_memory_bytes", "bytes", "Memory of the server now: as its group has it, or the scope around that, or a sum over its processes (members).", "source")
+	value := func(v measured) (float64, bool) { return number(v.Memory) }
+	m := metric{kind: prometheus.GaugeValue, value: value}
+	m.desc = describe("server_memory_bytes", "bytes", "Current memory of the server: "+
+		"that of its group, of the scope around it, or a sum over its processes (members).", "source")
 	m.more = func(v measured) string { return string(v.MemoryFrom) }
 	return m
 }
 
 var (
 	families = []metric{
-		gauge("server_processes", "", "Processes of the server.", func(v measured) (float64, bool) { return float64(v.Processes), true }),
-		counter("server_cpu_seconds", "seconds", "CPU that the server has used.", func(v measured) (float64, bool) { return v.CPU, true }),
+		gauge("server_processes", "", "Processes of the server.",
+			func(v measured) (float64, bool) { return float64(v.Processes), true }),
+		counter("server_cpu_seconds", "seconds", "CPU time of the server.",
+			func(v measured) (float64, bool) { return v.CPU, true }),
 		memoryNow(),
-		gauge("server_memory_peak_bytes", "bytes", "Most memory that the server has had.", func(v measured) (float64, bool) { return number(v.Peak) }),
-		gauge("server_memory_limit_bytes", "bytes", "Most memory that the server may have.", func(v measured) (float64, bool) { return number(v.Limit("memory.max")) }),
-		gauge("server_processes_limit", "", "Most processes and threads that the server may have.", func(v measured) (float64, bool) { return number(v.Limit("pids.max")) }),
-		gauge("server_cpu_limit_processors", "processors", "Most processors that the server may use.", cpuLimit),
-		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.", func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
-		counter("server_forks_refused", "", "How often a process of the server could not fork for a limit.", func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
-		gauge("server_start_time_seconds", "seconds", "When the server was started, since the epoch.", startTime),
+		gauge("server_memory_peak_bytes", "bytes", "Peak memory of the server.",
+			func(v measured) (float64, bool) { return number(v.Peak) }),
+		gauge("server_memory_limit_bytes", "bytes", "Memory limit of the server.",
+			func(v measured) (float64, bool) { return number(v.Limit("memory.max")) }),
+		gauge("server_processes_limit", "", "Limit of processes and threads of the server.",
+			func(v measured) (float64, bool) { return number(v.Limit("pids.max")) }),
+		gauge("server_cpu_limit_processors", "processors", "CPU limit of the server.", cpuLimit),
+		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.",
+			func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
+		counter("server_forks_refused", "", "Forks of the server that a limit refused.",
+			func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
+		gauge("server_start_time_seconds", "seconds", "Start of the server (Unix time).", startTime),
 	}
 	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
-	surplus = prometheus.NewDesc("mcpscope_duplicate_servers", "Servers beyond the first of one name that a client has.", nil, nil)
-	leaked  = prometheus.NewDesc("mcpscope_leaks", "Server processes that run outside any group after their client exited, see mcpscope sweep.", nil, nil)
+	surplus = prometheus.NewDesc("mcpscope_duplicate_servers",
+		"Servers of a client beyond the first of the same name.", nil, nil)
+	leaked = prometheus.NewDesc("mcpscope_leaks",
+		"Server processes outside any group whose client exited, see mcpscope sweep.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.

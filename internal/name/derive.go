@@ -88,7 +88,8 @@ func target(spec string) string {
 		spec = url[strings.LastIndexByte(host, '@')+1:] // without its credentials
 	}
 	elements := strings.FieldsFunc(path.Clean("/"+spec), func(r rune) bool { return r == '/' })
-	if i := slices.Index(elements, "node_modules") + 1; i > 0 && i < len(elements)-1 && elements[i] != ".bin" {
+	i := slices.Index(elements, "node_modules") + 1
+	if i > 0 && i < len(elements)-1 && elements[i] != ".bin" {
 		if strings.HasPrefix(elements[i], "@") {
 			i++
 		}

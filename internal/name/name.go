@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package name says what a server is called: by the program or package that a command line starts ([Derive]),
-// whether a given name is one ([Check]), which is nearest to a text ([Fit]), and how it looks in the name of a
-// directory or unit ([Dir]).
+// whether a given name is one ([Check]), which is nearest to a text ([Fit]), and how it looks in the name of
+// a directory or unit ([Dir]).
 //
-// A name is for people: non-empty text of one line that can't act on a terminal, whatever the command line is.
-// Derive steps over variables, code and the values of flags: a key or a token must not end up in a list of
-// servers. A name identifies nothing: two servers may share one, and callers add an id.
+// A name is for people: non-empty text of one line that can't act on a terminal, whatever the command line
+// is. Derive steps over variables, code and the values of flags: a key or a token must not end up in a list
+// of servers. A name identifies nothing: two servers may share one, and callers add an id.
 package name
 
 import (

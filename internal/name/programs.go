@@ -73,17 +73,23 @@ type grammar struct {
 }
 
 var (
-	prefixFlags = grammar{valued: "-u --unset --user -g --group -h --host -p --prompt -C --chdir -D -T -r -t -R"}
+	prefixFlags = grammar{
+		valued: "-u --unset --user -g --group -h --host -p --prompt -C --chdir -D -T -r -t -R"}
 	pythonFlags = grammar{valued: "-W -X", final: "-m -c"}
-	nodeFlags   = grammar{valued: "-r --require --import --loader --env-file -C --conditions --tsconfig --cwd --config",
-		final: "-c -e -E --eval -p --print"}
-	runnerFlags = grammar{valued: `-p --package -w --workspace --with --with-editable --from --spec --python --registry
+	nodeFlags   = grammar{
+		valued: "-r --require --import --loader --env-file -C --conditions --tsconfig --cwd --config",
+		final:  "-c -e -E --eval -p --print"}
+	runnerFlags = grammar{valued: `
+		-p --package -w --workspace --with --with-editable --from --spec --python --registry
 		--cache --prefix --cwd --extra --index-url -i --directory --project --env-file`}
-	engineFlags = grammar{valued: `-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey
-		--url --connection --root --runroot --storage-driver -n --namespace -a --address`}
-	composeFlags = grammar{valued: "-f --file -p --project-name --profile --env-file --project-directory --ansi --progress"}
-	// engineRunFlags lists the flags without a value: a value taken for an image could be a secret (-e TOKEN=…).
-	engineRunFlags = grammar{plain: `-d --detach -i --interactive -t --tty -T --rm --init --privileged -P --publish-all
+	engineFlags = grammar{valued: `-H --host -c --context --config -l --log-level --tlscacert --tlscert
+		--tlskey --url --connection --root --runroot --storage-driver -n --namespace -a --address`}
+	composeFlags = grammar{valued: `
+		-f --file -p --project-name --profile --env-file --project-directory --ansi --progress`}
+	// engineRunFlags lists the flags without a value: a value taken for an image could be a secret (-e
+	// TOKEN=…).
+	engineRunFlags = grammar{plain: `
+		-d --detach -i --interactive -t --tty -T --rm --init --privileged -P --publish-all
 		--read-only --oom-kill-disable --sig-proxy -q --quiet --replace --rmi --build --service-ports`}
 )
 

@@ -39,8 +39,8 @@ type finding struct {
 
 const unwrapAll = "mcpscope unwrap"
 
-// Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those of the
-// calling user. The status is 1 if one of them stops working without it.
+// Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those
+// of the calling user. The status is 1 if one of them stops working without it.
 func Report(own bool, io cli.Stdio) int {
 	runner, err := cli.FindRunner()
 	if err != nil {
@@ -69,8 +69,9 @@ func Report(own bool, io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-func (f *finding) add(file, what, remedy string, harmless bool) {
-	f.lines, f.remedies, f.breaks = append(f.lines, file+": "+what), append(f.remedies, remedy), f.breaks || !harmless
+func (f *finding) add(file, use, remedy string, harmless bool) {
+	f.lines, f.remedies = append(f.lines, file+": "+use), append(f.remedies, remedy)
+	f.breaks = f.breaks || !harmless
 }
 
 // addOwn looks into the files of the calling user.
@@ -87,7 +88,8 @@ func (f *finding) addOwn() error {
 			}
 		}
 		if len(names) > 0 {
-			what := fmt.Sprintf("%s of %s: %s", cli.Counted(len(names), "wrapped server"), c.ClientTitle("a file"), strings.Join(names, ", "))
+			what := fmt.Sprintf("%s of %s: %s", cli.Counted(len(names), "wrapped server"),
+				c.ClientTitle("a file"), strings.Join(names, ", "))
 			f.add(c.Where(), what, unwrapAll, false)
 		}
 	}
@@ -126,7 +128,8 @@ func (f *finding) addUnits(dir, sudo string) {
 		starts, harmless := false, true
 		for _, m := range execLine.FindAllSubmatch(text, -1) {
 			if f.isStartedBy(string(m[2])) {
-				starts, harmless = true, harmless && strings.Contains(string(m[1]), "-") // systemd ignores its failure
+				starts = true
+				harmless = harmless && strings.Contains(string(m[1]), "-") // systemd ignores its failure
 			}
 		}
 		switch name := filepath.Base(file); {
@@ -163,18 +166,20 @@ func (f *finding) addUsers() (err error) {
 		uid, errU := strconv.ParseUint(fields[2], 10, 32)
 		gid, errG := strconv.ParseUint(fields[3], 10, 32)
 		home, errH := os.Lstat(fields[5])
-		if errors.Join(errU, errG, errH) != nil || seen[uint32(uid)] || !home.IsDir() || home.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
+		if errors.Join(errU, errG, errH) != nil || seen[uint32(uid)] || !home.IsDir() ||
+			home.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
 			continue
 		}
 		seen[uint32(uid)] = true
-		if e := f.addUser(fields[0], fields[5], syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}); e != nil {
-			err = errors.Join(err, fmt.Errorf("the files of %s: %w", fields[0], e))
+		as := syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		if e := f.addUser(fields[0], fields[5], as); e != nil {
 		}
 	}
 	return err
 }
 
-// addUser takes the lines of a user's process, but not its remedies: root must not run what a user has written.
+// addUser takes the lines of a user's process, but not its remedies: root must not run what a user has
+// written.
 func (f *finding) addUser(name, home string, as syscall.Credential) error {
 	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
 	defer cancel()

@@ -15,9 +15,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// Choose returns the servers that the arguments mean: each is an id or the beginning of one, or a name, which several
-// servers may have. Root's own come first; a name of other users' servers is refused if more than one user has it. What
-// is not meant is closed.
+// Choose returns the servers that the arguments mean: each is an id or the beginning of one, or a name, which
+// several servers may have. Root's own come first; a name of other users' servers is refused if more than one
+// user has it. What is not meant is closed.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 	all, err := (&Filter{f.AllUsers || os.Getuid() == 0, f.Client}).List()
 	if err != nil && len(all) == 0 {
@@ -50,7 +50,8 @@ func (f *Filter) find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) 
 	if !errors.As(err, new(*UnknownError)) {
 		return found, err
 	}
-	if found, err = find(others, arg); err == nil && slices.ContainsFunc(found, func(s *fleet.Listed) bool { return s.UID != found[0].UID }) {
+	found, err = find(others, arg)
+	if err == nil && slices.ContainsFunc(found, func(s *fleet.Listed) bool { return s.UID != found[0].UID }) {
 		err = fmt.Errorf("several users have a server %q: give an id", arg)
 	}
 	return found, err

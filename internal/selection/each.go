@@ -25,7 +25,8 @@ func OwnCommand() string {
 	return text
 }
 
-// Do does one thing to the servers that are named, and returns the status of the command. do returns what is printed.
+// Do does one thing to the servers that are named, and returns the status of the command. do returns what is
+// printed.
 func (f *Filter) Do(names []string, io cli.Stdio, verb string, do func(*fleet.Listed) (string, error)) int {
 	if len(names) == 0 {
 		return io.Mistake(verb, "which server? Give a name or an id")

@@ -2,7 +2,8 @@
 
 //go:build linux
 
-// Package selection finds the servers that a command means, by name, id, client and user, and does one thing to each.
+// Package selection finds the servers that a command means, by name, id, client and user, and does one thing
+// to each.
 package selection
 
 import (

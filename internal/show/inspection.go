@@ -58,7 +58,9 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	found := Inspection{Server: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes()}
+	found := Inspection{
+		Server: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes(),
+	}
 	found.Tree, err = s.Tree()
 	for _, p := range fleet.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {

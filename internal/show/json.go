@@ -41,7 +41,8 @@ func PrintJSON(out io.Writer, v any, indent string) error {
 	return err
 }
 
-// SafeJSON escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings alone.
+// SafeJSON escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings
+// alone.
 func SafeJSON(text []byte) []byte {
 	unsafe := func(r rune) bool { return r != '\n' && cli.Acts(r) }
 	if !bytes.ContainsFunc(text, unsafe) {

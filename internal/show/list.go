@@ -56,12 +56,18 @@ func WriteServers(out io.Writer, views []Server, users bool) {
 func Watched(rows []Row, width int, users bool) []string { return servers(rows, width, users, true) }
 
 func servers(rows []Row, width int, users, shares bool) []string {
-	columns := []Column{{Head: "ID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "STATE"}, {Head: "AGE"}, {Head: "PROCS"}, {Head: "CPU%"},
-		{Head: "CPU"}, {Head: "MEMORY"}, {Head: "CLIENT", Least: 12, Most: 24, KeepEnd: true}, {Head: "BACKEND"}, {Head: "UID"}}
+	columns := []Column{
+		{Head: "ID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "STATE"}, {Head: "AGE"}, {Head: "PROCS"},
+		{Head: "CPU%"}, {Head: "CPU"}, {Head: "MEMORY"}, {Head: "CLIENT", Least: 12, Most: 24, KeepEnd: true},
+		{Head: "BACKEND"}, {Head: "UID"},
+	}
 	var lines [][]string
 	for _, r := range rows {
-		lines = append(lines, []string{r.ID, r.Name, string(r.State), HumanSeconds(r.Age), strconv.Itoa(r.Processes), r.ShareText(),
-			HumanSeconds(r.CPU), MemoryText(r.Server), r.Client.Text(), string(r.Backend), strconv.Itoa(r.UID)})
+		lines = append(lines, []string{
+			r.ID, r.Name, string(r.State), HumanSeconds(r.Age), strconv.Itoa(r.Processes),
+			r.ShareText(), HumanSeconds(r.CPU), MemoryText(r.Server), r.Client.Text(),
+			string(r.Backend), strconv.Itoa(r.UID),
+		})
 	}
 	for i, c := range slices.Backward(columns) {
 		if c.Head == "UID" && !users || c.Head == "CPU%" && !shares {
@@ -71,5 +77,6 @@ func servers(rows []Row, width int, users, shares bool) []string {
 			}
 		}
 	}
-	return layout(columns, lines, width, []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE", "ID"})
+	drop := []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE", "ID"}
+	return layout(columns, lines, width, drop)
 }

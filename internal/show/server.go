@@ -20,7 +20,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is nil.
+// Server is a server as every view shows it: sizes in bytes, times in seconds. A figure that is not known is
+// nil.
 type Server struct {
 	ID         string           `json:"id"`
 	Name       string           `json:"name"`
@@ -78,9 +79,11 @@ func Measure(s *fleet.Listed) (Server, error) {
 		return Server{}, err
 	}
 	v := Server{
-		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause, Group: s.Group, Unit: s.Unit,
-		Client: Process{s.Client.PID, s.Client.Name}, ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
-		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(), Peak: u.PeakBytes, Limits: u.Limits,
+		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
+		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
+		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
+		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(),
+		Peak: u.PeakBytes, Limits: u.Limits,
 	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
@@ -100,8 +103,8 @@ func Measure(s *fleet.Listed) (Server, error) {
 	return v, err
 }
 
-// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of the
-// process that has most of these, because many processes share the same pages.
+// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of
+// the process that has most of these, because many processes share the same pages.
 func (v *Server) AddMembers(pids []int) {
 	var private, shared uint64
 	for _, pid := range pids {

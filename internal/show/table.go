@@ -29,8 +29,8 @@ type Column struct {
 	KeepEnd bool
 }
 
-// WriteTable prints a table that is as wide as out, or as it needs to be where out has no width. drop are the heads of
-// columns that a narrow terminal has no room for, the first to go first.
+// WriteTable prints a table that is as wide as out, or as it needs to be where out has no width. drop are the
+// heads of columns that a narrow terminal has no room for, the first to go first.
 func WriteTable(out io.Writer, columns []Column, rows [][]string, drop ...string) {
 	writeLines(out, layout(columns, rows, cli.WidthOf(out), drop))
 }

@@ -28,7 +28,8 @@ func Gateway(unit string, s Service, by Programs) File {
 	}
 	identifier := cmp.Or(s.Identifier, path.Base(s.Argv[0]))
 	return File{dropInOf(unit), strings.NewReplacer(
-		"@PREFIX@", s.Prefix, "@COMMAND@", strings.Join(words, " "), "@IDENTIFIER@", strings.ReplaceAll(identifier, "%", "%%"),
+		"@PREFIX@", s.Prefix, "@COMMAND@", strings.Join(words, " "),
+		"@IDENTIFIER@", strings.ReplaceAll(identifier, "%", "%%"),
 	).Replace(text("gateway.conf", by))}
 }
 
@@ -55,7 +56,9 @@ func Quote(word string) string {
 }
 
 // flagPrefixes are ExecStartEx's flags, as characters of ExecStart=.
-var flagPrefixes = map[string]string{"ignore-failure": "-", "privileged": "+", "no-setuid": "!", "ambient": "!!", "no-env-expand": ":"}
+var flagPrefixes = map[string]string{
+	"ignore-failure": "-", "privileged": "+", "no-setuid": "!", "ambient": "!!", "no-env-expand": ":",
+}
 
 // ErrPrefix is of a command that can't be put behind another one.
 var ErrPrefix = errors.New("its ExecStart= has a prefix that mcpscope does not know")

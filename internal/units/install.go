@@ -38,8 +38,8 @@ func sealed(text string) string {
 	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// current reads what is in the place of a file. The error is ErrChanged unless some version of mcpscope has written it;
-// a link, such as the one that masks a unit, was put there by somebody.
+// current reads what is in the place of a file. The error is ErrChanged unless some version of mcpscope has
+// written it; a link, such as the one that masks a unit, was put there by somebody.
 func current(file string) (string, error) {
 	st, err := os.Lstat(file)
 	if err != nil {

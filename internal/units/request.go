@@ -19,7 +19,7 @@ import (
 // Request is what one call of mcpscope units is to do. Root means the system manager, all others their own.
 type Request struct {
 	Install, Remove, Now bool
-	Unit                 string // the service of a gateway, whose drop-in is meant; "" for the units of mcpscope
+	Unit                 string // the service of a gateway, or "" for the units of mcpscope
 }
 
 // Run prints, installs or removes files, and returns the exit status.
@@ -86,7 +86,9 @@ func Dir() (string, error) {
 }
 
 // each installs or removes files. The manager has to read what it changed: see next.
-func (f *Request) each(files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error)) int {
+func (f *Request) each(
+	files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error),
+) int {
 	status, changed := cli.ExitOK, false
 	for _, file := range files {
 		path := filepath.Join(dir, file.Name)
@@ -132,5 +134,6 @@ func (f *Request) next() []string {
 	return []string{systemctl + "stop mcpscope-sweep.timer; " + steps[0]} // it may never have been started
 }
 
-// service is the name as a word of a shell: of what CheckService allows, a backslash alone means something there.
+// service is the name as a word of a shell: of what CheckService allows, a backslash alone means something
+// there.
 func (f *Request) service() string { return strings.ReplaceAll(f.Unit, `\`, `\\`) }

@@ -43,7 +43,8 @@ func serviceOf(unit string) (Service, error) {
 	return s, nil
 }
 
-// gatewayService is what a drop-in has to keep. A command that is mcpscope gateway's already is taken out of it.
+// gatewayService is what a drop-in has to keep. A command that is mcpscope gateway's already is taken out of
+// it.
 func gatewayService(known systemd.Service) (s Service, err error) {
 	switch {
 	case known.State == "not-found":
@@ -51,19 +52,21 @@ func gatewayService(known systemd.Service) (s Service, err error) {
 	case known.State != "loaded":
 		return s, fmt.Errorf("it is %s", known.State)
 	case known.Stale:
-		return s, errors.New("its files have changed since the manager has read them: systemctl daemon-reload first")
+		return s, errors.New("its files have changed: run systemctl daemon-reload first")
 	case len(known.Start) == 0:
 		return s, errors.New("it starts no command (ExecStart=)")
 	case len(known.Start) > 1:
-		return s, fmt.Errorf("it starts %d commands, of which mcpscope can't tell the gateway", len(known.Start))
+		return s, fmt.Errorf("it starts %d commands; mcpscope cannot find the gateway", len(known.Start))
 	}
 	start := known.Start[0]
 	if start.Argv[0] != start.Path && start.Argv[0] != filepath.Base(start.Path) {
-		return s, errors.New(`its command has another name than its program (ExecStart=@), which mcpscope gateway can't give it`)
+		return s, errors.New("its command has another name than its program (ExecStart=@), " +
+			"which mcpscope gateway cannot set")
 	}
 	s.Argv = append([]string{start.Path}, start.Argv[1:]...)
 	s.Identifier = known.Identifier
-	if filepath.Base(start.Path) == cli.Runner && len(start.Argv) > 2 && start.Argv[1] == settings.Gateway.String() {
+	if filepath.Base(start.Path) == cli.Runner && len(start.Argv) > 2 &&
+		start.Argv[1] == settings.Gateway.String() {
 		operands, _, err := settings.Defaults().FromArguments(settings.Gateway, start.Argv[2:])
 		if err != nil || len(operands) == 0 {
 			return s, errors.New("its command is a mcpscope gateway that mcpscope can't read")

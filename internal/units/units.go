@@ -56,7 +56,8 @@ func text(file string, by Programs) string {
 	if err != nil {
 		panic(err) // it is embedded
 	}
-	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b)) // as `make install` does
+	// as `make install` does
+	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b))
 }
 
 // CheckService completes the name of a service, from which a path is made.

@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the .wrapped files anew")
 
-// testdata has a home and a project for each client, with files as its documentation shows them, and beside each
-// what it is when it is wrapped. "-" has those that are no client's own.
+// testdata has a home and a project for each client, with files as its documentation shows them, and beside
+// each what it is when it is wrapped. "-" has those that are no client's own.
 
 // filesBelow leaves out the wrapped ones.
 func filesBelow(t *testing.T, dir string) (files []string) {

@@ -4,15 +4,19 @@ package known
 
 import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 
-// All are the clients that are known. It is a function because every start of a server would pay for a variable.
+const clineSettings = "globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json"
+
+// All returns the known clients. A variable would slow down every start of the program.
 func All() []Client {
 	mcpServers, underscored := place("mcpServers"), place("mcp_servers")
 	servers, mcp := place("servers"), place("mcp")
 	return []Client{
 		{"claude-code", "Claude Code", []pattern{
-			in("~", ".claude.json", []wrapping.Place{{"mcpServers"}, {"projects", "*", "mcpServers"}}).or("CLAUDE_CONFIG_DIR"),
+			in("~", ".claude.json", []wrapping.Place{{"mcpServers"}, {"projects", "*", "mcpServers"}}).
+				or("CLAUDE_CONFIG_DIR"),
 			in(project, ".mcp.json", mcpServers),
-			in("~/.claude", "plugins/cache/*/*/*/.mcp.json", mcpServers).or("CLAUDE_CONFIG_DIR").leftAlone(plugin),
+			in("~/.claude", "plugins/cache/*/*/*/.mcp.json", mcpServers).
+				or("CLAUDE_CONFIG_DIR").leftAlone(plugin),
 			in("/etc/claude-code", "managed-mcp.json", mcpServers).leftAlone(managed),
 		}},
 		{"claude-desktop", "Claude Desktop", []pattern{
@@ -73,8 +77,8 @@ func All() []Client {
 			in("~/.hermes", "profiles/*/config.yaml", underscored).or("HERMES_HOME"),
 		}},
 		{"cline", "Cline", []pattern{
-			in("~/.config", "*/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json", mcpServers).or(config),
-			in("~", ".*-server*/data/User/globalStorage/saoudrizwan.claude-dev/settings/cline_mcp_settings.json", mcpServers),
+			in("~/.config", "*/User/"+clineSettings, mcpServers).or(config),
+			in("~", ".*-server*/data/User/"+clineSettings, mcpServers),
 			in("~/.cline", "data/settings/cline_mcp_settings.json", mcpServers),
 		}},
 		{"continue", "Continue", []pattern{
@@ -125,6 +129,6 @@ func All() []Client {
 
 // everywhere is where servers may be in a file that is nobody's: mcpo's, mcp-proxy's, one that is shared.
 var everywhere = []wrapping.Place{
-	{"mcpServers"}, {"mcp_servers"}, {"servers"}, {"context_servers"}, {"extensions"}, {"mcp"}, {"mcp", "servers"}, {"amp.mcpServers"},
-	{"projects", "*", "mcpServers"},
+	{"mcpServers"}, {"mcp_servers"}, {"servers"}, {"context_servers"}, {"extensions"}, {"mcp"},
+	{"mcp", "servers"}, {"amp.mcpServers"}, {"projects", "*", "mcpServers"},
 }

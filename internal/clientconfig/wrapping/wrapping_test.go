@@ -163,7 +163,8 @@ func TestOneBackupOfSeveralSteps(t *testing.T) {
 	}
 }
 
-// A file that was changed since keeps the change: the prefix alone goes, and the backup stays, after another wrap too.
+// A file that was changed since keeps the change: the prefix alone goes, and the backup stays, after another
+// wrap too.
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
 	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, all)

@@ -41,11 +41,13 @@ func (r *reading) details(width int) []string {
 	}
 	lines := []string{
 		fmt.Sprintf("%s (%s)  %s", r.Name, r.ID, r.State),
-		fmt.Sprintf("%s, by %s, %s old, %d processes", r.Backend, r.Client.Text(), show.HumanSeconds(r.Age), r.Processes),
+		fmt.Sprintf("%s, by %s, %s old, %d processes",
+			r.Backend, r.Client.Text(), show.HumanSeconds(r.Age), r.Processes),
 		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), show.HumanSeconds(r.CPU), memory),
 	}
 	for _, m := range r.tree {
-		lines = append(lines, fmt.Sprintf("%s%d %s %s", strings.Repeat("  ", m.Depth), m.PID, show.HumanBytes(m.Memory), m.Command))
+		indent := strings.Repeat("  ", m.Depth)
+		lines = append(lines, fmt.Sprintf("%s%d %s %s", indent, m.PID, show.HumanBytes(m.Memory), m.Command))
 	}
 	for i := range lines {
 		lines[i] = show.Fit(cli.OneLine(lines[i]), width)

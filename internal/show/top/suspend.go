@@ -23,12 +23,14 @@ func suspend() tea.Cmd {
 	if err != nil || theirErr != nil || groupErr != nil || theirs != session || group == unix.Getpgrp() {
 		return nil
 	}
-	return tea.Exec(suspension{}, func(error) tea.Msg { return unix.SIGCONT }) // a terminal that is lost is noticed
+	// an error means a lost terminal, which the next draw reports
+	return tea.Exec(suspension{}, func(error) tea.Msg { return unix.SIGCONT })
 }
 
-// suspension stops the process group until it is continued, while Bubble Tea has let go of the terminal. tea.Suspend may
-// leave an empty screen: the old renderer stops its ticker late, which is that of the next renderer by then
-// (charmbracelet/bubbletea issue 1778). With one processor left to Go, all goroutines that can run do so first.
+// suspension stops the process group until it is continued, while Bubble Tea has let go of the terminal.
+// tea.Suspend may leave an empty screen: the old renderer stops its ticker late, which is that of the next
+// renderer by then (charmbracelet/bubbletea issue 1778). With one processor left to Go, all goroutines that
+// can run do so first.
 type suspension struct{}
 
 func (suspension) Run() error {

@@ -46,17 +46,22 @@ type order struct {
 
 // orders are those that keys stand for, each the largest first but names.
 var orders = map[rune]*order{
-	'c': {"CPU", func(a, b reading) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU)) }},
+	'c': {"CPU", func(a, b reading) int {
+		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU))
+	}},
 	'm': {"memory", func(a, b reading) int { return cmp.Compare(b.bytes(), a.bytes()) }},
 	'a': {"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }},
-	'n': {"name", func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) }},
+	'n': {"name", func(a, b reading) int {
+		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
+	}},
 	'p': {"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }},
 }
 
 // shown are those that the filter lets through, in order.
 func (v *view) shown() (rows []reading) {
 	for _, r := range v.all {
-		text := strings.ToLower(strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n"))
+		text := strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n")
+		text = strings.ToLower(text)
 		if strings.Contains(text, strings.ToLower(v.filter)) {
 			rows = append(rows, r)
 		}
@@ -207,8 +212,8 @@ func (v *view) summary(shown int) string {
 			mark = "~"
 		}
 	}
-	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s", len(v.all), processes, 100*share,
-		mark+show.HumanBytes(memory), orders[v.order].name)
+	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
+		len(v.all), processes, 100*share, mark+show.HumanBytes(memory), orders[v.order].name)
 	if v.reverse {
 		text += " reversed"
 	}
