@@ -4,11 +4,11 @@
 // may start, freeze, kill and migrate processes without ever meeting the
 // host's.
 //
-// Main executes the test binary twice more: as the first process of a pid namespace, and below that as the inner
-// process, which is born in mcpscope-test.<number>, below the caller's own group, and sees nothing but that group at
-// /sys/fs/cgroup. So tests of other binaries are as far away as those of other machines. The first process outlives the
-// tests, reaps every orphan, fails the run when something is left, and removes it. With it the kernel kills
-// everything else, whatever happened.
+// Main executes the test binary twice more: as the first process of a pid namespace, and below that as the
+// inner process, which is born in mcpscope-test.<number>, below the caller's own group, and sees nothing but
+// that group at /sys/fs/cgroup. So tests of other binaries are as far away as those of other machines. The
+// first process outlives the tests, reaps every orphan, fails the run when something is left, and removes it.
+// With it the kernel kills everything else, whatever happened.
 //
 // The package knows nothing of the product under test and imports none of it:
 // a check of a kill must not share the code that kills.

@@ -58,8 +58,9 @@ func first() int {
 	return max(code, fail("leaked by this test run:\n\t%s", strings.Join(left, "\n\t")))
 }
 
-// dieWithOuter ends the first process, and so everything, when no process waits for it any more. The directories stay for the
-// next run. PR_SET_PDEATHSIG would be shorter, but it follows the parent's thread, which Go may end at any time.
+// dieWithOuter ends the first process, and so everything, when no process waits for it any more. The
+// directories stay for the next run. PR_SET_PDEATHSIG would be shorter, but it follows the parent's thread,
+// which Go may end at any time.
 func dieWithOuter() {
 	for poll := []unix.PollFd{{Fd: outerPidfd, Events: unix.POLLIN}}; ; {
 		if n, err := unix.Poll(poll, -1); n == 1 && err == nil {
@@ -75,8 +76,8 @@ func (s *sandbox) run(signals <-chan os.Signal) int {
 	if err := s.makeTemp(); err != nil {
 		return fail("%v", err)
 	}
-	// The namespaces are unshared in the child and not cloned: clone takes the parent's group for the root of a new cgroup
-	// namespace. With CLONE_NEWNS among the flags the syscall package also makes / private.
+	// The namespaces are unshared in the child and not cloned: clone takes the parent's group for the root of
+	// a new cgroup namespace. With CLONE_NEWNS among the flags the syscall package also makes / private.
 	pid, pidfd, err := startStage(stageSetUp, []string{"TMPDIR=" + s.temp}, &syscall.SysProcAttr{
 		UseCgroupFD: true, CgroupFD: s.fd, Unshareflags: unix.CLONE_NEWNS | unix.CLONE_NEWCGROUP,
 		Setsid: true, // those of outside have no number in the namespace

@@ -121,7 +121,8 @@ func removeTemp(dir string) error {
 	return err
 }
 
-// Runner is a group that the tests themselves may be in, where controllers are handed down to the groups beside it.
+// Runner is a group that the tests themselves may be in, where controllers are handed down to the groups
+// beside it.
 const Runner = "runner"
 
 // leftovers describes each process and each group that the tests left, one line

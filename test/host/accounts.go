@@ -97,7 +97,8 @@ func (t tree) homes(users []User) error {
 	return nil
 }
 
-// Directory makes one of a user's own in Shared, and removes it with the test. Its path is short: there may be sockets in it.
+// Directory makes one of a user's own in Shared, and removes it with the test. Its path is short: there may
+// be sockets in it.
 func Directory(t *testing.T, u User) string {
 	t.Helper()
 	dir, err := os.MkdirTemp(Shared, "d")

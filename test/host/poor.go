@@ -32,9 +32,10 @@ type Kind struct {
 // nobody is a user without account, manager, session or group of its own.
 const nobody = 65533
 
-// Poor prepares argv to run on a host of the kind, as the kind's user, in a group of its own: what is left in that at the
-// end of the test is killed. Package bed or Main must run the test. Start, Wait, Output and the rest are exec.Cmd's; the
-// process is that of argv itself (in the kind NoReaper its parent). The user must be able to read the program.
+// Poor prepares argv to run on a host of the kind, as the kind's user, in a group of its own: what is left in
+// that at the end of the test is killed. Package bed or Main must run the test. Start, Wait, Output and the
+// rest are exec.Cmd's; the process is that of argv itself (in the kind NoReaper its parent). The user must be
+// able to read the program.
 func Poor(tb testing.TB, kind Kind, argv ...string) *exec.Cmd {
 	tb.Helper()
 	cmd, err := kind.command(tb, bed.Group(tb, "poor"), argv)

@@ -22,8 +22,9 @@ const (
 
 var auditArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
-// refuse installs a filter on the calling thread, which execve keeps. It needs root or no_new_privs, so it comes before
-// becomeUser. All else passes, and all that programs for other architectures do: the numbers mean other calls there.
+// refuse installs a filter on the calling thread, which execve keeps. It needs root or no_new_privs, so it
+// comes before becomeUser. All else passes, and all that programs for other architectures do: the numbers
+// mean other calls there.
 func (p poorPlan) refuse() error {
 	if p.Refuse.Errno == 0 {
 		return nil

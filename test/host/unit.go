@@ -166,7 +166,8 @@ func (u *Unit) AwaitRestart() error {
 	return err
 }
 
-// Await returns, with the unit's Result, when it is inactive or failed. One that has succeeded is forgotten then.
+// Await returns, with the unit's Result, when it is inactive or failed. One that has succeeded is forgotten
+// then.
 func (u *Unit) Await(limit time.Duration) (result string, err error) {
 	var state string
 	ended := pace.Eventually(limit, func() bool {

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// Servers: one that ignores SIGTERM and has a child in a session of its own; one that ends with its input, and answers each
-// line; and one that writes its input to stderr.
+// Servers: one that ignores SIGTERM and has a child in a session of its own; one that ends with its input,
+// and answers each line; and one that writes its input to stderr.
 const (
 	stubborn = `trap "" TERM; setsid sleep infinity & echo ready; while :; do sleep infinity; done`
 	polite   = `echo ready; while read -r line; do echo "$line"; done; exit 3`
@@ -183,8 +183,8 @@ func TestWithoutAJournal(t *testing.T) {
 	}
 }
 
-// A journald that is stopped, and whose socket takes nothing any more, keeps no command from its end: each returns while it is
-// stopped.
+// A journald that is stopped, and whose socket takes nothing any more, keeps no command from its end: each
+// returns while it is stopped.
 func TestHangingJournalDelaysNothing(t *testing.T) {
 	journald := stopJournald(t)
 	fill(t)
@@ -226,7 +226,8 @@ func stopJournald(t *testing.T) *escape.Process {
 	return p
 }
 
-// fill leaves no room for a datagram. Each socket sends one: the buffer of one that has sent much is full before the journal is.
+// fill leaves no room for a datagram. Each socket sends one: the buffer of one that has sent much is full
+// before the journal is.
 func fill(t *testing.T) {
 	t.Helper()
 	for err := error(nil); !errors.Is(err, unix.EAGAIN); {

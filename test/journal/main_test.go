@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package journal tests what mcpscope writes to systemd's journal and reads from it, with the real journald of a booted host
-// (test/host).
+// Package journal tests what mcpscope writes to systemd's journal and reads from it, with the real journald
+// of a booted host (test/host).
 package journal
 
 import (

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package pace has a clock for deadlines of tests that runs no faster than the machine works: what must happen within
-// 30 s of it may take minutes where other load or slow page faults delay everything, and the test still waits.
+// Package pace has a clock for deadlines of tests that runs no faster than the machine works: what must
+// happen within 30 s of it may take minutes where other load or slow page faults delay everything, and the
+// test still waits.
 //
-// Two threads of this process pass a byte to and fro and compute and touch memory between, as the processes of a test
-// do. A round that takes longer than on a quiet machine moves the clock by accordingly less than the time that passed.
+// Two threads of this process pass a byte to and fro and compute and touch memory between, as the processes
+// of a test do. A round that takes longer than on a quiet machine moves the clock by accordingly less than
+// the time that passed.
 package pace
 
 import (
@@ -19,7 +21,8 @@ import (
 )
 
 const (
-	// pause is the sleep of the threads between rounds; work is a generous time for a round on a quiet machine.
+	// pause is the sleep of the threads between rounds; work is a generous time for a round on a quiet
+	// machine.
 	pause = 400 * time.Millisecond
 	work  = 20 * time.Millisecond
 	// turns of each thread in a round. Each turn is a wake-up, which waits for a processor like any other.

@@ -76,8 +76,8 @@ func (p *pattern) Read(buf []byte) (int, error) {
 	return n, nil
 }
 
-// LastAnswers come after the client has closed stdin, however late in the EOF grace, and where there was nothing to
-// read at all.
+// LastAnswers come after the client has closed stdin, however late in the EOF grace, and where there was
+// nothing to read at all.
 func LastAnswers(t *testing.T, s Subject) {
 	for kind := range channels {
 		t.Run(kind, func(t *testing.T) {
@@ -122,8 +122,8 @@ func LastAnswers(t *testing.T, s Subject) {
 	}
 }
 
-// Holders: the client's ends of stdin and stdout are shared by the server alone. So the client sees EOF and EPIPE
-// when it would bare; and left-overs of the server do not keep it waiting.
+// Holders: the client's ends of stdin and stdout are shared by the server alone. So the client sees EOF and
+// EPIPE when it would bare; and left-overs of the server do not keep it waiting.
 func Holders(t *testing.T, s Subject) {
 	for kind := range channels {
 		t.Run(kind, func(t *testing.T) {

@@ -3,8 +3,8 @@
 // Package transparent compares what a server is given below mcpscope with what it is given
 // bare: bytes, state, signals, a terminal. Where the groups come from is an escape.Backend.
 //
-// docs/understand/differences.md has to have every difference that State finds. Like bed and escape, the package
-// knows the product by its command line alone, and imports none of it.
+// docs/understand/differences.md has to have every difference that State finds. Like bed and escape, the
+// package knows the product by its command line alone, and imports none of it.
 package transparent
 
 import (
@@ -74,7 +74,8 @@ func (s Subject) eachWay(t *testing.T, test func(t *testing.T, w way)) {
 	}
 }
 
-// run runs a command of a client in a group of the site to the end, and fails the test if anything is on stderr.
+// run runs a command of a client in a group of the site to the end, and fails the test if anything is on
+// stderr.
 func run(site *escape.Site, client string, command []string) escape.Outcome {
 	site.T.Helper()
 	o, err := escape.Finish(client, site.Command(command...))

@@ -16,8 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// TerminalSignals: on a terminal the main process is in the launcher's process group. What a terminal can send
-// to that counts as sent by it, also when the launcher alone has got it; anything else is passed on.
+// TerminalSignals: on a terminal the main process is in the launcher's process group. What a terminal can
+// send to that counts as sent by it, also when the launcher alone has got it; anything else is passed on.
 func TerminalSignals(t *testing.T, s Subject) {
 	const keyInt, keyQuit = "\x03", "\x1c"
 	both := func(sig unix.Signal) map[string][]unix.Signal { return only([]unix.Signal{sig}, "main", "child") }
@@ -160,8 +160,8 @@ func JobControl(t *testing.T, s Subject) {
 	})
 }
 
-// FullScreen: a program that puts the terminal in order at ^Z before it stops itself does so before the shell has
-// the terminal.
+// FullScreen: a program that puts the terminal in order at ^Z before it stops itself does so before the shell
+// has the terminal.
 func FullScreen(t *testing.T, s Subject) {
 	s.eachWay(t, func(t *testing.T, w way) {
 		term, runs := startShell(t, s, w)

@@ -108,8 +108,8 @@ func (s *contained) wantLimits(name string) {
 	}
 }
 
-// Nothing is left of a server that an engine runs for it, however it was started and however it ends, and no other
-// container is touched.
+// Nothing is left of a server that an engine runs for it, however it was started and however it ends, and no
+// other container is touched.
 func TestServersInContainers(t *testing.T) {
 	if !strings.HasSuffix(suite, "+containers") {
 		return // there is no engine
@@ -135,8 +135,8 @@ func TestServersInContainers(t *testing.T) {
 			cells, left := 0, 0
 			for j, w := range ways {
 				for k, end := range []string{"stdin", "kill", "client"} {
-					// without being asked for all, each way once on one engine, with the ends in turn: a container takes a quarter
-					// of a minute on an emulated processor
+					// without being asked for all, each way once on one engine, with the ends in turn: a
+					// container takes a quarter of a minute on an emulated processor
 					if !wholeContainers() && (j%len(engines) != i || j/len(engines)%len(containerEnds) != k) {
 						continue
 					}
