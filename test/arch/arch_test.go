@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 )
 
 const module = "github.com/mcpscope/mcpscope/"
@@ -235,7 +236,32 @@ var larger = map[string]int{
 // public are the packages that programs of others may import; the compiler keeps them from the rest.
 var public = []string{"cgroup", "freeze", "scope"}
 
-// Each package of the product has a comment and a readable size, and is public only if it is on the list.
+// columnsMost is the width of a line of product code. A tab is four columns.
+const columnsMost = 110
+
+// wide are files and directories whose longer lines have yet to be wrapped.
+var wide = []string{
+	"cgroup/", "freeze/", "cmd/mcpscope/", "cmd/mcpscopectl/gateway.go", "internal/server/", "internal/gateway/",
+	"internal/guard/", "internal/hold/", "internal/linux/", "internal/notify/", "internal/raw/", "internal/signals/",
+	"internal/spawn/",
+}
+
+func checkWidth(t *testing.T, file, text string) {
+	t.Helper()
+	if slices.ContainsFunc(wide, func(exempt string) bool { return strings.HasPrefix(file, exempt) }) {
+		return
+	}
+	number := 0
+	for line := range strings.Lines(text) {
+		number++
+		line = strings.TrimSuffix(line, "\n")
+		if n := utf8.RuneCountInString(line) + 3*strings.Count(line, "\t"); n > columnsMost {
+			t.Errorf("%s:%d has %d columns, more than %d", file, number, n, columnsMost)
+		}
+	}
+}
+
+// Each package of the product has a comment, a readable size and readable lines, and is public only if it is on the list.
 func TestHouse(t *testing.T) {
 	for _, p := range list(t) {
 		name := p.own()
@@ -255,6 +281,7 @@ func TestHouse(t *testing.T) {
 				t.Fatal(err)
 			}
 			n := strings.Count(string(text), "\n")
+			checkWidth(t, name+"/"+base, string(text))
 			if name == tool && n > commandMost && !strings.HasPrefix(base, "gateway") { // its commands are to move
 				t.Errorf("%s/%s has %d lines, more than %d: what a command does is in a package named after the subject", name, base, n, commandMost)
 			}
