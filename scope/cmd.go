@@ -23,7 +23,7 @@ import (
 type Cmd struct {
 	// Args is the command line of the server. As execvp(3) does, mcpscope looks for Args[0] in PATH.
 	Args []string
-	// Name is what "mcpscope ls" calls the server; "" leaves it to mcpscope, which knows npx, uvx and others.
+	// Name is the name of the server in "mcpscope ls"; "" derives it from the command (npx, uvx and others).
 	Name string
 	// Env, Dir, Stdin, Stdout, Stderr and ExtraFiles are the server's, with the meaning that they have in
 	// exec.Cmd.

@@ -101,7 +101,7 @@ func oneOfMany(i int, running *sync.WaitGroup) error {
 	return nil
 }
 
-// What mcpscope can't run is told from what has failed.
+// The errors distinguish a command that cannot be executed from a server that failed.
 func TestErrors(t *testing.T) {
 	var exit *scope.ExitError
 	if err := scope.Command("/nonexistent").Run(); !errors.As(err, &exit) || exit.ExitCode() != 127 || exit.Report != nil {

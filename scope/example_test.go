@@ -35,7 +35,7 @@ func ExampleCmd_Start() {
 	// <nil>
 }
 
-// What a server leaves behind is stopped before Run returns.
+// Left-over processes are stopped before Run returns.
 func ExampleCmd_Run() {
 	cmd := scope.Command("sh", "-c", "setsid sleep 1000 & exit 3")
 	cmd.Name = "leaky"

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// Server is a server of the calling user. Processes of that user can write all of it.
+// Server is a server of the calling user, whose processes can forge every field.
 type Server struct {
 	ID, Name string
 	// State is "running", "ending", "frozen" or "orphan".
@@ -61,7 +61,7 @@ func Stop(id string) error {
 	return nil
 }
 
-// Sweep stops the orphans of the calling user, servers that nobody watches any more, and returns their ids.
+// Sweep stops the orphans of the calling user, and returns their ids.
 func Sweep() (ids []string, err error) {
 	swept, err := sweep.Sweep(sweep.SweepFilter{})
 	for _, s := range swept {

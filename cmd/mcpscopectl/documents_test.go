@@ -144,7 +144,7 @@ func section(t *testing.T, page, title string) string {
 
 var code = regexp.MustCompile("`([^`]+)`")
 
-// documented are the words of code in the first column of a table; behind a colon are those of what is inside.
+// documented returns the words of code in the first column of a table, without those after a colon.
 func documented(table string) []string {
 	var all []string
 	for line := range strings.Lines(table) {
@@ -163,7 +163,7 @@ func documented(table string) []string {
 	return all
 }
 
-// Whatever is in JSON, and every cause of an end, is in the manual, and nothing else is.
+// The manual lists exactly the keys of JSON, and the causes of a stop.
 func TestSchemas(t *testing.T) {
 	for title, of := range map[string]any{
 		"The report":                    report.Report{},

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Command mcpscopectl is what people, gateways and Prometheus talk to: every command of mcpscope but
-// run. Users call it by the name of the runner, which executes it; so it prints as "mcpscope".
+// Command mcpscopectl contains every command of mcpscope but run. Users call it by the name of the runner,
+// which executes it, so it prints as "mcpscope".
 package main
 
 import (

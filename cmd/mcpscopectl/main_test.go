@@ -46,7 +46,7 @@ func say(args ...string) said {
 	return said{status, out.String(), err.String()}
 }
 
-// What was asked for is on stdout, with status 0, and nothing on stderr.
+// Requested output is on stdout, with status 0, and stderr is empty.
 func TestAskedFor(t *testing.T) {
 	for line, want := range map[string]string{
 		"help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D",
@@ -100,7 +100,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// The table of exit statuses has those that there are; those of mistakes are what its command's man page has.
+// The table lists the exit statuses, and a mistake has the status of its command.
 func TestExitStatuses(t *testing.T) {
 	text, err := os.ReadFile("../../docs/operate/troubleshooting.md")
 	if err != nil {

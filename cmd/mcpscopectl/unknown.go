@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// isCommand tells whether there is a command of that name. Those of completion begin with underscores.
+// isCommand reports whether a command exists. The names of completion commands begin with underscores.
 func isCommand(root *cobra.Command, name string) bool {
 	c, _, err := root.Find([]string{name})
 	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)

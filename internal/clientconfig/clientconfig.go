@@ -41,7 +41,7 @@ func finder() (known.Finder, error) {
 	return known.Finder{Getenv: os.Getenv, Home: os.Getenv("HOME"), Dir: dir}, err
 }
 
-// Configurations are the files that the arguments mean, or those that are everywhere if there are none.
+// Configurations returns the files for the arguments or, without arguments, those of all clients.
 func Configurations(args []string) ([]*configured, error) {
 	if len(args) == 0 {
 		return Everywhere()
@@ -75,7 +75,7 @@ func Everywhere() ([]*configured, error) {
 	}
 	files := slices.Clone(clientFiles)
 	for _, path := range backed {
-		if found, err := f.Find(path); err == nil { // else it is gone
+		if found, err := f.Find(path); err == nil { // otherwise it no longer exists
 			files = append(files, found...)
 		}
 	}
@@ -87,7 +87,7 @@ func Everywhere() ([]*configured, error) {
 
 func isWrapped(s wrapping.Server) bool { return s.State == wrapping.Wrapped }
 
-// readAll takes a file that several clients share by way of links once.
+// readAll reads a file only once if several clients share it by links.
 func readAll(files []known.File) []*configured {
 	var all []*configured
 	for _, f := range files {
@@ -133,7 +133,7 @@ func (c *configured) parse() {
 	c.Servers = c.reader.Servers(c.document)
 }
 
-// noYAML is why YAML is not edited: what a place in it means depends on anchors, tags and folded lines.
+// noYAML: the end of a value depends on anchors, tags and folded lines.
 const noYAML = "mcpscope edits no YAML"
 
 // brokenText is why a client can't start a server that is wrapped, "" if it can: mcpscope was removed before
@@ -155,10 +155,10 @@ func isThere(path string) bool {
 	return err == nil
 }
 
-// ClientTitle is the name of the client whose file it is, or what stands for it where it is nobody's.
+// ClientTitle returns the title of the file's client, or the argument for a file of no known client.
 func (c *configured) ClientTitle(otherwise string) string { return cmp.Or(c.Title, otherwise) }
 
-// Where is the file's name, and what it stands for.
+// Where returns the path of the file, with its client.
 func (c *configured) Where() string {
 	if c.file != nil && c.file.Target != "" && c.file.Target != c.Path {
 		return cli.OneLine(c.Path + " -> " + c.file.Target)

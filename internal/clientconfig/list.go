@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// stateBroken is a wrapped server whose mcpscope is gone.
+// stateBroken is a wrapped server whose mcpscope does not exist.
 const stateBroken wrapping.State = "broken"
 
 // configuredView is a server as wrap --list shows it. Its arguments and its environment may be secrets.

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// Rewriting is what wrap and unwrap have in common: plan, show, ask, write.
+// Rewriting is one call of wrap or unwrap: plan, show, ask, write.
 type Rewriting struct {
 	Choice
 	IO      cli.Stdio
@@ -25,7 +25,7 @@ type Rewriting struct {
 	Program string // to wrap with; "" unwraps
 }
 
-// planned is a file with what is to become of it.
+// planned is a file with its change.
 type planned struct {
 	*configured
 	change *wrapping.Change
@@ -128,7 +128,7 @@ func (r *Rewriting) show(p planned) int {
 	return status
 }
 
-// commandLine is a prefix of ours, which holds no secrets, but a name that somebody else wrote.
+// commandLine prints our prefix. It contains no secrets, but a name from the file.
 func commandLine(words []string) string {
 	line := ""
 	for _, w := range words {

@@ -17,9 +17,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// Host is what can be read about a host without changing anything on it. It explains
-// why a backend works or does not; whether it does, only a server that is run in it
-// tells. Fields are only ever added.
+// Host contains facts about a host that can be read without changing it. They explain why a backend works or
+// fails; only a server that runs on it proves that it works. Fields are only added.
 type Host struct {
 	Kernel   Kernel         `json:"kernel"`
 	Cgroup   Hierarchy      `json:"cgroup"`
@@ -103,9 +102,8 @@ func hierarchyOf(at hierarchy.Position, err error) Hierarchy {
 	return h
 }
 
-// versionOne tells whether we are in groups of cgroup v1 hierarchies with controllers
-// as well. systemd's own, which has none ("name=systemd"), also counts: it is there in
-// a hybrid hierarchy alone.
+// versionOne reports whether this process is also in groups of cgroup v1 hierarchies. systemd's
+// "name=systemd" counts although it has no controllers: only a hybrid hierarchy contains it.
 func versionOne() bool {
 	b, err := os.ReadFile("/proc/self/cgroup")
 	if err != nil {
@@ -130,7 +128,7 @@ func initFacts() InitFacts {
 // initialCgroupNamespace is the inode number of the machine's own (PROC_CGROUP_INIT_INO).
 const initialCgroupNamespace = 0xEFFFFFFB
 
-// lingering goes by the files of logind, which tell the user's name too.
+// lingering reads the files of logind, which are named after users.
 func lingering(uid int) *bool {
 	state, err := os.ReadFile("/run/systemd/users/" + strconv.Itoa(uid))
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
-// A name that no manager gives is none to paste into a command.
+// A name that no manager assigns never gets into a command for people.
 func TestUnitAt(t *testing.T) {
 	for group, want := range map[string]string{
 		"/system.slice/gw.service":               "sudo systemctl edit gw.service",

@@ -14,7 +14,7 @@ import (
 // Oldest is the oldest Linux that servers are tested on: 5.14 brought cgroup.kill.
 const Oldest = "5.14"
 
-// Kernel is what runs, and what of it we miss.
+// Kernel is the running kernel, with the features that it lacks.
 type Kernel struct {
 	Release string `json:"release"`
 	// Old is one that is older than Oldest.
@@ -30,7 +30,7 @@ type Lack struct {
 	Needed bool `json:"needed"`
 }
 
-// NeededLacks are what makes it impossible to run a server here.
+// NeededLacks lists the missing features without which no server can run.
 func NeededLacks() []Lack { return slices.DeleteFunc(lacks(), func(l Lack) bool { return !l.Needed }) }
 
 func kernelInfo() Kernel {
@@ -42,7 +42,7 @@ func kernelInfo() Kernel {
 	return Kernel{Release: release, Old: old(release), Lacks: lacks()}
 }
 
-// old reads "6.18.5-1-amd64". What is no version counts as a new one.
+// old parses a release such as "6.18.5-1-amd64". It returns false for other texts.
 func old(release string) bool {
 	var major, minor int
 	_, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
@@ -64,7 +64,7 @@ func lacks() []Lack {
 	return all
 }
 
-// bad is a descriptor, a pid and a pointer that nobody has.
+// bad is no valid descriptor, pid or pointer.
 const bad = ^uintptr(0)
 
 // unavailable makes a system call with arguments that it can't accept, so that it has

@@ -32,7 +32,7 @@ type ManagerFacts struct {
 type Unit struct {
 	Name    string       `json:"name"`
 	Manager systemd.Kind `json:"manager"`
-	// What follows is of services alone, "" and false where their manager does not say.
+	// The other fields are set only for services whose manager answers.
 	KillMode string `json:"kill_mode,omitempty"`
 	Delegate bool   `json:"delegate"`
 	Sweeps   bool   `json:"sweeps"` // by ExecStopPost=
@@ -69,14 +69,13 @@ func (u *Unit) Edit() string {
 	return "sudo systemctl edit " + name
 }
 
-// Binds tells whether the scopes of a backend are bound to the unit: it must be of the
-// same manager.
+// Binds reports whether the scopes of a backend are bound to the unit: both belong to the same manager.
 func (u *Unit) Binds(b protocol.Backend) bool {
 	return b == protocol.SystemdUser && u.Manager == systemd.User ||
 		b == protocol.SystemdSystem && u.Manager == systemd.System
 }
 
-// Service tells whether the unit's own settings decide how it ends.
+// Service reports whether the unit is a service, whose settings can be edited.
 func (u *Unit) Service() bool { return path.Ext(u.Name) == ".service" }
 
 // managerInfo asks the system manager and, if we are not root, our own.

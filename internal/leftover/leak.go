@@ -41,12 +41,11 @@ const Everyone = -1
 // Known is a configured server.
 type Known struct{ Name, File string }
 
-// Search is what is looked for.
+// Search selects leaks.
 type Search struct {
 	UID       int // whose processes, or Everyone
 	OlderThan time.Duration
-	// Inside tells which processes belong to servers that mcpscope runs. It is called for possible leaks
-	// only.
+	// Inside reports whether a process belongs to a server of mcpscope. It is called for possible leaks only.
 	Inside func(pid int) bool
 	// Known finds a command line among configured servers, or returns nil. It is called for possible leaks
 	// only.
@@ -66,7 +65,7 @@ type Leak struct {
 	start  uint64
 }
 
-// process is what is read of each.
+// process contains facts about a process that every search reads.
 type process struct {
 	proc.Stat
 	uid int
@@ -165,7 +164,7 @@ func (l *Leak) isAbandoned() bool {
 	return linux.Closed(l.PID, 0) && !isRead
 }
 
-// isSame tells whether the process is still the one that was examined, and has not been adopted since.
+// isSame reports whether the process is still the examined one, and has not been adopted since.
 func (l *Leak) isSame() bool {
 	st, err := proc.ReadStat(l.PID)
 	return err == nil && st.StartTime == l.start && st.PPID == l.Parent && !linux.Ended(l.pidfd)

@@ -49,7 +49,7 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	if err := errors.Join(in.Close(), held.Close(), out.Close()); err != nil {
 		t.Fatal(err)
 	}
-	// examine sees the process as if it had been re-parented to its parent, which is this one
+	// examine treats this process, the parent, as if it had adopted the process
 	examine := func(known *Known) *Leak {
 		all, below, err := everyProcess()
 		if err != nil {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mcp recognizes the Model Context Protocol in what a client writes to a server's stdin.
+// Package mcp recognizes the Model Context Protocol in the input of a server.
 //
 // The test is narrow: other protocols are JSON-RPC 2.0 as well (LSP, ACP), have lines of JSON (agents' own),
 // or carry MCP inside their messages, and a program that is mistaken for a server is killed with it. So only
@@ -18,8 +18,9 @@ import (
 // LineMost is the length in bytes of the longest line that is parsed. A pipe holds no more at once.
 const LineMost = 64 << 10
 
-// Find names the first MCP message in input that may begin in the middle of a line; "" if there is none. The
-// last line need not have ended: many clients write the newline separately, and an object shows its own end.
+// Find returns the name of the first MCP message in the input, or "". The input may begin in the middle of a
+// line. The last line need not be complete: many clients write the newline separately, and an object has its
+// own end.
 func Find(unread []byte) (message string) {
 	for line := range bytes.SplitSeq(unread, []byte("\n")) {
 		if len(line) <= LineMost {

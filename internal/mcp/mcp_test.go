@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// What clients write first, by what they are.
+// The first messages of clients.
 const (
 	init2025  = `{"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"c","version":"1"}},"jsonrpc":"2.0","id":0}`
 	init2024  = `{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"clientInfo":{},"capabilities":{"roots":{}},"protocolVersion":"2024-11-05"}}`

@@ -50,7 +50,7 @@ func Serve(f *selection.Filter, where string, io cli.Stdio) int {
 		<-terminated.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), endWithinStop)
 		defer cancel()
-		_ = server.Shutdown(ctx) // who does not take an answer in gets none
+		_ = server.Shutdown(ctx) // a peer that does not read its answer loses it
 	}()
 	fmt.Fprintf(io.Out, "listening on http://%s/metrics\n", listener.Addr())
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -60,7 +60,7 @@ func Serve(f *selection.Filter, where string, io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// metricsServer answers in the format that is asked for.
+// metricsServer answers in the format that the request accepts.
 func metricsServer(of source) *http.Server {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(registry(of), promhttp.HandlerOpts{
@@ -85,8 +85,8 @@ func openListener(where string) (net.Listener, error) {
 	return net.FileListener(f)
 }
 
-// ListenAddress completes what --listen was given. Nobody but this host is let in unless an
-// address says so: names of servers and clients are nobody else's business.
+// ListenAddress completes the argument of --listen. By default only this host can connect: the names of
+// servers and clients are private.
 func ListenAddress(s string) (string, error) {
 	if number, passed := strings.CutPrefix(s, "fd:"); passed {
 		if fd, err := strconv.ParseUint(number, 10, 16); err != nil || fd < 3 {

@@ -23,7 +23,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// measured is a server with what it lacked so far.
+// measured is a server with the shortages that it has had so far.
 type measured struct {
 	show.Server
 	fleet.Shortages

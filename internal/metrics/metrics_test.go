@@ -70,7 +70,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Peers that send nothing, or too much, keep nobody else from an answer.
+// Peers that send nothing, or too much, do not block other peers.
 func TestMetricsServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,7 +97,7 @@ func TestMetricsServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text, _ := io.ReadAll(answer.Body) // what came of it is looked at
+		text, _ := io.ReadAll(answer.Body) // checked below
 		answer.Body.Close()
 		if answer.Status != want || path == "/metrics" &&
 			!strings.Contains(string(text), "mcpscope_servers") {

@@ -56,6 +56,6 @@ func (c *Container) With(flags ...string) []string {
 	return slices.Insert(slices.Clone(c.argv), c.at, flags...)
 }
 
-// Asked is how the same engine is asked for something else, the same way: with its context, host,
-// namespace, and as the same user.
+// Asked returns the command line for another command of the same engine, with the same context, host,
+// namespace and user.
 func (c *Container) Asked(words ...string) []string { return slices.Concat(c.argv[:c.asked], words) }

@@ -69,7 +69,7 @@ func isAssignment(word string) bool {
 type grammar struct {
 	valued string // flags that take a value …
 	plain  string // … or, where this is set, those that don't: all others do
-	final  string // valued flags behind which everything is for what they name
+	final  string // flags whose value is a program; the other arguments belong to it
 }
 
 var (

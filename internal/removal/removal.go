@@ -99,7 +99,7 @@ func (f *finding) addOwn() error {
 	return nil
 }
 
-// isStartedBy tells whether a command is the runner. A name without a slash may be.
+// isStartedBy reports whether a command is the runner. A name without a slash may be the runner.
 func (f *finding) isStartedBy(command string) bool {
 	if !strings.Contains(command, "/") {
 		return command == cli.Runner

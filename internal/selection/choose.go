@@ -15,9 +15,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// Choose returns the servers that the arguments mean: each is an id or the beginning of one, or a name, which
-// several servers may have. Root's own come first; a name of other users' servers is refused if more than one
-// user has it. What is not meant is closed.
+// Choose returns the servers of the arguments, and closes all others. An argument is an id, the beginning of
+// an id, or a name, which several servers may have. For root, its own servers come first; a name is refused
+// if several other users have a server of that name.
 func (f *Filter) Choose(args []string) ([]*fleet.Listed, error) {
 	all, err := (&Filter{f.AllUsers || os.Getuid() == 0, f.Client}).List()
 	if err != nil && len(all) == 0 {
@@ -85,7 +85,7 @@ func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 	return nil, &UnknownError{arg}
 }
 
-// UnknownError is what no server is called.
+// UnknownError: no server has this name or id.
 type UnknownError struct{ Arg string }
 
 func (e *UnknownError) Error() string {
@@ -100,7 +100,7 @@ func (f *Filter) Servers(operands []string) ([]*fleet.Listed, error) {
 	if len(operands) == 0 {
 		all, err := f.List()
 		if len(all) > 0 {
-			err = nil // who can be seen is ended
+			err = nil // stop all visible servers
 		}
 		return all, err
 	}

@@ -39,7 +39,7 @@ func (f *Filter) Do(names []string, io cli.Stdio, verb string, do func(*fleet.Li
 	return Each(servers, io, verb, do)
 }
 
-// Done is what Each prints of a server.
+// Done returns a function for Each that prints one line per server.
 func Done(past string, do func(*fleet.Listed) error) func(*fleet.Listed) (string, error) {
 	return func(s *fleet.Listed) (string, error) {
 		return fmt.Sprintf("%s %s (%s)", past, cli.OneLine(s.Name), s.ID), do(s)

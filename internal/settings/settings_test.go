@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// A row is whole: what takes a value says what kind, each default and each value to complete is one that is
-// taken, and no flag means two things.
+// A row is complete: a setting with a value has an argument, each default and each value of completion is
+// valid, and no flag has two meanings.
 func TestRows(t *testing.T) {
 	seen := map[string]bool{}
 	for i := range table {

@@ -121,7 +121,7 @@ func (i *Inspection) write(out io.Writer) {
 	}
 	all(i.Resources)
 	all(i.Stdio)
-	_ = w.Flush() // whoever reads has gone
+	_ = w.Flush() // cli.Output keeps the error
 	for _, m := range i.Tree {
 		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
 	}

@@ -28,7 +28,7 @@ func JSON[T any](io cli.Stdio, goal string, servers []T) int {
 	return cli.ExitOK
 }
 
-// PrintJSON writes v, with indentation if that is asked for.
+// PrintJSON writes v. With an indentation, it is printed on several lines.
 func PrintJSON(out io.Writer, v any, indent string) error {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)

@@ -44,7 +44,7 @@ type Server struct {
 	Peak       *uint64          `json:"memory_peak_bytes,omitempty"`
 	// MemoryFrom is where Memory comes from, if that is known.
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
-	// Limits are what the files say that were set.
+	// Limits are the values in the files of the group.
 	Limits map[string]string `json:"limits,omitempty"`
 }
 
@@ -61,7 +61,7 @@ func (p Process) Text() string { return fmt.Sprintf("%s[%d]", p.Name, p.PID) }
 type memorySource string
 
 const (
-	// fromGroup is the kernel's count of what was charged to the server's group.
+	// fromGroup is the kernel's count for the group of the server.
 	fromGroup memorySource = "group"
 	// fromScope is the same of the scope around that, which has the guard in it too.
 	fromScope memorySource = "scope"

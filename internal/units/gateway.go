@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// A Service is what a drop-in for a gateway has to keep of its unit.
+// A Service contains the properties of a unit that its drop-in preserves.
 type Service struct {
 	// Argv is the command, with variables as the unit has them.
 	Argv []string
 	// Prefix has the characters that stand before it in ExecStart= (systemd.service(5)).
 	Prefix string
-	// Identifier is SyslogIdentifier=; "" for what systemd takes without.
+	// Identifier is SyslogIdentifier=, or "" for systemd's default.
 	Identifier string
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/atomicfile"
 )
 
-// A Result is what became of a file.
+// A Result is the outcome for one file.
 type Result string
 
 const (
@@ -31,15 +31,15 @@ var ErrChanged = errors.New("it was changed, or is not a file of mcpscope: remov
 // Written is in each file that mcpscope units has written.
 const Written = "# mcpscope units wrote this file"
 
-// seal begins the last line of a file: a sum of what is before, which tells an edit.
+// seal begins the last line of a file, which contains a checksum of the lines above. It reveals edits.
 const seal = Written + "; crc of the lines above: "
 
 func sealed(text string) string {
 	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
 }
 
-// current reads what is in the place of a file. The error is ErrChanged unless some version of mcpscope has
-// written it; a link, such as the one that masks a unit, was put there by somebody.
+// current reads the file at a path. The error is ErrChanged unless a version of mcpscope wrote it. A link,
+// such as that of a masked unit, was made by a user.
 func current(file string) (string, error) {
 	st, err := os.Lstat(file)
 	if err != nil {
@@ -53,7 +53,7 @@ func current(file string) (string, error) {
 	return string(b), err
 }
 
-// Install writes the file, all of it or nothing.
+// Install writes the file as a whole, or not at all.
 func (f File) Install(dir string) (Result, error) {
 	target, text, result := filepath.Join(dir, f.Name), sealed(f.Text), Replaced
 	old, err := current(target)
@@ -92,7 +92,7 @@ func (f File) Remove(dir string) (Result, error) {
 	return Removed, nil
 }
 
-// disable: systemctl can't do it once the unit is gone.
+// disable runs before the file is removed: afterwards systemctl cannot do it.
 func disable(dir, target string) error {
 	links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
 	for _, link := range links {

@@ -16,7 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// Request is what one call of mcpscope units is to do. Root means the system manager, all others their own.
+// Request is one call of mcpscope units. Root's request is for the system manager, all others are for the
+// user's.
 type Request struct {
 	Install, Remove, Now bool
 	Unit                 string // the service of a gateway, or "" for the units of mcpscope
@@ -134,6 +135,6 @@ func (f *Request) next() []string {
 	return []string{systemctl + "stop mcpscope-sweep.timer; " + steps[0]} // it may never have been started
 }
 
-// service is the name as a word of a shell: of what CheckService allows, a backslash alone means something
-// there.
+// service returns the name as a word of a shell: of the characters that CheckService allows, only the
+// backslash is special.
 func (f *Request) service() string { return strings.ReplaceAll(f.Unit, `\`, `\\`) }

@@ -43,8 +43,7 @@ func serviceOf(unit string) (Service, error) {
 	return s, nil
 }
 
-// gatewayService is what a drop-in has to keep. A command that is mcpscope gateway's already is taken out of
-// it.
+// gatewayService returns the properties for a drop-in. A mcpscope gateway in front of the command is removed.
 func gatewayService(known systemd.Service) (s Service, err error) {
 	switch {
 	case known.State == "not-found":

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
-// What a drop-in has to keep of a service, and which services have no gateway to put anything before.
+// The properties that a drop-in preserves, and services without a command for a gateway.
 func TestGatewayService(t *testing.T) {
 	loaded := func(commands ...systemd.Command) systemd.Service {
 		return systemd.Service{State: "loaded", Start: commands}

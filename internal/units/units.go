@@ -2,9 +2,8 @@
 
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
-// A file that somebody has changed is neither replaced nor removed unless that is asked for:
-// each says in its last line what it was when it was written. There is no other state. The
-// package does not talk to systemd.
+// A file that was edited is not replaced or removed: the last line of each contains a checksum. There is no
+// other state. The package sends no requests to systemd.
 package units
 
 import (

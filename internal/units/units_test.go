@@ -24,7 +24,7 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 		for _, f := range append(All(m, both), Gateway("g.service", gatewayed, both)) {
 			names = append(names, f.Name)
 			runs := strings.Contains(f.Name, ".service")
-			if strings.Contains(f.Text, "abstract socket") { // mcpscope has none
+			if strings.Contains(f.Text, "abstract socket") { // mcpscope does not use one
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 			if strings.Contains(f.Text, "@MCPSCOPE") || strings.Contains(f.Text, exe+" ") != runs {
@@ -37,7 +37,7 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 	}
 }
 
-// each step is on what the ones before have left.
+// each step works on the result of the steps before
 func TestInstallAndRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "units")
 	old := Gateway("g.service", gatewayed, Programs{"/old", "/oldctl"})

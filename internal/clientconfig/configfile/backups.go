@@ -56,8 +56,7 @@ func (f *File) Backup() []byte {
 	return data
 }
 
-// Replace puts data in the place of what was read, and keeps a backup with that content. One that is the same
-// as data is of no use, and is removed.
+// Replace writes data to the file, and keeps a backup with the given content, unless it equals data.
 func (f *File) Replace(data, backup []byte) error {
 	path := f.BackupPath()
 	if backups() == "" {

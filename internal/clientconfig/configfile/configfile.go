@@ -2,11 +2,11 @@
 
 //go:build linux
 
-// Package configfile replaces a configuration file of another program so that nobody's work is lost.
+// Package configfile replaces a configuration file of another program without losing data.
 //
-// At every moment there is the old file or the new one under the name, whole, with the old owner, mode
-// and attributes, and the content without mcpscope is in a backup. A file that somebody else has changed
-// since it was read stays as it is. It does not look into files.
+// At every moment the name refers to the complete old file or to the complete new file, with the old owner,
+// mode and attributes, and a backup contains the content without mcpscope. A file that has changed since it
+// was read is not replaced. The package does not parse files.
 package configfile
 
 import (
@@ -48,7 +48,7 @@ func Read(path string) (*File, error) {
 }
 
 func read(path string) (data []byte, st unix.Stat_t, err error) {
-	// Not to wait for who might write into a FIFO.
+	// O_NONBLOCK: do not wait for the writer of a FIFO
 	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return nil, st, cause(err)
@@ -64,7 +64,7 @@ func read(path string) (data []byte, st unix.Stat_t, err error) {
 	return data, st, cause(err)
 }
 
-// cause leaves out the path, which whoever reports the error has said.
+// cause removes the path, which callers print themselves.
 func cause(err error) error {
 	if path, ok := errors.AsType[*os.PathError](err); ok {
 		return path.Err
@@ -87,7 +87,7 @@ func (f *File) Obstacle() string {
 	return ""
 }
 
-// put gives a new file the name, and what the old one has beside its content.
+// put renames a new file over the old one, with the owner, mode and attributes of the old one.
 func (f *File) put(data []byte) error {
 	return cause(atomicfile.WriteAs(f.Target, data, f.dress, f.unchanged))
 }
@@ -104,7 +104,7 @@ func (f *File) dress(temp *os.File) error {
 	return nil
 }
 
-// guard is dress for a backup, which may hold keys: nobody but the owner reads it, whoever reads the file.
+// guard is dress for a backup. It may contain keys, so only the owner can read it.
 func (f *File) guard(temp *os.File) error {
 	fd := int(temp.Fd())
 	return errors.Join(f.own(fd), unix.Fchmod(fd, 0o600))

@@ -49,7 +49,7 @@ func wantNames(t *testing.T, dir string, want int) {
 	}
 }
 
-// backupOf is where the backup of a file is to be.
+// backupOf returns the expected path of the backup of a file.
 func backupOf(t *testing.T, path string) string {
 	t.Helper()
 	state := t.TempDir()

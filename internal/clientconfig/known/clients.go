@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package known knows the MCP clients: where each has the files with its servers, how they are
-// written, and where in them the servers are.
+// Package known describes the MCP clients: where each keeps the files with its servers, their format, and
+// where in them the servers are.
 //
-// It looks at names of files and never into one. docs/use/laptop.md says for each client what was
-// verified, and against what.
+// It compares names of files, and reads none. docs/use/laptop.md documents for each client how it was
+// verified.
 package known
 
 import "github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
@@ -50,5 +50,5 @@ func (p pattern) leftAlone(why string) pattern {
 	return p
 }
 
-// project is what is in the directory that one works in, or above.
+// project stands for the working directory and the directories above it.
 const project = ""

@@ -123,7 +123,7 @@ func reader(places []wrapping.Place) wrapping.Reader {
 	}}
 }
 
-// Golden: what wrapping makes of a real file of every client, and back to the byte.
+// Golden: a real file of every client is wrapped as expected, and unwrapped to the same bytes.
 func TestGolden(t *testing.T) {
 	ids := []string{"-"}
 	for _, c := range known.All() {

@@ -27,7 +27,7 @@ type File struct {
 type Finder struct {
 	Getenv func(string) string
 	Home   string
-	Dir    string // that one works in
+	Dir    string // the working directory
 }
 
 // All are the files of every client that are there.
@@ -143,7 +143,7 @@ func (p pattern) file(c Client, path string) File {
 	return File{c.ID, c.Title, path, formatOf(path), p.places, p.readOnly}
 }
 
-// inProject tells whether the end of a path is what a project has.
+// inProject reports whether the end of a path matches the pattern of a project file.
 func inProject(path, pattern string) bool {
 	parts := strings.Split(path, "/")
 	n := strings.Count(pattern, "/") + 1

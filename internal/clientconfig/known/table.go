@@ -127,7 +127,8 @@ func All() []Client {
 	}
 }
 
-// everywhere is where servers may be in a file that is nobody's: mcpo's, mcp-proxy's, one that is shared.
+// everywhere lists the places of servers in a file of no known client: of mcpo, of mcp-proxy, or a shared
+// file.
 var everywhere = []wrapping.Place{
 	{"mcpServers"}, {"mcp_servers"}, {"servers"}, {"context_servers"}, {"extensions"}, {"mcp"},
 	{"mcp", "servers"}, {"amp.mcpServers"}, {"projects", "*", "mcpServers"},

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package splice finds values in configuration files, and puts others in their place without
-// touching a byte beside them: comments, order, quoting, indentation and line ends are somebody's work.
+// Package splice finds values in configuration files, and replaces them without a change to any other byte:
+// comments, order, quoting, indentation and line ends are the work of a person.
 //
-// Values of YAML are read without their positions, so that YAML can't be edited: where a value ends depends
-// on anchors, tags, line folding and indentation, which takes more code than both other formats. The package
-// does no I/O, and knows nothing of what the values are for.
+// Values of YAML have no positions, so YAML cannot be edited: the end of a value depends on anchors, tags,
+// folded lines and indentation, which takes more code than both other formats. The package does no I/O, and
+// knows no meaning of values.
 package splice
 
 import (
@@ -26,7 +26,7 @@ const (
 	YAML Format = "YAML"
 )
 
-// A Kind is what a value is.
+// A Kind is the type of a value.
 type Kind int
 
 // The kinds of values.

@@ -85,6 +85,6 @@ func Quote(s string) string {
 	enc.SetEscapeHTML(false)
 	_ = enc.Encode(s) // a string can always be encoded
 	quoted := strings.TrimSuffix(b.String(), "\n")
-	// TOML and YAML know all escapes that package json writes, but want this one escaped too.
+	// package json does not escape U+007F, but TOML and YAML require it
 	return strings.ReplaceAll(quoted, "\x7f", `\u007f`)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
 
-// A malformed file is told by place, and nothing of it is quoted.
+// The error about a malformed file contains the position, and no text of the file.
 func TestMalformed(t *testing.T) {
 	for _, c := range []struct {
 		format     splice.Format

@@ -15,7 +15,7 @@ func parseYAML(data []byte) (*Node, error) {
 	return fromYAML(file.Content[0]), nil
 }
 
-// fromYAML follows no alias: a part can be an alias of what it is in.
+// fromYAML does not follow aliases: a value can contain an alias of itself.
 func fromYAML(y *yaml.Node) *Node {
 	n := &Node{Kind: Other, Text: y.Value}
 	switch {

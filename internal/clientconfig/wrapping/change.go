@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 )
 
-// A Change is what became of a file.
+// A Change is the result for a file.
 type Change struct {
 	Data    []byte
 	Backup  []byte   // what to keep as the content without mcpscope
@@ -29,8 +29,8 @@ func (c *Change) Count() (n int) {
 	return n
 }
 
-// Wrap puts program in front of the servers that are wanted and can be wrapped. backup is the one that there
-// is, or nil. It stays as long as a server is wrapped: what was there before the first wrap is nowhere else.
+// Wrap puts program in front of the wanted servers that can be wrapped. backup is the existing backup, or
+// nil. It is kept as long as a server is wrapped: only the backup contains the original text.
 func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(string) bool) *Change {
 	c := r.wrap(d, program, func(_ int, s *Server) bool { return wanted(s.Name) })
 	if c.Backup = backup; backup == nil || programOf(c.Servers) == "" {
@@ -76,7 +76,7 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	return old
 }
 
-// programOf is what starts the first of the servers that are wrapped, or "".
+// programOf returns the program of the first wrapped server, or "".
 func programOf(servers []Server) string {
 	for _, s := range servers {
 		if s.State == Wrapped {
@@ -149,14 +149,14 @@ func unwrap(d *splice.Document, s *Server) []splice.Edit {
 		return []splice.Edit{d.RemoveFirst(s.args, s.inner)}
 	}
 	own := s.args.Items[s.inner]
-	raw := splice.Quote(own.Text) // of a number, as somebody wrote it
+	raw := splice.Quote(own.Text) // of a number, in its original form
 	if own.Kind == splice.Text {
 		raw = d.Raw(own)
 	}
 	return []splice.Edit{d.Replace(s.command, raw), d.RemoveFirst(s.args, s.inner+1)}
 }
 
-// onlyMeant reads the changed file again: what was meant has changed as it should, and nothing else has.
+// onlyMeant parses the changed file again, and checks that nothing else has changed.
 func (r Reader) onlyMeant(old *splice.Document, c *Change) error {
 	d, err := splice.Parse(old.Format, c.Data)
 	if err != nil {

@@ -30,7 +30,7 @@ func find(n *splice.Node) entry {
 	return e
 }
 
-// isList tells whether command and arguments are in one list.
+// isList reports whether command and arguments are in one list.
 func (e entry) isList() bool { return e.command != nil && e.command.Kind == splice.List }
 
 // obstacle is why the place can't be edited.

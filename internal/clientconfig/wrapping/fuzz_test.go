@@ -90,7 +90,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 // searching is false in a run of the seeds alone.
 func searching() bool { return flag.Lookup("test.fuzz").Value.String() != "" }
 
-// seeds are the clients' files, and the tables' texts by way of them.
+// seeds are the files of the clients, and the texts of the tables.
 func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
 	ext := map[splice.Format]string{splice.JSON: ".json", splice.TOML: ".toml"}[format]
 	err := filepath.WalkDir("../known/testdata", func(path string, _ fs.DirEntry, err error) error {
@@ -113,7 +113,7 @@ func seeds(f *testing.F, format splice.Format) (texts [][]byte) {
 	return texts
 }
 
-// checkPositions: what is at a text's place is a text of that meaning.
+// checkPositions: the text at the position of a value has that value.
 func checkPositions(t *testing.T, d *splice.Document, n *splice.Node, decode func([]byte, any) error) {
 	if n.Kind == splice.Text && n.End > 0 {
 		raw, key := d.Raw(n), ""
@@ -157,7 +157,7 @@ func withArgs(v any) any {
 	return v
 }
 
-// undo takes the prefixes away from what was decoded. It knows them from the texts alone.
+// undo removes the prefixes from a decoded file. It recognizes them by their texts alone.
 func undo(before, after any) any {
 	for _, place := range everywhere.Places {
 		pairs(before, after, place, func(b, a any) {
@@ -220,5 +220,5 @@ func undoServer(before, server any) {
 	}
 }
 
-// hasNaN: what is not itself can't be compared.
+// hasNaN: NaN cannot be compared.
 func hasNaN(v any) bool { return !reflect.DeepEqual(v, v) }

@@ -36,23 +36,23 @@ type Server struct {
 	State   State
 	Reason  string // why it can't be changed
 	Argv    []string
-	Listens bool // it is started by its command, and spoken to by HTTP
+	Listens bool // it is started by its command, and reached by HTTP
 
 	entry
 	unnamed bool // Name is only for people
 	prefix  int  // how many words of Argv are ours
 }
 
-// Program is what the program of a wrapped server is called.
+// Program is the base name of the program in front of wrapped servers.
 const Program = "mcpscope"
 
 // A Reader lists the servers of a file.
 type Reader struct {
 	Places   []Place
 	Obstacle string // why the file must not be edited, or ""
-	// Exists tells whether a command that looks like a line of a shell is a file.
+	// Exists reports whether a command that looks like a line of a shell is a file.
 	Exists func(string) bool
-	// Operands takes the flags of run away: what is left is the server's own command.
+	// Operands removes the flags of run, and returns the server's own command.
 	Operands func(args []string) ([]string, error)
 }
 
@@ -118,7 +118,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	return s
 }
 
-// kind is why a server is none that is started here.
+// kind returns the reason why the client does not start a server, or "".
 func kind(n *splice.Node, e entry) string {
 	switch t := text(n, "type", "transport"); {
 	case n.Kind != splice.Map:
@@ -167,10 +167,10 @@ func (s *Server) findOwn(r Reader) string {
 	return ""
 }
 
-// Own is what the client would start without mcpscope.
+// Own returns the command without mcpscope.
 func (s *Server) Own() []string { return s.Argv[s.prefix:] }
 
-// Prefix is what stands before the server's own command when it is wrapped.
+// Prefix returns the words before the server's own command when it is wrapped.
 func (s *Server) Prefix(program string) []string {
 	prefix := []string{program, "run"}
 	if n := s.Label(); n != "" {
@@ -179,7 +179,7 @@ func (s *Server) Prefix(program string) []string {
 	return append(prefix, "--")
 }
 
-// Label is the name that its group can have, or "" where the file has none.
+// Label returns a name for the group, or "" if the file contains no name.
 func (s *Server) Label() string {
 	if s.unnamed {
 		return ""

@@ -126,7 +126,7 @@ func TestNotEditable(t *testing.T) {
 	}
 }
 
-// What a client has written anew since can still be unwrapped.
+// A file that the client has written again can still be unwrapped.
 func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 	for _, c := range []struct {
 		format     splice.Format
@@ -144,7 +144,7 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 	}
 }
 
-// What was wrapped in two steps, and is unwrapped in two, comes from one backup; and goes back to it.
+// A file that was wrapped and unwrapped in two steps has one backup, and is restored from it.
 func TestOneBackupOfSeveralSteps(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`
 	only := func(name string) func(string) bool { return func(n string) bool { return n == name } }

@@ -70,7 +70,7 @@ func drawable() error {
 	return nil
 }
 
-// hungUp tells whether the terminal has gone.
+// hungUp reports whether the terminal has hung up.
 func hungUp() bool {
 	fds := []unix.PollFd{{Fd: 0}}
 	n, err := unix.Poll(fds, 0)
@@ -95,11 +95,11 @@ type (
 		all []reading
 		err error
 	}
-	// outcome is what came of a wish.
+	// outcome is the result of an action.
 	outcome string
 )
 
-// wish is what a key wants done to a server.
+// wish is an action on a server that a key requested.
 type wish struct {
 	verb, past string
 	do         func(*fleet.Listed) error
@@ -153,7 +153,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return t, t.refreshIn(0) // what it has changed
 	case unix.Signal:
 		if msg == unix.SIGCONT {
-			return t, tea.ClearScreen // which draws all of it
+			return t, tea.ClearScreen // and draw again
 		}
 		t.signal = msg
 		return t, tea.Quit

@@ -23,7 +23,7 @@ type reading struct {
 	tree   []fleet.Member // if its details are shown
 }
 
-// key is the same for a server in all readings. An id alone is what a process of its user may have written.
+// key identifies a server in all readings. An id alone can be forged by a process of its user.
 func (r *reading) key() string { return r.Group + " " + r.ID }
 
 func (r *reading) bytes() uint64 {

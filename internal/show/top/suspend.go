@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// suspend is what ^Z does, where a shell can continue us.
+// suspend is the action of ^Z if a shell can continue this process.
 func suspend() tea.Cmd {
 	parent := os.Getppid()
 	session, err := unix.Getsid(0)
@@ -27,10 +27,10 @@ func suspend() tea.Cmd {
 	return tea.Exec(suspension{}, func(error) tea.Msg { return unix.SIGCONT })
 }
 
-// suspension stops the process group until it is continued, while Bubble Tea has let go of the terminal.
-// tea.Suspend may leave an empty screen: the old renderer stops its ticker late, which is that of the next
-// renderer by then (charmbracelet/bubbletea issue 1778). With one processor left to Go, all goroutines that
-// can run do so first.
+// suspension stops the process group until it is continued, while Bubble Tea has released the terminal.
+// tea.Suspend may leave an empty screen: the old renderer stops its ticker too late, when the ticker already
+// belongs to the next renderer (charmbracelet/bubbletea issue 1778). With GOMAXPROCS 1, all runnable
+// goroutines run first.
 type suspension struct{}
 
 func (suspension) Run() error {

@@ -28,7 +28,7 @@ func TestTopViewFollowsServers(t *testing.T) {
 	}
 	v.press('s', 10)
 	all := v.all
-	v.all = []reading{all[0], all[2]} // b has gone
+	v.all = []reading{all[0], all[2]} // b has ended
 	if w, _ := v.press('y', 10); w != nil {
 		t.Errorf("asked about b, it would %s %s", w.verb, w.to.Name)
 	}

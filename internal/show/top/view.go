@@ -22,7 +22,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// view is what top shows, and what its keys have made of it.
+// view is the content of the screen.
 type view struct {
 	all     []reading // the oldest first
 	users   bool
@@ -33,8 +33,8 @@ type view struct {
 	cursor  string // of which server: see reading.key
 	at      int    // and in which row
 	top     int    // the first row on the screen
-	asked   string // which server is to be stopped, if that is confirmed
-	note    string // what came of the last key, or went wrong
+	asked   string // the server whose stop needs confirmation
+	note    string // the result of the last key, or an error
 	details string // of which server, if they are shown
 	scroll  int    // the first line of these
 }
@@ -75,7 +75,7 @@ func (v *view) shown() (rows []reading) {
 	return rows
 }
 
-// selected is where the cursor is in rows. Where its server has gone, it stays on its row.
+// selected returns the row of the cursor. If its server has ended, the cursor stays in the same row.
 func (v *view) selected(rows []reading) int {
 	if i := slices.IndexFunc(rows, func(r reading) bool { return r.key() == v.cursor }); i >= 0 {
 		v.at = i
@@ -83,7 +83,7 @@ func (v *view) selected(rows []reading) int {
 	return max(min(v.at, len(rows)-1), 0)
 }
 
-// find returns nil for a server that has gone.
+// find returns nil for a server that has ended.
 func (v *view) find(key string) *reading {
 	if i := slices.IndexFunc(v.all, func(r reading) bool { return r.key() == key }); i >= 0 {
 		return &v.all[i]
@@ -102,7 +102,7 @@ func (v *view) current() *reading {
 	return nil
 }
 
-// press does what a key means for the view, and returns what is to be done to a server; quit ends top.
+// press handles a key, and returns an action on a server. quit ends top.
 func (v *view) press(key rune, page int) (w *wish, quit bool) {
 	v.note = ""
 	by, moves := map[rune]int{
@@ -166,7 +166,7 @@ func (v *view) typed(key rune) {
 	}
 }
 
-// lines are what a terminal of that size shows. Of a very low one the last lines are left.
+// lines returns the content of a terminal of that size; if it is very low, the last lines.
 func (v *view) lines(width, height int) []string {
 	const bold, reversed, normal = "\x1b[1m", "\x1b[7m", "\x1b[m"
 	var lines []string
