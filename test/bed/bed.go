@@ -22,9 +22,8 @@ import (
 	"testing"
 )
 
-// The names avoid the prefix MCPSCOPE_, which the product takes out of the
-// environment of what it starts: a helper that a test starts through it would
-// otherwise take itself for an outer process.
+// The names avoid the prefix MCPSCOPE_, which the product removes from the environment of servers: a helper
+// that a test starts through it would otherwise run as an outer process.
 const (
 	// LayoutEnv = "hybrid" mounts cgroup2 at /sys/fs/cgroup/unified in a tmpfs,
 	// as hosts with version 1 controllers do.
@@ -42,8 +41,7 @@ const (
 	stageReady = "ready"  // any further execution of the binary inside the sandbox
 )
 
-// A Setup runs in the inner process before the tests; what it returns runs
-// after them.
+// A Setup runs in the inner process before the tests, and returns a function to run after them.
 type Setup func() (cleanup func(), err error)
 
 // Main is the whole body of a TestMain. It does not return.

@@ -15,8 +15,8 @@ import (
 
 func TestMain(m *testing.M) { Main(m) }
 
-// A process or group left in a sandbox fails the run, and is killed and removed with it. The next run finds
-// what a killed one has left, but not what belongs to a run that lives.
+// A process or group left in a sandbox fails the run, and is killed and removed with it. The next run removes
+// the remains of a killed run, but nothing that belongs to a running one.
 func TestSandboxEndsWhatIsLeft(t *testing.T) {
 	box, err := newSandbox()
 	if err != nil {

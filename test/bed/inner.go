@@ -66,10 +66,9 @@ func unmountBelow(dir string) error {
 	return nil
 }
 
-// raiseFiles lifts the soft limit of descriptors for this process and what it
-// starts: a test that watches 2,000 members holds 2,000 pidfds. It must be the
-// syscall package's function, which also stops Go from giving children the old
-// limit back.
+// raiseFiles raises the soft limit of descriptors for this process and its children: a test that watches
+// 2,000 members holds 2,000 pidfds. Only the function of package syscall also stops Go from restoring the old
+// limit for children.
 func raiseFiles() error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -85,9 +85,8 @@ func Directory(path string) (string, error) {
 	return found[0], nil
 }
 
-// OwnGroup is the directory of this process's cgroup. A path alone can name
-// somebody else's group (a private namespace over the host's mount), hence the
-// look for our own pid in it.
+// OwnGroup returns the directory of this process's cgroup. A path alone can be another group (a private
+// namespace with the host's mount), so it searches for its own pid in it.
 func OwnGroup() (string, error) {
 	path, err := ProcessPath(os.Getpid())
 	if err != nil {
@@ -102,8 +101,8 @@ func OwnGroup() (string, error) {
 	return "", fmt.Errorf("no cgroup2 mount shows this process in its group %s (%v)", path, err)
 }
 
-// place is the directory in which the sandbox is made. Runs below this one have
-// places of their own, so they don't inherit the variable.
+// place is the directory of the sandbox. Runs inside this run have their own places, and do not inherit the
+// variable.
 func place() (string, error) {
 	if dir := os.Getenv(PlaceEnv); dir != "" {
 		return dir, os.Unsetenv(PlaceEnv)

@@ -3,8 +3,8 @@
 //go:build linux
 
 // Package bench compares mcpscope with a bare start, with bubblewrap and with systemd-run, side by side in
-// one run. It needs a real systemd, so it runs in a booted host (test/host), and only when go test is asked
-// for benchmarks. It asserts nothing. Each row has the ratio of two medians and both medians.
+// one run. It needs a real systemd, so it runs in a booted host (test/host), and only if go test runs
+// benchmarks. It asserts nothing. Each row has the ratio of two medians and both medians.
 package bench
 
 import (

@@ -44,7 +44,7 @@ var (
 
 	// Buses
 
-	// DeadBus has a socket file of the user's manager and of the bus, and nobody listens.
+	// DeadBus has socket files of the user's manager and of the bus, without a listener.
 	DeadBus = Kind{Name: "dead bus", plan: poorPlan{UID: nobody}, run: runDead}
 	// ForeignBus has a runtime directory that belongs to someone else, who listens.
 	ForeignBus = Kind{Name: "foreign bus", plan: poorPlan{UID: nobody}, run: runForeign}

@@ -109,7 +109,7 @@ func describeGroup(dir string) []string {
 	}
 	rel := strings.TrimPrefix(dir, cgroup2()+"/")
 	switch {
-	case len(pids) > 0 || filepath.Base(dir) == "guards": // the product keeps this one, empty
+	case len(pids) > 0 || filepath.Base(dir) == "guards": // the product keeps this group while it is empty
 		return lines
 	case transient(filepath.Base(dir)):
 		return []string{"unit " + rel}

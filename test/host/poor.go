@@ -16,25 +16,22 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// A Kind is a host that lacks something, reproduced in namespaces and by limits of
-// a single process. Apart from that, and from what a bare container has not got (a
-// manager and its sockets in /run), it is the machine or booted host that the test
-// runs on.
+// A Kind is a host that lacks something, reproduced in namespaces and by limits of a single process. It also
+// lacks the manager of the test's host and its sockets in /run, like a bare container.
 type Kind struct {
 	Name string
 	plan poorPlan
-	// flags are the namespaces that the process is born in; attr tells which of
-	// them are cloned and which unshared.
+	// flags are the namespaces of the process; attr decides which of them are cloned and which unshared.
 	flags uintptr
 	run   runDir
 }
 
-// nobody is a user without account, manager, session or group of its own.
+// Unprivileged kinds run as this user without account, manager, session or group.
 const nobody = 65533
 
-// Poor prepares argv to run on a host of the kind, as the kind's user, in a group of its own: what is left in
-// that at the end of the test is killed. Package bed or Main must run the test. Start, Wait, Output and the
-// rest are exec.Cmd's; the process is that of argv itself (in the kind NoReaper its parent). The user must be
+// Poor prepares argv to run on a host of the kind, as the kind's user, in its own group, whose processes are
+// killed at the end of the test. Package bed or Main must run the test. Start, Wait, Output and the rest are
+// those of exec.Cmd; the process is that of argv itself (in the kind NoReaper its parent). The user must be
 // able to read the program.
 func Poor(tb testing.TB, kind Kind, argv ...string) *exec.Cmd {
 	tb.Helper()

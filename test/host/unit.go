@@ -39,9 +39,8 @@ type Unit struct {
 
 var units atomic.Int32
 
-// Start returns when systemd has started the service: with Type=exec, the default
-// here, when its command has been executed. What is left of it at the end of the
-// test is killed.
+// Start returns when systemd has started the service: with Type=exec, the default here, when its command has
+// been executed. The end of the test kills its processes.
 func (h *Host) Start(tb testing.TB, s Service) *Unit {
 	tb.Helper()
 	if s.Unit == "" {

@@ -145,8 +145,8 @@ func TestSet(t *testing.T) {
 // hungry takes 20 MB and prints what its group has.
 const hungry = group + `v=$(head -c 20000000 /dev/zero | tr '\0' x); echo $(cat $g/memory.current 2>/dev/null || echo ready); read -r line`
 
-// The memory of a server without limits is counted from its start: it is what its group has, and a limit
-// holds for the memory that it has already.
+// The memory of a server without limits is counted from its start: it is that of its group, and a limit
+// applies to memory that was allocated before.
 func TestMemoryIsSeen(t *testing.T) {
 	onEach(t, func(t *testing.T, b backend) {
 		name := "seen-" + b.name

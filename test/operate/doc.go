@@ -23,7 +23,7 @@ type Subject struct {
 	Probe   string // test/e2e/probe
 }
 
-// A ground is the part of a host that one test has for itself, with servers of one name.
+// A ground is a part of the host for one test, with servers of one name.
 type ground struct {
 	Subject
 	*escape.Site

@@ -68,8 +68,8 @@ func Figures(t *testing.T, s Subject) {
 	})
 }
 
-// wantSum compares the memory of a server that the kernel does not count with what its processes have:
-// it is more than what is private in them, and less than that and all that is shared.
+// wantSum checks the memory of a server without a count by the kernel. It is more than the private memory of
+// its processes, and less than the sum of private and shared memory.
 func (m *measured) wantSum(t *testing.T) {
 	t.Helper()
 	var least, most float64

@@ -67,8 +67,8 @@ func TestScripts(t *testing.T) {
 // scriptPatience is how long a whole script may take, which is some seconds.
 const scriptPatience = 4 * escape.Patience
 
-// setUp makes a world. What a script calls mcpscope is one in it, born in its group "clients"; so is what is
-// behind "inside". $PROGRAM is the file, for those that are there already.
+// setUp makes a world. The command mcpscope, and commands after "inside", run in it, in the group "clients".
+// $PROGRAM is the file.
 func setUp(env *testscript.Env) error {
 	w := escape.NewWorld(env.T().(tested).T, escape.ProgramsIn(dir))
 	clients := w.Group("clients")

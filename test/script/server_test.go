@@ -83,8 +83,8 @@ func running(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// dead NAME [STATUS]: nothing of it is left, or will be soon, and it has ended so for its client: exit N or
-// signal N. What it wrote to stderr is in the file NAME.stderr then.
+// dead NAME [STATUS]: no process of it is left, or will be soon, and the client received the status: exit N
+// or signal N. The file NAME.stderr contains its stderr.
 func dead(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) <= 3, args, "dead NAME [exit|signal N]")
 	if n := s.members.UntilDead(escape.Patience); n > 0 {
@@ -119,7 +119,7 @@ func orphan(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // terminal COLUMNS ANSWER PROGRAM ARGUMENT…: the program on a terminal, on which the answer has been typed.
-// What is on it then is stdout.
+// stdout is the content of the terminal.
 func terminal(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 2, "terminal COLUMNS ANSWER PROGRAM ARGUMENT…")
 	const line = `columns=$1 answer=$2; shift 2; printf %b "$answer" |

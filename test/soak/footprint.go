@@ -30,8 +30,8 @@ func (f footprint) within(before footprint) bool {
 		f.groups <= before.groups && f.units <= before.units && f.dying <= before.dying+slack
 }
 
-// flat fails the test if there is more after do than before. No event tells of a zombie that a stranger
-// reaps, nor of a group that the kernel frees.
+// flat fails the test if there is more after do than before. There is no event for a zombie that another
+// process reaps, nor for a group that the kernel frees.
 func (p *Plan) flat(t *testing.T, do func()) {
 	t.Helper()
 	before := p.footprint(t)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package transparent compares what a server is given below mcpscope with what it is given
-// bare: bytes, state, signals, a terminal. Where the groups come from is an escape.Backend.
+// Package transparent compares the environment of a server below mcpscope with that of a bare server: bytes,
+// state, signals, a terminal. An escape.Backend selects the backend.
 //
 // docs/understand/differences.md has to have every difference that State finds. Like bed and escape, the
 // package knows the product by its command line alone, and imports none of it.

@@ -52,9 +52,9 @@ func (c *crew) up(stderr func() string) {
 	}
 }
 
-// want waits until each has got the signals, and then for two more of each, the main process's by the same
-// way, which is send's: what has not come before those does not come. Two, because of signals that wait
-// together the kernel delivers the one with the lowest number first.
+// want waits until each process has received the signals, and then for two more signals to each, sent the
+// same way. A signal that has not arrived before those does not arrive. Two, because of pending signals the
+// kernel delivers the lowest number first.
 func (c *crew) want(send func(unix.Signal), want map[string][]unix.Signal) {
 	c.t.Helper()
 	c.await(func(role string, got []unix.Signal) bool { return len(got) >= len(want[role])+len(c.marks) })

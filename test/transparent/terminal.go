@@ -16,8 +16,9 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// TerminalSignals: on a terminal the main process is in the launcher's process group. What a terminal can
-// send to that counts as sent by it, also when the launcher alone has got it; anything else is passed on.
+// TerminalSignals: on a terminal the main process is in the launcher's process group. A signal that a
+// terminal can send to the group counts as sent by it, even if only the launcher received it; other signals
+// are forwarded.
 func TerminalSignals(t *testing.T, s Subject) {
 	const keyInt, keyQuit = "\x03", "\x1c"
 	both := func(sig unix.Signal) map[string][]unix.Signal { return only([]unix.Signal{sig}, "main", "child") }

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A machine is what a release of Debian's has.
+// A machine contains the programs of a release of Debian.
 type machine struct {
 	linux, systemd string // "" of one that is not out yet
 }
@@ -50,7 +50,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// suite is the machine's, as ../boot takes it. Elsewhere there is none.
+// suite is that of the machine, an argument of ../boot; it is "" elsewhere.
 var suite = os.Getenv("VM_SUITE")
 
 var mcpscope = host.Shared + "/mcpscope"

@@ -23,8 +23,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// A writer to a frozen file system sleeps uninterruptibly, and nobody can kill it. The
-// launcher returns nevertheless, and says who it is; all goes when the sleep ends.
+// A writer to a frozen file system sleeps uninterruptibly, and cannot be killed. The launcher still returns,
+// and reports it; the group is removed when the sleep ends.
 func TestUninterruptibleSleep(t *testing.T) {
 	h := host.Current(t)
 	d := mountDisk(t)
@@ -59,7 +59,7 @@ type sleeper struct {
 	stdin          io.Closer
 	stderr, report *os.File
 	main, guard    *escape.Process
-	group          string // of both; of tree there is none
+	group          string // of both; "" for tree
 }
 
 func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *sleeper {
@@ -82,7 +82,7 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 	}
 	t.Cleanup(func() { stdin.Close() })
 	line, _ := bufio.NewReader(out).ReadString('\n')
-	pid, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 is nobody's
+	pid, _ := strconv.Atoi(strings.TrimSpace(line)) // 0 is no process
 	if s.main, err = escape.OpenProcess(pid); err != nil {
 		t.Fatalf("%s: the server said %q; %v; stderr: %s", backend, line, err, escape.Contents(s.stderr))
 	}
@@ -114,7 +114,7 @@ func (s *sleeper) end() {
 	s.stdin.Close()
 }
 
-// returned waits for the launcher, which has told who is left.
+// returned waits for the launcher, which has reported the process.
 func (s *sleeper) returned() {
 	s.t.Helper()
 	ended := make(chan error, 1)
@@ -177,7 +177,7 @@ const device = "/dev/nvme0n1"
 // FIFREEZE and FITHAW of linux/fs.h.
 const fiFreeze, fiThaw = 0xc0045877, 0xc0045878
 
-// A disk is a file system that can be frozen: who writes to it sleeps then.
+// A disk is a file system that can be frozen: a writer to it then sleeps.
 type disk struct {
 	t   *testing.T
 	dir string
