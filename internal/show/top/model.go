@@ -5,16 +5,14 @@
 package top
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -22,10 +20,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// interval is from one refresh to the next.
+// interval is the time between refreshes.
 const interval = 2 * time.Second
 
-// Run shows servers until a key or a signal ends it, and returns the exit status.
+// Run shows servers until a key or a signal, and returns the exit status.
 func Run(f *selection.Filter, io cli.Stdio) int {
 	if err := drawable(); err != nil {
 		return io.CannotWithHint("show servers", err, "mcpscope ls")
@@ -35,29 +33,15 @@ func Run(f *selection.Filter, io cli.Stdio) int {
 		return io.Cannot("list servers", err)
 	}
 	t := &top{servers: f, view: view{all: all, users: f.AllUsers, order: 'c'}, width: 80, height: 24}
-	p := tea.NewProgram(t, tea.WithoutSignalHandler())
-	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT, unix.SIGCONT)
-	defer signal.Stop(signals)
-	go func() {
-		for s := range signals {
-			p.Send(s)
-		}
-	}()
-	_, err = p.Run()
+	_, err = tea.NewProgram(t).Run()
 	closeReadings(t.view.all)
-	switch {
-	case err != nil && hungUp(): // the signal may be under way, or was for another process
-		return cli.EndBySignal(unix.SIGHUP)
-	case t.signal != 0 && t.signal != unix.SIGINT:
-		return cli.EndBySignal(t.signal)
-	case err != nil:
+	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
 		return io.Cannot("show servers", err)
 	}
 	return cli.ExitOK
 }
 
-// drawable is why there can be no full screen.
+// drawable returns the reason why there cannot be a full screen.
 func drawable() error {
 	for _, f := range []*os.File{os.Stdin, os.Stdout} {
 		if !cli.OnTerminal(f) {
@@ -65,16 +49,9 @@ func drawable() error {
 		}
 	}
 	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
-		return fmt.Errorf("the terminal can't be drawn on (TERM=%s)", term)
+		return fmt.Errorf("the terminal has no cursor control (TERM=%s)", term)
 	}
 	return nil
-}
-
-// hungUp reports whether the terminal has hung up.
-func hungUp() bool {
-	fds := []unix.PollFd{{Fd: 0}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0 && fds[0].Revents&(unix.POLLHUP|unix.POLLERR) != 0
 }
 
 // top is a view on a terminal.
@@ -82,15 +59,14 @@ type top struct {
 	servers       *selection.Filter
 	view          view
 	width, height int
-	refreshes     int         // how many were asked for
-	signal        unix.Signal // that ends it
+	refreshes     int // requested so far
 }
 
 // Messages beside keys and signals.
 type (
-	// refresh asks for new readings, unless another one was asked for since.
+	// refresh requests new readings, unless its number is not the last one.
 	refresh struct{ number int }
-	// measured are the readings that were taken.
+	// measured contains new readings.
 	measured struct {
 		all []reading
 		err error
@@ -111,12 +87,12 @@ func stop(s *fleet.Listed) error {
 	return s.Stop(fleet.AsConfigured)
 }
 
-// firstWait is for the second reading, without which there is no CPU% yet.
+// firstWait is short because CPU% needs a second reading.
 const firstWait = 250 * time.Millisecond
 
 func (t *top) Init() tea.Cmd { return t.refreshIn(firstWait) }
 
-// refreshIn calls off the refresh that was due.
+// refreshIn cancels the previous refresh.
 func (t *top) refreshIn(d time.Duration) tea.Cmd {
 	t.refreshes++
 	number := t.refreshes
@@ -150,29 +126,14 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return t, t.refreshIn(interval)
 	case outcome:
 		t.view.note = string(msg)
-		return t, t.refreshIn(0) // what it has changed
-	case unix.Signal:
-		if msg == unix.SIGCONT {
-			return t, tea.ClearScreen // and draw again
-		}
-		t.signal = msg
-		return t, tea.Quit
+		return t, t.refreshIn(0)
 	}
 	return t, nil
 }
 
 func (t *top) pressed(k tea.Key) tea.Cmd {
-	switch {
-	case k.Mod == tea.ModCtrl && k.Code == 'c':
+	if k.Mod == tea.ModCtrl && k.Code == 'c' {
 		return tea.Quit
-	case k.Mod == tea.ModCtrl && k.Code == 'z':
-		return suspend()
-	case k.Mod == tea.ModCtrl && k.Code == '\\':
-		t.signal = unix.SIGQUIT
-		return tea.Quit
-	case k.Mod == tea.ModAlt && k.Code < unicode.MaxRune: // an escape that was typed just before
-		t.view.press(tea.KeyEscape, 1)
-		k = tea.Key{Code: k.Code, Text: string(k.Code)}
 	}
 	key := k.Code
 	if r, n := utf8.DecodeRuneInString(k.Text); n > 0 && n == len(k.Text) {
@@ -189,26 +150,26 @@ func (t *top) pressed(k tea.Key) tea.Cmd {
 	case w != nil:
 		return t.act(w)
 	case t.view.details != was && t.view.details != "":
-		return t.refreshIn(0) // for its processes
+		return t.refreshIn(0) // to list its processes
 	}
 	return nil
 }
 
-// act does something to a server, beside what is shown.
+// act runs an action in a goroutine of Bubble Tea.
 func (t *top) act(w *wish) tea.Cmd {
-	s, what := w.to.server, fmt.Sprintf("%s (%s)", show.Fit(w.to.Name, 32), w.to.ID)
+	s, name := w.to.server, fmt.Sprintf("%s (%s)", show.Fit(w.to.Name, 32), w.to.ID)
 	if s == nil {
-		t.view.note = "something is being done to " + what
+		t.view.note = "wait for the previous action on " + name
 		return nil
 	}
 	w.to.server = nil // closed below
-	t.view.note = w.verb + " " + what + " …"
+	t.view.note = w.verb + " " + name + " …"
 	return func() tea.Msg {
 		defer s.Close()
 		if err := w.do(s); err != nil {
-			return outcome(fmt.Sprintf("cannot %s %s: %s", w.verb, what, cli.ErrorLine(err)))
+			return outcome(fmt.Sprintf("cannot %s %s: %s", w.verb, name, cli.ErrorLine(err)))
 		}
-		return outcome(w.past + " " + what)
+		return outcome(w.past + " " + name)
 	}
 }
 
