@@ -32,8 +32,6 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return watchCommand
 	case "probe":
 		return diagnose.Probe
-	case diagnose.StayCommand:
-		return diagnose.Stay
 	}
 	return nil
 }

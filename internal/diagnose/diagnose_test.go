@@ -11,8 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -70,21 +68,6 @@ func TestDoctorText(t *testing.T) {
 	}
 	if strings.Contains(text, "delegate it") {
 		t.Errorf("a remedy for what would be no improvement:\n%s", text)
-	}
-}
-
-func TestColours(t *testing.T) {
-	pty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pty.Close()
-	t.Setenv("TERM", "xterm")
-	for none, want := range map[string]string{"": "\x1b[31mx\x1b[0m", "1": "x"} {
-		t.Setenv("NO_COLOR", none)
-		if got := newPaper(pty).colour(red, "x"); got != want {
-			t.Errorf("NO_COLOR=%s: %q, want %q", none, got, want)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -16,33 +15,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// paper colours text on a terminal, unless the user disabled it (no-color.org).
-type paper struct {
-	to       io.Writer
-	coloured bool
-}
+// printer prints one fact per line.
+type printer struct{ io.Writer }
 
-func newPaper(to io.Writer) *paper {
-	return &paper{to, cli.OnTerminal(to) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"}
-}
+func (p printer) printf(format string, args ...any) { fmt.Fprintf(p, format, args...) }
 
-func (p *paper) printf(format string, args ...any) { fmt.Fprintf(p.to, format, args...) }
-
-// Colours of SGR.
-const (
-	green  = "32"
-	yellow = "33"
-	red    = "31"
-)
-
-func (p *paper) colour(code, text string) string {
-	if !p.coloured {
-		return text
-	}
-	return "\x1b[" + code + "m" + text + "\x1b[0m"
-}
-
-func (p *paper) line(subject, text string) { p.printf("  %-15s %s\n", subject, cli.OneLine(text)) }
+func (p printer) line(subject, text string) { p.printf("  %-15s %s\n", subject, cli.OneLine(text)) }
 
 var meanings = map[protocol.Backend]string{
 	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
@@ -53,15 +31,15 @@ var meanings = map[protocol.Backend]string{
 
 // Print prints all but the selftest.
 func (d *diagnosis) Print(to io.Writer) {
-	p := newPaper(to)
-	switch {
-	case d.Backend == "":
-		p.printf("%s: no backend works here\n\n", p.colour(red, "mcpscope run fails"))
-	case d.Group:
-		p.printf("%s: %s\n\n", p.colour(green, "mcpscope run uses "+string(d.Backend)), meanings[d.Backend])
-	default:
-		p.printf("%s: no control group, which is weaker; --require refuses it\n\n",
-			p.colour(yellow, "mcpscope run uses "+string(d.Backend)))
+	p := printer{to}
+	meaning := meanings[d.Backend]
+	if !d.Group {
+		meaning = "no control group, which is weaker; --require refuses it"
+	}
+	if d.Backend == "" {
+		p.printf("mcpscope run fails: no backend works here\n\n")
+	} else {
+		p.printf("mcpscope run uses %s: %s\n\n", d.Backend, meaning)
 	}
 	better := true
 	for _, t := range d.Backends {
@@ -85,7 +63,7 @@ func (d *diagnosis) Print(to io.Writer) {
 }
 
 // print includes the remedy only for a backend that is better than the current one.
-func (t Trial) print(p *paper, better bool) {
+func (t Trial) print(p printer, better bool) {
 	if t.Works {
 		p.line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
 		if t.Early {
@@ -116,7 +94,7 @@ func (t Trial) limits() string {
 	return "; limits possible: " + strings.Join(can, ", ")
 }
 
-func (d *diagnosis) printHost(p *paper) {
+func (d *diagnosis) printHost(p printer) {
 	h := d.Host
 	p.line("kernel", kernelText(h.Kernel))
 	for _, l := range h.Kernel.Lacks {
@@ -174,7 +152,7 @@ func (d *diagnosis) unitText(u *hostinfo.Unit) string {
 	return text + "; servers are not bound to it"
 }
 
-func (a advice) print(p *paper) {
+func (a advice) print(p printer) {
 	p.printf("\n")
 	for _, reason := range a.Reasons {
 		p.printf("%s\n", cli.OneLine(reason))
@@ -188,14 +166,14 @@ func (a advice) print(p *paper) {
 }
 
 func (d *diagnosis) PrintSelftest(to io.Writer) {
-	p := newPaper(to)
+	p := printer{to}
 	for i, c := range d.Selftest {
 		if i == 0 {
 			p.printf("\nselftest on %s\n", d.Backend)
 		}
-		verdict := p.colour(green, "nothing left")
+		verdict := "nothing left"
 		if !c.Passed {
-			verdict = p.colour(red, "FAIL: ") + cli.OneLine(c.Problem)
+			verdict = "FAIL: " + cli.OneLine(c.Problem)
 		}
 		p.printf("  %-15s %-15s %5.2f s  %s\n", c.Child, c.End, c.Seconds, verdict)
 	}
