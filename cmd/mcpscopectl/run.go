@@ -30,9 +30,10 @@ func runRunner(args []string, io cli.Stdio) int {
 
 // withSettings returns a command for help, completion and man pages; function early runs it.
 func withSettings(of settings.Command) *cobra.Command {
+	text := settings.TextOf(of)
 	c := command(spec{
-		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: settings.Summary(of),
-		examples: settings.Examples(of), long: settings.Long(of), operands: files,
+		use: of.String() + " [flags] [--] COMMAND [ARG…]", short: text.Summary,
+		examples: text.Examples, long: text.Before + text.After, operands: files,
 	}, func([]string) int { return cli.ExitOwnFailure })
 	c.Flags().SetInterspersed(false)
 	for _, r := range settings.Rows(of) {

@@ -7,6 +7,7 @@ package cli
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -15,31 +16,20 @@ import (
 
 // OpenDescriptors lists the descriptors above 2 that an execve would pass on. Called first thing in main, it
 // lists those of the client.
-func OpenDescriptors() []int {
-	dir, err := unix.Open("/proc/self/fd", unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil // without /proc nothing works; a later error reports it
-	}
-	defer unix.Close(dir)
-	var fds []int
-	buf := make([]byte, 4096)
-	for {
-		n, err := unix.ReadDirent(dir, buf)
-		if err != nil || n <= 0 {
-			return fds
+func OpenDescriptors() (fds []int) {
+	entries, _ := os.ReadDir("/proc/self/fd") // none without /proc; a later error reports it
+	for _, e := range entries {
+		fd, err := strconv.Atoi(e.Name())
+		if err != nil || fd <= 2 {
+			continue
 		}
-		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
-		for _, s := range names {
-			fd, err := strconv.Atoi(s)
-			if err != nil || fd <= 2 {
-				continue
-			}
-			flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-			if err == nil && flags&unix.FD_CLOEXEC == 0 {
-				fds = append(fds, fd)
-			}
+		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
+		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+			fds = append(fds, fd)
 		}
 	}
+	slices.Sort(fds) // the names were sorted as texts
+	return fds
 }
 
 // OpenReport opens the destination of --report. The server does not inherit the descriptor.
