@@ -41,7 +41,7 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 		case 1:
 			return f.Run(operands[0], io)
 		}
-		return io.Mistake("logs", "one server at most: give one name or id, or none for all")
+		return io.Mistake("logs", "only one name or id is possible; without it, logs prints all servers")
 	})
 	fs := c.Flags()
 	fs.BoolVarP(&f.Follow, "follow", "f", false, "print the last ten entries, then new entries until ^C")

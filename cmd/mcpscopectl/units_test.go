@@ -22,7 +22,7 @@ func TestUnitsArePrinted(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--now":              "units: --now is for --install and --remove\nmcpscope: hint: mcpscope help units\n",
-		"--install --remove": "units: --install or --remove, not both\nmcpscope: hint: mcpscope help units\n",
+		"--install --remove": "units: --install and --remove exclude each other\nmcpscope: hint: mcpscope help units\n",
 		"--unit ../x":        "cannot find the gateway: \"../x\" is no name of a service\n",
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)

@@ -59,7 +59,7 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	program, err := clientconfig.Installed(f.program)
 	if err != nil {
 		return io.CannotWithHint("wrap", err,
-			"install both programs where they stay, or name the one that does: mcpscope wrap --program PATH")
+			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
 	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Program: program}
 	return r.Run(operands)

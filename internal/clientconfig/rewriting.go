@@ -122,7 +122,8 @@ func (r *Rewriting) show(p planned) int {
 		}
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", title, before, own, after, own)
 		if r.Program != "" && name.OtherContainer(s.Own()) != "" {
-			fmt.Fprint(out, "  warning: it runs in an existing container; what is left in that stays\n")
+			fmt.Fprint(out, "  warning: the server runs in an existing container; "+
+				"its left-over processes there stay\n")
 		}
 	}
 	return status

@@ -44,7 +44,7 @@ const unwrapAll = "mcpscope unwrap"
 func Report(own bool, io cli.Stdio) int {
 	runner, err := cli.FindRunner()
 	if err != nil {
-		return io.Cannot("find what starts mcpscope", err)
+		return io.Cannot("find mcpscope", err)
 	}
 	f := &finding{runner: runner}
 	if os.Getuid() == 0 && !own {
@@ -62,7 +62,7 @@ func Report(own bool, io cli.Stdio) int {
 	}
 	switch {
 	case err != nil:
-		return io.Cannot("look everywhere", err)
+		return io.Cannot("search all configurations and units", err)
 	case f.breaks:
 		return cli.ExitFailure
 	}

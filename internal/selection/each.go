@@ -29,7 +29,7 @@ func OwnCommand() string {
 // printed.
 func (f *Filter) Do(names []string, io cli.Stdio, verb string, do func(*fleet.Listed) (string, error)) int {
 	if len(names) == 0 {
-		return io.Mistake(verb, "which server? Give a name or an id")
+		return io.Mistake(verb, "no server given: add a name or an id")
 	}
 	servers, err := f.Choose(names)
 	if err != nil {

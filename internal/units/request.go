@@ -27,7 +27,7 @@ type Request struct {
 func (f *Request) Run(io cli.Stdio) int {
 	switch {
 	case f.Install && f.Remove:
-		return io.Mistake("units", "--install or --remove, not both")
+		return io.Mistake("units", "--install and --remove exclude each other")
 	case f.Now && !f.Install && !f.Remove:
 		return io.Mistake("units", "--now is for --install and --remove")
 	}

@@ -68,7 +68,7 @@ func gatewayService(known systemd.Service) (s Service, err error) {
 		start.Argv[1] == settings.Gateway.String() {
 		operands, _, err := settings.Defaults().FromArguments(settings.Gateway, start.Argv[2:])
 		if err != nil || len(operands) == 0 {
-			return s, errors.New("its command is a mcpscope gateway that mcpscope can't read")
+			return s, errors.New("its command is mcpscope gateway with invalid flags")
 		}
 		s.Argv = operands
 	}

@@ -60,7 +60,7 @@ func (f *File) Backup() []byte {
 func (f *File) Replace(data, backup []byte) error {
 	path := f.BackupPath()
 	if backups() == "" {
-		return errors.New("there is no place for a backup: HOME is not set")
+		return errors.New("there is no directory for backups: HOME is not set")
 	}
 	if bytes.Equal(data, backup) {
 		if err := f.put(data); err != nil {

@@ -58,7 +58,7 @@ func read(path string) (data []byte, st unix.Stat_t, err error) {
 		return nil, st, err
 	}
 	if st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, st, errors.New("it is no regular file")
+		return nil, st, errors.New("it is not a regular file")
 	}
 	data, err = io.ReadAll(io.LimitReader(file, largest))
 	return data, st, cause(err)
