@@ -4,8 +4,9 @@ SHELL := /bin/sh
 GO ?= go
 BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside, the longest first
-UNIT = $$($(GO) list ./... | grep -v /test/) ./test/arch ./test/bed ./test/host ./test/pace ./test/escape
-WHOLE := ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
+# the guard is a process without the Go runtime, and so without the race detector's
+UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
+WHOLE := ./internal/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
