@@ -414,6 +414,7 @@ func TestFewProcesses(t *testing.T) {
 }
 
 // A server that uses up all processes of its user leaves launcher and guard no new thread, and ends as any other.
+// With one processor and many garbage collections the launcher would start threads late, and often.
 func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	t.Parallel()
 	const limit = 150
@@ -428,7 +429,7 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 		t.Run(end.name, func(t *testing.T) {
 			t.Parallel()
 			w, m := newWorld(t), escape.NewMembers(t)
-			line := as(lonely(1+i), "prlimit", fmt.Sprintf("--nproc=%d:%d", limit, limit), readable(t, binaries.mcpscope), "run",
+			line := as(lonely(1+i), "prlimit", fmt.Sprintf("--nproc=%d:%d", limit, limit), "env", "GOGC=1", "GOMAXPROCS=1", readable(t, binaries.mcpscope), "run",
 				"--eof-grace", soon, "--term-grace", soon, "--", readable(t, binaries.Zoo), "--register", m.Address, "use-up")
 			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
 			if err := m.UntilReady(escape.Patience); err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -79,6 +80,7 @@ func (s *Server) Run() (Outcome, error) {
 	if err := linux.ReadyPoller(); err != nil {
 		return Outcome{}, err
 	}
+	startThreads()
 	if systemd.JournalExists() { // which takes down the command line of whatever writes to it: arguments may be secrets
 		_ = linux.HideArguments(s.Argv[1:]) // they are not ours, in a program that uses this as a library
 	}
@@ -92,6 +94,25 @@ func (s *Server) Run() (Outcome, error) {
 	}
 	b.live()
 	return b.outcome()
+}
+
+// startThreads has the runtime start the threads that it may need when a server has used up all processes, where it aborts
+// the process: beside a goroutine that waits in a system call there is one for timers and one for what a garbage collection
+// wakes. A goroutine that is locked to its thread leaves that to no other one.
+func startThreads() {
+	var locked sync.WaitGroup
+	start := make(chan struct{})
+	for range 3 {
+		locked.Add(1)
+		go func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread() // not ended with the goroutine
+			locked.Done()
+			<-start
+		}()
+	}
+	locked.Wait()
+	close(start)
 }
 
 // config is what a later brain has to know, but the group.
