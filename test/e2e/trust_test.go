@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // attacker is another user.
@@ -454,26 +456,57 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	}
 }
 
-// An answer of half a MiB, to a client that takes its time to read: longer than both graces together.
+// An answer that the pipe does not hold, to a client that takes its time to read. The launcher looks at the pipe until the
+// client has read; otherwise it would wait for the end of the grace, an hour.
 func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	const size = 512 << 10
-	line := []string{"run", "--eof-grace", soon, "--term-grace", soon, "--", "sh", "-c", fmt.Sprintf("echo up; cat; head -c %d /dev/zero", size)}
-	cmd := w.mcpscope(line...)
-	client := escape.StartTalk(t, cmd, func() error { return escape.StartIn(w.Unique("client"), cmd) })
-	client.Hear("up")
-	closed := time.Now()
-	client.Stdin.Close()
-	escape.PollFor(time.Second)             // which is what this client is
-	n, _ := io.Copy(io.Discard, client.Out) // how much is looked at
-	if time.Since(closed) > 9*time.Second {
-		t.Skip("SKIP: the client came to read after the ten seconds that it has")
+	const size, looks = 512 << 10, 20
+	cmd := w.mcpscope("run", "--eof-grace", "1h", "--", "head", "-c", strconv.Itoa(size), "/dev/zero")
+	read, write := ends(t, "pipe")
+	cmd.Stdout = write
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
 	}
+	if err := escape.StartIn(w.Unique("client"), cmd); err != nil {
+		t.Fatal(err)
+	}
+	defer cmd.Process.Kill()
+	if !pace.Eventually(escape.Patience, func() bool {
+		room := []unix.PollFd{{Fd: int32(write.Fd()), Events: unix.POLLOUT}}
+		_, err := unix.Poll(room, 0)
+		return err == nil && room[0].Revents == 0
+	}) {
+		t.Fatal("the server does not fill the pipe")
+	}
+	write.Close()
+	stdin.Close()
+	looked, last := 0, ""
+	if !pace.Eventually(escape.Patience, func() bool {
+		if now := switches(cmd.Process.Pid); now != last {
+			looked, last = looked+1, now
+		}
+		return looked > looks
+	}) {
+		t.Errorf("the launcher has run %d times, want %d: it does not look at the pipe", looked, looks)
+	}
+	n, _ := io.Copy(io.Discard, read) // how much is looked at
 	if err := cmd.Wait(); err != nil || n != size {
 		t.Errorf("%d bytes came of %d, and it ended with %v", n, size, err)
 	}
 	w.clean()
+}
+
+// switches says how often the threads of a process have waited.
+func switches(pid int) (all string) {
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is none that could fail
+	for _, thread := range threads {
+		status, _ := os.ReadFile(thread) // the thread may have ended
+		_, count, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
+		all += count
+	}
+	return all
 }
 
 // spawned starts a server on these descriptors; its client has nothing but its own life.
