@@ -44,6 +44,9 @@ func (t *Tree) Members() ([]int, error) {
 
 // each calls fn for every member.
 func (t *Tree) each(fn func(proc.Stat)) error {
+	if t.RootsAlone() {
+		return nil
+	}
 	var errs []error
 	seen := map[int]bool{} // a member that has the tag and descends from a root is one
 	for _, r := range t.Roots {
@@ -64,6 +67,17 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 		}
 	}
 	return errors.Join(append(errs, err)...)
+}
+
+// RootsAlone tells whether the roots live and have no children. Then no process has the tag of a tree either: what a root has
+// started descends from it, as it is a subreaper. It spares the look at every process.
+func (t *Tree) RootsAlone() bool {
+	for _, r := range t.Roots {
+		if children, err := proc.Children(r.PID); err != nil || len(children) > 0 || !r.Alive() {
+			return false
+		}
+	}
+	return len(t.Roots) > 0
 }
 
 // Alive tells whether the root can have descendants.

@@ -25,6 +25,9 @@ import (
 // that server, with a grace of its own, and exits. It is spared no longer than that takes.
 func (b *brain) endLeftOvers() {
 	below := group.Below(b.guarded())
+	if !b.config.Taken && below.RootsAlone() { // a later brain is a child as well
+		return
+	}
 	spare := below.Spare
 	for until := time.Now().Add(protocol.NestedWithin + max(b.config.Policy.TermGrace, 0)); ; {
 		b.killLeftOvers(below)
