@@ -23,7 +23,7 @@ const (
 // The time that a brain has for an answer, and a later brain to start. Each has reactWithin once more after a SIGCONT.
 const (
 	reactWithin = 250e6
-	mostSlow    = 20 // times that a brain which is not stopped gets it again
+	mostSlow    = 20 // times that a brain gets it again which is neither stopped nor frozen, and may have no processor
 	startWithin = 5e9
 )
 
@@ -281,10 +281,16 @@ func (p *process) overdue() {
 	}
 }
 
-// brainStopped tells whether the launcher is stopped. One that is not may have no processor yet, or be frozen.
+// brainStopped tells whether the launcher is stopped, or frozen with its client.
 //
 //go:norace
 func (p *process) brainStopped() bool {
+	if p.page.Reign > 0 {
+		return false
+	}
+	if n := p.read(p.page.Events); n > 19 && p.buf[19] == '1' { // "populated 1\nfrozen 1"
+		return true
+	}
 	last := uintptr(0)
 	n := p.read(p.state)
 	for i := uintptr(0); i+2 < n; i++ { // the name may be anything
@@ -293,7 +299,7 @@ func (p *process) brainStopped() bool {
 		}
 	}
 	state := p.buf[(last+2)&(unsafe.Sizeof(p.buf)-1)]
-	return n > 0 && p.page.Reign == 0 && (state == 'T' || state == 't')
+	return n > 0 && (state == 'T' || state == 't')
 }
 
 //go:norace

@@ -24,6 +24,7 @@ type Page struct {
 	Stdin, Stdout int32    // epoll sets, readable after an event that the launcher should notice
 	Client        int32    // pidfd, the same
 	Launcher      int32    // pidfd
+	Events        int32    // cgroup.events of the launcher's cgroup
 	Program       int32    // O_PATH descriptor of the program that a later brain executes
 	Leaf          int32    // directory of the cgroup for guards and later brains; none in a tree
 	Parent        int32    // directory above those of SetDirectories
@@ -107,7 +108,7 @@ func OpenPage(fd int) (*Page, error) {
 
 // descriptors are those that guard and later brains inherit.
 func (p *Page) descriptors() []*int32 {
-	all := []*int32{&p.Stdin, &p.Stdout, &p.Client, &p.Launcher, &p.Program, &p.Leaf, &p.Parent}
+	all := []*int32{&p.Stdin, &p.Stdout, &p.Client, &p.Launcher, &p.Events, &p.Program, &p.Leaf, &p.Parent}
 	for i := range p.Keep {
 		all = append(all, &p.Keep[i])
 	}

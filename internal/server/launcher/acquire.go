@@ -21,7 +21,12 @@ func (b *brain) acquire(s *Server, settle func(backend.Place) error) error {
 	here, places, errs := s.placesFor(!b.config.Taken)
 	defer func() { closePlaces(here, places, b.group) }()
 	b.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
-	var broken []error                                                  // places that there are
+	if b.page != nil && here.Root != nil {                              // a server that is taken has its page later
+		if fd, err := here.Root.OpenFile("." + here.Path + "/cgroup.events"); err == nil { // the root has none
+			b.page.Events = int32(fd)
+		}
+	}
+	var broken []error // places that there are
 	for _, p := range places {
 		missed := errs
 		err := settle(p)
