@@ -27,7 +27,7 @@ func (at Location) treePlace() (Place, error) {
 	if len(at.Limits) > 0 && at.Must {
 		return nil, group.ErrNoGroup
 	}
-	if _, err := proc.Children(os.Getpid()); err != nil {
+	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good
 		return nil, fmt.Errorf("list our children: %w", err)
 	}
 	return treePlace{}, nil
