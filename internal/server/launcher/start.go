@@ -197,8 +197,10 @@ func (b *brain) started() {
 
 // tellStart is for everything that waits until the server runs.
 func (b *brain) tellStart() {
-	report.TellStart(b.subject(), b.stderr)
-	report.TellNotes(b.subject(), b.notes)
+	if systemd.JournalExists() {
+		report.TellStart(b.subject(), b.stderr)
+		report.TellNotes(b.subject(), b.notes)
+	}
 	b.notesTold = len(b.notes)
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	if b.config.Replace {
