@@ -89,6 +89,9 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 	}
 	var found []proc.Stat
 	err := proc.Each(func(pid int) bool {
+		if unix.Kill(pid, 0) == unix.EPERM { // not the owner's: kernel threads and other users' are most processes
+			return true
+		}
 		if t.On(pid) && owns(owner, pid) {
 			if st, err := proc.ReadStat(pid); err == nil && !zombie(st) { // ended, or hidden from us
 				found = append(found, st)

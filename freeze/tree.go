@@ -69,8 +69,9 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// RootsAlone tells whether the roots live and have no children. Then no process has the tag of a tree either: what a root has
-// started descends from it, as it is a subreaper. It spares the look at every process.
+// RootsAlone tells whether the roots live and have no children. What a root has started, a subreaper, descends from it, but for
+// a process in a foreign pid namespace whose parents there are dead. To search for that by its tag takes a look at every
+// process, so it is left to the end of a stop.
 func (t *Tree) RootsAlone() bool {
 	for _, r := range t.Roots {
 		if children, err := proc.Children(r.PID); err != nil || len(children) > 0 || !r.Alive() {

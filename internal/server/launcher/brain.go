@@ -169,9 +169,9 @@ func (b *brain) readPage() {
 		b.exited = true
 		b.lookAgain()
 		if report.ExitCause(unix.WaitStatus(p.Status), b.group.Figures()) == protocol.MemoryExhausted {
-			b.report(lifecycle.MemoryExhausted)
+			b.reportExit(lifecycle.MemoryExhausted)
 		} else {
-			b.report(lifecycle.MainExited)
+			b.reportExit(lifecycle.MainExited)
 		}
 	}
 	if p.Stops != b.stops {
@@ -194,7 +194,7 @@ func (b *brain) mainEnded() {
 		b.config.Held = -1
 	}
 	b.lookAgain()
-	b.report(lifecycle.MainExited)
+	b.reportExit(lifecycle.MainExited)
 }
 
 // handleSignal takes a signal that this process has got, alone or with its process group.
@@ -213,6 +213,15 @@ func (b *brain) handleSignal(sig unix.Signal) {
 
 // report passes an event to the lifecycle.
 func (b *brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
+
+// reportExit spares the steps of a stop where no member is left.
+func (b *brain) reportExit(e lifecycle.Event) {
+	all := b.life.Handle(e, time.Now())
+	if b.life.State == lifecycle.Terminating && !group.Populated(b.group.Members()) {
+		all = b.life.Handle(lifecycle.GroupEmptied, time.Now())
+	}
+	b.perform(all)
+}
 
 // publish writes to the page what a later brain has to know, and by when the guard has to find one.
 func (b *brain) publish() {

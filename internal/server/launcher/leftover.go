@@ -24,10 +24,13 @@ import (
 // from the guard, or carry the tag. A guard among them is that of a server in this server: its launcher is dead, so it stops
 // that server, with a grace of its own, and exits. It is spared no longer than that takes.
 func (b *brain) endLeftOvers() {
-	below := group.Below(b.guarded())
-	if !b.config.Taken && below.RootsAlone() { // a later brain is a child as well
-		return
+	if below := group.Below(b.guarded()); !below.RootsAlone() {
+		b.endBelow(below)
 	}
+	b.killLeftOvers(b.group.Tagged())
+}
+
+func (b *brain) endBelow(below *freeze.Tree) {
 	spare := below.Spare
 	for until := time.Now().Add(protocol.NestedWithin + max(b.config.Policy.TermGrace, 0)); ; {
 		b.killLeftOvers(below)
@@ -46,9 +49,6 @@ func (b *brain) endLeftOvers() {
 			linux.AwaitEnd(fd, unix.POLLIN, time.Until(until))
 			_ = unix.Close(fd)
 		}
-	}
-	if b.config.Group.Backend != protocol.Tree || linux.Ended(b.guard.PIDFD()) {
-		b.killLeftOvers(b.group.Tagged())
 	}
 }
 
