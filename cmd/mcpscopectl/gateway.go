@@ -180,6 +180,9 @@ const watcherName = "mcpscope-watch"
 
 // watchCommand is the process beside a gateway; mcpscope gateway starts it.
 func watchCommand(args []string, io cli.Stdio) int {
+	if len(args) == 4 && args[0] == gw.DetachArgument {
+		return gw.Detach(args[1:])
+	}
 	foreign := cli.OpenDescriptors()
 	if len(args) != 3 {
 		fmt.Fprint(io.Err, "mcpscope: watch is started by mcpscope gateway alone\n")

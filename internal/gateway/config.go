@@ -6,12 +6,16 @@ package gateway
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
@@ -87,6 +91,9 @@ func (c *config) line(memory int) []string {
 	return []string{"mcpscope", WatchCommand, strconv.Itoa(memory), strconv.Itoa(c.PID), c.Name}
 }
 
+// DetachArgument comes before the arguments of a watcher that is to be detached.
+const DetachArgument = "detach"
+
 // start starts a watcher or a standby, detached, so that it is not among the gateway's processes.
 func (c *config) start(executable string, env []string) error {
 	memory, err := c.write()
@@ -94,10 +101,34 @@ func (c *config) start(executable string, env []string) error {
 		return err
 	}
 	defer unix.Close(memory)
-	keep := append(c.descriptors(), memory)
-	cmd := spawn.Cmd{Path: executable, Argv: c.line(memory), Env: env, Detach: true, Keep: keep}
-	if _, err := cmd.Start(); err != nil {
+	line := slices.Insert(c.line(memory), 2, DetachArgument)
+	pid, err := spawn.Start(executable, line, env, append(c.descriptors(), memory), &syscall.SysProcAttr{Setpgid: true})
+	if err != nil {
 		return fmt.Errorf("start the watcher: %w", err)
 	}
+	var status unix.WaitStatus
+	for err = unix.EINTR; err == unix.EINTR; {
+		_, err = unix.Wait4(pid, &status, 0, nil)
+	}
+	if err == nil && status != 0 {
+		return fmt.Errorf("detach the watcher: %w", unix.Errno(max(status.ExitStatus(), int(unix.EINTR))))
+	}
 	return nil
+}
+
+// Detach executes the watcher with these arguments and returns the caller's exit status, which is an errno. The caller exits at
+// once, so that the watcher is in no process tree. It inherits what the caller has inherited.
+func Detach(args []string) int {
+	env, err := proc.Environ()
+	if err == nil {
+		_, err = syscall.ForkExec(executable, append([]string{"mcpscope", WatchCommand}, args...), &syscall.ProcAttr{
+			Env: env, Files: []uintptr{0, 1, 2}, Sys: &syscall.SysProcAttr{Setpgid: true},
+		})
+	}
+	if errno, ok := errors.AsType[unix.Errno](err); ok {
+		return int(errno)
+	} else if err != nil {
+		return int(unix.EIO)
+	}
+	return 0
 }

@@ -9,8 +9,6 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/raw"
 )
 
 // end is the end of the pipe that the handler writes to.
@@ -38,17 +36,13 @@ const (
 
 // catch gives a signal the handler. All others wait while it runs.
 func catch(sig unix.Signal) {
-	var was sigaction
 	act := sigaction{flags: saOnStack | saRestart, mask: ^uint64(0)}
 	if act.handler, act.restorer = handlers(); act.restorer != 0 {
 		act.flags |= saRestorer
 	}
-	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), uintptr(unsafe.Pointer(&was)), unsafe.Sizeof(act.mask), 0, 0)
+	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
 	if e != 0 {
 		panic("bug: catch a signal that can't be caught: " + e.Error())
-	}
-	if was.handler == 0 || was.handler == 1 { // SIG_DFL, SIG_IGN: the runtime does not know that it is caught
-		raw.Caught(sig)
 	}
 }
 

@@ -36,7 +36,7 @@ var rules = map[string]rule{
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "protocol"}, "where groups come from"},
 	room + "lifecycle":  {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
 	room + "client":     {[]string{"freeze", "internal/linux", "internal/proc", room + "group", room + "loop", room + "protocol"}, "what the client does, and not what follows from it"},
-	room + "container":  {[]string{"cgroup", "internal/linux", "internal/name", "internal/spawn", room + "protocol"}, "what an engine runs for a server"},
+	room + "container":  {[]string{"cgroup", "internal/linux", "internal/name", room + "protocol"}, "what an engine runs for a server"},
 	room + "loop":       {[]string{"internal/linux", "internal/signals"}, "it waits, whatever for"},
 	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "group", room + "hierarchy", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
@@ -49,10 +49,9 @@ var rules = map[string]rule{
 	"internal/glob":       {nil, "bytes in, yes or no out"},
 	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/linux":      {[]string{"internal/proc"}, "what the kernel is asked for beside cgroups and processes, whatever it is for"},
-	"internal/raw":        {nil, "nothing but system calls"},
 	"internal/guard":      {nil, "the processes that it is about run nothing but system calls"},
-	"internal/signals":    {[]string{"internal/linux", "internal/raw"}, "it is what os/signal is elsewhere"},
-	"internal/spawn":      {[]string{"internal/raw"}, "between fork and exec nothing but system calls may run"},
+	"internal/signals":    {[]string{"internal/linux"}, "it is what os/signal is elsewhere"},
+	"internal/spawn":      {nil, "it starts what it is given, and does not know what that is"},
 	"internal/systemd":    {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/mcp":        {nil, "it judges bytes, wherever they were read"},
@@ -132,7 +131,7 @@ var people = []string{tool, "internal/clientconfig", "internal/detach", "interna
 var forbidden = map[string]string{
 	"log":      "libraries never log, and run's stderr is the server's",
 	"log/slog": "libraries never log, and run's stderr is the server's",
-	"os/exec":  "processes are started by internal/spawn, which restores what the client gave us",
+	"os/exec":  "processes get descriptors by number, and environments as they are: internal/spawn, or syscall.ForkExec",
 }
 
 type pkg struct {

@@ -7,6 +7,7 @@ package container
 import (
 	"fmt"
 	"strconv"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -15,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // What a server has in a container is ended here. An engine's program (docker, podman, nerdctl) is a client: the
@@ -67,7 +67,7 @@ func EndsFirst(engine string) bool { return engine == "podman" }
 
 // script asks until there is none, and says so: what is being removed by the engine itself (--rm) is listed until
 // it has gone. If there never was one, it asks twice: what was asked for last may not be listed at once.
-const script = `label=$1 grace=$2 answer=/proc/self/fd/$3; shift 3
+const script = `label=$1 grace=$2; shift 2
 exec </dev/null 2>/dev/null
 looks=2 pause=:
 while [ $looks -gt 0 ]; do
@@ -82,7 +82,7 @@ while [ $looks -gt 0 ]; do
 	"$@" rm -f $all >/dev/null
 	grace=0 pause='sleep 1'
 done
-echo ` + none + ` >$answer`
+echo ` + none
 
 const none = "none"
 
@@ -100,17 +100,13 @@ func (s Contained) End() error {
 		return fmt.Errorf("create memory file: %w", err)
 	}
 	defer unix.Close(answer)
-	cmd := spawn.Cmd{
-		Path: "/bin/sh", Argv: append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace), strconv.Itoa(answer)}, c.Asked()...),
-		Env: s.Env, Keep: []int{answer},
-	}
-	pid, err := cmd.Start()
+	argv := append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace)}, c.Asked()...)
+	pidfd := -1
+	pid, err := syscall.ForkExec("/bin/sh", argv, &syscall.ProcAttr{ // os/exec drops variables that are there twice
+		Env: s.Env, Files: []uintptr{0, uintptr(answer), 2}, Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &pidfd},
+	})
 	if err != nil {
 		return fmt.Errorf("ask %s for containers: %w", c.Engine, err)
-	}
-	pidfd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return fmt.Errorf("wait for %s: %w", c.Engine, err) // which goes on
 	}
 	defer unix.Close(pidfd)
 	within := time.Duration(grace)*time.Second + protocol.EngineWithin

@@ -7,6 +7,7 @@ package launcher
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -158,14 +159,12 @@ func (t *Taken) startBrain() error {
 		return err
 	}
 	defer leaf.Close()
-	mask := linux.SignalMask()
-	cmd := spawn.Cmd{
-		Path: t.server.Executable, Argv: append(protocol.SuperviseArgs(t.server.Name), fmt.Sprint(memory), "0"), Env: protocol.BrainEnv(t.server.Env),
-		Group: leaf, Detach: true, Keep: append(t.b.config.Inherited(), memory), NoFile: t.server.NoFile, Mask: &mask,
-	}
-	pid, err := cmd.Start()
-	if err == nil {
-		t.brainFD, err = unix.PidfdOpen(pid, 0)
+	argv, keep := append(protocol.SuperviseArgs(t.server.Name), fmt.Sprint(memory), "0"), append(t.b.config.Inherited(), memory)
+	how := &syscall.SysProcAttr{Setpgid: true, PidFD: &t.brainFD, UseCgroupFD: true, CgroupFD: leaf.FD()}
+	_, err = spawn.Start(t.server.Executable, argv, protocol.BrainEnv(t.server.Env), keep, how)
+	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // seccomp refuses clone3: then it is in the watcher's cgroup
+		how.UseCgroupFD = false
+		_, err = spawn.Start(t.server.Executable, argv, protocol.BrainEnv(t.server.Env), keep, how)
 	}
 	return err
 }
@@ -227,6 +226,7 @@ func (t *Taken) Over() error {
 	if !linux.InitReaps() {
 		signals.ReapAll() // nobody else does
 	}
+	linux.AwaitEnd(t.brainFD, unix.POLLIN, protocol.ReactWithin) // it has closed its descriptors, so it is about to end
 	t.Close()
 	return err
 }
@@ -281,6 +281,9 @@ func (t *Taken) putBack() {
 
 // Close gives descriptors back.
 func (t *Taken) Close() {
+	if t.brainFD >= 0 {
+		_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live, or ReapAll was faster
+	}
 	t.closeClientDescriptors()
 	t.back.Close()
 	for _, fd := range []*int{&t.alive, &t.brainFD} {
