@@ -21,7 +21,7 @@ import (
 func main() {
 	var args []string
 	for _, a := range os.Args[1:] {
-		args = append(args, strings.Clone(a)) // a launcher may overwrite its command line (linux.HideArguments)
+		args = append(args, strings.Clone(a)) // a launcher may overwrite its command line
 	}
 	os.Exit(run(args, cli.Stdio{Out: os.Stdout, Err: stderr{}}))
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -77,12 +78,9 @@ type Outcome struct {
 func (s *Server) Run() (Outcome, error) {
 	freeze.ClearTag()     // a server in a server has its own group and guard
 	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
-	if err := linux.ReadyPoller(); err != nil {
-		return Outcome{}, err
-	}
 	startThreads()
-	if systemd.JournalExists() { // which takes down the command line of whatever writes to it: arguments may be secrets
-		_ = linux.HideArguments(s.Argv[1:]) // they are not ours, in a program that uses this as a library
+	if systemd.JournalExists() { // it stores the command line of each process that writes to it: arguments may be secrets
+		hideArguments(s.Argv[1:])
 	}
 	b, err := s.prepare()
 	if err != nil {
@@ -113,6 +111,16 @@ func startThreads() {
 	}
 	locked.Wait()
 	close(start)
+}
+
+// hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are that memory.
+func hideArguments(args []string) {
+	first := len(os.Args) - len(args)
+	if first > 0 && slices.Equal(os.Args[first:], args) {
+		for _, text := range os.Args[first:] {
+			clear(unsafe.Slice(unsafe.StringData(text), len(text)))
+		}
+	}
 }
 
 // config is what a later brain has to know, but the group.
