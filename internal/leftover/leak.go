@@ -33,6 +33,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 )
 
 // Everyone as an uid means all users.
@@ -160,8 +161,8 @@ func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 func (l *Leak) isAbandoned() bool {
 	out := link(l.PID, 1)
 	connected := strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")
-	isRead := connected && !linux.Closed(l.PID, 1)
-	return linux.Closed(l.PID, 0) && !isRead
+	isRead := connected && !client.Closed(l.PID, 1)
+	return client.Closed(l.PID, 0) && !isRead
 }
 
 // isSame reports whether the process is still the examined one, and has not been adopted since.

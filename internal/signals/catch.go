@@ -40,10 +40,7 @@ func catch(sig unix.Signal) {
 	if act.handler, act.restorer = handlers(); act.restorer != 0 {
 		act.flags |= saRestorer
 	}
-	_, _, e := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, unsafe.Sizeof(act.mask), 0, 0)
-	if e != 0 {
-		panic("bug: catch a signal that can't be caught: " + e.Error())
-	}
+	setAction(sig, &act, nil)
 }
 
 // unblock has a thread that does not block the signal: the runtime's own have the mask that this process was started with.

@@ -9,8 +9,6 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // last is the highest number of a signal.
@@ -39,7 +37,7 @@ func Catch(sigs ...unix.Signal) error {
 			return err
 		}
 	}
-	mask := linux.SignalMask()
+	mask := Mask()
 	for _, sig := range sigs {
 		catch(sig)
 		if bit := uint64(1) << (sig - 1); mask&bit != 0 && caught.blocked&bit == 0 {

@@ -31,7 +31,7 @@ var rules = map[string]rule{
 	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
 	"scope":  {[]string{room + "fleet", room + "protocol", room + "sweep"}, "a library that starts the runner as a child; programs of others import it"},
 
-	room + "protocol":   {[]string{"cgroup", "freeze", "internal/linux", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "protocol":   {[]string{"cgroup", "freeze", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
 	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":    {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "protocol"}, "where groups come from"},
 	room + "lifecycle":  {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
@@ -50,7 +50,7 @@ var rules = map[string]rule{
 	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
 	"internal/linux":      {[]string{"internal/proc"}, "what the kernel is asked for beside cgroups and processes, whatever it is for"},
 	"internal/guard":      {nil, "the processes that it is about run nothing but system calls"},
-	"internal/signals":    {[]string{"internal/linux"}, "it is what os/signal is elsewhere"},
+	"internal/signals":    {nil, "it is what os/signal is elsewhere"},
 	"internal/spawn":      {nil, "it starts what it is given, and does not know what that is"},
 	"internal/systemd":    {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
@@ -61,7 +61,7 @@ var rules = map[string]rule{
 	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/settings", "internal/systemd"}, "files for systemd, and what it says of a service"},
-	"internal/leftover":                {[]string{"freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/linux", "internal/name", "internal/proc", "internal/selection", "internal/show", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
+	"internal/leftover":                {[]string{"freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/linux", "internal/name", "internal/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},

@@ -7,7 +7,6 @@ package client
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
@@ -33,7 +32,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 		held = stdin
 	}
 	if stdout, borrowed := r.borrow(1); borrowed && err == nil {
-		in.Stdout, err = linux.NewWatch(stdout, linux.Error)
+		in.Stdout, err = newWatch(stdout, failure)
 		_ = unix.Close(stdout)
 	} else if stdout >= 0 {
 		_ = unix.Close(stdout)
@@ -43,16 +42,16 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 
 func (in *Side) watchStdin(fd int) error {
 	var err error
-	if in.Stdin, err = linux.NewWatch(fd, linux.HangUp); err != nil {
+	if in.Stdin, err = newWatch(fd, hangUp); err != nil {
 		return err
 	}
-	file, conveyed := linux.IdentifyFile(fd)
+	file, conveyed := identifyFile(fd)
 	if !conveyed {
 		return nil
 	}
 	in.File, in.Conveyed = file, true
 	if isFIFO(fd) {
-		in.Input, err = linux.NewWatch(fd, linux.Input)
+		in.Input, err = newWatch(fd, input)
 	}
 	return err
 }

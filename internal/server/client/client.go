@@ -22,33 +22,33 @@ import (
 // stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
 // to a brain.
 type Side struct {
-	Stdin    *linux.Watch
-	Input    *linux.Watch // what is unread in a pipe; nil for a socket
-	Stdout   *linux.Watch
-	File     linux.File // stdin
-	Answers  linux.File // stdout
-	Where    string     // the cgroup that the client has started the launcher in
-	Tag      freeze.Tag // of the payload's processes
-	Conveyed bool       // stdin is a pipe or socket, so it has another end
-	PIDFD    int        // the client, or -1
-	Main     int        // pidfd of the main process, or -1
-	Sure     bool       // it is the client that is known, and not a mere spawner
-	loop     *loop.Loop // where stdin and stdout are waited for
+	Stdin    *Watch
+	Input    *Watch // what is unread in a pipe; nil for a socket
+	Stdout   *Watch
+	File     protocol.File // stdin
+	Answers  protocol.File // stdout
+	Where    string        // the cgroup that the client has started the launcher in
+	Tag      freeze.Tag    // of the payload's processes
+	Conveyed bool          // stdin is a pipe or socket, so it has another end
+	PIDFD    int           // the client, or -1
+	Main     int           // pidfd of the main process, or -1
+	Sure     bool          // it is the client that is known, and not a mere spawner
+	loop     *loop.Loop    // where stdin and stdout are waited for
 }
 
-// Watch looks at our own descriptors 0 and 1 and at our parent.
-func Watch(onDeath protocol.ClientDeath) (*Side, error) {
+// WatchParent looks at our own descriptors 0 and 1 and at our parent.
+func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
 	var err error
-	if in.Stdin, err = linux.NewWatch(0, linux.HangUp); err != nil {
+	if in.Stdin, err = newWatch(0, hangUp); err != nil {
 		return nil, err
 	}
-	if in.Stdout, err = linux.NewWatch(1, linux.Error); err != nil {
+	if in.Stdout, err = newWatch(1, failure); err != nil {
 		return nil, err
 	}
-	in.Answers, _ = linux.IdentifyFile(1) // a file has nobody who reads it
-	if in.File, in.Conveyed = linux.IdentifyFile(0); !in.Conveyed {
+	in.Answers, _ = identifyFile(1) // a file has nobody who reads it
+	if in.File, in.Conveyed = identifyFile(0); !in.Conveyed {
 		if onDeath == protocol.StopOnClientDeath {
 			in.PIDFD, err = openClient()
 		}
@@ -56,7 +56,7 @@ func Watch(onDeath protocol.ClientDeath) (*Side, error) {
 	}
 	var st unix.Stat_t
 	if unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
-		if in.Input, err = linux.NewWatch(0, linux.Input); err != nil {
+		if in.Input, err = newWatch(0, input); err != nil {
 			return nil, err
 		}
 	}
@@ -66,7 +66,7 @@ func Watch(onDeath protocol.ClientDeath) (*Side, error) {
 
 // Close gives back all that it has open.
 func (in *Side) Close() {
-	for _, w := range []*linux.Watch{in.Stdin, in.Input, in.Stdout} {
+	for _, w := range []*Watch{in.Stdin, in.Input, in.Stdout} {
 		w.Close()
 	}
 	for _, fd := range []int{in.PIDFD, in.Main} {
@@ -127,13 +127,13 @@ func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 		where, _, err := proc.ReadCgroup(pid)
 		return err != nil || where == in.Where
 	}
-	held, err := linux.OtherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
+	held, err := otherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
 	return err == nil && !held
 }
 
 // Blocked tells whether the server can't write to stdout before the client has read from it.
 func (in *Side) Blocked() bool {
-	return in.Main >= 0 && !in.Stdout.Fired() && linux.OutputFull(in.Main, in.Answers)
+	return in.Main >= 0 && !in.Stdout.Fired() && outputFull(in.Main, in.Answers)
 }
 
 // Unread tells whether the server has input to read yet.
@@ -141,7 +141,7 @@ func (in *Side) Unread() bool {
 	if in.Input != nil {
 		return in.Input.Readable()
 	}
-	return in.Main >= 0 && linux.UnreadInput(in.Main, in.File)
+	return in.Main >= 0 && unreadInput(in.Main, in.File)
 }
 
 // Add adds everything to the loop.

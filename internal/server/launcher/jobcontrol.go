@@ -9,7 +9,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/signals"
@@ -34,5 +33,5 @@ func (b *brain) stopToo(sig unix.Signal) {
 	if st, err := proc.ReadStat(int(b.page.MainPID)); err != nil || st.State != 'T' || st.PPID != int(b.page.GuardPID) {
 		return
 	}
-	linux.StopBy(sig, terminalStops(sig))
+	signals.StopBy(sig, terminalStops(sig))
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/guard"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -143,7 +142,7 @@ func (s *Server) prepare() (*brain, error) {
 		return nil, err
 	}
 	b.terminal = signals.OnTerminal()
-	if b.client, err = client.Watch(s.Policy.OnClientDeath); err != nil {
+	if b.client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
 	if err = b.client.Add(b.loop); err != nil {
@@ -157,7 +156,7 @@ func (b *brain) mainProcess(s *Server) *guard.Server {
 	id := b.config.Group.ID
 	m := &guard.Server{
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits), Env: append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
-		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: linux.SignalMask(), Shell: true,
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: signals.Mask(), Shell: true,
 	}
 	if b.terminal {
 		m.Pgid = unix.Getpgrp()

@@ -20,7 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/signals"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
@@ -223,9 +222,6 @@ func (t *Taken) Over() error {
 		}
 	}
 	_ = t.Group().Remove() // it is gone, as a rule
-	if !linux.InitReaps() {
-		signals.ReapAll() // nobody else does
-	}
 	linux.AwaitEnd(t.brainFD, unix.POLLIN, protocol.ReactWithin) // it has closed its descriptors, so it is about to end
 	t.Close()
 	return err
@@ -282,7 +278,7 @@ func (t *Taken) putBack() {
 // Close gives descriptors back.
 func (t *Taken) Close() {
 	if t.brainFD >= 0 {
-		_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live, or ReapAll was faster
+		_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live
 	}
 	t.closeClientDescriptors()
 	t.back.Close()

@@ -121,7 +121,7 @@ func watchTaken(memory int) (*brain, error) {
 		return nil, err
 	}
 	b.client = &client.Side{
-		Stdin: linux.WatchFromFD(c.Stdin), Input: linux.WatchFromFD(c.Input), Stdout: linux.WatchFromFD(c.Stdout), File: c.StdinFile, Answers: c.StdoutFile,
+		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input), Stdout: client.WatchFromFD(c.Stdout), File: c.StdinFile, Answers: c.StdoutFile,
 		Conveyed: c.Conveyed, Where: c.Where, Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
 	}
 	if err := b.open("/proc/self/exe"); err != nil {

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
@@ -148,6 +147,6 @@ func (l *Loop) Wake() { signals.Wake() }
 // notLeftAlone leaves out what the runtime has left alone.
 func notLeftAlone(sigs []unix.Signal) []unix.Signal {
 	return slices.DeleteFunc(slices.Clone(sigs), func(sig unix.Signal) bool {
-		return (sig == unix.SIGHUP || sig == unix.SIGINT) && linux.Ignores(sig)
+		return (sig == unix.SIGHUP || sig == unix.SIGINT) && signals.Ignores(sig)
 	})
 }

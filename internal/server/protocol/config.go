@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/proc"
 )
@@ -52,10 +51,13 @@ type Config struct {
 	Stdin, Input, Stdout, ClientPIDFD int // what is watched
 	Alive                             int // the end of a pipe that the watcher of a gateway has
 	Replace                           bool
-	StdinFile, StdoutFile             linux.File
+	StdinFile, StdoutFile             File
 	Conveyed                          bool   // stdin has another end
 	Where                             string // the client's cgroup
 }
+
+// File identifies an open pipe or socket.
+type File struct{ Dev, Ino uint64 }
 
 // Placed is a group, by its names.
 type Placed struct {

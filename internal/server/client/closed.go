@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package client
 
 import (
 	"fmt"
@@ -39,7 +39,7 @@ func pipeClosed(link string, number int, ino uint64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	if f, conveyed := IdentifyFile(fd); !conveyed || f.Ino != ino {
+	if f, conveyed := identifyFile(fd); !conveyed || f.Ino != ino {
 		return false
 	}
 	var on unix.Statfs_t

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package signals
 
 import (
 	"unsafe"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SignalMask is the set of signals that are blocked in the calling thread.
-func SignalMask() uint64 {
+// Mask is the set of signals that are blocked in the calling thread.
+func Mask() uint64 {
 	var set unix.Sigset_t
 	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail
 	const bits = int(unsafe.Sizeof(set.Val[0])) * 8    // 32 or 64, as the processor has it

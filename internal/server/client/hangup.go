@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package client
 
 import (
 	"bytes"
@@ -18,19 +18,19 @@ type Watch struct{ epoll int }
 
 // What a Watch may be asked for. A hang-up and an error are always reported.
 const (
-	// HangUp: the peer of a pipe, socket or terminal closed it. A socket whose peer
+	// hangUp: the peer of a pipe, socket or terminal closed it. A socket whose peer
 	// only shut down its writing side (node's stdin.end()) counts.
-	HangUp = unix.EPOLLRDHUP
-	// Error: for stdout, the reader of the pipe is gone.
-	Error = 0
-	// Input: there is something to read.
-	Input = unix.EPOLLIN
+	hangUp = unix.EPOLLRDHUP
+	// failure: for stdout, the reader of the pipe is gone.
+	failure = 0
+	// input: there is something to read.
+	input = unix.EPOLLIN
 )
 
-// New registers fd, as it is now, for events. It returns nil without an error for
+// newWatch registers fd, as it is now, for events. It returns nil without an error for
 // a file or /dev/null, where there is nothing to wait for. fd may be closed
 // afterwards.
-func NewWatch(fd int, events uint32) (*Watch, error) {
+func newWatch(fd int, events uint32) (*Watch, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll set: %w", err)
@@ -78,7 +78,7 @@ func (w *Watch) Unheld() bool {
 	return err == nil && !bytes.Contains(b, []byte("tfd:"))
 }
 
-// Readable tells, for a set made with Input, whether there is something to read. A
+// Readable tells, for a set made with input, whether there is something to read. A
 // hang-up, which is reported whether asked for or not, is nothing to read.
 func (w *Watch) Readable() bool { return w.now()&unix.EPOLLIN != 0 }
 

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package client
 
 import (
 	"encoding/binary"
@@ -14,13 +14,14 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// OtherEndHeld tells whether a process has the other end of f, a pipe or socket that the calling process need
+// otherEndHeld tells whether a process has the other end of f, a pipe or socket that the calling process need
 // not have itself: who could still write to it. Processes that skip accepts do not count. Where a
 // process may not be looked at, unseen is asked about it; an answer of true makes this fail with
 // EACCES. A socket's other end is found only in our network namespace (sock_diag(7), Linux 3.3).
-func OtherEndHeld(f File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
+func otherEndHeld(f protocol.File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
 	end := f
 	if socket {
 		peer, err := peerOf(f.Ino)
@@ -51,7 +52,7 @@ func OtherEndHeld(f File, socket bool, skip, unseen func(pid int) bool) (bool, e
 }
 
 // holds looks at each descriptor of a process without asking its file system, which may hang.
-func holds(pid int, end File, socket bool) (bool, error) {
+func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	d, err := os.Open(dir)
 	if err != nil {
@@ -67,7 +68,7 @@ func holds(pid int, end File, socket bool) (bool, error) {
 	return false, err
 }
 
-func same(link string, end File) bool {
+func same(link string, end protocol.File) bool {
 	var st unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
 	return err == nil && st.Ino == end.Ino && unix.Mkdev(st.Dev_major, st.Dev_minor) == end.Dev

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package linux
+package signals
 
 import (
 	"runtime"
@@ -36,11 +36,8 @@ func withDefault(sig unix.Signal) (restore func()) {
 func Ignores(sig unix.Signal) bool {
 	var act sigaction
 	setAction(sig, nil, &act)
-	return act[0] == 1 // SIG_IGN
+	return act.handler == 1 // SIG_IGN
 }
-
-// sigaction is the kernel's struct of that name; the handler is its first word.
-type sigaction [4]uintptr
 
 // setAction is rt_sigaction(2), which can't fail for a signal that may be caught.
 func setAction(sig unix.Signal, to, old *sigaction) {

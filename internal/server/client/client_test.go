@@ -2,16 +2,16 @@
 
 //go:build linux
 
-package linux
+package client
 
 import (
-	"bytes"
-	"errors"
 	"os"
 	"os/exec"
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A pipe or socket is closed when nobody has its other end any more, whoever that was.
@@ -62,25 +62,6 @@ func TestClosed(t *testing.T) {
 	want("nobody", 1<<30, false, false)
 }
 
-func TestReadReturnsWhatWasWritten(t *testing.T) {
-	for _, want := range [][]byte{nil, []byte("text\x00\xff"), bytes.Repeat([]byte("long "), 1<<20)} {
-		fd, err := WriteMemoryFile(want)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
-			t.Errorf("flags %x, %v", flags, err)
-		}
-		got, err := ReadMemoryFile(fd)
-		if err != nil || !bytes.Equal(got, want) {
-			t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
-		}
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
-			t.Errorf("the file is still open: %v", err)
-		}
-	}
-}
-
 func pipe(t *testing.T) (read, write int) {
 	t.Helper()
 	var p [2]int
@@ -92,7 +73,7 @@ func pipe(t *testing.T) (read, write int) {
 
 func watch(t *testing.T, fd int, events uint32) *Watch {
 	t.Helper()
-	w, err := NewWatch(fd, events)
+	w, err := newWatch(fd, events)
 	if err != nil || w == nil {
 		t.Fatalf("watch: %v, %v", w, err)
 	}
@@ -107,7 +88,7 @@ func TestPipeAfterOurCopyIsClosed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	hang, input := watch(t, read, HangUp), watch(t, read, Input)
+	hang, input := watch(t, read, hangUp), watch(t, read, input)
 	_ = unix.Close(read)
 	if hang.Fired() || input.Readable() {
 		t.Fatal("fired while nothing happened")
@@ -142,7 +123,7 @@ func TestHalfClosed(t *testing.T) {
 	defer unix.Close(fds[1])
 	read, write := pipe(t)
 	defer unix.Close(write)
-	in, out := watch(t, fds[1], HangUp), watch(t, write, Error)
+	in, out := watch(t, fds[1], hangUp), watch(t, write, failure)
 	if in.Fired() || out.Fired() {
 		t.Fatal("fired while nothing happened")
 	}
@@ -154,7 +135,7 @@ func TestHalfClosed(t *testing.T) {
 }
 
 func TestNothingToWatch(t *testing.T) {
-	if w, err := NewWatch(9999, HangUp); w != nil || err != nil || w.Fired() || w.Readable() || w.FD() != -1 {
+	if w, err := newWatch(9999, hangUp); w != nil || err != nil || w.Fired() || w.Readable() || w.FD() != -1 {
 		t.Errorf("%v, %v", w, err)
 	}
 }
@@ -167,7 +148,7 @@ func TestUnread(t *testing.T) {
 	}
 	defer unix.Close(fds[0])
 	theirs := os.NewFile(uintptr(fds[1]), "stdin")
-	file, conveyed := IdentifyFile(fds[1])
+	file, conveyed := identifyFile(fds[1])
 	if !conveyed {
 		t.Fatal("a socket has another end")
 	}
@@ -184,16 +165,16 @@ func TestUnread(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if UnreadInput(pidfd, file) {
+	if unreadInput(pidfd, file) {
 		t.Fatal("unread before anything was written")
 	}
 	if _, err := unix.Write(fds[0], []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if !UnreadInput(pidfd, file) {
+	if !unreadInput(pidfd, file) {
 		t.Fatal("one byte is unread")
 	}
-	if UnreadInput(pidfd, File{}) {
+	if unreadInput(pidfd, protocol.File{}) {
 		t.Fatal("looked at another file than was asked for")
 	}
 }
