@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/spawn"
 )
@@ -67,11 +66,11 @@ func (c *config) write() (int, error) {
 	if err != nil {
 		return -1, fmt.Errorf("encode configuration: %w", err)
 	}
-	return linux.WriteMemoryFile(b)
+	return spawn.WriteMemoryFile(b)
 }
 
 func readConfig(fd int) (*config, error) {
-	b, err := linux.ReadMemoryFile(fd)
+	b, err := spawn.ReadMemoryFile(fd)
 	if err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}

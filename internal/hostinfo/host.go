@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
@@ -90,7 +89,7 @@ func OwnGroup() (at string, controllers []string) {
 }
 
 func hierarchyOf(at hierarchy.Position, err error) Hierarchy {
-	h := Hierarchy{Path: at.Path, Private: linux.Namespace("cgroup") != initialCgroupNamespace}
+	h := Hierarchy{Path: at.Path, Private: hierarchy.Namespace("cgroup") != initialCgroupNamespace}
 	if err != nil {
 		h.Problem = err.Error()
 		h.Path, _, _ = proc.ReadCgroup(0) // where there is one
@@ -118,7 +117,7 @@ func versionOne() bool {
 }
 
 func initFacts() InitFacts {
-	f := InitFacts{Reaps: linux.InitReaps()}
+	f := InitFacts{Reaps: hierarchy.InitReaps()}
 	if st, err := proc.ReadStat(1); err == nil {
 		f.Name = st.Comm
 	}

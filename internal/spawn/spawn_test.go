@@ -5,6 +5,8 @@
 package spawn
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -47,5 +49,24 @@ func TestStart(t *testing.T) {
 	}
 	if _, err := Start("/proc/none", []string{"x"}, nil, nil, &syscall.SysProcAttr{}); err == nil {
 		t.Error("a program that does not exist is started")
+	}
+}
+
+func TestReadReturnsWhatWasWritten(t *testing.T) {
+	for _, want := range [][]byte{nil, []byte("text\x00\xff"), bytes.Repeat([]byte("long "), 1<<20)} {
+		fd, err := WriteMemoryFile(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); err != nil || flags&unix.FD_CLOEXEC == 0 {
+			t.Errorf("flags %x, %v", flags, err)
+		}
+		got, err := ReadMemoryFile(fd)
+		if err != nil || !bytes.Equal(got, want) {
+			t.Errorf("%d bytes, %v; want %d", len(got), err, len(want))
+		}
+		if _, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0); !errors.Is(err, unix.EBADF) {
+			t.Errorf("the file is still open: %v", err)
+		}
 	}
 }

@@ -160,6 +160,6 @@ var mechanisms = []mechanism{
 	// what the server can tell
 	without("job control", one(brain+"brain.go", "b.stopToo(unix.Signal(p.StopSignal))", "_ = unix.Signal(p.StopSignal)"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
-	without("the client's descriptors closed", one(brain+"start.go", "_ = linux.ReplaceByNull(0, 1)", "_ = linux.ReplaceByNull"),
+	without("the client's descriptors closed", one(brain+"start.go", "_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC)", "_ = null"),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),
 }

@@ -48,7 +48,7 @@ var rules = map[string]rule{
 	"internal/name":       {nil, "a name is made from words alone, on any system"},
 	"internal/glob":       {nil, "bytes in, yes or no out"},
 	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
-	"internal/linux":      {[]string{"internal/proc"}, "what the kernel is asked for beside cgroups and processes, whatever it is for"},
+	"internal/linux":      {nil, "one wait for descriptors"},
 	"internal/guard":      {nil, "the processes that it is about run nothing but system calls"},
 	"internal/signals":    {nil, "it is what os/signal is elsewhere"},
 	"internal/spawn":      {nil, "it starts what it is given, and does not know what that is"},

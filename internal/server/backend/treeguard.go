@@ -16,7 +16,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/guard"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
@@ -113,7 +112,7 @@ func (t *TreeGuard) readPageAt(path string) bool {
 	if err != nil || !strings.HasPrefix(target, "/memfd:"+guard.MemoryName) {
 		return false
 	}
-	fd, err := linux.ReopenMemoryFile(path, t.UID)
+	fd, err := reopenMemoryFile(path, t.UID)
 	if err != nil {
 		return false
 	}
@@ -124,6 +123,49 @@ func (t *TreeGuard) readPageAt(path string) bool {
 	}
 	t.Cause = protocol.CauseOf(cause)
 	return t.Config.Group.Backend == protocol.Tree
+}
+
+// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may be
+// anything that this user has opened: a file of somebody else's, a pipe, a file of a file system that
+// hangs. So it is looked at before it is opened: a regular file of that user on the kernel's own mount,
+// on which all memory files are and which nobody can reach by a path.
+func reopenMemoryFile(path string, uid int) (int, error) {
+	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open memory file: %w", err)
+	}
+	defer unix.Close(at)
+	mount, err := memoryMount()
+	if err != nil {
+		return -1, err
+	}
+	var st unix.Statx_t
+	// without asking the file system, which could be one in user space
+	if err := unix.Statx(at, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &st); err != nil {
+		return -1, fmt.Errorf("look at memory file: %w", err)
+	}
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || unix.Mkdev(st.Dev_major, st.Dev_minor) != mount || int(st.Uid) != uid {
+		return -1, fmt.Errorf("open memory file: %s is none of user %d: %w", path, uid, unix.EINVAL)
+	}
+	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return -1, fmt.Errorf("open memory file: %w", err)
+	}
+	return fd, nil
+}
+
+// memoryMount is the device number of the mount that memory files are on.
+func memoryMount() (uint64, error) {
+	fd, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
+	if err != nil {
+		return 0, fmt.Errorf("create memory file: %w", err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return 0, fmt.Errorf("look at memory file: %w", err)
+	}
+	return st.Dev, nil
 }
 
 // Tree is what is below the guard. Where that is another user's, only processes count that this user could signal.
@@ -155,7 +197,7 @@ func EachTree(uid int, visit func(*TreeGuard) (keep bool)) (late error) {
 // LauncherLives tells whether a tree has a launcher, which looks after the guard.
 func (t *TreeGuard) LauncherLives() bool {
 	id, ok := group.ParseIdentity(t.Config.Launcher)
-	return ok && id.Alive() && (id.Namespace != linux.PIDNamespace() || !group.TagOf(t.Config.Group.ID).On(id.PID))
+	return ok && id.Alive() && (id.Namespace != hierarchy.PIDNamespace() || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 
 // Stopped tells whether the guard can't act.

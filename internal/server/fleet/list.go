@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
@@ -55,7 +54,7 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 	if err != nil {
 		return nil, group.IgnoreGone(err)
 	}
-	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: linux.PIDNamespace()}
+	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: hierarchy.PIDNamespace()}
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
 		in.guards, _ = group.GuardsOf(leaf)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
 // Identity is a process for as long as the machine runs: the pid alone would be
@@ -30,12 +31,12 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{PID: pid, Start: st.StartTime, Namespace: linux.PIDNamespace()}, nil
+	return Identity{PID: pid, Start: st.StartTime, Namespace: hierarchy.PIDNamespace()}, nil
 }
 
 // Alive tells whether that very process may run. In another pid namespace the numbers
 // mean nothing, and it may.
-func (i Identity) Alive() bool { return i.AliveIn(linux.PIDNamespace()) }
+func (i Identity) Alive() bool { return i.AliveIn(hierarchy.PIDNamespace()) }
 
 // AliveIn is alive for who looks at many, and knows our pid namespace.
 func (i Identity) AliveIn(namespace uint64) bool {

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -29,9 +30,9 @@ func (b *brain) start(s *Server) error {
 	if err := b.loop.Catch(slices.Concat(signals.Ending, signals.Early)...); err != nil {
 		return err
 	}
-	if b.subreaper = !linux.InitReaps(); b.subreaper {
-		if err := linux.BecomeSubreaper(); err != nil {
-			return err
+	if b.subreaper = !hierarchy.InitReaps(); b.subreaper {
+		if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+			return fmt.Errorf("become a subreaper: %w", err)
 		}
 	}
 	var err error
@@ -179,7 +180,10 @@ func (b *brain) limit(s *Server) error {
 // leaveClient closes what is the server's own. Our stderr stays, for our own failures. From now on all signals are
 // passed on: what the client ignores the server has by now.
 func (b *brain) leaveClient(s *Server) {
-	_ = linux.ReplaceByNull(0, 1) // without /dev/null they stay open, which a server hardly notices
+	if null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0); err == nil { // otherwise they stay open, which a server hardly notices
+		_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC) // their numbers stay in use
+		_ = unix.Close(null)
+	}
 	for _, fd := range s.Foreign {
 		if fd != s.Report {
 			_ = unix.Close(fd)

@@ -148,7 +148,7 @@ func (t *Taken) Guide() error {
 
 // startBrain starts it in the leaf for guards.
 func (t *Taken) startBrain() error {
-	memory, err := linux.WriteMemoryFile(protocol.Encode(t.b.config))
+	memory, err := spawn.WriteMemoryFile(protocol.Encode(t.b.config))
 	if err != nil {
 		return err
 	}
@@ -183,8 +183,7 @@ func (t *Taken) closeClientDescriptors() {
 }
 
 // ID and Backend are for people.
-func (t *Taken) ID() string { return t.b.config.Group.ID }
-
+func (t *Taken) ID() string                { return t.b.config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.b.config.Group.Backend }
 
 // FD hangs up when brain and guard have gone; then call Over.
@@ -221,7 +220,7 @@ func (t *Taken) Over() error {
 			err = errGuard
 		}
 	}
-	_ = t.Group().Remove() // it is gone, as a rule
+	_ = t.Group().Remove()                                       // it is gone, as a rule
 	linux.AwaitEnd(t.brainFD, unix.POLLIN, protocol.ReactWithin) // it has closed its descriptors, so it is about to end
 	t.Close()
 	return err
@@ -277,9 +276,7 @@ func (t *Taken) putBack() {
 
 // Close gives descriptors back.
 func (t *Taken) Close() {
-	if t.brainFD >= 0 {
-		_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live
-	}
+	_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live, or never have been started
 	t.closeClientDescriptors()
 	t.back.Close()
 	for _, fd := range []*int{&t.alive, &t.brainFD} {

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/guard"
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -18,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
+	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the guard's socket. The
@@ -101,7 +101,7 @@ func guide(memory int) int {
 
 // watchTaken starts the guard of a server that runs already.
 func watchTaken(memory int) (*brain, error) {
-	text, err := linux.ReadMemoryFile(memory)
+	text, err := spawn.ReadMemoryFile(memory)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/systemd"
 )
@@ -184,7 +185,7 @@ func (g *Suspect) halted(guard int) bool {
 func (g *Suspect) launcher() (lives, known bool) {
 	known = true
 	lives = g.Said(group.AttrLauncher, func(id group.Identity) bool {
-		if known = id.Namespace == linux.PIDNamespace(); !known {
+		if known = id.Namespace == hierarchy.PIDNamespace(); !known {
 			return false
 		}
 		var st unix.Stat_t

@@ -2,10 +2,9 @@
 
 //go:build linux
 
-package linux
+package hierarchy
 
 import (
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -31,18 +30,22 @@ func InitReaps() bool {
 	return err == nil && knownInits()[st.Comm]
 }
 
-// BecomeSubreaper makes us the one to whom orphans below us come home (Linux 3.4).
-func BecomeSubreaper() error {
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		return fmt.Errorf("become a subreaper: %w", err)
-	}
-	return nil
-}
-
 // knownInits are the names of programs made to be PID 1 of a container.
 func knownInits() map[string]bool {
 	return map[string]bool{
 		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
 		"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
 	}
+}
+
+// PIDNamespace is the inode number of ours, 0 if that can't be read.
+func PIDNamespace() uint64 { return Namespace("pid") }
+
+// Namespace is the inode number of one of ours, 0 if that can't be read.
+func Namespace(kind string) uint64 {
+	var ns unix.Stat_t
+	if unix.Stat("/proc/self/ns/"+kind, &ns) != nil {
+		return 0
+	}
+	return ns.Ino
 }
