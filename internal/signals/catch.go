@@ -6,7 +6,6 @@ package signals
 
 import (
 	"runtime"
-	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -51,9 +50,7 @@ func unblock(sig unix.Signal) {
 		go func() {
 			runtime.LockOSThread()
 			for sig := range c {
-				var set unix.Sigset_t
-				bits := int(unsafe.Sizeof(set.Val[0])) * 8
-				set.Val[int(sig-1)/bits] = 1 << (int(sig-1) % bits)
+				set := unix.Sigset_t{Val: [16]uint64{1 << (sig - 1)}}
 				_ = unix.PthreadSigmask(unix.SIG_UNBLOCK, &set, nil) // it can't fail
 			}
 		}()
