@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -91,12 +92,7 @@ func (g *Group) Holds(pid int) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("read cgroup.procs of %q: %w", g.path, err)
 	}
-	for _, p := range pids {
-		if p == pid {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.Contains(pids, pid), nil
 }
 
 // CPU is what the group's processes have used so far; 0 where that can't be read.

@@ -6,7 +6,6 @@ package cgroup
 
 import (
 	"fmt"
-	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -55,11 +54,8 @@ func (g *Group) Await(deadline time.Time, wake int, done func(State) bool) (Stat
 }
 
 func (g *Group) open() (*events, error) {
-	fd, err := openRetry(g.fd, "cgroup.events", unix.O_RDONLY)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path.Join(g.path, "cgroup.events"), err)
-	}
-	return &events{fd: fd, path: g.path}, nil
+	fd, err := g.OpenFile("cgroup.events", unix.O_RDONLY)
+	return &events{fd: fd, path: g.path}, err
 }
 
 func ignoreGone(err error) error {

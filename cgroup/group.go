@@ -127,16 +127,8 @@ func (g *Group) Write(file, value string) error {
 	return nil
 }
 
-// OpenFile opens one of the group's files for reading; a change of some shows as POLLPRI.
-func (g *Group) OpenFile(file string) (int, error) { return g.openFile(file, unix.O_RDONLY) }
-
-// OpenProcs opens cgroup.procs for writing: who writes "0" to it moves itself in.
-func (g *Group) OpenProcs() (int, error) { return g.openFile("cgroup.procs", unix.O_WRONLY) }
-
-// OpenKill opens cgroup.kill for writing: who writes "1" to it does what Kill does.
-func (g *Group) OpenKill() (int, error) { return g.openFile("cgroup.kill", unix.O_WRONLY) }
-
-func (g *Group) openFile(file string, flags int) (int, error) {
+// OpenFile opens one of the group's files; a change of some shows as POLLPRI.
+func (g *Group) OpenFile(file string, flags int) (int, error) {
 	fd, err := openRetry(g.fd, file, flags)
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)

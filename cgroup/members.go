@@ -7,6 +7,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -70,13 +71,7 @@ func threadGroups(fd int) ([]int, error) {
 
 // visible drops the zeros that stand for processes of another pid namespace.
 func visible(pids []int) []int {
-	kept := pids[:0]
-	for _, pid := range pids {
-		if pid > 0 {
-			kept = append(kept, pid)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid <= 0 })
 }
 
 // Thaw thaws the group and every group below it, which a member may have frozen

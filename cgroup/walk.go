@@ -177,13 +177,10 @@ func (g *Group) Remove(name string) error {
 		return err
 	}
 	defer child.Close()
-	if err := child.RemoveChildren(); err != nil {
-		return err
+	if err := child.walk(visitor{leave: rmdir}); err != nil {
+		return fmt.Errorf("remove cgroups below %q: %w", child.path, err)
 	}
-	if err := rmdir(g.fd, name); err != nil {
-		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
-	}
-	return nil
+	return g.RemoveLeaf(name)
 }
 
 // RemoveLeaf removes the directory name below g. It is no error if it is gone already. EBUSY says that
@@ -191,14 +188,6 @@ func (g *Group) Remove(name string) error {
 func (g *Group) RemoveLeaf(name string) error {
 	if err := rmdir(g.fd, name); err != nil {
 		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
-	}
-	return nil
-}
-
-// RemoveChildren removes all that is below g, as Remove does.
-func (g *Group) RemoveChildren() error {
-	if err := g.walk(visitor{leave: rmdir}); err != nil {
-		return fmt.Errorf("remove cgroups below %q: %w", g.path, err)
 	}
 	return nil
 }

@@ -66,21 +66,17 @@ func (s *Listed) Tree() ([]Member, error) {
 			descend(m.PID, depth+1)
 		}
 	}
-	for _, parent := range sortedParents(below) {
+	var parents []int
+	for parent := range below {
+		parents = append(parents, parent)
+	}
+	slices.Sort(parents)
+	for _, parent := range parents {
 		if !known[parent] {
 			descend(parent, 0)
 		}
 	}
 	return all, nil
-}
-
-func sortedParents(below map[int][]Member) []int {
-	var parents []int
-	for p := range below {
-		parents = append(parents, p)
-	}
-	slices.Sort(parents)
-	return parents
 }
 
 // Ancestor is a process above a client.

@@ -8,6 +8,8 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -22,7 +24,7 @@ func (g *ControlGroup) Placed() protocol.Placed {
 func (g *ControlGroup) Members() Payload { return g.Payload }
 
 func (g *ControlGroup) Events() int {
-	fd, err := g.Payload.OpenFile("cgroup.events")
+	fd, err := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY)
 	if err != nil {
 		return -1 // it is looked at now and then
 	}

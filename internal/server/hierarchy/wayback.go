@@ -48,10 +48,10 @@ func (b *WayBack) open(path string, group *cgroup.Group) error {
 		return err
 	}
 	defer origin.Close()
-	if b.origin, err = origin.OpenProcs(); err != nil {
+	if b.origin, err = origin.OpenFile("cgroup.procs", unix.O_WRONLY); err != nil {
 		return err
 	}
-	b.members, err = group.OpenFile("cgroup.procs")
+	b.members, err = group.OpenFile("cgroup.procs", unix.O_RDONLY)
 	return err
 }
 
