@@ -114,8 +114,7 @@ func startThreads() {
 
 // hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are that memory.
 func hideArguments(args []string) {
-	first := len(os.Args) - len(args)
-	if first > 0 && slices.Equal(os.Args[first:], args) {
+	if first := len(os.Args) - len(args); first > 0 && slices.Equal(os.Args[first:], args) {
 		for _, text := range os.Args[first:] {
 			clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 		}
