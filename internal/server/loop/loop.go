@@ -43,6 +43,9 @@ type Loop struct {
 }
 
 func New() (*Loop, error) {
+	if err := readyPoller(); err != nil {
+		return nil, err
+	}
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll set: %w", err)
