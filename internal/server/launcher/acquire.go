@@ -10,6 +10,8 @@ import (
 	"os"
 	"slices"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -22,7 +24,7 @@ func (b *brain) acquire(s *Server, settle func(backend.Place) error) error {
 	defer func() { closePlaces(here, places, b.group) }()
 	b.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
 	if b.page != nil && here.Root != nil {                              // a server that is taken has its page later
-		if fd, err := here.Root.OpenFile("." + here.Path + "/cgroup.events"); err == nil { // the root has none
+		if fd, err := here.Root.OpenFile("."+here.Path+"/cgroup.events", unix.O_RDONLY); err == nil { // the root has none
 			b.page.Events = int32(fd)
 		}
 	}
