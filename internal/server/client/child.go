@@ -16,6 +16,7 @@ type Child struct {
 	PID         int
 	PIDFD       int
 	ClientPIDFD int
+	Idle        bool // it is frozen when idle
 }
 
 // WatchChild looks at the descriptors 0 and 1 of a process. held is one that has to stay
@@ -26,6 +27,9 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	if stdin >= 0 {
 		err = in.watchStdin(stdin)
 	}
+	if r.Idle && err == nil {
+		err = in.WatchIdle(stdin, -1, -1)
+	}
 	if stdin >= 0 && borrowed {
 		_ = unix.Close(stdin)
 	} else {
@@ -33,6 +37,9 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	}
 	if stdout, borrowed := r.borrow(1); borrowed && err == nil {
 		in.Stdout, err = newWatch(stdout, failure)
+		if r.Idle && err == nil {
+			err = in.WatchIdle(-1, stdout, -1)
+		}
 		_ = unix.Close(stdout)
 	} else if stdout >= 0 {
 		_ = unix.Close(stdout)

@@ -25,6 +25,8 @@ type Side struct {
 	Stdin    *Watch
 	Input    *Watch // what is unread in a pipe; nil for a socket
 	Stdout   *Watch
+	Arrival  *Watch        // as Input, for sockets too; of a server that is frozen when idle
+	Room     [2]*Watch     // in stdout and stderr; as above
 	File     protocol.File // stdin
 	Answers  protocol.File // stdout
 	Where    string        // the cgroup that the client has started the launcher in
@@ -66,15 +68,39 @@ func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 
 // Close gives back all that it has open.
 func (in *Side) Close() {
-	for _, w := range []*Watch{in.Stdin, in.Input, in.Stdout} {
-		w.Close()
-	}
+	in.CloseWatches()
 	for _, fd := range []int{in.PIDFD, in.Main} {
 		if fd >= 0 {
 			_ = unix.Close(fd) // a pidfd has nothing to flush
 		}
 	}
 	*in = Side{PIDFD: -1, Main: -1}
+}
+
+// CloseWatches is for sets that another process has by now.
+func (in *Side) CloseWatches() {
+	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Arrival, &in.Room[0], &in.Room[1]} {
+		(*w).Close()
+		*w = nil
+	}
+}
+
+// WatchIdle watches what has to be known of a server that is frozen when idle; a negative descriptor is
+// passed over.
+func (in *Side) WatchIdle(stdin, stdout, stderr int) (err error) {
+	for _, w := range []struct {
+		at     **Watch
+		fd     int
+		events uint32
+	}{{&in.Arrival, stdin, input}, {&in.Room[0], stdout, room}, {&in.Room[1], stderr, room}} {
+		if w.fd < 0 {
+			continue
+		}
+		if *w.at, err = newWatch(w.fd, w.events); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // openClient returns a pidfd of our parent, or -1 where the parent is init: then it

@@ -25,6 +25,8 @@ const (
 	failure = 0
 	// input: there is something to read.
 	input = unix.EPOLLIN
+	// room: something can be written.
+	room = unix.EPOLLOUT
 )
 
 // newWatch registers fd, as it is now, for events. It returns nil without an error for
@@ -97,6 +99,10 @@ func (w *Watch) now() uint32 {
 		}
 	}
 }
+
+// Full reports, for a set made with Room, whether a write would wait. If no process has the descriptor any
+// more there is nothing to wait for.
+func (w *Watch) Full() bool { return w != nil && w.now() == 0 && !w.Unheld() }
 
 // Close gives the set back.
 func (w *Watch) Close() {

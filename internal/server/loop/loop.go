@@ -27,6 +27,7 @@ const (
 	TokenStdout
 	TokenClient
 	TokenGuard   // the guard's socket
+	TokenInput   // of a frozen server
 	TokenMain    // the main process of a server that the client has started
 	TokenEvents  // the group may be empty
 	TokenSignals // or a goroutine has finished: see Wake
@@ -98,6 +99,11 @@ func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
 
 func (l *Loop) again(fd int, events uint32, t Token) {
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail
+}
+
+// Remove ends what Add has begun.
+func (l *Loop) Remove(fd int) {
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) // it may be closed
 }
 
 const (
