@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package idle
+
+import (
+	"errors"
+	"testing"
+	"time"
+)
+
+// A server in virtual time. It uses what a test says.
+type server struct {
+	*Policy
+	t0, now time.Time
+	Usage
+	err      error
+	unread   bool
+	full     bool
+	obstacle string
+	meets    func() // between the freeze and the second look
+	frozen   bool
+	freezes  []time.Duration // when
+	undone   int
+	breaths  int
+}
+
+func (s *server) Facts() Facts      { return facts{s} }
+func (s *server) at() time.Duration { return s.now.Sub(s.t0) }
+func (s *server) wake()             { s.frozen = false; s.Thawed(false, s.now) }
+func (s *server) uses(u Usage) {
+	s.CPU += u.CPU
+	s.Read += u.Read
+	s.Written += u.Written
+	s.Active = u.Active
+}
+func (f facts) Usage() (Usage, error) { return f.s.Usage, f.s.err }
+func (f facts) Unread() bool          { return f.s.unread }
+func (f facts) Full() bool            { return f.s.full }
+func (f facts) Obstacle() string      { return f.s.obstacle }
+
+type facts struct{ s *server }
+
+func start(after time.Duration) *server {
+	s := &server{t0: time.Unix(0, 0)}
+	s.now = s.t0
+	s.Policy = New(after, s.now)
+	return s
+}
+
+// until lets time pass; each is called at each moment that something happens, before the policy decides.
+func (s *server) until(end time.Duration, each func()) {
+	for s.Due().Sub(s.t0) <= end {
+		if !s.Due().After(s.now) {
+			panic("no time passes")
+		}
+		s.now = s.Due()
+		if each != nil {
+			each()
+		}
+		switch s.Look(s.Facts(), s.now) {
+		case Freeze:
+			if s.meets != nil {
+				s.meets()
+			}
+			if s.frozen = s.Confirm(s.Facts(), s.now); s.frozen {
+				s.freezes = append(s.freezes, s.at())
+			} else {
+				s.undone++
+			}
+		case Thaw:
+			s.frozen = false
+			s.breaths++
+			s.Thawed(true, s.now)
+		}
+	}
+	s.now = s.t0.Add(end)
+}
+
+func (s *server) freezesFirst(t *testing.T, want time.Duration) {
+	t.Helper()
+	if len(s.freezes) == 0 || s.freezes[0] != want {
+		t.Errorf("frozen at %v, want first at %v", s.freezes, want)
+	}
+}
+
+func (s *server) neverFreezes(t *testing.T) {
+	t.Helper()
+	if len(s.freezes) > 0 {
+		t.Errorf("frozen at %v", s.freezes)
+	}
+}
+
+const d = 10 * time.Minute
+
+// each minute, before the policy decides, a server uses so much
+func TestWhenAServerIsIdle(t *testing.T) {
+	for name, c := range map[string]struct {
+		each Usage
+		idle bool
+	}{
+		"nothing":            {Usage{}, true},
+		"timers":             {Usage{CPU: 50 * time.Millisecond}, true},
+		"a browser":          {Usage{CPU: 200 * time.Millisecond}, false},
+		"writes":             {Usage{Written: 5000}, true},
+		"reads all the time": {Usage{Read: 1}, false},
+		"waits for a CPU":    {Usage{Active: true}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.until(2*d, func() { s.uses(c.each) })
+			if !c.idle {
+				s.neverFreezes(t)
+				return
+			}
+			s.freezesFirst(t, d)
+		})
+	}
+}
+
+// The CPU time of the start counts until it is older than D.
+func TestStartIsUse(t *testing.T) {
+	s := start(d)
+	s.until(time.Minute, func() { s.CPU = 3 * time.Second })
+	s.until(2*d, nil)
+	s.freezesFirst(t, d+time.Minute)
+}
+
+// A server whose client pings it is frozen between two pings.
+func TestSilenceBetweenPings(t *testing.T) {
+	s := start(d)
+	s.until(2*d, func() {
+		if s.at()%time.Minute == 0 {
+			s.uses(Usage{Read: 61, Written: 37})
+		}
+	})
+	s.freezesFirst(t, d+silentFor)
+}
+
+func TestShortTimes(t *testing.T) {
+	s := start(50 * time.Millisecond)
+	s.CPU = 30 * time.Millisecond
+	s.until(time.Second, nil)
+	s.freezesFirst(t, 62500*time.Microsecond)
+}
+
+func TestObstacles(t *testing.T) {
+	for name, c := range map[string]struct {
+		set, clear func(*server)
+		note       string
+	}{
+		"unread input": {func(s *server) { s.unread = true }, func(s *server) { s.unread = false }, ""},
+		"full output":  {func(s *server) { s.full = true }, func(s *server) { s.full = false }, "not idle: the client does not read its output"},
+		"an obstacle":  {func(s *server) { s.obstacle = "it listens" }, func(s *server) { s.obstacle = "" }, "not idle: it listens"},
+		"no figures":   {func(s *server) { s.err = errors.New("EACCES") }, func(s *server) { s.err = nil }, "not idle: its processes can't be examined"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			c.set(s)
+			s.until(d+time.Minute, nil)
+			if s.err == nil && s.Note != "" {
+				t.Errorf("note %q after two refusals", s.Note)
+			}
+			s.until(2*d, nil)
+			s.neverFreezes(t)
+			if s.Note != c.note {
+				t.Errorf("note %q, want %q", s.Note, c.note)
+			}
+			c.clear(s)
+			s.until(4*d, nil)
+			if len(s.freezes) == 0 {
+				t.Error("never frozen when the obstacle was gone")
+			}
+		})
+	}
+}
+
+// The second look notices all that happens between the first one and the freeze.
+func TestSecondLook(t *testing.T) {
+	for name, meets := range map[string]func(*server){
+		"a message came":         func(s *server) { s.unread = true },
+		"a message was read":     func(s *server) { s.Read += 61 },
+		"the output became full": func(s *server) { s.full = true },
+		"a member ended":         func(s *server) { s.Read -= 100 },
+		"they can't be examined": func(s *server) { s.err = errors.New("EACCES") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.meets = func() { meets(s) }
+			s.until(d, nil)
+			s.neverFreezes(t)
+			if s.undone != 1 {
+				t.Errorf("undone %d times", s.undone)
+			}
+			s.meets, s.unread, s.full, s.err = nil, false, false, nil
+			s.until(2*d, nil)
+			if len(s.freezes) == 0 {
+				t.Error("never frozen afterwards")
+			}
+		})
+	}
+}
+
+func TestBreath(t *testing.T) {
+	for name, c := range map[string]struct {
+		used Usage
+		idle bool
+	}{
+		"nothing":             {Usage{}, true},
+		"pages were read":     {Usage{CPU: 8 * time.Millisecond}, true},
+		"an event of its own": {Usage{Written: 8, Read: 8}, true},
+		"work":                {Usage{CPU: 21 * time.Millisecond}, false},
+		"an answer":           {Usage{Written: 37}, false},
+		"a member ended":      {Usage{Written: -100}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.until(d, nil)
+			s.Reclaim = false // the caller has reclaimed
+			s.until(d+breathEach, nil)
+			s.uses(c.used)
+			s.until(d+breathEach+breathFor, nil)
+			if s.breaths != 1 || s.frozen != c.idle || s.Reclaim == c.idle {
+				t.Errorf("%d breaths, frozen: %v, reclaim: %v", s.breaths, s.frozen, s.Reclaim)
+			}
+			s.until(2*d+breathEach+breathFor, nil)
+			if !s.frozen && s.breaths == 1 {
+				t.Error("never frozen again")
+			}
+		})
+	}
+}
+
+// A ping costs a second, and no second reclaim; a call, or one without an answer yet, D.
+func TestWake(t *testing.T) {
+	for name, c := range map[string]struct {
+		used Usage
+		idle bool
+	}{
+		"a ping":            {Usage{CPU: 40 * time.Millisecond, Read: 61, Written: 37}, true},
+		"a call":            {Usage{Read: 200, Written: 4000}, false},
+		"one in flight":     {Usage{Read: 100}, false},
+		"one that is short": {Usage{Read: 68, Written: 300}, false},
+		"no message":        {Usage{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := start(d)
+			s.until(d, nil)
+			s.Reclaim = false
+			s.until(d+20*time.Second, nil)
+			s.wake()
+			s.uses(c.used)
+			s.until(d+21*time.Second, nil)
+			if s.frozen != c.idle || s.Reclaim == c.idle {
+				t.Errorf("frozen: %v, reclaim: %v", s.frozen, s.Reclaim)
+			}
+			s.until(d+21*time.Second+d-1, nil)
+			if !c.idle && s.frozen {
+				t.Error("frozen again before D was over")
+			}
+			s.until(d+21*time.Second+d, nil)
+			if !s.frozen && s.breaths == 0 {
+				t.Error("never frozen again")
+			}
+		})
+	}
+}
