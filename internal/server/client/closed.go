@@ -6,6 +6,7 @@ package client
 
 import (
 	"fmt"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -26,6 +27,33 @@ func Closed(pid, number int) bool {
 		return pipeClosed(link, number, st.Ino)
 	}
 	return false
+}
+
+// AwaitRoom waits until a process can write to its descriptor. It returns false if that takes too long.
+// What can't be found out counts as room.
+func AwaitRoom(pid, number int, within time.Duration) bool {
+	link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	fd, err := unix.Open(link, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	if err == unix.ENXIO { // a socket
+		fd, err = getDescriptor(pid, number)
+	}
+	if err != nil {
+		return true
+	}
+	defer unix.Close(fd)
+	if _, conveyed := IdentifyFile(fd); !conveyed {
+		return true
+	}
+	return AwaitEnd(fd, unix.POLLOUT, max(within, 0))
+}
+
+func getDescriptor(pid, number int) (int, error) {
+	process, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1, err
+	}
+	defer unix.Close(process)
+	return unix.PidfdGetfd(process, number, 0)
 }
 
 // pipeClosed opens the same end once more for a moment, which changes nothing for the other.

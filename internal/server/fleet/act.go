@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 	"github.com/mcpscope/mcpscope/internal/systemd"
@@ -178,6 +179,14 @@ func (s *Listed) Freeze() error {
 	if err != nil {
 		return err
 	}
+	if err := s.awaitRoom(); err != nil {
+		return err
+	}
+	if s.group != nil {
+		if err := idle.Hold(s.group.Payload); err != nil { // input wakes it otherwise
+			return fmt.Errorf("freeze: %w", err)
+		}
+	}
 	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(members); {
 		if err := members.SetFrozen(true); err != nil {
 			return fmt.Errorf("freeze: %w", err)
@@ -190,11 +199,33 @@ func (s *Listed) Freeze() error {
 	return nil
 }
 
+// awaitRoom waits until members can write. A freeze cuts a write(2) short that waits for the client, and
+// not every runtime writes the rest (CPython issue 85393).
+func (s *Listed) awaitRoom() error {
+	pids, err := s.Processes()
+	if err != nil {
+		return err
+	}
+	deadline := time.Now().Add(frozenWithin)
+	for _, pid := range pids {
+		for _, number := range []int{1, 2} {
+			if !linux.AwaitRoom(pid, number, time.Until(deadline)) {
+				return fmt.Errorf("freeze: the client does not read what process %d writes, "+
+					"and a freeze can lose a part of it: %w", pid, unix.EAGAIN)
+			}
+		}
+	}
+	return nil
+}
+
 // Thaw is described with Freeze.
 func (s *Listed) Thaw() error {
 	members, err := s.payload()
 	if err != nil {
 		return err
+	}
+	if s.group != nil {
+		idle.Release(s.group.Payload)
 	}
 	if err := members.SetFrozen(false); err != nil {
 		return err
