@@ -76,6 +76,13 @@ var table = [...]Row{
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit)
 		}},
+	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D", Default: "infinity",
+		Values: []string{"10m", "1h", "infinity"},
+		Help: "freeze the server after D without use, reclaim its memory, and wake it by the first " +
+			"byte of input (default infinity)",
+		parse: func(v *Values, s string) error {
+			return keep(&v.Policy.IdleFreeze, s, protocol.ParseLimit)
+		}},
 	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE", Default: "max",
 		Values: []string{"512M", "1G", "max"},
 		Help:   "limit the memory of the server and its descendants: 512M, 2G, max (default)",

@@ -68,6 +68,7 @@ const (
 	clientSide = "internal/server/client/"
 	group      = "internal/server/group/"
 	guard      = "internal/guard/"
+	idle       = "internal/server/idle/"
 )
 
 var (
@@ -157,6 +158,21 @@ var mechanisms = []mechanism{
 		tests("test/systemd", "ScopeEndsAfterItsClientsUnit")),
 	without("KillSignal= of a scope", one("internal/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
+	// idle servers
+	without("the second look at a frozen server",
+		one(idle+"policy.go", "u.Read != p.last().Read || f.Unread() || f.Full() {\n\t\tp.silent", "false {\n\t\tp.silent"),
+		tests("test/e2e", "MessageRacesAgainstFreeze")).
+		keptFor("one of some hundred messages meets that moment: the race of 10,000 goes red (MCPSCOPE_IDLE_RACES)"),
+	without("the thaw by input", one(idle+"rest.go", "r.loop.Add(r.client.Arrival.FD(), loop.TokenInput) != nil", "loop.TokenInput == 0"),
+		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
+	without("the thaw by a signal", one(brain+"brain.go", "if sig != unix.SIGCHLD {\n\t\tb.report", "if false {\n\t\tb.report"),
+		tests("test/e2e", "IdleServerGetsSignals")),
+	without("the end of the wait for input while a server runs", one(idle+"rest.go", "\tr.loop.Remove(r.client.Arrival.FD())\n", ""),
+		tests("test/e2e", "IdleServerAnswers")),
+	without("the room that a server needs before it is frozen",
+		one(idle+"rest.go", "return r.client.Room[0].Full() || r.client.Room[1].Full()", "return false"), tests("test/e2e", "FullOutputIsNotIdle")),
+	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.group.Payload) {", "if true {"),
+		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// what the server can tell
 	without("job control", one(brain+"brain.go", "b.stopToo(unix.Signal(p.StopSignal))", "_ = unix.Signal(p.StopSignal)"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),

@@ -14,7 +14,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 113
+const runnerMost = 114
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -27,6 +27,7 @@ var linked = map[string]string{
 	room + "group":      "what it is",
 	room + "hierarchy":  "where we are, and where others' groups are",
 	"internal/hostinfo": "the hint of a failure says what this host lacks",
+	room + "idle":       "when it is frozen",
 	room + "lifecycle":  "when it is stopped",
 	room + "client":     "what the client does",
 	room + "container":  "a server may run in one",

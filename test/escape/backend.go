@@ -32,6 +32,9 @@ type Backend struct {
 	Hasty func(Mode, End) string
 	// Refused says, by mode, what the kernel answers there to what that mode tries.
 	Refused map[string]error
+	// Idle: servers are frozen when they do nothing, and a cell waits for that. Its modes have to come to
+	// rest.
+	Idle bool
 	// Starts bounds the cells that start their servers at a time, if it is not nil.
 	Starts *Semaphore
 	// Hold is held for all the time of a cell, against those who disturb all others.

@@ -82,8 +82,11 @@ func (c *Cell) run(command ...string) []string {
 	if bare {
 		return command
 	}
-	return append([]string{c.program, "run", "--backend", c.backend.Name, "--name", c.server,
-		"--eof-grace", "300ms", "--term-grace", "300ms", "--"}, command...)
+	line := []string{c.program, "run", "--backend", c.backend.Name, "--name", c.server, "--eof-grace", "300ms", "--term-grace", "300ms"}
+	if c.backend.Idle {
+		line = append(line, "--idle-freeze", "50ms")
+	}
+	return append(append(line, "--"), command...)
 }
 
 // PlainServer is the command line of a server with the same name that echoes lines.
@@ -113,6 +116,11 @@ func (c *Cell) up() {
 	}
 	if !c.mode.KillsParent {
 		c.find()
+	}
+	if c.backend.Idle {
+		if err := AwaitIdle(c.Group, 0, Patience); err != nil {
+			c.T.Fatalf("%v: it is not frozen: %s", err, attr(c.Group, "notes"))
+		}
 	}
 	if c.mode.KillsParent && c.end.KillsLauncher {
 		// Else both guards would be killed at a time, which makes an orphan: another

@@ -54,6 +54,25 @@ func AwaitNote(group, part string, limit time.Duration) error {
 	return awaitAttr(group, "notes", limit, func(text string) bool { return strings.Contains(text, part) })
 }
 
+// AwaitIdle waits until a server is frozen because it is idle and was woken so often by then.
+func AwaitIdle(group string, wakes int, limit time.Duration) error {
+	return awaitIdle(group, limit, func(since int64, n int) bool { return since != 0 && n >= wakes })
+}
+
+// AwaitWake waits until it was woken so often.
+func AwaitWake(group string, wakes int, limit time.Duration) error {
+	return awaitIdle(group, limit, func(_ int64, n int) bool { return n >= wakes })
+}
+
+func awaitIdle(group string, limit time.Duration, wanted func(since int64, wakes int) bool) error {
+	return awaitAttr(group, "idle", limit, func(text string) bool {
+		var since int64
+		var wakes int
+		n, _ := fmt.Sscan(text, &since, &wakes)
+		return n == 2 && wanted(since, wakes)
+	})
+}
+
 // awaitAttr waits until an attribute of the payload has the text that is wanted; "" is none.
 func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
 	payload := filepath.Join(group, "payload")

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/linux"
 )
 
 // Closed tells whether nobody is left at the other end of a descriptor of another process, 0 or 1: a pipe
@@ -41,10 +43,10 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 		return true
 	}
 	defer unix.Close(fd)
-	if _, conveyed := IdentifyFile(fd); !conveyed {
+	if _, conveyed := identifyFile(fd); !conveyed {
 		return true
 	}
-	return AwaitEnd(fd, unix.POLLOUT, max(within, 0))
+	return linux.AwaitEnd(fd, unix.POLLOUT, max(within, 0))
 }
 
 func getDescriptor(pid, number int) (int, error) {

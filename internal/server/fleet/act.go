@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -209,7 +210,7 @@ func (s *Listed) awaitRoom() error {
 	deadline := time.Now().Add(frozenWithin)
 	for _, pid := range pids {
 		for _, number := range []int{1, 2} {
-			if !linux.AwaitRoom(pid, number, time.Until(deadline)) {
+			if !client.AwaitRoom(pid, number, time.Until(deadline)) {
 				return fmt.Errorf("freeze: the client does not read what process %d writes, "+
 					"and a freeze can lose a part of it: %w", pid, unix.EAGAIN)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -32,6 +33,7 @@ type brain struct {
 	loop   *loop.Loop
 	life   *lifecycle.Lifecycle
 	client *client.Side // nil for a later brain
+	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign    uint32 // the page's, when this brain began
 	deposed  bool   // the guard has put another one in this one's place
@@ -91,6 +93,8 @@ func (b *brain) begin() error {
 	c := b.config
 	detaches := container.EndsFirst(c.Engine()) && !c.Taken && c.Group.Backend != protocol.Tree // there the engine's program is a member as well
 	b.life = lifecycle.New(c.Policy, detaches, facts{b}, time.Now())
+	b.life.Reclaimed = c.Reclaimed
+	b.beginRest(time.Now())
 	b.reign, b.events = b.page.Reign, b.group.Events()
 	if err := b.loop.Add(b.guard.Sock(), loop.TokenGuard); err != nil {
 		return err
@@ -106,6 +110,7 @@ func (b *brain) live() {
 	for b.life.State != lifecycle.Emptied && !b.deposed {
 		b.handle(b.loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
+		b.lookAtRest()
 		b.look()
 	}
 	if b.deposed {
@@ -119,6 +124,9 @@ func (b *brain) deadline() time.Time {
 	due := b.life.Due()
 	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
 		return b.lookAt
+	}
+	if rest := b.restDue(time.Now()); !rest.IsZero() && (due.IsZero() || rest.Before(due)) {
+		return rest
 	}
 	return due
 }
@@ -139,6 +147,8 @@ func (b *brain) handle(t loop.Token) {
 		b.report(lifecycle.StdoutClosed)
 	case loop.TokenClient:
 		b.report(lifecycle.ClientDied)
+	case loop.TokenInput:
+		b.report(lifecycle.Woken)
 	case loop.TokenMain:
 		b.mainEnded()
 	case loop.TokenEvents:
@@ -199,6 +209,9 @@ func (b *brain) mainEnded() {
 
 // handleSignal takes a signal that this process has got, alone or with its process group.
 func (b *brain) handleSignal(sig unix.Signal) {
+	if sig != unix.SIGCHLD {
+		b.report(lifecycle.Woken) // the main process can get it, and only a server that runs reacts
+	}
 	switch {
 	case sig == unix.SIGCHLD:
 		signals.ReapAll() // as init, or where init does not
@@ -236,7 +249,7 @@ func (b *brain) publish() {
 	b.page.Phase = phase
 	b.page.Until = monotonic(due, now)
 	switch {
-	case state == lifecycle.Running:
+	case state <= lifecycle.Idle:
 		due = time.Time{} // a server whose launcher is stopped goes on, as bare
 	case state >= lifecycle.Killing:
 		due = now.Add(protocol.EndWithin(b.config))

@@ -54,6 +54,8 @@ func (b *brain) perform(all []lifecycle.Action) {
 			b.stopContainers()
 		case lifecycle.WatchAgain:
 			b.client.WatchAgain()
+		case lifecycle.WakeMembers:
+			b.wakeMembers()
 		}
 	}
 }
@@ -84,8 +86,9 @@ func (b *brain) look() {
 
 func (b *brain) readEvents() {
 	var text [256]byte
-	_, _ = unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
+	n, _ := unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
 	b.loop.ChangesAgain(b.events, loop.TokenEvents)
+	b.lookFrozen(text[:max(n, 0)])
 	b.lookAt = time.Time{}
 }
 

@@ -46,6 +46,7 @@ func (b *brain) start(s *Server) error {
 	if note := container.Uncontained(s.Argv); note != "" {
 		b.note(note)
 	}
+	b.noteRest()
 	if err := b.limit(s); err != nil {
 		return err
 	}

@@ -120,6 +120,7 @@ func (t *Taken) Guide() error {
 	if err := b.limit(t.server); err != nil {
 		return err
 	}
+	b.noteRest()
 	b.group.Note(b.notes)
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -129,6 +130,7 @@ func (t *Taken) Guide() error {
 	c, in := b.config, b.client
 	c.Notes, c.Stderr, c.Alive, c.Payload = b.notes, b.stderr, ends[1], t.Group().Payload.FD()
 	c.Stdin, c.Input, c.Stdout, c.ClientPIDFD = in.Stdin.FD(), in.Input.FD(), in.Stdout.FD(), in.PIDFD
+	c.Arrival, c.Room = in.Arrival.FD(), in.Room[0].FD()
 	c.StdinFile, c.StdoutFile, c.Conveyed, c.Where = in.File, in.Answers, in.Conveyed, in.Where
 	err := t.startBrain()
 	_ = unix.Close(ends[1])
@@ -171,10 +173,7 @@ func (t *Taken) startBrain() error {
 // closeClientDescriptors closes what the brain has now.
 func (t *Taken) closeClientDescriptors() {
 	if in := t.b.client; in != nil {
-		in.Stdin.Close()
-		in.Input.Close()
-		in.Stdout.Close()
-		in.Stdin, in.Input, in.Stdout = nil, nil, nil
+		in.CloseWatches()
 	}
 	if t.b.config.Held >= 0 {
 		_ = unix.Close(t.b.config.Held) // a copy

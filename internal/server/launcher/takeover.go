@@ -78,6 +78,9 @@ func resume(memory, sock int) (*brain, error) {
 		return nil, err
 	}
 	state := lifecycle.Running
+	if c.Reclaimed {
+		state = lifecycle.Idle // it may have been, and a thaw costs nothing
+	}
 	if page.Phase > guard.Running {
 		state = lifecycle.State(page.Phase)
 	}
@@ -121,7 +124,8 @@ func watchTaken(memory int) (*brain, error) {
 		return nil, err
 	}
 	b.client = &client.Side{
-		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input), Stdout: client.WatchFromFD(c.Stdout), File: c.StdinFile, Answers: c.StdoutFile,
+		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input), Stdout: client.WatchFromFD(c.Stdout),
+		Arrival: client.WatchFromFD(c.Arrival), Room: [2]*client.Watch{client.WatchFromFD(c.Room)}, File: c.StdinFile, Answers: c.StdoutFile,
 		Conveyed: c.Conveyed, Where: c.Where, Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
 	}
 	if err := b.open("/proc/self/exe"); err != nil {

@@ -17,6 +17,9 @@ type Lifecycle struct {
 	State  State
 	Cause  protocol.Cause
 	Signal unix.Signal // of the cause signalled
+	// Reclaimed: the server has to read its memory back before it can react, so graces that begin at a thaw
+	// are longer.
+	Reclaimed bool
 
 	policy     protocol.Policy
 	detaches   bool // the engine has to stop containers before the members are killed
@@ -28,6 +31,7 @@ type Lifecycle struct {
 	cpu        time.Duration
 	idleCPU    time.Duration
 	clientDead bool
+	slow       time.Time // until then the server reads its memory back
 	received   map[unix.Signal]time.Time
 	signal     unix.Signal // of the present event
 	actions    []Action
@@ -55,6 +59,9 @@ func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {
 		l.clientDead = true
+	}
+	if l.State == Idle {
+		l.wake(now)
 	}
 	if react := table[l.State][e]; react != nil {
 		react(l, e, now)
@@ -114,6 +121,25 @@ func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
 	}
 }
 
+// rest is for a server whose members are frozen.
+func (l *Lifecycle) rest(_ Event, now time.Time) { l.enter(Idle, now, -1) }
+
+func (l *Lifecycle) wake(now time.Time) {
+	l.enter(Running, now, -1)
+	if l.Reclaimed {
+		l.slow = now.Add(protocol.ReclaimedWithin)
+	}
+	l.do(WakeMembers)
+}
+
+// grace is longer for a server that reads its memory back.
+func (l *Lifecycle) grace(d time.Duration, now time.Time) time.Duration {
+	if d < 0 {
+		return d
+	}
+	return d + max(l.slow.Sub(now), 0)
+}
+
 func (l *Lifecycle) do(v Verb) { l.actions = append(l.actions, Action{Do: v}) }
 
 func (l *Lifecycle) because(why protocol.Cause) {
@@ -136,7 +162,7 @@ func (l *Lifecycle) drain(_ Event, now time.Time) {
 		l.enter(Draining, now, protocol.UnreadEvery)
 		return
 	}
-	l.enter(Finishing, now, l.policy.EOFGrace)
+	l.enter(Finishing, now, l.grace(l.policy.EOFGrace, now))
 }
 
 func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
@@ -209,7 +235,7 @@ func (l *Lifecycle) terminate(e Event, now time.Time) {
 		}
 	}
 	l.because(causes[e])
-	l.enter(Terminating, now, l.policy.TermGrace)
+	l.enter(Terminating, now, l.grace(l.policy.TermGrace, now))
 	l.actions = append(l.actions, Action{SendSignal, sig})
 	if e == MainExited || e == MemoryExhausted {
 		l.detach(e, now)

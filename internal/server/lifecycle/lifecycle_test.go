@@ -226,9 +226,55 @@ func TestResume(t *testing.T) {
 func TestTableIsComplete(t *testing.T) {
 	for s := Running; s < Terminating; s++ {
 		for e, react := range ending {
-			if react != nil && table[s][e] == nil {
+			if react != nil && table[s][e] == nil && s != Idle { // see TestIdle
 				t.Errorf("state %v ignores event %v", s, e)
 			}
 		}
+	}
+}
+
+// Each event thaws an idle server first, and then has the effect that it has on one that runs.
+func TestIdle(t *testing.T) {
+	for e := range events {
+		running, idle := newServer(protocol.DefaultPolicy(), false), newServer(protocol.DefaultPolicy(), false)
+		if got := idle.Handle(MembersFrozen, idle.now); idle.State != Idle || len(got) > 0 {
+			t.Fatalf("state %v, actions %v", idle.State, got)
+		}
+		want := append([]Action{{Do: WakeMembers}}, running.Handle(e, running.now)...)
+		if got := idle.Handle(e, idle.now); !slices.Equal(got, want) || idle.State != running.State || idle.Cause != running.Cause {
+			t.Errorf("event %v: %v, then %v, want %v, then %v", e, got, idle.State, want, running.State)
+		}
+	}
+}
+
+// A server whose memory was reclaimed gets time to read it back: of the graces that run then, and of no
+// later one.
+func TestGraceAfterReclaim(t *testing.T) {
+	const s, more = time.Second, protocol.ReclaimedWithin
+	term := func(s *server) { s.send(unix.SIGTERM) }
+	freezes := func(s *server) { s.Reclaimed = true; s.happens(MembersFrozen) }
+	for name, c := range map[string]struct {
+		end  event
+		want time.Duration
+	}{
+		"stdin is closed":    {event{2 * s, (*server).hangUp}, 4200*time.Millisecond + more},
+		"a signal":           {event{2 * s, term}, 3*s + more},
+		"the client's death": {event{2 * s, func(s *server) { s.held = false; s.happens(ClientDied) }}, 3*s + more},
+		"a kill":             {event{2 * s, func(s *server) { s.happens(KillRequested) }}, 2 * s},
+		"the guard's death":  {event{2 * s, func(s *server) { s.happens(GuardDied) }}, 2 * s},
+		"soon after a wake":  {event{4 * s, term}, 2*s + more},
+		"long after a wake":  {event{20 * s, term}, 21 * s},
+	} {
+		t.Run(name, func(t *testing.T) {
+			x := newServer(protocol.DefaultPolicy(), false)
+			x.run([]event{{s, freezes}, {s, func(x *server) {
+				if c.end.after > 2*s {
+					x.happens(Woken)
+				}
+			}}, c.end})
+			if took := x.killed.Sub(x.t0); took != c.want {
+				t.Errorf("killed after %v, want %v", took, c.want)
+			}
+		})
 	}
 }

@@ -17,6 +17,7 @@ import (
 //	 │   ▲                                                │
 //	 │   │ reopened                                       │
 //	 │   └───────────┐                                    │
+//	 │ Running ◀──▶ Idle: membersFrozen, and any other event
 //	 ▼ stdinClosed   │   EOF grace over                   ▼
 //	Draining ◀──▶ Finishing ────────────────────▶ Terminating ─────▶ Killing ───▶ Emptied
 //	                                                  │  term grace     ▲           ▲
@@ -29,6 +30,7 @@ type State int
 
 const (
 	Running     State = iota
+	Idle              // running, and frozen: every event thaws first, and comes to a server that runs
 	Doubting          // the client is dead, and another process holds stdin open
 	Draining          // the client has closed its end, and input or output is still unread
 	Finishing         // the EOF grace runs
@@ -54,6 +56,8 @@ const (
 	KillRequested
 	ContainersStopped
 	GroupEmptied
+	MembersFrozen // since they are idle
+	Woken         // by input, or for a moment
 	signalReceived
 	graceOver
 	lifetimeOver
@@ -73,7 +77,8 @@ var ending = [events]step{
 
 var table = [states][events]step{
 	Running: with(ending, [events]step{StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
-		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle}),
+		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle, MembersFrozen: (*Lifecycle).rest}),
+	Idle: {},
 	Doubting: with(ending, [events]step{StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
 		graceOver: (*Lifecycle).doubt}),
 	Draining:  with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
@@ -138,4 +143,5 @@ const (
 	StopContainers             // and report ContainersStopped
 	KillMembers                // and report GroupEmptied
 	WatchAgain                 // for hang-ups of stdin and stdout
+	WakeMembers                // that are idle
 )

@@ -42,6 +42,8 @@ type Config struct {
 	// Session is that of the launcher, and of the main process at its start.
 	Session int
 	Path    string // of the main process
+	// Reclaimed: memory of the server was, when it was idle.
+	Reclaimed bool
 
 	// Of a server that its client has started: descriptors of its first brain.
 	Taken                             bool
@@ -49,6 +51,7 @@ type Config struct {
 	Main                              int // a pidfd
 	Held                              int // stdin, where that can be watched only by holding it
 	Stdin, Input, Stdout, ClientPIDFD int // what is watched
+	Arrival, Room                     int // as well, of a server that is frozen when idle
 	Alive                             int // the end of a pipe that the watcher of a gateway has
 	Replace                           bool
 	StdinFile, StdoutFile             File
@@ -91,14 +94,14 @@ func (c *Config) fields(w *wire) {
 	text(w, &c.Policy.OnClientDeath)
 	texts(w, &c.Argv)
 	texts(w, &c.Notes)
-	for _, d := range []*time.Duration{&c.Policy.EOFGrace, &c.Policy.TermGrace, &c.Policy.MaxLifetime, &c.Policy.IdleTimeout} {
+	for _, d := range []*time.Duration{&c.Policy.EOFGrace, &c.Policy.TermGrace, &c.Policy.MaxLifetime, &c.Policy.IdleTimeout, &c.Policy.IdleFreeze} {
 		number(w, d)
 	}
 	number(w, &c.Started)
 	number(w, &c.Client.PID)
 	number(w, &c.Session)
 	text(w, &c.Path)
-	for _, b := range []*bool{&c.Group.Managed, &c.Verbose, &c.Taken, &c.Replace, &c.Conveyed} {
+	for _, b := range []*bool{&c.Group.Managed, &c.Verbose, &c.Taken, &c.Replace, &c.Conveyed, &c.Reclaimed} {
 		flag(w, b)
 	}
 	for _, n := range []*uint64{&c.Client.Start, &c.StdinFile.Dev, &c.StdinFile.Ino, &c.StdoutFile.Dev, &c.StdoutFile.Ino} {
@@ -110,7 +113,7 @@ func (c *Config) fields(w *wire) {
 }
 
 func (c *Config) descriptors() []*int {
-	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive}
+	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Arrival, &c.Room}
 }
 
 // Inherited are the descriptors of a taken server's first brain.

@@ -29,6 +29,8 @@ type Policy struct {
 	// IdleTimeout is how long a server may use no CPU (20 ms) and have nothing unread on
 	// stdin before it is stopped: between once and twice that; 0 is no limit.
 	IdleTimeout time.Duration
+	// IdleFreeze is how long a server does nothing before it is frozen; 0 is never.
+	IdleFreeze time.Duration
 }
 
 // DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
@@ -45,6 +47,9 @@ func (p Policy) String() string {
 	}
 	if p.IdleTimeout > 0 {
 		text += " idle-timeout=" + p.IdleTimeout.String()
+	}
+	if p.IdleFreeze > 0 {
+		text += " idle-freeze=" + p.IdleFreeze.String()
 	}
 	return text
 }
@@ -68,6 +73,8 @@ func ParsePolicy(s string) (Policy, error) {
 			p.MaxLifetime, err = ParseLimit(value)
 		case "idle-timeout":
 			p.IdleTimeout, err = ParseLimit(value)
+		case "idle-freeze":
+			p.IdleFreeze, err = ParseLimit(value)
 		}
 		errs = append(errs, err)
 	}
@@ -102,19 +109,21 @@ const (
 
 // Bounds that are nobody's to set.
 const (
-	UnreadWait     = 10 * time.Second      // how long unread input may delay the EOF grace
-	UnreadEvery    = 50 * time.Millisecond // see Lifecycle.drain
-	IdleWindow     = 10 * time.Second      // without a client, with stdin held open by another
-	IdleCPU        = 20 * time.Millisecond // less than this in a window is no work
-	KillWithin     = time.Second           // for the kill, and all else of a stop but its graces
-	RepeatAfter    = 50 * time.Millisecond // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
-	DoubtMost      = 5 * time.Second       // for what makes clear whether a group is an orphan
-	ReactWithin    = 5 * time.Second       // for a launcher or guard that was asked for a stop
-	EndsWithin     = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
-	NestedWithin   = 3 * time.Second       // beyond its term grace, for a nested server
-	NewbornAge     = 10 * time.Second      // before an unarmed group may be removed
-	ForgottenAfter = 2 * time.Second       // before an empty scope is removed that systemd leaves
-	EngineWithin   = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
+	UnreadWait      = 10 * time.Second      // how long unread input may delay the EOF grace
+	UnreadEvery     = 50 * time.Millisecond // see Lifecycle.drain
+	IdleWindow      = 10 * time.Second      // without a client, with stdin held open by another
+	IdleCPU         = 20 * time.Millisecond // less than this in a window is no work
+	ReclaimedWithin = 5 * time.Second       // more of a grace for a server that was frozen and has its memory on a disk; 30 at once took 7 s
+	IdleFreezeLeast = 2 * time.Minute       // less can meet a call in flight, for which clients wait up to 60 s
+	KillWithin      = time.Second           // for the kill, and all else of a stop but its graces
+	RepeatAfter     = 50 * time.Millisecond // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
+	DoubtMost       = 5 * time.Second       // for what makes clear whether a group is an orphan
+	ReactWithin     = 5 * time.Second       // for a launcher or guard that was asked for a stop
+	EndsWithin      = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
+	NestedWithin    = 3 * time.Second       // beyond its term grace, for a nested server
+	NewbornAge      = 10 * time.Second      // before an unarmed group may be removed
+	ForgottenAfter  = 2 * time.Second       // before an empty scope is removed that systemd leaves
+	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
 )
 
 // EndWithin is more than all of a stop takes after the grace: what the guard waits for before it puts another brain in the

@@ -15,6 +15,7 @@
  *	late MS		when stdin ends, answers "answer" after that long, and exits
  *	stay		when stdin ends, lives on
  *	close FD	closes that descriptor, and says "closed" on SOCK
+ *	ponder MS	waits for that long before each echo from now on
  *	burn MS		uses CPU for that long, a little at a time, and then says "idle" there
  *
  * Every other line is echoed.
@@ -33,6 +34,7 @@ const char *mode_name = "probe";
 
 static bool ends;	  /* asking signals end us */
 static bool continued;	  /* we tell of SIGCONT */
+static long ponder_ms;	  /* before each echo */
 static bool stays;	  /* the end of stdin does not */
 static long late_ms = -1; /* the answer after it */
 
@@ -110,8 +112,12 @@ static void obey(const char *line)
 		close_fd(n);
 	else if (strcmp(line, "stay\n") == 0)
 		stays = true;
-	else
+	else if (sscanf(line, "ponder %ld", &n) == 1)
+		ponder_ms = n;
+	else {
+		wait_ms(ponder_ms);
 		fputs(line, stdout);
+	}
 }
 
 /* One byte at a time: what we have not asked for stays in the pipe, unread. */

@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+// When a server is frozen is tested in virtual time (internal/server/idle); these tests freeze real ones.
+
+// answered is less than a breath, after which a lost wake is healed.
+const answered = 30 * time.Second
+
+var channels = map[string][]string{"pipes": {"--group"}, "socketpairs": {"--group", "--socketpair"}}
+
+// idleProbe is a probe that is frozen now.
+func idleProbe(t *testing.T, options, flags []string, args ...string) *server {
+	t.Helper()
+	flags = append([]string{"--idle-freeze", "20ms"}, flags...)
+	s := startServer(newWorld(t), options, flags, append([]string{binaries.probe}, args...)...)
+	s.idle(0)
+	return s
+}
+
+func (s *server) idle(wakes int) {
+	s.world.T.Helper()
+	if err := escape.AwaitIdle(s.group, wakes, escape.Patience); err != nil {
+		s.world.T.Fatal(err)
+	}
+}
+
+// frozenNow is of the kernel.
+func (s *server) frozenNow() bool {
+	text, _ := os.ReadFile(filepath.Join(s.group, "payload", "cgroup.events"))
+	return strings.Contains(string(text), "frozen 1")
+}
+
+// onChannels runs a test for pipes and for socketpairs, which Node.js uses.
+func onChannels(t *testing.T, test func(t *testing.T, options []string)) {
+	t.Parallel()
+	for name, options := range channels {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, options)
+		})
+	}
+}
+
+func TestIdleServerAnswers(t *testing.T) {
+	onChannels(t, func(t *testing.T, options []string) {
+		s := idleProbe(t, options, nil, "--members", "2")
+		for i := range 5 {
+			s.idle(i)
+			for part := range 3 {
+				s.Tell("write message %d.%d", i, part)
+			}
+			for part := range 3 {
+				want := fmt.Sprintf("out message %d.%d", i, part)
+				if _, found := s.Find(want, answered); !found {
+					t.Fatalf("no %q: a message was lost", want)
+				}
+			}
+		}
+		answers := slices.DeleteFunc(s.Lines(), func(line string) bool { return !strings.HasPrefix(line, "out ") })
+		if !slices.IsSorted(answers) || len(answers) != 15 {
+			t.Errorf("the answers are %q", answers)
+		}
+		s.Tell("close")
+		s.dead(escape.Patience)
+		if status := s.Status(escape.Patience); status != "exit 0" {
+			t.Errorf("ended with %q", status)
+		}
+	})
+}
+
+// Whatever ends a server thaws it first: it gets its signal, once, and can act on it.
+func TestIdleServerEnds(t *testing.T) {
+	for name, c := range map[string]struct {
+		end  func(*server)
+		want unix.Signal
+	}{
+		"stdin closed":    {func(s *server) { s.Tell("close") }, unix.SIGTERM},
+		"stdout closed":   {func(s *server) { s.Tell("close-stdout") }, unix.SIGTERM},
+		"client killed":   {func(s *server) { s.Own.Signal(unix.SIGKILL) }, unix.SIGTERM},
+		"SIGTERM":         {func(s *server) { s.Tell("signal 15") }, unix.SIGTERM},
+		"SIGINT":          {func(s *server) { s.Tell("signal 2") }, unix.SIGINT},
+		"launcher killed": {func(s *server) { s.Server.Signal(unix.SIGKILL) }, unix.SIGTERM},
+		"stop": {func(s *server) {
+			_, id := s.members.Main()
+			s.world.wantSuccess("stop", "--grace", "0", id)
+		}, 0},
+		"guard killed": {func(s *server) { s.guard.Signal(unix.SIGKILL) }, 0},
+		"both killed": {func(s *server) {
+			if err := escape.KillGuards(s.Server, s.guard); err != nil {
+				s.world.T.Fatal(err)
+			}
+			s.world.wantSuccess("sweep")
+		}, 0},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			onChannels(t, func(t *testing.T, options []string) {
+				grace := never
+				if c.want == 0 {
+					grace = soon
+				}
+				s := idleProbe(t, options, []string{"--eof-grace", soon, "--term-grace", grace}, "--members", "2")
+				s.stay()
+				s.idle(0)
+				c.end(s)
+				if c.want != 0 {
+					s.told(3, escape.Patience)
+					s.stopNow()
+					s.wantAsked(3, c.want)
+				}
+				s.dead(escape.Patience)
+			})
+		})
+	}
+}
+
+// Signals that end nothing reach the main process.
+func TestIdleServerGetsSignals(t *testing.T) {
+	onChannels(t, func(t *testing.T, options []string) {
+		s := idleProbe(t, options, nil)
+		s.Tell("signal %d", unix.SIGUSR1)
+		s.told(1, escape.Patience)
+		s.wantAsked(1, unix.SIGUSR1)
+		s.idle(1)
+		if !s.Lives("afterwards") {
+			t.Error("no answer")
+		}
+	})
+}
+
+// A sweep leaves it alone.
+func TestIdleServerIsNotSwept(t *testing.T) {
+	onChannels(t, func(t *testing.T, options []string) {
+		s := idleProbe(t, options, nil)
+		s.world.wantSuccess("sweep")
+		if !s.Lives("afterwards") {
+			t.Error("no answer")
+		}
+	})
+}
+
+// A person's freeze stays until a person's thaw. That a message has come changes nothing.
+func TestFreezeOfAnIdleServerStays(t *testing.T) {
+	onChannels(t, func(t *testing.T, options []string) {
+		s := idleProbe(t, options, nil)
+		_, id := s.members.Main()
+		s.world.wantSuccess("freeze", id)
+		s.Tell("write meanwhile")
+		if err := escape.AwaitWake(s.group, 1, escape.Patience); err != nil {
+			t.Fatal(err)
+		}
+		if !s.frozenNow() {
+			t.Error("thawed by a message")
+		}
+		s.world.wantSuccess("thaw", id)
+		s.Expect("out meanwhile")
+		s.idle(1)
+		s.world.wantSuccess("thaw", id)
+		if err := escape.AwaitWake(s.group, 2, escape.Patience); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// onEnds starts a probe whose stdin and stdout the test has itself.
+func onEnds(t *testing.T, kind string, flags []string) (s *server, stdin, stdout *os.File) {
+	t.Helper()
+	in, stdin := ends(t, kind)
+	stdout, out := ends(t, kind)
+	if kind == "pipe" {
+		if _, err := unix.FcntlInt(out.Fd(), unix.F_SETPIPE_SZ, os.Getpagesize()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = spawned(t, in, out, append([]string{"--idle-freeze", "5ms"}, flags...), []string{binaries.probe})
+	in.Close()
+	out.Close()
+	t.Cleanup(func() { // no sooner: the collector of garbage would close stdin
+		stdin.Close()
+		stdout.Close()
+	})
+	return s, stdin, stdout
+}
+
+// readLine fails when no line comes.
+func (s *server) readLine(from *bufio.Reader, of *os.File) string {
+	s.world.T.Helper()
+	if from.Buffered() == 0 && !escape.PollFor(answered, unix.PollFd{Fd: int32(of.Fd()), Events: unix.POLLIN}) {
+		s.world.T.Fatal("no answer: a message was lost")
+	}
+	line, err := from.ReadString('\n')
+	if err != nil {
+		s.world.T.Fatal(err)
+	}
+	return line
+}
+
+// A server can have read one half of a message.
+func TestIdleServerInAMessage(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"pipe", "socket"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, stdin, stdout := onEnds(t, kind, nil)
+			out := bufio.NewReader(stdout)
+			fmt.Fprint(stdin, "one ")
+			s.idle(0)
+			fmt.Fprint(stdin, "message, ")
+			s.idle(1)
+			fmt.Fprint(stdin, "in parts\nand another\n")
+			for _, want := range []string{"one message, in parts\n", "and another\n"} {
+				if got := s.readLine(out, stdout); got != want {
+					t.Errorf("answer %q, want %q", got, want)
+				}
+			}
+		})
+	}
+}
+
+// A server whose client does not read is not frozen: its write would be cut short. A note says so.
+func TestFullOutputIsNotIdle(t *testing.T) {
+	t.Parallel()
+	s, stdin, stdout := onEnds(t, "pipe", nil)
+	line := strings.Repeat("x", 3000) + "\n"
+	fmt.Fprint(stdin, line, line)
+	if err := escape.AwaitNote(s.group, "not idle: the client does not read its output", escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	if s.frozenNow() {
+		t.Error("frozen in a write")
+	}
+	out := bufio.NewReader(stdout)
+	for range 2 {
+		if got := s.readLine(out, stdout); got != line {
+			t.Errorf("%d bytes arrived, want %d", len(got), len(line))
+		}
+	}
+	s.idle(0)
+}
+
+// raceIdle is long enough for a server that waits for a processor to be no idle one.
+const raceIdle = 40 * time.Millisecond
+
+// racesEnv is how many messages come at random moments around a freeze.
+const racesEnv = "MCPSCOPE_IDLE_RACES"
+
+// A message that comes while the server is being frozen is answered as any other.
+func TestMessageRacesAgainstFreeze(t *testing.T) {
+	t.Parallel()
+	races := 60
+	if text := os.Getenv(racesEnv); text != "" {
+		var err error
+		if races, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, kind := range []string{"pipe", "socket"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", raceIdle.String()})
+			out := bufio.NewReader(stdout)
+			fmt.Fprintln(stdin, "ponder", (raceIdle / 8).Milliseconds()) // a message that was read is not answered at once
+			longest := time.Duration(0)
+			for i := range races {
+				time.Sleep(raceIdle + rand.N(2*raceIdle)) // a freeze comes about then
+				text := fmt.Sprintf("message %d\n", i)
+				sent := time.Now()
+				fmt.Fprint(stdin, text)
+				if got := s.readLine(out, stdout); got != text {
+					t.Fatalf("answer %q, want %q", got, text)
+				}
+				longest = max(longest, time.Since(sent))
+			}
+			var since, wakes int
+			text := make([]byte, 100)
+			n, _ := unix.Getxattr(filepath.Join(s.group, "payload"), "user.mcpscope.idle", text)
+			_, _ = fmt.Sscan(string(text[:max(n, 0)]), &since, &wakes)
+			t.Logf("%d messages, %d of them woke the server; the longest answer took %v", races, wakes, longest)
+			if wakes == 0 {
+				t.Error("no message met a frozen server")
+			}
+		})
+	}
+}
+
+// switches is how often the threads of a process were given a processor after they had waited.
+func switches(t *testing.T, pid int) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, _ := os.ReadFile(file) // none of a thread that has ended
+		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		var one int
+		_, _ = fmt.Sscan(rest, &one)
+		n += one
+	}
+	return n
+}
+
+// Messages to a server that runs wake no other process.
+func TestMessagesWakeTheServerAlone(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"pipe", "socket"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
+			out := bufio.NewReader(stdout)
+			const messages = 500
+			before := 0
+			if !pace.Eventually(escape.Patience, func() bool { // the start is over
+				now := switches(t, s.Server.PID)
+				defer func() { before = now }()
+				return now == before
+			}) {
+				t.Fatal("the launcher does not come to rest")
+			}
+			for range messages {
+				fmt.Fprintln(stdin, "message")
+				s.readLine(out, stdout)
+			}
+			if woken := switches(t, s.Server.PID) - before; woken > messages/10 {
+				t.Errorf("%d messages woke the launcher %d times", messages, woken)
+			}
+		})
+	}
+}
+
+// open is a copy of a descriptor of the main process.
+func (s *server) open(number int) *os.File {
+	main, _ := s.members.Main()
+	pidfd, err := unix.PidfdOpen(main.PID, 0)
+	if err != nil {
+		s.world.T.Fatal(err)
+	}
+	defer unix.Close(pidfd)
+	fd, err := unix.PidfdGetfd(pidfd, number, 0)
+	if err != nil {
+		s.world.T.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "theirs")
+	s.world.T.Cleanup(func() { f.Close() })
+	return f
+}
+
+// A person's freeze waits until the server can write, and says why it does not freeze: it would cut a write
+// short.
+func TestFreezeWaitsForRoom(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"pipe", "socket"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
+			line := strings.Repeat("x", 3000) + "\n"
+			lines, theirs := 0, int32(s.open(1).Fd())
+			for escape.PollFor(0, unix.PollFd{Fd: theirs, Events: unix.POLLOUT}) {
+				if escape.PollFor(time.Millisecond, unix.PollFd{Fd: int32(stdin.Fd()), Events: unix.POLLOUT}) {
+					fmt.Fprint(stdin, line)
+					lines++
+				}
+			}
+			_, id := s.members.Main()
+			o := s.world.run(s.world.mcpscope("freeze", id))
+			if o.status.ExitStatus() == 0 || !strings.Contains(o.stderr, "the client does not read what process") || s.frozenNow() {
+				t.Errorf("status %v, frozen: %v; stderr: %s", o.status, s.frozenNow(), o.stderr)
+			}
+			out := bufio.NewReader(stdout)
+			for range lines {
+				if got := s.readLine(out, stdout); got != line {
+					t.Fatalf("%d bytes arrived, want %d", len(got), len(line))
+				}
+			}
+			s.world.wantSuccess("freeze", id)
+			if !s.frozenNow() {
+				t.Error("not frozen")
+			}
+			s.world.wantSuccess("thaw", id)
+		})
+	}
+}
