@@ -35,10 +35,12 @@ func lsCommand(io cli.Stdio) *cobra.Command {
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
 `,
-		long: `List the running servers, the oldest first. STATE is running, ending, frozen or
-orphan. An orphan has lost its launcher and guard, and is stopped by the
-next start of a server or by mcpscope sweep. CLIENT is the process that started
-the server; for servers of mcpscope gateway, it is the gateway.`,
+		long: `List the running servers, the oldest first. STATE is running, ending, frozen,
+idle or orphan. An idle server is frozen until its client writes (run
+--idle-freeze); its MEMORY before that is in parentheses. An orphan has lost its
+launcher and guard, and is stopped by the next start of a server or by mcpscope
+sweep. CLIENT is the process that started the server; for servers of mcpscope
+gateway, it is the gateway.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)

@@ -143,6 +143,10 @@ var (
 			func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
 		counter("server_forks_refused", "", "Forks of the server that a limit refused.",
 			func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
+		counter("server_wakes", "", "Wakes of the idle server by its input.",
+			func(v measured) (float64, bool) { return float64(v.Wakes), v.Wakes > 0 }),
+		gauge("server_memory_before_bytes", "bytes", "Memory of the idle server before it was reclaimed.",
+			func(v measured) (float64, bool) { return float64(v.Before), v.Before > 0 }),
 		gauge("server_start_time_seconds", "seconds", "Start of the server (Unix time).", startTime),
 	}
 	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
@@ -164,7 +168,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		to <- prometheus.NewInvalidMetric(byState, err)
 		return
 	}
-	states := map[fleet.State]int{fleet.Running: 0, fleet.Ending: 0, fleet.Frozen: 0, fleet.Orphaned: 0}
+	states := map[fleet.State]int{
+		fleet.Running: 0, fleet.Ending: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
+	}
 	seen := map[[4]string]bool{}
 	for _, v := range views {
 		states[v.State]++

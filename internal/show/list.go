@@ -50,6 +50,42 @@ func WriteServers(out io.Writer, views []Server, users bool) {
 		rows[i].Server = v
 	}
 	writeLines(out, servers(rows, cli.WidthOf(out), users, false))
+	if lines := savings(views); len(lines) > 0 {
+		writeLines(out, lines)
+	}
+}
+
+// savings is a line for each client with idle servers.
+func savings(views []Server) (lines []string) {
+	for i, first := range views {
+		same := func(v Server) bool { return v.Client == first.Client }
+		if slices.IndexFunc(views, same) < i {
+			continue
+		}
+		names, count, idle, saved := map[string]bool{}, 0, 0, uint64(0)
+		for _, v := range views {
+			if !same(v) {
+				continue
+			}
+			names[v.Name] = true
+			count++
+			if v.State == fleet.Idle {
+				idle++
+				if v.Memory != nil {
+					saved += v.Before - min(*v.Memory, v.Before)
+				}
+			}
+		}
+		if idle > 0 {
+			line := fmt.Sprintf("%s: %s of %s, %d idle", cli.OneLine(first.Client.Text()),
+				cli.Counted(count, "server"), cli.Counted(len(names), "name"), idle)
+			if saved > 0 {
+				line += ": " + HumanBytes(saved) + " saved"
+			}
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // Watched is a table of servers with their shares of a CPU, for that many cells.

@@ -42,6 +42,9 @@ type Server struct {
 	CPU        float64          `json:"cpu_seconds"`
 	Memory     *uint64          `json:"memory_bytes,omitempty"`
 	Peak       *uint64          `json:"memory_peak_bytes,omitempty"`
+	IdleSince  *time.Time       `json:"idle_since,omitempty"`
+	Wakes      int              `json:"wakes,omitempty"`               // by input, while it was idle
+	Before     uint64           `json:"memory_before_bytes,omitempty"` // before it was reclaimed last
 	// MemoryFrom is where Memory comes from, if that is known.
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are the values in the files of the group.
@@ -85,6 +88,12 @@ func Measure(s *fleet.Listed) (Server, error) {
 		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(),
 		Peak: u.PeakBytes, Limits: u.Limits,
 	}
+	if i := s.Idle; i != nil {
+		v.Wakes, v.Before = i.Wakes, i.Before
+		if s.State == fleet.Idle {
+			v.IdleSince = &i.Since
+		}
+	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
 	}
@@ -103,19 +112,9 @@ func Measure(s *fleet.Listed) (Server, error) {
 	return v, err
 }
 
-// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of
-// the process that has most of these, because many processes share the same pages.
+// AddMembers sums up what the processes have.
 func (v *Server) AddMembers(pids []int) {
-	var private, shared uint64
-	for _, pid := range pids {
-		m, err := proc.ReadMemory(pid)
-		if err != nil {
-			continue // it has ended
-		}
-		private += m.Resident - min(m.Shared, m.Resident)
-		shared = max(shared, m.Shared)
-	}
-	if sum := private + shared; sum > 0 {
+	if sum := proc.SumMemory(pids); sum > 0 {
 		v.Memory, v.Peak, v.MemoryFrom = &sum, nil, FromMembers
 	}
 }

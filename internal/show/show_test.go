@@ -47,3 +47,23 @@ zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgr
 		t.Errorf("of no servers: %q", out.String())
 	}
 }
+
+// A client that keeps servers it does not use sees what they would cost.
+func TestSavings(t *testing.T) {
+	since, now := time.Unix(0, 0), uint64(1<<20)
+	view := func(client int, name string, state fleet.State, before uint64) Server {
+		v := Server{Name: name, State: state, Client: Process{client, "agent\x1b"}, Memory: &now, Before: before}
+		if state == fleet.Idle {
+			v.IdleSince = &since
+		}
+		return v
+	}
+	views := []Server{view(1, "a", fleet.Idle, 70<<20), view(2, "a", fleet.Running, 0), view(1, "a", fleet.Idle, 70<<20), view(1, "b", fleet.Running, 50<<20), view(3, "c", fleet.Idle, 0)}
+	got := strings.Join(savings(views), "\n")
+	if want := "agent?[1]: 3 servers of 2 names, 2 idle: 138M saved\nagent?[3]: 1 server of 1 name, 1 idle"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if text := MemoryText(views[0]); text != "1.0M (70M)" {
+		t.Errorf("memory is %s", text)
+	}
+}

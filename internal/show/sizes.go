@@ -40,7 +40,8 @@ func HumanSeconds(seconds float64) string {
 	}
 }
 
-// MemoryText has the limit, if there is one. "~" marks what the kernel has not counted.
+// MemoryText has the limit, if there is one, and in parentheses the earlier memory of an idle server.
+// "~" marks a sum over processes.
 func MemoryText(v Server) string {
 	text := "-"
 	if v.Memory != nil {
@@ -48,6 +49,9 @@ func MemoryText(v Server) string {
 	}
 	if v.MemoryFrom == FromMembers {
 		text = "~" + text
+	}
+	if v.IdleSince != nil && v.Before > 0 {
+		text += " (" + HumanBytes(v.Before) + ")"
 	}
 	if most := v.Limit("memory.max"); most != nil {
 		text += "/" + HumanBytes(*most)

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -27,6 +28,7 @@ const (
 	Running  State = "running"
 	Ending   State = "ending" // why is in Cause
 	Frozen   State = "frozen"
+	Idle     State = "idle" // frozen until its client writes
 	Orphaned State = "orphan"
 )
 
@@ -47,6 +49,7 @@ type Listed struct {
 	Guard    int // as Launcher
 	Started  time.Time
 	Policy   string
+	Idle     *idle.Note // nil for a server that is never frozen when it is idle
 
 	group *group.ControlGroup
 	notes string               // of a tree
@@ -140,7 +143,7 @@ func (s *Listed) Read(namespace uint64) error {
 	s.Started, _ = time.Parse(time.RFC3339Nano, attr(group.AttrStart)) // unknown, if it is none
 	s.Client = protocol.ParseClient(attr(group.AttrClient))
 	s.Client.Unit = attr(group.AttrUnit)
-	s.Cause = protocol.Cause(attr(group.AttrEnding))
+	s.Cause, s.Idle = protocol.Cause(attr(group.AttrEnding)), idle.ReadNote(g.Payload)
 	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.AliveIn(namespace) {
 		s.Launcher = id.PID
 	}
@@ -154,6 +157,9 @@ func (s *Listed) Read(namespace uint64) error {
 		s.State = Orphaned
 	case group.Frozen(g.Payload):
 		s.State = Frozen
+		if s.Idle != nil && !s.Idle.Since.IsZero() && !idle.Held(g.Payload) {
+			s.State = Idle
+		}
 	case s.Cause != "":
 		s.State = Ending
 	default:

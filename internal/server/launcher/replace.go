@@ -24,7 +24,7 @@ func (b *brain) replaceOlder() {
 	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
 	for _, l := range all {
 		defer l.Close()
-		if l.State != fleet.Running && l.State != fleet.Frozen {
+		if l.State != fleet.Running && l.State != fleet.Frozen && l.State != fleet.Idle {
 			continue
 		}
 		switch own.Started.Compare(l.Started) {
