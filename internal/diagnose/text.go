@@ -112,6 +112,11 @@ func (d *diagnosis) printHost(p printer) {
 		reaps = "may not reap orphans"
 	}
 	p.line("PID 1", cmp.Or(h.Init.Name, "unknown")+", "+reaps)
+	p.line("swap", map[string]string{
+		"zram": "zram: the memory of idle servers can be reclaimed (run --idle-freeze)",
+		"disk": "a disk: the memory of idle servers can be reclaimed (run --idle-freeze); zram is faster",
+		"":     "none, so a frozen server keeps its memory: apt install systemd-zram-generator, or its like",
+	}[h.Swap])
 	if h.Unit != nil {
 		p.line("unit", d.unitText(h.Unit))
 	}

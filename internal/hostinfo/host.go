@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,6 +27,8 @@ type Host struct {
 	Lingering *bool     `json:"lingering,omitempty"`
 	Init      InitFacts `json:"init"`
 	Unit      *Unit     `json:"unit,omitempty"`
+	// Swap is where the memory of idle servers can go: "zram", "disk", or "" for nowhere.
+	Swap string `json:"swap,omitempty"`
 }
 
 // Hierarchy is where we are in which cgroup2 hierarchy.
@@ -54,11 +57,25 @@ func Read() Host {
 	if err == nil {
 		defer here.Root.Close()
 	}
-	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: kernelInfo()}
+	h := Host{Cgroup: hierarchyOf(here, err), Init: initFacts(), Kernel: kernelInfo(), Swap: swap()}
 	h.Lingering = lingering(os.Getuid())
 	h.Unit = unitAt(h.Cgroup.Path)
 	h.Managers = managerInfo(h.Unit)
 	return h
+}
+
+func swap() (kind string) {
+	text, _ := os.ReadFile("/proc/swaps") // none, on a kernel without swap
+	for i, line := range slices.Collect(strings.Lines(string(text))) {
+		switch {
+		case i == 0: // the heading
+		case strings.HasPrefix(line, "/dev/zram"):
+			return "zram"
+		default:
+			kind = "disk"
+		}
+	}
+	return kind
 }
 
 // FindHierarchy says why no group can be made here by anyone, nil if there is no reason.
