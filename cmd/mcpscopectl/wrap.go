@@ -9,11 +9,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 type wrapFlags struct {
 	clientconfig.Choice
 	program    string
+	idleFreeze string
 	list, json bool
 }
 
@@ -44,6 +46,8 @@ not edited: mcpscope wrap prints the lines to write.`,
 	addChange(c.Flags(), &f.Choice)
 	c.Flags().StringVar(&f.program, "program", "",
 		"`PATH` of the mcpscope that clients start (default: next to mcpscopectl)")
+	c.Flags().StringVar(&f.idleFreeze, "idle-freeze", "",
+		"freeze each server after `D` without use: 10m (see mcpscope help run)")
 	c.Flags().BoolVar(&f.list, "list", false, "list clients, servers and their states; change nothing")
 	c.Flags().BoolVar(&f.json, "json", false, "with --list: print one JSON object")
 	return c
@@ -62,5 +66,11 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
 	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Program: program}
+	if f.idleFreeze != "" {
+		if _, err := protocol.ParseLimit(f.idleFreeze); err != nil {
+			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
+		}
+		r.Flags = []string{"--idle-freeze", f.idleFreeze}
+	}
 	return r.Run(operands)
 }

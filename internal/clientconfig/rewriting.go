@@ -22,7 +22,8 @@ type Rewriting struct {
 	Choice
 	IO      cli.Stdio
 	Verb    string
-	Program string // to wrap with; "" unwraps
+	Program string   // to wrap with; "" unwraps
+	Flags   []string // of run, to wrap with
 }
 
 // planned is a file with its change.
@@ -85,7 +86,9 @@ func (r *Rewriting) edit(c *configured) *wrapping.Change {
 	if r.Program == "" {
 		return c.reader.Unwrap(c.document, c.file.Backup(), r.wants)
 	}
-	return c.reader.Wrap(c.document, c.file.Backup(), r.Program, r.wants)
+	reader := c.reader
+	reader.Flags = r.Flags
+	return reader.Wrap(c.document, c.file.Backup(), r.Program, r.wants)
 }
 
 // show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure:
@@ -109,7 +112,7 @@ func (r *Rewriting) show(p planned) int {
 			case r.Program == "" && p.Servers[i].State == wrapping.Wrapped:
 				status = r.IO.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
 			case r.Program != "" && s.State == wrapping.NotEditable && s.Reason == noYAML:
-				for _, line := range s.ByHand(r.Program) {
+				for _, line := range s.ByHand(r.Program, r.Flags) {
 					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
 				}
 			}
@@ -118,7 +121,7 @@ func (r *Rewriting) show(p planned) int {
 		own := fmt.Sprintf("%s (%s)", WithoutArguments(s.Own()), cli.Counted(len(s.Own())-1, "argument"))
 		before, after := commandLine(s.Argv[:len(s.Argv)-len(s.Own())]), ""
 		if r.Program != "" {
-			after = commandLine(s.Prefix(r.Program))
+			after = commandLine(s.Prefix(r.Program, r.Flags))
 		}
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", title, before, own, after, own)
 		if r.Program != "" && name.OtherContainer(s.Own()) != "" {

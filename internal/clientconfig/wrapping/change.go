@@ -48,6 +48,7 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 		c.Backup = d.Data
 	}
 	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
+		r.Flags = flagsOf(c.Servers)
 		c.Data = r.wrap(old, programOf(c.Servers), func(i int, _ *Server) bool {
 			return c.Servers[i].State == Wrapped && !c.Changed[i]
 		}).Data
@@ -67,6 +68,7 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	if err != nil || programOf(r.Servers(old)) != "" {
 		return nil
 	}
+	r.Flags = flagsOf(servers)
 	again := r.wrap(old, program, func(i int, _ *Server) bool {
 		return i < len(servers) && servers[i].State == Wrapped
 	})
@@ -86,13 +88,24 @@ func programOf(servers []Server) string {
 	return ""
 }
 
+// flagsOf are those that the first of them was wrapped with.
+func flagsOf(servers []Server) []string {
+	for _, s := range servers {
+		if s.State == Wrapped {
+			flags, n := s.Argv[2:s.prefix], len(s.Prefix("", nil))-2
+			return flags[:max(len(flags)-n, 0)]
+		}
+	}
+	return nil
+}
+
 type (
 	selection func(i int, s *Server) bool
 	editor    func(*Server) []splice.Edit
 )
 
 func (r Reader) wrap(d *splice.Document, program string, meant selection) *Change {
-	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, program) })
+	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, program, r.Flags) })
 }
 
 // change edits all servers that are meant, or none if that would change anything else.
@@ -123,8 +136,8 @@ func (r Reader) change(d *splice.Document, from State, meant selection, edit edi
 	return c
 }
 
-func wrap(d *splice.Document, s *Server, program string) []splice.Edit {
-	raws := quoteAll(s.Prefix(program))
+func wrap(d *splice.Document, s *Server, program string, flags []string) []splice.Edit {
+	raws := quoteAll(s.Prefix(program, flags))
 	if s.isList() {
 		return []splice.Edit{d.Prepend(s.args, raws)}
 	}

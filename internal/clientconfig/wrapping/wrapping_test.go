@@ -25,7 +25,7 @@ var everywhere = wrapping.Reader{
 	Operands: func(args []string) ([]string, error) {
 		fs := flag.NewFlagSet("run", flag.ContinueOnError)
 		fs.SetOutput(io.Discard)
-		for _, name := range []string{"name", "term-grace"} {
+		for _, name := range []string{"name", "term-grace", "idle-freeze"} {
 			fs.String(name, "", "")
 		}
 		err := fs.Parse(args)
@@ -146,6 +146,15 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 
 // A file that was wrapped and unwrapped in two steps has one backup, and is restored from it.
 func TestOneBackupOfSeveralSteps(t *testing.T) {
+	for _, flags := range [][]string{nil, {"--idle-freeze", "10m"}} {
+		everywhere := everywhere
+		everywhere.Flags = flags
+		oneBackup(t, everywhere)
+	}
+}
+
+func oneBackup(t *testing.T, everywhere wrapping.Reader) {
+	t.Helper()
 	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`
 	only := func(name string) func(string) bool { return func(n string) bool { return n == name } }
 	one := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, only("a"))
@@ -153,10 +162,16 @@ func TestOneBackupOfSeveralSteps(t *testing.T) {
 	if string(two.Backup) != bare {
 		t.Fatalf("the backup is %s", two.Backup)
 	}
+	for _, s := range everywhere.Servers(parse(t, splice.JSON, string(two.Data))) {
+		if s.State != wrapping.Wrapped || !slices.Equal(s.Argv[2:2+len(everywhere.Flags)], everywhere.Flags) {
+			t.Errorf("%q is %s", s.Argv, s.State)
+		}
+	}
 	half := everywhere.Unwrap(parse(t, splice.JSON, string(two.Data)), two.Backup, only("b"))
 	if !bytes.Equal(half.Data, one.Data) || string(half.Backup) != bare {
 		t.Errorf("one less is %s, with the backup %s", half.Data, half.Backup)
 	}
+	everywhere.Flags = nil // unwrap adds no flags
 	back := everywhere.Unwrap(parse(t, splice.JSON, string(half.Data)), half.Backup, all)
 	if string(back.Data) != bare {
 		t.Errorf("came back as %s", back.Data)
@@ -184,7 +199,7 @@ func TestByHand(t *testing.T) {
 	var got []string
 	for _, s := range everywhere.Servers(d) {
 		if s.State == wrapping.Bare {
-			got = append(got, s.ByHand("mcpscope")...)
+			got = append(got, s.ByHand("mcpscope", nil)...)
 		} else {
 			got = append(got, s.Name+" is "+string(s.State))
 		}
