@@ -302,7 +302,7 @@ func TestMessageRacesAgainstFreeze(t *testing.T) {
 }
 
 // switches is how often the threads of a process were given a processor after they had waited.
-func switches(t *testing.T, pid int) (n int) {
+func contextSwitches(t *testing.T, pid int) (n int) {
 	t.Helper()
 	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
 	if err != nil {
@@ -329,7 +329,7 @@ func TestMessagesWakeTheServerAlone(t *testing.T) {
 			const messages = 500
 			before := 0
 			if !pace.Eventually(escape.Patience, func() bool { // the start is over
-				now := switches(t, s.Server.PID)
+				now := contextSwitches(t, s.Server.PID)
 				defer func() { before = now }()
 				return now == before
 			}) {
@@ -339,7 +339,7 @@ func TestMessagesWakeTheServerAlone(t *testing.T) {
 				fmt.Fprintln(stdin, "message")
 				s.readLine(out, stdout)
 			}
-			if woken := switches(t, s.Server.PID) - before; woken > messages/10 {
+			if woken := contextSwitches(t, s.Server.PID) - before; woken > messages/10 {
 				t.Errorf("%d messages woke the launcher %d times", messages, woken)
 			}
 		})
