@@ -28,7 +28,7 @@ ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 # alerts of Vale in help texts and in Go comments: they only go down
 HELP_ALERTS := 0
 HELP_ALERTS := 0
-COMMENT_ALERTS := 849
+COMMENT_ALERTS := 832
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
