@@ -54,13 +54,14 @@ var unsteady = []struct {
 	{regexp.MustCompile(`(?s)      "(resources|stdio|ancestry)": [{\[].*?\n      [}\]],?\n`), ""},
 	{regexp.MustCompile(` ← .*`), " ← …"},
 	{regexp.MustCompile(`(?m)^ *"memory_((peak_)?bytes|source)": .*\n`), ""},
+	{regexp.MustCompile(`,"memory_((peak_)?bytes|source)":[^,}]*`), ""}, // on one line
 	{regexp.MustCompile(`source="[a-z]*"`), `source="WHERE"`},
 	{regexp.MustCompile(`(?m)^mcpscope_server_memory_peak.*\n|^# [A-Z]+ mcpscope_server_memory_peak.*\n`), ""},
 	{regexp.MustCompile(`~?\b\d+(\.\d)?[KMG]\b`), "SIZE"},
 	{regexp.MustCompile(`(?m)^(memory( of members)?|pids|io|peak|stdin|stdout|stderr) .*\n`), ""},
 	{regexp.MustCompile(`"20\d\d-[^"]*"`), `"TIME"`},
 	{regexp.MustCompile(`20\d\d-\d\d-\d\d[T ][^ ]*( [A-Z]+)?`), "TIME"},
-	{regexp.MustCompile(`(_seconds|_pid|pid)": [0-9.e+-]+`), `$1": 0`},
+	{regexp.MustCompile(`(_seconds|_pid|pid)":( ?)[0-9.e+-]+`), `$1":${2}0`},
 	{regexp.MustCompile(`(?m)^mcpscope_leaks .*$`), "mcpscope_leaks 0"}, // a host may have some
 	{regexp.MustCompile(`(?m)^(mcpscope_\S*(seconds|bytes)\S*) .*$`), `$1 0`},
 	{regexp.MustCompile(`\[\d+\]|\b\d{2,}\b`), "[0]"},
