@@ -110,7 +110,7 @@ func (f *finding) isStartedBy(command string) bool {
 }
 
 // execLine is a line of a unit that executes a command.
-var execLine = regexp.MustCompile(`(?m)^\s*Exec[A-Za-z]*\s*=\s*([-@:+!|]*)\s*"?([^\s"]+)`)
+var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*([-@:+!|]*)[ \t]*"?([^\s"]+)`)
 
 // mostUnit is more than a unit file is long.
 const mostUnit = 256 << 10
