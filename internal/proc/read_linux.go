@@ -21,20 +21,6 @@ func ReadStat(pid int) (Stat, error) {
 	return ParseStat(b)
 }
 
-// Tasks returns the number of processes and threads on this host, in all pid namespaces (/proc/loadavg).
-func Tasks() (int, error) {
-	b, err := read("/proc/loadavg", noLimit)
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(b))
-	if len(fields) < 4 {
-		return 0, fmt.Errorf("parse loadavg %q: %w", clip(b), errors.ErrUnsupported)
-	}
-	_, all, _ := strings.Cut(fields[3], "/")
-	return strconv.Atoi(all)
-}
-
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
 	b, err := readPID(pid, "comm")

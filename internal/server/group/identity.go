@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
 	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
@@ -57,16 +55,6 @@ func exists(pid int) bool {
 		_ = unix.Close(fd) // it was not used
 	}
 	return err == nil
-}
-
-// AwaitEnd waits for a bounded time until that very process has ended, and tells whether it has.
-func (i Identity) AwaitEnd(within time.Duration) bool {
-	pidfd, err := unix.PidfdOpen(i.PID, 0)
-	if err != nil {
-		return !i.Alive()
-	}
-	defer unix.Close(pidfd)
-	return !i.Alive() || linux.AwaitEnd(pidfd, unix.POLLIN, within)
 }
 
 func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }
