@@ -5,8 +5,8 @@ GO ?= go
 BIN := bin
 # those that prove the product's parts, and those that prove its promises from outside, the longest first
 # the guard is a process without the Go runtime, and so without the race detector's
-UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
-WHOLE := ./internal/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
+UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/server/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
+WHOLE := ./internal/server/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
@@ -141,7 +141,7 @@ cross: ## what is not Linux says so in one line; other processors build
 		echo "GOOS=linux GOARCH=$$processor $(GO) build ./cmd/..."; GOOS=linux GOARCH=$$processor CGO_ENABLED=0 $(GO) build -o .cache/cross/$$processor/ ./cmd/... || exit 1; done
 
 fuzz: ## every fuzz target for 30 s
-	@for p in ./internal/settings ./internal/mcp ./internal/name ./internal/proc ./internal/gateway ./cgroup ./internal/systemd ./internal/server/protocol ./internal/server/report ./internal/clientconfig/wrapping; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
+	@for p in ./internal/settings ./internal/gateway/mcp ./internal/name ./internal/kernel/proc ./internal/gateway ./cgroup ./internal/kernel/systemd ./internal/server/protocol ./internal/server/report ./internal/clientconfig/wrapping; do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz); do \
 		echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f$$" -fuzztime 30s $$p || exit 1; done; done
 
 spdx: ## put the line with the identifier of our license into source files that lack it

@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // events is an open cgroup.events file: the kernel marks it with POLLPRI when

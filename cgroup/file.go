@@ -7,7 +7,7 @@ package cgroup
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // An os.File would be opened non-blocking and pollable, and a write that the

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 )

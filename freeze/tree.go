@@ -8,8 +8,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // Root is a process whose descendants are in the tree for as long as it lives. It is

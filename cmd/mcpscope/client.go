@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // nodeThread is the name of the main thread of Node.js.

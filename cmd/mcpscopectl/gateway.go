@@ -19,8 +19,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )

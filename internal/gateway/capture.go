@@ -13,13 +13,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/notify"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // consider decides about one process before it goes on.

@@ -14,8 +14,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
-	"github.com/mcpscope/mcpscope/internal/spawn"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/spawn"
 )
 
 // WatchCommand is the subcommand that is the watcher, and its standby.

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/notify"
+	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 )
 
 // Gateway is a command that starts servers.

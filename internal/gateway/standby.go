@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
 // A watcher that is killed must not take the gateway with it: without a listener each execve

@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/mcp"
-	"github.com/mcpscope/mcpscope/internal/notify"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
+	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its

@@ -20,9 +20,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // Query says which entries are printed, and how.

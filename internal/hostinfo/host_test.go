@@ -7,8 +7,8 @@ package hostinfo
 import (
 	"testing"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // A name that no manager assigns never gets into a command for people.

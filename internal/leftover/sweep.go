@@ -12,7 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"

@@ -15,7 +15,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )

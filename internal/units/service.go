@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // managerWithin is how long a manager may take to answer.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
 // The properties that a drop-in preserves, and services without a command for a gateway.

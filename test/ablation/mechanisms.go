@@ -67,7 +67,7 @@ const (
 	brain      = "internal/server/launcher/"
 	clientSide = "internal/server/client/"
 	group      = "internal/server/group/"
-	guard      = "internal/guard/"
+	guard      = "internal/server/guard/"
 	idle       = "internal/server/idle/"
 )
 
@@ -122,7 +122,7 @@ var mechanisms = []mechanism{
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the freeze before a later brain starts", one(guard+"takeover.go", "writeFile(page.Payload, freezeFile, '1')", "_ = freezeFile"),
 		cells(onCgroup, stopping+"|fork-bomb", "kill|killpg|tree")),
-	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/guard", ".*")),
+	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/server/guard", ".*")),
 	// whom nothing may happen to
 	without("the second look at who is a member",
 		one("freeze/signal.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
@@ -146,17 +146,17 @@ var mechanisms = []mechanism{
 	without("the mark of a scope that no manager has been asked for",
 		one(group+"scope.go", "return err != nil || said != unasked", "return err != nil || said != \"\" || true"),
 		tests("test/systemd", "LauncherKilledWhileItAsks")),
-	without("BindsTo= of a scope", one("internal/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
+	without("BindsTo= of a scope", one("internal/kernel/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
 		tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")),
 	without("the start of a scope without its dependencies",
-		one("internal/systemd/scope.go", "mode = \"ignore-dependencies\"", "mode = \"fail\""),
+		one("internal/kernel/systemd/scope.go", "mode = \"ignore-dependencies\"", "mode = \"fail\""),
 		tests("test/systemd", "ServerStartedWhileItsClientsUnitStops|ScopeIsAskedForAfterTheCrash")),
 	without("the question whether the unit runs that a scope is bound to",
-		one("internal/systemd/scope.go", "return state != \"inactive\" && state != \"failed\", err", "_ = state\n\treturn true, err"),
+		one("internal/kernel/systemd/scope.go", "return state != \"inactive\" && state != \"failed\", err", "_ = state\n\treturn true, err"),
 		tests("test/systemd", "ScopeIsAskedForAfterTheCrash|ClientIsInAScopeThatNoManagerKnows")),
-	without("Before= of a scope", one("internal/systemd/scope.go", "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore"),
+	without("Before= of a scope", one("internal/kernel/systemd/scope.go", "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore"),
 		tests("test/systemd", "ScopeEndsAfterItsClientsUnit")),
-	without("KillSignal= of a scope", one("internal/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
+	without("KillSignal= of a scope", one("internal/kernel/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
 	// idle servers
 	without("the second look at a frozen server",

@@ -27,50 +27,50 @@ type rule struct {
 }
 
 var rules = map[string]rule{
-	"cgroup": {[]string{"internal/linux", "internal/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
-	"freeze": {[]string{"cgroup", "internal/linux", "internal/proc"}, "it ends groups and trees, and does not decide when"},
+	"cgroup": {[]string{"internal/kernel/linux", "internal/kernel/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
+	"freeze": {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc"}, "it ends groups and trees, and does not decide when"},
 	"scope":  {[]string{room + "fleet", room + "protocol", room + "sweep"}, "a library that starts the runner as a child; programs of others import it"},
 
-	room + "protocol":   {[]string{"cgroup", "freeze", "internal/name", "internal/proc", "internal/systemd"}, "words, which everyone may know: it holds no group"},
-	room + "group":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
-	room + "backend":    {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/systemd", room + "group", room + "hierarchy", room + "protocol"}, "where groups come from"},
-	room + "lifecycle":  {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
-	room + "client":     {[]string{"freeze", "internal/linux", "internal/proc", room + "group", room + "loop", room + "protocol"}, "what the client does, and not what follows from it"},
-	room + "container":  {[]string{"cgroup", "internal/linux", "internal/name", room + "protocol"}, "what an engine runs for a server"},
-	room + "loop":       {[]string{"internal/linux", "internal/signals"}, "it waits, whatever for"},
-	room + "sweep":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
-	room + "fleet":      {[]string{"cgroup", "freeze", "internal/linux", "internal/proc", "internal/systemd", room + "client", room + "backend", room + "group", room + "hierarchy", room + "idle", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
-	room + "launcher":   {[]string{"cgroup", "freeze", "internal/guard", "internal/linux", "internal/proc", "internal/signals", "internal/spawn", "internal/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "idle", room + "lifecycle", room + "loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
-	room + "idle":       {[]string{"cgroup", "freeze", "internal/proc", room + "client", room + "group", room + "loop", room + "protocol"}, "it freezes and thaws, and knows no events"},
-	room + "report":     {[]string{"internal/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
-	room + "hierarchy":  {[]string{"cgroup", "internal/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
-	"internal/hostinfo": {[]string{"internal/linux", "internal/proc", "internal/systemd", room + "hierarchy", room + "protocol"}, "it reads, and changes nothing"},
+	room + "protocol":      {[]string{"cgroup", "freeze", "internal/name", "internal/kernel/proc", "internal/kernel/systemd"}, "words, which everyone may know: it holds no group"},
+	room + "group":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
+	room + "backend":       {[]string{"cgroup", "freeze", "internal/server/guard", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "group", room + "hierarchy", room + "protocol"}, "where groups come from"},
+	room + "lifecycle":     {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
+	room + "client":        {[]string{"freeze", "internal/kernel/linux", "internal/kernel/proc", room + "group", "internal/kernel/loop", room + "protocol"}, "what the client does, and not what follows from it"},
+	room + "container":     {[]string{"cgroup", "internal/kernel/linux", "internal/name", room + "protocol"}, "what an engine runs for a server"},
+	"internal/kernel/loop": {[]string{"internal/kernel/linux", "internal/kernel/signals"}, "it waits, whatever for"},
+	room + "sweep":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
+	room + "fleet":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "backend", room + "group", room + "hierarchy", room + "idle", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
+	room + "launcher":      {[]string{"cgroup", "freeze", "internal/server/guard", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/signals", "internal/kernel/spawn", "internal/kernel/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "idle", room + "lifecycle", "internal/kernel/loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
+	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group", "internal/kernel/loop", room + "protocol"}, "it freezes and thaws, and knows no events"},
+	room + "report":        {[]string{"internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
+	room + "hierarchy":     {[]string{"cgroup", "internal/kernel/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
+	"internal/hostinfo":    {[]string{"internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "hierarchy", room + "protocol"}, "it reads, and changes nothing"},
 
-	"internal/name":       {nil, "a name is made from words alone, on any system"},
-	"internal/glob":       {nil, "bytes in, yes or no out"},
-	"internal/proc":       {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
-	"internal/linux":      {nil, "one wait for descriptors"},
-	"internal/guard":      {nil, "the processes that it is about run nothing but system calls"},
-	"internal/signals":    {nil, "it is what os/signal is elsewhere"},
-	"internal/spawn":      {nil, "it starts what it is given, and does not know what that is"},
-	"internal/systemd":    {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
-	"internal/atomicfile": {nil, "it replaces a file, whatever is in it and whosever it is"},
-	"internal/mcp":        {nil, "it judges bytes, wherever they were read"},
-	"internal/notify":     {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway":    {[]string{"freeze", "internal/glob", "internal/linux", "internal/mcp", "internal/name", "internal/notify", "internal/proc", "internal/spawn", "internal/systemd", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
-	"internal/cli":        {[]string{"cgroup", "internal/linux", room + "backend", "internal/hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings":   {[]string{"cgroup", "internal/cli", "internal/name", "internal/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/name":           {nil, "a name is made from words alone, on any system"},
+	"internal/glob":           {nil, "bytes in, yes or no out"},
+	"internal/kernel/proc":    {nil, "parsers of kernel files serve everyone, so they depend on nobody"},
+	"internal/kernel/linux":   {nil, "one wait for descriptors"},
+	"internal/server/guard":   {nil, "the processes that it is about run nothing but system calls"},
+	"internal/kernel/signals": {nil, "it is what os/signal is elsewhere"},
+	"internal/kernel/spawn":   {nil, "it starts what it is given, and does not know what that is"},
+	"internal/kernel/systemd": {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
+	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
+	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
+	"internal/gateway/notify": {nil, "it holds programs until somebody has looked, and does not know what for"},
+	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/spawn", "internal/kernel/systemd", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", room + "backend", "internal/hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/name", "internal/kernel/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
-	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/settings", "internal/systemd"}, "files for systemd, and what it says of a service"},
-	"internal/leftover":                {[]string{"freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/linux", "internal/name", "internal/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
+	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/settings", "internal/kernel/systemd"}, "files for systemd, and what it says of a service"},
+	"internal/leftover":                {[]string{"freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
 	"internal/clientconfig/known":      {[]string{"internal/clientconfig/splice", "internal/clientconfig/wrapping"}, "where clients have their files; it never looks into one"},
 	"internal/clientconfig/configfile": {[]string{"internal/atomicfile"}, "nobody's work in a file is lost, whatever is in it"},
 	"internal/selection":               {[]string{"internal/cli", room + "fleet", room + "hierarchy", room + "protocol"}, "which servers are meant; what is done to them is the caller's"},
-	"internal/show":                    {[]string{"internal/cli", "internal/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
+	"internal/show":                    {[]string{"internal/cli", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
-	"internal/history":                 {[]string{"internal/cli", "internal/linux", "internal/selection", "internal/show", "internal/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
+	"internal/history":                 {[]string{"internal/cli", "internal/kernel/linux", "internal/selection", "internal/show", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
 	"internal/diagnose":                {[]string{"internal/cli", "internal/gateway", "internal/leftover", "internal/settings", "internal/show", "internal/units", room + "backend", room + "fleet", "internal/hostinfo", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
 	"internal/metrics":                 {[]string{"internal/cli", "internal/leftover", "internal/selection", "internal/show", room + "fleet"}, "figures, in the formats of Prometheus"},
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/name", "internal/settings", "internal/show", room + "protocol"}, "files of clients: it starts none of their servers"},
@@ -78,7 +78,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -87,7 +87,7 @@ type library struct{ path, reason string }
 // foreign are the libraries that a package may use. What the runner links of them is in
 // programs_test.go.
 var foreign = map[string][]library{
-	"internal/systemd": {
+	"internal/kernel/systemd": {
 		{"github.com/godbus/", "D-Bus"},
 		{"github.com/coreos/go-systemd/", "the properties of units"},
 	},
@@ -132,7 +132,7 @@ var people = []string{tool, "internal/clientconfig", "internal/detach", "interna
 var forbidden = map[string]string{
 	"log":      "libraries never log, and run's stderr is the server's",
 	"log/slog": "libraries never log, and run's stderr is the server's",
-	"os/exec":  "processes get descriptors by number, and environments as they are: internal/spawn, or syscall.ForkExec",
+	"os/exec":  "processes get descriptors by number, and environments as they are: internal/kernel/spawn, or syscall.ForkExec",
 }
 
 type pkg struct {
@@ -230,7 +230,7 @@ const (
 
 // larger are packages that have yet to become smaller, with the most lines that they may have meanwhile.
 var larger = map[string]int{
-	"internal/gateway": 1400, "internal/guard": 1450, room + "launcher": 2020,
+	"internal/gateway": 1400, "internal/server/guard": 1450, room + "launcher": 2020,
 }
 
 // public are the packages that programs of others may import; the compiler keeps them from the rest.
@@ -242,8 +242,8 @@ const columnsMost = 110
 // wide are files and directories whose longer lines have yet to be wrapped.
 var wide = []string{
 	"cgroup/", "freeze/", "cmd/mcpscope/", "cmd/mcpscopectl/gateway.go", "internal/server/", "internal/gateway/",
-	"internal/guard/", "internal/hold/", "internal/linux/", "internal/notify/", "internal/raw/", "internal/signals/",
-	"internal/spawn/",
+	"internal/kernel/linux/", "internal/gateway/notify/", "internal/kernel/signals/",
+	"internal/kernel/loop/", "internal/kernel/spawn/",
 }
 
 func checkWidth(t *testing.T, file, text string) {

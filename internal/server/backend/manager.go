@@ -16,10 +16,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 const (

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // Place is where a backend gets a group.

@@ -7,7 +7,7 @@ package client
 import (
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // Child is a process of the client's that is about to become a server. Whoever knows of it

@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
 // Closed tells whether nobody is left at the other end of a descriptor of another process, 0 or 1: a pipe

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 

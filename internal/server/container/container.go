@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )

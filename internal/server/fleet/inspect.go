@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )

@@ -13,12 +13,12 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // List finds the servers of a user, or of Everyone, the oldest first. It reads the

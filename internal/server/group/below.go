@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 

@@ -6,7 +6,7 @@ package group
 
 import (
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 

@@ -12,16 +12,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/guard"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
-	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 // brain is the launcher or, when that is dead, the process that the guard has put in its place.

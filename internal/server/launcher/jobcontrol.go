@@ -9,9 +9,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/signals"
 )
 
 // On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed

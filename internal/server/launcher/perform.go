@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 

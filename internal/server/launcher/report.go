@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // wantsDetails: somebody wants to know of each member that had to be killed.

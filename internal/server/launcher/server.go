@@ -16,13 +16,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/guard"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/signals"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // Server is one command to be run in a group of its own.

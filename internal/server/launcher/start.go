@@ -11,17 +11,17 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/guard"
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
-	"github.com/mcpscope/mcpscope/internal/signals"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // start has the guard start the server in a group of its own.

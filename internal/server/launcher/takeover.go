@@ -9,15 +9,15 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/guard"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/spawn"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
-	"github.com/mcpscope/mcpscope/internal/server/loop"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
-	"github.com/mcpscope/mcpscope/internal/spawn"
 )
 
 // TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the guard's socket. The

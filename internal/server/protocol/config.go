@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // ProtocolVersion is that of the configuration and the attributes.

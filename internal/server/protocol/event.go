@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/mcpscope/mcpscope/internal/systemd"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
 // Event is a kind of entry in the journal.

@@ -11,8 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/proc"
 )
 
 // DefaultSlice is where the groups are, unless a user wants another.

@@ -16,13 +16,13 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/linux"
-	"github.com/mcpscope/mcpscope/internal/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/systemd"
 )
 
 // Suspect is a group that somebody else has made, and that may be an orphan.

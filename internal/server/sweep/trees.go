@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )

@@ -14,7 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/signals"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 )
 
 // Token tells which descriptor of a loop is ready.
