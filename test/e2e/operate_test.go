@@ -20,8 +20,8 @@ func operated(t *testing.T, test func(*testing.T, operate.Subject)) {
 }
 
 func TestOperators(t *testing.T)      { operated(t, operate.All) }
-func TestSeedCronJobs(t *testing.T)   { operated(t, operate.CronJobs) }
-func TestSeedReconnects(t *testing.T) { operated(t, operate.Reconnects) }
+func TestCronJobs(t *testing.T)   { operated(t, operate.CronJobs) }
+func TestReconnects(t *testing.T) { operated(t, operate.Reconnects) }
 
 // What they print does not depend on the backend, but for what it says of that.
 func TestGolden(t *testing.T) {

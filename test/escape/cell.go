@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A Cell is one way to stay alive against one way to end it, with bystanders
@@ -172,7 +173,12 @@ func FindServer(dir, id string) (group string, guard *Process, err error) {
 	if group == "" {
 		return "", nil, fmt.Errorf("no group with the id %q in %s", id, dir)
 	}
-	guard, err = guardOf(group, id)
+	// a guard gets its name when it first runs, which a server of a gateway does not wait for; and that of a scope
+	// changes the leaf when the manager has the scope
+	pace.Eventually(Patience, func() bool {
+		guard, err = guardOf(group, id)
+		return err == nil
+	})
 	return group, guard, err
 }
 

@@ -47,8 +47,7 @@ func allStopped(pid int) bool {
 // guardOf finds the guard of a server by its id: in the leaf beside the group or, of a scope, in that of the scope.
 func guardOf(group, id string) (*Process, error) {
 	var seen []string
-	leaves := []string{group + "/guards", filepath.Join(group, "../guards"), group}
-	for _, leaf := range append(leaves, leaves...) { // twice, because a scope's guard changes the leaf when the manager has the scope
+	for _, leaf := range []string{group + "/guards", filepath.Join(group, "../guards"), group} {
 		pids, _ := GroupPids(leaf) // there is none, as a rule
 		for _, pid := range pids {
 			p, err := OpenProcess(pid)

@@ -20,7 +20,7 @@ import (
 
 // Each tick of a job starts a server in a session of its own, and is cancelled or crashes: the gateway ends what it
 // knows of, by process group. A chat and a job beside them are not to notice.
-func TestSeedCronJobs(t *testing.T) {
+func TestCronJobs(t *testing.T) {
 	t.Parallel()
 	ticks := 10
 	if escape.Full() {
@@ -84,7 +84,7 @@ func TestHungUpAtOnce(t *testing.T) {
 }
 
 // A client kills its runtime with no grace, and the runners of its servers keep those alive.
-func TestSeedRuntimeKilled(t *testing.T) {
+func TestRuntimeKilled(t *testing.T) {
 	dir := clients(t)
 	const count = 3
 	server := filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-memory/dist/index.js")
