@@ -62,7 +62,7 @@ packages: ## make archives and packages in dist/: PROCESSORS="amd64 arm64" FORMA
 		PROCESSORS='$(PROCESSORS)' FORMATS='$(FORMATS)' packaging/build '$(DIST)'
 	@cd $(DIST) && ls -l
 
-demo: deps ## show the main job: real servers and clients, bare and with mcpscope
+demo: ## kill an agent with real servers, without mcpscope and with it: half a minute
 	@demo/run
 
 test: deps ## the core of the tests: PACKAGES=./test/e2e RUN=TestEscape/cgroup/hop/kill for some of them, RACE=-race
@@ -120,9 +120,8 @@ bench: deps ## start, data path, kill, idle cost and ls beside bwrap and systemd
 	@.ci/deps-bench
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 
-session: deps ## record the terminal session of the README
-	@touch docs/use/session.svg
-	@MCPSCOPE_SESSION=$(CURDIR)/docs/use/session.svg $(GO) test -count=1 -run 'TestSession$$' ./test/documents
+session: ## record the picture of the README with make demo
+	@demo/run -picture docs/use/session.svg
 
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about an hour; ONLY=REGEXP
 	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation

@@ -24,11 +24,7 @@ func TestMain(m *testing.M) {
 	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // a reader's make is not below another
 		_ = os.Unsetenv(name)
 	}
-	o := host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}}
-	if file := os.Getenv(sessionEnv); file != "" {
-		o.Writable = []string{file}
-	}
-	host.Main(m, o)
+	host.Main(m, host.Options{Users: true, Build: build, Setups: []bed.Setup{host.JournalOnDisk}})
 }
 
 const built = host.Shared + "/built"
@@ -131,7 +127,7 @@ type stage struct {
 }
 
 // cast are the programs of the documents, and the server that the package runners start.
-var cast = []string{"npx", "uvx", "claude", "my-agent", "my-gateway", "mcp-server"}
+var cast = []string{"npx", "uvx", "claude", "my-gateway", "mcp-server"}
 
 const configuration = `{
   "mcpServers": {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command cast is the programs of the documents, by the name that it is called: claude, a client with the
-// servers of its user's ~/.claude.json, and my-agent, another; my-gateway, a gateway with two servers; npx
+// servers of its user's ~/.claude.json; my-gateway, a gateway with two servers; npx
 // and uvx, package runners with a server that ignores the end of its input. One of a service logs.
 package main
 
@@ -40,11 +40,6 @@ func play(name string) error {
 		}
 		// systemd-notify(1) fails where the answer takes 5 s
 		if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
-			return err
-		}
-		return awaitSIGTERM()
-	case "my-agent":
-		if err := startConfigured(); err != nil {
 			return err
 		}
 		return awaitSIGTERM()
