@@ -17,8 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Attr returns the extended attribute name. ok is false where it is not set or
-// the group is gone.
+// Attr returns an extended attribute. ok is false if it is not set, or if the group was removed.
 func (g *Group) Attr(name string) (value string, ok bool, err error) {
 	buf := make([]byte, 256)
 	for {
@@ -44,7 +43,7 @@ func (g *Group) SetAttr(name, value string) error {
 	return nil
 }
 
-// RemoveAttr removes an extended attribute of the directory. One that is not there is no error.
+// RemoveAttr removes an extended attribute, if it is set.
 func (g *Group) RemoveAttr(name string) error {
 	if err := unix.Fremovexattr(g.fd, name); err != nil && !errors.Is(err, unix.ENODATA) {
 		return fmt.Errorf("remove attribute %s of %q: %w", name, g.path, err)
@@ -52,11 +51,10 @@ func (g *Group) RemoveAttr(name string) error {
 	return nil
 }
 
-// TryLock takes a flock(2) on the directory without waiting. The lock belongs to
-// the open file description: it lasts until every descriptor that was duplicated
-// or inherited from this one is closed. EWOULDBLOCK means that another holds it.
+// TryLock takes a flock(2) on the directory without waiting. The lock belongs to the open file description: it
+// lasts until all duplicated and inherited descriptors are closed. EWOULDBLOCK means that another description
+// has the lock.
 func (g *Group) TryLock(how int) error {
-	// an O_PATH descriptor can't lock; ours is O_RDONLY
 	err := unix.Flock(g.fd, how|unix.LOCK_NB)
 	for err == unix.EINTR {
 		err = unix.Flock(g.fd, how|unix.LOCK_NB)
@@ -67,11 +65,11 @@ func (g *Group) TryLock(how int) error {
 	return nil
 }
 
-// Kill writes cgroup.kill: every process of the subtree is killed, those being forked too. It misses a process
-// whose first thread has exited.
+// Kill writes cgroup.kill. It kills all processes of the subtree, also those that are being forked, but not a
+// process whose first thread has exited.
 func (g *Group) Kill() error { return g.Write("cgroup.kill", "1") }
 
-// SetFrozen asks the kernel to freeze or thaw; it does not wait.
+// SetFrozen begins to freeze or thaw the group; it does not wait.
 func (g *Group) SetFrozen(frozen bool) error {
 	if frozen {
 		return g.Write("cgroup.freeze", "1")
@@ -79,44 +77,34 @@ func (g *Group) SetFrozen(frozen bool) error {
 	return g.Write("cgroup.freeze", "0")
 }
 
-// Enter moves the calling process into the group. On an idle host that costs an
-// RCU grace period, 6 to 16 ms.
+// Enter moves the calling process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
 func (g *Group) Enter() error { return g.Write("cgroup.procs", "0") }
 
-// Take moves another process into the group, at the same cost.
+// Take moves another process into the group, in the same time.
 func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }
 
-// Holds tells whether the process pid is in this very directory.
+// Holds reports whether the process is in this very directory, and not below it.
 func (g *Group) Holds(pid int) (bool, error) {
-	pids, err := procs(g.fd)
+	pids, err := g.procs()
 	if err != nil {
 		return false, fmt.Errorf("read cgroup.procs of %q: %w", g.path, err)
 	}
 	return slices.Contains(pids, pid), nil
 }
 
-// CPU is what the group's processes have used so far; 0 where that can't be read.
+// CPU is the time that the group's processes have used so far; 0 if that cannot be read.
 func (g *Group) CPU() time.Duration {
-	var buf [4096]byte
-	b, err := readShort(g.fd, "cpu.stat", buf[:])
-	if err != nil {
-		return 0
-	}
+	b, _ := readFile(g.fd, "cpu.stat")
 	usec, _ := proc.Keyed(b, "usage_usec")
 	return time.Duration(usec) * time.Microsecond
 }
 
-// Number is the content of a file with one number; ok is false where there is none, or a word
-// like "max".
+// Number reads a file with one number; ok is false without the file, and for a word like "max".
 func (g *Group) Number(file string) (n uint64, ok bool) {
-	var buf [64]byte
-	b, err := readShort(g.fd, file, buf[:])
-	if err != nil {
-		return 0, false
-	}
-	n, err = strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
+	b, _ := readFile(g.fd, file)
+	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 	return n, err == nil
 }
 
-// String names the group for messages.
+// String is the path, for messages.
 func (g *Group) String() string { return strconv.Quote(g.path) }

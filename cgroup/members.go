@@ -7,6 +7,8 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -14,78 +16,115 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Members lists the processes of the whole subtree, as this pid namespace numbers
-// them. A process whose first thread has exited is listed as well.
+// Members lists the processes of the whole subtree, with the pids of our pid namespace. It contains processes
+// whose first thread has exited.
 func (g *Group) Members() ([]int, error) {
 	var pids []int
-	err := g.walk(visitor{enter: func(fd int) error {
-		here, err := procs(fd)
+	err := g.Each(func(sub *Group) error {
+		here, err := sub.procs()
 		pids = append(pids, here...)
 		return err
-	}})
+	})
 	if err != nil {
 		return pids, fmt.Errorf("list members of cgroup %q: %w", g.path, err)
 	}
 	return pids, nil
 }
 
-// procs reads one directory's processes. A threaded group answers cgroup.procs
-// with EOPNOTSUPP: its processes are listed by the domain above it, but a member
-// whose first thread is gone may show only in cgroup.threads.
-func procs(fd int) ([]int, error) {
-	b, err := readFile(fd, "cgroup.procs")
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return threadGroups(fd)
-	}
-	if gone(err) {
+// procs lists the processes in this directory alone. A threaded group answers with EOPNOTSUPP: the domain above
+// it lists its processes.
+func (g *Group) procs() ([]int, error) {
+	b, err := readFile(g.fd, "cgroup.procs")
+	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
 	pids, err := proc.ParsePIDs(b)
-	return visible(pids), err
+	// 0 is a process of another pid namespace
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid <= 0 }), err
 }
 
-func threadGroups(fd int) ([]int, error) {
-	b, err := readFile(fd, "cgroup.threads")
-	if gone(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	tids, err := proc.ParsePIDs(b)
-	var pids []int
-	seen := map[int]bool{}
-	for _, tid := range visible(tids) {
-		st, err := proc.ReadStatus(tid)
-		if err != nil || seen[st.Tgid] {
-			continue // a thread that has gone needs nothing more
-		}
-		seen[st.Tgid] = true
-		pids = append(pids, st.Tgid)
-	}
-	return pids, err
-}
-
-// visible drops the zeros that stand for processes of another pid namespace.
-func visible(pids []int) []int {
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid <= 0 })
-}
-
-// Thaw thaws the group and every group below it, which a member may have frozen
-// itself.
+// Thaw thaws the group and all groups below it, which a member may have frozen.
 func (g *Group) Thaw() error {
 	return g.Each(func(sub *Group) error {
-		_ = sub.SetFrozen(false) // gone, or a kernel without the freezer: nothing to thaw
+		_ = sub.SetFrozen(false) // it was removed
 		return nil
 	})
 }
 
-// Each calls fn for the group and every group below it.
+// Each calls fn for the group, and then for all groups below it. It skips groups that are removed meanwhile. An
+// error of one group does not end the walk.
 func (g *Group) Each(fn func(*Group) error) error {
-	return g.walk(visitor{enter: func(fd int) error {
-		return fn(&Group{fd: fd, path: g.path})
-	}})
+	errs := []error{fn(g)}
+	names, err := g.Children()
+	errs = append(errs, ignoreGone(err))
+	for _, name := range names {
+		child, err := g.Child(name)
+		if err != nil {
+			errs = append(errs, ignoreGone(err))
+			continue
+		}
+		errs = append(errs, child.Each(fn))
+		_ = child.Close() // a directory
+	}
+	return errors.Join(errs...)
+}
+
+// gone reports whether an error means that a cgroup was removed: ENOENT for a name or a removed directory, ENODEV
+// for a file that was open.
+func gone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
+}
+
+// Children lists the names of the directories directly below g.
+func (g *Group) Children() ([]string, error) {
+	var st unix.Stat_t
+	if unix.Fstat(g.fd, &st) == nil && st.Nlink <= 2 {
+		return nil, nil // kernfs counts directories, and there are about sixty files
+	}
+	fd, err := openDir(g.fd, ".") // g.fd has one offset for all callers
+	if err != nil {
+		return nil, fmt.Errorf("list cgroup %q: %w", g.path, err)
+	}
+	dir := os.NewFile(uintptr(fd), g.path)
+	defer dir.Close()
+	var names []string
+	entries, err := dir.ReadDir(-1)
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Remove removes the directory name below g and all below that, children first. It is no error if it is gone
+// already. EBUSY means that a group has a member; nothing is killed here.
+func (g *Group) Remove(name string) error {
+	child, err := g.Child(name)
+	if err != nil {
+		return ignoreGone(err)
+	}
+	defer child.Close()
+	names, err := child.Children()
+	if ignoreGone(err) != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := child.Remove(name); err != nil {
+			return err
+		}
+	}
+	return g.RemoveLeaf(name)
+}
+
+// RemoveLeaf removes the directory name below g. It is no error if it is gone already. EBUSY means that it has a
+// member, or a directory below it.
+func (g *Group) RemoveLeaf(name string) error {
+	if err := unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR); ignoreGone(err) != nil {
+		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
+	}
+	return nil
 }

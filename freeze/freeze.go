@@ -2,12 +2,10 @@
 
 //go:build linux
 
-// Package freeze ends what is in a cgroup, or in a process tree where there is none:
-// freeze, kill, and the one stop ladder that everything uses.
+// Package freeze stops the members of a cgroup or, without cgroups, of a process tree: freeze, kill, and the one
+// stop sequence.
 //
-// Its invariant: no signal reaches a process that was not a member of the group.
-// It knows cgroups and processes, and neither systemd nor MCP; it decides nothing
-// about when a group has to end.
+// Invariant: no signal reaches a process that was not a member. The package does not decide when a group stops.
 package freeze
 
 import (
@@ -16,19 +14,16 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// frozenWithin bounds the wait for frozen 1. It takes 46 µs for one process and
-// 4 ms for 50 busy ones; a member in uninterruptible sleep never freezes, and
-// nothing may depend on it.
+// frozenWithin bounds the wait for frozen 1: 46 µs for one process, 4 ms for 50 busy ones. A member in
+// uninterruptible sleep does not freeze.
 const frozenWithin = 50 * time.Millisecond
 
-// Freeze writes cgroup.freeze and waits until the whole subtree is frozen. It
-// returns false where that did not happen in 50 ms or the kernel can't (before
-// Linux 5.2).
+// Freeze freezes the whole subtree, and returns false if that takes more than 50 ms.
 func Freeze(g Target) bool {
 	if err := g.SetFrozen(true); err != nil {
 		return false
 	}
-	st, ok, _ := g.Await(time.Now().Add(frozenWithin), -1, func(s cgroup.State) bool {
+	st, ok, _ := g.Await(time.Now().Add(frozenWithin), func(s cgroup.State) bool {
 		return s.Frozen || !s.Populated
 	})
 	return ok && st.Frozen

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible
-// sleep, e.g. on a dead NFS server, and Wchan is where in the kernel it sleeps.
+// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible sleep, e.g. on a
+// dead NFS server, and Wchan is the kernel function.
 type Stuck struct {
 	PID   int
 	Name  string
@@ -23,40 +23,30 @@ type Stuck struct {
 	Wchan string
 }
 
-// AddStuck adds those who are not among them yet.
-func (r *Result) AddStuck(more []Stuck) {
+// AddStuck appends the members that are not in the list yet.
+func AddStuck(all []Stuck, more []Stuck) []Stuck {
 	for _, s := range more {
-		if !slices.ContainsFunc(r.Stuck, func(old Stuck) bool { return old.PID == s.PID }) {
-			r.Stuck = append(r.Stuck, s)
+		if !slices.ContainsFunc(all, func(old Stuck) bool { return old.PID == s.PID }) {
+			all = append(all, s)
 		}
 	}
+	return all
 }
 
-// NewStuck looks at a process; ok is false if it has ended after all.
-func NewStuck(pid int) (s Stuck, ok bool) {
-	st, err := proc.ReadStat(pid)
-	if err != nil || st.State == 'Z' && st.Threads <= 1 {
-		return s, false
-	}
-	return Stuck{PID: pid, Name: st.Comm, State: st.State, Wchan: proc.Wchan(pid)}, true
-}
-
-// killRound is how long one round of killing may wait for populated 0 before the
-// members are listed and killed again.
+// killRound is the time for populated 0, before the members are listed and killed again.
 const killRound = 20 * time.Millisecond
 
-// Kill kills every member of the subtree and waits until none is left. cgroup.kill
-// gets all at once, whatever they fork meanwhile, but not a process
-// whose first thread has exited; the SIGKILL by pidfd to each listed member gets
-// that. So both are done, again and
-// again until populated is 0. It returns who is still there when their number has not
-// become less for that long: a slow machine gets the time that it takes.
+// Kill kills every member of the subtree until none is left. cgroup.kill reaches all, also those that are being
+// forked, but not a process whose first thread has exited. SIGKILL by pidfd reaches that.
+//
+// Kill returns the members that are left when their number has not decreased for that time, so a slow machine gets
+// the time that it needs.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	deadline := time.Now().Add(within)
 	last := -1
 	for {
 		if g.Kill() == nil {
-			if _, ok, _ := g.Await(time.Now().Add(killRound), -1, empty); ok {
+			if _, ok, _ := g.Await(time.Now().Add(killRound), empty); ok {
 				return nil, nil
 			}
 		}
@@ -64,7 +54,7 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if last < 0 {
 			last = len(reached)
 		}
-		_, ok, err := g.Await(time.Now().Add(killRound), -1, empty)
+		_, ok, err := g.Await(time.Now().Add(killRound), empty)
 		if ok || err != nil {
 			return nil, err
 		}
@@ -81,12 +71,11 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 
 func empty(s cgroup.State) bool { return !s.Populated }
 
-func stuck(g Target) []Stuck {
+func stuck(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
-	var left []Stuck
 	for _, pid := range pids {
-		if s, ok := NewStuck(pid); ok {
-			left = append(left, s)
+		if st, err := proc.ReadStat(pid); err == nil && !zombie(st) {
+			left = append(left, Stuck{PID: pid, Name: st.Comm, State: st.State, Wchan: proc.Wchan(pid)})
 		}
 	}
 	return left

@@ -10,18 +10,16 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// Target is what a ladder ends: a *cgroup.Group or, where there is no cgroup, a
-// *Tree.
+// Target is what a Stop stops: a *cgroup.Group, or a *Tree without cgroups.
 type Target interface {
-	// Members lists who is to be ended, in no order.
+	// Members lists the processes, in any order.
 	Members() ([]int, error)
-	// State and Await are as those of a cgroup.Group.
 	State() (cgroup.State, error)
-	Await(deadline time.Time, wake int, done func(cgroup.State) bool) (cgroup.State, bool, error)
-	// SetFrozen begins to freeze, or to thaw, all members.
+	Await(deadline time.Time, done func(cgroup.State) bool) (cgroup.State, bool, error)
+	// SetFrozen begins to freeze or thaw all members.
 	SetFrozen(bool) error
-	// Thaw thaws what members have frozen themselves, too.
+	// Thaw also thaws what members have frozen.
 	Thaw() error
-	// Kill kills all members in one act, or fails where that can't be had.
+	// Kill kills all members at once, or fails if that is impossible.
 	Kill() error
 }

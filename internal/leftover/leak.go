@@ -235,8 +235,8 @@ func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 		return fmt.Errorf("stop process %d: %w", l.PID, err)
 	}
 	below := &freeze.Tree{Roots: []freeze.Root{root}, Owner: l.UID, OwnersOnly: true}
-	result, err := freeze.Stop{Target: below, Ask: ask, Grace: grace}.Run()
-	for _, s := range result.Stuck {
+	left, err := freeze.Stop{Target: below, Ask: ask, Grace: grace}.Run()
+	for _, s := range left {
 		err = errors.Join(err, fmt.Errorf("a process is left: %v", s))
 	}
 	return err

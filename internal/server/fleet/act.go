@@ -113,7 +113,7 @@ func (s *Listed) stopOrphan(grace time.Duration) error {
 	if err != nil || g == nil {
 		return err
 	}
-	swept, err := g.End(grace, nil)
+	swept, err := g.End(grace)
 	return stuckError(swept, err)
 }
 
@@ -136,7 +136,7 @@ func (s *Listed) forceStop() error {
 		g.Close()
 		return group.IgnoreGone(err)
 	}
-	swept, err := g.End(sweep.SweepNow, nil)
+	swept, err := g.End(sweep.SweepNow)
 	return stuckError(swept, err)
 }
 
@@ -243,7 +243,7 @@ func (s *Listed) Wait(deadline time.Time) error {
 	if s.group == nil {
 		return s.waitTree(deadline)
 	}
-	_, gone, err := s.group.Top.Await(deadline, -1, group.IsEmpty)
+	_, gone, err := s.group.Top.Await(deadline, group.IsEmpty)
 	if err == nil && !gone {
 		err = ErrStuck
 		if pids, memberErr := s.group.Payload.Members(); memberErr == nil && len(pids) > 0 {

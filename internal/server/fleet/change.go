@@ -40,7 +40,7 @@ func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 		return c, err
 	}
 	if figures.EndsWhole() && figures.OOMKills() > killed {
-		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), -1, group.IsEmpty) // the last of them ends in a moment
+		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty) // the last of them ends in a moment
 	} else {
 		c.Ended = s.over()
 	}

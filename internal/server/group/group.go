@@ -187,7 +187,7 @@ func (g *ControlGroup) Remove() error {
 	}
 	err := g.Parent.Remove(g.Dir)
 	if errors.Is(err, unix.EBUSY) { // a process can be dead and its cgroup not know it yet
-		_, _, _ = g.Top.Await(time.Now().Add(busyWithin), -1, IsEmpty)
+		_, _, _ = g.Top.Await(time.Now().Add(busyWithin), IsEmpty)
 		err = g.Parent.Remove(g.Dir)
 	}
 	return err

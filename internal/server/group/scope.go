@@ -40,7 +40,7 @@ func (g *ControlGroup) OnlyAsked() bool {
 
 // EndsAtOnce tells whether a server ends that has just been started, before a scope is worth asking for.
 func (g *ControlGroup) EndsAtOnce() bool {
-	_, empty, err := g.Payload.Await(time.Now().Add(protocol.EndsWithin), -1, IsEmpty)
+	_, empty, err := g.Payload.Await(time.Now().Add(protocol.EndsWithin), IsEmpty)
 	return err == nil && empty
 }
 

@@ -73,12 +73,11 @@ func (g *ControlGroup) tagOne(pid int) error {
 
 // EndWithTagged ends all of the group, a member that has moved to the directory above the payload
 // too, and then who has left it with the tag.
-func (g *ControlGroup) EndWithTagged(s freeze.Stop) (freeze.Result, error) {
+func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
 	s.Target = g.Top
-	res, err := s.Run()
+	left, err := s.Run()
 	moved, tagErr := freeze.Stop{Target: g.Tagged()}.Run()
-	res.AddStuck(moved.Stuck)
-	return res, errors.Join(err, tagErr)
+	return freeze.AddStuck(left, moved), errors.Join(err, tagErr)
 }
 
 // Tagged are the processes that carry the group's tag. An id is the name of a directory that

@@ -40,7 +40,7 @@ func (b *brain) end() {
 		return // the guard finds that out, and a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
-		_, _, _ = b.group.Members().Await(time.Time{}, -1, group.IsEmpty)
+		_, _, _ = b.group.Members().Await(time.Time{}, group.IsEmpty)
 	}
 	b.finish()
 	_ = b.group.Remove() // a sweep removes what can't be removed now

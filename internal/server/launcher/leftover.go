@@ -66,12 +66,8 @@ func (b *brain) killLeftOvers(found *freeze.Tree) {
 			}
 		}
 	}}
-	res, err := s.Run()
-	for _, left := range res.Stuck {
-		if !slices.ContainsFunc(b.stuck, func(s freeze.Stuck) bool { return s.PID == left.PID }) {
-			b.stuck = append(b.stuck, left)
-		}
-	}
+	left, err := s.Run()
+	b.stuck = freeze.AddStuck(b.stuck, left)
 	if err != nil {
 		b.note(protocol.MovedUnknown + protocol.OneLine(err))
 	}

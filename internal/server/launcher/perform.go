@@ -68,7 +68,7 @@ const (
 
 // lookAgain is for when the group may be empty soon.
 func (b *brain) lookAgain() {
-	_, _, _ = b.group.Members().Await(time.Now().Add(emptyWithin), -1, group.IsEmpty)
+	_, _, _ = b.group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
 	b.pause, b.lookAt = lookFirst, time.Time{}
 }
 
@@ -98,8 +98,8 @@ func (b *brain) kill() {
 	if b.inspects() {
 		s.Frozen = b.inspect
 	}
-	res, err := s.Run()
-	b.stuck = res.Stuck
+	var err error
+	b.stuck, err = s.Run()
 	if err != nil {
 		b.note("members may be left: " + protocol.OneLine(err))
 	}

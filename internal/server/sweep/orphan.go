@@ -134,7 +134,7 @@ func (g *Suspect) orphan(until time.Time) (bool, error) {
 			until = most
 		}
 		var waitErr error
-		_, _, waitErr = g.Top.Await(until, -1, func(cgroup.State) bool {
+		_, _, waitErr = g.Top.Await(until, func(cgroup.State) bool {
 			v, err = g.look()
 			return err != nil || v != unclear
 		})
@@ -210,8 +210,8 @@ func (g *Suspect) Said(attr string, about func(group.Identity) bool) bool {
 // An empty scope may be one that systemd has forgotten, or one that has just ended as it
 // should, or one whose end systemd has missed. The kernel holds word of a change back for
 // 10 ms, on a busy machine for much longer, and a removal drops it: then systemd has the scope
-// run for ever. So systemd is notified, and gets the time to remove the scope. hurry, which may be nil, ends the grace.
-func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
+// run for ever. So systemd is notified, and gets the time to remove the scope.
+func (g *Suspect) End(grace time.Duration) (Swept, error) {
 	defer g.Close()
 	s := Swept{ID: g.ID, Dir: g.Dir}
 	about := g.Subject()
@@ -221,8 +221,8 @@ func (g *Suspect) End(grace time.Duration, hurry *freeze.Flag) (Swept, error) {
 	if container.EndsFirst(engine) {
 		_ = g.endContainers(engine, grace) // it is asked once more
 	}
-	res, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace, Hurry: hurry})
-	s.Stuck = group.DescribeStuck(res.Stuck)
+	left, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace})
+	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
 	if ended { // what is left of containers is said once, and the group goes: a server may have named an engine that can't be asked
 		s.Stuck = g.endContainers(engine, 0)

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -67,7 +66,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	s := newSweeper(f, nil)
+	s := newSweeper(f)
 	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but its guard may be stopped
 		s.add(sweepTrees(f.UID()))
 	}
@@ -85,8 +84,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 }
 
 // BeginSweep is what every launcher does when its own payload runs, in the directory that its group is in;
-// nil is none. finish is for when the payload is gone: it kills the orphans that are being ended, which nobody
-// would end any more. Of servers that start together one sweeps.
+// nil is none. finish waits for the orphans that are being stopped. Of servers that start together one sweeps.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
 		return func() {}
@@ -95,8 +93,7 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if !ok {
 		return func() {}
 	}
-	hurry, _ := freeze.NewFlag() // without it orphans keep their graces
-	s := newSweeper(SweepFilter{}, hurry)
+	s := newSweeper(SweepFilter{})
 	worth := s.worth(parent, except)
 	if len(worth) == 0 { // a server may have used up all processes that a thread would take
 		release()
@@ -109,9 +106,6 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 		s.own(parent, worth)
 	}()
 	return func() {
-		if hurry != nil {
-			hurry.Raise()
-		}
 		select {
 		case <-done:
 		case <-time.After(sweepFinish):
@@ -137,7 +131,6 @@ func alone(parent *cgroup.Group) (release func(), ok bool) {
 type sweeper struct {
 	filter SweepFilter
 	late   time.Time // for the groups of other users
-	hurry  *freeze.Flag
 
 	slots  chan struct{} // of the user's own groups, and of others'
 	others chan struct{}
@@ -147,9 +140,9 @@ type sweeper struct {
 	errs []error
 }
 
-func newSweeper(f SweepFilter, hurry *freeze.Flag) *sweeper {
+func newSweeper(f SweepFilter) *sweeper {
 	return &sweeper{
-		filter: f, late: time.Now().Add(OthersWithin), hurry: hurry,
+		filter: f, late: time.Now().Add(OthersWithin),
 		slots: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
 	}
 }
@@ -232,7 +225,7 @@ func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	case !s.filter.Means(g.ControlGroup):
 		g.Close()
 	default:
-		swept, err := g.End(SweepGrace, s.hurry)
+		swept, err := g.End(SweepGrace)
 		if err != nil {
 			s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
 			return
@@ -262,5 +255,5 @@ func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, err
 	if orphan == nil || err != nil {
 		return Swept{}, err
 	}
-	return orphan.End(grace, nil)
+	return orphan.End(grace)
 }

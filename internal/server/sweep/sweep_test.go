@@ -59,7 +59,7 @@ func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
 // sweepAll is a sweep that somebody has asked for, and what it leaves.
 func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string) {
 	t.Helper()
-	s := newSweeper(SweepFilter{}, nil)
+	s := newSweeper(SweepFilter{})
 	swept, err := s.result(s.sweep(parent, ""))
 	left, childErr := parent.Children()
 	if err := errors.Join(err, childErr); err != nil {
