@@ -42,11 +42,13 @@ func AwaitFile(file string, limit time.Duration) error {
 
 // AwaitScope waits until the manager has the scope of a server, whose directory mcpscope may have made.
 func AwaitScope(group string, limit time.Duration) error {
-	err := awaitAttr(group, "scope", limit, func(text string) bool { return text == "" || text == "taken" })
-	if err != nil {
-		err = fmt.Errorf("%w; scope %q, notes %q", err, attr(group, "scope"), attr(group, "notes"))
+	for pause := time.Millisecond; pause < limit; pause *= 2 { // no event reports a process that is moved
+		if guards, err := GroupPids(filepath.Join(group, "guards")); err == nil && len(guards) > 0 {
+			return nil
+		}
+		PollFor(pause)
 	}
-	return err
+	return fmt.Errorf("no guard is in the scope %s; notes %q", group, attr(group, "notes"))
 }
 
 // AwaitNote waits for a note on a server.

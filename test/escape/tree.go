@@ -11,7 +11,7 @@ import (
 
 // Tree lists the groups below dir with their processes.
 func Tree(dir string) string {
-	lines := []string{fmt.Sprintf("scope %q, sweeper %q, notes %q", attr(dir, "scope"), attr(dir, "sweeper"), attr(dir, "notes"))}
+	lines := []string{fmt.Sprintf("notes %q", attr(dir, "notes"))}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil // removed meanwhile, or a file

@@ -91,7 +91,7 @@ func (a adopter) hand(g *group.ControlGroup, w Wanted) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
 	}
-	if !g.Ask() {
+	if !group.Populated(g.Payload) {
 		conn.Close()
 		return errEnded
 	}

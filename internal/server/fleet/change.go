@@ -48,14 +48,11 @@ func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 	return c, nil
 }
 
-// holdsForAll refuses a limit of memory that the kernel has not counted from the start: what members have of
-// it stays with the group that it was charged to. What a server has used before its manager had the scope is let pass.
+// holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the group that
+// it was charged to.
 func (s *Listed) holdsForAll(l cgroup.Limit) error {
-	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() == s.group.Payload || s.group.CountedLate() {
+	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
 		return nil
-	}
-	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
-		return group.LimitError(l, err)
 	}
 	return &protocol.LimitError{
 		Text: fmt.Sprintf("set %s: memory used before now was not accounted to this group", l),

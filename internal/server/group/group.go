@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -32,9 +31,8 @@ const (
 	AttrEnding   = "user.mcpscope.ending" // why it is being ended
 	AttrNotes    = "user.mcpscope.notes"  // a line each
 	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container
-	attrScope    = "user.mcpscope.scope"  // of a scope's directory that we made: what its manager knows of it, see scope.go
 	attrLimits   = "user.mcpscope.limits" // the files that were set
-	attrMemory   = "user.mcpscope.memory" // which group's memory is the server's since its start: payloadName, "." or "late" for the one around it
+	attrMemory   = "user.mcpscope.memory" // the kernel counts it since the start
 )
 
 // ControlGroup is the cgroup of one server. Lock and attributes are on payload, which is ours to make wherever the
@@ -47,7 +45,6 @@ type ControlGroup struct {
 	guard   *Guarded            // nil for one that is looked at from outside
 	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
-	asked   atomic.Bool
 	Parent  *cgroup.Group
 	Top     *cgroup.Group
 	Guards  *cgroup.Group // the leaf of the guard: beside the group or, of a scope that its manager has, in it
@@ -141,9 +138,6 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 		{AttrUnit, facts.Client.Unit}, {AttrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {AttrPolicy, facts.Policy.String()},
 		{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},
 	}
-	if g.adopt != nil {
-		attributes = slices.Insert(attributes, 0, [2]string{attrScope, unasked})
-	}
 	if engine := facts.Engine(); engine != "" {
 		attributes = slices.Insert(attributes, 0, [2]string{AttrEngine, engine})
 	}
@@ -176,7 +170,7 @@ func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
 // has a member the rest stays, so that a sweeper knows what it has before it.
 func (g *ControlGroup) Remove() error {
 	g.awaitAdoption()
-	if g.LeftToManager() && !(g.OnlyAsked() && !g.AwaitManager()) {
+	if g.LeftToManager() {
 		return nil
 	}
 	if g.RemoveLeaves() == nil {

@@ -8,69 +8,41 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// What attrScope says.
-const (
-	unasked = "unasked" // no manager knows of it
-	asked   = "asked"
-	taken   = "taken"
-)
-
-// LeftToManager tells whether systemd removes the group as soon as nobody is in it. Nobody else may then: a removal keeps it
-// from hearing of that, and it has the scope run for ever. The launcher that has asked knows by itself, for a server can have written the
-// attribute.
+// LeftToManager reports whether systemd has the scope: then the guard has a leaf in it. systemd removes the
+// directory when it is empty. If another process removes it first, systemd misses the event and keeps the scope.
 func (g *ControlGroup) LeftToManager() bool {
-	switch {
-	case !g.Managed:
+	if !g.Managed {
 		return false
-	case g.adopt != nil:
-		return g.asked.Load()
 	}
-	said, _, err := g.Payload.Attr(attrScope) // nothing, of a directory that systemd has made
-	return err != nil || said != unasked
+	leaf, err := g.Top.Child(protocol.GuardsName)
+	if err == nil {
+		_ = leaf.Close() // a directory
+	}
+	return err == nil
 }
 
-// OnlyAsked tells whether a manager may never have read the request for the scope, whose launcher may have died.
-func (g *ControlGroup) OnlyAsked() bool {
-	said, _, _ := g.Payload.Attr(attrScope) // nothing, if it can't be read
-	return said == asked
-}
-
-// EndsAtOnce tells whether a server ends that has just been started, before a scope is worth asking for.
+// EndsAtOnce reports whether a new server ends before a scope is worth a request.
 func (g *ControlGroup) EndsAtOnce() bool {
 	_, empty, err := g.Payload.Await(time.Now().Add(protocol.EndsWithin), IsEmpty)
 	return err == nil && empty
 }
 
-// Ask says that a manager is about to be asked to take the group over. It is false if the server has ended.
-func (g *ControlGroup) Ask() bool {
-	if g.Payload.SetAttr(attrScope, asked) == nil && Populated(g.Payload) {
-		g.asked.Store(true)
-		return true
-	}
-	g.Refused(nil)
-	return false
-}
-
-// Refused says that no manager has it. A note says why.
+// Refused adds a note: the manager does not have the scope.
 func (g *ControlGroup) Refused(why error) {
-	g.asked.Store(false)
-	_ = g.Payload.SetAttr(attrScope, unasked) // gone is as good
-	if why != nil {
-		before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
-		g.Note(strings.Split(strings.TrimSpace(before+"\nno scope, but a directory that systemd does not know of: "+why.Error()), "\n"))
-	}
+	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
+	g.Note(strings.Split(strings.TrimSpace(before+"\nno scope, but a directory that systemd does not know of: "+why.Error()), "\n"))
 }
 
-// Taken says that its manager has it.
+// Taken is for a scope that its manager has: from now on its directory may hand controllers down.
 func (g *ControlGroup) Taken(from protocol.Backend) {
-	g.countLate(from)
-	_ = g.Payload.SetAttr(attrScope, taken) // as above
+	_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // a limit that needs it reports the error
 }
 
-// awaitAdoption returns when the manager has answered, or has had the time for it.
+// awaitAdoption waits for the manager's answer, for a bounded time.
 func (g *ControlGroup) awaitAdoption() {
 	if g.adopted == nil {
 		return
@@ -81,8 +53,8 @@ func (g *ControlGroup) awaitAdoption() {
 	}
 }
 
-// AwaitManager tells whether systemd has removed the scope, and gives it the time for that. It looks
-// again and again: of inotify instances a user has 128, and those may be taken.
+// AwaitManager reports whether systemd removes the scope in time. It polls: a user has 128 inotify instances, which
+// can be in use.
 func (g *ControlGroup) AwaitManager() (removed bool) {
 	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
 		top, err := g.Parent.Child(g.Dir)

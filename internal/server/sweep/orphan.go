@@ -239,12 +239,10 @@ func (g *Suspect) End(grace time.Duration) (Swept, error) {
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
 	}
-	if !g.LeftToManager() {
-		return s, g.Remove()
-	}
-	g.nudgeManager()
-	if g.AwaitManager() {
-		return s, nil
+	if g.Managed {
+		if g.nudgeManager(); g.AwaitManager() {
+			return s, nil
+		}
 	}
 	return s, g.Parent.Remove(g.Dir)
 }
