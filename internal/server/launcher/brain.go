@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/client"
-	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
@@ -47,10 +46,9 @@ type brain struct {
 	lookAt    time.Time // the next look whether the group is empty
 	pause     time.Duration
 	terminal  bool
-	subreaper bool          // PID 1 does not reap
-	env       []string      // the server's, for its container engine
-	stopping  chan struct{} // closed when its containers are stopped; nil before
-	undone    string        // containers that may be left
+	subreaper bool     // PID 1 does not reap
+	env       []string // the server's, for its container engine
+	undone    string   // containers that may be left
 	killed    []report.Killed
 	total     int // members that had to be killed
 	stuck     []freeze.Stuck
@@ -91,8 +89,7 @@ func (b *brain) open(executable string) error {
 // begin is for when there are guard and group.
 func (b *brain) begin() error {
 	c := b.config
-	detaches := container.EndsFirst(c.Engine()) && !c.Taken && c.Group.Backend != protocol.Tree // there the engine's program is a member as well
-	b.life = lifecycle.New(c.Policy, detaches, facts{b}, time.Now())
+	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
 	b.life.Reclaimed = c.Reclaimed
 	b.beginRest(time.Now())
 	b.reign, b.events = b.page.Reign, b.group.Events()
@@ -140,7 +137,6 @@ func (b *brain) handle(t loop.Token) {
 		for _, sig := range b.loop.Signals() {
 			b.handleSignal(sig)
 		}
-		b.lookAtContainers()
 	case loop.TokenStdin:
 		b.report(lifecycle.StdinClosed)
 	case loop.TokenStdout:

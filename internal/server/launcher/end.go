@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
-	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -32,7 +31,7 @@ func (b *brain) end() {
 	b.endLeftOvers()
 	if b.page.FailedStep == guard.StepNone && b.page.Phase != reported {
 		b.awaitStatus()
-		b.endContainers()
+		b.endContainers(b.config.Policy.TermGrace)
 		b.writeReport()
 	}
 	b.page.Phase = reported
@@ -99,47 +98,16 @@ func (b *brain) outcome() (Outcome, error) {
 	return o, nil
 }
 
-// contained is this server with what is left of its grace, if an engine runs it: what the client has started itself has no
-// label.
-func (b *brain) contained() (server container.Contained, is bool) {
-	left, ends := b.life.Grace(time.Now())
-	if !ends { // for a program that has ended
-		left = protocol.DefaultPolicy().TermGrace
-	}
+// endContainers stops what an engine runs for the server. A server that its client has started has no label.
+func (b *brain) endContainers(grace time.Duration) {
 	c := b.config
-	return container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.env, Grace: left}, c.Engine() != "" && !c.Taken
-}
-
-// stopContainers stops those that can't be stopped any more when members have been killed. The engine answers while this
-// process reacts to events.
-func (b *brain) stopContainers() {
-	server, _ := b.contained()
-	done := make(chan struct{})
-	b.stopping = done
-	go func() {
-		_ = server.End() // it is asked once more
-		close(done)
-		b.loop.Wake()
-	}()
-}
-
-func (b *brain) lookAtContainers() {
-	select {
-	case <-b.stopping:
-		b.stopping = nil
-		b.report(lifecycle.ContainersStopped)
-	default:
-	}
-}
-
-// endContainers stops what an engine runs for the server, whose own processes are dead, so that they start no more.
-func (b *brain) endContainers() {
-	server, is := b.contained()
-	if !is {
+	if c.Engine() == "" || c.Taken {
 		return
 	}
+	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.env, Grace: max(grace, 0)}
 	switch err := server.End(); {
 	case err == nil:
+		b.undone = ""
 	case b.page.Exited && slices.Contains(neverStarted, unix.WaitStatus(b.page.Status).ExitStatus()):
 		b.note(err.Error())
 	default:

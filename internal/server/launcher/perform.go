@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -45,19 +46,21 @@ func (b *brain) perform(all []lifecycle.Action) {
 			freeze.Ask(b.group.Members(), a.Signal)
 			b.lookAgain()
 		case lifecycle.ThawMembers:
-			_ = b.group.Members().SetFrozen(false) // gone is as good
-			_ = b.group.Members().Thaw()           // as above
+			b.thaw()
 			b.lookAgain()
 		case lifecycle.KillMembers:
 			b.kill()
-		case lifecycle.StopContainers:
-			b.stopContainers()
 		case lifecycle.WatchAgain:
 			b.client.WatchAgain()
 		case lifecycle.WakeMembers:
 			b.wakeMembers()
 		}
 	}
+}
+
+func (b *brain) thaw() {
+	_ = b.group.Members().SetFrozen(false) // it was removed
+	_ = b.group.Members().Thaw()           // as above
 }
 
 const (
@@ -92,8 +95,12 @@ func (b *brain) readEvents() {
 	b.lookAt = time.Time{}
 }
 
-// kill freezes and kills all members. It takes as long as that takes, for nothing else can be done meanwhile.
+// kill freezes and kills all members. It blocks: no other event matters.
 func (b *brain) kill() {
+	if c := b.config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree { // there it would be a member
+		b.thaw() // the guard has frozen the members for a later brain
+		b.endContainers(0)
+	}
 	s := freeze.Stop{Target: b.group.Members()}
 	if b.inspects() {
 		s.Frozen = b.inspect

@@ -22,7 +22,6 @@ type Lifecycle struct {
 	Reclaimed bool
 
 	policy     protocol.Policy
-	detaches   bool // the engine has to stop containers before the members are killed
 	facts      Facts
 	due        time.Time // of the state; zero for never
 	until      time.Time // the most that unread input or output delays the EOF grace
@@ -37,9 +36,9 @@ type Lifecycle struct {
 	actions    []Action
 }
 
-// New is the lifecycle of a server that starts now. If detaches, containers are stopped before the members are killed.
-func New(p protocol.Policy, detaches bool, facts Facts, now time.Time) *Lifecycle {
-	l := &Lifecycle{policy: p, detaches: detaches, facts: facts, received: map[unix.Signal]time.Time{}}
+// New is the lifecycle of a server that starts now.
+func New(p protocol.Policy, facts Facts, now time.Time) *Lifecycle {
+	l := &Lifecycle{policy: p, facts: facts, received: map[unix.Signal]time.Time{}}
 	if p.MaxLifetime > 0 {
 		l.dies = now.Add(p.MaxLifetime)
 	}
@@ -103,14 +102,6 @@ func (l *Lifecycle) Due() time.Time {
 		}
 	}
 	return first
-}
-
-// Grace is what is left of the term grace; the second value is false where it has no end.
-func (l *Lifecycle) Grace(now time.Time) (left time.Duration, ends bool) {
-	if l.State != Terminating || l.due.IsZero() {
-		return max(l.policy.TermGrace, 0), l.policy.TermGrace >= 0
-	}
-	return max(l.due.Sub(now), 0), true
 }
 
 // enter begins a state, which lasts for d; a negative d is for ever.
@@ -237,9 +228,6 @@ func (l *Lifecycle) terminate(e Event, now time.Time) {
 	l.because(causes[e])
 	l.enter(Terminating, now, l.grace(l.policy.TermGrace, now))
 	l.actions = append(l.actions, Action{SendSignal, sig})
-	if e == MainExited || e == MemoryExhausted {
-		l.detach(e, now)
-	}
 }
 
 // repeatSignal skips the grace at a repeat of the same signal. One that comes at once is the same: systemd sends
@@ -254,31 +242,8 @@ func (l *Lifecycle) repeatSignal(e Event, now time.Time) {
 	}
 }
 
-// detach begins to stop containers as soon as the engine's program has exited.
-func (l *Lifecycle) detach(_ Event, now time.Time) {
-	if l.detaches {
-		l.enter(Detaching, now, protocol.EngineWithin+max(l.policy.TermGrace, 0))
-		l.do(StopContainers)
-	}
-}
-
-func (l *Lifecycle) detachAgain(e Event, now time.Time) {
-	l.do(ThawMembers)
-	l.detach(e, now)
-}
-
-// kill ends the grace, with the time that containers need.
 func (l *Lifecycle) kill(e Event, now time.Time) {
 	l.because(causes[e])
-	if l.detaches && e != GuardDied {
-		l.policy.TermGrace = 0
-		l.detach(e, now)
-		return
-	}
-	l.killAll(e, now)
-}
-
-func (l *Lifecycle) killAll(_ Event, now time.Time) {
 	l.enter(Killing, now, -1)
 	l.do(KillMembers)
 }

@@ -14,18 +14,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A server is what the facts of a test are about: it never exits by itself, and needs a second to stop containers.
+// A server is what the facts of a test are about: it never exits by itself.
 type server struct {
 	*Lifecycle
-	t0, now  time.Time
-	actions  []Action
-	unread   bool
-	blocked  bool
-	held     bool                                    // stdin is, by a process that is not the client
-	open     bool                                    // the client's ends are
-	worked   func(since time.Duration) time.Duration // nil for no CPU
-	killed   time.Time
-	detached time.Time // when the containers will be stopped
+	t0, now time.Time
+	actions []Action
+	unread  bool
+	blocked bool
+	held    bool                                    // stdin is, by a process that is not the client
+	open    bool                                    // the client's ends are
+	worked  func(since time.Duration) time.Duration // nil for no CPU
+	killed  time.Time
 }
 
 func (s *server) Unread() bool    { return s.unread }
@@ -40,20 +39,17 @@ func (s *server) CPU() time.Duration {
 	return s.worked(s.now.Sub(s.t0))
 }
 
-func newServer(p protocol.Policy, detaches bool) *server {
+func newServer(p protocol.Policy) *server {
 	s := &server{t0: time.Unix(0, 0), held: true}
 	s.now = s.t0
-	s.Lifecycle = New(p, detaches, s, s.now)
+	s.Lifecycle = New(p, s, s.now)
 	return s
 }
 
 func (s *server) perform(all []Action) {
 	s.actions = append(s.actions, all...)
 	for _, a := range all {
-		switch a.Do {
-		case StopContainers:
-			s.detached = s.now.Add(time.Second)
-		case KillMembers:
+		if a.Do == KillMembers {
 			s.killed = s.now
 			s.perform(s.Handle(GroupEmptied, s.now))
 		}
@@ -81,7 +77,6 @@ func (s *server) run(events []event) {
 				next = t
 			}
 		}
-		earlier(s.detached)
 		if len(events) > 0 {
 			earlier(s.t0.Add(events[0].after))
 		}
@@ -93,9 +88,6 @@ func (s *server) run(events []event) {
 		case len(events) > 0 && next.Equal(s.t0.Add(events[0].after)):
 			events[0].do(s)
 			events = events[1:]
-		case next.Equal(s.detached):
-			s.detached = time.Time{}
-			s.happens(ContainersStopped)
 		default:
 			s.perform(s.HandleTime(s.now))
 		}
@@ -115,12 +107,11 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	}
 	endless := func(p *protocol.Policy) { p.TermGrace = -1 }
 	for name, c := range map[string]struct {
-		policy   func(*protocol.Policy)
-		detaches bool
-		worked   func(time.Duration) time.Duration
-		events   []event
-		want     time.Duration
-		cause    protocol.Cause
+		policy func(*protocol.Policy)
+		worked func(time.Duration) time.Duration
+		events []event
+		want   time.Duration
+		cause  protocol.Cause
 	}{
 		"the EOF grace, then the term grace": {events: []event{{0, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdinClosed},
 		"stdout is closed":                   {events: []event{{0, happens(StdoutClosed)}, {s, (*server).hangUp}}, want: 2200 * ms, cause: protocol.StdoutClosed},
@@ -151,16 +142,9 @@ func TestWhenAServerIsKilled(t *testing.T) {
 		"another signal":                 {events: []event{{0, term}, {500 * ms, func(s *server) { s.send(unix.SIGINT) }}}, want: s, cause: protocol.Signalled},
 		"a term grace without an end":    {policy: endless, events: []event{{0, term}, {20 * s, term}}, want: 20 * s, cause: protocol.Signalled},
 		"a request":                      {events: []event{{0, happens(StopRequested)}, {s / 2, happens(StopRequested)}}, want: s, cause: protocol.StopRequested},
-		"a kill is requested":            {policy: endless, events: []event{{2 * s, happens(KillRequested)}}, want: 2 * s, cause: protocol.StopRequested},
-		"a kill during the grace":        {events: []event{{0, term}, {s / 2, happens(KillRequested)}}, want: s / 2, cause: protocol.Signalled},
 		"the launcher dies":              {events: []event{{0, happens(LauncherDied)}}, want: s, cause: protocol.LauncherGone},
 		"it dies during the grace":       {events: []event{{0, term}, {s / 2, happens(LauncherDied)}}, want: s, cause: protocol.Signalled},
 		"the guard dies":                 {events: []event{{0, happens(GuardDied)}}, want: 0, cause: protocol.GuardGone},
-
-		"containers are stopped first":        {detaches: true, events: []event{{0, term}}, want: 2 * s, cause: protocol.Signalled},
-		"when the engine's program has ended": {detaches: true, events: []event{{0, happens(MainExited)}}, want: s, cause: protocol.MainExited},
-		"although it is to be killed":         {detaches: true, events: []event{{0, happens(KillRequested)}}, want: s, cause: protocol.StopRequested},
-		"unless the guard dies":               {detaches: true, events: []event{{0, term}, {1500 * ms, happens(GuardDied)}}, want: 1500 * ms, cause: protocol.Signalled},
 
 		"a life that is over": {policy: func(p *protocol.Policy) { p.MaxLifetime = time.Hour }, worked: worksFor(2 * time.Hour), want: time.Hour + s, cause: protocol.LifetimeOver},
 		"idle too long":       {policy: func(p *protocol.Policy) { p.IdleTimeout = 10 * time.Minute }, want: 10*time.Minute + s, cause: protocol.IdleTooLong},
@@ -172,7 +156,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 			if c.policy != nil {
 				c.policy(&p)
 			}
-			server := newServer(p, c.detaches)
+			server := newServer(p)
 			server.worked = c.worked
 			server.run(c.events)
 			if took := server.killed.Sub(server.t0); server.killed.IsZero() || took != c.want || server.Cause != c.cause {
@@ -188,7 +172,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 
 // A server that exits when it is asked is not killed.
 func TestEmptiedInTime(t *testing.T) {
-	s := newServer(protocol.DefaultPolicy(), false)
+	s := newServer(protocol.DefaultPolicy())
 	s.run([]event{{0, func(s *server) { s.send(unix.SIGINT) }}, {time.Second / 2, func(s *server) { s.happens(GroupEmptied) }}})
 	if want := []Action{{SendSignal, unix.SIGINT}}; s.State != Emptied || !slices.Equal(s.actions, want) || s.Signal != unix.SIGINT {
 		t.Errorf("state %v, actions %v, signal %v", s.State, s.actions, s.Signal)
@@ -209,13 +193,13 @@ func TestResume(t *testing.T) {
 		{Killing, []Action{{Do: KillMembers}}, Killing},
 		{Emptied, nil, Emptied},
 	} {
-		s := newServer(protocol.DefaultPolicy(), false)
+		s := newServer(protocol.DefaultPolicy())
 		s.Resume(c.at, now.Add(time.Second/2), "", 0)
 		if got := s.Handle(LauncherDied, now); !slices.Equal(got, c.want) || s.State != c.then {
 			t.Errorf("%v: %v, then %v, want %v, then %v", c.at, got, s.State, c.want, c.then)
 		}
 	}
-	s := newServer(protocol.DefaultPolicy(), false)
+	s := newServer(protocol.DefaultPolicy())
 	s.Resume(Terminating, now.Add(time.Second/2), protocol.Signalled, unix.SIGHUP)
 	if !s.Due().Equal(now.Add(time.Second / 2)) {
 		t.Errorf("due at %v, want what was left of the grace", s.Due())
@@ -236,7 +220,7 @@ func TestTableIsComplete(t *testing.T) {
 // Each event thaws an idle server first, and then has the effect that it has on one that runs.
 func TestIdle(t *testing.T) {
 	for e := range events {
-		running, idle := newServer(protocol.DefaultPolicy(), false), newServer(protocol.DefaultPolicy(), false)
+		running, idle := newServer(protocol.DefaultPolicy()), newServer(protocol.DefaultPolicy())
 		if got := idle.Handle(MembersFrozen, idle.now); idle.State != Idle || len(got) > 0 {
 			t.Fatalf("state %v, actions %v", idle.State, got)
 		}
@@ -260,13 +244,12 @@ func TestGraceAfterReclaim(t *testing.T) {
 		"stdin is closed":    {event{2 * s, (*server).hangUp}, 4200*time.Millisecond + more},
 		"a signal":           {event{2 * s, term}, 3*s + more},
 		"the client's death": {event{2 * s, func(s *server) { s.held = false; s.happens(ClientDied) }}, 3*s + more},
-		"a kill":             {event{2 * s, func(s *server) { s.happens(KillRequested) }}, 2 * s},
 		"the guard's death":  {event{2 * s, func(s *server) { s.happens(GuardDied) }}, 2 * s},
 		"soon after a wake":  {event{4 * s, term}, 2*s + more},
 		"long after a wake":  {event{20 * s, term}, 21 * s},
 	} {
 		t.Run(name, func(t *testing.T) {
-			x := newServer(protocol.DefaultPolicy(), false)
+			x := newServer(protocol.DefaultPolicy())
 			x.run([]event{{s, freezes}, {s, func(x *server) {
 				if c.end.after > 2*s {
 					x.happens(Woken)

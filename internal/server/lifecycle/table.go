@@ -20,10 +20,10 @@ import (
 //	 │ Running ◀──▶ Idle: membersFrozen, and any other event
 //	 ▼ stdinClosed   │   EOF grace over                   ▼
 //	Draining ◀──▶ Finishing ────────────────────▶ Terminating ─────▶ Killing ───▶ Emptied
-//	                                                  │  term grace     ▲           ▲
-//	any state on the left, by a signal, mainExited,   ▼  over           │           │
-//	stopRequested, launcherDied: Terminating       Detaching ───────────┘           │
-//	guardDied: Killing              (podman alone) containersStopped     emptied ───┘
+//	                                                  │     term grace over         ▲
+//	any state on the left, by a signal, mainExited,   └─────────────────────────────┘
+//	stopRequested, launcherDied: Terminating                     emptied
+//	guardDied: Killing
 
 // State is where a server is between its start and its removal.
 type State int
@@ -35,7 +35,6 @@ const (
 	Draining          // the client has closed its end, and input or output is still unread
 	Finishing         // the EOF grace runs
 	Terminating       // every member got a signal, and the term grace runs
-	Detaching         // the engine stops containers, for which it needs members
 	Killing           // the members are frozen and killed
 	Emptied           // no member is left
 	states
@@ -53,8 +52,6 @@ const (
 	LauncherDied    // reported by the next brain
 	GuardDied
 	StopRequested
-	KillRequested
-	ContainersStopped
 	GroupEmptied
 	MembersFrozen // since they are idle
 	Woken         // by input, or for a moment
@@ -72,7 +69,7 @@ type step func(l *Lifecycle, e Event, now time.Time)
 var ending = [events]step{
 	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate, LauncherDied: (*Lifecycle).terminate,
 	StopRequested: (*Lifecycle).terminate, signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
-	GuardDied: (*Lifecycle).kill, KillRequested: (*Lifecycle).kill,
+	GuardDied: (*Lifecycle).kill,
 }
 
 var table = [states][events]step{
@@ -84,15 +81,10 @@ var table = [states][events]step{
 	Draining:  with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
 	Finishing: with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish}),
 	Terminating: {
-		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, MainExited: (*Lifecycle).detach,
-		MemoryExhausted: (*Lifecycle).detach, GuardDied: (*Lifecycle).kill, KillRequested: (*Lifecycle).kill,
+		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
 		LauncherDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
 	},
-	Detaching: {
-		ContainersStopped: (*Lifecycle).killAll, graceOver: (*Lifecycle).killAll, GuardDied: (*Lifecycle).killAll,
-		LauncherDied: (*Lifecycle).detachAgain,
-	},
-	Killing: {GroupEmptied: (*Lifecycle).finishStop, LauncherDied: (*Lifecycle).killAll},
+	Killing: {GroupEmptied: (*Lifecycle).finishStop, LauncherDied: (*Lifecycle).kill},
 	Emptied: {},
 }
 
@@ -111,7 +103,7 @@ var causes = map[Event]protocol.Cause{
 	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed, ClientDied: protocol.ClientDied,
 	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted, LauncherDied: protocol.LauncherGone,
 	GuardDied: protocol.GuardGone, StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
-	lifetimeOver: protocol.LifetimeOver, KillRequested: protocol.StopRequested,
+	lifetimeOver: protocol.LifetimeOver,
 }
 
 // Facts answers what no event reports.
@@ -138,10 +130,9 @@ type Action struct {
 type Verb int
 
 const (
-	SendSignal     Verb = iota // to every member, and SIGCONT after it
-	ThawMembers                // the guard has frozen them for the next brain
-	StopContainers             // and report ContainersStopped
-	KillMembers                // and report GroupEmptied
-	WatchAgain                 // for hang-ups of stdin and stdout
-	WakeMembers                // that are idle
+	SendSignal  Verb = iota // to every member, and SIGCONT after it
+	ThawMembers             // the guard has frozen them for the next brain
+	KillMembers             // and report GroupEmptied
+	WatchAgain              // for hang-ups of stdin and stdout
+	WakeMembers             // that are idle
 )
