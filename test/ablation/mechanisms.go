@@ -106,8 +106,6 @@ var mechanisms = []mechanism{
 	without("the kill of what left the group", noLeftOvers, cells(onCgroup, "nested|move-.*", "stdin|kill"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
-	without("the patience with guards of servers in the server", one(brain+"leftover.go", "if len(nested) == 0 {", "if true || len(nested) == 0 {"),
-		tests("test/e2e", "NestedRun")),
 	// the kill
 	without("the freeze before the kill", one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze"),
 		cells("|Tree", "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"), tests("test/e2e", "NobodyWitnessesTheKill")),

@@ -13,18 +13,16 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Below is what descends from a guard, but for a later brain, and for guards of servers in this server with all that
-// descends from them.
+// Below is what descends from a guard, but for the calling process: a later brain is a child of the guard.
 func Below(guard Guarded) *freeze.Tree {
 	own := os.Getpid()
 	return &freeze.Tree{
 		Roots: []freeze.Root{{PID: guard.PID, PIDFD: guard.PIDFD}},
-		Spare: func(st proc.Stat) bool { return st.PID == own || IsGuard(st) },
+		Spare: func(st proc.Stat) bool { return st.PID == own },
 	}
 }
 
-// IsGuard goes by the name of a process. A member that has given itself such a name is spared no longer than a guard
-// needs.
+// IsGuard goes by the name of a process, which it can choose.
 func IsGuard(st proc.Stat) bool {
 	id, is := strings.CutPrefix(st.Comm, protocol.GroupPrefix)
 	return is && TagOf(id) != 0 && protocol.GuardComm(id) == st.Comm && len(id) == protocol.IDLength

@@ -5,14 +5,10 @@
 package launcher
 
 import (
-	"os"
 	"slices"
-	"time"
-
-	"golang.org/x/sys/unix"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -20,36 +16,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// endLeftOvers kills the members that are not in the group any more. Those that moved themselves to another cgroup descend
-// from the guard, or carry the tag. A guard among them is that of a server in this server: its launcher is dead, so it stops
-// that server, with a grace of its own, and exits. It is spared no longer than that takes.
+// endLeftOvers kills the members that left the group. They descend from the guard, a subreaper, or carry the tag.
 func (b *brain) endLeftOvers() {
 	if below := group.Below(b.guarded()); !below.RootsAlone() {
-		b.endBelow(below)
+		nested := b.nested()
+		b.killLeftOvers(below)
+		b.removeNested(nested)
 	}
 	b.killLeftOvers(b.group.Tagged())
-}
-
-func (b *brain) endBelow(below *freeze.Tree) {
-	spare := below.Spare
-	for until := time.Now().Add(protocol.NestedWithin + max(b.config.Policy.TermGrace, 0)); ; {
-		b.killLeftOvers(below)
-		nested := b.nested()
-		if len(nested) == 0 {
-			break
-		}
-		if !time.Now().Before(until) {
-			below.Spare = func(st proc.Stat) bool { return st.PID == os.Getpid() }
-			b.killLeftOvers(below)
-			below.Spare = spare
-			b.endNested(nested)
-			break
-		}
-		if fd, err := unix.PidfdOpen(nested[0].PID, 0); err == nil {
-			linux.AwaitEnd(fd, unix.POLLIN, time.Until(until))
-			_ = unix.Close(fd)
-		}
-	}
 }
 
 func (b *brain) guarded() group.Guarded {
@@ -73,27 +47,27 @@ func (b *brain) killLeftOvers(found *freeze.Tree) {
 	}
 }
 
-// nested are the guards below ours.
-func (b *brain) nested() (all []proc.Stat) {
+// nested returns the ids of servers that were started in this one, by their guards.
+func (b *brain) nested() (ids []string) {
 	children, _ := proc.Children(int(b.page.GuardPID)) // none, if it is dead
 	for _, pid := range children {
-		if st, err := proc.ReadStat(pid); err == nil && st.State != 'Z' && pid != os.Getpid() && group.IsGuard(st) {
-			all = append(all, st)
+		if st, err := proc.ReadStat(pid); err == nil && group.IsGuard(st) {
+			ids = append(ids, strings.TrimPrefix(st.Comm, protocol.GroupPrefix))
 		}
 	}
-	return all
+	return ids
 }
 
-// endNested ends the groups of guards that were killed. Without groups their members are re-parented to our guard.
-func (b *brain) endNested(guards []proc.Stat) {
+// removeNested removes the groups of servers whose guards were killed.
+func (b *brain) removeNested(ids []string) {
 	parent, _ := b.group.Beside()
-	if parent == nil {
+	if parent == nil || len(ids) == 0 {
 		return
 	}
-	dirs, _ := parent.Children() // none, if they can't be listed: a sweep ends them
+	dirs, _ := parent.Children() // none, if they can't be listed: a later sweep removes them
 	for _, dir := range dirs {
-		if slices.ContainsFunc(guards, func(st proc.Stat) bool { return protocol.GuardComm(protocol.IDOf(dir)) == st.Comm }) {
-			_, _ = sweep.SweepOne(parent, dir, sweep.SweepNow) // what failed a later sweep tries again
+		if slices.Contains(ids, protocol.IDOf(dir)) {
+			_, _ = sweep.SweepOne(parent, dir, sweep.SweepNow) // as above
 		}
 	}
 }

@@ -120,7 +120,6 @@ const (
 	DoubtMost       = 5 * time.Second       // for what makes clear whether a group is an orphan
 	ReactWithin     = 5 * time.Second       // for a launcher or guard that was asked for a stop
 	EndsWithin      = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
-	NestedWithin    = 3 * time.Second       // beyond its term grace, for a nested server
 	NewbornAge      = 10 * time.Second      // before an unarmed group may be removed
 	ForgottenAfter  = 2 * time.Second       // before an empty scope is removed that systemd leaves
 	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
@@ -129,7 +128,7 @@ const (
 // EndWithin is more than all of a stop takes after the grace: what the guard waits for before it puts another brain in the
 // place of one that does not answer.
 func EndWithin(c *Config) time.Duration {
-	within := 5*KillWithin + NestedWithin + max(c.Policy.TermGrace, 0)
+	within := 5*KillWithin + max(c.Policy.TermGrace, 0)
 	if c.Engine() != "" {
 		within += 2*EngineWithin + max(c.Policy.TermGrace, 0)
 	}
