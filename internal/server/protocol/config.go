@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -79,37 +78,6 @@ func EngineOf(argv []string) string {
 		return c.Engine
 	}
 	return ""
-}
-
-func (c *Config) fields(w *wire) {
-	number(w, &c.Version)
-	if c.Version != ProtocolVersion {
-		w.err = fmt.Errorf("version %d, expected %d", c.Version, ProtocolVersion)
-	}
-	for _, s := range []*string{&c.Group.ID, &c.Group.Dir, &c.Name, &c.Client.Name, &c.Client.Unit, &c.Where, &c.Launcher} {
-		text(w, s)
-	}
-	text(w, &c.Group.Backend)
-	text(w, &c.Stderr)
-	text(w, &c.Policy.OnClientDeath)
-	texts(w, &c.Argv)
-	texts(w, &c.Notes)
-	for _, d := range []*time.Duration{&c.Policy.EOFGrace, &c.Policy.TermGrace, &c.Policy.MaxLifetime, &c.Policy.IdleTimeout, &c.Policy.IdleFreeze} {
-		number(w, d)
-	}
-	number(w, &c.Started)
-	number(w, &c.Client.PID)
-	number(w, &c.Session)
-	text(w, &c.Path)
-	for _, b := range []*bool{&c.Group.Managed, &c.Verbose, &c.Taken, &c.Replace, &c.Conveyed, &c.Reclaimed} {
-		flag(w, b)
-	}
-	for _, n := range []*uint64{&c.Client.Start, &c.StdinFile.Dev, &c.StdinFile.Ino, &c.StdoutFile.Dev, &c.StdoutFile.Ino} {
-		number(w, n)
-	}
-	for _, fd := range append(c.descriptors(), &c.Report) {
-		number(w, fd)
-	}
 }
 
 func (c *Config) descriptors() []*int {
