@@ -9,11 +9,13 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/name"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -62,7 +64,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	}
 	limit, err := cli.NoFile()
 	if err != nil {
-		return v.failRun(err)
+		return v.failRun(err, true)
 	}
 	report, err := v.openReport()
 	if err != nil {
@@ -97,7 +99,7 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 	case errors.As(err, &command):
 		return v.FailCommand(v.server.Argv, err)
 	case err != nil:
-		return v.failRun(err)
+		return v.failRun(err, o.Reported)
 	case len(o.Stuck) > 0:
 		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
 			"a process of mcpscope waits for it, and removes the group then")
@@ -110,6 +112,12 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 	return o.Status.ExitStatus()
 }
 
-func (v *invocation) failRun(err error) int {
-	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.values.Name, err), cli.Hint(v.values.Backend, err))
+func (v *invocation) failRun(err error, reported bool) int {
+	hint := cli.Hint(v.values.Backend, err)
+	if !reported {
+		r := report.New("", v.server.Name, protocol.ClientFacts{}, v.server.Backend, time.Now().UnixNano(), "")
+		r.Error, r.Hint = err.Error(), hint
+		r.Write(v.server.Report)
+	}
+	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain %q: %v", v.values.Name, err), hint)
 }

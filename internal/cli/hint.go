@@ -14,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Hint returns a remedy for an error of a backend or of auto, or "". doctor reads it from the output of run.
+// Hint returns a remedy for an error of a backend or of auto, or "".
 func Hint(b protocol.Backend, err error) string {
 	var unsupported *cgroup.UnsupportedError
 	var nowhere *backend.NoBackendError
@@ -28,7 +28,10 @@ func Hint(b protocol.Backend, err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	lacks, hierarchy := hostinfo.NeededLacks(), hostinfo.FindHierarchy()
+	here, hierarchyErr := hierarchy.OwnPosition()
+	if hierarchyErr == nil {
+		_ = here.Root.Close() // a directory
+	}
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step
@@ -47,12 +50,12 @@ func Hint(b protocol.Backend, err error) string {
 		return "raise the limit of open files (ulimit -n)"
 	case is(unix.EAGAIN):
 		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
-	case is(unix.ENOSYS, unix.EPERM) && len(lacks) > 0: // a seccomp filter answers EPERM as well
-		return "let seccomp allow " + lacks[0].Feature +
-			" (docker: a newer version, or --security-opt seccomp=unconfined)"
-	case errors.Is(hierarchy, fs.ErrNotExist):
+	case is(unix.ENOSYS):
+		return "let seccomp allow this system call " +
+			"(docker: a newer version, or --security-opt seccomp=unconfined)"
+	case errors.Is(hierarchyErr, fs.ErrNotExist):
 		return "mount -t proc proc /proc"
-	case errors.Is(hierarchy, errors.ErrUnsupported):
+	case errors.Is(hierarchyErr, errors.ErrUnsupported):
 		return "give the container its own cgroup namespace, without a bind mount of /sys/fs/cgroup " +
 			"(docker, podman: --cgroupns=private)"
 	case (user || system) && is(errors.ErrUnsupported):
@@ -80,7 +83,7 @@ func Hint(b protocol.Backend, err error) string {
 func EnableLinger() string { return fmt.Sprintf("sudo loginctl enable-linger %d", os.Getuid()) }
 
 func delegateHint() string {
-	uid, unit := os.Getuid(), hostinfo.OwnUnit()
+	uid, unit := os.Getuid(), OwnUnit()
 	switch {
 	case unit != nil && unit.Service():
 		return unit.Edit() + ", with the lines [Service] and Delegate=yes"

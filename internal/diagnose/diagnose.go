@@ -13,8 +13,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
-	"github.com/mcpscope/mcpscope/internal/hostinfo"
 	"github.com/mcpscope/mcpscope/internal/leftover"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -30,7 +30,7 @@ type diagnosis struct {
 	Backend  protocol.Backend `json:"backend"`  // of run, or ""
 	Group    bool             `json:"group"`    // the server has its own control group
 	Backends []Trial          `json:"backends"` // in the order of auto
-	Host     hostinfo.Host    `json:"host"`
+	Host     host             `json:"host"`
 	Advice   []advice         `json:"advice,omitempty"`
 	Gateways []string         `json:"gateways,omitempty"` // running gateways
 	Leaks    int              `json:"leaks,omitempty"`    // leaked servers
@@ -38,11 +38,11 @@ type diagnosis struct {
 	Selftest []testCase       `json:"selftest,omitempty"`
 }
 
-// Diagnose runs the backends while another goroutine queries the managers, which may hang.
 func Diagnose(by programs) *diagnosis {
-	d := &diagnosis{Version: 1, Mcpscope: OwnVersion(), UID: os.Getuid()}
-	surveyed := make(chan hostinfo.Host, 1)
-	go func() { surveyed <- hostinfo.Read() }()
+	d := &diagnosis{
+		Version: 1, Mcpscope: OwnVersion(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
+		Settings: settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
+	}
 	d.Runner, _, _ = RunnerVersion() // the trials report why it cannot run
 	for _, b := range backend.Candidates() {
 		t := tryBackend(by, b)
@@ -51,11 +51,7 @@ func Diagnose(by programs) *diagnosis {
 		}
 		d.Backends = append(d.Backends, t)
 	}
-	d.Host = <-surveyed
 	d.Advice = d.advise()
-	d.Gateways = gateways()
-	d.Settings = settingsProblems()
-	d.Leaks = leftover.CountLeaks(os.Getuid())
 	return d
 }
 
@@ -78,6 +74,7 @@ func settingsProblems() (lines []string) {
 // gateways lists the programs that mcpscope gateway runs, with the number of their servers.
 func gateways() (lines []string) {
 	servers, _ := fleet.List(os.Getuid()) // none
+	defer selection.Close(servers)
 	for _, g := range gw.List(os.Getuid()) {
 		count := 0
 		for _, s := range servers {
@@ -90,9 +87,6 @@ func gateways() (lines []string) {
 			line += "; see --explain PATH and --match GLOB"
 		}
 		lines = append(lines, line)
-	}
-	for _, s := range servers {
-		s.Close()
 	}
 	return lines
 }

@@ -15,7 +15,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // testCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
@@ -75,10 +74,8 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 	}
 	defer null.Close()
 	script := "trap '' TERM INT HUP QUIT; " + selftestChildren[c.Child] + " & echo >&3; exec sleep 300"
-	argv := trialRun(b, "selftest", "--eof-grace", "200ms", "--term-grace", "200ms", "--", "sh", "-c", script)
-	launcher, err := os.StartProcess(by.runner, argv, &os.ProcAttr{
-		Env: settings.ServerEnvironment(), Files: []*os.File{stdin.read, null, null, roll.write},
-	})
+	launcher, err := by.start(b, []*os.File{stdin.read, null, null, roll.write},
+		"--eof-grace", "200ms", "--term-grace", "200ms", "--", "sh", "-c", script)
 	for _, f := range []*os.File{stdin.read, roll.write} {
 		_ = f.Close() // the launcher has duplicates
 	}

@@ -44,7 +44,6 @@ var rules = map[string]rule{
 	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group", "internal/kernel/loop", room + "protocol"}, "it freezes and thaws, and knows no events"},
 	room + "report":        {[]string{"internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":     {[]string{"cgroup", "internal/kernel/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
-	"internal/hostinfo":    {[]string{"internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "hierarchy", room + "protocol"}, "it reads, and changes nothing"},
 
 	"internal/name":           {nil, "a name is made from words alone, on any system"},
 	"internal/glob":           {nil, "bytes in, yes or no out"},
@@ -58,7 +57,7 @@ var rules = map[string]rule{
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
 	"internal/gateway/notify": {nil, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/spawn", "internal/kernel/systemd", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
-	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", room + "backend", "internal/hostinfo", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
+	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "hierarchy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/name", "internal/kernel/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/settings", "internal/kernel/systemd"}, "files for systemd, and what it says of a service"},
@@ -71,14 +70,14 @@ var rules = map[string]rule{
 	"internal/show":                    {[]string{"internal/cli", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
 	"internal/history":                 {[]string{"internal/cli", "internal/kernel/linux", "internal/selection", "internal/show", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
-	"internal/diagnose":                {[]string{"internal/cli", "internal/gateway", "internal/leftover", "internal/settings", "internal/show", "internal/units", room + "backend", room + "fleet", "internal/hostinfo", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
+	"internal/diagnose":                {[]string{"internal/cli", "internal/gateway", "internal/leftover", "internal/selection", "internal/settings", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "hierarchy", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
 	"internal/metrics":                 {[]string{"internal/cli", "internal/leftover", "internal/selection", "internal/show", room + "fleet"}, "figures, in the formats of Prometheus"},
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/name", "internal/settings", "internal/show", room + "protocol"}, "files of clients: it starts none of their servers"},
 	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/clientconfig/wrapping", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.

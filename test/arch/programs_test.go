@@ -26,7 +26,6 @@ var linked = map[string]string{
 	room + "backend":          "where the group comes from",
 	room + "group":            "what it is",
 	room + "hierarchy":        "where we are, and where others' groups are",
-	"internal/hostinfo":       "the hint of a failure says what this host lacks",
 	room + "idle":             "when it is frozen",
 	room + "lifecycle":        "when it is stopped",
 	room + "client":           "what the client does",

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -143,15 +142,3 @@ const (
 )
 
 var errEnded = errors.New("the server has ended")
-
-// StartsEarly tells whether servers that nobody has asked this backend for by name start before a manager has their scope, in the
-// default slice.
-func StartsEarly(b protocol.Backend) bool {
-	here, err := hierarchy.OwnPosition()
-	if err != nil {
-		return false
-	}
-	defer here.Root.Close()
-	places, err := Location{Position: here, Slice: protocol.DefaultSlice, Early: true}.Places(b)
-	return err == nil && len(places) > 1
-}

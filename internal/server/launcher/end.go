@@ -84,7 +84,8 @@ func (b *brain) wait() {
 
 // outcome is what the launcher returns.
 func (b *brain) outcome() (Outcome, error) {
-	o := Outcome{Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(), Stuck: b.stuckForPeople()}
+	o := Outcome{Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(), Stuck: b.stuckForPeople(),
+		Reported: b.page.FailedStep == guard.StepNone}
 	if err := b.failure(); err != nil {
 		return o, err
 	}

@@ -70,6 +70,8 @@ type Outcome struct {
 	Known  bool
 	Notes  []string
 	Stuck  []string // members that could not be killed
+	// Reported: the report was written.
+	Reported bool
 }
 
 // Run runs the server and returns when nothing of it is left. An error means that

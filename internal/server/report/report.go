@@ -44,6 +44,9 @@ type Report struct {
 	KilledTotal int               `json:"killed_total"`
 	Stuck       []string          `json:"stuck,omitempty"`
 	Notes       []string          `json:"notes,omitempty"`
+	// Error is set if the server could not be started. The other figures are then zero.
+	Error string `json:"error,omitempty"`
+	Hint  string `json:"hint,omitempty"`
 }
 
 // Killed is a member that did not end when asked, or another one that is told of. Facts are observed, never
