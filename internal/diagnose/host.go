@@ -8,7 +8,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/user"
 	"path/filepath"
 	"strings"
@@ -18,8 +17,8 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // oldest is the oldest Linux that servers are tested on: 5.14 brought cgroup.kill.
@@ -105,11 +104,8 @@ const managerWithin = 2 * time.Second
 func killMode(u *cli.Unit) string {
 	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
 	defer cancel()
-	args := []string{"show", "--value", "--property=KillMode", u.Name}
-	if u.Manager == systemd.User {
-		args = append(args, "--user")
-	}
-	out, _ := exec.CommandContext(ctx, "systemctl", args...).Output() // "" without an answer
+	show := units.Systemctl(ctx, u.Manager, "show", "--value", "--property=KillMode", u.Name)
+	out, _ := show.Output() // "" without an answer
 	return strings.TrimSpace(string(out))
 }
 

@@ -1,79 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 package units
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
 	"path"
+	"regexp"
 	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// A Service contains the properties of a unit that its drop-in preserves.
-type Service struct {
-	// Argv is the command, with variables as the unit has them.
-	Argv []string
-	// Prefix has the characters that stand before it in ExecStart= (systemd.service(5)).
-	Prefix string
-	// Identifier is SyslogIdentifier=, or "" for systemd's default.
-	Identifier string
+// managerWithin bounds the wait for a manager.
+const managerWithin = 10 * time.Second
+
+// gateway returns a drop-in for the service of a gateway.
+func gateway(unit string, by Programs) (File, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
+	defer cancel()
+	out, err := Systemctl(ctx, systemd.Own(), "cat", unit).Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
+	}
+	if err != nil {
+		return File{}, err
+	}
+	return dropIn(unit, string(out), by)
 }
 
-// Gateway is a drop-in for the service of a gateway.
-func Gateway(unit string, s Service, by Programs) File {
-	var words []string
-	for _, word := range s.Argv {
-		words = append(words, Quote(word))
-	}
-	identifier := cmp.Or(s.Identifier, path.Base(s.Argv[0]))
-	return File{dropInOf(unit), strings.NewReplacer(
-		"@PREFIX@", s.Prefix, "@COMMAND@", strings.Join(words, " "),
-		"@IDENTIFIER@", strings.ReplaceAll(identifier, "%", "%%"),
-	).Replace(text("gateway.conf", by))}
+// Systemctl returns a command of systemctl. Clients often do not pass XDG_RUNTIME_DIR on.
+func Systemctl(ctx context.Context, of systemd.Kind, args ...string) *exec.Cmd {
+	c := exec.CommandContext(ctx, "systemctl", append([]string{"--" + string(of), "--no-pager"}, args...)...)
+	c.Env = append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
+	return c
 }
 
-// Quote spells a word of a command as a unit file has it (systemd.syntax(7)). Variables stay ones.
-func Quote(word string) string {
-	const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@+=:,./-${}"
-	if word != "" && strings.Trim(word, plain) == "" {
-		return word
-	}
-	var b strings.Builder
-	for i := range len(word) {
-		switch c := word[i]; {
-		case c == '%':
-			b.WriteString("%%") // a specifier, otherwise
-		case c == '"' || c == '\\':
-			b.WriteString(`\` + string(c))
-		case c < ' ' || c == 0x7f:
-			fmt.Fprintf(&b, `\x%02x`, c)
-		default:
-			b.WriteByte(c)
+// dropIn takes the command from the files of the unit: there its specifiers, variables and quotes are as they
+// were written.
+func dropIn(unit, files string, by Programs) (File, error) {
+	var commands []string
+	identifier, ours := "", false
+	file := File{Name: dropInOf(unit)}
+	for line := range strings.Lines(strings.ReplaceAll(files, "\\\n", " ")) {
+		line = strings.TrimSpace(line)
+		key, value, _ := strings.Cut(line, "=")
+		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		switch {
+		case strings.HasPrefix(line, "# /"): // systemctl cat prints the path before each file
+			ours = strings.HasSuffix(line, "/"+file.Name)
+		case ours:
+		case key == "SyslogIdentifier":
+			identifier = value
+		case key == "ExecStart" && value == "":
+			commands = nil
+		case key == "ExecStart":
+			commands = append(commands, value)
 		}
 	}
-	return `"` + b.String() + `"`
-}
-
-// flagPrefixes are ExecStartEx's flags, as characters of ExecStart=.
-var flagPrefixes = map[string]string{
-	"ignore-failure": "-", "privileged": "+", "no-setuid": "!", "ambient": "!!", "no-env-expand": ":",
-}
-
-// ErrPrefix is of a command that can't be put behind another one.
-var ErrPrefix = errors.New("its ExecStart= has a prefix that mcpscope does not know")
-
-// Prefix spells the flags that a manager has of a command.
-func Prefix(flags []string) (string, error) {
-	text := ""
-	for _, flag := range flags {
-		prefix, known := flagPrefixes[flag]
-		if !known {
-			return "", fmt.Errorf("%w: %s", ErrPrefix, flag)
-		}
-		text += prefix
+	if len(commands) != 1 {
+		return file, fmt.Errorf("%s starts %d commands (ExecStart=); mcpscope needs one", unit, len(commands))
 	}
-	return text, nil
+	command := strings.TrimLeft(commands[0], "-:+!@|")
+	prefix := strings.TrimSuffix(commands[0], command)
+	word := firstWord.FindString(command)
+	program := path.Base(strings.Trim(word, `"'`))
+	switch {
+	case strings.ContainsAny(prefix, "@|"):
+		return file, fmt.Errorf("mcpscope does not support the prefix %q of ExecStart= in %s", prefix, unit)
+	case program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway "):
+		return file, fmt.Errorf("the command of %s is mcpscope gateway already", unit)
+	}
+	file.Text = strings.NewReplacer("@PREFIX@", prefix, "@COMMAND@", command,
+		"@IDENTIFIER@", cmp.Or(identifier, program)).Replace(text("gateway.conf", by))
+	return file, nil
 }
+
+var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)
 
 func dropInOf(unit string) string { return path.Join(unit+".d", "mcpscope.conf") }

@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -35,11 +36,11 @@ func (f *Request) Run(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("find the units", err)
 	}
-	files := All(own(), InstalledPrograms())
+	files := All(systemd.Own(), InstalledPrograms())
 	if f.Unit != "" {
 		file, err := f.dropIn()
 		if err != nil {
-			return io.Cannot("find the gateway", err)
+			return io.Cannot("find the command of the gateway", err)
 		}
 		files = []File{file}
 	}
@@ -60,23 +61,12 @@ func (f *Request) dropIn() (File, error) {
 	if err != nil || f.Remove {
 		return File{Name: dropInOf(unit)}, err
 	}
-	s, err := serviceOf(unit)
-	if err != nil {
-		return File{}, err
-	}
-	return Gateway(unit, s, InstalledPrograms()), nil
-}
-
-func own() Manager {
-	if os.Getuid() == 0 {
-		return System
-	}
-	return User
+	return gateway(unit, InstalledPrograms())
 }
 
 // Dir is where the administrator's, or the user's own, units are.
 func Dir() (string, error) {
-	if own() == System {
+	if systemd.Own() == systemd.System {
 		return "/etc/systemd/system", nil
 	}
 	dir := settings.UserDir(os.Getenv)
@@ -120,7 +110,7 @@ func (f *Request) each(
 // next are the commands that put in force what was installed or removed.
 func (f *Request) next() []string {
 	systemctl := "systemctl "
-	if own() == User {
+	if systemd.Own() == systemd.User {
 		systemctl += "--user "
 	}
 	steps := []string{systemctl + "daemon-reload"}
@@ -135,6 +125,6 @@ func (f *Request) next() []string {
 	return []string{systemctl + "stop mcpscope-sweep.timer; " + steps[0]} // it may never have been started
 }
 
-// service returns the name as a word of a shell: of the characters that CheckService allows, only the
+// service returns the name as a word of a shell: of the characters of serviceName, only the
 // backslash is special.
 func (f *Request) service() string { return strings.ReplaceAll(f.Unit, `\`, `\\`) }

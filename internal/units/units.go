@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
 // A file that was edited is not replaced or removed: the last line of each contains a checksum. There is no
@@ -10,20 +12,17 @@ import (
 	"embed"
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
 //go:embed system user common gateway.conf
 var files embed.FS
-
-// Manager is whose units they are; its text is the name of systemd's directories.
-type Manager string
-
-const (
-	System Manager = "system"
-	User   Manager = "user"
-)
 
 // A File is a unit file.
 type File struct {
@@ -32,7 +31,7 @@ type File struct {
 }
 
 // All are the units of a manager, by name.
-func All(m Manager, by Programs) []File {
+func All(m systemd.Kind, by Programs) []File {
 	var all []File
 	for _, dir := range []string{string(m), "common"} {
 		entries, err := files.ReadDir(dir)
@@ -59,16 +58,35 @@ func text(file string, by Programs) string {
 	return strings.NewReplacer("@MCPSCOPE@", by.Mcpscope, "@MCPSCOPECTL@", by.Mcpscopectl).Replace(string(b))
 }
 
+// serviceName matches a name that is safe in a path and, apart from backslashes, as a word of a shell.
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,243}\.service$`)
+
 // CheckService completes the name of a service, from which a path is made.
 func CheckService(name string) (string, error) {
 	full := strings.TrimSuffix(name, ".service") + ".service"
-	for _, r := range full {
-		if !strings.ContainsRune(`abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\@`, r) {
-			return "", fmt.Errorf("%q is no name of a service", name)
-		}
-	}
-	if len(full) > 255-len(".d") || full[0] == '.' {
-		return "", fmt.Errorf("%q is no name of a service", name)
+	if !serviceName.MatchString(full) {
+		return "", fmt.Errorf("%q is not the name of a service", name)
 	}
 	return full, nil
+}
+
+// InstalledPrograms are both programs as a unit would have to name them.
+func InstalledPrograms() Programs {
+	runner, err := cli.FindRunner()
+	if err != nil {
+		runner = "/usr/local/bin/mcpscope"
+	}
+	tool, err := cli.Own()
+	if err != nil {
+		tool = "/usr/local/bin/mcpscopectl"
+	}
+	return Programs{Mcpscope: unitPath(runner), Mcpscopectl: unitPath(tool)}
+}
+
+func unitPath(exe string) string {
+	exe = strings.ReplaceAll(exe, "%", "%%") // a specifier, otherwise
+	if strings.ContainsAny(exe, " \t\"'\\;") {
+		exe = strconv.Quote(exe)
+	}
+	return exe
 }

@@ -9,19 +9,23 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
 const exe = "/opt/mcpscope"
 
-var (
-	both      = Programs{exe, exe + "ctl"}
-	gatewayed = Service{Argv: []string{"/usr/bin/hermes", "run"}}
-)
+var both = Programs{exe, exe + "ctl"}
+
+func gatewayOf(by Programs) File {
+	f, _ := dropIn("g.service", "ExecStart=/usr/bin/hermes run\n", by) // see TestDropIn
+	return f
+}
 
 func TestEveryUnitNamesTheExecutable(t *testing.T) {
-	for _, m := range []Manager{System, User} {
+	for _, m := range []systemd.Kind{systemd.System, systemd.User} {
 		var names []string
-		for _, f := range append(All(m, both), Gateway("g.service", gatewayed, both)) {
+		for _, f := range append(All(m, both), gatewayOf(both)) {
 			names = append(names, f.Name)
 			runs := strings.Contains(f.Name, ".service")
 			if strings.Contains(f.Text, "abstract socket") { // mcpscope does not use one
@@ -40,8 +44,8 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 // each step works on the result of the steps before
 func TestInstallAndRemove(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "units")
-	old := Gateway("g.service", gatewayed, Programs{"/old", "/oldctl"})
-	file := Gateway("g.service", gatewayed, both)
+	old := gatewayOf(Programs{"/old", "/oldctl"})
+	file := gatewayOf(both)
 	path := filepath.Join(dir, file.Name)
 	link := filepath.Join(dir, "x.wants", "g.service")
 	change := func(text string) func() error {
@@ -112,24 +116,5 @@ func TestCheckService(t *testing.T) {
 		if got, err := CheckService(name); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
-	}
-}
-
-// A command is as the manager has read it when it reads it again: test/gateway/systemd has one do so.
-func TestGatewayKeepsTheCommand(t *testing.T) {
-	f := Gateway("g.service", Service{Argv: []string{"/opt/a b/python", "-m", "x", "", `a"b\c`, "100%", "$HOME", "${X}y", ";", "é", "a\nb"}, Prefix: "-:"}, both)
-	for _, want := range []string{
-		"\nExecStart=\nExecStart=-:/opt/mcpscope gateway -- \"/opt/a b/python\" -m x \"\" \"a\\\"b\\\\c\" \"100%%\" $HOME ${X}y \";\" \"é\" \"a\\x0ab\"\n",
-		"\nSyslogIdentifier=python\n",
-	} {
-		if !strings.Contains(f.Text, want) {
-			t.Errorf("no %s in\n%s", want, f.Text)
-		}
-	}
-	if f := Gateway("g.service", Service{Argv: []string{"/bin/x"}, Identifier: "hermes"}, both); !strings.Contains(f.Text, "\nSyslogIdentifier=hermes\n") {
-		t.Error(f.Text)
-	}
-	if _, err := Prefix([]string{"ambient", "new-flag"}); !errors.Is(err, ErrPrefix) {
-		t.Error(err)
 	}
 }

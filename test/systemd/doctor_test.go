@@ -26,7 +26,7 @@ type diagnosis struct {
 		Init struct{ Reaps bool }
 		Unit *struct{ Name, Manager string }
 	}
-	Advice []struct{ Reason, Command, Drop_in string }
+	Advice   []struct{ Reason, Command, Drop_in string }
 	Selftest []struct {
 		Child, End, Problem string
 		Passed              bool

@@ -93,6 +93,12 @@ func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 	return state != "inactive" && state != "failed", err
 }
 
+// hurry makes the manager answer a short first message. systemd 252 reads up to 256 bytes of a private
+// connection's handshake at once. It processes a first message among them only when more data arrives.
+func (m *Manager) hurry() {
+	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
+}
+
 // Active reports whether a unit is known to the manager, and active. It gives up after within.
 func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
@@ -105,7 +111,7 @@ func (m *Manager) askState(ctx context.Context, unit string) *godbus.Call {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
 	object := m.conn.Object(m.object.Destination(), path)
 	const of = "org.freedesktop.systemd1.Unit"
-	return object.GoWithContext(ctx, properties+".Get", 0, nil, of, "ActiveState")
+	return object.GoWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, nil, of, "ActiveState")
 }
 
 func stateOf(unit string, asked *godbus.Call) (any, error) {
