@@ -84,18 +84,15 @@ func isOld(release string) bool {
 }
 
 // swap returns where the memory of idle servers can go.
-func swap() (kind string) {
+func swap() string {
 	text, _ := os.ReadFile("/proc/swaps") // does not exist on a kernel without swap
-	for i, line := range strings.Split(strings.TrimSpace(string(text)), "\n") {
-		switch {
-		case i == 0: // the heading
-		case strings.HasPrefix(line, "/dev/zram"):
-			return "zram"
-		default:
-			kind = "disk"
-		}
+	switch devices := strings.Count(string(text), "\n") - 1; {
+	case strings.Contains(string(text), "/dev/zram"):
+		return "zram"
+	case devices > 0:
+		return "disk"
 	}
-	return kind
+	return ""
 }
 
 // managerWithin bounds the wait for a manager, which may hang.

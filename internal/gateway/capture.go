@@ -100,7 +100,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	if err != nil {
 		return
 	}
-	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway, Idle: s.Policy.IdleFreeze > 0})
+	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway})
 	if err != nil {
 		_ = unix.Close(main)
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())

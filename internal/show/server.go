@@ -88,11 +88,9 @@ func Measure(s *fleet.Listed) (Server, error) {
 		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(),
 		Peak: u.PeakBytes, Limits: u.Limits,
 	}
-	if i := s.Idle; i != nil {
-		v.Wakes, v.Before = i.Wakes, i.Before
-		if s.State == fleet.Idle {
-			v.IdleSince = &i.Since
-		}
+	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {
+		since := time.Unix(0, s.Idle.Since).UTC()
+		v.IdleSince = &since
 	}
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
@@ -112,9 +110,19 @@ func Measure(s *fleet.Listed) (Server, error) {
 	return v, err
 }
 
-// AddMembers sums up what the processes have.
+// AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of
+// the process that has most of these, because many processes share the same pages.
 func (v *Server) AddMembers(pids []int) {
-	if sum := proc.SumMemory(pids); sum > 0 {
+	var private, shared uint64
+	for _, pid := range pids {
+		m, err := proc.ReadMemory(pid)
+		if err != nil {
+			continue // it has ended
+		}
+		private += m.Resident - min(m.Shared, m.Resident)
+		shared = max(shared, m.Shared)
+	}
+	if sum := private + shared; sum > 0 {
 		v.Memory, v.Peak, v.MemoryFrom = &sum, nil, FromMembers
 	}
 }

@@ -50,7 +50,7 @@ func MemoryText(v Server) string {
 	if v.MemoryFrom == FromMembers {
 		text = "~" + text
 	}
-	if v.IdleSince != nil && v.Before > 0 {
+	if v.IdleSince != nil && v.Memory != nil && v.Before > *v.Memory {
 		text += " (" + HumanBytes(v.Before) + ")"
 	}
 	if most := v.Limit("memory.max"); most != nil {

@@ -41,7 +41,7 @@ var rules = map[string]rule{
 	room + "sweep":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "backend", room + "group", room + "hierarchy", room + "idle", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
 	room + "launcher":      {[]string{"cgroup", "freeze", "internal/server/guard", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/signals", "internal/kernel/spawn", "internal/kernel/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "idle", room + "lifecycle", "internal/kernel/loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
-	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group", "internal/kernel/loop", room + "protocol"}, "it freezes and thaws, and knows no events"},
+	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group"}, "it freezes and thaws, and knows no events"},
 	room + "report":        {[]string{"internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":     {[]string{"cgroup", "internal/kernel/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
 

@@ -101,11 +101,6 @@ func (l *Loop) again(fd int, events uint32, t Token) {
 	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail
 }
 
-// Remove ends what Add has begun.
-func (l *Loop) Remove(fd int) {
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_DEL, fd, nil) // it may be closed
-}
-
 const (
 	readable = unix.EPOLLIN | unix.EPOLLONESHOT
 	changed  = unix.EPOLLPRI | unix.EPOLLONESHOT

@@ -37,21 +37,6 @@ func ReadMemory(pid int) (m Memory, err error) {
 	return m, nil
 }
 
-// SumMemory is the memory of processes: the private memory of each, and the files and shared memory of the
-// process that has most of these, because many processes share the same pages.
-func SumMemory(pids []int) uint64 {
-	var private, shared uint64
-	for _, pid := range pids {
-		m, err := ReadMemory(pid)
-		if err != nil {
-			continue // it has ended
-		}
-		private += m.Resident - min(m.Shared, m.Resident)
-		shared = max(shared, m.Shared)
-	}
-	return private + shared
-}
-
 // Resident returns the physical memory of a process in bytes, with shared pages; 0 for a zombie.
 func Resident(pid int) (uint64, error) {
 	m, err := ReadMemory(pid)

@@ -16,7 +16,6 @@ type Child struct {
 	PID         int
 	PIDFD       int
 	ClientPIDFD int
-	Idle        bool // it is frozen when idle
 }
 
 // WatchChild looks at the descriptors 0 and 1 of a process. held is one that has to stay
@@ -27,18 +26,14 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	if stdin >= 0 {
 		err = in.watchStdin(stdin)
 	}
-	if r.Idle && err == nil {
-		err = in.WatchIdle(stdin, -1, -1)
-	}
 	if stdin >= 0 && borrowed {
 		_ = unix.Close(stdin)
 	} else {
 		held = stdin
 	}
 	if stdout, borrowed := r.borrow(1); borrowed && err == nil {
-		in.Stdout, err = newWatch(stdout, failure)
-		if r.Idle && err == nil {
-			err = in.WatchIdle(-1, stdout, -1)
+		if in.Stdout, err = newWatch(stdout, failure); err == nil {
+			in.Room[0], err = newWatch(stdout, room)
 		}
 		_ = unix.Close(stdout)
 	} else if stdout >= 0 {
@@ -56,10 +51,8 @@ func (in *Side) watchStdin(fd int) error {
 	if !conveyed {
 		return nil
 	}
-	in.File, in.Conveyed = file, true
-	if isFIFO(fd) {
-		in.Input, err = newWatch(fd, input)
-	}
+	in.File, in.Conveyed, in.Socket = file, true, !isFIFO(fd)
+	in.Input, err = newWatch(fd, input)
 	return err
 }
 

@@ -23,15 +23,14 @@ import (
 // to a brain.
 type Side struct {
 	Stdin    *Watch
-	Input    *Watch // what is unread in a pipe; nil for a socket
+	Input    *Watch // what is unread
 	Stdout   *Watch
-	Arrival  *Watch        // as Input, for sockets too; of a server that is frozen when idle
-	Room     [2]*Watch     // in stdout and stderr; as above
+	Room     [2]*Watch     // in stdout and stderr
 	File     protocol.File // stdin
-	Answers  protocol.File // stdout
 	Where    string        // the cgroup that the client has started the launcher in
 	Tag      freeze.Tag    // of the payload's processes
 	Conveyed bool          // stdin is a pipe or socket, so it has another end
+	Socket   bool          // stdin is a socket
 	PIDFD    int           // the client, or -1
 	Main     int           // pidfd of the main process, or -1
 	Sure     bool          // it is the client that is known, and not a mere spawner
@@ -42,27 +41,18 @@ type Side struct {
 func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
-	var err error
-	if in.Stdin, err = newWatch(0, hangUp); err != nil {
-		return nil, err
+	err := in.watchStdin(0)
+	if err == nil {
+		in.Stdout, err = newWatch(1, failure)
 	}
-	if in.Stdout, err = newWatch(1, failure); err != nil {
-		return nil, err
-	}
-	in.Answers, _ = identifyFile(1) // a file has nobody who reads it
-	if in.File, in.Conveyed = identifyFile(0); !in.Conveyed {
-		if onDeath == protocol.StopOnClientDeath {
-			in.PIDFD, err = openClient()
-		}
-		return in, err
-	}
-	var st unix.Stat_t
-	if unix.Fstat(0, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO {
-		if in.Input, err = newWatch(0, input); err != nil {
-			return nil, err
+	for i := range in.Room {
+		if err == nil {
+			in.Room[i], err = newWatch(i+1, room)
 		}
 	}
-	in.PIDFD, err = openClient()
+	if err == nil && (in.Conveyed || onDeath == protocol.StopOnClientDeath) {
+		in.PIDFD, err = openClient()
+	}
 	return in, err
 }
 
@@ -79,28 +69,10 @@ func (in *Side) Close() {
 
 // CloseWatches is for sets that another process has by now.
 func (in *Side) CloseWatches() {
-	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Arrival, &in.Room[0], &in.Room[1]} {
+	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
 		(*w).Close()
 		*w = nil
 	}
-}
-
-// WatchIdle watches what has to be known of a server that is frozen when idle; a negative descriptor is
-// passed over.
-func (in *Side) WatchIdle(stdin, stdout, stderr int) (err error) {
-	for _, w := range []struct {
-		at     **Watch
-		fd     int
-		events uint32
-	}{{&in.Arrival, stdin, input}, {&in.Room[0], stdout, room}, {&in.Room[1], stderr, room}} {
-		if w.fd < 0 {
-			continue
-		}
-		if *w.at, err = newWatch(w.fd, w.events); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // openClient returns a pidfd of our parent, or -1 where the parent is init: then it
@@ -153,21 +125,19 @@ func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 		where, _, err := proc.ReadCgroup(pid)
 		return err != nil || where == in.Where
 	}
-	held, err := otherEndHeld(in.File, in.Input == nil, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
+	held, err := otherEndHeld(in.File, in.Socket, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
 	return err == nil && !held
 }
 
 // Blocked tells whether the server can't write to stdout before the client has read from it.
-func (in *Side) Blocked() bool {
-	return in.Main >= 0 && !in.Stdout.Fired() && outputFull(in.Main, in.Answers)
-}
+func (in *Side) Blocked() bool { return in.Room[0].Full() }
 
 // Unread tells whether the server has input to read yet.
 func (in *Side) Unread() bool {
-	if in.Input != nil {
-		return in.Input.Readable()
+	if in.Socket { // where a hang-up can't be told from input
+		return in.Main >= 0 && unreadInput(in.Main, in.File)
 	}
-	return in.Main >= 0 && unreadInput(in.Main, in.File)
+	return in.Input.Readable()
 }
 
 // Add adds everything to the loop.

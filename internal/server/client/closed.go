@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // Closed tells whether nobody is left at the other end of a descriptor of another process, 0 or 1: a pipe
@@ -34,28 +35,19 @@ func Closed(pid, number int) bool {
 // AwaitRoom waits until a process can write to its descriptor. It returns false if that takes too long.
 // What can't be found out counts as room.
 func AwaitRoom(pid, number int, within time.Duration) bool {
-	link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	link := proc.DescriptorPath(pid, number)
 	fd, err := unix.Open(link, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err == unix.ENXIO { // a socket
-		fd, err = getDescriptor(pid, number)
+		if process, failed := unix.PidfdOpen(pid, 0); failed == nil {
+			fd, err = unix.PidfdGetfd(process, number, 0)
+			_ = unix.Close(process) // a pidfd has nothing to flush
+		}
 	}
 	if err != nil {
 		return true
 	}
 	defer unix.Close(fd)
-	if _, conveyed := identifyFile(fd); !conveyed {
-		return true
-	}
-	return linux.AwaitEnd(fd, unix.POLLOUT, max(within, 0))
-}
-
-func getDescriptor(pid, number int) (int, error) {
-	process, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return -1, err
-	}
-	defer unix.Close(process)
-	return unix.PidfdGetfd(process, number, 0)
+	return linux.AwaitEnd(fd, unix.POLLOUT, within)
 }
 
 // pipeClosed opens the same end once more for a moment, which changes nothing for the other.

@@ -21,31 +21,11 @@ func identifyFile(fd int) (protocol.File, bool) {
 	return protocol.File{Dev: uint64(st.Dev), Ino: st.Ino}, kind == unix.S_IFIFO || kind == unix.S_IFSOCK
 }
 
-// unreadInput tells whether input that the client wrote to f is still waiting for the
-// process behind pidfd, which has f as its descriptor 0. On a socket the Input of a
-// Watch can't be told from the hang-up, and we hold no descriptor of our own. What
-// can't be found out counts as read.
+// unreadInput reports whether input that the client wrote to f is still waiting for the
+// process behind pidfd, which has f as its descriptor 0 (pidfd_getfd, Linux 5.6).
+// What can't be found out counts as read.
 func unreadInput(pidfd int, f protocol.File) bool {
-	return borrow(pidfd, 0, f, func(fd int) bool {
-		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-		return err == nil && n > 0
-	})
-}
-
-// outputFull tells whether the process behind pidfd, which has f as its descriptor 1, would have to wait
-// for the client before it can write. What can't be found out counts as not full.
-func outputFull(pidfd int, f protocol.File) bool {
-	return borrow(pidfd, 1, f, func(fd int) bool {
-		fds := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}
-		_, err := unix.Poll(fds, 0)
-		return err == nil && fds[0].Revents == 0
-	})
-}
-
-// borrow asks about a descriptor of another process, which it has for that moment (pidfd_getfd,
-// Linux 5.6); false if it is not f any more.
-func borrow(pidfd, number int, f protocol.File, ask func(fd int) bool) bool {
-	fd, err := unix.PidfdGetfd(pidfd, number, 0)
+	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
 	if err != nil {
 		return false
 	}
@@ -53,5 +33,6 @@ func borrow(pidfd, number int, f protocol.File, ask func(fd int) bool) bool {
 	if is, conveyed := identifyFile(fd); !conveyed || is != f {
 		return false
 	}
-	return ask(fd)
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	return err == nil && n > 0
 }

@@ -184,7 +184,7 @@ func (s *Listed) Freeze() error {
 		return err
 	}
 	if s.group != nil {
-		if err := idle.Hold(s.group.Payload); err != nil { // input wakes it otherwise
+		if err := s.group.Payload.SetAttr(idle.AttrHeld, "1"); err != nil {
 			return fmt.Errorf("freeze: %w", err)
 		}
 	}
@@ -226,7 +226,7 @@ func (s *Listed) Thaw() error {
 		return err
 	}
 	if s.group != nil {
-		idle.Release(s.group.Payload)
+		_ = s.group.Payload.RemoveAttr(idle.AttrHeld) // there may be none
 	}
 	if err := members.SetFrozen(false); err != nil {
 		return err

@@ -49,7 +49,7 @@ type Listed struct {
 	Guard    int // as Launcher
 	Started  time.Time
 	Policy   string
-	Idle     *idle.Note // nil for a server that is never frozen when it is idle
+	Idle     idle.Note
 
 	group *group.ControlGroup
 	notes string               // of a tree
@@ -157,7 +157,7 @@ func (s *Listed) Read(namespace uint64) error {
 		s.State = Orphaned
 	case group.Frozen(g.Payload):
 		s.State = Frozen
-		if s.Idle != nil && !s.Idle.Since.IsZero() && !idle.Held(g.Payload) {
+		if s.Idle.Since > 0 && !idle.Held(g.Payload) {
 			s.State = Idle
 		}
 	case s.Cause != "":

@@ -6,56 +6,36 @@ package idle
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// Attributes of a frozen payload. The first is for people only.
+// Attributes of a frozen payload.
 const (
-	attrIdle = "user.mcpscope.idle"
-	attrHeld = "user.mcpscope.held" // frozen by a person, so that input does not wake it
+	attrIdle = "user.mcpscope.idle" // for people only
+	AttrHeld = "user.mcpscope.held" // frozen by a person, so that input does not thaw it
 )
 
 // Note describes a server that is frozen whenever it is idle.
 type Note struct {
-	Since  time.Time // frozen; zero while it runs
-	Wakes  int       // by input, since its start
-	Before uint64    // bytes of memory before the last reclaim; 0 where that is not counted
+	Since  int64  // frozen, Unix time in nanoseconds; 0 while it runs
+	Wakes  int    // by events, since its start
+	Before uint64 // bytes of memory before the last reclaim; 0 before the first
 }
 
-func (n Note) write(payload *cgroup.Group) {
-	since := int64(0)
-	if !n.Since.IsZero() {
-		since = n.Since.UnixNano()
-	}
-	_ = payload.SetAttr(attrIdle, fmt.Sprint(since, n.Wakes, n.Before)) // for people only
+func (n *Note) write(payload *cgroup.Group) {
+	_ = payload.SetAttr(attrIdle, fmt.Sprint(n.Since, n.Wakes, n.Before)) // for people only
 }
 
-// ReadNote returns the note that was written last; nil for a server that is never frozen.
-func ReadNote(payload *cgroup.Group) *Note {
-	text, is, _ := payload.Attr(attrIdle) // none, if it can't be read
-	var n Note
-	var since int64
-	if read, _ := fmt.Sscan(text, &since, &n.Wakes, &n.Before); !is || read < 3 {
-		return nil
-	}
-	if since != 0 {
-		n.Since = time.Unix(0, since).UTC()
-	}
-	return &n
+// ReadNote returns the note that was written last.
+func ReadNote(payload *cgroup.Group) (n Note) {
+	text, _, _ := payload.Attr(attrIdle) // none, if it can't be read
+	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before)
+	return n
 }
 
-// Hold marks a payload that a person has frozen, and Release removes the mark.
-func Hold(payload *cgroup.Group) error { return payload.SetAttr(attrHeld, "1") }
-
-// Release is described with Hold.
-func Release(payload *cgroup.Group) {
-	_ = payload.RemoveAttr(attrHeld) // there may be none
-}
-
-// Held reports whether it is marked.
+// Held reports whether a person has frozen the payload.
 func Held(payload *cgroup.Group) bool {
-	_, held, _ := payload.Attr(attrHeld) // not, if it can't be read
+	_, held, _ := payload.Attr(AttrHeld) // not, if it can't be read
 	return held
 }

@@ -2,9 +2,8 @@
 
 //go:build linux
 
-// Package idle decides when a server that does nothing is frozen, measures what that depends on, and
-// reclaims the memory of a frozen one. The policy starts no process and reads no clock. Its caller freezes
-// and thaws.
+// Package idle decides when a server that does nothing is frozen, and measures what that depends on. The policy
+// starts no process and reads no clock. Its caller freezes, reclaims and thaws.
 package idle
 
 import "time"
@@ -32,15 +31,11 @@ type Usage struct {
 	Active bool
 }
 
-// Facts are those of the policy. Later ones take longer, and are read if those before permit a freeze.
+// Facts are those of the policy. Obstacle takes longer, and is called if the others permit a freeze.
 type Facts interface {
 	Usage() (Usage, error)
-	// Unread: the server has not read all input.
-	Unread() bool
-	// Full: the server would have to wait for the client before it can write. A freeze cuts such a write
-	// short, and not every runtime writes the rest.
-	Full() bool
-	// Obstacle is why the server may not be frozen, "" for no reason.
+	// Pending and Obstacle are why the server may not be frozen, "" for no reason. Pending is input or output.
+	Pending() string
 	Obstacle() string
 }
 
@@ -50,29 +45,26 @@ const unexamined = "its processes can't be examined"
 type Decision int
 
 const (
-	Stay   Decision = iota // as it is
-	Freeze                 // and Confirm
-	Thaw                   // and Thawed
+	Stay    Decision = iota // as it is
+	Freeze                  // and Confirm
+	Reclaim                 // memory, a part at a time, and Reclaimed after the last one
+	Thaw                    // and Thawed
 )
-
-type sample struct {
-	at time.Time
-	Usage
-}
 
 // Policy is that of one server. Its caller asks it at Due, and reports what it has done.
 type Policy struct {
+	Due time.Time // the next Look
 	// Note is a reason that has kept the server from being frozen several times.
 	Note string
-	// Reclaim: memory has not been reclaimed since the server was last used.
-	Reclaim bool
+	// Used: the server was, since its memory was reclaimed.
+	Used bool
 
 	after   time.Duration
-	due     time.Time
-	past    []sample  // the first is as old as after, if there is one so old
-	silent  time.Time // no byte was read since
-	again   bool      // the last look was for the silence alone
-	frozen  bool
+	last    Usage
+	at      time.Time             // of last
+	worked  time.Time             // the last time at which it had used a processor
+	read    time.Time             // the same of its input
+	frozen  bool                  // since at
 	trial   func(used Usage) bool // whether the server is frozen again, after it ran for a moment
 	refused string
 	times   int // in a row
@@ -80,49 +72,54 @@ type Policy struct {
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
 func New(after time.Duration, now time.Time) *Policy {
-	p := &Policy{after: after}
-	p.restart(Usage{}, now)
+	p := &Policy{after: after, at: now, worked: now, read: now, Used: true}
+	p.Due = now.Add(p.interval())
 	return p
-}
-
-// Due is when the policy has to be asked next.
-func (p *Policy) Due() time.Time { return p.due }
-
-// restart is for a server that is in use.
-func (p *Policy) restart(u Usage, now time.Time) {
-	p.past, p.silent, p.Reclaim, p.again, p.trial = []sample{{now, u}}, now, true, false, nil
-	p.due = now.Add(p.interval())
 }
 
 func (p *Policy) interval() time.Duration { return min(p.after/4, lookMost) }
 
 // Look decides.
 func (p *Policy) Look(f Facts, now time.Time) Decision {
+	if p.frozen && p.Used {
+		return Reclaim
+	}
 	if p.frozen {
 		return Thaw
 	}
-	p.due = now.Add(p.interval())
+	p.Due = now.Add(p.interval())
 	u, err := f.Usage()
 	if err != nil {
 		return p.refuse(unexamined)
 	}
-	switch trial := p.trial; {
-	case trial != nil && (u.Active || !trial(u.since(p.last()))):
-		p.restart(u, now)
-		return Stay
-	case trial != nil:
-		p.past = append(p.past[:0], sample{now, u})
-	case !p.idle(u, now):
-		return Stay
+	over := now.Sub(p.at)
+	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, u.Active}
+	p.last, p.at = u, now
+	quiet := used.CPU < max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
+	if p.trial != nil {
+		quiet = p.trial(used)
+	}
+	if !quiet || used.Active {
+		p.worked, p.Used = now, true
+	}
+	if p.trial == nil && used.Read != 0 {
+		p.read = now
 	}
 	p.trial = nil
-	if f.Unread() {
+	if now.Sub(p.worked) < p.after {
 		return Stay
 	}
-	if f.Full() {
-		return p.refuse("the client does not read its output")
+	if wait := min(silentFor, p.after); now.Sub(p.read) < wait {
+		if over > wait { // between a client's pings
+			p.Due = now.Add(wait)
+		}
+		return Stay
 	}
-	if why := f.Obstacle(); why != "" {
+	why := f.Pending()
+	if why == "" {
+		why = f.Obstacle()
+	}
+	if why != "" {
 		return p.refuse(why)
 	}
 	p.times = 0
@@ -139,56 +136,36 @@ func (p *Policy) refuse(why string) Decision {
 	return Stay
 }
 
-func (p *Policy) last() Usage { return p.past[len(p.past)-1].Usage }
-
-func (u Usage) since(before Usage) Usage {
-	return Usage{CPU: u.CPU - before.CPU, Read: u.Read - before.Read, Written: u.Written - before.Written}
-}
-
-// idle looks once more after a short time if only the silence is missing: between a client's pings.
-func (p *Policy) idle(u Usage, now time.Time) bool {
-	if u.Read != p.last().Read || u.Active {
-		p.silent = now
-	}
-	p.past = append(p.past, sample{now, u})
-	for now.Sub(p.past[1].at) >= p.after {
-		p.past = p.past[1:]
-	}
-	over := now.Sub(p.past[0].at)
-	most := max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
-	quiet := over >= p.after && u.CPU-p.past[0].CPU < most
-	wait := min(silentFor, p.after)
-	silent := now.Sub(p.silent) >= wait
-	if p.again = quiet && !silent && !p.again; p.again {
-		p.due = now.Add(wait)
-	}
-	return quiet && silent
-}
-
 // Confirm looks again when all members are frozen: a message that came meanwhile, or was read and not
 // answered, would wait until the next breath. If it returns false, the server has to be thawed.
 func (p *Policy) Confirm(f Facts, now time.Time) bool {
 	u, err := f.Usage()
-	if err != nil || u.Read != p.last().Read || f.Unread() || f.Full() {
-		p.silent = now
+	if err != nil || u.Read != p.last.Read || f.Pending() != "" {
+		p.read = now
 		return false
 	}
-	p.past = append(p.past[:0], sample{now, u})
-	p.frozen, p.due = true, now.Add(breathEach)
+	p.last, p.at, p.frozen = u, now, true
+	p.Due = now // to reclaim
+	if !p.Used {
+		p.Reclaimed()
+	}
 	return true
 }
+
+// Reclaimed is for memory that does not have to be reclaimed again.
+func (p *Policy) Reclaimed() { p.Used, p.Due = false, p.at.Add(breathEach) }
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
 func (p *Policy) Thawed(breath bool, now time.Time) {
 	p.frozen = false
 	if breath {
-		p.due = now.Add(breathFor)
+		p.Due = now.Add(breathFor)
 		p.trial = func(used Usage) bool {
 			return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
 		}
 		return
 	}
-	p.due = now.Add(min(answerIn, p.after))
+	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = func(used Usage) bool {
 		return used.Read > 0 && used.Read <= ping && used.Written >= message && used.Written <= ping
 	}

@@ -16,11 +16,9 @@ type server struct {
 	t0, now time.Time
 	Usage
 	err      error
-	unread   bool
-	full     bool
+	pending  string
 	obstacle string
-	meets    func() // between the freeze and the second look
-	frozen   bool
+	meets    func()          // between the freeze and the second look
 	freezes  []time.Duration // when
 	undone   int
 	breaths  int
@@ -28,7 +26,7 @@ type server struct {
 
 func (s *server) Facts() Facts      { return facts{s} }
 func (s *server) at() time.Duration { return s.now.Sub(s.t0) }
-func (s *server) wake()             { s.frozen = false; s.Thawed(false, s.now) }
+func (s *server) wake()             { s.Thawed(false, s.now) }
 func (s *server) uses(u Usage) {
 	s.CPU += u.CPU
 	s.Read += u.Read
@@ -36,8 +34,7 @@ func (s *server) uses(u Usage) {
 	s.Active = u.Active
 }
 func (f facts) Usage() (Usage, error) { return f.s.Usage, f.s.err }
-func (f facts) Unread() bool          { return f.s.unread }
-func (f facts) Full() bool            { return f.s.full }
+func (f facts) Pending() string       { return f.s.pending }
 func (f facts) Obstacle() string      { return f.s.obstacle }
 
 type facts struct{ s *server }
@@ -51,11 +48,11 @@ func start(after time.Duration) *server {
 
 // until lets time pass; each is called at each moment that something happens, before the policy decides.
 func (s *server) until(end time.Duration, each func()) {
-	for s.Due().Sub(s.t0) <= end {
-		if !s.Due().After(s.now) {
+	for s.Due.Sub(s.t0) <= end {
+		if s.Due.Before(s.now) {
 			panic("no time passes")
 		}
-		s.now = s.Due()
+		s.now = s.Due
 		if each != nil {
 			each()
 		}
@@ -64,13 +61,14 @@ func (s *server) until(end time.Duration, each func()) {
 			if s.meets != nil {
 				s.meets()
 			}
-			if s.frozen = s.Confirm(s.Facts(), s.now); s.frozen {
+			if s.Confirm(s.Facts(), s.now) {
 				s.freezes = append(s.freezes, s.at())
 			} else {
 				s.undone++
 			}
+		case Reclaim:
+			s.Reclaimed()
 		case Thaw:
-			s.frozen = false
 			s.breaths++
 			s.Thawed(true, s.now)
 		}
@@ -150,10 +148,9 @@ func TestObstacles(t *testing.T) {
 		set, clear func(*server)
 		note       string
 	}{
-		"unread input": {func(s *server) { s.unread = true }, func(s *server) { s.unread = false }, ""},
-		"full output":  {func(s *server) { s.full = true }, func(s *server) { s.full = false }, "not idle: the client does not read its output"},
-		"an obstacle":  {func(s *server) { s.obstacle = "it listens" }, func(s *server) { s.obstacle = "" }, "not idle: it listens"},
-		"no figures":   {func(s *server) { s.err = errors.New("EACCES") }, func(s *server) { s.err = nil }, "not idle: its processes can't be examined"},
+		"full output": {func(s *server) { s.pending = "it writes" }, func(s *server) { s.pending = "" }, "not idle: it writes"},
+		"an obstacle": {func(s *server) { s.obstacle = "it listens" }, func(s *server) { s.obstacle = "" }, "not idle: it listens"},
+		"no figures":  {func(s *server) { s.err = errors.New("EACCES") }, func(s *server) { s.err = nil }, "not idle: its processes can't be examined"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(d)
@@ -179,9 +176,8 @@ func TestObstacles(t *testing.T) {
 // The second look notices all that happens between the first one and the freeze.
 func TestSecondLook(t *testing.T) {
 	for name, meets := range map[string]func(*server){
-		"a message came":         func(s *server) { s.unread = true },
+		"a message came":         func(s *server) { s.pending = "unread" },
 		"a message was read":     func(s *server) { s.Read += 61 },
-		"the output became full": func(s *server) { s.full = true },
 		"a member ended":         func(s *server) { s.Read -= 100 },
 		"they can't be examined": func(s *server) { s.err = errors.New("EACCES") },
 	} {
@@ -193,7 +189,7 @@ func TestSecondLook(t *testing.T) {
 			if s.undone != 1 {
 				t.Errorf("undone %d times", s.undone)
 			}
-			s.meets, s.unread, s.full, s.err = nil, false, false, nil
+			s.meets, s.pending, s.err = nil, "", nil
 			s.until(2*d, nil)
 			if len(s.freezes) == 0 {
 				t.Error("never frozen afterwards")
@@ -217,12 +213,11 @@ func TestBreath(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(d)
 			s.until(d, nil)
-			s.Reclaim = false // the caller has reclaimed
 			s.until(d+breathEach, nil)
 			s.uses(c.used)
 			s.until(d+breathEach+breathFor, nil)
-			if s.breaths != 1 || s.frozen != c.idle || s.Reclaim == c.idle {
-				t.Errorf("%d breaths, frozen: %v, reclaim: %v", s.breaths, s.frozen, s.Reclaim)
+			if s.breaths != 1 || s.frozen != c.idle || s.Used == c.idle {
+				t.Errorf("%d breaths, frozen: %v, reclaim: %v", s.breaths, s.frozen, s.Used)
 			}
 			s.until(2*d+breathEach+breathFor, nil)
 			if !s.frozen && s.breaths == 1 {
@@ -247,13 +242,12 @@ func TestWake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(d)
 			s.until(d, nil)
-			s.Reclaim = false
 			s.until(d+20*time.Second, nil)
 			s.wake()
 			s.uses(c.used)
 			s.until(d+21*time.Second, nil)
-			if s.frozen != c.idle || s.Reclaim == c.idle {
-				t.Errorf("frozen: %v, reclaim: %v", s.frozen, s.Reclaim)
+			if s.frozen != c.idle || s.Used == c.idle {
+				t.Errorf("frozen: %v, reclaim: %v", s.frozen, s.Used)
 			}
 			s.until(d+21*time.Second+d-1, nil)
 			if !c.idle && s.frozen {

@@ -7,138 +7,72 @@ package idle
 import (
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Rest freezes a server by the policy, and thaws it.
 type Rest struct {
-	// Reclaimed: the server has to read its memory back when it is thawed.
-	Reclaimed bool
+	*Policy
+	Group  *group.ControlGroup
+	Client *client.Side
 
-	group   *group.ControlGroup
-	client  *client.Side
-	loop    *loop.Loop
-	policy  *Policy
-	reclaim *Reclaim // under way, in a frozen server
-	note    Note
-	breath  bool // the next thaw is one
+	note   Note
+	breath bool // the next thaw is one
 }
 
-// Begin is for a server that starts now.
-func Begin(after time.Duration, g *group.ControlGroup, in *client.Side, l *loop.Loop, now time.Time) *Rest {
-	return &Rest{group: g, client: in, loop: l, policy: New(after, now)}
-}
-
-// Due is when Look has something to do.
-func (r *Rest) Due(now time.Time) time.Time {
-	if r.reclaim != nil {
-		return now
-	}
-	return r.policy.Due()
-}
-
-// Look is for when nothing else has happened. Freeze means that the members are frozen now, Thaw that they
-// have to be thawed, by the caller.
-func (r *Rest) Look(now time.Time) Decision {
-	if r.reclaim != nil {
-		if !r.reclaim.Step() {
-			r.endReclaim()
-		}
+// Act does what is due, but for a thaw. Freeze means that the members are frozen now.
+func (r *Rest) Act(now time.Time) Decision {
+	switch d := r.Look(r, now); {
+	case d == Freeze && (!freeze.Freeze(r.Group.Payload) || !r.Confirm(r, now)):
+		r.thaw()
 		return Stay
-	}
-	switch r.policy.Look(r, now) {
-	case Freeze:
-		if r.freeze(now) {
-			return Freeze
+	case d == Freeze:
+		if counted := r.Group.MemoryGroup(); r.Used && counted != nil {
+			r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
 		}
-	case Thaw:
-		r.breath = true
-		return Thaw
-	}
-	return Stay
-}
-
-// Note is why the server is not frozen, "" for no lasting reason.
-func (r *Rest) Note() string { return r.policy.Note }
-
-func (r *Rest) freeze(now time.Time) bool {
-	if !freeze.Freeze(r.group.Payload) || !r.policy.Confirm(r, now) ||
-		r.loop.Add(r.client.Arrival.FD(), loop.TokenInput) != nil {
-		_ = r.group.Payload.SetFrozen(false) // gone is as good
-		return false
-	}
-	r.note.Since = now
-	if r.policy.Reclaim {
-		r.beginReclaim()
-	}
-	r.note.write(r.group.Payload)
-	return true
-}
-
-func (r *Rest) beginReclaim() {
-	r.policy.Reclaim = false
-	counted := r.group.MemoryGroup()
-	pids, _ := r.group.Payload.Members() // a part is better than none
-	if r.reclaim = NewReclaim(counted, pids); r.reclaim == nil {
-		return
-	}
-	r.Reclaimed = true
-	r.note.Before = proc.SumMemory(pids)
-	if counted != nil {
-		r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
+		r.note.Since = now.UnixNano()
+		r.note.write(r.Group.Payload)
+		return d
+	case d == Reclaim && !r.reclaim():
+		r.Reclaimed()
+		return Stay
+	default:
+		r.breath = d == Thaw
+		return d
 	}
 }
 
-func (r *Rest) endReclaim() {
-	if r.reclaim != nil {
-		r.reclaim.Close()
-		r.reclaim = nil
-	}
+// reclaimStep takes about 20 ms: a message for the server can come meanwhile.
+const reclaimStep = "4M"
+
+// reclaim gives a part of the memory back, and returns false after the last part. Without swap only file pages
+// could be, and those of a runtime are shared: ten servers gave nothing back.
+func (r *Rest) reclaim() bool {
+	var of unix.Sysinfo_t
+	counted := r.Group.MemoryGroup()
+	return counted != nil && unix.Sysinfo(&of) == nil && of.Freeswap > 0 &&
+		counted.Write("memory.reclaim", reclaimStep) == nil // Linux 5.19; EAGAIN: the kernel finds no more
 }
 
-// Wake thaws the members, unless a person has frozen them.
-func (r *Rest) Wake() {
+// Wake thaws the members.
+func (r *Rest) Wake(now time.Time) {
 	if !r.breath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
-		r.note.Since = time.Time{}
-		r.note.write(r.group.Payload)
+		r.note.Since = 0
+		r.note.write(r.Group.Payload)
 	}
-	if !Held(r.group.Payload) {
-		_ = r.group.Payload.SetFrozen(false) // gone is as good
-	}
-	r.loop.Remove(r.client.Arrival.FD())
-	r.endReclaim()
-	r.policy.Thawed(r.breath, time.Now())
+	r.thaw()
+	r.Thawed(r.breath, now)
 	r.breath = false
 }
 
-// Usage, Unread, Full and Obstacle are the policy's facts.
-func (r *Rest) Usage() (Usage, error) { return Measure(r.group.Payload) }
-
-// Unread is described with Usage.
-func (r *Rest) Unread() bool { return r.client.Arrival.Readable() }
-
-// Full is described with Usage.
-func (r *Rest) Full() bool { return r.client.Room[0].Full() || r.client.Room[1].Full() }
-
-// Obstacle is described with Usage.
-func (r *Rest) Obstacle() string {
-	switch in := r.client; {
-	case in.Arrival == nil || !in.Conveyed:
-		return "its stdin is neither a pipe nor a socket"
-	case in.Arrival.Unheld():
-		return "it has replaced its stdin"
-	case group.Frozen(r.group.Payload):
-		return "it was frozen by somebody else"
+// thaw leaves members frozen that a person has frozen.
+func (r *Rest) thaw() {
+	if !Held(r.Group.Payload) {
+		_ = r.Group.Payload.SetFrozen(false) // gone is as good
 	}
-	pids, err := r.group.Payload.Members()
-	if err != nil {
-		return protocol.OneLine(err)
-	}
-	return Connection(pids)
 }

@@ -90,16 +90,16 @@ func (b *brain) open(executable string) error {
 func (b *brain) begin() error {
 	c := b.config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
-	b.life.Reclaimed = c.Reclaimed
-	b.beginRest(time.Now())
 	b.reign, b.events = b.page.Reign, b.group.Events()
 	if err := b.loop.Add(b.guard.Sock(), loop.TokenGuard); err != nil {
 		return err
 	}
 	if b.events >= 0 {
-		return b.loop.AddChanges(b.events, loop.TokenEvents)
+		if err := b.loop.AddChanges(b.events, loop.TokenEvents); err != nil {
+			return err
+		}
 	}
-	return nil
+	return b.beginRest()
 }
 
 // live lasts until the group is empty, or another brain has this one's place.
@@ -122,7 +122,7 @@ func (b *brain) deadline() time.Time {
 	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
 		return b.lookAt
 	}
-	if rest := b.restDue(time.Now()); !rest.IsZero() && (due.IsZero() || rest.Before(due)) {
+	if rest := b.restDue(); !rest.IsZero() && (due.IsZero() || rest.Before(due)) {
 		return rest
 	}
 	return due
@@ -234,8 +234,8 @@ func (b *brain) reportExit(e lifecycle.Event) {
 
 // publish writes to the page what a later brain has to know, and by when the guard has to find one.
 func (b *brain) publish() {
-	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(guard.Running)
-	if state >= lifecycle.Terminating {
+	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(lifecycle.Running)
+	if state == lifecycle.Idle || state >= lifecycle.Terminating {
 		phase = uint32(state)
 	}
 	b.page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16

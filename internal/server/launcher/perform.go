@@ -89,9 +89,8 @@ func (b *brain) look() {
 
 func (b *brain) readEvents() {
 	var text [256]byte
-	n, _ := unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
+	_, _ = unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
 	b.loop.ChangesAgain(b.events, loop.TokenEvents)
-	b.lookFrozen(text[:max(n, 0)])
 	b.lookAt = time.Time{}
 }
 

@@ -146,11 +146,6 @@ func (s *Server) prepare() (*brain, error) {
 	if b.client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
-	if s.Policy.IdleFreeze > 0 {
-		if err = b.client.WatchIdle(0, 1, 2); err != nil {
-			return nil, err
-		}
-	}
 	if err = b.client.Add(b.loop); err != nil {
 		return nil, err
 	}

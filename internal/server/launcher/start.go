@@ -46,16 +46,15 @@ func (b *brain) start(s *Server) error {
 	if note := container.Uncontained(s.Argv); note != "" {
 		b.note(note)
 	}
-	b.noteRest()
 	if err := b.limit(s); err != nil {
+		return err
+	}
+	if err := b.begin(); err != nil {
 		return err
 	}
 	b.group.Note(b.notes)
 	b.config.Notes = b.notes
 	if err := b.page.SetConfig(protocol.Encode(b.config)); err != nil {
-		return err
-	}
-	if err := b.begin(); err != nil {
 		return err
 	}
 	b.publish()

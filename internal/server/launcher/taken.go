@@ -120,7 +120,6 @@ func (t *Taken) Guide() error {
 	if err := b.limit(t.server); err != nil {
 		return err
 	}
-	b.noteRest()
 	b.group.Note(b.notes)
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
@@ -130,8 +129,7 @@ func (t *Taken) Guide() error {
 	c, in := b.config, b.client
 	c.Notes, c.Stderr, c.Alive, c.Payload = b.notes, b.stderr, ends[1], t.Group().Payload.FD()
 	c.Stdin, c.Input, c.Stdout, c.ClientPIDFD = in.Stdin.FD(), in.Input.FD(), in.Stdout.FD(), in.PIDFD
-	c.Arrival, c.Room = in.Arrival.FD(), in.Room[0].FD()
-	c.StdinFile, c.StdoutFile, c.Conveyed, c.Where = in.File, in.Answers, in.Conveyed, in.Where
+	c.Room, c.StdinFile, c.Conveyed, c.Socket, c.Where = in.Room[0].FD(), in.File, in.Conveyed, in.Socket, in.Where
 	err := t.startBrain()
 	_ = unix.Close(ends[1])
 	if err != nil {

@@ -77,14 +77,7 @@ func resume(memory, sock int) (*brain, error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
-	state := lifecycle.Running
-	if c.Reclaimed {
-		state = lifecycle.Idle // it may have been, and a thaw costs nothing
-	}
-	if page.Phase > guard.Running {
-		state = lifecycle.State(page.Phase)
-	}
-	b.life.Resume(state, fromMonotonic(page.Until), protocol.CauseOf(page.Cause&0xffff), unix.Signal(page.Cause>>16))
+	b.life.Resume(lifecycle.State(page.Phase), fromMonotonic(page.Until), protocol.CauseOf(page.Cause&0xffff), unix.Signal(page.Cause>>16))
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	return b, nil
 }
@@ -125,8 +118,7 @@ func watchTaken(memory int) (*brain, error) {
 	}
 	b.client = &client.Side{
 		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input), Stdout: client.WatchFromFD(c.Stdout),
-		Arrival: client.WatchFromFD(c.Arrival), Room: [2]*client.Watch{client.WatchFromFD(c.Room)}, File: c.StdinFile, Answers: c.StdoutFile,
-		Conveyed: c.Conveyed, Where: c.Where, Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
+		Room: [2]*client.Watch{client.WatchFromFD(c.Room)}, File: c.StdinFile, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where, Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
 	}
 	if err := b.open("/proc/self/exe"); err != nil {
 		return nil, err

@@ -51,6 +51,7 @@ func New(p protocol.Policy, facts Facts, now time.Time) *Lifecycle {
 // Resume continues where another process has stopped.
 func (l *Lifecycle) Resume(at State, due time.Time, why protocol.Cause, sig unix.Signal) {
 	l.State, l.due, l.Cause, l.Signal = min(max(at, Running), Emptied), due, why, sig
+	l.Reclaimed = at == Idle // it may have been
 }
 
 // Handle reacts to an event.

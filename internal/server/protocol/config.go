@@ -41,8 +41,6 @@ type Config struct {
 	// Session is that of the launcher, and of the main process at its start.
 	Session int
 	Path    string // of the main process
-	// Reclaimed: memory of the server was, when it was idle.
-	Reclaimed bool
 
 	// Of a server that its client has started: descriptors of its first brain.
 	Taken                             bool
@@ -50,11 +48,11 @@ type Config struct {
 	Main                              int // a pidfd
 	Held                              int // stdin, where that can be watched only by holding it
 	Stdin, Input, Stdout, ClientPIDFD int // what is watched
-	Arrival, Room                     int // as well, of a server that is frozen when idle
+	Room                              int // as well
 	Alive                             int // the end of a pipe that the watcher of a gateway has
 	Replace                           bool
-	StdinFile, StdoutFile             File
-	Conveyed                          bool   // stdin has another end
+	StdinFile                         File
+	Conveyed, Socket                  bool   // stdin has another end, and is a socket
 	Where                             string // the client's cgroup
 }
 
@@ -81,7 +79,7 @@ func EngineOf(argv []string) string {
 }
 
 func (c *Config) descriptors() []*int {
-	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Arrival, &c.Room}
+	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Room}
 }
 
 // Inherited are the descriptors of a taken server's first brain.
