@@ -65,12 +65,12 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		return io.CannotWithHint("wrap", err,
 			"install both programs permanently, or select an installed one: mcpscope wrap --program PATH")
 	}
-	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Program: program}
+	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Runner: []string{program, "run"}}
 	if f.idleFreeze != "" {
 		if _, err := protocol.ParseLimit(f.idleFreeze); err != nil {
 			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
 		}
-		r.Flags = []string{"--idle-freeze", f.idleFreeze}
+		r.Runner = append(r.Runner, "--idle-freeze", f.idleFreeze)
 	}
 	return r.Run(operands)
 }

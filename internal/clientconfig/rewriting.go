@@ -20,10 +20,9 @@ import (
 // Rewriting is one call of wrap or unwrap: plan, show, ask, write.
 type Rewriting struct {
 	Choice
-	IO      cli.Stdio
-	Verb    string
-	Program string   // to wrap with; "" unwraps
-	Flags   []string // of run, to wrap with
+	IO     cli.Stdio
+	Verb   string
+	Runner []string // to wrap with; nil unwraps
 }
 
 // planned is a file with its change.
@@ -83,12 +82,10 @@ func (r *Rewriting) unknown(all []*configured) string {
 }
 
 func (r *Rewriting) edit(c *configured) *wrapping.Change {
-	if r.Program == "" {
+	if r.Runner == nil {
 		return c.reader.Unwrap(c.document, c.file.Backup(), r.wants)
 	}
-	reader := c.reader
-	reader.Flags = r.Flags
-	return reader.Wrap(c.document, c.file.Backup(), r.Program, r.wants)
+	return c.reader.Wrap(c.document, c.file.Backup(), r.Runner, r.wants)
 }
 
 // show prints what will change, and why servers stay as they are. One that can't be unwrapped is a failure:
@@ -109,10 +106,10 @@ func (r *Rewriting) show(p planned) int {
 		if !p.change.Changed[i] {
 			fmt.Fprintf(out, "  %s: %s\n", title, stateText(*s))
 			switch {
-			case r.Program == "" && p.Servers[i].State == wrapping.Wrapped:
+			case r.Runner == nil && p.Servers[i].State == wrapping.Wrapped:
 				status = r.IO.Cannot(fmt.Sprintf("unwrap %q in %s", s.Name, p.Where()), errors.New(s.Reason))
-			case r.Program != "" && s.State == wrapping.NotEditable && s.Reason == noYAML:
-				for _, line := range s.ByHand(r.Program, r.Flags) {
+			case r.Runner != nil && s.State == wrapping.NotEditable && s.Reason == noYAML:
+				for _, line := range s.ByHand(r.Runner) {
 					fmt.Fprintf(out, "      %s\n", cli.OneLine(line))
 				}
 			}
@@ -120,11 +117,11 @@ func (r *Rewriting) show(p planned) int {
 		}
 		own := fmt.Sprintf("%s (%s)", WithoutArguments(s.Own()), cli.Counted(len(s.Own())-1, "argument"))
 		before, after := commandLine(s.Argv[:len(s.Argv)-len(s.Own())]), ""
-		if r.Program != "" {
-			after = commandLine(s.Prefix(r.Program, r.Flags))
+		if r.Runner != nil {
+			after = commandLine(s.Prefix(r.Runner))
 		}
 		fmt.Fprintf(out, "  %s:\n  - %s%s\n  + %s%s\n", title, before, own, after, own)
-		if r.Program != "" && name.OtherContainer(s.Own()) != "" {
+		if r.Runner != nil && name.OtherContainer(s.Own()) != "" {
 			fmt.Fprint(out, "  warning: the server runs in an existing container; "+
 				"its left-over processes there stay\n")
 		}

@@ -49,42 +49,30 @@ func WriteServers(out io.Writer, views []Server, users bool) {
 	for i, v := range views {
 		rows[i].Server = v
 	}
-	writeLines(out, servers(rows, cli.WidthOf(out), users, false))
-	if lines := savings(views); len(lines) > 0 {
-		writeLines(out, lines)
-	}
+	writeLines(out, append(servers(rows, cli.WidthOf(out), users, false), savings(views)...))
 }
 
 // savings is a line for each client with idle servers.
 func savings(views []Server) (lines []string) {
-	for i, first := range views {
-		same := func(v Server) bool { return v.Client == first.Client }
-		if slices.IndexFunc(views, same) < i {
-			continue
-		}
-		names, count, idle, saved := map[string]bool{}, 0, 0, uint64(0)
-		for _, v := range views {
-			if !same(v) {
-				continue
-			}
+	clients := map[Process][]Server{}
+	for _, v := range views {
+		clients[v.Client] = append(clients[v.Client], v)
+	}
+	for client, own := range clients {
+		names, idle, saved := map[string]bool{}, 0, uint64(0)
+		for _, v := range own {
 			names[v.Name] = true
-			count++
-			if v.State == fleet.Idle {
+			if v.IdleSince != nil && v.Memory != nil {
 				idle++
-				if v.Memory != nil {
-					saved += v.Before - min(*v.Memory, v.Before)
-				}
+				saved += v.Before - min(*v.Memory, v.Before)
 			}
 		}
 		if idle > 0 {
-			line := fmt.Sprintf("%s: %s of %s, %d idle", cli.OneLine(first.Client.Text()),
-				cli.Counted(count, "server"), cli.Counted(len(names), "name"), idle)
-			if saved > 0 {
-				line += ": " + HumanBytes(saved) + " saved"
-			}
-			lines = append(lines, line)
+			lines = append(lines, fmt.Sprintf("%s: %s of %s, %d idle: %s saved", cli.OneLine(client.Text()),
+				cli.Counted(len(own), "server"), cli.Counted(len(names), "name"), idle, HumanBytes(saved)))
 		}
 	}
+	slices.Sort(lines)
 	return lines
 }
 

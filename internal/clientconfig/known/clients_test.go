@@ -181,7 +181,7 @@ func golden(t *testing.T, f known.File) (wrapped int) {
 	if err != nil {
 		t.Fatalf("%s: %v", f.Path, err)
 	}
-	there := r.Wrap(d, nil, "/usr/local/bin/mcpscope", all)
+	there := r.Wrap(d, nil, []string{"/usr/local/bin/mcpscope", "run"}, all)
 	if *update {
 		if err := os.WriteFile(f.Path+".wrapped", there.Data, 0o644); err != nil {
 			t.Fatal(err)

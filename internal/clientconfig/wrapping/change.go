@@ -29,11 +29,12 @@ func (c *Change) Count() (n int) {
 	return n
 }
 
-// Wrap puts program in front of the wanted servers that can be wrapped. backup is the existing backup, or
-// nil. It is kept as long as a server is wrapped: only the backup contains the original text.
-func (r Reader) Wrap(d *splice.Document, backup []byte, program string, wanted func(string) bool) *Change {
-	c := r.wrap(d, program, func(_ int, s *Server) bool { return wanted(s.Name) })
-	if c.Backup = backup; backup == nil || programOf(c.Servers) == "" {
+// Wrap puts runner (a program, "run" and flags) in front of the wanted servers that can be wrapped. backup is
+// the existing backup, or nil. It is kept as long as a server is wrapped: only the backup contains the
+// original text.
+func (r Reader) Wrap(d *splice.Document, backup []byte, runner []string, wanted func(string) bool) *Change {
+	c := r.wrap(d, runner, func(_ int, s *Server) bool { return wanted(s.Name) })
+	if c.Backup = backup; backup == nil || runnerOf(c.Servers) == nil {
 		c.Backup = d.Data
 	}
 	return c
@@ -48,8 +49,7 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 		c.Backup = d.Data
 	}
 	if old := r.origin(d, backup); old != nil && c.Count() > 0 {
-		r.Flags = flagsOf(c.Servers)
-		c.Data = r.wrap(old, programOf(c.Servers), func(i int, _ *Server) bool {
+		c.Data = r.wrap(old, runnerOf(c.Servers), func(i int, _ *Server) bool {
 			return c.Servers[i].State == Wrapped && !c.Changed[i]
 		}).Data
 	}
@@ -60,16 +60,15 @@ func (r Reader) Unwrap(d *splice.Document, backup []byte, wanted func(string) bo
 // nil.
 func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	servers := r.Servers(d)
-	program := programOf(servers)
-	if program == "" || backup == nil {
+	runner := runnerOf(servers)
+	if runner == nil || backup == nil {
 		return nil
 	}
 	old, err := splice.Parse(d.Format, backup)
-	if err != nil || programOf(r.Servers(old)) != "" {
+	if err != nil || runnerOf(r.Servers(old)) != nil {
 		return nil
 	}
-	r.Flags = flagsOf(servers)
-	again := r.wrap(old, program, func(i int, _ *Server) bool {
+	again := r.wrap(old, runner, func(i int, _ *Server) bool {
 		return i < len(servers) && servers[i].State == Wrapped
 	})
 	if !bytes.Equal(again.Data, d.Data) {
@@ -78,22 +77,11 @@ func (r Reader) origin(d *splice.Document, backup []byte) *splice.Document {
 	return old
 }
 
-// programOf returns the program of the first wrapped server, or "".
-func programOf(servers []Server) string {
+// runnerOf returns the runner of the first wrapped server, or nil.
+func runnerOf(servers []Server) []string {
 	for _, s := range servers {
 		if s.State == Wrapped {
-			return s.Argv[0]
-		}
-	}
-	return ""
-}
-
-// flagsOf are those that the first of them was wrapped with.
-func flagsOf(servers []Server) []string {
-	for _, s := range servers {
-		if s.State == Wrapped {
-			flags, n := s.Argv[2:s.prefix], len(s.Prefix("", nil))-2
-			return flags[:max(len(flags)-n, 0)]
+			return s.Argv[:max(s.prefix-len(s.Prefix(nil)), 2)]
 		}
 	}
 	return nil
@@ -104,8 +92,8 @@ type (
 	editor    func(*Server) []splice.Edit
 )
 
-func (r Reader) wrap(d *splice.Document, program string, meant selection) *Change {
-	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, program, r.Flags) })
+func (r Reader) wrap(d *splice.Document, runner []string, meant selection) *Change {
+	return r.change(d, Bare, meant, func(s *Server) []splice.Edit { return wrap(d, s, runner) })
 }
 
 // change edits all servers that are meant, or none if that would change anything else.
@@ -136,8 +124,8 @@ func (r Reader) change(d *splice.Document, from State, meant selection, edit edi
 	return c
 }
 
-func wrap(d *splice.Document, s *Server, program string, flags []string) []splice.Edit {
-	raws := quoteAll(s.Prefix(program, flags))
+func wrap(d *splice.Document, s *Server, runner []string) []splice.Edit {
+	raws := quoteAll(s.Prefix(runner))
 	if s.isList() {
 		return []splice.Edit{d.Prepend(s.args, raws)}
 	}

@@ -55,7 +55,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 			return
 		}
 		checkPositions(t, d, d.Root, decode)
-		there := everywhere.Wrap(d, nil, program, all)
+		there := everywhere.Wrap(d, nil, []string{program, "run"}, all)
 		var before, after any
 		if decode(data, &before) == nil {
 			if err := decode(there.Data, &after); err != nil {
@@ -69,7 +69,7 @@ func fuzz(f *testing.F, format splice.Format, decode func([]byte, any) error) {
 		if err != nil {
 			t.Fatalf("the result cannot be read: %v\n%q", err, there.Data)
 		}
-		if again := everywhere.Wrap(d, there.Backup, program, all); again.Count() > 0 {
+		if again := everywhere.Wrap(d, there.Backup, []string{program, "run"}, all); again.Count() > 0 {
 			t.Fatalf("a second wrap changes %q", there.Data)
 		}
 		if slices.ContainsFunc(there.Servers, func(s wrapping.Server) bool { return s.State == wrapping.Wrapped }) {

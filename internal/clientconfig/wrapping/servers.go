@@ -54,8 +54,6 @@ type Reader struct {
 	Exists func(string) bool
 	// Operands removes the flags of run, and returns the server's own command.
 	Operands func(args []string) ([]string, error)
-	// Flags are those of run that Wrap adds.
-	Flags []string
 }
 
 // Servers are all that the file has, in its order.
@@ -173,8 +171,8 @@ func (s *Server) findOwn(r Reader) string {
 func (s *Server) Own() []string { return s.Argv[s.prefix:] }
 
 // Prefix returns the words before the server's own command when it is wrapped.
-func (s *Server) Prefix(program string, flags []string) []string {
-	prefix := append([]string{program, "run"}, flags...)
+func (s *Server) Prefix(runner []string) []string {
+	prefix := append([]string(nil), runner...)
 	if n := s.Label(); n != "" {
 		prefix = append(prefix, "--name", n)
 	}
@@ -190,8 +188,8 @@ func (s *Server) Label() string {
 }
 
 // ByHand are the lines of YAML that a person can put in the place of the server's command and args.
-func (s *Server) ByHand(program string, flags []string) []string {
-	raws, rest := quoteAll(append(s.Prefix(program, flags), s.Argv[0])), ""
+func (s *Server) ByHand(runner []string) []string {
+	raws, rest := quoteAll(append(s.Prefix(runner), s.Argv[0])), ""
 	if n := len(s.Argv) - 1; n > 0 {
 		rest = fmt.Sprintf(", … its own %d", n) // arguments may be secrets
 	}

@@ -86,12 +86,12 @@ func TestThereAndBack(t *testing.T) {
 	} {
 		t.Run(string(c.format)+" "+c.what, func(t *testing.T) {
 			d := parse(t, c.format, c.bare)
-			there := everywhere.Wrap(d, nil, program, all)
+			there := everywhere.Wrap(d, nil, []string{program, "run"}, all)
 			if string(there.Data) != c.wanted || string(there.Backup) != c.bare {
 				t.Fatalf("wrapped to\n%s\nwant\n%s\n%+v", there.Data, c.wanted, there.Servers)
 			}
 			d = parse(t, c.format, c.wanted)
-			if again := everywhere.Wrap(d, there.Backup, program, all); again.Count() > 0 || string(again.Data) != c.wanted {
+			if again := everywhere.Wrap(d, there.Backup, []string{program, "run"}, all); again.Count() > 0 || string(again.Data) != c.wanted {
 				t.Errorf("a second wrap:\n%s", again.Data)
 			}
 			back := everywhere.Unwrap(d, there.Backup, all)
@@ -119,7 +119,7 @@ func TestNotEditable(t *testing.T) {
 		{splice.JSON, `{"mcpServers": {"t": {"command": "x"}}, "mcpServers": {}}`, `there is more than one "mcpServers"`},
 		{splice.JSON, `{"mcpServers": {"t": {"command": "/x/mcpscope", "args": ["run", "--nope", "x"]}}}`, "its own command cannot be told from the flags before it"},
 	} {
-		change := everywhere.Wrap(parse(t, c.format, c.text), nil, program, all)
+		change := everywhere.Wrap(parse(t, c.format, c.text), nil, []string{program, "run"}, all)
 		if len(change.Servers) == 0 || change.Servers[0].Reason != c.reason || change.Count() > 0 || string(change.Data) != c.text {
 			t.Errorf("%s\n%+v\nwant %q", c.text, change.Servers, c.reason)
 		}
@@ -146,24 +146,21 @@ func TestUnwrapWhatWasLaidOutAnew(t *testing.T) {
 
 // A file that was wrapped and unwrapped in two steps has one backup, and is restored from it.
 func TestOneBackupOfSeveralSteps(t *testing.T) {
-	for _, flags := range [][]string{nil, {"--idle-freeze", "10m"}} {
-		everywhere := everywhere
-		everywhere.Flags = flags
-		oneBackup(t, everywhere)
-	}
+	oneBackup(t, program, "run")
+	oneBackup(t, program, "run", "--idle-freeze", "10m")
 }
 
-func oneBackup(t *testing.T, everywhere wrapping.Reader) {
+func oneBackup(t *testing.T, runner ...string) {
 	t.Helper()
 	const bare = `{"mcpServers": {"a": {"command": "x"}, "b": {"command": "y"}}}`
 	only := func(name string) func(string) bool { return func(n string) bool { return n == name } }
-	one := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, only("a"))
-	two := everywhere.Wrap(parse(t, splice.JSON, string(one.Data)), one.Backup, program, all)
+	one := everywhere.Wrap(parse(t, splice.JSON, bare), nil, runner, only("a"))
+	two := everywhere.Wrap(parse(t, splice.JSON, string(one.Data)), one.Backup, runner, all)
 	if string(two.Backup) != bare {
 		t.Fatalf("the backup is %s", two.Backup)
 	}
 	for _, s := range everywhere.Servers(parse(t, splice.JSON, string(two.Data))) {
-		if s.State != wrapping.Wrapped || !slices.Equal(s.Argv[2:2+len(everywhere.Flags)], everywhere.Flags) {
+		if s.State != wrapping.Wrapped || !slices.Equal(s.Argv[:len(runner)], runner) {
 			t.Errorf("%q is %s", s.Argv, s.State)
 		}
 	}
@@ -171,7 +168,6 @@ func oneBackup(t *testing.T, everywhere wrapping.Reader) {
 	if !bytes.Equal(half.Data, one.Data) || string(half.Backup) != bare {
 		t.Errorf("one less is %s, with the backup %s", half.Data, half.Backup)
 	}
-	everywhere.Flags = nil // unwrap adds no flags
 	back := everywhere.Unwrap(parse(t, splice.JSON, string(half.Data)), half.Backup, all)
 	if string(back.Data) != bare {
 		t.Errorf("came back as %s", back.Data)
@@ -182,9 +178,9 @@ func oneBackup(t *testing.T, everywhere wrapping.Reader) {
 // wrap too.
 func TestUnwrapKeepsWhatWasChangedSince(t *testing.T) {
 	const bare = `{"mcpServers": {"a": {"command": "x"}}}`
-	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, program, all)
+	there := everywhere.Wrap(parse(t, splice.JSON, bare), nil, []string{program, "run"}, all)
 	changed := strings.Replace(string(there.Data), "{", `{"theirs": 1, `, 1)
-	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, program, all); string(again.Backup) != bare {
+	if again := everywhere.Wrap(parse(t, splice.JSON, changed), there.Backup, []string{program, "run"}, all); string(again.Backup) != bare {
 		t.Errorf("after another wrap the backup is %s", again.Backup)
 	}
 	back := everywhere.Unwrap(parse(t, splice.JSON, changed), there.Backup, all)
@@ -199,7 +195,7 @@ func TestByHand(t *testing.T) {
 	var got []string
 	for _, s := range everywhere.Servers(d) {
 		if s.State == wrapping.Bare {
-			got = append(got, s.ByHand("mcpscope", nil)...)
+			got = append(got, s.ByHand([]string{"mcpscope", "run"})...)
 		} else {
 			got = append(got, s.Name+" is "+string(s.State))
 		}
