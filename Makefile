@@ -126,11 +126,12 @@ session: ## record the picture of the README with make demo
 ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/ablation.md: about an hour; ONLY=REGEXP
 	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/ablation.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
 
-lint: deps cross ## gofmt, vet, staticcheck, actionlint, and vale on documents, help texts and comments
+lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents; vale on documents, help and comments
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }
 	$(GO) vet ./...
 	$(GO) run $(STATICCHECK) ./...
 	$(GO) run $(ACTIONLINT)
+	$(GO) test ./demo ./test/documents/pages
 	.ci/prose $(VALE) $(HELP_ALERTS) $(COMMENT_ALERTS)
 
 cross: ## what is not Linux says so in one line; other processors build

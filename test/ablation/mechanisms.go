@@ -103,7 +103,7 @@ var mechanisms = []mechanism{
 	// who is a member
 	without("the subreaper", one(guard+"guard.go", "unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.PR_SET_CHILD_SUBREAPER, 0,"),
 		cells(onBoth, "double-fork|hop|move-main|move-guards", "stdin|kill")),
-	without("the kill of what left the group", noLeftOvers, cells(onCgroup, "nested|move-.*", "stdin|kill"), tests("test/e2e", "NestedRun")),
+	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "nested|move-.*", "stdin|kill"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
 	// the kill
@@ -122,7 +122,7 @@ var mechanisms = []mechanism{
 		cells(onCgroup, stopping+"|fork-bomb", "kill|killpg|tree")),
 	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/server/guard", ".*")),
 	// whom nothing may happen to
-	without("the second look at who is a member",
+	without("the second list of members",
 		one("freeze/signal.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
 		tests("freeze", "SignalSparesWhoIsNoMember")),
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
@@ -154,7 +154,7 @@ var mechanisms = []mechanism{
 	without("KillSignal= of a scope", one("internal/kernel/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
 	// idle servers
-	without("the second look at a frozen server",
+	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "u.Read != p.last.Read || f.Pending() != \"\" {\n\t\tp.read", "false {\n\t\tp.read"),
 		tests("test/e2e", "MessageRacesAgainstFreeze")).
 		keptFor("one of some hundred messages meets that moment: the race of 10,000 goes red (MCPSCOPE_IDLE_RACES)"),

@@ -20,7 +20,7 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 			}
 			t.Parallel()
 			test(t, transparent.Subject{
-				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/understand/differences.md",
+				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/understand/how-it-works.md",
 			})
 		})
 	}

@@ -23,7 +23,7 @@ const (
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
 	// Tree needs no cgroup: what descends from the guard is the group. It is the
-	// weakest; docs/understand/containment.md says what can get away from it.
+	// weakest; docs/understand/how-it-works.md says what can get away from it.
 	Tree Backend = "tree"
 )
 

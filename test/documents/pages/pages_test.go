@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package documents
+// Package pages checks the documents without running them: links, length, and commands that no test runs.
+package pages
 
 import (
 	"os"
@@ -12,7 +13,7 @@ import (
 	"unicode"
 )
 
-const root = "../.."
+const root = "../../.."
 
 func text(t *testing.T, file string) string {
 	t.Helper()
@@ -79,19 +80,64 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// A page is short enough to be read.
-func TestLength(t *testing.T) {
-	pages, err := filepath.Glob(root + "/docs/*/*.md")
+// README and pages are played by TestCommands of test/documents.
+func pages(t *testing.T) []string {
+	t.Helper()
+	all, err := filepath.Glob(root + "/docs/*/*.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, page := range append(pages, root+"/README.md") {
-		switch filepath.Base(page) {
-		case "gateway.md", "performance.md": // to be shortened
-			continue
+	return append(all, root+"/README.md")
+}
+
+// A page is short enough to be read.
+func TestLength(t *testing.T) {
+	for _, page := range pages(t) {
+		most := 160
+		if strings.HasSuffix(page, "README.md") {
+			most = 120
 		}
-		if n := strings.Count(text(t, strings.TrimPrefix(page, root)), "\n"); n > 160 {
-			t.Errorf("%s has %d lines, and at most 160 are allowed", page, n)
+		if n := strings.Count(text(t, strings.TrimPrefix(page, root)), "\n"); n > most {
+			t.Errorf("%s has %d lines, and at most %d are allowed", page, n, most)
+		}
+	}
+}
+
+var (
+	typed  = regexp.MustCompile(`^(\$ |# )?(sudo )?(mcpscope|systemctl|make|go) [a-z-]`)
+	notRun = regexp.MustCompile(`^<!-- not run: .* -->$`)
+	source = regexp.MustCompile("`((?:cmd|cgroup|freeze|scope|internal|test)/[a-z0-9/_]+\\.(?:go|c|mjs))`")
+)
+
+// A command is in a block of the language console, whose lines TestCommands runs, or the page has the reason
+// why it is not run. A synopsis lists flags.
+func TestCommandsAreRun(t *testing.T) {
+	for _, page := range pages(t) {
+		language, open, reason := "", false, false
+		for i, line := range strings.Split(text(t, strings.TrimPrefix(page, root)), "\n") {
+			switch {
+			case strings.HasPrefix(line, "```"):
+				if open = !open; open {
+					language = line[3:]
+				} else {
+					reason = false
+				}
+			case !open && line != "":
+				reason = notRun.MatchString(line)
+			case open && language != "console" && language != "synopsis" && !reason && typed.MatchString(line):
+				t.Errorf("%s:%d: no test runs %q: make its block a console, or begin it with <!-- not run: REASON -->", page, i+1, line)
+			}
+		}
+	}
+}
+
+// A page names source files that are there.
+func TestSourcesAreThere(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range source.FindAllStringSubmatch(text(t, strings.TrimPrefix(page, root)), -1) {
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s: %v", page, err)
+			}
 		}
 	}
 }
