@@ -22,7 +22,7 @@ type Unit struct {
 
 // OwnUnit returns the unit of this process, or nil.
 func OwnUnit() *Unit {
-	own, _, _ := proc.ReadCgroup(0) // "" is no unit
+	own, _ := proc.ReadCgroup(0) // "" is no unit
 	return unitAt(own)
 }
 

@@ -67,7 +67,7 @@ func readHost() host {
 		h.Cgroup.Mount = here.Root.Path()
 		_ = here.Root.Close() // a directory
 	}
-	h.Cgroup.Path, _, _ = proc.ReadCgroup(0) // "" without /proc
+	h.Cgroup.Path, _ = proc.ReadCgroup(0) // "" without /proc
 	all, _ := os.ReadFile("/proc/self/cgroup")
 	h.Cgroup.Hybrid = strings.Count(string(all), "\n") > 1
 	if h.Unit != nil && h.Unit.Service() {
@@ -109,7 +109,7 @@ func killMode(u *cli.Unit) string {
 // ownGroup returns the group of this process, and the controllers of the group above it: inside a server, the
 // controllers for its limits.
 func ownGroup() (at string, controllers []string) {
-	at, _, _ = proc.ReadCgroup(0) // "" without /proc
+	at, _ = proc.ReadCgroup(0) // "" without /proc
 	here, err := hierarchy.OwnPosition()
 	if err != nil {
 		return at, nil

@@ -125,7 +125,7 @@ func isManager(p process) bool {
 	if p.Comm != "systemd" {
 		return false
 	}
-	where, _, err := proc.ReadCgroup(p.PID)
+	where, err := proc.ReadCgroup(p.PID)
 	return err == nil && strings.HasSuffix(where, "/init.scope")
 }
 

@@ -45,7 +45,7 @@ func TestLifeOfAServer(t *testing.T) {
 			f.event("thawed")
 			s.end()
 			killed, ended := f.event("killed"), f.event("ended")
-			if total, err := strconv.Atoi(killed.KilledTotal); err != nil || total < 2 || !strings.Contains(killed.Message, "new session") {
+			if total, err := strconv.Atoi(killed.KilledTotal); err != nil || total < 2 || !strings.Contains(killed.Message, "(sleep)") {
 				t.Errorf("%+v", killed)
 			}
 			if ended.ID != started.ID || ended.Cause != "stdin-closed" || ended.ExitSignal != "SIGKILL" {
@@ -152,14 +152,14 @@ func TestStderrInTheJournal(t *testing.T) {
 	}
 }
 
-// A name that no server ever had is an error; so is the id of a note about a gateway, which is not a server.
+// A name that no server ever had is an error; so is an id that no server was started with.
 func TestLogsOfNobody(t *testing.T) {
 	note := exec.Command("logger", "--journald")
-	note.Stdin = strings.NewReader("MESSAGE=note\nMESSAGE_ID=53f8aa8a5b22421cb9d953af98b92a85\nMCPSCOPE_EVENT=note\nMCPSCOPE_ID=gateway\nMCPSCOPE_NAME=hermes\n")
+	note.Stdin = strings.NewReader("MESSAGE=frozen\nMESSAGE_ID=c4da185547cd46349f526b0af5700a60\nMCPSCOPE_EVENT=frozen\nMCPSCOPE_ID=gateway\nMCPSCOPE_NAME=hermes\n")
 	if out, err := note.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	system.events(t, "hermes").event("note")
+	system.events(t, "hermes").event("frozen")
 	if r := output(t, system.command(t, "logs", "gateway")); r.status != 1 || !strings.Contains(r.stderr, `there is no server "gateway"`) {
 		t.Errorf("%+v", r)
 	}

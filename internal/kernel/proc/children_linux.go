@@ -3,7 +3,6 @@
 package proc
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -91,36 +90,13 @@ func Each(visit func(pid int) bool) error {
 		if n == 0 {
 			return nil
 		}
-		for entries := buf[:n]; len(entries) > 0; {
-			var pid int
-			pid, entries = nextPID(entries)
-			if pid > 0 && !visit(pid) {
+		_, _, names := unix.ParseDirent(buf[:n], -1, nil)
+		for _, name := range names {
+			if pid, err := strconv.Atoi(name); err == nil && !visit(pid) {
 				return nil
 			}
 		}
 	}
-}
-
-// nextPID removes the first entry of a getdents64(2) buffer; pid is 0 if its name is no number.
-func nextPID(buf []byte) (pid int, rest []byte) {
-	const reclen, name = 16, 19 // offsets in struct linux_dirent64
-	if len(buf) <= name {
-		return 0, nil
-	}
-	size := int(binary.NativeEndian.Uint16(buf[reclen:]))
-	if size <= name || size > len(buf) {
-		return 0, nil
-	}
-	for _, c := range buf[name:size] {
-		if c == 0 {
-			break
-		}
-		if c < '0' || c > '9' {
-			return 0, buf[size:]
-		}
-		pid = 10*pid + int(c-'0')
-	}
-	return pid, buf[size:]
 }
 
 func threads(pid int) ([]int, error) {

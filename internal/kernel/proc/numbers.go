@@ -10,15 +10,15 @@ import (
 // numbers converts the fields of one file, and keeps the first error.
 type numbers struct{ err error }
 
-// int converts pids and counts: 32 bits wide in the kernel, and -1 for the session of a process without one.
+// int converts pids and counts, which have 32 bits in the kernel.
 func (n *numbers) int(text []byte) int {
 	v, err := strconv.ParseInt(string(text), 10, 32)
 	n.err = cmp.Or(n.err, err)
 	return int(v)
 }
 
-func (n *numbers) unsigned(text []byte, base int) uint64 {
-	v, err := strconv.ParseUint(string(text), base, 64)
+func (n *numbers) unsigned(text []byte) uint64 {
+	v, err := strconv.ParseUint(string(text), 10, 64)
 	n.err = cmp.Or(n.err, err)
 	return v
 }

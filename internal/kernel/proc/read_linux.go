@@ -46,31 +46,17 @@ func SoftLimit(pid int, name string) (soft uint64, ok bool) {
 }
 
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
-// process. An unreaped process stays in its cgroup after the removal: deleted is true, and the path is the
-// former one.
-//
-// The error is [ErrNoCgroup2] without such a hierarchy.
-func ReadCgroup(pid int) (path string, deleted bool, err error) {
+// process. The error is [ErrNoCgroup2] without such a hierarchy.
+func ReadCgroup(pid int) (string, error) {
 	b, err := readCgroup(pid)
 	if err != nil {
-		return "", false, err
+		return "", err
 	}
-	path, deleted, ok := ParseCgroup(b)
+	path, ok := ParseCgroup(b)
 	if !ok {
-		return "", false, fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
+		return "", fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
 	}
-	if !deleted {
-		return path, false, nil
-	}
-	alive, err := alive(pid)
-	if err != nil {
-		return "", false, err
-	}
-	if alive {
-		// the name of the directory ends like the mark
-		return path + deletedMark, false, nil
-	}
-	return path, true, nil
+	return path, nil
 }
 
 func readCgroup(pid int) ([]byte, error) {
@@ -79,18 +65,6 @@ func readCgroup(pid int) ([]byte, error) {
 		return read("/proc/self/cgroup", noLimit)
 	}
 	return readPID(pid, "cgroup")
-}
-
-// alive reports whether a thread of the process is left: the first one may be a zombie.
-func alive(pid int) (bool, error) {
-	if pid == 0 {
-		return true, nil
-	}
-	s, err := ReadStat(pid)
-	if err != nil {
-		return false, err
-	}
-	return s.State != 'Z' && s.State != 'X' || s.Threads > 1, nil
 }
 
 // ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].

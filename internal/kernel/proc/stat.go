@@ -16,7 +16,6 @@ type Stat struct {
 	// exited and others run.
 	State     byte
 	PPID      int    // 0 where the parent lives in another pid namespace
-	Session   int    // -1 while the process is being reaped
 	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
 	STime     uint64 // like UTime
 	CUTime    uint64 // like UTime, of reaped children
@@ -32,7 +31,6 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 const (
 	statState     = 0
 	statPPID      = 1
-	statSession   = 3
 	statUTime     = 11
 	statSTime     = 12
 	statCUTime    = 13
@@ -61,12 +59,11 @@ func ParseStat(b []byte) (Stat, error) {
 		Comm:      string(comm),
 		State:     f[statState][0],
 		PPID:      n.int(f[statPPID]),
-		Session:   n.int(f[statSession]),
-		UTime:     n.unsigned(f[statUTime], 10),
-		STime:     n.unsigned(f[statSTime], 10),
-		CUTime:    n.unsigned(f[statCUTime], 10),
-		CSTime:    n.unsigned(f[statCSTime], 10),
-		StartTime: n.unsigned(f[statStartTime], 10),
+		UTime:     n.unsigned(f[statUTime]),
+		STime:     n.unsigned(f[statSTime]),
+		CUTime:    n.unsigned(f[statCUTime]),
+		CSTime:    n.unsigned(f[statCSTime]),
+		StartTime: n.unsigned(f[statStartTime]),
 		Threads:   n.int(f[statThreads]),
 	}
 	if n.err != nil {

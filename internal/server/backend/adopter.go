@@ -40,7 +40,7 @@ func (m manager) adopter(own string) Place {
 		}
 		above = before + service
 	default:
-		init, _, err := proc.ReadCgroup(1)
+		init, err := proc.ReadCgroup(1)
 		if err != nil || os.Getuid() != 0 {
 			return nil
 		}

@@ -46,7 +46,7 @@ func (at Location) managerPlace(kind systemd.Kind) (Place, error) {
 	if err := systemd.Present(kind, os.Getuid()); err != nil {
 		return nil, err
 	}
-	if there, _, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
+	if there, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
 		return nil, fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
 	}
 	m := manager{kind: kind, root: at.Root, slice: at.Slice, within: busWithin}
@@ -97,7 +97,7 @@ func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, erro
 	if err != nil {
 		return nil, err
 	}
-	where, _, err := proc.ReadCgroup(w.PID)
+	where, err := proc.ReadCgroup(w.PID)
 	if err != nil {
 		return nil, err
 	}

@@ -81,12 +81,6 @@ func (g *tree) Adopt() {}
 
 func (g *tree) Remove() error { return nil }
 
-func (g *tree) Elsewhere(pid int) bool {
-	where, _, err := proc.ReadCgroup(pid)
-	own, _, ownErr := proc.ReadCgroup(g.Roots[0].PID)
-	return err == nil && ownErr == nil && where != own
-}
-
 // Beside is where the groups of the backend cgroup are: whatever keeps a server from having one can have been
 // left by another server.
 func (g *tree) Beside() (parent *cgroup.Group, own string) {

@@ -53,7 +53,7 @@ func openTree(pid, uid int, left *time.Duration) (*TreeGuard, error) {
 	if err != nil || !group.IsGuard(st) {
 		return nil, errNoTree
 	}
-	if where, _, err := proc.ReadCgroup(pid); err == nil && strings.HasSuffix(where, "/"+protocol.GuardsName) {
+	if where, err := proc.ReadCgroup(pid); err == nil && strings.HasSuffix(where, "/"+protocol.GuardsName) {
 		return nil, errNoTree // of a group
 	}
 	var of unix.Stat_t

@@ -40,7 +40,7 @@ type Side struct {
 // WatchParent looks at our own descriptors 0 and 1 and at our parent.
 func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
-	in.Where, _, _ = proc.ReadCgroup(0) // none, without cgroup2
+	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
 	err := in.watchStdin(0)
 	if err == nil {
 		in.Stdout, err = newWatch(1, failure)
@@ -122,7 +122,7 @@ func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 	// a process of another user's can't be looked at; that it could be the real client, only one is suspected
 	// of that is where the client was
 	beside := func(pid int) bool {
-		where, _, err := proc.ReadCgroup(pid)
+		where, err := proc.ReadCgroup(pid)
 		return err != nil || where == in.Where
 	}
 	held, err := otherEndHeld(in.File, in.Socket, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)

@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -62,11 +61,6 @@ func (g *ControlGroup) OwnLeaf() (*cgroup.Group, error) {
 }
 
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
-
-func (g *ControlGroup) Elsewhere(pid int) bool {
-	where, _, err := proc.ReadCgroup(pid)
-	return err == nil && !strings.HasSuffix(where, "/"+path.Join(g.Dir, protocol.PayloadName))
-}
 
 // holds tells whether the path of a process's cgroup is in the payload: no other group has that id.
 func (g *ControlGroup) holds(where string) bool {

@@ -39,8 +39,6 @@ type Group interface {
 	Note(notes []string)
 	// Ending writes down why the server is being stopped.
 	Ending(why protocol.Cause)
-	// Elsewhere tells whether pid has left for another cgroup.
-	Elsewhere(pid int) bool
 	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
 	Beside() (parent *cgroup.Group, own string)
 	// Adopt begins to have a manager take the group over, if one is to.

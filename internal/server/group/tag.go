@@ -65,7 +65,7 @@ func (g *ControlGroup) tagOne(pid int) error {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
 	defer unix.Close(fd)
-	if where, _, err := proc.ReadCgroup(pid); err != nil || !g.holds(where) {
+	if where, err := proc.ReadCgroup(pid); err != nil || !g.holds(where) {
 		return unix.ESRCH // it has ended or left, and the pid may be another's
 	}
 	return TagOf(g.ID).Put(pid, fd)
@@ -104,7 +104,7 @@ func TaggedTree(id string) *freeze.Tree {
 // not own. What can't be found out counts as yes: such a process is not ours to signal.
 func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 	return func(st proc.Stat) bool {
-		where, _, err := proc.ReadCgroup(st.PID)
+		where, err := proc.ReadCgroup(st.PID)
 		if errors.Is(err, proc.ErrNoCgroup2) || errors.Is(err, proc.ErrGone) {
 			return false
 		}

@@ -34,7 +34,7 @@ func OwnPosition() (Position, error) { return PositionOf(0) }
 
 // PositionOf is ownPosition for another process; 0 is ourselves.
 func PositionOf(pid int) (Position, error) {
-	own, _, err := proc.ReadCgroup(pid)
+	own, err := proc.ReadCgroup(pid)
 	if errors.Is(err, proc.ErrNoCgroup2) {
 		return Position{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
 	}

@@ -53,7 +53,6 @@ type brain struct {
 	total     int // members that had to be killed
 	stuck     []freeze.Stuck
 	notes     []string
-	notesTold int // of them, to the journal
 	stderr    protocol.Stderr
 	told      bool   // the group says that the server is being stopped
 	finish    func() // ends the sweep of this start

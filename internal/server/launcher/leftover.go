@@ -34,9 +34,9 @@ func (b *brain) guarded() group.Guarded {
 func (b *brain) killLeftOvers(found *freeze.Tree) {
 	s := freeze.Stop{Target: found, Frozen: func() {
 		pids, _ := found.Members() // for people only
-		for _, pid := range pids[:min(len(pids), report.InspectFew)] {
+		for _, pid := range pids[:min(len(pids), report.KilledMost)] {
 			if !slices.ContainsFunc(b.killed, func(k report.Killed) bool { return k.PID == pid }) { // it can't be killed yet
-				b.killed = append(b.killed, b.describe(pid))
+				b.killed = append(b.killed, describe(pid))
 			}
 		}
 	}}

@@ -16,11 +16,11 @@ import (
 
 // In tells whether a process is in a server's group, and not just where its client is.
 func In(pid, client int) bool {
-	where, _, err := proc.ReadCgroup(pid)
+	where, err := proc.ReadCgroup(pid)
 	if err != nil {
 		return false
 	}
-	if theirs, _, err := proc.ReadCgroup(client); err == nil && theirs == where {
+	if theirs, err := proc.ReadCgroup(client); err == nil && theirs == where {
 		return false
 	}
 	return group.InAny(where)

@@ -100,12 +100,8 @@ func (b *brain) kill() {
 		b.thaw() // the guard has frozen the members for a later brain
 		b.endContainers(0)
 	}
-	s := freeze.Stop{Target: b.group.Members()}
-	if b.inspects() {
-		s.Frozen = b.inspect
-	}
 	var err error
-	b.stuck, err = s.Run()
+	b.stuck, err = freeze.Stop{Target: b.group.Members(), Frozen: b.inspect}.Run()
 	if err != nil {
 		b.note("members may be left: " + protocol.OneLine(err))
 	}

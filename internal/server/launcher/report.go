@@ -12,61 +12,28 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// wantsDetails: somebody wants to know of each member that had to be killed.
-func (b *brain) wantsDetails() bool { return b.config.Report >= 0 || b.config.Verbose }
-
-// inspects: somebody wants to know of some.
-func (b *brain) inspects() bool { return b.wantsDetails() || systemd.JournalExists() }
-
-// inspect describes the members that are about to be killed, while they are frozen.
+// inspect describes some of the members that are about to be killed, while they are frozen.
 func (b *brain) inspect() {
-	pids, _ := b.group.Members().Members() // a partial list is better than none
-	most := report.InspectFew
-	if b.wantsDetails() {
-		most = report.InspectMost
+	if !report.Wanted(b.config.Report) && !b.config.Verbose {
+		return
 	}
-	for _, pid := range pids[:min(len(pids), most)] {
-		b.killed = append(b.killed, b.describe(pid))
+	pids, _ := b.group.Members().Members() // a partial list is better than none
+	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
+		b.killed = append(b.killed, describe(pid))
 	}
 	b.total += len(pids)
 }
 
-// describe describes one process. What can't be read is left out.
-func (b *brain) describe(pid int) report.Killed {
+// describe returns what can be read of a process.
+func describe(pid int) report.Killed {
 	k := report.Killed{PID: pid}
-	st, err := proc.ReadStat(pid)
-	if err != nil {
-		return k
-	}
-	k.Name = st.Comm
-	if b.wantsDetails() {
-		k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
-	}
-	fact := func(is bool, what string) {
-		if is {
-			k.Facts = append(k.Facts, what)
-		}
-	}
-	fact(st.Session != b.config.Session, "new session")
-	fact(pid != int(b.page.MainPID) && st.PPID == int(b.page.GuardPID), "re-parented")
-	fact(st.State == 'T', "stopped")
-	status, err := proc.ReadStatus(pid)
-	if err == nil {
-		const term = 1 << (unix.SIGTERM - 1)
-		fact(status.TracerPid != 0, "traced")
-		fact(status.SigIgn&term != 0, "SIGTERM ignored")
-		fact(status.SigBlk&term != 0, "SIGTERM blocked")
-	}
-	fact(b.group.Elsewhere(pid), "other cgroup")
-	for _, ns := range []string{"cgroup", "ipc", "mnt", "net", "pid", "user", "uts"} {
-		fact(report.OtherNamespace(pid, ns), "other "+ns+" namespace")
-	}
+	k.Name, _ = proc.Comm(pid)
+	k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
 	return k
 }
 
@@ -79,17 +46,17 @@ func (b *brain) note(text string) {
 // notesForPeople are the notes, and a few of the members that had to be killed.
 func (b *brain) notesForPeople() []string {
 	notes := slices.Clone(b.notes)
-	for _, k := range b.killed[:min(len(b.killed), report.LastWordMost)] {
+	for _, k := range b.killed {
 		notes = append(notes, "killed "+k.String())
 	}
-	if total := max(b.total, len(b.killed)); total > report.LastWordMost {
+	if total := max(b.total, len(b.killed)); total > len(b.killed) {
 		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
 	}
 	return notes
 }
 
 func (b *brain) stuckForPeople() (all []string) {
-	for _, left := range b.stuck[:min(len(b.stuck), report.LastWordMost)] {
+	for _, left := range b.stuck[:min(len(b.stuck), report.KilledMost)] {
 		all = append(all, group.DescribeStuck([]freeze.Stuck{left}))
 	}
 	if b.undone != "" {
@@ -117,6 +84,6 @@ func (b *brain) writeReport() {
 	}
 	r.Count(b.group.Members(), b.group.Figures())
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = b.killed, max(b.total, len(b.killed)), b.stuckForPeople(), b.notes
-	r.Tell(b.notes[min(b.notesTold, len(b.notes)):])
+	r.Tell()
 	r.Write(c.Report)
 }

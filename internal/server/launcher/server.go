@@ -128,7 +128,6 @@ func (s *Server) config() *protocol.Config {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started, c.Verbose, c.Replace = s.Name, s.Argv, s.Policy, time.Now().UnixNano(), s.Verbose, s.Replace
 	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
-	c.Session, _ = unix.Getsid(0)
 	c.Path = s.Path
 	if self, err := group.Identify(os.Getpid()); err == nil {
 		c.Launcher = self.String()

@@ -201,9 +201,7 @@ func (b *brain) started() {
 func (b *brain) tellStart() {
 	if systemd.JournalExists() {
 		report.TellStart(b.subject(), b.stderr)
-		report.TellNotes(b.subject(), b.notes)
 	}
-	b.notesTold = len(b.notes)
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	if b.config.Replace {
 		go b.replaceOlder()

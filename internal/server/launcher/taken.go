@@ -47,7 +47,7 @@ func (s *Server) Take(r client.Child) (*Taken, error) {
 	}
 	b.config.Taken, b.config.Main = true, r.PIDFD
 	t := &Taken{b: b, server: s, child: r, back: hierarchy.NoWayBack(), alive: -1, brainFD: -1}
-	if t.origin, _, err = proc.ReadCgroup(r.PID); err != nil {
+	if t.origin, err = proc.ReadCgroup(r.PID); err != nil {
 		return nil, err
 	}
 	if b.client, b.config.Held, err = client.WatchChild(r); err != nil {

@@ -63,7 +63,7 @@ func resume(memory, sock int) (*brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.page, b.guard, b.env, b.notes, b.notesTold, b.begun = page, g, env, c.Notes, len(c.Notes), true
+	b.page, b.guard, b.env, b.notes, b.begun = page, g, env, c.Notes, true
 	b.exited, b.stops, b.requests = page.Exited, page.Stops, page.Requests
 	if c.Group.Backend == protocol.Tree {
 		b.group = backend.NewTree(c.Group.ID, b.guarded())

@@ -37,10 +37,8 @@ type Config struct {
 	Launcher string
 	Client   ClientFacts
 	Notes    []string
-	Report   int // a descriptor, or -1
-	// Session is that of the launcher, and of the main process at its start.
-	Session int
-	Path    string // of the main process
+	Report   int    // a descriptor, or -1
+	Path     string // of the main process
 
 	// Of a server that its client has started: descriptors of its first brain.
 	Taken                             bool

@@ -23,7 +23,6 @@ const (
 	EventFrozen      Event = "frozen"
 	EventThawed      Event = "thawed"
 	EventSwept       Event = "swept"
-	EventNote        Event = "note"
 	// EventStopRequested is of who asks for a stop.
 	EventStopRequested Event = "asked-to-stop"
 )
@@ -39,7 +38,6 @@ func MessageIDs() map[Event]string {
 		EventFrozen:      "c4da185547cd46349f526b0af5700a60",
 		EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
 		EventSwept:       "a791711570c24d8980007a89a52bd556",
-		EventNote:        "53f8aa8a5b22421cb9d953af98b92a85",
 
 		EventStopRequested: "8b5ee0be042140a3a730cea457e60653",
 	}
@@ -69,8 +67,7 @@ const (
 	FieldMemoryMax  = "MCPSCOPE_MEMORY_MAX_BYTES"
 	FieldRefused    = "MCPSCOPE_PIDS_REFUSED" // of EventPIDsRefused
 	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
-	FieldNote       = "MCPSCOPE_NOTE" // of EventNote
-	FieldBy         = "MCPSCOPE_BY"   // of EventStopRequested
+	FieldBy         = "MCPSCOPE_BY" // of EventStopRequested
 )
 
 // LogIdentifier is what the journal knows the lines of a server's stderr by.

@@ -45,10 +45,3 @@ func TellStart(about protocol.Subject, stderr protocol.Stderr) {
 	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
 		systemd.JournalField{Name: protocol.FieldStderr, Value: string(stderr)})
 }
-
-// TellNotes tells it of notes.
-func TellNotes(about protocol.Subject, notes []string) {
-	for _, text := range notes {
-		about.Tell(protocol.EventNote, systemd.Info, "note: "+text, systemd.JournalField{Name: protocol.FieldNote, Value: text})
-	}
-}

@@ -8,7 +8,6 @@ package report
 
 import (
 	"fmt"
-	"os"
 	"reflect"
 	"strconv"
 	"strings"
@@ -49,38 +48,20 @@ type Report struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Killed is a member that did not end when asked, or another one that is told of. Facts are observed, never
-// guessed.
+// Killed is a member that did not exit on SIGTERM.
 type Killed struct {
-	PID     int      `json:"pid"`
-	Name    string   `json:"name"`
-	Command string   `json:"command,omitempty"`
-	Facts   []string `json:"facts,omitempty"`
+	PID     int    `json:"pid"`
+	Name    string `json:"name"`
+	Command string `json:"command,omitempty"`
 }
 
 const (
-	InspectMost  = 64           // members described one by one, for a report
-	InspectFew   = LastWordMost // for the journal alone: it is to cost no end anything
-	reportBound  = time.Second  // for the write of the report
-	LastWordMost = 16           // members named to the launcher
+	KilledMost  = 16          // members that a report names
+	reportBound = time.Second // for the write of the report
 )
 
-func OtherNamespace(pid int, ns string) bool {
-	theirs, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/" + ns)
-	if err != nil {
-		return false
-	}
-	own, err := os.Readlink("/proc/self/ns/" + ns)
-	return err == nil && own != theirs
-}
-
-func (k Killed) String() string {
-	text := fmt.Sprintf("process %d (%s)", k.PID, k.Name)
-	if len(k.Facts) > 0 {
-		text += ": " + strings.Join(k.Facts, ", ")
-	}
-	return text
-}
+// String has no arguments, which may be secrets.
+func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k.Name) }
 
 func New(id, name string, c protocol.ClientFacts, b protocol.Backend, nanos int64, why protocol.Cause) *Report {
 	now := time.Now()
@@ -108,15 +89,14 @@ func (r *Report) Subject() protocol.Subject {
 // Wanted tells whether anybody would read it: the journal, or who has given us fd, which is -1 otherwise.
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Tell tells the journal, also of the notes that it has not been told.
-func (r *Report) Tell(untold []string) {
+// Tell writes the events of the end to the journal.
+func (r *Report) Tell() {
 	if !systemd.JournalExists() {
 		return
 	}
 	about := r.Subject()
 	r.logShortages(about)
 	r.logKilled(about)
-	TellNotes(about, untold)
 	_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
 }
 
@@ -188,7 +168,7 @@ func (r *Report) logKilled(about protocol.Subject) {
 	}
 	fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
 	var all []string
-	for _, k := range r.Killed[:min(len(r.Killed), LastWordMost)] {
+	for _, k := range r.Killed {
 		fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
 		all = append(all, k.String())
 	}
