@@ -18,8 +18,7 @@ Keys:
   up, down, k, j, PgUp, PgDn, Home, End
                      select a server
   Enter              show details and processes; Escape returns
-  c m a n p          sort by CPU, memory, age, name or processes; r reverses
-                     the order
+  c m a n p          sort by CPU, memory, age, name or processes
   /                  filter by id, name, client, state or backend; Escape
                      removes the filter
   f                  freeze or thaw the selected server

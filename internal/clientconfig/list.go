@@ -32,7 +32,8 @@ func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("find configurations", err)
 	}
-	status, views, lines := cli.ExitOK, []configuredView{}, [][]string{}
+	status, views := cli.ExitOK, []configuredView{}
+	lines := [][]string{{"CLIENT", "SERVER", "STATE", "COMMAND", "ARGS", "FILE"}}
 	for _, c := range all {
 		for _, s := range c.Servers {
 			if !f.wants(s.Name) {
@@ -56,15 +57,10 @@ func List(f *Choice, asJSON bool, operands []string, io cli.Stdio) int {
 		status = max(status, show.JSON(io, "list servers", views))
 	case len(all) == 0:
 		io.None(noConfiguration)
-	case len(lines) == 0:
+	case len(views) == 0:
 		io.None("no servers in " + cli.Counted(len(all), "file"))
 	default:
-		columns := []show.Column{
-			{Head: "CLIENT", Least: 6}, {Head: "SERVER", Least: 10, Most: 32}, {Head: "STATE", Least: 10},
-			{Head: "COMMAND", Least: 8, KeepEnd: true}, {Head: "ARGS"},
-			{Head: "FILE", Least: 16, KeepEnd: true},
-		}
-		show.WriteTable(io.Out, columns, lines, "ARGS", "COMMAND", "CLIENT", "FILE", "STATE")
+		show.WriteTable(io.Out, lines)
 	}
 	return max(status, complain(io, all))
 }

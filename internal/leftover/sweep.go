@@ -155,12 +155,7 @@ func writeLeaks(io cli.Stdio, all []*Leak) {
 		io.None("no leaks")
 		return
 	}
-	columns := []show.Column{
-		{Head: "PID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "AGE"}, {Head: "PROCS"}, {Head: "MEMORY"},
-		{Head: "PARENT", Least: 8, KeepEnd: true}, {Head: "COMMAND", Least: 10, KeepEnd: true},
-		{Head: "FILE", Least: 12, KeepEnd: true},
-	}
-	var lines [][]string
+	lines := [][]string{{"PID", "NAME", "AGE", "PROCS", "MEMORY", "PARENT", "COMMAND", "FILE"}}
 	for _, l := range all {
 		v := l.view()
 		lines = append(lines, []string{
@@ -168,5 +163,5 @@ func writeLeaks(io cli.Stdio, all []*Leak) {
 			show.MemoryText(v.Server), v.Parent.Text(), v.Program, v.File,
 		})
 	}
-	show.WriteTable(io.Out, columns, lines, "COMMAND", "PARENT", "PROCS", "AGE")
+	show.WriteTable(io.Out, lines)
 }

@@ -5,7 +5,6 @@
 package show
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -115,7 +114,6 @@ func (i *Inspection) write(out io.Writer) {
 	if i.Memory != nil {
 		line("memory", "%s", i.memoryLine())
 	}
-	some("memory of members", i.biggest())
 	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
 		line("limit", "%s=%s", file, i.Limits[file])
 	}
@@ -129,7 +127,8 @@ func (i *Inspection) write(out io.Writer) {
 	all(i.Stdio)
 	_ = w.Flush() // cli.Output keeps the error
 	for _, m := range i.Tree {
-		fmt.Fprintf(out, "%s%d %s\n", strings.Repeat("  ", m.Depth+1), m.PID, cli.OneLine(m.Command))
+		indent := strings.Repeat("  ", m.Depth+1)
+		fmt.Fprintf(out, "%s%d %s %s\n", indent, m.PID, HumanBytes(m.Memory), cli.OneLine(m.Command))
 	}
 }
 
@@ -146,17 +145,6 @@ func (i *Inspection) memoryLine() string {
 		text += ", a sum over its processes: the kernel has not counted it from the start"
 	}
 	return text
-}
-
-// biggest are the members with the most memory.
-func (i *Inspection) biggest() string {
-	members := slices.Clone(i.Tree)
-	slices.SortStableFunc(members, func(a, b fleet.Member) int { return cmp.Compare(b.Memory, a.Memory) })
-	var all []string
-	for _, m := range members[:min(len(members), 3)] {
-		all = append(all, fmt.Sprintf("%s[%d] %s", m.Name, m.PID, HumanBytes(m.Memory)))
-	}
-	return strings.Join(all, ", ")
 }
 
 func joined(texts ...string) string {

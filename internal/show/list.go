@@ -49,7 +49,8 @@ func WriteServers(out io.Writer, views []Server, users bool) {
 	for i, v := range views {
 		rows[i].Server = v
 	}
-	writeLines(out, append(servers(rows, cli.WidthOf(out), users, false), savings(views)...))
+	WriteTable(out, servers(rows, users, false))
+	writeLines(out, savings(views))
 }
 
 // savings is a line for each client with idle servers.
@@ -77,15 +78,16 @@ func savings(views []Server) (lines []string) {
 }
 
 // Watched is a table of servers with their shares of a CPU, for that many cells.
-func Watched(rows []Row, width int, users bool) []string { return servers(rows, width, users, true) }
+func Watched(rows []Row, width int, users bool) []string {
+	return layout(servers(rows, users, true), width)
+}
 
-func servers(rows []Row, width int, users, shares bool) []string {
-	columns := []Column{
-		{Head: "ID"}, {Head: "NAME", Least: 10, Most: 32}, {Head: "STATE"}, {Head: "AGE"}, {Head: "PROCS"},
-		{Head: "CPU%"}, {Head: "CPU"}, {Head: "MEMORY"}, {Head: "CLIENT", Least: 12, Most: 24, KeepEnd: true},
-		{Head: "BACKEND"}, {Head: "UID"},
+// servers returns the heads, and a line for each server. The least important columns come last: a narrow
+// terminal clips them.
+func servers(rows []Row, users, shares bool) [][]string {
+	lines := [][]string{
+		{"ID", "NAME", "STATE", "AGE", "PROCS", "CPU%", "CPU", "MEMORY", "CLIENT", "BACKEND", "UID"},
 	}
-	var lines [][]string
 	for _, r := range rows {
 		lines = append(lines, []string{
 			r.ID, r.Name, string(r.State), HumanSeconds(r.Age), strconv.Itoa(r.Processes),
@@ -93,14 +95,14 @@ func servers(rows []Row, width int, users, shares bool) []string {
 			string(r.Backend), strconv.Itoa(r.UID),
 		})
 	}
-	for i, c := range slices.Backward(columns) {
-		if c.Head == "UID" && !users || c.Head == "CPU%" && !shares {
-			columns = slices.Delete(columns, i, i+1)
-			for n := range lines {
-				lines[n] = slices.Delete(lines[n], i, i+1)
-			}
+	for i, line := range lines {
+		if !users {
+			line = line[:len(line)-1]
 		}
+		if !shares {
+			line = slices.Delete(line, 5, 6)
+		}
+		lines[i] = line
 	}
-	drop := []string{"BACKEND", "UID", "CLIENT", "CPU", "AGE", "PROCS", "STATE", "ID"}
-	return layout(columns, lines, width, drop)
+	return lines
 }

@@ -31,7 +31,7 @@ func TestCells(t *testing.T) {
 	}
 }
 
-// Every width gives lines that fit, and no two columns that touch.
+// Every width gives lines that fit.
 func TestTableFits(t *testing.T) {
 	var rows []Row
 	for _, v := range someViews() {
@@ -43,12 +43,6 @@ func TestTableFits(t *testing.T) {
 			if n := ansi.StringWidth(line); n > width {
 				t.Errorf("%d cells of %d: %q", n, width, line)
 			}
-		}
-	}
-	for width, want := range map[int]string{80: "ID NAME STATE AGE PROCS CPU% CPU MEMORY CLIENT"} {
-		head := strings.Fields(Watched(rows, width, true)[0])
-		if got := strings.Join(head, " "); !strings.HasPrefix(want, got) || got == "" {
-			t.Errorf("at %d cells: %q, want %q", width, got, want)
 		}
 	}
 }

@@ -51,7 +51,7 @@ func TestLimitsHold(t *testing.T) {
 			s.Hear(line)
 		}
 		for command, want := range map[string][]string{
-			"inspect " + name:        {"memory of members", "sh["},
+			"inspect " + name:        {"memory", " sh"},
 			"inspect --json " + name: {`"memory.max": "67108864"`, `"pids.max": "60"`},
 			"ls --json":              {`"memory.max": "67108864"`, `"pids.max": "60"`},
 			"ls":                     {"/64M"},

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -32,7 +31,7 @@ func Run(f *selection.Filter, io cli.Stdio) int {
 	if err != nil && len(all) == 0 {
 		return io.Cannot("list servers", err)
 	}
-	t := &top{servers: f, view: view{all: all, users: f.AllUsers, order: 'c'}, width: 80, height: 24}
+	t := &top{servers: f, view: view{all: all, users: f.AllUsers, order: "c"}, width: 80, height: 24}
 	_, err = tea.NewProgram(t).Run()
 	closeReadings(t.view.all)
 	if err != nil && !errors.Is(err, tea.ErrInterrupted) {
@@ -47,9 +46,6 @@ func drawable() error {
 		if !cli.OnTerminal(f) {
 			return fmt.Errorf("%s is no terminal", strings.TrimPrefix(f.Name(), "/dev/"))
 		}
-	}
-	if term := os.Getenv("TERM"); term == "" || term == "dumb" {
-		return fmt.Errorf("the terminal has no cursor control (TERM=%s)", term)
 	}
 	return nil
 }
@@ -106,7 +102,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			t.width, t.height = msg.Width, msg.Height
 		}
 	case tea.KeyPressMsg:
-		return t, t.pressed(msg.Key())
+		return t, t.pressed(msg.String())
 	case refresh:
 		if msg.number == t.refreshes {
 			before, details := t.view.all, t.view.details
@@ -131,17 +127,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	return t, nil
 }
 
-func (t *top) pressed(k tea.Key) tea.Cmd {
-	if k.Mod == tea.ModCtrl && k.Code == 'c' {
-		return tea.Quit
-	}
-	key := k.Code
-	if r, n := utf8.DecodeRuneInString(k.Text); n > 0 && n == len(k.Text) {
-		key = r
-	}
-	if k.Mod&^tea.ModShift != 0 {
-		return nil
-	}
+func (t *top) pressed(key string) tea.Cmd {
 	was := t.view.details
 	w, quit := t.view.press(key, max(t.height-3, 1))
 	switch {

@@ -12,10 +12,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
-
-	tea "charm.land/bubbletea/v2"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -26,9 +23,8 @@ import (
 type view struct {
 	all     []reading // the oldest first
 	users   bool
-	order   rune // the key of an order
-	reverse bool
-	typing  bool // the filter
+	order   string // the key of an order
+	typing  bool   // the filter
 	filter  string
 	cursor  string // of which server: see reading.key
 	at      int    // and in which row
@@ -39,23 +35,16 @@ type view struct {
 	scroll  int    // the first line of these
 }
 
-type order struct {
-	name    string
-	compare func(a, b reading) int
+// orders are those that keys stand for, each the largest first but names.
+var orders = map[string]func(a, b reading) int{
+	"c": func(a, b reading) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU)) },
+	"m": func(a, b reading) int { return cmp.Compare(b.bytes(), a.bytes()) },
+	"a": func(a, b reading) int { return cmp.Compare(b.Age, a.Age) },
+	"n": func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
+	"p": func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) },
 }
 
-// orders are those that keys stand for, each the largest first but names.
-var orders = map[rune]*order{
-	'c': {"CPU", func(a, b reading) int {
-		return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU))
-	}},
-	'm': {"memory", func(a, b reading) int { return cmp.Compare(b.bytes(), a.bytes()) }},
-	'a': {"age", func(a, b reading) int { return cmp.Compare(b.Age, a.Age) }},
-	'n': {"name", func(a, b reading) int {
-		return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name))
-	}},
-	'p': {"processes", func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) }},
-}
+var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "name", "p": "processes"}
 
 // shown are those that the filter lets through, in order.
 func (v *view) shown() (rows []reading) {
@@ -67,10 +56,7 @@ func (v *view) shown() (rows []reading) {
 		}
 	}
 	slices.SortStableFunc(rows, func(a, b reading) int {
-		if v.reverse {
-			a, b = b, a
-		}
-		return cmp.Or(orders[v.order].compare(a, b), strings.Compare(a.ID, b.ID))
+		return cmp.Or(orders[v.order](a, b), strings.Compare(a.ID, b.ID))
 	})
 	return rows
 }
@@ -103,24 +89,26 @@ func (v *view) current() *reading {
 }
 
 // press handles a key, and returns an action on a server. quit ends top.
-func (v *view) press(key rune, page int) (w *wish, quit bool) {
+func (v *view) press(key string, page int) (w *wish, quit bool) {
 	v.note = ""
-	by, moves := map[rune]int{
-		tea.KeyUp: -1, 'k': -1, tea.KeyDown: 1, 'j': 1, tea.KeyPgUp: -page, tea.KeyPgDown: page,
-		tea.KeyHome: -len(v.all), 'g': -len(v.all), tea.KeyEnd: len(v.all), 'G': len(v.all),
+	by, moves := map[string]int{
+		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page,
+		"home": -len(v.all), "end": len(v.all),
 	}[key]
 	r := v.current()
 	switch {
+	case key == "ctrl+c":
+		return nil, true
 	case v.typing:
 		v.typed(key)
 	case v.asked != "":
-		if r = v.find(v.asked); (key == 'y' || key == 'Y') && r != nil {
+		if r = v.find(v.asked); key == "y" && r != nil {
 			w = &wish{"stop", "stopped", stop, r}
 		} else {
 			v.note = "not stopped"
 		}
 		v.asked = ""
-	case v.details != "" && (key == tea.KeyEscape || key == tea.KeyEnter || key == tea.KeyBackspace):
+	case v.details != "" && (key == "esc" || key == "enter"):
 		v.details = ""
 	case moves && v.details != "":
 		v.scroll = max(v.scroll+by, 0)
@@ -130,39 +118,37 @@ func (v *view) press(key rune, page int) (w *wish, quit bool) {
 		}
 	case orders[key] != nil:
 		v.order = key
-	case key == 'q':
+	case key == "q":
 		return nil, true
-	case key == 'r':
-		v.reverse = !v.reverse
-	case key == '/' && v.details == "":
+	case key == "/" && v.details == "":
 		v.typing = true
-	case key == tea.KeyEscape:
+	case key == "esc":
 		v.filter = ""
 	case r == nil:
-	case key == tea.KeyEnter:
+	case key == "enter":
 		v.cursor, v.details, v.scroll = r.key(), r.key(), 0
-	case key == 's':
+	case key == "s":
 		v.cursor, v.asked = r.key(), r.key()
-	case key == 'f' && r.State == fleet.Frozen:
+	case key == "f" && r.State == fleet.Frozen:
 		w = &wish{"thaw", "thawed", (*fleet.Listed).Thaw, r}
-	case key == 'f':
+	case key == "f":
 		w = &wish{"freeze", "frozen", (*fleet.Listed).Freeze, r}
 	}
 	return w, false
 }
 
 // typed takes a key for the filter.
-func (v *view) typed(key rune) {
+func (v *view) typed(key string) {
 	switch {
-	case key == tea.KeyEnter:
+	case key == "enter":
 		v.typing = false
-	case key == tea.KeyEscape:
+	case key == "esc":
 		v.typing, v.filter = false, ""
-	case key == tea.KeyBackspace:
+	case key == "backspace":
 		_, n := utf8.DecodeLastRuneInString(v.filter)
 		v.filter = v.filter[:len(v.filter)-n]
-	case unicode.IsGraphic(key):
-		v.filter += string(key)
+	case utf8.RuneCountInString(key) == 1: // otherwise it has a name
+		v.filter += key
 	}
 }
 
@@ -205,18 +191,12 @@ func (v *view) lines(width, height int) []string {
 
 // summary is about all servers, not only those that are shown.
 func (v *view) summary(shown int) string {
-	processes, share, memory, mark := 0, 0.0, uint64(0), ""
+	processes, share, memory := 0, 0.0, uint64(0)
 	for _, r := range v.all {
 		processes, share, memory = processes+r.Processes, share+max(r.Share, 0), memory+r.bytes()
-		if r.MemoryFrom == show.FromMembers {
-			mark = "~"
-		}
 	}
 	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
-		len(v.all), processes, 100*share, mark+show.HumanBytes(memory), orders[v.order].name)
-	if v.reverse {
-		text += " reversed"
-	}
+		len(v.all), processes, 100*share, show.HumanBytes(memory), orderNames[v.order])
 	if v.filter != "" {
 		text += fmt.Sprintf(", %d with %q", shown, v.filter)
 	}
@@ -234,5 +214,5 @@ func (v *view) lastLine() string {
 	case v.details != "":
 		return "q quit  Escape back  s stop  f freeze/thaw  ↑↓"
 	}
-	return "q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p  r reverse"
+	return "q quit  Enter details  s stop  f freeze/thaw  / filter  sort: c m a n p"
 }
