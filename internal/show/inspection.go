@@ -89,10 +89,7 @@ func (i *Inspection) write(out io.Writer) {
 	line("name", "%s (%s)", i.Name, i.ID)
 	some("state", joined(string(i.State), string(i.Cause)))
 	if i.IdleSince != nil {
-		line("idle", "since %s", i.IdleSince.Local().Format(time.DateTime))
-	}
-	if i.Wakes > 0 {
-		line("woken", "%d times", i.Wakes)
+		line("idle", "since %s, woken %d times", i.IdleSince.Local().Format(time.DateTime), i.Wakes)
 	}
 	some("backend", joined(string(i.Backend), i.Unit))
 	some("group", i.Group)

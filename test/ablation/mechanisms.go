@@ -155,7 +155,7 @@ var mechanisms = []mechanism{
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
 	// idle servers
 	without("the second measurement of a frozen server",
-		one(idle+"policy.go", "u.Read != p.last.Read || f.Pending() != \"\" {\n\t\tp.read", "false {\n\t\tp.read"),
+		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
 		tests("test/e2e", "MessageRacesAgainstFreeze")).
 		keptFor("one of some hundred messages meets that moment: the race of 10,000 goes red (MCPSCOPE_IDLE_RACES)"),
 	without("the thaw by input", one(brain+"idle.go", "\t\tb.loop.Again(b.client.Input.FD(), loop.TokenInput)\n", ""),

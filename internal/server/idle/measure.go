@@ -27,12 +27,8 @@ func (r *Rest) Usage() (Usage, error) {
 		written, _ := proc.Keyed(b, "wchar:")
 		u.Read += int64(read)
 		u.Written += int64(written)
-		threads, _ := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid)) // none, if it has just ended
-		for _, thread := range threads {
-			tid, _ := strconv.Atoi(thread.Name()) // of the kernel
-			st, err := proc.ReadStat(tid)
-			u.Active = u.Active || err == nil && (st.State == 'R' || st.State == 'D')
-		}
+		st, err := proc.ReadStat(pid)
+		u.Active = u.Active || err == nil && (st.State == 'R' || st.State == 'D')
 	}
 	return u, err
 }
@@ -59,10 +55,7 @@ func (r *Rest) Obstacle() string {
 	case group.Frozen(r.Group.Payload):
 		return "it was frozen by somebody else"
 	}
-	pids, err := r.Group.Payload.Members()
-	if err != nil {
-		return unexamined
-	}
+	pids, _ := r.Group.Payload.Members() // Usage has just listed them
 	for _, pid := range pids {
 		if why := connection(pid); why != "" {
 			return why
@@ -73,8 +66,8 @@ func (r *Rest) Obstacle() string {
 
 // Columns and states of /proc/net/tcp.
 const (
-	local, remote, state, inode = 1, 2, 3, 9
-	established, listening      = "01", "0A"
+	local, state, inode    = 1, 3, 9
+	established, listening = "01", "0A"
 )
 
 // connection is why the TCP sockets of a process forbid a freeze, "" if they do not: a peer would wait for an
@@ -99,19 +92,15 @@ func connection(pid int) string {
 			if len(row) <= inode || !own[row[inode]] {
 				continue
 			}
+			_, port, _ := strings.Cut(row[local], ":")
+			n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
 			switch row[state] {
 			case listening:
-				return "it listens on TCP port " + port(row[local])
+				return fmt.Sprint("it listens on TCP port ", n)
 			case established:
-				return "it is connected to TCP port " + port(row[remote])
+				return fmt.Sprint("it has a connection on TCP port ", n)
 			}
 		}
 	}
 	return ""
-}
-
-func port(address string) string {
-	_, port, _ := strings.Cut(address, ":")
-	n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
-	return fmt.Sprint(n)
 }

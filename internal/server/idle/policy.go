@@ -6,7 +6,10 @@
 // starts no process and reads no clock. Its caller freezes, reclaims and thaws.
 package idle
 
-import "time"
+import (
+	"cmp"
+	"time"
+)
 
 // The measurements behind these values are in docs/operate/idle.md.
 const (
@@ -27,28 +30,32 @@ const (
 type Usage struct {
 	CPU           time.Duration
 	Read, Written int64 // bytes, of files too
-	// Active: a thread runs, or waits for a processor or a disk. On a busy machine it may have used nothing yet.
+	// Active: a member runs, or waits for a processor or a disk. On a busy machine it may have used nothing yet.
 	Active bool
 }
 
-// Facts are those of the policy. Obstacle takes longer, and is called if the others permit a freeze.
-type Facts interface {
+// Server is one that the policy is for.
+type Server interface {
 	Usage() (Usage, error)
-	// Pending and Obstacle are why the server may not be frozen, "" for no reason. Pending is input or output.
+	// Pending (input or output) and Obstacle are why it may not be frozen, "" for no reason.
 	Pending() string
 	Obstacle() string
+	Freeze() bool
+	Thaw()
+	// Reclaim gives a part of its memory back, and returns false after the last part.
+	Reclaim() bool
 }
 
 const unexamined = "its processes can't be examined"
 
-// Decision is a task of the caller.
-type Decision int
+// Act is the result of Look.
+type Act int
 
 const (
-	Stay    Decision = iota // as it is
-	Freeze                  // and Confirm
-	Reclaim                 // memory, a part at a time, and Reclaimed after the last one
-	Thaw                    // and Thawed
+	None      Act = iota
+	Frozen        // all members are
+	Reclaimed     // some memory was
+	Wake          // the caller has to thaw the members, and to call Thawed
 )
 
 // Policy is that of one server. Its caller asks it at Due, and reports what it has done.
@@ -65,6 +72,7 @@ type Policy struct {
 	worked  time.Time             // the last time at which it had used a processor
 	read    time.Time             // the same of its input
 	frozen  bool                  // since at
+	breath  bool                  // the next thaw is one
 	trial   func(used Usage) bool // whether the server is frozen again, after it ran for a moment
 	refused string
 	times   int // in a row
@@ -72,23 +80,23 @@ type Policy struct {
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
 func New(after time.Duration, now time.Time) *Policy {
-	p := &Policy{after: after, at: now, worked: now, read: now, Used: true}
-	p.Due = now.Add(p.interval())
-	return p
+	return &Policy{after: after, Due: now, at: now, worked: now, read: now, Used: true}
 }
 
-func (p *Policy) interval() time.Duration { return min(p.after/4, lookMost) }
-
-// Look decides.
-func (p *Policy) Look(f Facts, now time.Time) Decision {
-	if p.frozen && p.Used {
-		return Reclaim
+// Look does what is due.
+func (p *Policy) Look(s Server, now time.Time) Act {
+	switch {
+	case p.frozen && p.Used && s.Reclaim():
+		return Reclaimed
+	case p.frozen && p.Used:
+		p.Used, p.Due = false, p.at.Add(breathEach)
+		return None
+	case p.frozen:
+		p.breath = true
+		return Wake
 	}
-	if p.frozen {
-		return Thaw
-	}
-	p.Due = now.Add(p.interval())
-	u, err := f.Usage()
+	p.Due = now.Add(min(p.after/4, lookMost))
+	u, err := s.Usage()
 	if err != nil {
 		return p.refuse(unexamined)
 	}
@@ -107,66 +115,56 @@ func (p *Policy) Look(f Facts, now time.Time) Decision {
 	}
 	p.trial = nil
 	if now.Sub(p.worked) < p.after {
-		return Stay
+		return None
 	}
 	if wait := min(silentFor, p.after); now.Sub(p.read) < wait {
 		if over > wait { // between a client's pings
 			p.Due = now.Add(wait)
 		}
-		return Stay
+		return None
 	}
-	why := f.Pending()
-	if why == "" {
-		why = f.Obstacle()
-	}
-	if why != "" {
+	if why := cmp.Or(s.Pending(), s.Obstacle()); why != "" {
 		return p.refuse(why)
 	}
 	p.times = 0
-	return Freeze
+	if s.Freeze() {
+		// Once more when all members are frozen: a message that came meanwhile, or was read and not answered,
+		// would wait until the next breath.
+		u, err = s.Usage()
+		if err == nil && u.Read == p.last.Read && s.Pending() == "" {
+			p.last, p.at, p.frozen, p.Due = u, now, true, now.Add(breathEach)
+			if p.Used {
+				p.Due = now // to reclaim
+			}
+			return Frozen
+		}
+	}
+	p.read = now
+	s.Thaw()
+	return None
 }
 
-func (p *Policy) refuse(why string) Decision {
+func (p *Policy) refuse(why string) Act {
 	if why != p.refused {
 		p.refused, p.times = why, 0
 	}
 	if p.times++; p.times == notedAfter {
 		p.Note = "not idle: " + why
 	}
-	return Stay
+	return None
 }
-
-// Confirm looks again when all members are frozen: a message that came meanwhile, or was read and not
-// answered, would wait until the next breath. If it returns false, the server has to be thawed.
-func (p *Policy) Confirm(f Facts, now time.Time) bool {
-	u, err := f.Usage()
-	if err != nil || u.Read != p.last.Read || f.Pending() != "" {
-		p.read = now
-		return false
-	}
-	p.last, p.at, p.frozen = u, now, true
-	p.Due = now // to reclaim
-	if !p.Used {
-		p.Reclaimed()
-	}
-	return true
-}
-
-// Reclaimed is for memory that does not have to be reclaimed again.
-func (p *Policy) Reclaimed() { p.Used, p.Due = false, p.at.Add(breathEach) }
 
 // Thawed is for a server that was thawed: for a breath, or by another event.
-func (p *Policy) Thawed(breath bool, now time.Time) {
-	p.frozen = false
-	if breath {
-		p.Due = now.Add(breathFor)
-		p.trial = func(used Usage) bool {
-			return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
-		}
-		return
-	}
+func (p *Policy) Thawed(now time.Time) {
 	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = func(used Usage) bool {
 		return used.Read > 0 && used.Read <= ping && used.Written >= message && used.Written <= ping
 	}
+	if p.breath {
+		p.Due = now.Add(breathFor)
+		p.trial = func(used Usage) bool {
+			return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
+		}
+	}
+	p.frozen, p.breath = false, false
 }

@@ -13,8 +13,8 @@ import (
 // A server in virtual time. It uses what a test says.
 type server struct {
 	*Policy
-	t0, now time.Time
-	Usage
+	t0, now  time.Time
+	used     Usage
 	err      error
 	pending  string
 	obstacle string
@@ -24,20 +24,25 @@ type server struct {
 	breaths  int
 }
 
-func (s *server) Facts() Facts      { return facts{s} }
 func (s *server) at() time.Duration { return s.now.Sub(s.t0) }
-func (s *server) wake()             { s.Thawed(false, s.now) }
+func (s *server) wake()             { s.Thawed(s.now) }
 func (s *server) uses(u Usage) {
-	s.CPU += u.CPU
-	s.Read += u.Read
-	s.Written += u.Written
-	s.Active = u.Active
+	s.used.CPU += u.CPU
+	s.used.Read += u.Read
+	s.used.Written += u.Written
+	s.used.Active = u.Active
 }
-func (f facts) Usage() (Usage, error) { return f.s.Usage, f.s.err }
-func (f facts) Pending() string       { return f.s.pending }
-func (f facts) Obstacle() string      { return f.s.obstacle }
-
-type facts struct{ s *server }
+func (s *server) Usage() (Usage, error) { return s.used, s.err }
+func (s *server) Pending() string       { return s.pending }
+func (s *server) Obstacle() string      { return s.obstacle }
+func (s *server) Thaw()                 { s.undone++ }
+func (s *server) Reclaim() bool         { return false }
+func (s *server) Freeze() bool {
+	if s.meets != nil {
+		s.meets()
+	}
+	return true
+}
 
 func start(after time.Duration) *server {
 	s := &server{t0: time.Unix(0, 0)}
@@ -56,21 +61,12 @@ func (s *server) until(end time.Duration, each func()) {
 		if each != nil {
 			each()
 		}
-		switch s.Look(s.Facts(), s.now) {
-		case Freeze:
-			if s.meets != nil {
-				s.meets()
-			}
-			if s.Confirm(s.Facts(), s.now) {
-				s.freezes = append(s.freezes, s.at())
-			} else {
-				s.undone++
-			}
-		case Reclaim:
-			s.Reclaimed()
-		case Thaw:
+		switch s.Look(s, s.now) {
+		case Frozen:
+			s.freezes = append(s.freezes, s.at())
+		case Wake:
 			s.breaths++
-			s.Thawed(true, s.now)
+			s.Thawed(s.now)
 		}
 	}
 	s.now = s.t0.Add(end)
@@ -120,7 +116,7 @@ func TestWhenAServerIsIdle(t *testing.T) {
 // The CPU time of the start counts until it is older than D.
 func TestStartIsUse(t *testing.T) {
 	s := start(d)
-	s.until(time.Minute, func() { s.CPU = 3 * time.Second })
+	s.until(time.Minute, func() { s.used.CPU = 3 * time.Second * time.Duration(s.at()/time.Minute) })
 	s.until(2*d, nil)
 	s.freezesFirst(t, d+time.Minute)
 }
@@ -138,9 +134,9 @@ func TestSilenceBetweenPings(t *testing.T) {
 
 func TestShortTimes(t *testing.T) {
 	s := start(50 * time.Millisecond)
-	s.CPU = 30 * time.Millisecond
+	s.used.CPU = 30 * time.Millisecond
 	s.until(time.Second, nil)
-	s.freezesFirst(t, 62500*time.Microsecond)
+	s.freezesFirst(t, 50*time.Millisecond)
 }
 
 func TestObstacles(t *testing.T) {
@@ -177,8 +173,8 @@ func TestObstacles(t *testing.T) {
 func TestSecondLook(t *testing.T) {
 	for name, meets := range map[string]func(*server){
 		"a message came":         func(s *server) { s.pending = "unread" },
-		"a message was read":     func(s *server) { s.Read += 61 },
-		"a member ended":         func(s *server) { s.Read -= 100 },
+		"a message was read":     func(s *server) { s.used.Read += 61 },
+		"a member ended":         func(s *server) { s.used.Read -= 100 },
 		"they can't be examined": func(s *server) { s.err = errors.New("EACCES") },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -5,74 +5,91 @@
 package idle
 
 import (
+	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
-// Rest freezes a server by the policy, and thaws it.
+// Attributes of a payload.
+const (
+	attrIdle = "user.mcpscope.idle" // a Note, for people only
+	AttrHeld = "user.mcpscope.held" // frozen by a person, so that input does not thaw it
+)
+
+// Note describes a server that is frozen whenever it is idle.
+type Note struct {
+	Since  int64  // frozen, Unix time in nanoseconds; 0 while it runs
+	Wakes  int    // by events, since its start
+	Before uint64 // bytes of memory before the last reclaim; 0 is unknown
+}
+
+// ReadNote returns the note that was written last.
+func ReadNote(payload *cgroup.Group) (n Note) {
+	text, _, _ := payload.Attr(attrIdle) // none, if it can't be read
+	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before)
+	return n
+}
+
+// Held reports whether a person has frozen the payload.
+func Held(payload *cgroup.Group) bool {
+	_, held, _ := payload.Attr(AttrHeld) // not, if it can't be read
+	return held
+}
+
+// Rest is a server with its policy.
 type Rest struct {
 	*Policy
 	Group  *group.ControlGroup
 	Client *client.Side
-
 	note   Note
-	breath bool // the next thaw is one
 }
 
-// Act does what is due, but for a thaw. Freeze means that the members are frozen now.
-func (r *Rest) Act(now time.Time) Decision {
-	switch d := r.Look(r, now); {
-	case d == Freeze && (!freeze.Freeze(r.Group.Payload) || !r.Confirm(r, now)):
-		r.thaw()
-		return Stay
-	case d == Freeze:
-		if counted := r.Group.MemoryGroup(); r.Used && counted != nil {
-			r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
-		}
-		r.note.Since = now.UnixNano()
-		r.note.write(r.Group.Payload)
-		return d
-	case d == Reclaim && !r.reclaim():
-		r.Reclaimed()
-		return Stay
-	default:
-		r.breath = d == Thaw
-		return d
-	}
-}
+// Freeze is a part of Server.
+func (r *Rest) Freeze() bool { return freeze.Freeze(r.Group.Payload) }
 
 // reclaimStep takes about 20 ms: a message for the server can come meanwhile.
 const reclaimStep = "4M"
 
-// reclaim gives a part of the memory back, and returns false after the last part. Without swap only file pages
-// could be, and those of a runtime are shared: ten servers gave nothing back.
-func (r *Rest) reclaim() bool {
+// Reclaim does nothing without swap: only file pages could be reclaimed then, and those of a runtime are
+// shared. Ten servers gave nothing back.
+func (r *Rest) Reclaim() bool {
 	var of unix.Sysinfo_t
 	counted := r.Group.MemoryGroup()
 	return counted != nil && unix.Sysinfo(&of) == nil && of.Freeswap > 0 &&
 		counted.Write("memory.reclaim", reclaimStep) == nil // Linux 5.19; EAGAIN: the kernel finds no more
 }
 
+// Thaw leaves members frozen that a person has frozen.
+func (r *Rest) Thaw() {
+	if !Held(r.Group.Payload) {
+		_ = r.Group.Payload.SetFrozen(false) // gone is as good
+	}
+}
+
+// MarkFrozen makes it visible that the members are frozen.
+func (r *Rest) MarkFrozen(now time.Time) {
+	if counted := r.Group.MemoryGroup(); r.Used && counted != nil {
+		r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
+	}
+	r.writeNote(now.UnixNano())
+}
+
 // Wake thaws the members.
 func (r *Rest) Wake(now time.Time) {
 	if !r.breath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++
-		r.note.Since = 0
-		r.note.write(r.Group.Payload)
+		r.writeNote(0)
 	}
-	r.thaw()
-	r.Thawed(r.breath, now)
-	r.breath = false
+	r.Thaw()
+	r.Thawed(now)
 }
 
-// thaw leaves members frozen that a person has frozen.
-func (r *Rest) thaw() {
-	if !Held(r.Group.Payload) {
-		_ = r.Group.Payload.SetFrozen(false) // gone is as good
-	}
+func (r *Rest) writeNote(since int64) {
+	_ = r.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, r.note.Wakes, r.note.Before)) // for people only
 }

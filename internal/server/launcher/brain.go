@@ -94,11 +94,9 @@ func (b *brain) begin() error {
 		return err
 	}
 	if b.events >= 0 {
-		if err := b.loop.AddChanges(b.events, loop.TokenEvents); err != nil {
-			return err
-		}
+		return b.loop.AddChanges(b.events, loop.TokenEvents)
 	}
-	return b.beginRest()
+	return nil
 }
 
 // live lasts until the group is empty, or another brain has this one's place.
@@ -121,8 +119,8 @@ func (b *brain) deadline() time.Time {
 	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
 		return b.lookAt
 	}
-	if rest := b.restDue(); !rest.IsZero() && (due.IsZero() || rest.Before(due)) {
-		return rest
+	if b.rest != nil && (due.IsZero() || b.rest.Due.Before(due)) {
+		return b.rest.Due
 	}
 	return due
 }

@@ -14,61 +14,48 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// beginRest is for a brain that has the client's descriptors: a later one stops the server.
-func (b *brain) beginRest() error {
-	after, engine := b.config.Policy.IdleFreeze, b.config.Engine()
+// beginRest is for when the server runs. A later brain stops it.
+func (b *brain) beginRest() {
+	after := b.config.Policy.IdleFreeze
 	g, grouped := b.group.(*group.ControlGroup)
 	switch {
-	case after == 0 || b.client == nil:
-		return nil
-	case !grouped:
-		b.note("never frozen when idle: the backend tree has no group that could be frozen")
-		return nil
-	case engine != "":
-		b.note("never frozen when idle: it runs in a container of " + engine)
-		return nil
-	case after < protocol.IdleFreezeLeast:
-		b.note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
-			" can freeze a server during a call, and delay the answer by a minute")
+	case after == 0:
+		return
+	case !grouped || b.config.Engine() != "":
+		b.note("never frozen when idle: it is not in a cgroup of its own")
+	default:
+		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.client}
+		_ = b.loop.Add(b.client.Input.FD(), loop.TokenInput) // a server without input is never frozen
+		if after < protocol.IdleFreezeLeast {
+			b.note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+				" can freeze a server during a call, and delay the answer by a minute")
+		}
 	}
-	b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.client}
-	return b.loop.Add(b.client.Input.FD(), loop.TokenInput)
+	b.group.Note(b.notes)
 }
 
-// restDue is the zero time for never.
-func (b *brain) restDue() time.Time {
-	if b.rest == nil || !b.begun || b.life.State > lifecycle.Idle {
-		return time.Time{}
-	}
-	return b.rest.Due
-}
-
-// lookAtRest is for when nothing else has happened.
+// lookAtRest is for when nothing else has happened. A server that is being stopped is not frozen again.
 func (b *brain) lookAtRest() {
+	if b.life.State > lifecycle.Idle {
+		b.rest = nil
+	}
 	now := time.Now()
-	if due := b.restDue(); due.IsZero() || now.Before(due) {
+	if b.rest == nil || now.Before(b.rest.Due) {
 		return
 	}
-	switch b.rest.Act(now) {
-	case idle.Freeze:
+	switch b.rest.Look(b.rest, now) {
+	case idle.Frozen:
+		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)
 		b.loop.Again(b.client.Input.FD(), loop.TokenInput)
-	case idle.Reclaim:
+	case idle.Reclaimed:
 		b.life.Reclaimed = true
-	case idle.Thaw:
+	case idle.Wake:
 		b.report(lifecycle.Woken)
-	case idle.Stay:
+	case idle.None:
 		if b.rest.Note != "" {
 			b.note(b.rest.Note)
 			b.group.Note(b.notes)
 		}
 	}
-}
-
-func (b *brain) wakeMembers() {
-	if b.rest != nil {
-		b.rest.Wake(time.Now())
-		return
-	}
-	_ = b.group.Members().SetFrozen(false) // a later brain; gone is as good
 }

@@ -53,7 +53,9 @@ func (b *brain) perform(all []lifecycle.Action) {
 		case lifecycle.WatchAgain:
 			b.client.WatchAgain()
 		case lifecycle.WakeMembers:
-			b.wakeMembers()
+			if b.rest != nil { // a later brain stops them, which thaws
+				b.rest.Wake(time.Now())
+			}
 		}
 	}
 }

@@ -49,12 +49,12 @@ func (b *brain) start(s *Server) error {
 	if err := b.limit(s); err != nil {
 		return err
 	}
-	if err := b.begin(); err != nil {
-		return err
-	}
 	b.group.Note(b.notes)
 	b.config.Notes = b.notes
 	if err := b.page.SetConfig(protocol.Encode(b.config)); err != nil {
+		return err
+	}
+	if err := b.begin(); err != nil {
 		return err
 	}
 	b.publish()
@@ -199,6 +199,7 @@ func (b *brain) started() {
 
 // tellStart is for everything that waits until the server runs.
 func (b *brain) tellStart() {
+	b.beginRest()
 	if systemd.JournalExists() {
 		report.TellStart(b.subject(), b.stderr)
 	}

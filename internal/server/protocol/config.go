@@ -41,17 +41,16 @@ type Config struct {
 	Path     string // of the main process
 
 	// Of a server that its client has started: descriptors of its first brain.
-	Taken                             bool
-	Payload                           int
-	Main                              int // a pidfd
-	Held                              int // stdin, where that can be watched only by holding it
-	Stdin, Input, Stdout, ClientPIDFD int // what is watched
-	Room                              int // as well
-	Alive                             int // the end of a pipe that the watcher of a gateway has
-	Replace                           bool
-	StdinFile                         File
-	Conveyed, Socket                  bool   // stdin has another end, and is a socket
-	Where                             string // the client's cgroup
+	Taken                                   bool
+	Payload                                 int
+	Main                                    int // a pidfd
+	Held                                    int // stdin, where that can be watched only by holding it
+	Stdin, Input, Stdout, Room, ClientPIDFD int // what is watched
+	Alive                                   int // the end of a pipe that the watcher of a gateway has
+	Replace                                 bool
+	StdinFile                               File
+	Conveyed, Socket                        bool   // stdin has another end, and is a socket
+	Where                                   string // the client's cgroup
 }
 
 // File identifies an open pipe or socket.
