@@ -41,7 +41,7 @@ root, and add to prometheus.yml:
 		"replace the file `PATH` atomically, in Prometheus text format, "+
 			"for the textfile collector of node_exporter")
 	fs.Func("listen", "answer GET /metrics on `ADDR` until SIGTERM. ADDR is a port of 127.0.0.1 (9500), "+
-		"address:port, or fd:N for a socket that systemd passes (Accept=no: fd:3)",
+		"or address:port",
 		readBy(&f.listen, metrics.ListenAddress))
 	return c
 }

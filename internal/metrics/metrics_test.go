@@ -118,7 +118,7 @@ func TestMetricsServer(t *testing.T) {
 func TestListenAddress(t *testing.T) {
 	for arg, want := range map[string]string{
 		"9500": "127.0.0.1:9500", ":9500": "127.0.0.1:9500", "localhost:9500": "127.0.0.1:9500", "0.0.0.0:9500": "0.0.0.0:9500", "[::1]:9500": "[::1]:9500",
-		"fd:3": "fd:3", "": "", "fd:2": "", "fd:x": "", "70000": "", "host:9500": "", "::1:9500": "", "9500:9500:9500": "", "http": "",
+		"": "", "fd:3": "", "70000": "", "host:9500": "", "::1:9500": "", "9500:9500:9500": "", "http": "",
 	} {
 		got, err := ListenAddress(arg)
 		if got != want || (err == nil) != (want != "") {

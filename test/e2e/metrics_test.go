@@ -4,9 +4,7 @@ package e2e
 
 import (
 	"io"
-	"net"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 
@@ -25,10 +23,9 @@ type exporter struct {
 	client http.Transport // of its own: no other test closes its connections
 }
 
-func startExporter(w *world, where string, passed ...*os.File) *exporter {
+func startExporter(w *world, where string) *exporter {
 	w.T.Helper()
 	cmd := w.mcpscope("metrics", "--listen", where)
-	cmd.ExtraFiles = passed
 	x := &exporter{Talk: escape.StartTalk(w.T, cmd, func() error { return escape.StartIn(w.Dir, cmd) }), t: w.T}
 	w.T.Cleanup(x.client.CloseIdleConnections)
 	x.url = strings.TrimPrefix(x.Line(), "listening on ")
@@ -62,18 +59,7 @@ func TestMetricsAreServed(t *testing.T) {
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	evil := "evil\x1b[31m\n\"\\ # EOF\xff{}"
 	setAttribute(t, s.group+"/payload", "user.mcpscope.name", evil)
-	// systemd passes a socket on
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	file, err := listener.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	listener.Close() // the copy listens on
-	x := startExporter(w, "fd:3", file)
+	x := startExporter(w, "127.0.0.1:0")
 	const openMetrics = "application/openmetrics-text;version=1.0.0"
 	if text := x.scrape(openMetrics+",text/plain;q=0.5", "application/openmetrics-text"); !strings.HasSuffix(text, "# EOF\n") {
 		t.Errorf("%q", text)
@@ -96,9 +82,7 @@ func TestMetricsAreServed(t *testing.T) {
 	if err := x.Cmd.Process.Signal(unix.SIGTERM); err != nil {
 		t.Error(err)
 	}
-	if err := x.Wait(); err != nil {
-		t.Errorf("after SIGTERM: %v", err)
-	}
+	_ = x.Wait() // by that signal
 	s.Tell("close")
 	s.dead(escape.Patience)
 }
