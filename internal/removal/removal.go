@@ -8,7 +8,6 @@
 package removal
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -29,58 +28,59 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// finding collects the files that start this mcpscope.
+// finding collects the files that stop working without this mcpscope.
 type finding struct {
 	runner   string
-	lines    []string // FILE: WHAT
+	lines    []string // FILE: USE
 	remedies []string // commands
-	breaks   bool     // one of the files stops working
 }
 
 const unwrapAll = "mcpscope unwrap"
 
 // Report prints the files that start this mcpscope: as root those of all users, otherwise or with own those
-// of the calling user. The status is 1 if one of them stops working without it.
-func Report(own bool, io cli.Stdio) int {
+// of the calling user. The status is 1 if there are any.
+func Report(own bool, to cli.Stdio) int {
 	runner, err := cli.FindRunner()
 	if err != nil {
-		return io.Cannot("find mcpscope", err)
+		return to.Cannot("find mcpscope", err)
 	}
 	f := &finding{runner: runner}
 	if os.Getuid() == 0 && !own {
 		f.addUnits("/etc/systemd/system", "sudo ")
 		f.addUnits("/etc/systemd/user", "sudo ")
-		err = f.addUsers()
+		var passwd []byte
+		if passwd, err = os.ReadFile("/etc/passwd"); err == nil {
+			err = f.addUsers(string(passwd))
+		}
 	} else {
 		err = f.addOwn()
 	}
 	for _, line := range f.lines {
-		fmt.Fprintln(io.Out, cli.OneLine(line))
+		fmt.Fprintln(to.Out, cli.OneLine(line))
 	}
 	for _, remedy := range slices.Compact(f.remedies) {
-		fmt.Fprintf(io.Out, "  first: %s\n", cli.OneLine(remedy))
+		fmt.Fprintf(to.Out, "  first: %s\n", cli.OneLine(remedy))
 	}
 	switch {
 	case err != nil:
-		return io.Cannot("search all configurations and units", err)
-	case f.breaks:
+		return to.Cannot("search all configurations and units", err)
+	case len(f.lines) > 0:
 		return cli.ExitFailure
 	}
 	return cli.ExitOK
 }
 
-func (f *finding) add(file, use, remedy string, harmless bool) {
+func (f *finding) add(file, use, remedy string) {
 	f.lines, f.remedies = append(f.lines, file+": "+use), append(f.remedies, remedy)
-	f.breaks = f.breaks || !harmless
 }
 
-// addOwn looks into the files of the calling user.
+// addOwn searches the files of the calling user.
 func (f *finding) addOwn() error {
 	all, err := clientconfig.Everywhere()
 	if err != nil {
 		return err
 	}
-	for _, c := range all { // what cannot be read has not been wrapped, and has no servers
+	for _, c := range all { // a file that cannot be read has not been wrapped, and has no servers
 		var names []string
 		for _, s := range c.Servers {
 			if s.State == wrapping.Wrapped && f.isStartedBy(s.Argv[0]) {
@@ -88,9 +88,8 @@ func (f *finding) addOwn() error {
 			}
 		}
 		if len(names) > 0 {
-			what := fmt.Sprintf("%s of %s: %s", cli.Counted(len(names), "wrapped server"),
-				c.ClientTitle("a file"), strings.Join(names, ", "))
-			f.add(c.Where(), what, unwrapAll, false)
+			f.add(c.Where(), fmt.Sprintf("%s of %s: %s", cli.Counted(len(names), "wrapped server"),
+				c.ClientTitle("a file"), strings.Join(names, ", ")), unwrapAll)
 		}
 	}
 	if dir := settings.UserDir(os.Getenv); dir != "" {
@@ -109,8 +108,8 @@ func (f *finding) isStartedBy(command string) bool {
 	return errA == nil && errB == nil && os.SameFile(a, b)
 }
 
-// execLine is a line of a unit that executes a command.
-var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*([-@:+!|]*)[ \t]*"?([^\s"]+)`)
+// execLine is a line of a unit that executes a command. systemd ignores a failure if the prefix has a dash.
+var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*[@:+!|]*"?([^\s"@:+!|-][^\s"]*)`)
 
 // mostUnit is more than a unit file is long.
 const mostUnit = 256 << 10
@@ -125,89 +124,78 @@ func (f *finding) addUnits(dir, sudo string) {
 			continue
 		}
 		text, _ := os.ReadFile(file) // what can't be read starts nothing
-		starts, harmless := false, true
-		for _, m := range execLine.FindAllSubmatch(text, -1) {
-			if f.isStartedBy(string(m[2])) {
-				starts = true
-				harmless = harmless && strings.Contains(string(m[1]), "-") // systemd ignores its failure
-			}
-		}
-		switch name := filepath.Base(file); {
+		commands := execLine.FindAllStringSubmatch(string(text), -1)
+		starts := slices.ContainsFunc(commands, func(m []string) bool { return f.isStartedBy(m[1]) })
+		switch {
 		case !starts:
-		case name == "mcpscope.conf":
-			what := "a drop-in that starts the service by mcpscope"
-			if harmless {
-				what = "a drop-in that sweeps after the service ends; does nothing without mcpscope"
-			}
+		case filepath.Base(file) == "mcpscope.conf":
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
-			f.add(file, what, sudo+"mcpscope units --unit "+unit+" --remove", harmless)
+			remedy := sudo + "mcpscope units --unit " + unit + " --remove"
+			f.add(file, "a drop-in that starts the service under mcpscope", remedy)
 		case !strings.Contains(string(text), units.Written):
-			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file, false)
+			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file)
 		}
 	}
 }
 
-// lookWithin is how long the look into one user's files may take.
-const lookWithin = 10 * time.Second
+// searchWithin bounds the search of one user's files.
+const searchWithin = 10 * time.Second
 
-// addUsers asks a process of each user whose home belongs to them.
-func (f *finding) addUsers() (err error) {
-	passwd, err := os.Open("/etc/passwd")
-	if err != nil {
-		return err
-	}
-	defer passwd.Close()
-	seen := map[uint32]bool{}
-	for lines := bufio.NewScanner(passwd); lines.Scan(); {
-		fields := strings.Split(lines.Text(), ":")
+// addUsers starts a process of each user whose home belongs to them. passwd is passwd(5).
+func (f *finding) addUsers(passwd string) (err error) {
+	seen := map[uint64]bool{}
+	for line := range strings.Lines(passwd) {
+		fields := strings.Split(line, ":")
 		if len(fields) < 7 {
 			continue
 		}
 		uid, errU := strconv.ParseUint(fields[2], 10, 32)
 		gid, errG := strconv.ParseUint(fields[3], 10, 32)
 		home, errH := os.Lstat(fields[5])
-		if errors.Join(errU, errG, errH) != nil || seen[uint32(uid)] || !home.IsDir() ||
-			home.Sys().(*syscall.Stat_t).Uid != uint32(uid) {
+		if errors.Join(errU, errG, errH) != nil || seen[uid] || !home.IsDir() ||
+			uint64(home.Sys().(*syscall.Stat_t).Uid) != uid {
 			continue
 		}
-		seen[uint32(uid)] = true
+		seen[uid] = true
 		as := syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 		if e := f.addUser(fields[0], fields[5], as); e != nil {
+			err = errors.Join(err, fmt.Errorf("files of %s: %w", fields[0], e))
 		}
 	}
 	return err
 }
 
-// addUser takes the lines of a user's process, but not its remedies: root must not run what a user has
-// written.
+// addUser takes the lines of a user's process, but not its remedies: root must not run a command that a user
+// wrote.
 func (f *finding) addUser(name, home string, as syscall.Credential) error {
-	ctx, cancel := context.WithTimeout(context.Background(), lookWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), searchWithin)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", "removal", "--own")
 	cmd.Dir = "/"
 	cmd.WaitDelay = time.Second // the user may hold its stdout open
 	cmd.Env = []string{"HOME=" + home, "PATH=/usr/local/bin:/usr/bin:/bin", "USER=" + name}
+	remedy := ""
 	if as.Uid != uint32(os.Getuid()) {
 		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &as}
+		remedy = "sudo -H -u " + name + " "
 	}
 	out, err := cmd.Output()
-	broken, is := errors.AsType[*exec.ExitError](err)
-	if err != nil && !(is && broken.ExitCode() == cli.ExitFailure && len(broken.Stderr) == 0) {
+	found, is := errors.AsType[*exec.ExitError](err)
+	switch {
+	case err == nil:
+		return nil
+	case !is || found.ExitCode() != cli.ExitFailure || len(found.Stderr) > 0:
 		return err
-	}
-	remedy, user := "mcpscope removal", ""
-	if as.Uid != 0 {
-		user = "sudo -H -u " + name + " "
+	case strings.Contains(string(out), unwrapAll):
+		remedy += unwrapAll
+	default:
+		remedy += "mcpscope removal"
 	}
 	for line := range strings.Lines(string(out)) {
-		if text := strings.TrimRight(line, "\n"); !strings.HasPrefix(text, " ") {
-			f.lines, f.breaks = append(f.lines, text), f.breaks || err != nil
-		} else if strings.Contains(text, unwrapAll) {
-			remedy = unwrapAll
+		if !strings.HasPrefix(line, " ") {
+			f.lines = append(f.lines, strings.TrimRight(line, "\n"))
 		}
 	}
-	if len(out) > 0 {
-		f.remedies = append(f.remedies, user+remedy)
-	}
+	f.remedies = append(f.remedies, remedy)
 	return nil
 }

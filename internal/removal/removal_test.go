@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package removal
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestMain is the process of a user whose files cannot be searched.
+func TestMain(m *testing.M) {
+	if len(os.Args) == 3 && os.Args[2] == "--own" {
+		fmt.Fprintln(os.Stderr, "no files today")
+		os.Exit(1)
+	}
+	os.Exit(m.Run())
+}
+
+// A package must not be removed if the files of one user could not be searched.
+func TestAnUnsearchedUserIsAnError(t *testing.T) {
+	passwd := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), t.TempDir())
+	if err := (&finding{}).addUsers(passwd); err == nil || !strings.Contains(err.Error(), "ann") {
+		t.Errorf("error %v", err)
+	}
+}
+
+// A unit whose failure systemd ignores works without mcpscope.
+func TestUnitsThatStartIt(t *testing.T) {
+	dir := t.TempDir()
+	for name, line := range map[string]string{
+		"a.service": "ExecStart=mcpscope run -- x", "b.service": "ExecStopPost=-mcpscope sweep",
+		"c.service": "ExecStart = +:mcpscope gateway -- x", "d.service": "ExecStart=/bin/x mcpscope",
+	} {
+		if err := os.WriteFile(dir+"/"+name, []byte("[Service]\n"+line+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	f := &finding{}
+	f.addUnits(dir, "")
+	want := []string{dir + "/a.service: a unit that starts mcpscope", dir + "/c.service: a unit that starts mcpscope"}
+	if !slices.Equal(f.lines, want) {
+		t.Errorf("%q, want %q", f.lines, want)
+	}
+}
