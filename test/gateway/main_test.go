@@ -24,7 +24,7 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "Test(RealClients|Seed.*|Tried)", "TestEscape")
+	escape.Choose(m, "Test(RealClients|CronJobs|RuntimeKilled|Tried)", "TestEscape")
 	bed.Parallel(8)
 	bed.Main(m, build)
 }
