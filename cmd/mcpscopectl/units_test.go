@@ -23,7 +23,7 @@ func TestUnitsArePrinted(t *testing.T) {
 	for args, want := range map[string]string{
 		"--now":              "units: --now is for --install and --remove\nmcpscope: hint: mcpscope help units\n",
 		"--install --remove": "units: --install and --remove exclude each other\nmcpscope: hint: mcpscope help units\n",
-		"--unit ../x":        "cannot find the gateway: \"../x\" is no name of a service\n",
+		"--unit ../x":        "cannot find the command of the gateway: \"../x\" is not the name of a service\n",
 	} {
 		s := say(append([]string{"units"}, strings.Fields(args)...)...)
 		if s.status == cli.ExitOK || s.out != "" || s.err != "mcpscope: "+want {
