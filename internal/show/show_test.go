@@ -39,7 +39,7 @@ p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12
 zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgroup        0
 `
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
-	if squeeze(out.String()) != squeeze(want) {
+	if squeeze(out.String()) != squeeze(want) || strings.HasSuffix(out.String(), "\n\n") {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
 	}
 	out.Reset()

@@ -23,7 +23,8 @@ const (
 func WriteTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, cli.WidthOf(out))) }
 
 // writeLines writes once: a thousand servers are not a thousand writes.
-func writeLines(out io.Writer, lines []string) { fmt.Fprintln(out, strings.Join(lines, "\n")) }
+// writeLines writes nothing if there are no lines.
+func writeLines(out io.Writer, lines []string) { fmt.Fprint(out, strings.Join(append(lines, ""), "\n")) }
 
 // layout clips nothing if width is 0. The texts may come from anywhere.
 func layout(rows [][]string, width int) (lines []string) {
