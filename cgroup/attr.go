@@ -51,9 +51,9 @@ func (g *Group) RemoveAttr(name string) error {
 	return nil
 }
 
-// TryLock takes a flock(2) on the directory without waiting. The lock belongs to the open file description: it
-// lasts until all duplicated and inherited descriptors are closed. EWOULDBLOCK means that another description
-// has the lock.
+// TryLock takes a flock(2) on the directory without waiting. The lock belongs to the open file description:
+// it lasts until all duplicated and inherited descriptors are closed. EWOULDBLOCK means that another
+// description has the lock.
 func (g *Group) TryLock(how int) error {
 	err := unix.Flock(g.fd, how|unix.LOCK_NB)
 	for err == unix.EINTR {

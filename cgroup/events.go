@@ -30,10 +30,10 @@ func (g *Group) State() (State, error) {
 	return g.readEvents(fd)
 }
 
-// Between two reads of cgroup.events Await pauses at first for the shorter time, and for twice as long after
-// each. The kernel limits notifications to one in 10 ms for each file, so poll(2) alone returns up to 10 ms too
-// late. A notification that the kernel delays is lost if the group is removed meanwhile (seen on Linux 6.18), so
-// poll(2) alone could wait for ever.
+// Between two reads of cgroup.events Await pauses at first for the shorter time, and for twice as long
+// after each. The kernel limits notifications to one in 10 ms for each file, so poll(2) alone returns up to
+// 10 ms too late. A notification that the kernel delays is lost if the group is removed meanwhile (seen on
+// Linux 6.18), so poll(2) alone could wait for ever.
 const shortestPause, longestPause = 20 * time.Microsecond, time.Second
 
 // Await blocks until done accepts the state, or until the deadline; the zero Time means none. It returns the

@@ -10,8 +10,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN (memory.reclaim) would
-// park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing file into EACCES.
+// An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN
+// (memory.reclaim) would park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing
+// file into EACCES.
 
 func openRetry(dir int, name string, flags int) (int, error) {
 	for {

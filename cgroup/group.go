@@ -2,12 +2,8 @@
 
 //go:build linux
 
-// Package cgroup is one cgroup v2 directory, held by descriptor.
-//
-// Everything is done relative to the descriptor, so that a directory which was
-// removed and made again under the same name is never touched by mistake; the
-// path is kept for messages alone. The package knows neither systemd nor what a
-// group is for, sends no signal, and does not decide what is written to cgroup.subtree_control.
+// Package cgroup is one cgroup v2 directory, held by descriptor. So a directory that was removed and made
+// again under the same name is never used by mistake; the path is for messages alone.
 package cgroup
 
 import (
@@ -67,7 +63,7 @@ func (g *Group) FD() int { return g.fd }
 // Path is where the directory was when it was opened.
 func (g *Group) Path() string { return g.path }
 
-// Same tells whether other is the same directory, and not one that was made under the same name.
+// Same reports whether other is the same directory, and not a new one of the same name.
 func (g *Group) Same(other *Group) bool {
 	var a, b unix.Stat_t
 	return unix.Fstat(g.fd, &a) == nil && unix.Fstat(other.fd, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino

@@ -31,8 +31,8 @@ func (g *Group) Members() ([]int, error) {
 	return pids, nil
 }
 
-// procs lists the processes in this directory alone. A threaded group answers with EOPNOTSUPP: the domain above
-// it lists its processes.
+// procs lists the processes in this directory alone. A threaded group answers with EOPNOTSUPP: the domain
+// above it lists its processes.
 func (g *Group) procs() ([]int, error) {
 	b, err := readFile(g.fd, "cgroup.procs")
 	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
@@ -54,8 +54,8 @@ func (g *Group) Thaw() error {
 	})
 }
 
-// Each calls fn for the group, and then for all groups below it. It skips groups that are removed meanwhile. An
-// error of one group does not end the walk.
+// Each calls fn for the group, and then for all groups below it. It skips groups that are removed
+// meanwhile. An error of one group does not end the walk.
 func (g *Group) Each(fn func(*Group) error) error {
 	errs := []error{fn(g)}
 	names, err := g.Children()
@@ -72,8 +72,8 @@ func (g *Group) Each(fn func(*Group) error) error {
 	return errors.Join(errs...)
 }
 
-// gone reports whether an error means that a cgroup was removed: ENOENT for a name or a removed directory, ENODEV
-// for a file that was open.
+// gone reports whether an error means that a cgroup was removed: ENOENT for a name or a removed directory,
+// ENODEV for a file that was open.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
 }
@@ -100,8 +100,8 @@ func (g *Group) Children() ([]string, error) {
 	return names, err
 }
 
-// Remove removes the directory name below g and all below that, children first. It is no error if it is gone
-// already. EBUSY means that a group has a member; nothing is killed here.
+// Remove removes the directory name below g and all below that, children first. A missing directory is no
+// error. EBUSY means that a group has a member; nothing is killed here.
 func (g *Group) Remove(name string) error {
 	child, err := g.Child(name)
 	if err != nil {
@@ -120,7 +120,7 @@ func (g *Group) Remove(name string) error {
 	return g.RemoveLeaf(name)
 }
 
-// RemoveLeaf removes the directory name below g. It is no error if it is gone already. EBUSY means that it has a
+// RemoveLeaf removes the directory name below g. A missing directory is no error. EBUSY means that it has a
 // member, or a directory below it.
 func (g *Group) RemoveLeaf(name string) error {
 	if err := unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR); ignoreGone(err) != nil {

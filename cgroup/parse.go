@@ -10,12 +10,13 @@ import (
 	"strings"
 )
 
-// ParseMemory reads a size that a program can run with: what is smaller lacks its unit. K, M, G and T are powers
-// of 1024.
+// ParseMemory reads a size of at least 1 MiB; a smaller one lacks its unit. K, M, G and T are powers of
+// 1024.
 func ParseMemory(s string) (string, error) {
 	text, err := parseSize(s)
 	if n, _ := strconv.ParseUint(text, 10, 64); err == nil && text != none && n < 1<<20 {
-		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M; did you mean %sM?", s, strings.TrimRight(s, "K"))
+		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M; did you mean %sM?",
+			s, strings.TrimRight(s, "K"))
 	}
 	return text, err
 }

@@ -10,34 +10,32 @@ import (
 	"strings"
 )
 
-// A Limit is a file of a group (memory.max), and what is to be written to it.
+// A Limit is a file of a group (memory.max) and its value.
 type Limit struct{ File, Value string }
 
 func (l Limit) String() string { return l.File + "=" + l.Value }
 
-// None tells whether it takes a limit away.
+// None reports whether it removes a limit.
 func (l Limit) None() bool { return l.Value == none }
 
-// controller is the one that the file belongs to.
 func (l Limit) controller() string {
 	name, _, _ := strings.Cut(l.File, ".")
 	return name
 }
 
-// none is what a file says where there is no limit.
+// none is the value of a file without a limit.
 const none = "max"
 
-// OOMGroup is the file that lets the kernel end all of a group when it is out of memory.
+// OOMGroup makes the kernel kill the whole group when it is out of memory.
 const OOMGroup = "memory.oom.group"
 
-// Limits are those of one group.
 type Limits struct {
 	Files []Limit // one for a file
-	// BestEffort is for limits that may as well be missing.
+	// BestEffort: the server may start without a limit that fails.
 	BestEffort bool
 }
 
-// Put replaces what is said of the same file.
+// Put replaces the limit of the same file.
 func (l *Limits) Put(limit Limit) {
 	l.Files = slices.DeleteFunc(l.Files, func(old Limit) bool { return old.File == limit.File })
 	switch {
@@ -56,11 +54,14 @@ func (l *Limits) beforeOOMGroup() int {
 	return len(l.Files)
 }
 
-// OfMemory tells whether a file is one of the controller of memory.
+// OfMemory reports whether a file belongs to the memory controller.
 func OfMemory(file string) bool { return Limit{File: file}.controller() == "memory" }
 
 // controllers that have limits, as the kernel's names of files begin.
 var controllers = []string{"cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma"}
+
+// fileLetters are in names of files of a controller.
+const fileLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
 
 // ParseLimit reads FILE=VALUE. The value is the kernel's; a size may have a unit, and cpu.max may be
 // a percentage.
@@ -71,7 +72,7 @@ func ParseLimit(s string) (Limit, error) {
 	switch {
 	case !ok || value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
 		return Limit{}, fmt.Errorf("%q is not FILE=VALUE, like memory.min=64M", s)
-	case !slices.Contains(controllers, controller) || rest == "" || strings.Trim(rest, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._") != "":
+	case !slices.Contains(controllers, controller) || rest == "" || strings.Trim(rest, fileLetters) != "":
 		return Limit{}, fmt.Errorf("%q is no file of a controller (like memory.min or io.max)", file)
 	}
 	var err error

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// SetLimit makes one limit hold on g, and says what its file has then. Of the directories above g,
-// from the next one on, so many are the caller's: in these a controller is enabled that is not.
+// SetLimit sets one limit of g, and returns the new content of its file. The caller owns so many
+// directories above g; in these SetLimit enables the controller.
 func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 	if err := EnableController(g, l.File, owned); err != nil {
 		return "", err
@@ -38,13 +38,13 @@ func ReadLimit(g *Group, file string) (string, error) {
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", "), err
 }
 
-// HasController tells whether g has the controller that a file belongs to.
+// HasController reports whether g has the controller of a file.
 func HasController(g *Group, file string) bool {
 	return lists(g, "cgroup.controllers", Limit{File: file}.controller())
 }
 
-// HandsDown tells whether groups in g could have all of the limits: it has their controllers for
-// them, and no processes of its own.
+// HandsDown reports whether groups in g could have all of the limits: g delegates the controllers, and has
+// no processes of its own.
 func HandsDown(g *Group, all []Limit) bool {
 	procs, err := g.Read("cgroup.procs")
 	return err == nil && len(procs) == 0 && !slices.ContainsFunc(all, func(l Limit) bool {
@@ -57,8 +57,8 @@ func lists(g *Group, file, controller string) bool {
 	return err == nil && slices.Contains(strings.Fields(string(b)), controller)
 }
 
-// EnableController hands the controller that a file belongs to down to g, from the outermost directory that is the
-// caller's.
+// EnableController enables the controller of a file for g, beginning at the outermost directory that the
+// caller owns.
 func EnableController(g *Group, file string, owned int) error {
 	controller := Limit{File: file}.controller()
 	if lists(g, "cgroup.controllers", controller) {
@@ -77,12 +77,13 @@ func EnableController(g *Group, file string, owned int) error {
 	}
 	err = above.Write("cgroup.subtree_control", "+"+controller)
 	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w", where(above), controller, err)
+		return fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
+			where(above), controller, err)
 	}
 	return err
 }
 
-// where is the directory, which is known by descriptor.
+// where is the present path of a directory.
 func where(g *Group) string {
 	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", g.FD()))
 	if err != nil {

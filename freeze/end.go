@@ -12,13 +12,12 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// actWithin bounds one act on the whole tree, which is repeated until it has reached
-// everyone: a member in uninterruptible sleep neither stops nor dies.
+// actWithin bounds one act on the whole tree, which repeats until it has reached all members. A member in
+// uninterruptible sleep neither stops nor exits.
 const actWithin = 50 * time.Millisecond
 
-// SetFrozen stops every member, again and again until none is found that runs: who is
-// stopped forks nobody, so the set no longer grows then. It is no error if that does not
-// come about in 50 ms. To thaw, everyone is continued.
+// SetFrozen sends SIGSTOP until no member runs. A stopped member does not fork, so the set no longer grows
+// then. It gives up after 50 ms, without an error.
 func (t *Tree) SetFrozen(frozen bool) error {
 	if !frozen {
 		_, err := Signal(t, unix.SIGCONT)
@@ -30,12 +29,10 @@ func (t *Tree) SetFrozen(frozen bool) error {
 	})
 }
 
-// Thaw has nothing to do: a member can stop others, but who is asked to end is
-// continued anyway, and freeze nobody.
+// Thaw does nothing: Ask sends SIGCONT, and members of a tree have no cgroups to freeze.
 func (t *Tree) Thaw() error { return nil }
 
-// Kill kills every member, again and again until none is found, for at most 50 ms. It
-// is no error if one is left.
+// Kill kills every member until none is found, for 50 ms at most.
 func (t *Tree) Kill() error {
 	t.killAtHome()
 	return t.until(unix.SIGKILL, func() bool {
@@ -46,20 +43,20 @@ func (t *Tree) Kill() error {
 }
 
 const (
-	homePasses = 1000 // at most: who dies takes its time, and is a child until then
-	homeQuiet  = 20   // passes that find nobody new; they take about as long as one list of a small tree
+	homePasses = 1000
+	homeQuiet  = 20 // passes without a new orphan, about as long as one list of a small tree
 )
 
-// killAtHome kills who comes home to a root, until nobody has come for a while. A process that
-// hops, which is to fork and exit again and again, is always gone before a list of everyone has
-// been made; but it comes by here each time. On a busy machine we have as little of a processor as
-// each of them, so no time is lost with those who are dying already.
+// killAtHome kills the orphans of the roots until no new one appears for some time. A process that forks
+// and exits again and again does not exist any more when all processes have been listed. But each time it
+// is re-parented to a root. On a busy machine we get no more of a processor than each of these, so no pass
+// waits for a process that is exiting.
 func (t *Tree) killAtHome() {
 	killed := map[int]bool{}
 	for pass, quiet := 0, 0; pass < homePasses && quiet < homeQuiet; pass++ {
 		quiet++
 		for _, r := range t.Roots {
-			pids, _ := proc.Orphans(r.PID) // nobody, if it has ended
+			pids, _ := proc.Orphans(r.PID) // none, if it has exited
 			for _, pid := range pids {
 				if !killed[pid] {
 					killed[pid], quiet = true, 0
@@ -70,8 +67,8 @@ func (t *Tree) killAtHome() {
 	}
 }
 
-// killChild kills pid if it is a child of r: when that is seen after the pidfd was opened,
-// the pidfd is that child's, or of a process that is dead.
+// killChild kills pid if it is a child of r. The parent is read after the pidfd was opened, so the pidfd
+// refers to that child or to a dead process.
 func (t *Tree) killChild(r Root, pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
@@ -79,20 +76,23 @@ func (t *Tree) killChild(r Root, pid int) {
 	}
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err == nil && st.PPID == r.PID && !t.leftOut(st) && (!t.OwnersOnly || owns(t.Owner, pid)) && r.Alive() {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // gone is as good
+	if err != nil || st.PPID != r.PID || t.leftOut(st) || t.OwnersOnly && !owns(t.Owner, pid) {
+		return
+	}
+	if r.Alive() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
 	}
 }
 
-// until signals everyone and looks whether that did it. No event tells that a process
-// which is not our child has stopped, and whoever forks faster than we look must meet
-// the next signal at once; so this goes on without a pause, for a bounded time.
+// until repeats a signal to all members without a pause, for a bounded time. No event reports that a
+// process which is not our child has stopped. A member that forks faster than we list must get the next
+// signal at once.
 func (t *Tree) until(sig unix.Signal, done func() bool) error {
 	for deadline := time.Now().Add(actWithin); ; {
 		_, err := Signal(t, sig)
 		reached := done()
 		if reached {
-			reached = done() // who came to another parent meanwhile can be missed once
+			reached = done() // a list can miss a member that is re-parented
 		}
 		if err != nil || reached || time.Now().After(deadline) {
 			return err
@@ -100,11 +100,10 @@ func (t *Tree) until(sig unix.Signal, done func() bool) error {
 	}
 }
 
-// CPU is what the members have used, and those that were waited for: by each other, or
-// by a root.
+// CPU is the time that the members have used, and their reaped children, and those of the roots.
 func (t *Tree) CPU() time.Duration {
 	var ticks uint64
-	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a part is better than nothing
+	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a partial sum
 	for _, r := range t.Roots {
 		if st, err := proc.ReadStat(r.PID); err == nil && r.Alive() {
 			ticks += st.CUTime + st.CSTime
@@ -113,5 +112,5 @@ func (t *Tree) CPU() time.Duration {
 	return time.Duration(ticks) * (time.Second / ticksPerSecond)
 }
 
-// ticksPerSecond is USER_HZ, a constant of every Linux that Go runs on.
+// ticksPerSecond is USER_HZ.
 const ticksPerSecond = 100

@@ -2,10 +2,11 @@
 
 //go:build linux
 
-// Package freeze stops the members of a cgroup or, without cgroups, of a process tree: freeze, kill, and the one
-// stop sequence.
+// Package freeze stops the members of a cgroup or, without cgroups, of a process tree: freeze, kill, and
+// the one stop sequence.
 //
-// Invariant: no signal reaches a process that was not a member. The package does not decide when a group stops.
+// Invariant: no signal reaches a process that was not a member. The package does not decide when a group
+// stops.
 package freeze
 
 import (

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible sleep, e.g. on a
-// dead NFS server, and Wchan is the kernel function.
+// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible sleep,
+// e.g. on a dead NFS server, and Wchan is the kernel function.
 type Stuck struct {
 	PID   int
 	Name  string
@@ -36,11 +36,11 @@ func AddStuck(all []Stuck, more []Stuck) []Stuck {
 // killRound is the time for populated 0, before the members are listed and killed again.
 const killRound = 20 * time.Millisecond
 
-// Kill kills every member of the subtree until none is left. cgroup.kill reaches all, also those that are being
-// forked, but not a process whose first thread has exited. SIGKILL by pidfd reaches that.
+// Kill kills every member of the subtree until none is left. cgroup.kill reaches all, also those that are
+// being forked, but not a process whose first thread has exited. SIGKILL by pidfd reaches that.
 //
-// Kill returns the members that are left when their number has not decreased for that time, so a slow machine gets
-// the time that it needs.
+// Kill returns the members that are left when their number has not decreased for that time, so a slow
+// machine gets the time that it needs.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	deadline := time.Now().Add(within)
 	last := -1

@@ -11,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// batch is how many pidfds are open at a time: a group can have more members than we may
-// have descriptors; and each batch lists all members again.
+// batch is the number of pidfds that are open at a time. A group can have more members than the limit of
+// descriptors.
 func batch() int {
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
@@ -23,9 +23,8 @@ func batch() int {
 
 const batchLeast, batchMost = 32, 2048
 
-// Signal sends the signals, in this order, to every member once, and returns the
-// pids that it reached. A member that is forked meanwhile is not chased: the
-// commands that a server starts to clean up after itself must not be asked to end.
+// Signal sends the signals, in this order, to every member once, and returns the pids that it reached. It
+// ignores members that are forked meanwhile: a server may start commands to clean up.
 func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	pids, err := g.Members()
 	slices.Sort(pids)
@@ -39,10 +38,9 @@ func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	return reached, err
 }
 
-// signalSome is safe against reuse of pids: a pidfd is opened for each pid that
-// was listed, and used only if the group lists the pid once more after that. If
-// the pid was reused before the pidfd was opened, the second list lacks it; if
-// after, the pidfd refers to the dead member and reaches nobody.
+// signalSome is safe against reuse of pids. It opens a pidfd for each listed pid, and uses it only if the
+// group lists the pid again. If the pid was reused before the open, the second list lacks it; if after, the
+// pidfd refers to a dead member.
 func signalSome(g Target, pids []int, sigs []unix.Signal) ([]int, error) {
 	fds := make(map[int]int, len(pids))
 	defer func() {
@@ -68,8 +66,8 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) ([]int, error) {
 	return reached, err
 }
 
-// send is best effort: EPERM for a setuid member of a user's group (cgroup.kill
-// needs no permission on the process), ESRCH for one that has gone.
+// send is best effort: EPERM for a setuid member of another user, which cgroup.kill reaches, ESRCH for a
+// member that has exited.
 func send(pidfd int, sigs []unix.Signal) bool {
 	sent := false
 	for _, sig := range sigs {

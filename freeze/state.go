@@ -11,8 +11,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// State is populated while a member is found, and frozen if all are stopped. Below a root, "empty" needs a second
-// read: the first can miss a member that is re-parented meanwhile.
+// State is populated while a member is found, and frozen if all are stopped. Below a root, "empty" needs a
+// second read: the first can miss a member that is re-parented meanwhile.
 func (t *Tree) State() (cgroup.State, error) {
 	st, err := t.look()
 	if err == nil && !st.Populated && len(t.Roots) > 0 {
@@ -34,7 +34,8 @@ func (t *Tree) look() (cgroup.State, error) {
 // stopped: a process whose first thread has exited is shown as a zombie.
 func stopped(m proc.Stat) bool { return m.Stopped() || m.State == 'Z' }
 
-// longestPause is the longest time between two reads of /proc, where no event reports an end.
+// longestPause is the longest time between two reads of /proc. No event reports that all members have
+// exited.
 const longestPause = 100 * time.Millisecond
 
 // Await is as cgroup.Group.Await.

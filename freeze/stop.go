@@ -13,25 +13,26 @@ import (
 // Forever as a grace period has no end.
 const Forever time.Duration = -1
 
-// killWithin is how long SIGKILL may have no effect: 1,000 members take 40 ms, so a member that is left after it
-// sleeps in the kernel.
+// killWithin is how long SIGKILL may have no effect: 1,000 members take 40 ms, so a member that is left
+// after it sleeps in the kernel.
 const killWithin = 2 * time.Second
 
 // Stop is the stop sequence: thaw, signal every member once, grace period, freeze, kill until populated 0. It
 // ends as soon as the group is empty. The caller removes the group.
 type Stop struct {
 	Target Target
-	// Ask is the signal that every member gets once. SIGCONT follows it, so that a stopped member can react. 0
-	// means: kill at once.
+	// Ask is the signal that every member gets once. SIGCONT follows it, so that a stopped member can
+	// react. 0 means: kill at once.
 	Ask unix.Signal
 	// Grace is the time from Ask to the freeze.
 	Grace time.Duration
-	// Frozen, if not nil, is called between freeze and kill, when no member runs (but in uninterruptible sleep).
+	// Frozen, if not nil, is called between freeze and kill, when no member runs (but in uninterruptible
+	// sleep).
 	Frozen func()
 }
 
-// Run performs the sequence and returns the members that SIGKILL did not end. An error means that the state of
-// the group could not be read; Run has killed what it found.
+// Run performs the sequence and returns the members that SIGKILL did not end. An error means that the state
+// of the group could not be read; Run has killed what it found.
 func (s Stop) Run() ([]Stuck, error) {
 	st, err := s.Target.State()
 	if err == nil && empty(st) {

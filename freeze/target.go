@@ -10,7 +10,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// Target is what a Stop stops: a *cgroup.Group, or a *Tree without cgroups.
+// Target is a *cgroup.Group or, without cgroups, a *Tree.
 type Target interface {
 	// Members lists the processes, in any order.
 	Members() ([]int, error)

@@ -12,37 +12,33 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Root is a process whose descendants are in the tree for as long as it lives. It is
-// not in the tree itself.
+// Root is a process whose descendants are in the tree while it lives. It is not in the tree itself.
 type Root struct {
 	PID   int
 	PIDFD int // -1 for the calling process
 }
 
-// Tree is what is below its roots, and who carries its tag.
+// Tree is the set of processes below its roots, and of those that carry its tag.
 type Tree struct {
 	Roots []Root
-	// Tag adds the processes that carry it, as far as a process of the user Owner could signal
-	// them.
+	// Tag adds the processes that carry it and that a process of the user Owner may signal.
 	Tag   Tag
 	Owner int
-	// OwnersOnly makes that a condition below the roots, too: for a caller who may signal more
-	// processes than the owner of the tree.
+	// OwnersOnly applies that to descendants as well: for a caller that may signal more processes than the
+	// owner.
 	OwnersOnly bool
-	// Spare, if not nil, tells which process is left out. Below a root all that is below it is
-	// left out, too.
+	// Spare, if not nil, selects processes to leave out, with all their descendants below a root.
 	Spare func(proc.Stat) bool
 }
 
-// Members lists who is in the tree now. One that was forked, or whose parent died while
-// this went on may be missing; zombies are.
+// Members lists the processes in the tree, without zombies. It can miss one that was just forked or
+// re-parented.
 func (t *Tree) Members() ([]int, error) {
 	var all []int
 	err := t.each(func(st proc.Stat) { all = append(all, st.PID) })
 	return all, err
 }
 
-// each calls fn for every member.
 func (t *Tree) each(fn func(proc.Stat)) error {
 	if t.RootsAlone() {
 		return nil
@@ -69,9 +65,9 @@ func (t *Tree) each(fn func(proc.Stat)) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// RootsAlone tells whether the roots live and have no children. What a root has started, a subreaper, descends from it, but for
-// a process in a foreign pid namespace whose parents there are dead. To search for that by its tag takes a look at every
-// process, so it is left to the end of a stop.
+// RootsAlone reports whether the roots live and have no children. A root is a subreaper, so its descendants
+// are found by their parents, except in a foreign pid namespace. A search by tag reads all processes, so it
+// is left to the end of a stop.
 func (t *Tree) RootsAlone() bool {
 	for _, r := range t.Roots {
 		if children, err := proc.Children(r.PID); err != nil || len(children) > 0 || !r.Alive() {
@@ -81,10 +77,10 @@ func (t *Tree) RootsAlone() bool {
 	return len(t.Roots) > 0
 }
 
-// Alive tells whether the root can have descendants.
+// Alive reports whether the root can have descendants.
 func (r Root) Alive() bool { return !linux.Ended(r.PIDFD) }
 
-// below lists what is below a root, the parents first.
+// below lists the descendants of a root, parents first.
 func (t *Tree) below(r Root) ([]proc.Stat, error) {
 	var found []proc.Stat
 	var errs []error
@@ -114,16 +110,15 @@ func (t *Tree) leftOut(st proc.Stat) bool {
 	return isRoot || t.Spare != nil && t.Spare(st)
 }
 
-// zombie: only its parent can do anything about it. One with threads that run is none.
+// zombie: only its parent can remove it. With other threads it still runs.
 func zombie(st proc.Stat) bool {
 	return st.State == 'X' || st.State == 'Z' && st.Threads <= 1
 }
 
-// ErrInit: below the first process everyone is, so it is never a root.
+// ErrInit: all processes descend from init, so it is never a root.
 var ErrInit = errors.New("init is no root")
 
-// NewRoot makes a root of a process that is held by a pidfd, which stays the caller's. It
-// may have ended.
+// NewRoot returns the root behind a pidfd, which stays the caller's.
 func NewRoot(pidfd int) (Root, error) {
 	pid, err := proc.PIDOf(pidfd)
 	if errors.Is(err, proc.ErrGone) {

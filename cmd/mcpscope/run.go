@@ -115,7 +115,8 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 func (v *invocation) failRun(err error, reported bool) int {
 	hint := cli.Hint(v.values.Backend, err)
 	if !reported {
-		r := report.New("", v.server.Name, protocol.ClientFacts{}, v.server.Backend, time.Now().UnixNano(), "")
+		of := protocol.Placed{Backend: v.server.Backend}
+		r := report.New(&protocol.Config{Name: v.server.Name, Group: of, Started: time.Now().UnixNano()}, "")
 		r.Error, r.Hint = err.Error(), hint
 		r.Write(v.server.Report)
 	}

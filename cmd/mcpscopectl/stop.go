@@ -70,7 +70,7 @@ func (f *stopFlags) run(operands []string, io cli.Stdio) int {
 		}
 	}
 	return selection.Each(servers, io, "stop", selection.Done("stopped", func(s *fleet.Listed) error {
-		s.TellStop(selection.OwnCommand())
+		s.LogStop(selection.OwnCommand())
 		return s.Stop(f.grace)
 	}))
 }

@@ -10,16 +10,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Child is a process of the client's that is about to become a server. Whoever knows of it
-// keeps it from forking meanwhile.
+// Child is a process of the client that becomes a server. The caller keeps it from forking meanwhile.
 type Child struct {
 	PID         int
 	PIDFD       int
 	ClientPIDFD int
 }
 
-// WatchChild looks at the descriptors 0 and 1 of a process. held is one that has to stay
-// open, or -1.
+// WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
 func WatchChild(r Child) (in *Side, held int, err error) {
 	in, held = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1
 	stdin, borrowed := r.borrow(0)
@@ -56,9 +54,9 @@ func (in *Side) watchStdin(fd int) error {
 	return err
 }
 
-// borrow gets a copy of a descriptor. That takes the right to ptrace, which under yama only a
-// process above has; then a pipe can be opened once more, but its copy is another one, which
-// tells of a hang-up only as long as it is open. A socket can't.
+// borrow copies a descriptor. That needs the right to ptrace, which yama gives to an ancestor alone.
+// Without it, borrow opens a pipe once more. The new description reports a hang-up only while it is open. A
+// socket cannot be opened.
 func (r Child) borrow(fd int) (got int, copied bool) {
 	got, err := proc.GetDescriptor(r.PID, r.PIDFD, fd)
 	if err == nil {
@@ -67,7 +65,8 @@ func (r Child) borrow(fd int) (got int, copied bool) {
 	if fd != 0 {
 		return -1, false // another writer would keep the client from seeing the end of stdout
 	}
-	got, err = unix.Open(proc.DescriptorPath(r.PID, fd), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+	got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0)
 	if err == nil && isFIFO(got) {
 		return got, false
 	}

@@ -11,16 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Side is what tells us about the client: whether it still holds its ends of
-// stdin and stdout, and whether it lives. Descriptors only, so that it can be handed
-// to a brain.
+// Side is the client's side of a server, in descriptors that can be passed to a brain.
 type Side struct {
 	Stdin    *Watch
 	Input    *Watch // what is unread
@@ -37,7 +34,7 @@ type Side struct {
 	loop     *loop.Loop    // where stdin and stdout are waited for
 }
 
-// WatchParent looks at our own descriptors 0 and 1 and at our parent.
+// WatchParent watches our descriptors 0 and 1, and our parent.
 func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
@@ -56,7 +53,6 @@ func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	return in, err
 }
 
-// Close gives back all that it has open.
 func (in *Side) Close() {
 	in.CloseWatches()
 	for _, fd := range []int{in.PIDFD, in.Main} {
@@ -67,7 +63,7 @@ func (in *Side) Close() {
 	*in = Side{PIDFD: -1, Main: -1}
 }
 
-// CloseWatches is for sets that another process has by now.
+// CloseWatches closes the sets that another process has inherited.
 func (in *Side) CloseWatches() {
 	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
 		(*w).Close()
@@ -75,8 +71,8 @@ func (in *Side) CloseWatches() {
 	}
 }
 
-// openClient returns a pidfd of our parent, or -1 where the parent is init: then it
-// either is not the client or its death ends everything anyway.
+// openClient returns a pidfd of our parent, or -1 if that is init: then init is not the client, or its end
+// stops everything anyway.
 func openClient() (int, error) {
 	parent := os.Getppid()
 	if parent <= 1 {
@@ -87,26 +83,23 @@ func openClient() (int, error) {
 		return fd, nil
 	}
 	if err == nil {
-		_ = unix.Close(fd) // our parent died meanwhile, and the pid may be someone else's
+		_ = unix.Close(fd) // our parent exited meanwhile, and the pid may be reused
 		return -1, nil
 	}
 	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ESRCH {
-		return -1, nil // no pidfds here (Linux 5.3, seccomp): stdin has to tell
+		return -1, nil // seccomp: only stdin reports the end of the client
 	}
 	return -1, fmt.Errorf("open pidfd of client %d: %w", parent, err)
 }
 
-// HungUp tells whether the client has closed its end of stdin.
+// HungUp reports whether the client has closed its end of stdin.
 func (in *Side) HungUp() bool { return in.Stdin.Fired() }
 
-// Open tells whether the client holds everything it has given us.
+// Open reports whether the client holds its ends of stdin and stdout.
 func (in *Side) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
 
-// Dead tells whether the client has ended.
-func (in *Side) Dead() bool { return linux.Ended(in.PIDFD) }
-
-// HeldByNobodyBut tells whether no process outside of the payload could still write to stdin, or the
-// server has closed it itself.
+// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
+// closed it.
 func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 	if in.Stdin.Unheld() {
 		return true
@@ -119,20 +112,20 @@ func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 	for _, pid := range members {
 		inside[pid] = true
 	}
-	// a process of another user's can't be looked at; that it could be the real client, only one is suspected
-	// of that is where the client was
+	// Another user's process cannot be inspected. Only one in the client's cgroup can be the client.
 	beside := func(pid int) bool {
 		where, err := proc.ReadCgroup(pid)
 		return err != nil || where == in.Where
 	}
-	held, err := otherEndHeld(in.File, in.Socket, func(pid int) bool { return inside[pid] || in.Tag.On(pid) }, beside)
+	member := func(pid int) bool { return inside[pid] || in.Tag.On(pid) }
+	held, err := otherEndHeld(in.File, in.Socket, member, beside)
 	return err == nil && !held
 }
 
-// Blocked tells whether the server can't write to stdout before the client has read from it.
+// Blocked reports whether stdout is full.
 func (in *Side) Blocked() bool { return in.Room[0].Full() }
 
-// Unread tells whether the server has input to read yet.
+// Unread reports whether the server has unread input.
 func (in *Side) Unread() bool {
 	if in.Socket { // where a hang-up can't be told from input
 		return in.Main >= 0 && unreadInput(in.Main, in.File)
@@ -140,10 +133,11 @@ func (in *Side) Unread() bool {
 	return in.Input.Readable()
 }
 
-// Add adds everything to the loop.
 func (in *Side) Add(to *loop.Loop) error {
 	in.loop = to
-	for fd, t := range map[int]loop.Token{in.Stdin.FD(): loop.TokenStdin, in.Stdout.FD(): loop.TokenStdout, in.PIDFD: loop.TokenClient} {
+	for fd, t := range map[int]loop.Token{
+		in.Stdin.FD(): loop.TokenStdin, in.Stdout.FD(): loop.TokenStdout, in.PIDFD: loop.TokenClient,
+	} {
 		if err := to.Add(fd, t); err != nil {
 			return err
 		}
@@ -151,13 +145,13 @@ func (in *Side) Add(to *loop.Loop) error {
 	return nil
 }
 
-// WatchAgain goes on waiting after a hang-up that was none.
+// WatchAgain continues after a hang-up that was undone.
 func (in *Side) WatchAgain() {
 	in.loop.Again(in.Stdin.FD(), loop.TokenStdin)
 	in.loop.Again(in.Stdout.FD(), loop.TokenStdout)
 }
 
-// Describe is for people: who started the server, our parent unless pid is another.
+// Describe returns the process that started the server: our parent, unless pid is given.
 func Describe(pid int, name string) protocol.ClientFacts {
 	if pid == 0 {
 		pid = os.Getppid()

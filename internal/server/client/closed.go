@@ -14,9 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// Closed tells whether nobody is left at the other end of a descriptor of another process, 0 or 1: a pipe
-// that no process has open for writing or reading, or a UNIX socket whose peer is closed. What is neither,
-// or can't be found out, is not: a named FIFO, a socket of another network namespace.
+// Closed reports whether no process has the other end of a descriptor of another process, 0 or 1. It is
+// false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
 func Closed(pid, number int) bool {
 	link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
 	var st unix.Statx_t
@@ -32,8 +31,7 @@ func Closed(pid, number int) bool {
 	return false
 }
 
-// AwaitRoom waits until a process can write to its descriptor. It returns false if that takes too long.
-// What can't be found out counts as room.
+// AwaitRoom waits until a process can write to its descriptor, and returns false if that takes too long.
 func AwaitRoom(pid, number int, within time.Duration) bool {
 	link := proc.DescriptorPath(pid, number)
 	fd, err := unix.Open(link, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
@@ -50,7 +48,7 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 	return linux.AwaitEnd(fd, unix.POLLOUT, within)
 }
 
-// pipeClosed opens the same end once more for a moment, which changes nothing for the other.
+// pipeClosed opens the same end once more, which does not affect the other end.
 func pipeClosed(link string, number int, ino uint64) bool {
 	flags, events := unix.O_RDONLY, int16(unix.POLLHUP)
 	if number > 0 {
@@ -65,8 +63,8 @@ func pipeClosed(link string, number int, ino uint64) bool {
 		return false
 	}
 	var on unix.Statfs_t
-	if unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC { // of a FIFO that was just opened the kernel can't tell
-		return false
+	if unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
+		return false // a FIFO reports no hang-up after an open
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
 	_, err = unix.Poll(fds, 0)

@@ -16,12 +16,12 @@ import (
 // Watch is an epoll set with one descriptor registered in it.
 type Watch struct{ epoll int }
 
-// What a Watch may be asked for. A hang-up and an error are always reported.
+// Events of a Watch, beside hang-up and error.
 const (
-	// hangUp: the peer of a pipe, socket or terminal closed it. A socket whose peer
-	// only shut down its writing side (node's stdin.end()) counts.
+	// hangUp: the peer of a pipe, socket or terminal closed it, or shut down its writing side (node's
+	// stdin.end()).
 	hangUp = unix.EPOLLRDHUP
-	// failure: for stdout, the reader of the pipe is gone.
+	// failure: stdout has no reader.
 	failure = 0
 	// input: there is something to read.
 	input = unix.EPOLLIN
@@ -29,9 +29,8 @@ const (
 	room = unix.EPOLLOUT
 )
 
-// newWatch registers fd, as it is now, for events. It returns nil without an error for
-// a file or /dev/null, where there is nothing to wait for. fd may be closed
-// afterwards.
+// newWatch registers the open file of fd, which may be closed afterwards. It returns nil without an error
+// for a file or /dev/null, which have no events.
 func newWatch(fd int, events uint32) (*Watch, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -56,8 +55,7 @@ func WatchFromFD(epoll int) *Watch {
 	return &Watch{epoll: epoll}
 }
 
-// FD is the epoll descriptor, -1 for nil. It polls readable once Fired is true, and
-// as long as it is: whoever waits for it has to stop doing so then.
+// FD is the epoll descriptor, -1 for nil. It polls readable while Fired is true.
 func (w *Watch) FD() int {
 	if w == nil {
 		return -1
@@ -65,13 +63,12 @@ func (w *Watch) FD() int {
 	return w.epoll
 }
 
-// Fired tells whether the other end is gone now. It changes nothing (the set is
-// level-triggered), so several processes may share it. The hang-up of a FIFO is gone
-// again when another writer opens it.
+// Fired reports whether the other end is closed now. The set is level-triggered, so several processes can
+// share it. Another writer that opens a FIFO undoes a hang-up.
 func (w *Watch) Fired() bool { return w.now() != 0 }
 
-// Unheld tells whether nobody has the descriptor open any more that was registered: the registration
-// has gone with the open file description.
+// Unheld reports whether no process has the registered descriptor: the kernel removes the registration with
+// the open file.
 func (w *Watch) Unheld() bool {
 	if w == nil {
 		return false
@@ -80,8 +77,7 @@ func (w *Watch) Unheld() bool {
 	return err == nil && !bytes.Contains(b, []byte("tfd:"))
 }
 
-// Readable tells, for a set made with input, whether there is something to read. A
-// hang-up, which is reported whether asked for or not, is nothing to read.
+// Readable reports whether there is input; a hang-up does not count.
 func (w *Watch) Readable() bool { return w.now()&unix.EPOLLIN != 0 }
 
 func (w *Watch) now() uint32 {
@@ -100,11 +96,9 @@ func (w *Watch) now() uint32 {
 	}
 }
 
-// Full reports, for a set made with Room, whether a write would wait. If no process has the descriptor any
-// more there is nothing to wait for.
+// Full reports whether a write would block. Without the descriptor in any process nothing blocks.
 func (w *Watch) Full() bool { return w != nil && w.now() == 0 && !w.Unheld() }
 
-// Close gives the set back.
 func (w *Watch) Close() {
 	if w != nil {
 		_ = unix.Close(w.epoll) // nothing to flush

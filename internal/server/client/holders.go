@@ -17,10 +17,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// otherEndHeld tells whether a process has the other end of f, a pipe or socket that the calling process need
-// not have itself: who could still write to it. Processes that skip accepts do not count. Where a
-// process may not be looked at, unseen is asked about it; an answer of true makes this fail with
-// EACCES. A socket's other end is found only in our network namespace (sock_diag(7), Linux 3.3).
+// otherEndHeld reports whether a process has the other end of f, a pipe or socket. It ignores processes
+// that skip accepts. If it cannot inspect a process that unseen accepts, it fails with EACCES. It finds the
+// peer of a socket in our network namespace alone (sock_diag(7)).
 func otherEndHeld(f protocol.File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
 	end := f
 	if socket {
@@ -51,7 +50,7 @@ func otherEndHeld(f protocol.File, socket bool, skip, unseen func(pid int) bool)
 	return false, errors.Join(err, failed)
 }
 
-// holds looks at each descriptor of a process without asking its file system, which may hang.
+// holds compares each descriptor of a process. It sends no request to a file system, which may hang.
 func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	d, err := os.Open(dir)
@@ -80,7 +79,7 @@ func writes(link string) bool {
 	return unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0
 }
 
-// peerOf asks for the inode number of the socket that a UNIX socket is connected to; 0 if there is none.
+// peerOf returns the inode number of the peer of a UNIX socket; 0 without a peer.
 func peerOf(ino uint64) (uint32, error) {
 	answer, err := askDiag(ino)
 	if err != nil {
@@ -89,17 +88,19 @@ func peerOf(ino uint64) (uint32, error) {
 	return parsePeer(answer)
 }
 
-// peerClosed tells whether a UNIX socket is connected to one that is closed.
+// peerClosed reports whether the peer of a UNIX socket is closed.
 func peerClosed(ino uint64) bool {
 	answer, err := askDiag(ino)
 	if err != nil {
 		return false
 	}
 	peer, err := parsePeer(answer)
-	return err == nil && peer == 0 && answer[headerSize+1] == unix.SOCK_STREAM && answer[headerSize+2] == established
+	return err == nil && peer == 0 &&
+		answer[headerSize+1] == unix.SOCK_STREAM && answer[headerSize+2] == established
 }
 
-// askDiag returns the kernel's answer about a socket, a struct nlmsghdr and a struct unix_diag_msg with its attributes.
+// askDiag returns the kernel's answer about a socket, a struct nlmsghdr and a struct unix_diag_msg with its
+// attributes.
 func askDiag(ino uint64) ([]byte, error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
 	if err != nil {
@@ -110,7 +111,8 @@ func askDiag(ino uint64) ([]byte, error) {
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
 		return nil, fmt.Errorf("set timeout: %w", err)
 	}
-	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
+	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, kernel); err != nil {
 		return nil, fmt.Errorf("ask sock_diag: %w", err)
 	}
 	buf := make([]byte, 4096)

@@ -10,8 +10,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// identifyFile returns what fd refers to, and whether it is a pipe, FIFO or socket: only
-// those have another end that can be closed.
+// identifyFile returns the file of fd, and whether it has another end: a pipe, FIFO or socket.
 func identifyFile(fd int) (protocol.File, bool) {
 	var st unix.Stat_t
 	if unix.Fstat(fd, &st) != nil {

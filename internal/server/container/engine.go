@@ -11,8 +11,8 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 )
 
-// engineFlags are the flags of a container engine for limits that it knows. One that can't be had keeps it from running
-// anything, so there are none of those that may as well be missing.
+// engineFlags are the flags of an engine for limits. With BestEffort there are no flags: a flag that fails
+// keeps the engine from running the container.
 func engineFlags(limits cgroup.Limits) (flags []string) {
 	value := map[string]string{}
 	if limits.BestEffort {
@@ -38,7 +38,7 @@ func engineFlags(limits cgroup.Limits) (flags []string) {
 	return flags
 }
 
-// number reads what a file of the kernel has; ok is false for no limit.
+// number reads a value of a cgroup file; ok is false for "max".
 func number(value string) (n uint64, ok bool) {
 	n, err := strconv.ParseUint(value, 10, 62)
 	return n, err == nil

@@ -27,12 +27,11 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-// StopMost bounds the term grace that a server's attribute names: the server can have written that. A grace that is
-// asked for has no bound.
+// StopMost bounds the term grace in a server's attribute, which the server can write.
 const StopMost = time.Minute
 
-// Stop requests a stop of the guard, and when the term grace is over it stops the server itself. It waits until nothing is left.
-// A grace can shorten the server's own, and not lengthen it; AsConfigured is that one.
+// Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
+// nothing is left. A grace can only shorten the server's own, which AsConfigured is.
 func (s *Listed) Stop(grace time.Duration) error {
 	var err error
 	if s.State == Orphaned {
@@ -67,7 +66,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 	return s.forceStop()
 }
 
-// kill leaves the rest, with the report, to the launcher.
+// kill leaves the removal and the report to the launcher.
 func (s *Listed) kill() error {
 	members, err := s.payload()
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *Listed) kill() error {
 	return group.IgnoreGone(err)
 }
 
-// patience is how long the server gets before it is killed; freeze.Forever if that was asked for.
+// patience is the time until the kill.
 func (s *Listed) patience(grace time.Duration) time.Duration {
 	if grace != AsConfigured {
 		return grace
@@ -96,10 +95,10 @@ func (s *Listed) patience(grace time.Duration) time.Duration {
 	return p.TermGrace
 }
 
-// ErrStuck says that not all of a server has ended.
+// ErrStuck: processes of a server are left.
 var ErrStuck = errors.New("not all has ended")
 
-// stopOrphan does nothing about a group that somebody else is ending.
+// stopOrphan ignores a group that another sweep is stopping.
 func (s *Listed) stopOrphan(grace time.Duration) error {
 	if grace == AsConfigured {
 		grace = sweep.SweepGrace
@@ -124,7 +123,7 @@ func stuckError(s sweep.Swept, err error) error {
 	return err
 }
 
-// forceStop ends a group whose launcher and guard have had their time.
+// forceStop stops a group whose launcher and guard did not do so in time.
 func (s *Listed) forceStop() error {
 	parent, err := s.group.Top.Parent()
 	if err != nil {
@@ -140,7 +139,8 @@ func (s *Listed) forceStop() error {
 	return stuckError(swept, err)
 }
 
-// RequestStop requests a stop with the server's own term grace. A guard that was stopped by a member is continued.
+// RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
+// stopped.
 func (s *Listed) RequestStop() error {
 	if s.group == nil {
 		t, err := s.openTree()
@@ -151,11 +151,11 @@ func (s *Listed) RequestStop() error {
 	}
 	guard := s.group.OpenGuard()
 	if guard < 0 {
-		return nil // the server is just being started, or has ended
+		return nil // the server starts, or has ended
 	}
 	defer unix.Close(guard)
 	if group.Frozen(s.group.Top) {
-		_ = s.group.Top.Thaw() // by systemctl freeze, or a member: gone is as good
+		_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
 	}
 	return requestOf(guard)
 }
@@ -169,12 +169,10 @@ func requestOf(guard int) error {
 	return nil
 }
 
-// frozenWithin is for a member that gets no processor to stop on; one in uninterruptible sleep
-// takes longer than anybody waits.
+// frozenWithin is for a member that gets no processor. One in uninterruptible sleep takes longer.
 const frozenWithin = 5 * time.Second
 
-// Freeze freezes all members, and Thaw lets them go on. A frozen server is thawed to be
-// ended.
+// Freeze freezes all members. A stop thaws them.
 func (s *Listed) Freeze() error {
 	members, err := s.payload()
 	if err != nil {
@@ -196,11 +194,11 @@ func (s *Listed) Freeze() error {
 			return fmt.Errorf("freeze: not all members have stopped: %w", unix.EAGAIN)
 		}
 	}
-	s.subject().Tell(protocol.EventFrozen, systemd.Info, "frozen")
+	s.subject().Log(protocol.EventFrozen, systemd.Info, "frozen")
 	return nil
 }
 
-// awaitRoom waits until members can write. A freeze cuts a write(2) short that waits for the client, and
+// awaitRoom waits until members can write. A freeze interrupts a write(2) that waits for the client, and
 // not every runtime writes the rest (CPython issue 85393).
 func (s *Listed) awaitRoom() error {
 	pids, err := s.Processes()
@@ -219,7 +217,6 @@ func (s *Listed) awaitRoom() error {
 	return nil
 }
 
-// Thaw is described with Freeze.
 func (s *Listed) Thaw() error {
 	members, err := s.payload()
 	if err != nil {
@@ -234,7 +231,7 @@ func (s *Listed) Thaw() error {
 	if err := members.Thaw(); err != nil {
 		return err
 	}
-	s.subject().Tell(protocol.EventThawed, systemd.Info, "thawed")
+	s.subject().Log(protocol.EventThawed, systemd.Info, "thawed")
 	return nil
 }
 
@@ -270,7 +267,6 @@ func (s *Listed) waitTree(deadline time.Time) error {
 	return err
 }
 
-// describeAll names processes for people.
 func describeAll(pids []int) string {
 	var all []string
 	for _, pid := range pids {
@@ -281,7 +277,8 @@ func describeAll(pids []int) string {
 	return strings.Join(all, ", ")
 }
 
-// TellStop writes to the journal who is about to ask for a stop. The uid is what the journal knows of the writer.
-func (s *Listed) TellStop(by string) {
-	s.subject().Tell(protocol.EventStopRequested, systemd.Info, "is to stop: "+by, systemd.JournalField{Name: protocol.FieldBy, Value: by})
+// LogStop writes an event about a request to the journal, which records the user.
+func (s *Listed) LogStop(by string) {
+	s.subject().Log(protocol.EventStopRequested, systemd.Info, "is to stop: "+by,
+		systemd.JournalField{Name: protocol.FieldBy, Value: by})
 }

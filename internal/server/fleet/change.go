@@ -13,14 +13,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Changed is a limit of a server that was set while it ran.
+// Changed is a limit that was set.
 type Changed struct {
 	File, Before, Now string
-	// Ended: the server has ended meanwhile. The kernel ends one that has more memory than it may.
+	// Ended: the kernel has killed the server, which had more memory.
 	Ended bool
 }
 
-// Limit sets a limit of a server that runs. One that would not hold for what the server has already is refused.
+// Limit sets a limit of a running server. It refuses one that would not apply to the memory in use.
 func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 	if s.group == nil {
 		return Changed{}, group.ErrNoGroup
@@ -40,7 +40,7 @@ func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 		return c, err
 	}
 	if figures.EndsWhole() && figures.OOMKills() > killed {
-		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty) // the last of them ends in a moment
+		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
 	} else {
 		c.Ended = s.over()
 	}
@@ -48,8 +48,8 @@ func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
 	return c, nil
 }
 
-// holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the group that
-// it was charged to.
+// holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
+// group that it was charged to.
 func (s *Listed) holdsForAll(l cgroup.Limit) error {
 	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
 		return nil
@@ -60,22 +60,21 @@ func (s *Listed) holdsForAll(l cgroup.Limit) error {
 	}
 }
 
-// oomWithin is how long the kernel may take for members that it has killed for their memory.
+// oomWithin is the longest time from the kernel's SIGKILL to the end of the members.
 const oomWithin = 5 * time.Second
 
-// over tells whether the server has ended since s was listed.
+// over reports whether the server has ended.
 func (s *Listed) over() bool {
 	st, err := s.group.Payload.State()
 	return protocol.IsGone(err) || err == nil && group.IsEmpty(st)
 }
 
-// Shortages are what a server lacked so far.
+// Shortages are failures of members for lack of resources.
 type Shortages struct {
 	OOMKills    uint64 `json:"oom_kills,omitempty"`
 	PIDsRefused uint64 `json:"pids_refused,omitempty"`
 }
 
-// Shortages reads the kernel's figures.
 func (s *Listed) Shortages() Shortages {
 	if s.group == nil {
 		return Shortages{}

@@ -2,6 +2,6 @@
 
 //go:build linux
 
-// Package fleet is the servers that run, as anyone of their user can see them, and what one can do to them:
-// list, inspect, limit, freeze, stop. It knows them from the kernel alone.
+// Package fleet lists the running servers of a user, from the kernel alone, and inspects, limits, freezes
+// and stops them.
 package fleet

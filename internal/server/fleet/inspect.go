@@ -27,7 +27,7 @@ type Member struct {
 	State   string `json:"state"`        // as in /proc/PID/stat
 }
 
-// Notes are what is to be known about its start, e.g. why it has no better backend.
+// Notes are remarks on the start, such as the reason for a weaker backend.
 func (s *Listed) Notes() []string {
 	text := s.notes
 	if s.group != nil {
@@ -47,12 +47,13 @@ func (s *Listed) Tree() ([]Member, error) {
 	for _, pid := range pids {
 		st, err := proc.ReadStat(pid)
 		if err != nil {
-			continue // it has gone
+			continue // it has exited
 		}
 		command, _ := proc.Cmdline(pid, protocol.CommandMost)
-		memory, _ := proc.Resident(pid) // 0, if it has just gone
+		memory, _ := proc.Resident(pid) // 0, if it has exited
 		below[st.PPID] = append(below[st.PPID], Member{
-			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory, Command: cmp.Or(command, "["+st.Comm+"]"),
+			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory,
+			Command: cmp.Or(command, "["+st.Comm+"]"),
 		})
 		known[pid] = true
 	}
@@ -100,7 +101,7 @@ func Ancestry(pid int) []Ancestor {
 	return all
 }
 
-// Stdio says what the main process has as stdin, stdout and stderr.
+// Stdio returns the files of the main process's stdin, stdout and stderr.
 func (s *Listed) Stdio() map[string]string {
 	tree, err := s.Tree()
 	if err != nil || len(tree) == 0 {
@@ -118,7 +119,9 @@ func (s *Listed) Stdio() map[string]string {
 // Resources are the kernel's other figures, by their file's name.
 func (s *Listed) Resources() map[string]string {
 	all := map[string]string{}
-	for _, file := range []string{"memory.max", "pids.current", "pids.max", "cpu.max", "io.stat", "memory.events", "pids.events"} {
+	for _, file := range []string{
+		"memory.max", "pids.current", "pids.max", "cpu.max", "io.stat", "memory.events", "pids.events",
+	} {
 		if text := s.file(file); text != "" {
 			all[file] = text
 		}
@@ -126,7 +129,7 @@ func (s *Listed) Resources() map[string]string {
 	return all
 }
 
-// file is the content of one of the payload's files as one line, "" if it has none.
+// file is the content of a file of the payload on one line, or "".
 func (s *Listed) file(name string) string {
 	if s.group == nil {
 		return ""
@@ -138,9 +141,8 @@ func (s *Listed) file(name string) string {
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", ")
 }
 
-// MemoryDirectory is the directory whose memory figures are the server's since its start, in the way of
-// Directory; "" where the kernel has not counted that from the start. It is the payload's or, where that
-// has no controller of its own, that of the scope around it, which has the guard in it too.
+// MemoryDirectory is the directory with the memory figures of the server since its start, as Directory; ""
+// without such figures.
 func (s *Listed) MemoryDirectory() string {
 	if s.group == nil {
 		return ""

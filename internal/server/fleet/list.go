@@ -21,14 +21,13 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// List finds the servers of a user, or of Everyone, the oldest first. It reads the
-// kernel alone, so what it says was true a moment ago; a server that ends meanwhile is
-// left out. Each has to be closed.
+// List finds the servers of a user, or of Everyone, the oldest first. It leaves out a server that ends
+// meanwhile. The caller closes each.
 func List(uid int) ([]*Listed, error) {
 	return Find(uid, func(*Listed) bool { return true })
 }
 
-// list leaves out who is not wanted, before it is known what those do.
+// Find is List for the servers that wanted accepts. wanted is called before the state is known.
 func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
@@ -45,7 +44,9 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		}
 		return err
 	})
-	slices.SortFunc(all, func(a, b *Listed) int { return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID)) })
+	slices.SortFunc(all, func(a, b *Listed) int {
+		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
+	})
 	return all, errors.Join(err, late)
 }
 
@@ -54,14 +55,15 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 	if err != nil {
 		return nil, group.IgnoreGone(err)
 	}
-	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path()), namespace: hierarchy.PIDNamespace()}
+	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
+	in.namespace = hierarchy.PIDNamespace()
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
 		in.guards, _ = group.GuardsOf(leaf)
 		_ = leaf.Close() // a directory
 	}
 	var all []*Listed
-	var errs []error // a server can make its own group unreadable, and hides nobody else's by that
+	var errs []error // a server can make its own group unreadable
 	for _, dir := range dirs {
 		if !protocol.IsGroup(dir) || !hierarchy.Belongs(parent, dir, uid) {
 			continue
@@ -75,8 +77,7 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 	return all, errors.Join(errs...)
 }
 
-// listing is what all groups of one directory have in common: of a thousand it is found out
-// once.
+// listing is common to all groups of a directory.
 type listing struct {
 	parent        *cgroup.Group
 	above         string           // its path below the mount
@@ -85,10 +86,11 @@ type listing struct {
 	guards        map[string]int   // pids by ids
 }
 
-// one returns nil for a directory that is no server's, or not yet. It opens no more than has to
-// be held, for there may be more servers than we may have descriptors.
+// one returns nil for a directory that is no server's. It keeps few descriptors: there may be more servers
+// than descriptors.
 func (in *listing) one(dir string) (*Listed, error) {
-	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}
+	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
+	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
 	var err error
 	if g.Top, err = in.parent.Child(dir); err != nil {
 		return nil, err
@@ -111,15 +113,15 @@ func (in *listing) one(dir string) (*Listed, error) {
 		}
 		err = s.Read(in.namespace)
 	}
-	ended := err == nil && armed && g.Managed && s.State == Orphaned && !group.Populated(g.Top) // systemd is about to remove it
-	if err != nil || !armed || ended {
+	// systemd is about to remove an empty scope
+	if err != nil || !armed || g.Managed && s.State == Orphaned && !group.Populated(g.Top) {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// backendOf tells by the directory of a group where it came from.
+// backendOf derives the backend from the directory of a group.
 func backendOf(above string, managed bool) protocol.Backend {
 	_, kind, _ := systemd.UnitOf(above, os.Getuid())
 	switch {
@@ -133,7 +135,7 @@ func backendOf(above string, managed bool) protocol.Backend {
 	return protocol.Delegated
 }
 
-// Orphans are those that Sweep would end.
+// Orphans lists the servers that Sweep would stop.
 func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 	all, err := List(f.UID())
 	var orphans []sweep.Swept
@@ -146,14 +148,15 @@ func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 	return orphans, err
 }
 
-// listTrees are the servers that have no group, as far as they are wanted.
+// listTrees lists servers without a group.
 func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	var all []*Listed
 	err := backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
-			ID: c.Group.ID, Name: c.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Client: c.Client, Guard: t.PID,
-			Started: time.Unix(0, c.Started).UTC(), Policy: c.Policy.String(), notes: group.NoteText(c.Notes),
+			ID: c.Group.ID, Name: c.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause,
+			Client: c.Client, Guard: t.PID, Started: time.Unix(0, c.Started).UTC(), Policy: c.Policy.String(),
+			notes: group.NoteText(c.Notes),
 		}
 		if !wanted(s) {
 			return false

@@ -21,7 +21,6 @@ func (s *Listed) subject() protocol.Subject {
 	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend}
 }
 
-// State is where a server is on its way.
 type State string
 
 const (
@@ -32,8 +31,7 @@ const (
 	Orphaned State = "orphan"
 )
 
-// Listed is a server as anyone of its user can see it. What is in it was written by
-// processes of that user, and may be anything.
+// Listed is a running server. Processes of its user have written the fields, which can be any text.
 type Listed struct {
 	ID      string
 	Name    string
@@ -45,7 +43,7 @@ type Listed struct {
 	Group    string
 	Unit     string // the scope's, "" if systemd does not know of it
 	Client   protocol.ClientFacts
-	Launcher int // a pid; 0 if that process is gone
+	Launcher int // a pid, 0 without such a process
 	Guard    int // as Launcher
 	Started  time.Time
 	Policy   string
@@ -53,7 +51,7 @@ type Listed struct {
 
 	group *group.ControlGroup
 	notes string               // of a tree
-	below []*backend.TreeGuard // of a tree, opened for what was asked so far
+	below []*backend.TreeGuard // of a tree, when it is opened
 }
 
 // Key is the same for servers of one name and client process.
@@ -69,17 +67,15 @@ func (s *Listed) Age() time.Duration {
 	return max(time.Since(s.Started), 0)
 }
 
-// Usage is what a server has now. What can't be told is nil.
+// Usage is the present use of resources; nil is unknown.
 type Usage struct {
 	Processes int
 	CPU       time.Duration
 	Memory    *uint64 // bytes
 	PeakBytes *uint64
-	// Limits are what the files say that were set.
-	Limits map[string]string
+	Limits    map[string]string
 }
 
-// Usage reads the kernel's figures.
 func (s *Listed) Usage() (Usage, error) {
 	members, err := s.payload()
 	if err != nil {
@@ -94,8 +90,7 @@ func (s *Listed) Usage() (Usage, error) {
 	return u, err
 }
 
-// Directory is the payload's directory, by a name that stands for no other one that is made in its
-// place, and until Close; "" for a tree.
+// Directory is the payload's directory until Close, by descriptor; "" for a tree.
 func (s *Listed) Directory() string {
 	if s.group == nil {
 		return ""
@@ -103,7 +98,6 @@ func (s *Listed) Directory() string {
 	return fmt.Sprintf("/proc/self/fd/%d", s.group.Payload.FD())
 }
 
-// Limits are what the files say that were set.
 func (s *Listed) Limits() map[string]string {
 	if s.group == nil {
 		return nil
@@ -111,7 +105,6 @@ func (s *Listed) Limits() map[string]string {
 	return s.group.LimitsNow()
 }
 
-// Processes lists the members.
 func (s *Listed) Processes() ([]int, error) {
 	members, err := s.payload()
 	if err != nil {
@@ -120,7 +113,6 @@ func (s *Listed) Processes() ([]int, error) {
 	return members.Members()
 }
 
-// Close gives descriptors back.
 func (s *Listed) Close() {
 	if s.group != nil {
 		s.group.Close()
@@ -131,8 +123,8 @@ func (s *Listed) Close() {
 	s.below = nil
 }
 
-// Read fills in what the attributes say. An orphan is told by a shared lock, which only
-// an armed group is tried for: a start that would meet the attempt has its lock already.
+// Read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
+// launcher has the lock already.
 func (s *Listed) Read(namespace uint64) error {
 	g := s.group
 	attr := func(name string) string {
@@ -140,7 +132,7 @@ func (s *Listed) Read(namespace uint64) error {
 		return value
 	}
 	s.Name, s.Policy = attr(group.AttrName), attr(group.AttrPolicy)
-	s.Started, _ = time.Parse(time.RFC3339Nano, attr(group.AttrStart)) // unknown, if it is none
+	s.Started, _ = time.Parse(time.RFC3339Nano, attr(group.AttrStart)) // or the zero time
 	s.Client = protocol.ParseClient(attr(group.AttrClient))
 	s.Client.Unit = attr(group.AttrUnit)
 	s.Cause, s.Idle = protocol.Cause(attr(group.AttrEnding)), idle.ReadNote(g.Payload)
@@ -168,7 +160,7 @@ func (s *Listed) Read(namespace uint64) error {
 	return nil
 }
 
-// payload is what can be frozen, measured and ended.
+// payload is the Target of a stop.
 func (s *Listed) payload() (group.Payload, error) {
 	if s.group != nil {
 		return s.group.Payload, nil
@@ -180,7 +172,7 @@ func (s *Listed) payload() (group.Payload, error) {
 	return t.Tree(), nil
 }
 
-// openTree opens the guard of a tree, if it is still the one. Close closes it.
+// openTree opens the guard of a tree. Close closes it.
 func (s *Listed) openTree() (*backend.TreeGuard, error) {
 	if len(s.below) > 0 {
 		return s.below[0], nil

@@ -16,9 +16,8 @@ import (
 // (PROC_PID_INIT_INO), whose PID 1 is a real init.
 const initialPIDNamespace = 0xEFFFFFFC
 
-// InitReaps tells whether PID 1 is known to wait for what is re-parented to it. In
-// a container it may be an application that does not, and every guard would
-// stay behind as a zombie.
+// InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and
+// every guard would stay behind as a zombie.
 func InitReaps() bool {
 	if PIDNamespace() == initialPIDNamespace {
 		return true
@@ -33,8 +32,9 @@ func InitReaps() bool {
 // knownInits are the names of programs made to be PID 1 of a container.
 func knownInits() map[string]bool {
 	return map[string]bool{
-		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true, "catatonit": true,
-		"s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true, "podman-init": true, "mcpscope": true,
+		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true,
+		"catatonit": true, "s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true,
+		"podman-init": true, "mcpscope": true,
 	}
 }
 

@@ -72,7 +72,7 @@ func eachParent(dir *cgroup.Group, depth int, yield func(*cgroup.Group) bool) bo
 	return !groups || yield(dir)
 }
 
-// Belongs tells whether a group is this user's: whose manager made it, or who did.
+// Belongs reports whether the user owns a group.
 func Belongs(parent *cgroup.Group, dir string, uid int) bool {
 	if uid == Everyone {
 		return true
@@ -87,8 +87,7 @@ func OwnerOf(parent *cgroup.Group, dir string) (uid int, err error) {
 	return int(st.Uid), err
 }
 
-// Owner returns whose a server is that has this name, or an id that begins so, and that others
-// may not look at.
+// Owner returns the other user that has a server of this name, or with an id of this prefix.
 func Owner(arg string) (uid int, found bool) {
 	here, err := OwnPosition()
 	if err != nil || arg == "" {
@@ -98,10 +97,11 @@ func Owner(arg string) (uid int, found bool) {
 	for parent := range here.parents() {
 		dirs, _ := parent.Children() // none, if it has just gone
 		for _, dir := range dirs {
-			var st unix.Stat_t
-			meant := protocol.IsGroup(dir) && (strings.HasPrefix(protocol.IDOf(dir), arg) || strings.HasPrefix(dir, protocol.DirectoryName(arg, "")))
-			if meant && unix.Fstatat(parent.FD(), dir, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && int(st.Uid) != os.Getuid() {
-				return int(st.Uid), true
+			meant := strings.HasPrefix(protocol.IDOf(dir), arg) ||
+				strings.HasPrefix(dir, protocol.DirectoryName(arg, ""))
+			uid, err := OwnerOf(parent, dir)
+			if protocol.IsGroup(dir) && meant && err == nil && uid != os.Getuid() {
+				return uid, true
 			}
 		}
 	}

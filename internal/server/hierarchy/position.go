@@ -36,7 +36,7 @@ func OwnPosition() (Position, error) { return PositionOf(0) }
 func PositionOf(pid int) (Position, error) {
 	own, err := proc.ReadCgroup(pid)
 	if errors.Is(err, proc.ErrNoCgroup2) {
-		return Position{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "Linux 4.5 with cgroup2 mounted"}
+		return Position{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount"}
 	}
 	if err != nil {
 		return Position{}, err
@@ -45,7 +45,7 @@ func PositionOf(pid int) (Position, error) {
 	if err != nil {
 		return Position{}, fmt.Errorf("find the cgroup2 mount: %w", err)
 	}
-	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount, e.g. at /sys/fs/cgroup"})
+	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount"})
 	for _, m := range mounts {
 		var root *cgroup.Group
 		if root, err = shows(m, own, pid); err == nil {
@@ -55,9 +55,8 @@ func PositionOf(pid int) (Position, error) {
 	return Position{}, err
 }
 
-// shows opens the root of a mount if the process is where /proc/PID/cgroup says. With a
-// private cgroup namespace and the host's hierarchy mounted, "/" would name the
-// host's real root, and we would make our groups in somebody else's tree.
+// shows opens the root of a mount if /proc/PID/cgroup is a path below it. With a private cgroup namespace
+// and the host's hierarchy mounted, "/" would be the host's root.
 func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
 	if pid == 0 {
 		pid = os.Getpid()
@@ -66,7 +65,8 @@ func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
 		return nil, fmt.Errorf("use cgroup2 mount %q: %w", m.Target, unix.EROFS)
 	}
 	if m.Root != "/" {
-		return nil, fmt.Errorf("use cgroup2 mount %q, which shows %q alone: %w", m.Target, m.Root, errors.ErrUnsupported)
+		return nil, fmt.Errorf("use cgroup2 mount %q, which shows %q alone: %w",
+			m.Target, m.Root, errors.ErrUnsupported)
 	}
 	here, err := cgroup.Open(path.Join(m.Target, own))
 	if err != nil {
@@ -78,7 +78,8 @@ func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
 		return nil, err
 	}
 	if !member {
-		return nil, fmt.Errorf("use cgroup2 mount %q: it belongs to another cgroup namespace: %w", m.Target, errors.ErrUnsupported)
+		return nil, fmt.Errorf("use cgroup2 mount %q: it belongs to another cgroup namespace: %w",
+			m.Target, errors.ErrUnsupported)
 	}
 	return cgroup.Open(m.Target)
 }

@@ -16,14 +16,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
-// WayBack is what it takes to put the members of a group back: of where they were, and of where they are, cgroup.procs, or -1. Both
-// are open before anybody is moved, for later there may be no descriptor left.
+// WayBack has the descriptors to move the members of a group back: cgroup.procs of their former cgroup and
+// of the group, or -1. They are opened first, because later no descriptor may be left.
 type WayBack struct{ origin, members int }
 
-// NoWayBack is where nobody has been moved yet, or can be moved back.
 func NoWayBack() WayBack { return WayBack{-1, -1} }
 
-// OpenWayBack fails for lack of descriptors alone. Where there is no right to move anybody back there is no way.
+// OpenWayBack fails only for lack of descriptors. Without the right to move a process back, it returns no
+// way.
 func OpenWayBack(origin string, group *cgroup.Group) (WayBack, error) {
 	b := NoWayBack()
 	err := b.open(origin, group)
@@ -55,17 +55,17 @@ func (b *WayBack) open(path string, group *cgroup.Group) error {
 	return err
 }
 
-// Exists tells whether anybody can be put back.
+// Exists reports whether a process can be moved back.
 func (b *WayBack) Exists() bool { return b.origin >= 0 }
 
-// Put puts a process back, which may have ended.
+// Put moves a process back. It may have exited.
 func (b *WayBack) Put(pid int) { _, _ = unix.Write(b.origin, []byte(strconv.Itoa(pid))) }
 
-// Members lists who is in the group's own directory. Who is in another pid namespace has the number 0, which is
-// nobody's: written to cgroup.procs it would move the writer.
+// Members lists the processes in the group's own directory. A process of another pid namespace has the
+// number 0, which would move the writer.
 func (b *WayBack) Members() []int {
 	buf := make([]byte, 64<<10)
-	n, _ := unix.Pread(b.members, buf, 0) // nobody, if it is gone
+	n, _ := unix.Pread(b.members, buf, 0) // none, if it was removed
 	all, _ := proc.ParsePIDs(buf[:max(n, 0)])
 	return slices.DeleteFunc(all, func(pid int) bool { return pid == 0 })
 }

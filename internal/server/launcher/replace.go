@@ -29,7 +29,7 @@ func (b *brain) replaceOlder() {
 		}
 		switch own.Started.Compare(l.Started) {
 		case 1:
-			l.TellStop("a newer one, " + own.ID + " (--replace)")
+			l.LogStop("a newer one, " + own.ID + " (--replace)")
 			_ = l.RequestStop() // nobody waits for it
 		case -1:
 			b.loop.Signal(unix.SIGTERM) // as if somebody had asked us

@@ -69,13 +69,12 @@ func (b *brain) subject() protocol.Subject {
 	return protocol.Subject{ID: b.config.Group.ID, Name: b.config.Name, Client: b.config.Client, Backend: b.config.Group.Backend}
 }
 
-// writeReport writes the line, if one was asked for, and tells the journal.
 func (b *brain) writeReport() {
 	c := b.config
 	if !report.Wanted(c.Report) {
 		return
 	}
-	r := report.New(c.Group.ID, c.Name, c.Client, c.Group.Backend, c.Started, b.life.Cause)
+	r := report.New(c, b.life.Cause)
 	if b.life.Cause == protocol.Signalled {
 		r.Signal = unix.SignalName(b.life.Signal)
 	}
@@ -84,6 +83,6 @@ func (b *brain) writeReport() {
 	}
 	r.Count(b.group.Members(), b.group.Figures())
 	r.Killed, r.KilledTotal, r.Stuck, r.Notes = b.killed, max(b.total, len(b.killed)), b.stuckForPeople(), b.notes
-	r.Tell()
+	r.Log()
 	r.Write(c.Report)
 }

@@ -201,7 +201,7 @@ func (b *brain) started() {
 func (b *brain) tellStart() {
 	b.beginRest()
 	if systemd.JournalExists() {
-		report.TellStart(b.subject(), b.stderr)
+		report.LogStart(b.subject(), b.stderr)
 	}
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	if b.config.Replace {

@@ -26,7 +26,7 @@ type Lifecycle struct {
 	due        time.Time // of the state; zero for never
 	until      time.Time // the most that unread input or output delays the EOF grace
 	dies       time.Time // the maximum lifetime
-	idleAt     time.Time // the next look at an idle server
+	idleAt     time.Time // the next check of CPU time
 	cpu        time.Duration
 	idleCPU    time.Duration
 	clientDead bool
@@ -146,9 +146,8 @@ func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.drain(e, now)
 }
 
-// drain begins the EOF grace when the server has read what the client wrote, and a client that lives has read enough
-// for the server to continue. No event tells a bystander that a pipe has been emptied, so this looks again, for a
-// bounded time.
+// drain begins the EOF grace when the server has read its input, and a client that lives has read enough
+// for the server to continue. No event reports an emptied pipe, so this repeats, for a bounded time.
 func (l *Lifecycle) drain(_ Event, now time.Time) {
 	if l.policy.EOFGrace >= 0 && now.Before(l.until) && (l.facts.Unread() || l.blocked()) {
 		l.enter(Draining, now, protocol.UnreadEvery)
@@ -184,7 +183,8 @@ func (l *Lifecycle) beginDoubting(e Event, now time.Time) {
 	l.enter(Doubting, now, protocol.IdleWindow)
 }
 
-// doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds any more.
+// doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds
+// any more.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
 	if l.facts.Abandoned() {
 		l.loseClient(e, now)
@@ -231,8 +231,8 @@ func (l *Lifecycle) terminate(e Event, now time.Time) {
 	l.actions = append(l.actions, Action{SendSignal, sig})
 }
 
-// repeatSignal skips the grace at a repeat of the same signal. One that comes at once is the same: systemd sends
-// SIGTERM twice at times.
+// repeatSignal skips the grace at a repeat of the same signal. One that comes at once is the same: systemd
+// sends SIGTERM twice at times.
 func (l *Lifecycle) repeatSignal(e Event, now time.Time) {
 	first, again := l.received[l.signal]
 	switch {

@@ -67,19 +67,25 @@ type step func(l *Lifecycle, e Event, now time.Time)
 
 // ending are the events that stop a server in each state before Terminating.
 var ending = [events]step{
-	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate, LauncherDied: (*Lifecycle).terminate,
-	StopRequested: (*Lifecycle).terminate, signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
+	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate,
+	LauncherDied: (*Lifecycle).terminate, StopRequested: (*Lifecycle).terminate,
+	signalReceived: (*Lifecycle).terminate, lifetimeOver: (*Lifecycle).terminate,
 	GuardDied: (*Lifecycle).kill,
 }
 
 var table = [states][events]step{
-	Running: with(ending, [events]step{StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
-		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle, MembersFrozen: (*Lifecycle).rest}),
+	Running: with(ending, [events]step{
+		StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
+		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle,
+		MembersFrozen: (*Lifecycle).rest}),
 	Idle: {},
-	Doubting: with(ending, [events]step{StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
+	Doubting: with(ending, [events]step{
+		StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
 		graceOver: (*Lifecycle).doubt}),
-	Draining:  with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
-	Finishing: with(ending, [events]step{ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish}),
+	Draining: with(ending, [events]step{
+		ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
+	Finishing: with(ending, [events]step{
+		ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish}),
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
 		LauncherDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
@@ -101,8 +107,9 @@ func with(row, more [events]step) [events]step {
 // causes of the events that can be the first reason of a stop.
 var causes = map[Event]protocol.Cause{
 	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed, ClientDied: protocol.ClientDied,
-	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted, LauncherDied: protocol.LauncherGone,
-	GuardDied: protocol.GuardGone, StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
+	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted,
+	LauncherDied: protocol.LauncherGone,
+	GuardDied:    protocol.GuardGone, StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
 	lifetimeOver: protocol.LifetimeOver,
 }
 
@@ -116,11 +123,11 @@ type Facts interface {
 	Abandoned() bool
 	// Open: the client's ends of stdin and stdout are open. A FIFO can be opened again after a hang-up.
 	Open() bool
-	// CPU is what the members have used.
+	// CPU is the time that the members have used.
 	CPU() time.Duration
 }
 
-// Action is what the caller has to do.
+// Action is a task for the caller.
 type Action struct {
 	Do     Verb
 	Signal unix.Signal // of SendSignal

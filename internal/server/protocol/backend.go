@@ -22,8 +22,8 @@ const (
 	Delegated Backend = "delegated"
 	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
 	Cgroup Backend = "cgroup"
-	// Tree needs no cgroup: what descends from the guard is the group. It is the
-	// weakest; docs/understand/how-it-works.md says what can get away from it.
+	// Tree needs no cgroup: the descendants of the guard are the group. It is the weakest
+	// (docs/understand/how-it-works.md).
 	Tree Backend = "tree"
 )
 

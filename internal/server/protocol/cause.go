@@ -27,7 +27,8 @@ const (
 // Causes are all that there are.
 func Causes() []Cause {
 	return []Cause{
-		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled, LauncherGone, GuardGone, StopRequested, LifetimeOver, IdleTooLong,
+		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled,
+		LauncherGone, GuardGone, StopRequested, LifetimeOver, IdleTooLong,
 	}
 }
 

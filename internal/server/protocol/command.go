@@ -27,7 +27,7 @@ func (e *CommandError) Error() string { return fmt.Sprintf("%s: %v", e.Command, 
 
 func (e *CommandError) Unwrap() error { return e.Errno }
 
-// NotFound tells 127 from 126.
+// NotFound distinguishes 127 from 126.
 func (e *CommandError) NotFound() bool { return errors.Is(e.Errno, fs.ErrNotExist) }
 
 // Lookup finds what execvp(3) would execute: command itself if it has a slash,

@@ -17,11 +17,10 @@ import (
 // ProtocolVersion is that of the configuration and the attributes.
 const ProtocolVersion = 1
 
-// MovedUnknown begins a note.
 const MovedUnknown = "processes that have moved to another cgroup could not be looked for: "
 
-// Config is what a later brain has to know. It is on the page behind the fixed part. The environment is not in it: a brain
-// has the server's own.
+// Config is the configuration of a server, for its later brains. The page has it behind the fixed part. A
+// brain inherits the environment of the server.
 type Config struct {
 	Version int
 	// Group is where the server is.
@@ -64,10 +63,10 @@ type Placed struct {
 	Managed bool // systemd removes it when it is empty
 }
 
-// Engine is the container engine that is asked for what the server runs in, or "".
+// Engine is the container engine that runs the server, or "".
 func (c *Config) Engine() string { return EngineOf(c.Argv) }
 
-// EngineOf is the same of a command line.
+// EngineOf is the same for a command line.
 func EngineOf(argv []string) string {
 	if c := name.ContainerOf(argv); c != nil {
 		return c.Engine
@@ -79,7 +78,7 @@ func (c *Config) descriptors() []*int {
 	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Room}
 }
 
-// Inherited are the descriptors of a taken server's first brain.
+// Inherited are the descriptors of the first brain of a taken server.
 func (c *Config) Inherited() (fds []int) {
 	for _, fd := range append(c.descriptors(), &c.Report) {
 		if *fd >= 0 {
@@ -98,7 +97,7 @@ func NewConfig() *Config {
 	return c
 }
 
-// ClientFacts says who started the server.
+// ClientFacts is the process that started the server.
 type ClientFacts struct {
 	PID   int    `json:"pid"`
 	Start uint64 `json:"start_ticks,omitempty"` // clock ticks from boot: with PID, which process it is
@@ -106,39 +105,36 @@ type ClientFacts struct {
 	Unit  string `json:"unit,omitempty"` // that it is in
 }
 
-// String is the attribute: the name, which may be anything, comes last.
+// String is the attribute. The name can be any text, so it comes last.
 func (c ClientFacts) String() string { return fmt.Sprintf("%d %d %s", c.PID, c.Start, c.Name) }
 
 func ParseClient(attr string) ClientFacts {
 	var c ClientFacts
 	pid, rest, _ := strings.Cut(attr, " ")
 	start, name, _ := strings.Cut(rest, " ")
-	c.PID, _ = strconv.Atoi(pid)                  // 0, if it is none
+	c.PID, _ = strconv.Atoi(pid)                  // 0 for another text
 	c.Start, _ = strconv.ParseUint(start, 10, 64) // as above
 	c.Name = name
 	return c
 }
 
-// SuperviseArgs are the arguments of a later brain; the descriptors of page and socket come after them. The server's name is for
-// people who look at ps.
+// SuperviseArgs are the arguments of a later brain, before the descriptors of page and socket. The name is
+// for ps.
 func SuperviseArgs(server string) []string { return []string{"mcpscope", "supervise", server} }
 
-// forBrains are variables of the Go runtime, which has memory and threads for each processor that it may run on: for
-// a process that waits, one is enough.
+// forBrains are variables of the Go runtime, which has memory and threads for each processor.
 var forBrains = []string{"GOMAXPROCS=1"}
 
-// BrainEnv is the environment of a brain whose server has env. The runtime takes the first variable of a name, so ours
-// come before the client's.
+// BrainEnv is the environment of a brain. The runtime uses the first variable of a name.
 func BrainEnv(env []string) []string { return slices.Concat(forBrains, env) }
 
-// ServerEnv is what a brain was given for its server.
+// ServerEnv is the environment of the server, which a brain has inherited.
 func ServerEnv() ([]string, error) {
 	env, err := proc.Environ()
 	return env[min(len(forBrains), len(env)):], err
 }
 
-// LimitError says that a limit can't hold here. Step is what would make it, "" if that is not
-// known.
+// LimitError: a limit is impossible here. Step is a command that helps, or "".
 type LimitError struct{ Text, Step string }
 
 func (e *LimitError) Error() string { return e.Text }

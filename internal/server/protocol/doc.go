@@ -2,7 +2,6 @@
 
 //go:build linux
 
-// Package protocol is what is said of a server, and to whom: its policy and the causes of its end, the
-// configuration that a later brain finds on the page, the names of directories and processes, and the
-// entries of the journal. It holds no group and ends nothing.
+// Package protocol has the terms that launcher, tool and journal share: policy, causes, configuration,
+// names of directories and processes, and events.
 package protocol

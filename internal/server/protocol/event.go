@@ -15,19 +15,18 @@ import (
 type Event string
 
 const (
-	EventStarted     Event = "started"
-	EventEnded       Event = "ended"
-	EventKilled      Event = "killed" // members had to be
-	EventOutOfMemory Event = "out-of-memory"
-	EventPIDsRefused Event = "pids-refused"
-	EventFrozen      Event = "frozen"
-	EventThawed      Event = "thawed"
-	EventSwept       Event = "swept"
-	// EventStopRequested is of who asks for a stop.
+	EventStarted       Event = "started"
+	EventEnded         Event = "ended"
+	EventKilled        Event = "killed" // members had to be
+	EventOutOfMemory   Event = "out-of-memory"
+	EventPIDsRefused   Event = "pids-refused"
+	EventFrozen        Event = "frozen"
+	EventThawed        Event = "thawed"
+	EventSwept         Event = "swept"
 	EventStopRequested Event = "asked-to-stop"
 )
 
-// MessageIDs are what the journal finds events by. They stay the same for ever.
+// MessageIDs identify events in the journal. They never change.
 func MessageIDs() map[Event]string {
 	return map[Event]string{
 		EventStarted:     "c3c54b04cd8149ca85498690168c08b9",
@@ -53,7 +52,7 @@ const (
 	FieldClientUnit = "MCPSCOPE_CLIENT_UNIT"
 	FieldBackend    = "MCPSCOPE_BACKEND"
 	FieldStderr     = "MCPSCOPE_STDERR" // of EventStarted
-	FieldCause      = "MCPSCOPE_CAUSE"  // this one and the next ones of EventEnded
+	FieldCause      = "MCPSCOPE_CAUSE"  // from here on of EventEnded
 	FieldSignal     = "MCPSCOPE_SIGNAL"
 	FieldExitStatus = "MCPSCOPE_EXIT_STATUS"
 	FieldExitSignal = "MCPSCOPE_EXIT_SIGNAL"
@@ -70,32 +69,36 @@ const (
 	FieldBy         = "MCPSCOPE_BY" // of EventStopRequested
 )
 
-// LogIdentifier is what the journal knows the lines of a server's stderr by.
+// LogIdentifier is the SYSLOG_IDENTIFIER of the server's stderr.
 func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
 
-// Subject is the server that an event is about.
 type Subject struct {
 	ID, Name string
 	Client   ClientFacts
 	Backend  Backend
 }
 
-// Tell writes an event, if there is a journal that takes it at once. Nobody hears of it
-// otherwise: whoever wants to be sure has the report.
-func (s Subject) Tell(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
+// Log writes an event, if there is a journal that takes it at once.
+func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
 	_ = systemd.SendJournal(s.Entry(e, p, what, more...))
 }
 
-// Entry is the journal's of an event.
+// Entry encodes an event.
 func (s Subject) Entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
 	fields := []systemd.JournalField{
-		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)}, {Name: "MESSAGE_ID", Value: MessageIDs()[e]},
-		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"}, {Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
+		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
+		{Name: "MESSAGE_ID", Value: MessageIDs()[e]},
+		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
+		{Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
 	}
+	client, pid := "", ""
 	if s.Client.PID > 0 {
-		fields = append(fields, systemd.JournalField{Name: FieldClient, Value: s.Client.Name}, systemd.JournalField{Name: FieldClientPID, Value: strconv.Itoa(s.Client.PID)})
+		client, pid = s.Client.Name, strconv.Itoa(s.Client.PID)
 	}
-	for _, f := range []systemd.JournalField{{Name: FieldClientUnit, Value: s.Client.Unit}, {Name: FieldBackend, Value: string(s.Backend)}} {
+	for _, f := range []systemd.JournalField{
+		{Name: FieldClient, Value: client}, {Name: FieldClientPID, Value: pid},
+		{Name: FieldClientUnit, Value: s.Client.Unit}, {Name: FieldBackend, Value: string(s.Backend)},
+	} {
 		if f.Value != "" {
 			fields = append(fields, f)
 		}
@@ -109,7 +112,7 @@ type Stderr string
 const (
 	// StderrInherit is the client's own.
 	StderrInherit Stderr = "inherit"
-	// StderrJournal is a stream of the journal or, where there is none, the client's own.
+	// StderrJournal is a stream of the journal; without a journal it is the client's stderr.
 	StderrJournal Stderr = "journal"
 )
 

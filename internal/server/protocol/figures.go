@@ -4,7 +4,7 @@
 
 package protocol
 
-// Figures are what the kernel has counted of a server's group; nil where it counts nothing.
+// Figures are the counters and limits of a group; nil for a tree.
 type Figures interface {
 	MemoryPeak() *uint64
 	MemoryMax() *uint64

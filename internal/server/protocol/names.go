@@ -52,20 +52,21 @@ func IDOf(dir string) string {
 	return dir[strings.LastIndexByte(dir, '-')+1:]
 }
 
-// StopSignal asks a guard for a stop: systemd sends it as the scope's KillSignal=, and mcpscope stop. Members ignore it by
-// default.
+// StopSignal asks a guard for a stop: systemd sends it as the scope's KillSignal=, and mcpscope stop.
+// Members ignore it by default.
 const StopSignal = unix.SIGWINCH
 
 // GuardComm is the name of the process that guards the server with that id, in /proc/PID/comm.
 func GuardComm(id string) string { return GroupPrefix + id }
 
-// IsGone tells whether an error says that a server has ended since it was listed.
+// IsGone reports whether an error means that a server has ended meanwhile.
 func IsGone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) ||
+		errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
 }
 
-// IsGroup tells whether a directory has a name that directoryName makes, with or without what
-// systemd adds. There are others that begin so: slices, and a user's units.
+// IsGroup reports whether a directory has a name as by DirectoryName, with or without ".scope". Slices and
+// other units have the same prefix.
 func IsGroup(dir string) bool {
 	if !strings.HasPrefix(dir, GroupPrefix) {
 		return false

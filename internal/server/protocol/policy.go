@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 )
 
-// Policy says how patiently a server is ended.
+// Policy has the times of a stop, and its reasons.
 type Policy struct {
 	// EOFGrace runs from the moment the client has closed stdin (and the server has
 	// read what was in it) to the stop. freeze.Forever waits for the server.
@@ -41,7 +41,8 @@ func DefaultPolicy() Policy {
 
 // String is for people, and for attributes.
 func (p Policy) String() string {
-	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s", GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)
+	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s",
+		GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)
 	if p.MaxLifetime > 0 {
 		text += " max-lifetime=" + p.MaxLifetime.String()
 	}
@@ -54,8 +55,7 @@ func (p Policy) String() string {
 	return text
 }
 
-// ParsePolicy reads what String has made. What it does not know it passes over: another
-// version may have written it.
+// ParsePolicy reads the result of String. It skips unknown fields of another version.
 func ParsePolicy(s string) (Policy, error) {
 	p := DefaultPolicy()
 	var errs []error
@@ -87,7 +87,7 @@ func ParseLimit(s string) (time.Duration, error) {
 	return max(d, 0), err
 }
 
-// GraceText is what ParseGrace reads.
+// GraceText is the inverse of ParseGrace.
 func GraceText(d time.Duration) string {
 	if d < 0 {
 		return "infinity"
@@ -95,29 +95,29 @@ func GraceText(d time.Duration) string {
 	return d.String()
 }
 
-// ClientDeath is what to do when the client has died: the process that started the launcher.
+// ClientDeath is the reaction to the client's death.
 type ClientDeath string
 
 const (
-	// AutoOnClientDeath stops the server where stdin is a pipe or socket, and nobody outside the payload
-	// holds the other end: the process that died could be a mere spawner.
+	// AutoOnClientDeath stops the server if stdin is a pipe or socket whose other end is held by no process
+	// outside the payload: the dead process could have been a mere spawner.
 	AutoOnClientDeath ClientDeath = "auto"
 	// StopOnClientDeath stops it as well where stdin is a file, a terminal or /dev/null.
 	StopOnClientDeath ClientDeath = "stop"
 	IgnoreClientDeath ClientDeath = "ignore"
 )
 
-// Bounds that are nobody's to set.
+// Bounds without a setting.
 const (
 	UnreadWait      = 10 * time.Second      // how long unread input may delay the EOF grace
 	UnreadEvery     = 50 * time.Millisecond // see Lifecycle.drain
 	IdleWindow      = 10 * time.Second      // without a client, with stdin held open by another
 	IdleCPU         = 20 * time.Millisecond // less than this in a window is no work
-	ReclaimedWithin = 5 * time.Second       // more of a grace for a server that was frozen and has its memory on a disk; 30 at once took 7 s
-	IdleFreezeLeast = 2 * time.Minute       // less can meet a call in flight, for which clients wait up to 60 s
+	ReclaimedWithin = 5 * time.Second       // added to graces after a reclaim
+	IdleFreezeLeast = 2 * time.Minute       // clients wait up to 60 s for a call
 	KillWithin      = time.Second           // for the kill, and all else of a stop but its graces
-	RepeatAfter     = 50 * time.Millisecond // a signal that comes sooner again is one: systemd sends SIGTERM twice at times
-	DoubtMost       = 5 * time.Second       // for what makes clear whether a group is an orphan
+	RepeatAfter     = 50 * time.Millisecond // systemd may send SIGTERM twice
+	DoubtMost       = 5 * time.Second       // until an unclear group is an orphan
 	ReactWithin     = 5 * time.Second       // for a launcher or guard that was asked for a stop
 	EndsWithin      = 5 * time.Millisecond  // for a server that ends before a scope is worth asking for
 	NewbornAge      = 10 * time.Second      // before an unarmed group may be removed
@@ -125,8 +125,8 @@ const (
 	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
 )
 
-// EndWithin is more than all of a stop takes after the grace: what the guard waits for before it puts another brain in the
-// place of one that does not answer.
+// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not
+// respond.
 func EndWithin(c *Config) time.Duration {
 	within := 5*KillWithin + max(c.Policy.TermGrace, 0)
 	if c.Engine() != "" {

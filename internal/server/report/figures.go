@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Count adds what the server has used, its limits, and what became of them.
+// Count adds the resources that the server used, its limits, and failures for lack of them.
 func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figures) {
 	cpu := members.CPU().Seconds()
 	r.CPUSeconds = &cpu
@@ -31,8 +31,8 @@ func (r *Report) Count(members interface{ CPU() time.Duration }, f protocol.Figu
 	}
 }
 
-// ExitCause: where the kernel ends all of a group that has no memory any more, it has ended the
-// main process too. Where it does not, who has killed that can't be told.
+// ExitCause: if the kernel kills whole groups that are out of memory, it has killed the main process.
+// Otherwise the sender of a SIGKILL is unknown.
 func ExitCause(ws unix.WaitStatus, f protocol.Figures) protocol.Cause {
 	if f != nil && ws.Signaled() && ws.Signal() == unix.SIGKILL && f.EndsWhole() && f.OOMKills() > 0 {
 		return protocol.MemoryExhausted
@@ -40,8 +40,9 @@ func ExitCause(ws unix.WaitStatus, f protocol.Figures) protocol.Cause {
 	return protocol.MainExited
 }
 
-// TellStart tells the journal that the server runs.
-func TellStart(about protocol.Subject, stderr protocol.Stderr) {
-	about.Tell(protocol.EventStarted, systemd.Info, fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend),
+// LogStart writes the event of a start to the journal.
+func LogStart(about protocol.Subject, stderr protocol.Stderr) {
+	text := fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend)
+	about.Log(protocol.EventStarted, systemd.Info, text,
 		systemd.JournalField{Name: protocol.FieldStderr, Value: string(stderr)})
 }

@@ -14,8 +14,8 @@ import (
 	"unicode/utf8"
 )
 
-// appendJSON appends v by the json tags of its fields. Package encoding/json costs every program that links it
-// 0.45 ms before its first use, and the report is all that `run` writes in it.
+// appendJSON appends v by the json tags of its fields. Package encoding/json costs every program that links
+// it 0.45 ms before its first use.
 func appendJSON(text []byte, v reflect.Value) []byte {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -41,7 +41,9 @@ func appendJSON(text []byte, v reflect.Value) []byte {
 	case reflect.Map:
 		text = append(text, '{')
 		names := v.MapKeys()
-		slices.SortFunc(names, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		slices.SortFunc(names, func(a, b reflect.Value) int {
+			return strings.Compare(a.String(), b.String())
+		})
 		for _, name := range names {
 			text = appendJSON(append(appendString(separated(text), name.String()), ':'), v.MapIndex(name))
 		}

@@ -2,8 +2,7 @@
 
 //go:build linux
 
-// Package report is the line that is written when a server has ended, for whoever has asked for it, and what of it the
-// journal is told.
+// Package report writes one line and some journal entries when a server has ended.
 package report
 
 import (
@@ -19,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Report is the line written when a server has ended. Fields are only ever added.
+// Report is the line for --report. Fields are only ever added.
 type Report struct {
 	Version         int                  `json:"version"`
 	ID              string               `json:"id"`
@@ -35,14 +34,13 @@ type Report struct {
 	ExitSignal      string               `json:"exit_signal,omitempty"`
 	CPUSeconds      *float64             `json:"cpu_seconds,omitempty"`
 	MemoryPeakBytes *uint64              `json:"memory_peak_bytes,omitempty"`
-	// Limits are what the payload's files said that were set.
-	Limits      map[string]string `json:"limits,omitempty"`
-	OutOfMemory *OutOfMemory      `json:"out_of_memory,omitempty"`
-	PIDsRefused *PIDsRefused      `json:"pids_refused,omitempty"`
-	Killed      []Killed          `json:"killed,omitempty"`
-	KilledTotal int               `json:"killed_total"`
-	Stuck       []string          `json:"stuck,omitempty"`
-	Notes       []string          `json:"notes,omitempty"`
+	Limits          map[string]string    `json:"limits,omitempty"`
+	OutOfMemory     *OutOfMemory         `json:"out_of_memory,omitempty"`
+	PIDsRefused     *PIDsRefused         `json:"pids_refused,omitempty"`
+	Killed          []Killed             `json:"killed,omitempty"`
+	KilledTotal     int                  `json:"killed_total"`
+	Stuck           []string             `json:"stuck,omitempty"`
+	Notes           []string             `json:"notes,omitempty"`
 	// Error is set if the server could not be started. The other figures are then zero.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -63,11 +61,12 @@ const (
 // String has no arguments, which may be secrets.
 func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k.Name) }
 
-func New(id, name string, c protocol.ClientFacts, b protocol.Backend, nanos int64, why protocol.Cause) *Report {
+func New(c *protocol.Config, why protocol.Cause) *Report {
 	now := time.Now()
-	started := time.Unix(0, nanos)
+	started := time.Unix(0, c.Started)
 	return &Report{
-		Version: protocol.ProtocolVersion, ID: id, Name: name, Backend: b, Client: c, Cause: why,
+		Version: protocol.ProtocolVersion, ID: c.Group.ID, Name: c.Name, Backend: c.Group.Backend,
+		Client: c.Client, Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
 	}
 }
@@ -81,28 +80,26 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 	r.ExitStatus = &status
 }
 
-// Subject is whom the journal's events are about.
 func (r *Report) Subject() protocol.Subject {
 	return protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
 }
 
-// Wanted tells whether anybody would read it: the journal, or who has given us fd, which is -1 otherwise.
+// Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Tell writes the events of the end to the journal.
-func (r *Report) Tell() {
+// Log writes the events of a stop to the journal.
+func (r *Report) Log() {
 	if !systemd.JournalExists() {
 		return
 	}
 	about := r.Subject()
 	r.logShortages(about)
 	r.logKilled(about)
-	_ = systemd.SendJournal(r.entry(about)) // it can be told of no failure either
+	_ = systemd.SendJournal(r.entry(about)) // no process is left for an error
 }
 
-// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file don't mix. It
-// waits for a pipe that nobody empties for a bounded time: the end must not depend on
-// who reads of it.
+// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not
+// mix. If a pipe is full it waits for a bounded time.
 func (r *Report) Write(fd int) {
 	if fd < 0 {
 		return
@@ -110,7 +107,7 @@ func (r *Report) Write(fd int) {
 	line := append(appendJSON(nil, reflect.ValueOf(r)), '\n')
 	written := make(chan struct{})
 	go func() {
-		_, _ = unix.Write(fd, line) // nobody is left to tell
+		_, _ = unix.Write(fd, line) // as above
 		close(written)
 	}()
 	select {
@@ -119,24 +116,24 @@ func (r *Report) Write(fd int) {
 	}
 }
 
-// OutOfMemory says that the kernel has killed members for lack of memory.
+// OutOfMemory: the kernel has killed members for lack of memory.
 type OutOfMemory struct {
 	Kills uint64 `json:"oom_kills"`
-	// LimitBytes is nil where the limit was not the payload's, but one of a unit or slice.
+	// LimitBytes is nil if the limit belongs to a unit or slice.
 	LimitBytes *uint64 `json:"memory_max_bytes,omitempty"`
 	PeakBytes  *uint64 `json:"memory_peak_bytes,omitempty"`
 }
 
-// PIDsRefused says that members could not fork.
+// PIDsRefused: members could not fork.
 type PIDsRefused struct {
 	Times uint64  `json:"times"`
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
-// entry is the event of an end.
 func (r *Report) entry(about protocol.Subject) []byte {
 	fields := []systemd.JournalField{
-		{Name: protocol.FieldCause, Value: string(r.Cause)}, {Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
+		{Name: protocol.FieldCause, Value: string(r.Cause)},
+		{Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
 	}
 	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
 	add := func(name, value, said string) {
@@ -161,7 +158,6 @@ func (r *Report) entry(about protocol.Subject) []byte {
 	return about.Entry(protocol.EventEnded, systemd.Info, text, fields...)
 }
 
-// logKilled tells the journal of those who did not end when they were asked.
 func (r *Report) logKilled(about protocol.Subject) {
 	if r.KilledTotal == 0 {
 		return
@@ -172,10 +168,10 @@ func (r *Report) logKilled(about protocol.Subject) {
 		fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
 		all = append(all, k.String())
 	}
-	about.Tell(protocol.EventKilled, systemd.Notice, fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; ")), fields...)
+	text := fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; "))
+	about.Log(protocol.EventKilled, systemd.Notice, text, fields...)
 }
 
-// logShortages tells the journal of what the server lacked.
 func (r *Report) logShortages(about protocol.Subject) {
 	var fields []systemd.JournalField
 	add := func(name string, n *uint64, said string) string {
@@ -186,13 +182,16 @@ func (r *Report) logShortages(about protocol.Subject) {
 		return said + strconv.FormatUint(*n, 10)
 	}
 	if o := r.OutOfMemory; o != nil {
-		text := "was out of memory: processes that the kernel killed" + add(protocol.FieldOOMKills, &o.Kills, ": ") +
-			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") + add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
-		about.Tell(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
+		text := "was out of memory: processes that the kernel killed" +
+			add(protocol.FieldOOMKills, &o.Kills, ": ") +
+			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") +
+			add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
+		about.Log(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
 	}
 	fields = nil
 	if p := r.PIDsRefused; p != nil {
-		text := "could not fork" + add(protocol.FieldRefused, &p.Times, ", times ") + add(protocol.FieldPIDsMax, p.Limit, ", limit ")
-		about.Tell(protocol.EventPIDsRefused, systemd.Warning, text, fields...)
+		text := "could not fork" + add(protocol.FieldRefused, &p.Times, ", times ") +
+			add(protocol.FieldPIDsMax, p.Limit, ", limit ")
+		about.Log(protocol.EventPIDsRefused, systemd.Warning, text, fields...)
 	}
 }

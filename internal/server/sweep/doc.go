@@ -2,6 +2,5 @@
 
 //go:build linux
 
-// Package sweep finds groups that nobody looks after any more, by what the kernel says of them, and ends
-// them. A group that is in use is never touched.
+// Package sweep finds orphans and stops them. It never touches a group that is in use.
 package sweep

@@ -25,12 +25,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Suspect is a group that somebody else has made, and that may be an orphan.
+// Suspect is a group that may be an orphan.
 type Suspect struct{ *group.ControlGroup }
 
-// FindOrphan returns the group of dir if it is an orphan, locked if that is possible, and otherwise
-// nil. Until the deadline, 5 s at most, it waits for a guard of which there is no sign. A group that was
-// never armed is removed here once it is old.
+// FindOrphan returns the group of dir, locked if possible, or nil if it is no orphan. Without any sign of a
+// guard it waits until the deadline, 5 s at most. It removes an old group that was never armed.
 func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
 	g, ours, err := Open(parent, dir)
 	orphan := false
@@ -44,9 +43,10 @@ func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, er
 	return nil, group.IgnoreGone(err)
 }
 
-// Open opens a group, and tells whether it is a server's. It is to be closed, also after an error.
+// Open opens a group and reports whether it belongs to a server. The caller closes it, also after an error.
 func Open(parent *cgroup.Group, dir string) (g *Suspect, ours bool, err error) {
-	g = &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: strings.HasSuffix(dir, protocol.ScopeSuffix)}}
+	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
+	g = &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: managed}}
 	if g.Top, err = parent.Child(dir); err != nil {
 		return g, false, err
 	}
@@ -61,9 +61,8 @@ func Open(parent *cgroup.Group, dir string) (g *Suspect, ours bool, err error) {
 	return g, ours, err
 }
 
-// isServers tells whether the group was armed. A directory of another program may have a name like
-// ours, so one that is not armed and has members is ours only if a member carries its tag: nothing is
-// started in a group before it is armed, but the owner can remove the attribute.
+// isServers reports whether the group was armed. A directory of another program can have such a name. An
+// unarmed group with members counts if a member carries its tag: the owner can remove the attribute.
 func (g *Suspect) isServers() (bool, error) {
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
 	if armed || err != nil {
@@ -76,9 +75,8 @@ func (g *Suspect) isServers() (bool, error) {
 	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
 }
 
-// removeNewborn removes a group whose launcher died before it armed it, or what is left of one whose other
-// leaf was busy when it was removed. A launcher that is only slow finds it gone, or its lock taken, and makes
-// another.
+// removeNewborn removes a group whose launcher died before it armed it, or the rest of a group that was
+// busy. A launcher that is only slow finds its group removed, or the lock taken, and makes another group.
 func (g *Suspect) removeNewborn() error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
@@ -88,10 +86,10 @@ func (g *Suspect) removeNewborn() error {
 		return nil
 	}
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
-		return nil // it is being armed just now
+		return nil // a launcher is arming it
 	}
 	if g.Managed {
-		g.nudgeManager() // it may have forgotten the scope, so what is empty is removed all the same
+		g.nudgeManager()
 	}
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
 		return err
@@ -99,34 +97,35 @@ func (g *Suspect) removeNewborn() error {
 	return group.IgnoreBusy(g.RemoveLeaves())
 }
 
-// holdsNothingElse: cgroups of other programs may have names like ours (mcp-web-database). Ours have
-// no directory in them but the leaves. A launcher that was killed before it had made those leaves
-// nothing in it, but the mode that no other program gives a cgroup.
+// holdsNothingElse: a cgroup of another program can have such a name (mcp-web-database). Ours contain
+// nothing but the leaves, or are empty with a mode that no other program uses.
 func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 	names, err := g.Top.Children()
-	others := slices.ContainsFunc(names, func(name string) bool { return name != protocol.GuardsName && name != protocol.PayloadName })
+	others := slices.ContainsFunc(names, func(name string) bool {
+		return name != protocol.GuardsName && name != protocol.PayloadName
+	})
 	return err == nil && !others && (len(names) > 0 || mode&0o777 == group.GroupMode), err
 }
 
-// nudgeManager makes systemd look at an empty scope again. systemd (252) misses the end of a scope, when the first process
-// in it ends at once or a threaded group is in it, and has the scope run for ever. It looks whether anybody is
-// in it whenever something changes in cgroup.events, which tells of freezing as well.
+// nudgeManager makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first
+// process exits at once, or that has a threaded group. It checks again at each change of cgroup.events,
+// also for a freeze.
 func (g *Suspect) nudgeManager() {
 	if !group.Populated(g.Top) && g.Top.SetFrozen(true) == nil {
 		_ = g.Top.SetFrozen(false) // gone is as good
 	}
 }
 
-// A verdict is what the kernel says of a group.
+// A verdict on a group.
 type verdict int
 
 const (
 	inUse    verdict = iota
-	orphaned         // nobody is left who would end it
-	unclear          // it has members and no guard, and a launcher that can't be looked at
+	orphaned         // no process is left to stop it
+	unclear          // members, no guard, and a launcher in another pid namespace
 )
 
-// orphan applies the rule to an armed group. What is unclear until the deadline is an orphan.
+// orphan applies the rule to an armed group. A group that is still unclear at the deadline is an orphan.
 func (g *Suspect) orphan(until time.Time) (bool, error) {
 	v, err := g.look()
 	if v == unclear && err == nil {
@@ -143,13 +142,13 @@ func (g *Suspect) orphan(until time.Time) (bool, error) {
 	if v == inUse || err != nil {
 		return false, err
 	}
-	return g.isServers() // a gateway can have given it up meanwhile
+	return g.isServers() // a gateway may have released it
 }
 
-// look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so no start can meet this
-// attempt at the lock. But a member can take the lock when launcher and guard are dead, so a lock does not count
-// where there is neither, or only a guard that cannot act. Attributes are what the server itself can write: they delay an
-// end, and prevent none.
+// look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so this attempt
+// meets no start. When launcher and guard are dead a member can take the lock. So a lock does not count
+// without either of them, or with a guard that cannot act. Attributes, which the server can write, can
+// delay a stop and not prevent it.
 func (g *Suspect) look() (verdict, error) {
 	err := g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
@@ -170,18 +169,18 @@ func (g *Suspect) look() (verdict, error) {
 	case group.Populated(g.Top):
 		return unclear, nil
 	}
-	return inUse, nil // it is being started, or has just ended
+	return inUse, nil // it starts, or has just ended
 }
 
-// halted tells whether a guard can't act, for a stop or a freeze that was meant for it. A freeze further up is somebody's who has
-// paused a container.
+// halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
+// paused.
 func (g *Suspect) halted(guard int) bool {
 	st, err := proc.ReadStat(guard)
 	return err == nil && st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
 }
 
-// launcher goes by more than what an attribute says: a launcher that lives holds the lock, and is no member. One in another pid
-// namespace can't be looked at: known is false.
+// launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
+// member. known is false for a launcher in another pid namespace.
 func (g *Suspect) launcher() (lives, known bool) {
 	known = true
 	lives = g.Said(group.AttrLauncher, func(id group.Identity) bool {
@@ -198,19 +197,17 @@ func (g *Suspect) launcher() (lives, known bool) {
 	return lives, known
 }
 
-// Said asks about the process that an attribute names; false if it names none.
+// Said calls about with the process that an attribute names, and returns false if it names none.
 func (g *Suspect) Said(attr string, about func(group.Identity) bool) bool {
 	text, _, _ := g.Payload.Attr(attr) // none, if it can't be read
 	id, ok := group.ParseIdentity(text)
 	return ok && about(id)
 }
 
-// End ends an orphan and removes its group. g is closed.
+// End stops an orphan, removes its group and closes g.
 //
-// An empty scope may be one that systemd has forgotten, or one that has just ended as it
-// should, or one whose end systemd has missed. The kernel holds word of a change back for
-// 10 ms, on a busy machine for much longer, and a removal drops it: then systemd has the scope
-// run for ever. So systemd is notified, and gets the time to remove the scope.
+// The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
+// removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
 func (g *Suspect) End(grace time.Duration) (Swept, error) {
 	defer g.Close()
 	s := Swept{ID: g.ID, Dir: g.Dir}
@@ -219,22 +216,22 @@ func (g *Suspect) End(grace time.Duration) (Swept, error) {
 	empty := !group.Populated(g.Top)
 	engine := g.Engine()
 	if container.EndsFirst(engine) {
-		_ = g.endContainers(engine, grace) // it is asked once more
+		_ = g.endContainers(engine, grace) // repeated below
 	}
 	left, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace})
 	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
-	if ended { // what is left of containers is said once, and the group goes: a server may have named an engine that can't be asked
+	if ended { // a server may have named an engine that fails: the group is removed all the same
 		s.Stuck = g.endContainers(engine, 0)
 	}
 	if !empty && err == nil {
-		s.tell(about)
+		s.log(about)
 	}
 	if !ended {
 		return s, err
 	}
-	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and has nothing left to do but to exit
-		_ = g.Top.Thaw()                                      // gone is as good
+	if guard := g.OpenGuard(); guard >= 0 { // it was halted, and exits when it runs
+		_ = g.Top.Thaw()                                      // it was removed
 		_ = unix.PidfdSendSignal(guard, unix.SIGCONT, nil, 0) // as above
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
@@ -247,22 +244,23 @@ func (g *Suspect) End(grace time.Duration) (Swept, error) {
 	return s, g.Parent.Remove(g.Dir)
 }
 
-// endContainers ends what an engine runs for the orphan, asked as the sweeper would ask it.
+// endContainers stops the containers of the orphan. It calls the engine as the calling user.
 func (g *Suspect) endContainers(engine string, grace time.Duration) (left string) {
 	if engine == "" {
 		return ""
 	}
-	if err := (container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}).End(); err != nil {
+	c := container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}
+	if err := c.End(); err != nil {
 		return err.Error()
 	}
 	return ""
 }
 
-// tell says what became of the orphan.
-func (s Swept) tell(about protocol.Subject) {
+func (s Swept) log(about protocol.Subject) {
 	if s.Stuck == "" {
-		about.Tell(protocol.EventSwept, systemd.Notice, "swept: its launcher and guard were gone")
+		about.Log(protocol.EventSwept, systemd.Notice, "swept: its launcher and guard were gone")
 		return
 	}
-	about.Tell(protocol.EventSwept, systemd.Warning, "swept, but for "+s.Stuck, systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck})
+	stuck := systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck}
+	about.Log(protocol.EventSwept, systemd.Warning, "swept, but for "+s.Stuck, stuck)
 }

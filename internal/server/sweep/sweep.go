@@ -20,19 +20,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Swept is an orphan that was ended.
+// Swept is an orphan that was stopped.
 type Swept struct {
 	Name  string `json:"name"`
 	ID    string `json:"id"`
 	Dir   string `json:"group"`
-	Stuck string `json:"stuck,omitempty"` // who could not be killed, "" if all is gone
+	Stuck string `json:"stuck,omitempty"` // members that SIGKILL did not end
 }
 
-// SweepFilter says which orphans are meant; the zero value means all.
+// SweepFilter selects orphans; the zero value selects all.
 type SweepFilter struct {
 	Unit      string        // the unit that the client was in
 	OlderThan time.Duration // since the server's start
-	AllUsers  bool          // for root: not its own alone
+	AllUsers  bool          // root only
 }
 
 func (f SweepFilter) UID() int {
@@ -46,34 +46,34 @@ func (f SweepFilter) UID() int {
 func (f SweepFilter) Means(g *group.ControlGroup) bool {
 	unit, _, _ := g.Payload.Attr(group.AttrUnit) // none, if it can't be read
 	start, _, _ := g.Payload.Attr(group.AttrStart)
-	started, _ := time.Parse(time.RFC3339Nano, start)                    // long ago, if it is none
-	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0 // no server has started yet that will
+	started, _ := time.Parse(time.RFC3339Nano, start) // without it, long ago
+	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0
 	return (f.Unit == "" || f.Unit == unit) && old
 }
 
 const (
-	SweepGrace    = time.Second // for an orphan, between the asking and the kill
+	SweepGrace    = time.Second // from SIGTERM to SIGKILL
 	SweepNow      = 0
 	sweepParallel = 64
-	sweepFinish   = 5 * time.Second // what a server that has ended waits for its sweep at most
-	aloneWithin   = time.Second     // for a sweep of the same directories to end, before another one does not wait for it any more
+	sweepFinish   = 5 * time.Second // the longest wait of a launcher for its own sweep
+	aloneWithin   = time.Second     // the longest wait for another sweep
 	OthersWithin  = 10 * time.Second
 )
 
-// Sweep ends the orphans of the calling user, wherever a backend has put them. A group
-// whose guard lives, or that is being made, is never touched.
+// Sweep stops the orphans of the calling user. It never touches a group whose guard lives, or that is being
+// made.
 func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
 	s := newSweeper(f)
-	if f.Unit == "" && f.OlderThan == 0 { // a tree is no orphan as long as it can be found, but its guard may be stopped
+	if f.Unit == "" && f.OlderThan == 0 {
 		s.add(sweepTrees(f.UID()))
 	}
 	until := time.Now().Add(aloneWithin)
 	err := hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error {
 		release, ok := alone(parent)
-		for !ok && time.Until(until) > 0 { // what it is ending may be left if it is killed
+		for !ok && time.Until(until) > 0 { // another sweep may be killed before its orphans are
 			time.Sleep(10 * time.Millisecond)
 			release, ok = alone(parent)
 		}
@@ -83,8 +83,8 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.result(err)
 }
 
-// BeginSweep is what every launcher does when its own payload runs, in the directory that its group is in;
-// nil is none. finish waits for the orphans that are being stopped. Of servers that start together one sweeps.
+// BeginSweep is the sweep of a launcher, in the directory of its group. finish waits for the orphans that
+// are being stopped. Of servers that start together one sweeps.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
 		return func() {}
@@ -95,7 +95,7 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 	s := newSweeper(SweepFilter{})
 	worth := s.worth(parent, except)
-	if len(worth) == 0 { // a server may have used up all processes that a thread would take
+	if len(worth) == 0 { // a server may have used up all process numbers, and a thread needs one
 		release()
 		return func() {}
 	}
@@ -126,13 +126,13 @@ func alone(parent *cgroup.Group) (release func(), ok bool) {
 	return func() {}, false
 }
 
-// A sweeper ends many orphans at a time. Other users may have made whatever delays it, so all that is
-// done about their groups has one bound.
+// A sweeper stops many orphans at a time. Other users can delay it, so all their groups together have one
+// bound.
 type sweeper struct {
 	filter SweepFilter
 	late   time.Time // for the groups of other users
 
-	slots  chan struct{} // of the user's own groups, and of others'
+	slots  chan struct{}
 	others chan struct{}
 
 	mu   sync.Mutex
@@ -147,12 +147,13 @@ func newSweeper(f SweepFilter) *sweeper {
 	}
 }
 
-// worth lists the user's own groups that are not in use, at a first look.
+// worth lists the groups of the user that are not in use, at a first look.
 func (s *sweeper) worth(parent *cgroup.Group, except string) (worth []string) {
-	dirs, _ := parent.Children() // none, if it has gone
+	dirs, _ := parent.Children() // none, if it was removed
 	for _, dir := range dirs {
-		if uid, err := hierarchy.OwnerOf(parent, dir); dir == except || !protocol.IsGroup(dir) || err != nil || uid != os.Getuid() {
-			continue // it has just gone, or is another user's
+		uid, err := hierarchy.OwnerOf(parent, dir)
+		if dir == except || !protocol.IsGroup(dir) || err != nil || uid != os.Getuid() {
+			continue
 		}
 		g, ours, err := Open(parent, dir)
 		v := inUse
@@ -167,7 +168,6 @@ func (s *sweeper) worth(parent *cgroup.Group, except string) (worth []string) {
 	return worth
 }
 
-// own deals with these groups of the user.
 func (s *sweeper) own(parent *cgroup.Group, dirs []string) {
 	var all sync.WaitGroup
 	for _, dir := range dirs {
@@ -176,13 +176,12 @@ func (s *sweeper) own(parent *cgroup.Group, dirs []string) {
 	all.Wait()
 }
 
-// sweep deals with the groups of a directory.
 func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	dirs, err := parent.Children()
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
-	held, err := parent.Child(".") // for what lasts longer than this call
+	held, err := parent.Child(".") // for goroutines that outlast this call
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
@@ -191,7 +190,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	for _, dir := range dirs {
 		uid, err := hierarchy.OwnerOf(parent, dir)
 		switch {
-		case dir == except || !protocol.IsGroup(dir) || err != nil: // it has just gone
+		case dir == except || !protocol.IsGroup(dir) || err != nil:
 		case uid == os.Getuid():
 			own = append(own, dir)
 		case s.filter.UID() == hierarchy.Everyone:
@@ -209,15 +208,16 @@ func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
 	case <-ended:
 		return nil
 	case <-time.After(time.Until(s.late)):
-		return fmt.Errorf("groups in %s belong to other users, and took more than %v: %w", parent, OthersWithin, unix.ETIMEDOUT)
+		return fmt.Errorf("groups in %s belong to other users, and took more than %v: %w",
+			parent, OthersWithin, unix.ETIMEDOUT)
 	}
 }
 
-// one ends a group if it is an orphan, and is meant.
+// one stops a group if it is an orphan and the filter selects it.
 func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
 	slots <- struct{}{}
 	defer func() { <-slots }()
-	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost)) // its own time: to look at a thousand takes longer
+	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost))
 	switch {
 	case err != nil:
 		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
@@ -249,7 +249,7 @@ func (s *sweeper) result(err error) ([]Swept, error) {
 	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
 }
 
-// SweepOne ends one group if it is an orphan.
+// SweepOne stops one group if it is an orphan.
 func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
 	orphan, err := FindOrphan(parent, dir, time.Now())
 	if orphan == nil || err != nil {

@@ -68,7 +68,7 @@ func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string)
 	return swept, left
 }
 
-// What the rule of orphans says of each state that a group can be in.
+// The verdict for each state of a group.
 func TestOrphanRule(t *testing.T) {
 	parent := groups.Directory(t)
 	live := newGroup(t, parent, "live")
@@ -201,8 +201,7 @@ func TestSweepersMeet(t *testing.T) {
 	}
 }
 
-// What a member does to its own group does not hide it from a sweep; nor does a scope stay that its manager
-// never removes, since it has missed that nobody is left.
+// A member cannot hide its group from a sweep. A scope whose manager missed the end is removed.
 func TestSweepOfSpoiledGroups(t *testing.T) {
 	for name, spoil := range map[string]func(*group.ControlGroup) error{
 		"disarmed":               func(g *group.ControlGroup) error { return unix.Fremovexattr(g.Payload.FD(), group.AttrArmed) },

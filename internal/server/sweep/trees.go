@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// sweepTrees continues guards that were stopped and have no launcher to do it: their servers are stopped then.
+// sweepTrees continues guards that were stopped and have no launcher. They then stop their servers.
 func sweepTrees(uid int) (swept []Swept, err error) {
 	var halted []*backend.TreeGuard
 	err = backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {

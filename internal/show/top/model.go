@@ -79,7 +79,7 @@ type wish struct {
 }
 
 func stop(s *fleet.Listed) error {
-	s.TellStop(selection.OwnCommand())
+	s.LogStop(selection.OwnCommand())
 	return s.Stop(fleet.AsConfigured)
 }
 
