@@ -118,7 +118,7 @@ var mechanisms = []mechanism{
 	without("the thaw before the asking", one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("SIGCONT after the asking", one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)"),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("the freeze before a later brain starts", one(guard+"takeover.go", "writeFile(page.Payload, freezeFile, '1')", "_ = freezeFile"),
+	without("the freeze before a later brain starts", one(guard+"takeover.go", "raw.WriteFile(page.Payload, freezeFile, '1')", "_ = freezeFile"),
 		cells(onCgroup, stopping+"|fork-bomb", "kill|killpg|tree")),
 	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/server/guard", ".*")),
 	// whom nothing may happen to
@@ -129,7 +129,7 @@ var mechanisms = []mechanism{
 	// a guard that is held
 	without("SIGCONT by the socket", one(guard+"guard.go", "unix.F_SETSIG, uintptr(unix.SIGCONT)", "unix.F_SETSIG, 0"),
 		cells(onBoth, stopping, "stdin|TERM|kill|tree|client")),
-	without("tracers kept off", one(guard+"fork.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
+	without("tracers kept off", one(guard+"server.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
 		tests("test/e2e", "LauncherKeepsTracersOff"),
 		run{"test/systemd", "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", true}),
 	// the group

@@ -36,6 +36,7 @@ var linked = map[string]string{
 	room + "report":           "the line that whoever asks for it reads at the end",
 	room + "protocol":         "policy, causes, names",
 	"internal/cli":            "how failures read, and how a process ends as another one did",
+	"internal/kernel/raw":     "system calls without the runtime",
 	"internal/kernel/linux":   "one wait for everything; the end of stdin, without reading it",
 	"internal/kernel/signals": "signals are passed on",
 	"internal/server/guard":   "the server is born below a guard",

@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // startMain starts the main process in the group and returns when it executes the server, or can't.
@@ -45,22 +47,22 @@ func (p *process) startMain() {
 //go:norace
 func (p *process) executeServer(joined bool) {
 	m := &p.main
-	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
 	p.page.MainPID = int32(pid) // here, because the server may stop the guard before it can write that
 	if !joined {
-		p.check(StepJoin, writeFile(p.page.Payload, procsFile, '0'))
+		p.check(StepJoin, raw.WriteFile(p.page.Payload, procsFile, '0'))
 	}
-	_, e := sys(unix.SYS_SETPGID, 0, m.pgid, 0, 0, 0)
+	_, e := raw.Sys(unix.SYS_SETPGID, 0, m.pgid, 0, 0, 0)
 	p.check(StepProcessGroup, e)
 	if m.limitsFiles { // the runtime has raised the launcher's
-		_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&m.nofile)), 0, 0)
+		_, e = raw.Sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&m.nofile)), 0, 0)
 		p.check(StepLimits, e)
 	}
 	if m.limitsLocks {
-		_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
+		_, e = raw.Sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
 		p.check(StepLimits, e)
 	}
-	setMask(&m.mask)
+	raw.SetMask(&m.mask)
 	e = execute(m.path, m.argv, m.env)
 	if e == syscall.ENOEXEC && m.shell != 0 {
 		e = execute(m.shell, m.shellArgv, m.env)
@@ -74,12 +76,12 @@ func (p *process) executeServer(joined bool) {
 func (p *process) check(step Step, errno syscall.Errno) {
 	if errno != 0 {
 		p.page.FailedStep, p.page.Errno = step, uint32(errno)
-		exit(125)
+		raw.Exit(125)
 	}
 }
 
 //go:norace
 func execute(path, argv, env uintptr) syscall.Errno {
-	_, e := sys(unix.SYS_EXECVE, path, argv, env, 0, 0)
+	_, e := raw.Sys(unix.SYS_EXECVE, path, argv, env, 0, 0)
 	return e
 }

@@ -22,9 +22,9 @@ func Attach(page *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	for _, fd := range append(page.descriptors(), &page.memory, &page.Payload) {
-		if *fd >= 0 {
-			unix.CloseOnExec(int(*fd))
+	for _, fd := range append(page.descriptors(), page.memory, page.Payload) {
+		if fd >= 0 {
+			unix.CloseOnExec(int(fd))
 		}
 	}
 	unix.CloseOnExec(sock)
@@ -42,15 +42,8 @@ func Attach(page *Page, sock int) (*Guard, error) {
 // Go starts the main process in payload, whose lock the guard shares from then on; -1 in a tree. A leaf other than -1 is where
 // the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be there earlier.
 func (g *Guard) Go(payload, leaf int) error {
-	var rights []byte
-	switch {
-	case leaf >= 0:
-		rights = unix.UnixRights(payload, leaf)
-	case payload >= 0:
-		rights = unix.UnixRights(payload)
-	}
-	if err := unix.Sendmsg(g.sock, []byte{wordGo}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
-		return fmt.Errorf("start the server: the guard: %w", err)
+	if e := sendGo(int32(g.sock), int32(payload), int32(leaf)); e != 0 {
+		return fmt.Errorf("start the server: the guard: %w", e)
 	}
 	return nil
 }

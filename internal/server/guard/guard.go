@@ -10,6 +10,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // Bytes that a brain sends. The guard sends wordLook alone.
@@ -38,21 +40,21 @@ func guardMain(p *process) {
 		p.joinLate()
 	}
 	// Members that leave the group, and whose parents are dead, become the guard's children.
-	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
 	page.GuardPID = int32(pid)
 	p.wakeBySocket()
 	p.holdBrainEnd()
-	p.cgroup, _ = openAt(unix.AT_FDCWD, cgroupFile, 0)
-	p.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
+	p.cgroup, _ = raw.OpenAt(unix.AT_FDCWD, cgroupFile, 0)
+	p.children, _ = raw.OpenAt(unix.AT_FDCWD, childrenFile, 0)
 	p.alsoKeep(p.cgroup)
 	p.alsoKeep(p.children)
 	p.place = p.hashPlace()
 	leaf, ok := p.awaitGo()
 	if !ok {
 		p.removeDirectories()
-		exit(0)
+		raw.Exit(0)
 	}
 	if p.main.wanted {
 		p.startMain()
@@ -75,10 +77,10 @@ const ignore = 1 // SIG_IGN
 func (p *process) joinLate() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var action [4]uintptr
-		sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
+		raw.Sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
 		if action[0] != ignore {
 			action = [4]uintptr{}
-			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+			raw.Sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}
 	p.goHome()
@@ -87,7 +89,7 @@ func (p *process) joinLate() {
 //go:norace
 func (p *process) goHome() {
 	if p.home >= 0 {
-		writeFile(p.home, procsFile, '0')
+		raw.WriteFile(p.home, procsFile, '0')
 	}
 }
 
@@ -96,9 +98,9 @@ func (p *process) goHome() {
 //
 //go:norace
 func (p *process) wakeBySocket() {
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
+	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
+	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
+	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
 }
 
 // holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number stays taken: a
@@ -106,12 +108,12 @@ func (p *process) wakeBySocket() {
 //
 //go:norace
 func (p *process) holdBrainEnd() {
-	sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	raw.Sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 }
 
 //go:norace
 func (p *process) alsoKeep(fd int32) {
-	if p.kept < mostKept {
+	if fd >= 0 && p.kept < mostKept {
 		p.keep[p.kept] = fd
 		p.kept++
 	}
@@ -126,7 +128,7 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 		word := byte(0)
 		iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
 		header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)), 5: unsafe.Sizeof(rights)}
-		n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), uintptr(unsafe.Pointer(&header)), unix.MSG_CMSG_CLOEXEC, 0, 0)
+		n, e := raw.Sys(unix.SYS_RECVMSG, uintptr(p.sock), uintptr(unsafe.Pointer(&header)), unix.MSG_CMSG_CLOEXEC, 0, 0)
 		if e == syscall.EINTR {
 			continue
 		}
@@ -153,9 +155,9 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 //
 //go:norace
 func (p *process) leaveClient() {
-	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
+	raw.Sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	for fd := uintptr(0); fd < 3; fd++ {
-		sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
+		raw.Sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
 	}
 	for from := int32(3); ; {
 		next := int32(math.MaxInt32)
@@ -179,9 +181,9 @@ func (p *process) leaveClient() {
 //go:norace
 func closeRange(from, to int32) {
 	const most = 4096
-	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
+	_, e := raw.Sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
 	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
-		closeFD(fd)
+		raw.Close(fd)
 	}
 }
 
@@ -200,11 +202,11 @@ func (p *process) watch() {
 		var ts unix.Timespec
 		timeout := uintptr(0)
 		if limit != 0 {
-			left := max(limit-now(), 0)
+			left := max(limit-raw.Now(), 0)
 			ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 			timeout = uintptr(unsafe.Pointer(&ts))
 		}
-		n, e := sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+		n, e := raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
 		if e != 0 { // EINTR, after it was stopped
 			continue
 		}
@@ -230,7 +232,7 @@ func (p *process) watch() {
 //go:norace
 func (p *process) send() {
 	word := [1]byte{wordLook}
-	sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	raw.Sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
 // ask wants a sign of life from the brain, after an event that it should have noticed as well.
@@ -239,7 +241,7 @@ func (p *process) send() {
 func (p *process) ask() {
 	if p.answerBy == 0 {
 		p.page.asked++
-		p.answerBy, p.continued = now()+reactWithin, false
+		p.answerBy, p.continued = raw.Now()+reactWithin, false
 	}
 	p.send()
 }
@@ -268,14 +270,14 @@ func (p *process) overdue() {
 		p.answerBy, p.slow = 0, 0
 	case p.slow < mostSlow && !p.brainStopped():
 		p.slow++
-		p.answerBy = now() + reactWithin
+		p.answerBy = raw.Now() + reactWithin
 	case !p.continued:
 		if page.Reign == 0 {
-			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+			raw.Sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 		} else {
-			sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
+			raw.Sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
 		}
-		p.answerBy, p.continued = now()+reactWithin, true
+		p.answerBy, p.continued = raw.Now()+reactWithin, true
 	default:
 		p.takeOver(false)
 	}
@@ -306,19 +308,19 @@ func (p *process) brainStopped() bool {
 func (p *process) receive() {
 	page := p.page
 	word := byte(0)
-	n, e := sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
+	n, e := raw.Sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
 	switch {
 	case e == syscall.EAGAIN || e == syscall.EINTR:
 	case e != 0 || n == 0:
 		p.takeOver(true)
 	case word == wordDone:
-		exit(0)
+		raw.Exit(0)
 	case word == wordLook:
 		if page.answered == page.asked {
 			p.answerBy = 0
 		}
 	case word >= wordForward && p.mainPID > 0 && !p.exited:
-		sys(unix.SYS_KILL, uintptr(p.mainPID), uintptr(word-wordForward), 0, 0, 0) // a child, which only the guard reaps
+		raw.Sys(unix.SYS_KILL, uintptr(p.mainPID), uintptr(word-wordForward), 0, 0, 0) // a child, which only the guard reaps
 	}
 }
 
@@ -328,7 +330,7 @@ func (p *process) receive() {
 func (p *process) receiveSignals() {
 	requested := false
 	for {
-		n, e := sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
+		n, e := raw.Sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
 		if e != 0 || n != unsafe.Sizeof(p.info) {
 			break
 		}
@@ -358,8 +360,9 @@ func (p *process) reap() (changed bool) {
 	page := p.page
 	for {
 		p.info[2] = 0
-		_, e := sys(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WALL, 0)
+		_, e := raw.Sys(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WALL, 0)
 		p.childless = e == syscall.ECHILD
+		page.Childless = p.childless
 		pid, code, status := int32(p.info[2]), uint32(p.info[1]), uint32(p.info[3])
 		if e != 0 || pid == 0 {
 			return changed

@@ -5,12 +5,16 @@
 package guard
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // Running is the last phase in which nothing stops the server. The guard compares Page.Phase with it and gives the other
@@ -49,7 +53,12 @@ type Page struct {
 	FailedStep Step
 	Errno      uint32
 
+	Childless bool // the guard has nothing to wait for
+
+	config      uint64 // its place in the file, and its size
 	memory      int32
+	sock        int32 // the launcher's end of the socket, and its pidfd of the guard
+	pidfd       int32
 	asked       uint32 // counts the guard's questions whether the brain reacts
 	answered    uint32 // is asked as soon as the brain reacts
 	directories [1024]byte
@@ -76,71 +85,86 @@ const pageSize = 4096
 
 // NewPage makes a page whose descriptors are all none.
 func NewPage() (*Page, error) {
-	fd, err := unix.MemfdCreate(MemoryName, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("create memory file: %w", err)
+	p, what, errno := mapPage()
+	if errno != 0 {
+		return nil, fmt.Errorf("%s: %w", what, errno)
 	}
-	if err := unix.Ftruncate(fd, pageSize); err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("size memory file: %w", err)
+	return p, nil
+}
+
+//go:norace
+func mapPage() (p *Page, what string, errno syscall.Errno) {
+	fd, errno := raw.Sys(unix.SYS_MEMFD_CREATE, raw.Address(MemoryName+"\x00"), unix.MFD_CLOEXEC, 0, 0, 0)
+	if errno != 0 {
+		return nil, "create memory file", errno
 	}
-	p, err := OpenPage(fd)
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, err
+	if _, errno = raw.Sys(unix.SYS_FTRUNCATE, fd, pageSize, 0, 0, 0); errno != 0 {
+		raw.Close(int32(fd))
+		return nil, "size memory file", errno
 	}
+	at, errno := raw.MapMemory(pageSize, unix.MAP_SHARED, int(fd))
+	if errno != 0 {
+		raw.Close(int32(fd))
+		return nil, "map memory file", errno
+	}
+	p = (*Page)(at)
 	p.memory = int32(fd)
-	for _, fd := range p.descriptors() {
-		*fd = -1
+	for i := range p.descriptors() {
+		p.descriptors()[i] = -1
 	}
 	p.Payload = -1
-	return p, nil
+	return p, "", 0
 }
 
 // OpenPage maps the page of a memory file, in a later brain.
 func OpenPage(fd int) (*Page, error) {
-	at, err := unix.MmapPtr(fd, 0, nil, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map memory file: %w", err)
+	at, errno := raw.MapMemory(pageSize, unix.MAP_SHARED, fd)
+	if errno != 0 {
+		return nil, fmt.Errorf("map memory file: %w", errno)
 	}
 	return (*Page)(at), nil
 }
 
 // descriptors are those that guard and later brains inherit.
-func (p *Page) descriptors() []*int32 {
-	all := []*int32{&p.Stdin, &p.Stdout, &p.Client, &p.Launcher, &p.Events, &p.Program, &p.Leaf, &p.Parent}
-	for i := range p.Keep {
-		all = append(all, &p.Keep[i])
-	}
-	return all
+func (p *Page) descriptors() []int32 {
+	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
 }
+
+// Guard is the launcher's side.
+func (p *Page) Guard() *Guard { return &Guard{page: p, sock: int(p.sock), pidfd: int(p.pidfd)} }
 
 // Memory is the descriptor of the page's file.
 func (p *Page) Memory() int { return int(p.memory) }
 
-// SetConfig writes what a later brain has to know, behind the page. It may be called again.
+// SetConfig writes what a later brain has to know, behind the page. It may be called again, while a server runs.
 func (p *Page) SetConfig(config []byte) error {
-	if err := unix.Ftruncate(p.Memory(), int64(pageSize+len(config))); err != nil {
-		return fmt.Errorf("size memory file: %w", err)
+	at, size := p.configPlace()
+	if at += size; at == 0 {
+		at = pageSize
 	}
-	if n, err := unix.Pwrite(p.Memory(), config, pageSize); err != nil || n < len(config) {
+	if n, err := unix.Pwrite(p.Memory(), config, at); err != nil || n < len(config) {
 		return fmt.Errorf("write memory file: %w", errors.Join(err, unix.ENOSPC))
 	}
+	p.setConfigPlace(at, int64(len(config)))
 	return nil
 }
 
 // Config returns the text of the last SetConfig.
 func (p *Page) Config() ([]byte, error) {
-	var st unix.Stat_t
-	if err := unix.Fstat(p.Memory(), &st); err != nil {
-		return nil, fmt.Errorf("read memory file: %w", err)
-	}
-	config := make([]byte, max(st.Size-pageSize, 0))
-	if n, err := unix.Pread(p.Memory(), config, pageSize); err != nil || n < len(config) {
+	at, size := p.configPlace()
+	config := make([]byte, size)
+	if n, err := unix.Pread(p.Memory(), config, at); err != nil || n < len(config) {
 		return nil, fmt.Errorf("read memory file: %w", errors.Join(err, unix.EIO))
 	}
 	return config, nil
 }
+
+func (p *Page) configPlace() (at, size int64) { return int64(p.config >> 32), int64(uint32(p.config)) }
+
+// setConfigPlace is one store: the writer may be killed at any moment.
+//
+//go:norace
+func (p *Page) setConfigPlace(at, size int64) { p.config = uint64(at)<<32 | uint64(size) }
 
 // SetDirectories names what the guard removes if no brain can: paths below Parent, in this order. It is called before the
 // first of them is made.
@@ -151,6 +175,12 @@ func (p *Page) SetDirectories(paths ...string) error {
 	}
 	clear(p.directories[copy(p.directories[:], text):])
 	return nil
+}
+
+// Directory is the last of them, which contains the others.
+func (p *Page) Directory() string {
+	all := strings.Split(string(bytes.TrimRight(p.directories[:], "\x00")), "\x00")
+	return all[len(all)-1]
 }
 
 var _ [pageSize - unsafe.Sizeof(Page{})]byte // a page is enough

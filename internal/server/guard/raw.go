@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // All code that runs in the guard follows these rules. It makes system calls and nothing else. It stores no pointers, because a
@@ -52,70 +54,22 @@ func refused(errno uintptr) bool {
 	return false
 }
 
-//go:nosplit
-//go:norace
-func sys(trap, a1, a2, a3, a4, a5 uintptr) (uintptr, syscall.Errno) {
-	return sys6(trap, a1, a2, a3, a4, a5, 0)
-}
-
-//go:nosplit
-//go:norace
-func sys6(trap, a1, a2, a3, a4, a5, a6 uintptr) (uintptr, syscall.Errno) {
-	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, a6)
-	return r, errno
-}
-
-//go:nosplit
-//go:norace
-func exit(status uintptr) {
-	for {
-		sys(unix.SYS_EXIT_GROUP, status, 0, 0, 0, 0)
-	}
-}
-
-//go:nosplit
-//go:norace
-func setMask(mask *uint64) syscall.Errno {
-	_, e := sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(mask)), 0, unsafe.Sizeof(*mask), 0)
-	return e
-}
-
-//go:norace
-func closeFD(fd int32) { sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
-
-// now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
+// sendGo sends wordGo with up to two descriptors.
 //
 //go:norace
-func now() int64 {
-	var ts unix.Timespec
-	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
-	return ts.Sec*1e9 + ts.Nsec
-}
-
-//go:norace
-func sleep(ns int64) {
-	ts := unix.Timespec{Nsec: ns}
-	sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
-}
-
-// writeFile writes one character to a file of a cgroup. name ends with NUL.
-//
-//go:norace
-func writeFile(dir int32, name string, char byte) syscall.Errno {
-	fd, e := openAt(dir, name, unix.O_WRONLY)
-	if e != 0 {
-		return e
+func sendGo(sock, payload, leaf int32) syscall.Errno {
+	word := byte(wordGo)
+	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
+	rights := [3]uint64{16, unix.SOL_SOCKET | unix.SCM_RIGHTS<<32, uint64(uint32(payload)) | uint64(uint32(leaf))<<32}
+	header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1}
+	for _, fd := range [...]int32{payload, leaf} {
+		if fd >= 0 {
+			rights[0] += 4
+			header[4], header[5] = uintptr(unsafe.Pointer(&rights)), unsafe.Sizeof(rights)
+		}
 	}
-	text := [1]byte{char}
-	_, e = sys(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
-	closeFD(fd)
+	_, e := raw.Sys(unix.SYS_SENDMSG, uintptr(sock), uintptr(unsafe.Pointer(&header)), unix.MSG_NOSIGNAL, 0, 0)
 	return e
-}
-
-//go:norace
-func openAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
-	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(unsafe.StringData(name))), how|unix.O_CLOEXEC, 0, 0)
-	return int32(fd), e
 }
 
 // names of files, in read-only memory
@@ -123,7 +77,8 @@ const (
 	procsFile    = "cgroup.procs\x00"
 	freezeFile   = "cgroup.freeze\x00"
 	killFile     = "cgroup.kill\x00"
-	eventsFile   = "cgroup.events\x00"
 	cgroupFile   = "/proc/self/cgroup\x00"
 	childrenFile = "/proc/thread-self/children\x00"
+	stateFile    = "/proc/self/stat\x00"
+	nullFile     = "/dev/null\x00"
 )

@@ -26,5 +26,10 @@ func ReadPage(fd int) (config []byte, cause uint32, err error) {
 	if n, err := unix.Pread(fd, all, 0); err != nil || n < len(all) {
 		return nil, 0, fmt.Errorf("read memory file: %w", errors.Join(err, unix.EIO))
 	}
-	return all[pageSize:], (*Page)(unsafe.Pointer(&all[0])).Cause, nil
+	page := (*Page)(unsafe.Pointer(&all[0]))
+	at, size := page.configPlace()
+	if at+size > int64(len(all)) {
+		return nil, 0, fmt.Errorf("read memory file: %w", unix.EIO)
+	}
+	return all[at:][:size], page.Cause, nil
 }

@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which takes a Go
@@ -23,7 +25,7 @@ func (p *process) takeOver(dead bool) {
 	if dead || page.Phase > Running {
 		p.leavePayload()
 		if page.Payload >= 0 {
-			writeFile(page.Payload, freezeFile, '1')
+			raw.WriteFile(page.Payload, freezeFile, '1')
 		}
 	}
 	if p.deaths == 1 && p.startBrain() {
@@ -32,7 +34,7 @@ func (p *process) takeOver(dead bool) {
 	p.killAll()
 	if p.deaths > 2 || !p.startBrain() {
 		p.removeDirectories()
-		exit(1)
+		raw.Exit(1)
 	}
 	p.deaths = 2
 }
@@ -42,14 +44,14 @@ func (p *process) takeOver(dead bool) {
 //go:norace
 func (p *process) startBrain() bool {
 	var ends [2]int32
-	_, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&ends)), 0)
+	_, e := raw.Sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&ends)), 0)
 	if e != 0 {
 		return false
 	}
-	sys(unix.SYS_DUP3, uintptr(ends[0]), uintptr(p.sock), unix.O_CLOEXEC, 0, 0)
-	sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
-	closeFD(ends[0])
-	closeFD(ends[1])
+	raw.Sys(unix.SYS_DUP3, uintptr(ends[0]), uintptr(p.sock), unix.O_CLOEXEC, 0, 0)
+	raw.Sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	raw.Close(ends[0])
+	raw.Close(ends[1])
 	p.wakeBySocket()
 	p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
 	if p.page.Leaf >= 0 { // in a scope the guard is elsewhere
@@ -69,7 +71,7 @@ func (p *process) startBrain() bool {
 	p.holdBrainEnd()
 	p.brainPID = int32(pid)
 	p.page.asked++ // Attach is the answer
-	p.answerBy, p.continued = now()+startWithin, false
+	p.answerBy, p.continued = raw.Now()+startWithin, false
 	return errno == 0
 }
 
@@ -78,19 +80,19 @@ func (p *process) startBrain() bool {
 //go:norace
 func (p *process) executeBrain(joined bool) {
 	if !joined && p.page.Leaf >= 0 {
-		writeFile(p.page.Leaf, procsFile, '0')
+		raw.WriteFile(p.page.Leaf, procsFile, '0')
 	}
 	for i := 0; i < p.kept; i++ {
 		fd := p.keep[i&(mostKept-1)]
 		if i < p.shared || fd == p.page.Payload {
-			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+			raw.Sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
 		}
 	}
 	none := uint64(0)
-	setMask(&none)
+	raw.SetMask(&none)
 	// The descriptor is of the file that this brain's predecessor was, even if the file is deleted or replaced by now.
-	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), uintptr(unsafe.Pointer(unsafe.StringData("\x00"))), p.argv, p.env, unix.AT_EMPTY_PATH)
-	exit(125)
+	raw.Sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), uintptr(unsafe.Pointer(unsafe.StringData("\x00"))), p.argv, p.env, unix.AT_EMPTY_PATH)
+	raw.Exit(125)
 }
 
 // killAll is a stop without a grace. A member that left the group is the guard's child as soon as its parents are dead, as is
@@ -98,16 +100,17 @@ func (p *process) executeBrain(joined bool) {
 //
 //go:norace
 func (p *process) killAll() {
+	page := p.page
 	for round := int64(1); round < 5000; round++ {
 		p.leavePayload()
-		if p.page.Payload >= 0 {
-			writeFile(p.page.Payload, killFile, '1')
+		if page.Payload >= 0 {
+			raw.WriteFile(page.Payload, killFile, '1')
 		}
-		if p.reap(); p.childless && !p.populated() {
+		if p.reap(); p.childless && (page.Payload < 0 || raw.Look(page.Payload) != raw.Populated) {
 			return
 		}
 		p.killChildren()
-		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
+		raw.Sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
 }
 
@@ -133,25 +136,11 @@ func (p *process) hashPlace() uint64 {
 
 //go:norace
 func (p *process) read(fd int32) uintptr {
-	n, e := sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
+	n, e := raw.Sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
 	if e != 0 {
 		return 0
 	}
 	return n
-}
-
-//go:norace
-func (p *process) populated() bool {
-	if p.page.Payload < 0 {
-		return false
-	}
-	fd, e := openAt(p.page.Payload, eventsFile, 0)
-	if e != 0 {
-		return false
-	}
-	n := p.read(fd)
-	closeFD(fd)
-	return n > 10 && p.buf[10] == '1' // "populated 1"
 }
 
 //go:norace
@@ -163,26 +152,32 @@ func (p *process) killChildren() {
 		case c >= '0' && c <= '9':
 			pid = pid*10 + uintptr(c-'0')
 		case pid != 0:
-			sys(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0) // a child, which only the guard reaps
+			raw.Sys(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0) // a child, which only the guard reaps
 			pid = 0
 		}
 	}
 }
 
-// removeDirectories leaves to a sweep what members have made below them.
+// removeDirectories is for a guard whose brain can't.
 //
 //go:norace
 func (p *process) removeDirectories() {
 	p.home = p.page.Leaf
 	p.goHome() // it may be in one of them
-	page := p.page
+	p.page.removeDirectories()
+}
+
+// removeDirectories leaves to a sweep what members have made below them.
+//
+//go:norace
+func (page *Page) removeDirectories() {
 	for at := 0; at < len(page.directories) && page.directories[at] != 0; {
 		for try := 0; try < 2000; try++ {
-			_, e := sys(unix.SYS_UNLINKAT, uintptr(page.Parent), uintptr(unsafe.Pointer(&page.directories[at])), unix.AT_REMOVEDIR, 0, 0)
+			_, e := raw.Sys(unix.SYS_UNLINKAT, uintptr(page.Parent), uintptr(unsafe.Pointer(&page.directories[at])), unix.AT_REMOVEDIR, 0, 0)
 			if e != unix.EBUSY {
 				break
 			}
-			sleep(50e3) // no event says that the last process has left
+			raw.Sleep(50e3) // no event says that the last process has left
 		}
 		for at < len(page.directories) && page.directories[at] != 0 {
 			at++

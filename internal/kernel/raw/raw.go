@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package raw makes system calls for code that runs without a Go runtime: in the copy of a process, or before
+// the runtime starts. Such code allocates nothing. All texts end with NUL.
+package raw
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+//go:nosplit
+//go:norace
+func Sys(trap, a1, a2, a3, a4, a5 uintptr) (uintptr, syscall.Errno) {
+	return Sys6(trap, a1, a2, a3, a4, a5, 0)
+}
+
+//go:nosplit
+//go:norace
+func Sys6(trap, a1, a2, a3, a4, a5, a6 uintptr) (uintptr, syscall.Errno) {
+	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, a6)
+	return r, errno
+}
+
+//go:nosplit
+//go:norace
+func Exit(status uintptr) {
+	for {
+		Sys(unix.SYS_EXIT_GROUP, status, 0, 0, 0, 0)
+	}
+}
+
+//go:nosplit
+//go:norace
+func SetMask(mask *uint64) syscall.Errno {
+	at := uintptr(unsafe.Pointer(mask))
+	_, e := Sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, at, 0, unsafe.Sizeof(*mask), 0)
+	return e
+}
+
+//go:norace
+func MapMemory(size, how uintptr, fd int) (unsafe.Pointer, syscall.Errno) {
+	at, e := Sys6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, how, uintptr(fd), 0)
+	return *(*unsafe.Pointer)(unsafe.Pointer(&at)), e
+}
+
+// PutNumber writes a descriptor's number as text.
+//
+//go:norace
+func PutNumber(to *[12]byte, n int32) {
+	at := 0
+	for power := int32(1e9); power > 0; power /= 10 {
+		if digit := n / power % 10; digit > 0 || at > 0 || power == 1 {
+			to[at] = '0' + byte(digit)
+			at++
+		}
+	}
+	to[at] = 0
+}
+
+//go:norace
+func Close(fd int32) { Sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
+
+// Now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
+//
+//go:norace
+func Now() int64 {
+	var ts unix.Timespec
+	Sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	return ts.Sec*1e9 + ts.Nsec
+}
+
+//go:norace
+func Sleep(ns int64) {
+	ts := unix.Timespec{Nsec: ns}
+	Sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// WriteFile writes one character to a file of a cgroup.
+//
+//go:norace
+func WriteFile(dir int32, name string, char byte) syscall.Errno {
+	fd, e := OpenAt(dir, name, unix.O_WRONLY)
+	if e != 0 {
+		return e
+	}
+	text := [1]byte{char}
+	_, e = Sys(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
+	Close(fd)
+	return e
+}
+
+//go:norace
+func OpenAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
+	fd, e := Sys(unix.SYS_OPENAT, uintptr(dir), Address(name), how|unix.O_CLOEXEC, 0, 0)
+	return int32(fd), e
+}
+
+//go:norace
+func Address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
+
+// AwaitInput waits for fd to become readable, for ns at most if that is not negative.
+//
+//go:norace
+func AwaitInput(fd int32, ns int64) bool {
+	ts := unix.Timespec{Sec: ns / 1e9, Nsec: ns % 1e9}
+	timeout := uintptr(unsafe.Pointer(&ts))
+	if ns < 0 {
+		timeout = 0
+	}
+	poll := unix.PollFd{Fd: fd, Events: unix.POLLIN}
+	n, e := Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, timeout, 0, 0)
+	return e == 0 && n == 1
+}
+
+// Occupancy is what cgroup.events says.
+type Occupancy int
+
+const (
+	Unknown Occupancy = iota
+	Empty
+	Populated
+	Frozen // and empty
+)
+
+//go:norace
+func Look(dir int32) Occupancy {
+	text := [32]byte{}
+	switch n := ReadFile(dir, EventsFile, &text); { // "populated 0\nfrozen 0"
+	case n < 20:
+		return Unknown
+	case text[10] == '1':
+		return Populated
+	case text[19] == '1':
+		return Frozen
+	}
+	return Empty
+}
+
+// ReadFile returns the length of what it has read of a file of a cgroup.
+//
+//go:norace
+func ReadFile(dir int32, name string, to *[32]byte) uintptr {
+	fd, e := OpenAt(dir, name, 0)
+	if e != 0 {
+		return 0
+	}
+	n, e := Sys(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(to)), unsafe.Sizeof(*to), 0, 0)
+	if Close(fd); e != 0 {
+		return 0
+	}
+	return n
+}
+
+// EventsFile is a file of a cgroup.
+const EventsFile = "cgroup.events\x00"
