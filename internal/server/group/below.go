@@ -13,7 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Below is what descends from a guard, but for the calling process: a later brain is a child of the guard.
+// Below is the tree of a guard's descendants, but for the calling process: a later brain is a child of the
+// guard.
 func Below(guard Guarded) *freeze.Tree {
 	own := os.Getpid()
 	return &freeze.Tree{
@@ -28,7 +29,7 @@ func IsGuard(st proc.Stat) bool {
 	return is && TagOf(id) != 0 && protocol.GuardComm(id) == st.Comm && len(id) == protocol.IDLength
 }
 
-// IsBrain tells whether a process is a later brain of a guard: it is executed by that, and called so.
+// IsBrain reports whether a process is a later brain of a guard, by its arguments.
 func IsBrain(st proc.Stat, guard int) bool {
 	if st.PPID != guard {
 		return false

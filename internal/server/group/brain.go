@@ -14,8 +14,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A group as its brain sees it.
-
 func (g *ControlGroup) Placed() protocol.Placed {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Backend: g.backend, Managed: g.Managed}
 }
@@ -25,7 +23,7 @@ func (g *ControlGroup) Members() Payload { return g.Payload }
 func (g *ControlGroup) Events() int {
 	fd, err := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY)
 	if err != nil {
-		return -1 // it is looked at now and then
+		return -1 // the brain polls
 	}
 	return fd
 }
@@ -38,11 +36,11 @@ func (g *ControlGroup) Directories() (payload, leaf int) {
 	return g.Payload.FD(), leaf
 }
 
-// SetGuard names the guard, which a manager has to move for a scope.
+// SetGuard sets the guard, which a manager moves to a scope.
 func (g *ControlGroup) SetGuard(of Guarded) { g.guard = &of }
 
-// MoveGuard makes a leaf for the guard in the scope: the scope's own directory can't hand controllers down while it has a
-// process.
+// MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
+// down.
 func (g *ControlGroup) MoveGuard() error {
 	leaf, err := g.Top.MkdirOpen(protocol.GuardsName, GroupMode)
 	if err != nil {
@@ -52,7 +50,7 @@ func (g *ControlGroup) MoveGuard() error {
 	return leaf.Take(g.guard.PID)
 }
 
-// OwnLeaf is the leaf of this group's guard: its own in a scope, so that a stop of that reaches the guard.
+// OwnLeaf is the leaf of this group's guard: in a scope, so that a stop of the scope reaches it.
 func (g *ControlGroup) OwnLeaf() (*cgroup.Group, error) {
 	if g.Managed {
 		return Leaf(g.Top)
@@ -62,7 +60,7 @@ func (g *ControlGroup) OwnLeaf() (*cgroup.Group, error) {
 
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
 
-// holds tells whether the path of a process's cgroup is in the payload: no other group has that id.
+// holds reports whether a cgroup path is in the payload: the id is unique.
 func (g *ControlGroup) holds(where string) bool {
 	return strings.Contains(where+"/", "/"+path.Join(g.Dir, protocol.PayloadName)+"/")
 }
@@ -73,7 +71,6 @@ func (g *ControlGroup) Note(notes []string) {
 	}
 }
 
-// notesMost fits an attribute beside others, and an answer.
 const notesMost = 1000
 
 func NoteText(notes []string) string {

@@ -2,7 +2,6 @@
 
 //go:build linux
 
-// Package group is the cgroup of one server: how it is made, locked, armed and removed, what its
-// attributes say, the limits and figures of it, and the tag that finds members which have left. It
-// decides neither when a group ends nor whether it is an orphan.
+// Package group is the cgroup of one server: how it is made, locked, armed and removed, its attributes,
+// limits and figures, and the tag of its members. It does not decide when a group is stopped.
 package group

@@ -18,8 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Attributes of a payload's directory. armed is set last: a payload with it and
-// without a lock is an orphan's. Its value is the version of all the others.
+// Attributes of a payload's directory. armed is set last: an armed payload without a lock is an orphan's.
+// Its value is the version of all attributes.
 const (
 	AttrArmed    = "user.mcpscope.armed"
 	AttrName     = "user.mcpscope.name"
@@ -35,35 +35,37 @@ const (
 	attrMemory   = "user.mcpscope.memory" // the kernel counts it since the start
 )
 
-// ControlGroup is the cgroup of one server. Lock and attributes are on payload, which is ours to make wherever the
-// directory above comes from.
+// ControlGroup is the cgroup of one server. The payload has lock and attributes: it is always ours to make.
 type ControlGroup struct {
 	ID      string
 	Dir     string
 	Managed bool                // a scope's: see LeftToManager
 	backend protocol.Backend    // of a group that this process has made or adopted
-	guard   *Guarded            // nil for one that is looked at from outside
+	guard   *Guarded            // nil outside its brain
 	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
 	Parent  *cgroup.Group
 	Top     *cgroup.Group
-	Guards  *cgroup.Group // the leaf of the guard: beside the group or, of a scope that its manager has, in it
+	Guards  *cgroup.Group // the leaf of the guard in a scope
 	Payload *cgroup.Group
 }
 
-// Guarded is who guards a group.
+// Guarded is a guard.
 type Guarded struct{ PID, PIDFD int }
 
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
-// makeTries is how often a new directory is tried when it met a sweeper's probe.
+// makeTries bounds the retries after a sweep has locked or removed a new directory.
 const makeTries = 16
 
-// New is a group that is about to be made below parent. With adopt it is a scope's, whose manager is asked by that as soon as
-// the server runs.
-func New(parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup)) *ControlGroup {
-	g := &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Parent: parent, backend: from, adopt: adopt}
+// New is a group below parent that does not exist yet. adopt, if not nil, asks a manager to take it over as
+// a scope, when the server runs.
+func New(
+	parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup),
+) *ControlGroup {
+	dir := protocol.DirectoryName(facts.Name, id)
+	g := &ControlGroup{ID: id, Dir: dir, Parent: parent, backend: from, adopt: adopt}
 	if adopt != nil {
 		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
 	}
@@ -72,20 +74,20 @@ func New(parent *cgroup.Group, id string, facts *protocol.Config, from protocol.
 
 // NewScope is a group whose directory a manager makes.
 func NewScope(id string, facts *protocol.Config, from protocol.Backend) *ControlGroup {
-	return &ControlGroup{ID: id, Dir: protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix, Managed: true, backend: from}
+	dir := protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix
+	return &ControlGroup{ID: id, Dir: dir, Managed: true, backend: from}
 }
 
-// Leaf is the directory beside the groups of parent in which guards live: nobody who ends a client reaches them, and they
-// are in no group's way when that is removed.
+// Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
+// reach it, and it does not keep a group from being removed.
 func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 	leaf, err := parent.MkdirOpen(protocol.GuardsName, GroupMode)
 	if err == nil && Frozen(leaf) {
-		_ = leaf.SetFrozen(false) // a server that may write to it can have frozen it; what is frozen above it stays so
+		_ = leaf.SetFrozen(false) // a server may have frozen it
 	}
 	return leaf, err
 }
 
-// Make makes, locks and arms it.
 func (g *ControlGroup) Make(facts *protocol.Config) error {
 	var err error
 	for range makeTries {
@@ -103,7 +105,7 @@ func (g *ControlGroup) Make(facts *protocol.Config) error {
 	return err
 }
 
-// Arm makes the payload, and marks the group as a server's.
+// Arm makes the payload, locks it and sets the attributes.
 func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	var err error
 	if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
@@ -118,24 +120,25 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	if err = g.describe(facts); err != nil {
 		return err
 	}
-	// lock and attributes succeed on a directory that a sweep has removed meanwhile, for it was old; this
-	// does not
+	// lock and attributes also succeed on a directory that a sweep has removed; this read does not
 	kind, err := g.Payload.Read("cgroup.type")
 	if err == nil && bytes.HasPrefix(kind, []byte("domain invalid")) {
-		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w", g.Payload, unix.EOPNOTSUPP)
+		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w",
+			g.Payload, unix.EOPNOTSUPP)
 	}
 	return err
 }
 
-// describe writes the attributes, the one that counts last.
+// describe sets the attributes, armed last.
 func (g *ControlGroup) describe(facts *protocol.Config) error {
 	self, err := Identify(unix.Getpid())
 	if err != nil {
 		return err
 	}
+	started := time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)
 	attributes := [][2]string{
 		{AttrName, facts.Name}, {AttrLauncher, self.String()}, {AttrClient, facts.Client.String()},
-		{AttrUnit, facts.Client.Unit}, {AttrStart, time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)}, {AttrPolicy, facts.Policy.String()},
+		{AttrUnit, facts.Client.Unit}, {AttrStart, started}, {AttrPolicy, facts.Policy.String()},
 		{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},
 	}
 	if engine := facts.Engine(); engine != "" {
@@ -149,10 +152,10 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 	return nil
 }
 
-// Disarm makes the group nobody's, so that no sweep ends who is in it.
+// Disarm releases the group: no sweep stops its members.
 func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 
-// Reopen is the group whose payload a later brain has.
+// Reopen is the group of a payload that a later brain has inherited.
 func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
 	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed, backend: at.Backend}
 	var err error
@@ -166,8 +169,8 @@ func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
 	return g, err
 }
 
-// Remove removes the group's directories; they must be empty. payload goes first: if it
-// has a member the rest stays, so that a sweeper knows what it has before it.
+// Remove removes the empty directories. The payload goes first: if it has a member the rest stays for a
+// sweep.
 func (g *ControlGroup) Remove() error {
 	g.awaitAdoption()
 	if g.LeftToManager() {
@@ -187,7 +190,7 @@ func (g *ControlGroup) Remove() error {
 	return err
 }
 
-// RemoveLeaves removes a group in which nothing has been made.
+// RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
 	if err := g.Top.RemoveLeaf(protocol.PayloadName); err != nil {
 		return err
@@ -200,7 +203,7 @@ func (g *ControlGroup) RemoveLeaves() error {
 	return g.Parent.RemoveLeaf(g.Dir)
 }
 
-// busyWithin is far longer than a process takes from its death to the end of its exit.
+// busyWithin is longer than a process takes from its death to the end of its exit.
 const busyWithin = 20 * time.Millisecond
 
 func (g *ControlGroup) Close() {
@@ -211,7 +214,7 @@ func (g *ControlGroup) Close() {
 	}
 }
 
-// Number reads a file with one number; nil where there is none.
+// Number reads a file with one number; nil without the file.
 func (g *ControlGroup) Number(file string) *uint64 {
 	n, ok := g.Payload.Number(file)
 	if !ok {
@@ -220,7 +223,7 @@ func (g *ControlGroup) Number(file string) *uint64 {
 	return &n
 }
 
-// Frozen tells whether the group is frozen, by itself or from above.
+// Frozen reports whether the group is frozen, by itself or from above.
 func Frozen(g *cgroup.Group) bool {
 	st, err := g.State()
 	return err == nil && st.Frozen

@@ -16,8 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
-// Identity is a process for as long as the machine runs: the pid alone would be
-// reused.
+// Identity is a process until the machine stops: the pid alone is reused.
 type Identity struct {
 	PID       int
 	Start     uint64 // clock ticks after boot
@@ -32,18 +31,17 @@ func Identify(pid int) (Identity, error) {
 	return Identity{PID: pid, Start: st.StartTime, Namespace: hierarchy.PIDNamespace()}, nil
 }
 
-// Alive tells whether that very process may run. In another pid namespace the numbers
-// mean nothing, and it may.
+// Alive reports whether the process may run. A pid of another pid namespace is unknown, so it may.
 func (i Identity) Alive() bool { return i.AliveIn(hierarchy.PIDNamespace()) }
 
-// AliveIn is alive for who looks at many, and knows our pid namespace.
+// AliveIn is Alive for a caller that knows our pid namespace.
 func (i Identity) AliveIn(namespace uint64) bool {
 	if i.Namespace != namespace {
 		return true
 	}
 	st, err := proc.ReadStat(i.PID)
 	if err != nil {
-		return !errors.Is(err, proc.ErrGone) || exists(i.PID) // that we can't look at it does not end it
+		return !errors.Is(err, proc.ErrGone) || exists(i.PID) // or it is hidden
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
 }

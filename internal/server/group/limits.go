@@ -13,16 +13,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// ErrNoGroup: a process tree has nothing that the kernel could limit.
-var ErrNoGroup = &protocol.LimitError{Text: "the backend tree has no group that could be limited", Step: limitStep}
+var ErrNoGroup = &protocol.LimitError{
+	Text: "the backend tree has no group that could be limited", Step: limitStep,
+}
 
-// limitStep: doctor has the controllers of each backend.
+// limitStep: doctor lists the controllers of each backend.
 const limitStep = "mcpscope doctor"
 
-// Limit sets a limit. The first one of the memory lets the kernel end all of the server where it does not suffice.
+// Limit sets a limit. The first memory limit makes the kernel kill the whole server when it is out of
+// memory.
 func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (now string, err error) {
 	owned := g.OwnedAbove(from)
-	if cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup && !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory) {
+	first := !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory)
+	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
 		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)
 	}
 	if err == nil {
@@ -34,13 +37,12 @@ func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (now string,
 	return now, err
 }
 
-// LimitError is why a limit can't be set.
 func LimitError(l cgroup.Limit, err error) error {
 	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: limitStep}
 }
 
-// OwnedAbove counts the directories above the payload whose subtree_control is ours to write:
-// the group, and those of the backend cgroup that we make.
+// OwnedAbove counts the directories above the payload whose subtree_control is ours: the group, and those
+// that the backend cgroup makes.
 func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
 	if from != protocol.Cgroup {
 		return 1
@@ -61,13 +63,13 @@ func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
 	return 3
 }
 
-// OfSystemd goes by a mark that systemd (238) puts on the groups of its units.
+// OfSystemd recognizes an attribute that systemd sets on the groups of its units.
 func OfSystemd(g *cgroup.Group) bool {
 	_, marked, _ := g.Attr("trusted.invocation_id") // only root can read it, and only root has such groups
 	return marked
 }
 
-// Limited notes which files hold limits by now.
+// Limited records which files have limits.
 func (g *ControlGroup) Limited(files []string) {
 	all := g.LimitedFiles()
 	for _, f := range files {
@@ -83,11 +85,9 @@ func (g *ControlGroup) LimitedFiles() []string {
 	return strings.Fields(text)
 }
 
-// limitsMost are more than there are files to be set.
 const limitsMost = 64
 
-// LimitsNow are what the files say that have been set. Any process of that uid may have named
-// them.
+// LimitsNow returns the present limits. A process of the user can have written the list of files.
 func (g *ControlGroup) LimitsNow() map[string]string {
 	var all map[string]string
 	files := g.LimitedFiles()

@@ -12,9 +12,9 @@ import (
 // MemoryFile is a file of the memory controller.
 const MemoryFile = "memory.current"
 
-// CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a member stays
-// with the group that it was charged to. A directory that a manager takes over has no controllers to hand down yet:
-// a process is moved to it.
+// CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a
+// member stays with the group that it was charged to. A directory that a manager takes over cannot hand
+// controllers down yet: a process is moved to it.
 func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	if g.adopt == nil {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // it is not counted
@@ -24,7 +24,7 @@ func (g *ControlGroup) CountMemory(from protocol.Backend) {
 	}
 }
 
-// memoryAt is the group that counts memory from the first moment. A scope counts that of its guard as well, which is small.
+// memoryAt is the group that counts from the first moment. A scope includes its guard, which is small.
 func (g *ControlGroup) memoryAt() *cgroup.Group {
 	if g.Managed {
 		return g.Top

@@ -13,7 +13,8 @@ import (
 )
 
 // LeftToManager reports whether systemd has the scope: then the guard has a leaf in it. systemd removes the
-// directory when it is empty. If another process removes it first, systemd misses the event and keeps the scope.
+// directory when it is empty. If another process removes it first, systemd misses the event and keeps the
+// scope.
 func (g *ControlGroup) LeftToManager() bool {
 	if !g.Managed {
 		return false
@@ -34,12 +35,13 @@ func (g *ControlGroup) EndsAtOnce() bool {
 // Refused adds a note: the manager does not have the scope.
 func (g *ControlGroup) Refused(why error) {
 	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
-	g.Note(strings.Split(strings.TrimSpace(before+"\nno scope, but a directory that systemd does not know of: "+why.Error()), "\n"))
+	text := "no scope, but a directory that systemd does not know of: " + why.Error()
+	g.Note(strings.Split(strings.TrimSpace(before+"\n"+text), "\n"))
 }
 
 // Taken is for a scope that its manager has: from now on its directory may hand controllers down.
 func (g *ControlGroup) Taken(from protocol.Backend) {
-	_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // a limit that needs it reports the error
+	_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // a limit reports the error
 }
 
 // awaitAdoption waits for the manager's answer, for a bounded time.
@@ -53,8 +55,8 @@ func (g *ControlGroup) awaitAdoption() {
 	}
 }
 
-// AwaitManager reports whether systemd removes the scope in time. It polls: a user has 128 inotify instances, which
-// can be in use.
+// AwaitManager reports whether systemd removes the scope in time. It polls: a user has 128 inotify
+// instances, which can be in use.
 func (g *ControlGroup) AwaitManager() (removed bool) {
 	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
 		top, err := g.Parent.Child(g.Dir)

@@ -12,37 +12,36 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Payload is what a stop ends, and what it has cost.
+// Payload is the Target of a stop, and its use of CPU time.
 type Payload interface {
 	freeze.Target
 	CPU() time.Duration
 }
 
-// Group is the seam between the backends and everything above them: a cgroup (ControlGroup) or, where there is none, a
-// process tree.
+// Group hides the backends: it is a cgroup (ControlGroup) or a process tree.
 type Group interface {
 	Placed() protocol.Placed
 	Members() Payload
-	// Tagged are members that are neither there nor below the guard any more.
+	// Tagged are members that left the group and do not descend from the guard.
 	Tagged() *freeze.Tree
-	// Events is a descriptor with an event whenever the group may be empty, or -1.
+	// Events is a descriptor with an event when the group may be empty, or -1.
 	Events() int
 	// Payload and leaf are the directories of members and of the guard; -1 for none.
 	Directories() (payload, leaf int)
-	// Figures are what the kernel counts; nil for a tree, of which it counts nothing.
+	// Figures is nil for a tree.
 	Figures() protocol.Figures
-	// Limit makes a limit hold, and returns what the file has then.
+	// Limit sets a limit, and returns the new content of the file.
 	Limit(l cgroup.Limit, from protocol.Backend) (now string, err error)
-	// Limited writes down which files hold limits.
+	// Limited records which files have limits.
 	Limited(files []string)
-	// Note writes down what is to be known about the start.
+	// Note records remarks on the start.
 	Note(notes []string)
-	// Ending writes down why the server is being stopped.
+	// Ending records the cause of a stop.
 	Ending(why protocol.Cause)
-	// Beside is the directory to look for orphans in, nil if there is none, and what is our own there.
+	// Beside is the directory to sweep, or nil, and the name of this group in it.
 	Beside() (parent *cgroup.Group, own string)
-	// Adopt begins to have a manager take the group over, if one is to.
+	// Adopt asks a manager to take the group over, if it is meant to be a scope.
 	Adopt()
-	// Remove removes what is empty. A guard in a scope's own leaf is not in the way: its manager removes that later.
+	// Remove removes an empty group, but not a scope that its manager has.
 	Remove() error
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Subject of an orphan, by its attributes.
+// Subject is the server of an orphan.
 func (g *ControlGroup) Subject() protocol.Subject {
 	attr := func(name string) string {
 		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
@@ -29,8 +29,8 @@ func (g *ControlGroup) Subject() protocol.Subject {
 	return s
 }
 
-// Engine is the container engine that runs the server, "" if none does or it is another user's. The server
-// itself may have written which one that is, so it is one of those that are known.
+// Engine is the container engine that runs the server, or "" for another user's server. The server can
+// write the attribute, so only known engines count.
 func (g *ControlGroup) Engine() string {
 	engine, is, _ := g.Payload.Attr(AttrEngine) // none, if it can't be read
 	if !is || g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
@@ -39,13 +39,12 @@ func (g *ControlGroup) Engine() string {
 	return engine
 }
 
-// ErrOthers is what another user's servers are to anyone but root. It is made when it is needed: to format it
-// takes longer than any other initialization of ours, and every server would pay for it twice.
+// ErrOthers: only root sees other users' servers.
 func ErrOthers() error { return fmt.Errorf("look at other users' servers: %w", unix.EPERM) }
 
-// GuardsOf lists the processes in a leaf of guards by the id of the server that each guards. A member can go there and call
-// itself so; those with the tag of that id are left out. hidden are processes that can't be looked at: with hidepid=2 a guard
-// is one, and all are in another pid namespace.
+// GuardsOf lists the processes in a leaf of guards by the id of their server. A member can move there and
+// take such a name, so it skips a process with the tag of that id. hidden reports invisible processes: with
+// hidepid=2 a guard is one, and all are in another pid namespace.
 func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 	b, err := leaf.Read("cgroup.procs")
 	if err != nil {
@@ -66,7 +65,7 @@ func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 	return byID, hidden
 }
 
-// dead tells a process that has ended from one that is hidden.
+// dead distinguishes a process that has exited from a hidden one.
 func dead(pid int) bool {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
@@ -75,7 +74,7 @@ func dead(pid int) bool {
 	return err == unix.ESRCH
 }
 
-// GuardPID is the guard of one group, 0 if there is none.
+// GuardPID is the guard of a group, or 0.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
 	parent := g.Parent
 	if parent == nil {
@@ -101,7 +100,7 @@ func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
 	return all[g.ID], hidden
 }
 
-// OpenGuard is a pidfd of it, -1 if there is none.
+// OpenGuard returns a pidfd of the guard, or -1.
 func (g *ControlGroup) OpenGuard() int {
 	pid, _ := g.GuardPID()
 	if pid == 0 {
@@ -118,14 +117,14 @@ func (g *ControlGroup) OpenGuard() int {
 	return fd
 }
 
-// Populated takes what can't be read for populated: to believe in a member that is not
-// there costs time, the other mistake costs a survivor.
+// Populated takes an unreadable state for populated: a member that does not exist costs time, and the
+// opposite mistake leaves a process alive.
 func Populated(g freeze.Target) bool {
 	st, err := g.State()
 	return err != nil || st.Populated
 }
 
-// IgnoreGone: a group that ends while it is looked at is no error.
+// IgnoreGone: a group can end at any time.
 func IgnoreGone(err error) error {
 	if protocol.IsGone(err) {
 		return nil
@@ -133,7 +132,7 @@ func IgnoreGone(err error) error {
 	return err
 }
 
-// IgnoreBusy: it has a member after all, or somebody has made a directory in it.
+// IgnoreBusy: a group can get a member or a directory at any time.
 func IgnoreBusy(err error) error {
 	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
 		return nil
@@ -141,7 +140,6 @@ func IgnoreBusy(err error) error {
 	return err
 }
 
-// DescribeStuck is for people.
 func DescribeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {

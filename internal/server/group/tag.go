@@ -21,11 +21,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A process that has moved to another cgroup is re-parented to the guard when its parent dies; but not that of a server
-// which the client has started, nor one that has a parent in another pid namespace, nor any when the guard was killed. All
-// these are found by a tag that all members inherit.
+// A process that moved to another cgroup is re-parented to the guard when its parent dies. Not so a process
+// of a taken server, one whose parent is in another pid namespace, or any after the guard was killed. The
+// tag finds all these.
 
-// TagOf is made of the id alone, so that everybody who ends a group knows it.
+// TagOf depends on the id alone, so that every sweep can compute it.
 func TagOf(id string) freeze.Tag {
 	var bits uint64
 	for _, letter := range id {
@@ -71,8 +71,8 @@ func (g *ControlGroup) tagOne(pid int) error {
 	return TagOf(g.ID).Put(pid, fd)
 }
 
-// EndWithTagged ends all of the group, a member that has moved to the directory above the payload
-// too, and then who has left it with the tag.
+// EndWithTagged stops all of the group, also members in the directory above the payload, and then the
+// members that left it.
 func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
 	s.Target = g.Top
 	left, err := s.Run()
@@ -80,14 +80,13 @@ func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
 	return freeze.AddStuck(left, moved), errors.Join(err, tagErr)
 }
 
-// Tagged are the processes that carry the group's tag. An id is the name of a directory that
-// anyone can make below a cgroup of theirs, and a tag can be put on anything of theirs; so the
-// owner of the group decides whose processes count, and no member of another server's group does.
+// Tagged are the processes that carry the group's tag. Any user can make a directory with this id, and put
+// the tag on own processes. So only processes of the group's owner count, and no member of another server.
 func (g *ControlGroup) Tagged() *freeze.Tree {
 	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.owner(), Spare: inAnotherGroup(g.Top)}
 }
 
-// owner is the user who made the group; nobody's processes count where that can't be read.
+// owner is the user that made the group, or -1, which owns no process.
 func (g *ControlGroup) owner() int {
 	var st unix.Stat_t
 	if unix.Fstat(g.Payload.FD(), &st) != nil {
@@ -100,8 +99,8 @@ func TaggedTree(id string) *freeze.Tree {
 	return &freeze.Tree{Tag: TagOf(id), Owner: os.Getuid(), Spare: inAnotherGroup(nil)}
 }
 
-// inAnotherGroup tells of a process whether it is in a server's group that is in use, and that is
-// not own. What can't be found out counts as yes: such a process is not ours to signal.
+// inAnotherGroup reports whether a process is in the group of another server that is in use. If that is
+// unknown it is true: such a process must not be signalled.
 func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 	return func(st proc.Stat) bool {
 		where, err := proc.ReadCgroup(st.PID)
@@ -123,12 +122,12 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 	}
 }
 
-// InAny tells whether the path of a cgroup has a directory in it that is named as a server's group.
+// InAny reports whether a cgroup path contains the name of a server's group.
 func InAny(where string) bool {
 	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
 }
 
-// belowAnother looks at each directory on the way to where.
+// belowAnother checks each directory on the way to where.
 func belowAnother(root, own *cgroup.Group, where string) bool {
 	for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if !protocol.IsGroup(path.Base(dir)) {
@@ -137,7 +136,7 @@ func belowAnother(root, own *cgroup.Group, where string) bool {
 		g := &ControlGroup{Dir: path.Base(dir)}
 		var err error
 		if g.Top, err = root.Child(strings.TrimPrefix(dir, "/")); err != nil {
-			continue // it has just gone, and the process with it
+			continue // it was removed, so the process has exited
 		}
 		another := (own == nil || !g.Top.Same(own)) && g.inUse()
 		g.Close()
@@ -148,7 +147,7 @@ func belowAnother(root, own *cgroup.Group, where string) bool {
 	return false
 }
 
-// inUse tells whether the group is guarded: it is armed, and its lock is held.
+// inUse reports whether the group is armed and locked.
 func (g *ControlGroup) inUse() bool {
 	var err error
 	if g.Payload, err = g.Top.Child(protocol.PayloadName); err != nil {

@@ -7,6 +7,7 @@ package launcher
 import (
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -23,7 +24,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// brain is the launcher or, when that is dead, the process that the guard has put in its place.
+// brain is the launcher or, after its death, the process that the guard has started in its place.
 type brain struct {
 	config *protocol.Config
 	page   *guard.Page
@@ -35,7 +36,7 @@ type brain struct {
 	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign    uint32 // the page's, when this brain began
-	deposed  bool   // the guard has put another one in this one's place
+	deposed  bool   // the guard has started another brain
 	begun    bool   // there is, or was, a main process
 	exited   bool   // the main process has
 	stops    uint32
@@ -80,12 +81,14 @@ func (b *brain) open(executable string) error {
 	if err != nil {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
-	b.page.Program, b.page.Launcher, b.page.Keep[0], b.page.Keep[1] = int32(program), int32(self), int32(b.config.Report), int32(b.config.Alive)
-	b.page.Stdin, b.page.Stdout, b.page.Client = int32(b.client.Stdin.FD()), int32(b.client.Stdout.FD()), int32(b.client.PIDFD)
+	p, c := b.page, b.client
+	p.Program, p.Launcher = int32(program), int32(self)
+	p.Keep[0], p.Keep[1] = int32(b.config.Report), int32(b.config.Alive)
+	p.Stdin, p.Stdout, p.Client = int32(c.Stdin.FD()), int32(c.Stdout.FD()), int32(c.PIDFD)
 	return nil
 }
 
-// begin is for when there are guard and group.
+// begin starts the lifecycle, when there are guard and group.
 func (b *brain) begin() error {
 	c := b.config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
@@ -99,7 +102,7 @@ func (b *brain) begin() error {
 	return nil
 }
 
-// live lasts until the group is empty, or another brain has this one's place.
+// live returns when the group is empty, or when another brain has replaced this process.
 func (b *brain) live() {
 	for b.life.State != lifecycle.Emptied && !b.deposed {
 		b.handle(b.loop.Next(b.deadline()))
@@ -126,7 +129,7 @@ func (b *brain) deadline() time.Time {
 }
 
 func (b *brain) handle(t loop.Token) {
-	if b.readPage(); b.deposed { // what the guard has written before this event
+	if b.readPage(); b.deposed { // news from before this event
 		return
 	}
 	switch t {
@@ -157,7 +160,7 @@ func (b *brain) handle(t loop.Token) {
 	}
 }
 
-// readPage takes in what the guard has written.
+// readPage handles news on the page.
 func (b *brain) readPage() {
 	p := b.page
 	if p.Reign != b.reign {
@@ -168,7 +171,7 @@ func (b *brain) readPage() {
 		b.begun = true
 		b.started()
 	}
-	if (p.Exited || p.FailedStep == guard.StepFork) && !b.exited { // of that there is no process
+	if (p.Exited || p.FailedStep == guard.StepFork) && !b.exited {
 		b.exited = true
 		b.lookAgain()
 		if report.ExitCause(unix.WaitStatus(p.Status), b.group.Figures()) == protocol.MemoryExhausted {
@@ -183,14 +186,14 @@ func (b *brain) readPage() {
 	}
 	fresh := p.Requests &^ b.requests
 	b.requests |= fresh
-	for _, sig := range append(signals.Ending[:len(signals.Ending):len(signals.Ending)], protocol.StopSignal) {
+	for _, sig := range append(slices.Clip(signals.Ending), protocol.StopSignal) {
 		if fresh&(1<<(sig-1)) != 0 {
 			b.report(lifecycle.StopRequested)
 		}
 	}
 }
 
-// mainEnded: a main process that is not the guard's child has ended, with a status that only its parent gets.
+// mainEnded: a main process has exited that is not the guard's child. Only its parent gets the status.
 func (b *brain) mainEnded() {
 	if b.config.Held >= 0 {
 		_ = unix.Close(b.config.Held) // the client gets its EPIPE
@@ -200,16 +203,16 @@ func (b *brain) mainEnded() {
 	b.reportExit(lifecycle.MainExited)
 }
 
-// handleSignal takes a signal that this process has got, alone or with its process group.
+// handleSignal handles a signal to this process or to its process group.
 func (b *brain) handleSignal(sig unix.Signal) {
 	if sig != unix.SIGCHLD {
-		b.report(lifecycle.Woken) // the main process can get it, and only a server that runs reacts
+		b.report(lifecycle.Woken) // only a server that runs can react
 	}
 	switch {
 	case sig == unix.SIGCHLD:
 		signals.ReapAll() // as init, or where init does not
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
-	case b.terminal && signals.TerminalSends(sig): // as well; INT and QUIT are between it and the terminal
+	case b.terminal && signals.TerminalSends(sig): // as well
 	case signals.EndsServer(sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
 	case b.page.MainPID > 0:
@@ -217,10 +220,9 @@ func (b *brain) handleSignal(sig unix.Signal) {
 	}
 }
 
-// report passes an event to the lifecycle.
 func (b *brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
 
-// reportExit spares the steps of a stop where no member is left.
+// reportExit omits the steps of a stop if no member is left.
 func (b *brain) reportExit(e lifecycle.Event) {
 	all := b.life.Handle(e, time.Now())
 	if b.life.State == lifecycle.Terminating && !group.Populated(b.group.Members()) {
@@ -229,14 +231,14 @@ func (b *brain) reportExit(e lifecycle.Event) {
 	b.perform(all)
 }
 
-// publish writes to the page what a later brain has to know, and by when the guard has to find one.
+// publish writes the state to the page, for a later brain, and the time when the guard starts one.
 func (b *brain) publish() {
 	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(lifecycle.Running)
 	if state == lifecycle.Idle || state >= lifecycle.Terminating {
 		phase = uint32(state)
 	}
 	b.page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
-	if !due.IsZero() { // first, because this process can be killed in between, and the next brain would never kill
+	if !due.IsZero() { // before the phase: a brain in that phase without a deadline would never kill
 		b.page.Until = monotonic(due, now)
 	}
 	b.page.Phase = phase
@@ -259,7 +261,7 @@ func (b *brain) publish() {
 	}
 }
 
-// monotonic is a time on the clock of the page, which processes share; 0 for none.
+// monotonic is a time on the clock of the page; 0 for none.
 func monotonic(t, now time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -269,7 +271,6 @@ func monotonic(t, now time.Time) int64 {
 	return ts.Nano() + int64(t.Sub(now))
 }
 
-// fromMonotonic is the same the other way.
 func fromMonotonic(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}

@@ -20,13 +20,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// reported is the page's phase when nothing is left to report: a later brain waits for the rest, and removes.
+// reported is the page's phase after the report: a later brain only waits and removes.
 const reported = 100
 
-// errGuard says that the guard was killed; the server has been stopped.
 var errGuard = errors.New("the guard was killed, so the server was ended")
 
-// end kills what left the group, reports, and removes the group.
 func (b *brain) end() {
 	b.endLeftOvers()
 	if b.page.FailedStep == guard.StepNone && b.page.Phase != reported {
@@ -36,7 +34,7 @@ func (b *brain) end() {
 	}
 	b.page.Phase = reported
 	if len(b.stuck) > 0 && b.client != nil {
-		return // the guard finds that out, and a later brain waits for them
+		return // a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
 		_, _, _ = b.group.Members().Await(time.Time{}, group.IsEmpty)
@@ -49,7 +47,7 @@ func (b *brain) end() {
 	}
 }
 
-// failure is why there was no server. It is on the page before the main process has ended.
+// failure is the reason that there was no server.
 func (b *brain) failure() error {
 	step, errno := b.page.FailedStep, unix.Errno(b.page.Errno)
 	switch step {
@@ -61,20 +59,19 @@ func (b *brain) failure() error {
 	return fmt.Errorf("start the server: %v: %w", step, errno)
 }
 
-// awaitStatus is for the status of the main process, which a guard can have a moment after the group is empty.
+// awaitStatus waits for the status of the main process, which the guard may reap after the group is empty.
 func (b *brain) awaitStatus() {
-	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 && linux.AwaitEnd(b.guard.Sock(), unix.POLLIN, protocol.ReactWithin) {
-		if b.guard.Drain() {
+	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 {
+		if !linux.AwaitEnd(b.guard.Sock(), unix.POLLIN, protocol.ReactWithin) || b.guard.Drain() {
 			return
 		}
 	}
 }
 
-// wait is for the guard's end, which is that of everything. When nothing is left it needs no more than a moment; a member can
-// have taken from it what it needs to notice that.
+// wait waits for the guard's exit. A member may have stopped or traced the guard.
 func (b *brain) wait() {
 	if !b.deposed && !linux.AwaitEnd(b.guard.PIDFD(), unix.POLLIN, protocol.ReactWithin) {
-		_ = unix.PidfdSendSignal(b.guard.PIDFD(), unix.SIGKILL, nil, 0) // gone is as good
+		_ = unix.PidfdSendSignal(b.guard.PIDFD(), unix.SIGKILL, nil, 0) // it has exited
 	}
 	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN})
 	if b.subreaper {
@@ -82,10 +79,11 @@ func (b *brain) wait() {
 	}
 }
 
-// outcome is what the launcher returns.
 func (b *brain) outcome() (Outcome, error) {
-	o := Outcome{Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(), Stuck: b.stuckForPeople(),
-		Reported: b.page.FailedStep == guard.StepNone}
+	o := Outcome{
+		Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(),
+		Stuck: b.stuckForPeople(), Reported: b.page.FailedStep == guard.StepNone,
+	}
 	if err := b.failure(); err != nil {
 		return o, err
 	}
@@ -116,6 +114,6 @@ func (b *brain) endContainers(grace time.Duration) {
 	}
 }
 
-// neverStarted are the statuses of an engine's program that could not start a container, and of a shell that could not
-// start that.
+// neverStarted are exit statuses of an engine that could not start a container, and of a shell that could
+// not start the engine.
 var neverStarted = []int{125, 126, 127}

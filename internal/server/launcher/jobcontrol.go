@@ -14,24 +14,21 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 )
 
-// On a terminal the shell knows the launcher alone. If that stopped as soon as ^Z is pressed
-// the shell would take the terminal back while the server is still putting it in order
-// (top, less, an editor), and the server that ignores ^Z would be in the background. So the
-// launcher is stopped by nothing but the server's own stop, which the guard, as its parent, writes to the page.
-// Both are continued by the shell: they are in one process group. Whether one of
-// these signals was sent to the launcher alone is not asked: a second one would stop the
-// server twice.
+// The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would
+// take the terminal back while the server (top, less, an editor) still restores it. A server that ignores
+// ^Z would be in the background. So the launcher stops only when the main process has stopped, which the
+// guard writes to the page. Then the shell continues both: they are in one process group.
 
 func terminalStops(sig unix.Signal) bool { return slices.Contains(signals.JobControl, sig) }
 
-// stopToo stops this process as the main process was stopped, unless that runs again already.
-// It returns when the shell has continued both.
+// stopToo stops this process by the same signal as the main process, unless that runs again. It returns
+// when the shell has continued both.
 func (b *brain) stopToo(sig unix.Signal) {
-	if !b.terminal || b.life.State >= lifecycle.Terminating { // there it may be our own doing, where members are frozen by SIGSTOP
+	if !b.terminal || b.life.State >= lifecycle.Terminating { // a kill of a tree begins with SIGSTOP
 		return
 	}
-	if st, err := proc.ReadStat(int(b.page.MainPID)); err != nil || st.State != 'T' || st.PPID != int(b.page.GuardPID) {
-		return
+	st, err := proc.ReadStat(int(b.page.MainPID))
+	if err == nil && st.State == 'T' && st.PPID == int(b.page.GuardPID) {
+		signals.StopBy(sig, terminalStops(sig))
 	}
-	signals.StopBy(sig, terminalStops(sig))
 }

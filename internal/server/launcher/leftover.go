@@ -16,7 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// endLeftOvers kills the members that left the group. They descend from the guard, a subreaper, or carry the tag.
+// endLeftOvers kills the members that left the group. They descend from the guard, a subreaper, or carry
+// the tag.
 func (b *brain) endLeftOvers() {
 	if below := group.Below(b.guarded()); !below.RootsAlone() {
 		nested := b.nested()
@@ -30,24 +31,21 @@ func (b *brain) guarded() group.Guarded {
 	return group.Guarded{PID: int(b.page.GuardPID), PIDFD: b.guard.PIDFD()}
 }
 
-// killLeftOvers kills what is found, and what is re-parented to the guard by that.
+// killLeftOvers kills these members, and those that are re-parented to the guard by that.
 func (b *brain) killLeftOvers(found *freeze.Tree) {
-	s := freeze.Stop{Target: found, Frozen: func() {
+	left, err := freeze.Stop{Target: found, Frozen: func() {
 		pids, _ := found.Members() // for people only
 		for _, pid := range pids[:min(len(pids), report.KilledMost)] {
-			if !slices.ContainsFunc(b.killed, func(k report.Killed) bool { return k.PID == pid }) { // it can't be killed yet
-				b.killed = append(b.killed, describe(pid))
-			}
+			b.killed = append(b.killed, describe(pid))
 		}
-	}}
-	left, err := s.Run()
+	}}.Run()
 	b.stuck = freeze.AddStuck(b.stuck, left)
 	if err != nil {
 		b.note(protocol.MovedUnknown + protocol.OneLine(err))
 	}
 }
 
-// nested returns the ids of servers that were started in this one, by their guards.
+// nested returns the ids of nested servers, by their guards.
 func (b *brain) nested() (ids []string) {
 	children, _ := proc.Children(int(b.page.GuardPID)) // none, if it is dead
 	for _, pid := range children {
@@ -72,7 +70,7 @@ func (b *brain) removeNested(ids []string) {
 	}
 }
 
-// parentOf is 0 for a process that is gone.
+// parentOf is 0 if the process has exited.
 func parentOf(pid int) int {
 	st, err := proc.ReadStat(pid)
 	if err != nil {

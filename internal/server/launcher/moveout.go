@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// In tells whether a process is in a server's group, and not just where its client is.
+// In reports whether a process is in a server's group, and not in the cgroup of its client.
 func In(pid, client int) bool {
 	where, err := proc.ReadCgroup(pid)
 	if err != nil {
@@ -26,8 +26,7 @@ func In(pid, client int) bool {
 	return group.InAny(where)
 }
 
-// MoveOut moves the calling process to where nothing reaches it that ends the client's unit, or a
-// server that the client is a member of.
+// MoveOut moves the calling process out of reach of a stop of the client's unit, or of a server.
 func (s *Server) MoveOut() (protocol.Backend, error) {
 	freeze.ClearTag()
 	here, places, errs := s.placesFor(false)

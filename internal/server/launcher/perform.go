@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// facts answers the lifecycle's questions.
 type facts struct{ b *brain }
 
 // Unread: a server that is only starting has read nothing.
@@ -66,20 +65,21 @@ func (b *brain) thaw() {
 }
 
 const (
-	emptyWithin = 3 * time.Millisecond // for members that exit at once: the kernel holds a change of cgroup.events back for up to 10 ms
+	emptyWithin = 3 * time.Millisecond // the kernel delays a notification for up to 10 ms
 	lookFirst   = 5 * time.Millisecond
-	lookMost    = 100 * time.Millisecond // a change that the kernel holds back is lost when the group is removed, and a tree has no event
+	lookMost    = 100 * time.Millisecond // a delayed notification can be lost; no event for a tree
 )
 
-// lookAgain is for when the group may be empty soon.
+// lookAgain: the group may be empty soon.
 func (b *brain) lookAgain() {
 	_, _, _ = b.group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
 	b.pause, b.lookAt = lookFirst, time.Time{}
 }
 
-// look finds out whether the group is empty.
+// look reports an empty group.
 func (b *brain) look() {
-	if b.life.State < lifecycle.Terminating || b.life.State == lifecycle.Emptied || time.Now().Before(b.lookAt) {
+	state := b.life.State
+	if state < lifecycle.Terminating || state == lifecycle.Emptied || time.Now().Before(b.lookAt) {
 		return
 	}
 	b.pause = min(2*max(b.pause, lookFirst), lookMost)
@@ -91,14 +91,14 @@ func (b *brain) look() {
 
 func (b *brain) readEvents() {
 	var text [256]byte
-	_, _ = unix.Pread(b.events, text[:], 0) // it has to be read before it tells of another change
+	_, _ = unix.Pread(b.events, text[:], 0) // before that there is no further event
 	b.loop.ChangesAgain(b.events, loop.TokenEvents)
 	b.lookAt = time.Time{}
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.
 func (b *brain) kill() {
-	if c := b.config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree { // there it would be a member
+	if c := b.config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree {
 		b.thaw() // the guard has frozen the members for a later brain
 		b.endContainers(0)
 	}

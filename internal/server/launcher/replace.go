@@ -13,15 +13,18 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
 
-// replaceOlder retires the older servers of the same name that the same client process has started: a client that
-// reconnects without closing would collect them. Of two that start at the same time, one may not see the other yet;
-// but then that one, which can be seen before it looks, sees this one, and retires if it is the older.
+// replaceOlder stops older servers of the same name and client process: a client that reconnects without
+// closing would collect them. Each is visible before it looks. So of two that start at the same time at
+// least one sees the other, and the older stops.
 func (b *brain) replaceOlder() {
 	own := &fleet.Listed{
-		ID: b.config.Group.ID, Name: b.config.Name, UID: os.Getuid(), Client: b.config.Client, Started: time.Unix(0, b.config.Started),
+		ID: b.config.Group.ID, Name: b.config.Name, UID: os.Getuid(), Client: b.config.Client,
+		Started: time.Unix(0, b.config.Started),
 	}
-	// Whoever can't be seen stays. The others are not looked at closely: that takes long where one forks all the time.
-	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool { return l.Key() == own.Key() && l.ID != own.ID })
+	// An invisible server stays. The state of others is unread: that takes long in a fork storm.
+	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool {
+		return l.Key() == own.Key() && l.ID != own.ID
+	})
 	for _, l := range all {
 		defer l.Close()
 		if l.State != fleet.Running && l.State != fleet.Frozen && l.State != fleet.Idle {
@@ -30,9 +33,9 @@ func (b *brain) replaceOlder() {
 		switch own.Started.Compare(l.Started) {
 		case 1:
 			l.LogStop("a newer one, " + own.ID + " (--replace)")
-			_ = l.RequestStop() // nobody waits for it
+			_ = l.RequestStop() // without a wait for its end
 		case -1:
-			b.loop.Signal(unix.SIGTERM) // as if somebody had asked us
+			b.loop.Signal(unix.SIGTERM) // to this process
 		}
 	}
 }

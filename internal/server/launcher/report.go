@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// inspect describes some of the members that are about to be killed, while they are frozen.
+// inspect describes some members before they are killed.
 func (b *brain) inspect() {
 	if !report.Wanted(b.config.Report) && !b.config.Verbose {
 		return
@@ -29,7 +29,6 @@ func (b *brain) inspect() {
 	b.total += len(pids)
 }
 
-// describe returns what can be read of a process.
 func describe(pid int) report.Killed {
 	k := report.Killed{PID: pid}
 	k.Name, _ = proc.Comm(pid)
@@ -43,7 +42,7 @@ func (b *brain) note(text string) {
 	}
 }
 
-// notesForPeople are the notes, and a few of the members that had to be killed.
+// notesForPeople adds the members that were killed.
 func (b *brain) notesForPeople() []string {
 	notes := slices.Clone(b.notes)
 	for _, k := range b.killed {
@@ -66,7 +65,8 @@ func (b *brain) stuckForPeople() (all []string) {
 }
 
 func (b *brain) subject() protocol.Subject {
-	return protocol.Subject{ID: b.config.Group.ID, Name: b.config.Name, Client: b.config.Client, Backend: b.config.Group.Backend}
+	c := b.config
+	return protocol.Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
 }
 
 func (b *brain) writeReport() {
@@ -82,7 +82,8 @@ func (b *brain) writeReport() {
 		r.SetStatus(unix.WaitStatus(b.page.Status))
 	}
 	r.Count(b.group.Members(), b.group.Figures())
-	r.Killed, r.KilledTotal, r.Stuck, r.Notes = b.killed, max(b.total, len(b.killed)), b.stuckForPeople(), b.notes
+	r.Killed, r.KilledTotal = b.killed, max(b.total, len(b.killed))
+	r.Stuck, r.Notes = b.stuckForPeople(), b.notes
 	r.Log()
 	r.Write(c.Report)
 }

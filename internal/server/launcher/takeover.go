@@ -20,9 +20,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the guard's socket. The
-// first brain of a server that its client has started has no guard yet: its sock is 0, and memory has the configuration alone.
-// Nobody reads its exit status.
+// TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the
+// guard's socket. The first brain of a taken server has no guard yet: its sock is 0, and memory has the
+// configuration alone. No process reads the exit status.
 func TakeOver(memory, sock int) int {
 	_ = os.WriteFile("/proc/self/comm", []byte("mcpscope"), 0) // for people: it was executed by a descriptor
 	if sock == 0 {
@@ -37,7 +37,7 @@ func TakeOver(memory, sock int) int {
 	return 0
 }
 
-// resume continues in the phase and with the deadline that the page says.
+// resume continues in the state and with the deadline of the page.
 func resume(memory, sock int) (*brain, error) {
 	page, err := guard.OpenPage(memory)
 	if err != nil {
@@ -77,12 +77,13 @@ func resume(memory, sock int) (*brain, error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
-	b.life.Resume(lifecycle.State(page.Phase), fromMonotonic(page.Until), protocol.CauseOf(page.Cause&0xffff), unix.Signal(page.Cause>>16))
+	cause, sig := protocol.CauseOf(page.Cause&0xffff), unix.Signal(page.Cause>>16)
+	b.life.Resume(lifecycle.State(page.Phase), fromMonotonic(page.Until), cause, sig)
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	return b, nil
 }
 
-// guide is the life of that first brain.
+// guide is the life of a taken server's first brain.
 func guide(memory int) int {
 	b, err := watchTaken(memory)
 	if err != nil {
@@ -117,8 +118,10 @@ func watchTaken(memory int) (*brain, error) {
 		return nil, err
 	}
 	b.client = &client.Side{
-		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input), Stdout: client.WatchFromFD(c.Stdout),
-		Room: [2]*client.Watch{client.WatchFromFD(c.Room)}, File: c.StdinFile, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where, Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
+		Stdin: client.WatchFromFD(c.Stdin), Input: client.WatchFromFD(c.Input),
+		Stdout: client.WatchFromFD(c.Stdout), Room: [2]*client.Watch{client.WatchFromFD(c.Room)},
+		File: c.StdinFile, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
+		Tag: group.TagOf(c.Group.ID), PIDFD: c.ClientPIDFD, Main: c.Main, Sure: true,
 	}
 	if err := b.open("/proc/self/exe"); err != nil {
 		return nil, err
