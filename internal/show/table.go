@@ -24,7 +24,9 @@ func WriteTable(out io.Writer, rows [][]string) { writeLines(out, layout(rows, c
 
 // writeLines writes once: a thousand servers are not a thousand writes.
 // writeLines writes nothing if there are no lines.
-func writeLines(out io.Writer, lines []string) { fmt.Fprint(out, strings.Join(append(lines, ""), "\n")) }
+func writeLines(out io.Writer, lines []string) {
+	fmt.Fprint(out, strings.Join(append(lines, ""), "\n"))
+}
 
 // layout clips nothing if width is 0. The texts may come from anywhere.
 func layout(rows [][]string, width int) (lines []string) {

@@ -19,7 +19,7 @@ func operated(t *testing.T, test func(*testing.T, operate.Subject)) {
 	}
 }
 
-func TestOperators(t *testing.T)      { operated(t, operate.All) }
+func TestOperators(t *testing.T)  { operated(t, operate.All) }
 func TestCronJobs(t *testing.T)   { operated(t, operate.CronJobs) }
 func TestReconnects(t *testing.T) { operated(t, operate.Reconnects) }
 
