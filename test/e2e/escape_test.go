@@ -65,12 +65,13 @@ func TestEscape(t *testing.T) {
 // TestEscapeIdle holds it for servers that are frozen when the end comes.
 func TestEscapeIdle(t *testing.T) {
 	t.Parallel()
-	modes := escape.Named(t, binaries.Modes(t), strings.Fields("plain setsid double-fork ignore-both fork-on-term stopped nested move-sibling threads-500")...)
-	idle := cgroup
-	idle.Idle = true
-	table := escape.Table{Title: "escape", Name: "idle", Program: binaries.mcpscope, Backend: idle, Modes: modes, Ends: escape.Ends(),
-		Core: func(m escape.Mode, _ escape.End) bool { return m.Name == "ignore-both" || m.Name == "setsid" }}
-	table.Fill(t)
+	modes, backends := escape.Named(t, binaries.Modes(t), escape.Resting...), []escape.Backend{cgroup, delegated}
+	for i, b := range backends {
+		b.Idle = true
+		table := escape.Table{Title: "escape, idle", Program: binaries.mcpscope, Backend: b, Modes: modes, Ends: escape.Ends(),
+			Core: escape.RestingCore(i, len(backends))}
+		table.Fill(t)
+	}
 }
 
 // TestKilledWhileItStarts holds it for servers whose guards are killed at any moment of the start.

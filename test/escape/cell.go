@@ -84,6 +84,7 @@ func (c *Cell) run(command ...string) []string {
 		return command
 	}
 	line := []string{c.program, "run", "--backend", c.backend.Name, "--name", c.server, "--eof-grace", "300ms", "--term-grace", "300ms"}
+	line = append(line, IdleFlags()...)
 	if c.backend.Idle {
 		line = append(line, "--idle-freeze", "50ms")
 	}

@@ -97,6 +97,28 @@ func InCore(modes []Mode, classes []string, backend, backends int) func(Mode, En
 	}
 }
 
+// Resting are modes that come to rest, for tables of a backend that is Idle.
+var Resting = strings.Fields("plain setsid double-fork ignore-both fork-on-term stopped nested move-sibling threads-500")
+
+// RestingCore deals their core out to so many backends.
+func RestingCore(backend, backends int) func(Mode, End) bool {
+	return func(m Mode, e End) bool {
+		class := slices.Index(Classes, e.Name)
+		return class >= 0 && class%backends == backend && (m.Name == "ignore-both" || m.Name == "setsid")
+	}
+}
+
+// idleEnv has --idle-freeze of the servers of all tables, such as 50ms; they have to be as without.
+const idleEnv = "MCPSCOPE_TEST_IDLE"
+
+// IdleFlags are flags of mcpscope run.
+func IdleFlags() []string {
+	if after := os.Getenv(idleEnv); after != "" {
+		return []string{"--idle-freeze", after}
+	}
+	return nil
+}
+
 // RedEnv has the names of cells that were red in a slice of late. They belong to the core.
 const RedEnv = "MCPSCOPE_TEST_RED"
 

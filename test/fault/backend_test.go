@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -77,8 +78,8 @@ func (b *backend) newLane(t *testing.T) *lane {
 
 // line is mcpscope's command line for a server.
 func (l *lane) line(name string, command ...string) []string {
-	return append([]string{mcpscope, "run", "--backend", l.backend.name, "--name", name,
-		"--eof-grace", "50ms", "--term-grace", "100ms", "--"}, command...)
+	return slices.Concat([]string{mcpscope, "run", "--backend", l.backend.name, "--name", name,
+		"--eof-grace", "50ms", "--term-grace", "100ms"}, escape.IdleFlags(), []string{"--"}, command)
 }
 
 // reset takes away what would make one run differ from the one before.

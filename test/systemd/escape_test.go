@@ -17,9 +17,10 @@ func TestEscape(t *testing.T) {
 		t.Parallel()
 		y := newYard(t, u)
 		refused := y.refused(t)
+		idle := false
 		fill := func(name, backend string, modes []escape.Mode, core func(escape.Mode, escape.End) bool) {
 			b := y.backend(backend)
-			b.Refused = refused
+			b.Refused, b.Idle = refused, idle
 			table := escape.Table{Title: "escape, " + name, Name: name, Program: mcpscope, Backend: b, Modes: modes, Ends: y.ends(), Core: core}
 			table.Fill(t)
 		}
@@ -36,6 +37,8 @@ func TestEscape(t *testing.T) {
 			func(m escape.Mode, e escape.End) bool {
 				return m.Name == "move-parent" && (e.Name == "stdin" || e.Name == "kill")
 			})
+		idle = true
+		fill("idle", "auto", escape.Named(t, all, escape.Resting...), escape.RestingCore(min(u.UID, 1), 2))
 	})
 }
 

@@ -57,7 +57,7 @@ var bare = way{name: "bare"}
 
 // contained is the way that is tested.
 func (s Subject) contained(flags ...string) way {
-	prefix := append([]string{s.Program, "run", "--backend", s.Name, "--name", "server"}, flags...)
+	prefix := slices.Concat([]string{s.Program, "run", "--backend", s.Name, "--name", "server"}, escape.IdleFlags(), flags)
 	return way{s.Name, append(prefix, "--")}
 }
 
