@@ -126,6 +126,41 @@ func TestServersWorkAndEndUnderRealClients(t *testing.T) {
 	}
 }
 
+// A client's day with pauses, in each of which the server is frozen: it gets the same answers as at first.
+func TestIdleServersUnderRealClients(t *testing.T) {
+	if escape.Core() {
+		t.Skip("SKIP: clients and servers from npm: make test-full, or MCPSCOPE_TEST_SLICE=k/n")
+	}
+	b, offline := openClientBed(t), unix.SysProcAttr{Unshareflags: unix.CLONE_NEWNET}
+	for i, client := range clientNames {
+		server := serverNames[i%len(serverNames)]
+		t.Run(client+"/"+server, func(t *testing.T) {
+			t.Parallel()
+			defer escape.Slots.Take(2)()
+			command := b.command(clientCell{client, server, launchWays[i%len(launchWays)]})
+			s := b.start(t, offline, client, nil, append([]string{binaries.mcpscope, "run", "--idle-freeze", "50ms", "--"}, command...))
+			groups := s.world.groups()
+			if len(groups) != 1 {
+				t.Fatalf("groups: %v", groups)
+			}
+			for wakes := range 24 {
+				if err := escape.AwaitIdle(groups[0], wakes, escape.Patience); err != nil {
+					t.Fatal(err)
+				}
+				for range 1 + wakes%3 {
+					s.Tell("call")
+				}
+				for range 1 + wakes%3 {
+					if line := s.Line(); line != s.hello {
+						t.Fatalf("got %s, at first %s; stderr: %s", line, s.hello, s.Said())
+					}
+				}
+			}
+			s.end(t, "closed")
+		})
+	}
+}
+
 // A clientCell is one client over one server, started in one way.
 type clientCell struct{ client, server, way string }
 

@@ -6,8 +6,8 @@
 //	CLIENT [--kill-after-list] -- COMMAND [ARG...]
 //
 // The client starts COMMAND as its server, lists the tools, calls one of them and
-// prints one JSON line (Hello). Then it waits for a line on its own stdin: "close"
-// makes it close the session in the SDK's own polite way, print "closed" with the
+// prints one JSON line (Hello). Then it waits for lines on its own stdin: "call" makes
+// it list, call and print once more; "close" makes it close the session in the SDK's own polite way, print "closed" with the
 // milliseconds that took, and exit 0; the end of stdin makes it exit without
 // closing anything, as a client does that forgot its servers. With
 // --kill-after-list it prints the number of tools and sends itself SIGKILL, with
@@ -87,7 +87,7 @@ func run(connect Connect, args []string) error {
 	if err := talk(ctx, session, killAfterList); err != nil {
 		return err
 	}
-	return waitForClose(session)
+	return waitForClose(ctx, session)
 }
 
 func parse(args []string) (killAfterList bool, command []string, err error) {
@@ -145,9 +145,14 @@ func say(hello Hello) error {
 	return err
 }
 
-func waitForClose(s Session) error {
+func waitForClose(ctx context.Context, s Session) error {
 	lines := bufio.NewScanner(os.Stdin)
 	for lines.Scan() {
+		if lines.Text() == "call" {
+			if err := talk(ctx, s, false); err != nil {
+				return err
+			}
+		}
 		if lines.Text() != "close" {
 			continue
 		}

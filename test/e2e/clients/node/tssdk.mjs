@@ -30,6 +30,14 @@ function line(text) {
   return new Promise((resolve) => process.stdout.write(text + "\n", resolve));
 }
 
+async function call(client, tools) {
+  const names = new Set(tools.map((tool) => tool.name));
+  const [name, input] = calls.find(([tool]) => names.has(tool));
+  const { isError, content } = await client.callTool({ name, arguments: input });
+  const text = content.map((part) => part.text ?? "").join("");
+  await line(JSON.stringify({ tools: tools.length, call: isError ? "error" : "ok", text }));
+}
+
 async function main() {
   const { killAfterList, command, args } = parse(process.argv.slice(2));
   const client = new Client({ name: "tssdk", version: "1" });
@@ -40,13 +48,9 @@ async function main() {
     await line(JSON.stringify({ tools: tools.length }));
     process.kill(process.pid, "SIGKILL");
   }
-  const names = new Set(tools.map((tool) => tool.name));
-  const [name, input] = calls.find(([tool]) => names.has(tool));
-  const { isError, content } = await client.callTool({ name, arguments: input });
-  const text = content.map((part) => part.text ?? "").join("");
-  await line(JSON.stringify({ tools: tools.length, call: isError ? "error" : "ok", text }));
-
+  await call(client, tools);
   for await (const order of createInterface({ input: process.stdin })) {
+    if (order === "call") await call(client, (await client.listTools()).tools);
     if (order !== "close") continue;
     const start = performance.now();
     await client.close();
