@@ -87,7 +87,7 @@ func isOld(release string) bool {
 func swap() string {
 	text, _ := os.ReadFile("/proc/swaps") // does not exist on a kernel without swap
 	switch devices := strings.Count(string(text), "\n") - 1; {
-	case strings.Contains(string(text), "/dev/zram"):
+	case strings.Contains(string(text), "/zram"):
 		return "zram"
 	case devices > 0:
 		return "disk"

@@ -70,6 +70,17 @@ func TestLifeOfAServer(t *testing.T) {
 	}
 }
 
+// The freeze of an idle server is an event, too.
+func TestIdleServer(t *testing.T) {
+	f := cgroup.events(t, "quiet")
+	s := cgroup.start(t, "quiet", []string{"--idle-freeze", "50ms"}, polite)
+	if frozen := f.event("frozen"); !strings.HasSuffix(frozen.Message, " frozen: idle") {
+		t.Errorf("%+v", frozen)
+	}
+	s.end()
+	f.event("ended")
+}
+
 func TestOutOfMemory(t *testing.T) {
 	bed.Require(t, bed.Controller("memory"))
 	f := system.events(t, "greedy")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
@@ -45,6 +46,9 @@ func (b *brain) lookAtRest() {
 	}
 	switch b.rest.Look(b.rest, now) {
 	case idle.Frozen:
+		if b.rest.Used { // not after each ping
+			b.subject().Tell(protocol.EventFrozen, systemd.Info, "frozen: idle")
+		}
 		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)
 		b.loop.Again(b.client.Input.FD(), loop.TokenInput)
