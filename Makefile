@@ -116,9 +116,12 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, data path, kill, idle cost and ls beside bwrap and systemd-run: about 3 minutes
+bench: deps ## start, data path, kill, idle cost and ls beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
 	@.ci/deps-bench
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
+	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
+	@cd .cache/idle && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
+	@NODE_MODULES=$(CURDIR)/.cache/idle/node_modules $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/idle
 
 session: ## record the picture of the README with make demo
 	@demo/run -picture docs/use/session.svg

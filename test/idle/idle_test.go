@@ -1,0 +1,400 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+// Package idle measures published servers that are frozen when they are idle, with each kind of swap and
+// without. It asserts nothing, and makes the swap on a machine without swap. NODE_MODULES names the directory
+// with the packages of package.json. chromium(1) has to be installed.
+package idle
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+const (
+	after    = 2 * time.Second // --idle-freeze
+	waits    = 3 * time.Minute // for the freeze, on a busy machine
+	calls    = 3
+	watchFor = 10 * time.Second
+)
+
+var mcpscope, memoryGroups string
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() == "" {
+		os.Exit(m.Run()) // no test
+	}
+	bed.Main(m, func() (func(), error) {
+		return escape.BuildTemporary(func(dir string) map[string][]string {
+			mcpscope = filepath.Join(dir, "mcpscope")
+			return map[string][]string{
+				"mcpscope":    escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscope"),
+				"mcpscopectl": escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscopectl"),
+			}
+		})
+	})
+}
+
+// published are ten servers. page is a tool that opens a page in a browser, "" for none.
+func published(modules string) []program {
+	of := func(path string, args ...string) []string {
+		return append([]string{"node", filepath.Join(modules, path)}, args...)
+	}
+	chromium := []string{"--headless", "--no-sandbox", "--isolated", "--executable-path", "/usr/bin/chromium"}
+	everything := of("@modelcontextprotocol/server-everything/dist/index.js")
+	return []program{
+		{"everything", everything, ""},
+		{"everything (2nd)", everything, ""},
+		{"filesystem", of("@modelcontextprotocol/server-filesystem/dist/index.js", "/tmp"), ""},
+		{"memory", of("@modelcontextprotocol/server-memory/dist/index.js"), ""},
+		{"sequential-thinking", of("@modelcontextprotocol/server-sequential-thinking/dist/index.js"), ""},
+		{"context7", of("@upstash/context7-mcp/dist/index.js"), ""},
+		{"chrome-devtools", of("chrome-devtools-mcp/build/src/bin/chrome-devtools-mcp.js", "--headless", "--isolated",
+			"--executablePath", "/usr/bin/chromium", "--chromeArg=--no-sandbox"), ""},
+		{"playwright", of("@playwright/mcp/cli.js", chromium...), ""},
+		{"Python (echo)", []string{"python3", "-c", python}, ""},
+		{"playwright, browser open", of("@playwright/mcp/cli.js", chromium...), "browser_navigate"},
+	}
+}
+
+// python stands in for packages of PyPI: a server of the standard library alone.
+const python = `
+import json, sys, asyncio, http.client, ssl, logging, uuid, email
+for line in sys.stdin:
+    m = json.loads(line)
+    if "id" in m:
+        print(json.dumps({"jsonrpc": "2.0", "id": m["id"], "result": {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}] * 8}}), flush=True)
+`
+
+type program struct {
+	name string
+	argv []string
+	page string
+}
+
+// BenchmarkIdle prints a table for each kind of swap.
+func BenchmarkIdle(b *testing.B) {
+	modules := os.Getenv("NODE_MODULES")
+	if modules == "" {
+		b.Skip("SKIP: NODE_MODULES names no directory")
+	}
+	load, _ := os.ReadFile("/proc/loadavg")
+	dir := b.TempDir()
+	if unix.Mount("memory", dir, "cgroup", 0, "memory") == nil { // it is not cgroup2's
+		memoryGroups = dir
+		defer unix.Unmount(dir, unix.MNT_DETACH)
+	}
+	fmt.Printf("load %s", load)
+	for _, kind := range swaps {
+		off, err := kind.on()
+		if err != nil {
+			fmt.Printf("\nSKIP swap %q: %v\n", kind.name, err)
+			continue
+		}
+		fmt.Printf("\n### Swap: %s\n\n| server | processes | PSS | PSS idle | ratio | first answer | second | ping | wake-ups in 10 s |\n|---|---|---|---|---|---|---|---|---|\n", kind.name)
+		var all []*server
+		for _, p := range published(modules) {
+			s, err := start(p)
+			if err != nil {
+				fmt.Printf("| %s | %v |\n", p.name, err)
+				continue
+			}
+			all = append(all, s)
+		}
+		for _, s := range all {
+			s.measure()
+		}
+		for _, s := range all {
+			s.end()
+		}
+		off()
+	}
+	b.ReportMetric(0, "ns/op") // the duration says nothing
+}
+
+// A swap is made for the benchmark, and removed.
+type swap struct{ name, script, undo string }
+
+var swaps = []swap{
+	{"zram (lz4)", `cd /sys/block/zram0 && echo lz4 >comp_algorithm && echo 4G >disksize && mkswap -q /dev/zram0 >/dev/null && swapon /dev/zram0`,
+		`swapoff /dev/zram0; echo 1 >/sys/block/zram0/reset`},
+	{"a file", `f=/var/tmp/mcpscope-bench.swap; rm -f $f; dd if=/dev/zero of=$f bs=1M count=2048 status=none && chmod 600 $f && mkswap $f >/dev/null && swapon $f`,
+		`swapoff /var/tmp/mcpscope-bench.swap; rm -f /var/tmp/mcpscope-bench.swap`},
+	{"none", "", ""},
+}
+
+// on leaves a machine alone that has swap.
+func (s swap) on() (off func(), err error) {
+	if text, _ := os.ReadFile("/proc/swaps"); strings.Count(string(text), "\n") > 1 {
+		return nil, fmt.Errorf("the machine has swap: %s", text)
+	}
+	if s.script == "" {
+		return func() {}, nil
+	}
+	sh := func(script string) error {
+		if out, err := exec.Command("sh", "-ec", script).CombinedOutput(); err != nil {
+			return fmt.Errorf("%w: %s", err, out)
+		}
+		return nil
+	}
+	if err := sh(s.script); err != nil {
+		return nil, err
+	}
+	return func() { _ = sh(s.undo) }, nil
+}
+
+type server struct {
+	program
+	cmd      *exec.Cmd
+	in       *os.File
+	out      *bufio.Reader
+	group    string
+	counted  string // a group of the v1 memory controller, "" where the group has memory.reclaim
+	launcher int
+	id       int
+	wakes    int
+}
+
+// start has the server in a memory group of its own, if the controller is v1's: its reclaim is the same.
+func start(p program) (*server, error) {
+	s := &server{program: p}
+	name := strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return '-'
+	}, strings.ToLower(p.name))
+	argv := p.argv
+	if memoryGroups != "" {
+		s.counted = filepath.Join(memoryGroups, "mcpscope-bench-"+name)
+		if err := os.MkdirAll(s.counted, 0o755); err != nil {
+			return nil, err
+		}
+		argv = append([]string{"sh", "-c", `echo 0 >"$0/cgroup.procs" && exec "$@"`, s.counted}, argv...)
+	}
+	s.cmd = exec.Command(mcpscope, append([]string{"run", "--backend", "cgroup", "--name", name, "--idle-freeze", after.String(), "--"}, argv...)...)
+	s.cmd.Dir = os.TempDir() // playwright writes there
+	theirs, in, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := s.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	s.cmd.Stdin, s.in, s.out = theirs, in, bufio.NewReaderSize(out, 1<<20)
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	theirs.Close()
+	s.launcher = s.cmd.Process.Pid
+	s.call("initialize", map[string]any{"protocolVersion": "2025-06-18", "capabilities": map[string]any{}, "clientInfo": map[string]any{"name": "bench", "version": "1"}})
+	fmt.Fprintln(s.in, `{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	s.call("tools/list", nil)
+	if p.page != "" {
+		s.open()
+	}
+	return s, s.find(name)
+}
+
+func (s *server) open() {
+	s.call("tools/call", map[string]any{"name": s.page, "arguments": map[string]any{"url": "data:text/html,<title>one</title><p id=a>hello"}})
+}
+
+func (s *server) find(name string) error {
+	text, err := exec.Command(mcpscope, "ls", "--json").Output()
+	if err != nil {
+		return fmt.Errorf("ls: %w", err)
+	}
+	var list struct {
+		Servers []struct{ Name, Group string }
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		return fmt.Errorf("ls: %w", err)
+	}
+	for _, listed := range list.Servers {
+		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
+			if at := filepath.Join(root, listed.Group); listed.Name == name && exists(filepath.Join(at, "payload")) {
+				s.group = at
+			}
+		}
+	}
+	if s.group == "" {
+		return fmt.Errorf("ls: no %s with a group: %s", name, text)
+	}
+	if exists(filepath.Join(s.group, "payload/memory.reclaim")) {
+		s.counted = ""
+	}
+	return nil
+}
+
+func exists(file string) bool {
+	_, err := os.Stat(file)
+	return err == nil
+}
+
+// call returns the time to the answer.
+func (s *server) call(method string, params any) time.Duration {
+	s.id++
+	text, _ := json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.id, "method": method, "params": params}) // it can
+	if params == nil {
+		text, _ = json.Marshal(map[string]any{"jsonrpc": "2.0", "id": s.id, "method": method})
+	}
+	begin := time.Now()
+	fmt.Fprintf(s.in, "%s\n", text)
+	for {
+		line, err := s.out.ReadBytes('\n')
+		if err != nil {
+			panic(fmt.Sprintf("%s: %v", s.name, err))
+		}
+		var m struct {
+			ID     any
+			Method string
+			Result json.RawMessage
+		}
+		if json.Unmarshal(line, &m) != nil {
+			continue
+		}
+		if m.Method != "" && m.ID != nil {
+			fmt.Fprintf(s.in, `{"jsonrpc":"2.0","id":%v,"result":{"roots":[]}}`+"\n", m.ID)
+		}
+		if m.Method == "" && fmt.Sprint(m.ID) == fmt.Sprint(s.id) {
+			return time.Since(begin)
+		}
+	}
+}
+
+// rest waits until the server is frozen and, as a rule, reclaimed.
+func (s *server) rest() error {
+	if err := escape.AwaitIdle(s.group, s.wakes, waits); err != nil {
+		return err
+	}
+	if s.counted != "" {
+		_ = os.WriteFile(filepath.Join(s.counted, "memory.force_empty"), []byte("0"), 0) // EBUSY: not all
+		return nil
+	}
+	for before := -1; ; { // until the figure stays
+		text, _ := os.ReadFile(filepath.Join(s.group, "payload/memory.current"))
+		now, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		if now == before {
+			return nil
+		}
+		before = now
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+// wake is a call to a frozen server.
+func (s *server) wake(method string) (time.Duration, error) {
+	if err := s.rest(); err != nil {
+		return 0, err
+	}
+	s.wakes++
+	return s.call(method, nil), nil
+}
+
+func (s *server) measure() {
+	before, n := s.pss()
+	if err := s.rest(); err != nil {
+		note, _ := attr(s.group, "notes")
+		fmt.Printf("| %s | %d | %.0f MB | not frozen: %s |\n", s.name, n, before, note)
+		return
+	}
+	idle, _ := s.pss()
+	woken := s.switches()
+	time.Sleep(watchFor)
+	woken = s.switches() - woken
+	var first, second, ping []time.Duration
+	for range calls {
+		one, err := s.wake("tools/list")
+		if err != nil {
+			fmt.Printf("| %s | %v |\n", s.name, err)
+			return
+		}
+		first, second = append(first, one), append(second, s.call("tools/list", nil))
+	}
+	if s.page != "" {
+		s.open()
+	}
+	_, _ = s.wake("ping")
+	for range calls { // frozen, and not reclaimed again
+		if escape.AwaitIdle(s.group, s.wakes, waits) == nil {
+			s.wakes++
+			ping = append(ping, s.call("ping", nil))
+		}
+	}
+	fmt.Printf("| %s | %d | %.0f MB | %.1f MB | %.0f %% | %s | %s | %s | %d |\n", s.name, n, before, idle, 100*idle/before,
+		spread(first), spread(second), spread(ping), woken)
+}
+
+func spread(all []time.Duration) string {
+	if len(all) == 0 {
+		return "–"
+	}
+	slices.Sort(all)
+	return fmt.Sprintf("%d to %d ms", all[0].Milliseconds(), all[len(all)-1].Milliseconds())
+}
+
+// pss is the sum over all members, in MB.
+func (s *server) pss() (mb float64, processes int) {
+	_ = filepath.WalkDir(filepath.Join(s.group, "payload"), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return nil
+		}
+		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
+		for _, pid := range strings.Fields(string(pids)) {
+			text, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
+			_, rest, _ := strings.Cut(string(text), "\nPss:")
+			var kb float64
+			_, _ = fmt.Sscan(rest, &kb)
+			mb += kb / 1024
+			processes++
+		}
+		return nil
+	})
+	return mb, processes
+}
+
+// switches are those of the launcher's threads.
+func (s *server) switches() (n int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.launcher))
+	for _, file := range files {
+		text, _ := os.ReadFile(file)
+		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
+		var one int
+		_, _ = fmt.Sscan(rest, &one)
+		n += one
+	}
+	return n
+}
+
+func attr(group, name string) (string, error) {
+	text := make([]byte, 1024)
+	n, err := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope."+name, text)
+	return string(text[:max(n, 0)]), err
+}
+
+func (s *server) end() {
+	_ = s.in.Close()
+	_ = s.cmd.Wait()
+	if s.counted != "" {
+		_ = os.Remove(s.counted)
+	}
+}
