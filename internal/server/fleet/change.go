@@ -54,6 +54,9 @@ func (s *Listed) holdsForAll(l cgroup.Limit) error {
 	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
 		return nil
 	}
+	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
+		return group.LimitError(l, err)
+	}
 	return &protocol.LimitError{
 		Text: fmt.Sprintf("set %s: memory used before now was not accounted to this group", l),
 		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",

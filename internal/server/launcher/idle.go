@@ -47,7 +47,7 @@ func (b *brain) lookAtRest() {
 	switch b.rest.Look(b.rest, now) {
 	case idle.Frozen:
 		if b.rest.Used { // not after each ping
-			b.subject().Tell(protocol.EventFrozen, systemd.Info, "frozen: idle")
+			b.subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
 		}
 		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)
