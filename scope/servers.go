@@ -18,7 +18,7 @@ import (
 // Server is a server of the calling user, whose processes can forge every field.
 type Server struct {
 	ID, Name string
-	// State is "running", "ending", "frozen" or "orphan".
+	// State is "running", "terminating", "frozen" or "orphan".
 	State   string
 	Backend string
 	// ClientPID and ClientName are the process that started the server.

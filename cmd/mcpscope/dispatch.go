@@ -64,12 +64,12 @@ const loneHelp = `Usage: mcpscope COMMAND [ARG…]
 
   mcpscope run -- npx -y @modelcontextprotocol/server-everything
 
-mcpscope runs each MCP server in a control group of its own, and leaves nothing of
-it behind.
+mcpscope runs each MCP server in its own control group (cgroup), and leaves no
+process of it behind.
 
-  run      run a server in a group of its own: mcpscope help run
+  run      run a server in its own group: mcpscope help run
   version  print the version
-  help     this text
+  help     print this text
 
-Every other command is in a second program, and %v
+All other commands are in a second program: %v
 `

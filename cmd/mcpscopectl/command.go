@@ -7,6 +7,7 @@ package main
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +17,7 @@ import (
 // spec is a command, in words.
 type spec struct {
 	use, short, long string
+	also             string // words that people try for it
 	examples         string // command lines, indented
 	operands         cobra.CompletionFunc
 }
@@ -30,6 +32,7 @@ func (s status) Error() string { return "exit status " + strconv.Itoa(int(s)) }
 func command(s spec, run func(operands []string) int) *cobra.Command {
 	c := &cobra.Command{
 		Use: s.use, Short: s.short, Long: s.long, Example: s.examples,
+		SuggestFor:            strings.Fields(s.also),
 		DisableFlagsInUseLine: true, ValidArgsFunction: s.operands,
 		RunE: func(_ *cobra.Command, operands []string) error {
 			if n := run(operands); n != cli.ExitOK {

@@ -17,7 +17,7 @@ type doctorFlags struct{ json, selftest bool }
 func doctorCommand(io cli.Stdio) *cobra.Command {
 	var f doctorFlags
 	c := command(spec{
-		use: "doctor [flags]", short: "check this host and suggest improvements",
+		use: "doctor [flags]", short: "check this host and suggest improvements", also: "check",
 		examples: `  mcpscope doctor
   mcpscope doctor --selftest
 `,

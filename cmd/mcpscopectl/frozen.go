@@ -16,7 +16,8 @@ import (
 
 func freezeCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
-		use: "freeze NAME|ID… [flags]", short: "suspend servers", examples: "  mcpscope freeze browser\n",
+		use: "freeze NAME|ID… [flags]", short: "suspend servers",
+		also: "pause suspend", examples: "  mcpscope freeze browser\n",
 		long: `Freeze servers: none of their processes runs until mcpscope thaw. A client that
 calls a frozen server waits. A frozen server is stopped by the same events as
 a running server.`,
@@ -25,7 +26,7 @@ a running server.`,
 
 func thawCommand(io cli.Stdio) *cobra.Command {
 	return named(io, spec{
-		use: "thaw NAME|ID… [flags]", short: "resume suspended servers",
+		use: "thaw NAME|ID… [flags]", short: "resume suspended servers", also: "resume unfreeze",
 		examples: "  mcpscope thaw browser\n",
 		long: `Resume servers that were frozen by mcpscope freeze or by one of their own
 processes.`,

@@ -145,7 +145,7 @@ func configureServer(text []byte, name string) *gw.Server {
 	}
 }
 
-// configured reads what servers there are. A file that nobody has named may be anything.
+// configured lists the servers in configurations. A file that was not named with --config may be broken.
 func (v *gatewayRun) configured() ([]gw.Configured, error) {
 	all, err := clientconfig.Configurations(v.Configs)
 	if err != nil {
@@ -166,7 +166,7 @@ func (v *gatewayRun) configured() ([]gw.Configured, error) {
 	return servers, nil
 }
 
-// note is no output of a protocol: what a gateway has on stderr is a log.
+// note writes to stderr, which is a log of the gateway.
 func (v *gatewayRun) note(text string) {
 	fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.ErrorText(text))
 }
@@ -175,7 +175,7 @@ func (v *gatewayRun) fail(operands []string, err error) int {
 	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err), "")
 }
 
-// watcherName is what ps and pgrep show, at most 15 bytes.
+// watcherName is the name in ps and pgrep, at most 15 bytes.
 const watcherName = "mcpscope-watch"
 
 // watchCommand is the process beside a gateway; mcpscope gateway starts it.

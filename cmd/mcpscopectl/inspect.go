@@ -18,14 +18,16 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	var asJSON bool
 	c := command(spec{
-		use: "inspect NAME|ID… [flags]", short: "show details of servers", operands: servers,
+		use: "inspect NAME|ID… [flags]", short: "show details of servers",
+		also: "show info", operands: servers,
 		examples: `  mcpscope inspect git
   mcpscope inspect k3x9 --json
 `,
-		long: `Show details of servers: client and its ancestors, unit, backend, policy,
-process tree, CPU, memory, pids, I/O, age, and the files behind stdin, stdout
-and stderr. Counters that this kernel does not provide are omitted. For the
-history of a server that has ended, run mcpscope logs NAME.`,
+		long: `Show details of servers: client and its ancestors, unit, backend, policy, CPU,
+memory, pids, I/O, age, the files behind stdin, stdout and stderr, and the
+process tree with the memory of each process. Counters that this kernel does not
+provide are omitted. For the history of a server that has ended, run mcpscope
+logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

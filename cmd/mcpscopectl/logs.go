@@ -19,13 +19,14 @@ func logsCommand(io cli.Stdio) *cobra.Command {
 	var f history.Query
 	c := command(spec{
 		use: "logs [NAME|ID] [flags]", short: "print the history of servers, and their stderr",
+		also:     "log journal events",
 		operands: servers,
 		examples: `  mcpscope logs --since 2h
   mcpscope logs git -n 50
   mcpscope logs -f git
 `,
 		long: `Print journal entries about servers, the oldest first: started, ended, killed,
-out of memory, frozen, thawed, asked to stop, swept, and notes. For one server,
+out of memory, frozen, thawed, asked to stop, swept, and notes. With NAME or ID,
 also print the stderr of a server that was started with --stderr journal. NAME
 selects the running servers of that name, or else the one that ended last. The
 beginning of an ID is enough while the server runs.

@@ -31,16 +31,16 @@ type lsFlags struct {
 func lsCommand(io cli.Stdio) *cobra.Command {
 	var f lsFlags
 	c := command(spec{
-		use: "ls [flags]", short: "list the running servers",
+		use: "ls [flags]", short: "list the running servers", also: "list ps",
 		examples: `  mcpscope ls
   mcpscope ls --client claude --json
 `,
-		long: `List the running servers, the oldest first. STATE is running, ending, frozen,
-idle or orphan. An idle server is frozen until its client writes (run
+		long: `List the running servers, the oldest first. STATE is running, terminating,
+frozen, idle or orphan. An idle server is frozen until its client writes (run
 --idle-freeze); its MEMORY before that is in parentheses. An orphan has lost its
 launcher and guard, and is stopped by the next start of a server or by mcpscope
 sweep. CLIENT is the process that started the server; for servers of mcpscope
-gateway, it is the gateway.`,
+gateway, it is the gateway. mcpscope top sorts the servers by CPU or memory.`,
 	}, func(operands []string) int { return f.run(io) })
 	fs := c.Flags()
 	addFilter(c, &f.Filter)

@@ -10,6 +10,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/diagnose"
@@ -58,7 +61,11 @@ func dispatch(args []string, io cli.Stdio) int {
 	root := newRoot(io)
 	if !isCommand(root, args[0]) {
 		fmt.Fprintf(io.Err, "mcpscope: unknown command %q\n", args[0])
-		io.Hint(unknownHint(root, args[0]))
+		hint := fmt.Sprintf("mcpscope run -- %s …, or mcpscope help", args[0]) // it may be a program
+		if near := root.SuggestionsFor(args[0]); len(near) > 0 {
+			hint = "mcpscope " + near[0]
+		}
+		io.Hint(hint)
 		return cli.ExitUsage
 	}
 	root.SetArgs(args)
@@ -71,4 +78,10 @@ func dispatch(args []string, io cli.Stdio) int {
 		return io.Mistake(c.Name(), err.Error())
 	}
 	return cli.ExitOK
+}
+
+// isCommand reports whether a command exists. The names of completion commands begin with underscores.
+func isCommand(root *cobra.Command, name string) bool {
+	c, _, err := root.Find([]string{name})
+	return err == nil && c != root || strings.HasPrefix(name, cobra.ShellCompRequestCmd)
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
 	"github.com/mcpscope/mcpscope/internal/manual"
 )
 
@@ -20,7 +19,7 @@ func manCommand(io cli.Stdio) *cobra.Command {
 		if len(operands) != 1 {
 			return io.Mistake("man", "no directory given")
 		}
-		if err := manual.Write(newRoot(io), diagnose.OwnVersion(), operands[0]); err != nil {
+		if err := manual.Write(newRoot(io), cli.Version(), operands[0]); err != nil {
 			return io.Cannot("write man pages", err)
 		}
 		return cli.ExitOK

@@ -21,7 +21,7 @@ type metricsFlags struct {
 func metricsCommand(io cli.Stdio) *cobra.Command {
 	var f metricsFlags
 	c := command(spec{
-		use: "metrics [flags]", short: "print or serve metrics for Prometheus",
+		use: "metrics [flags]", short: "print or serve metrics for Prometheus", also: "prometheus",
 		examples: `  mcpscope metrics
   mcpscope metrics --all-users --listen 9500
   mcpscope metrics --textfile /var/lib/node_exporter/mcpscope.prom

@@ -17,6 +17,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 		Use: "mcpscope", Short: "run MCP servers in control groups, and leave no process behind",
 		Long: about, Example: overviewExamples,
 	}
+	root.SuggestionsMinimumDistance = 1
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetHelpTemplate(helpTemplate)
 	root.SetOut(io.Out)
@@ -33,5 +34,7 @@ func newRoot(io cli.Stdio) *cobra.Command {
 	root.SetHelpCommand(helpCommand(io))
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd("completion")
+	completion, _, _ := root.Find([]string{"completion"}) // made above
+	completion.Short = "print a completion script for a shell"
 	return root
 }

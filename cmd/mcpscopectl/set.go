@@ -20,6 +20,7 @@ func setCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
 		use: "set NAME|ID… FILE=VALUE… [flags]", short: "limit the resources of running servers",
+		also:     "limit",
 		operands: servers,
 		examples: `  mcpscope set browser memory.max=1G pids.max=200
   mcpscope set git cpu.max=150%
@@ -31,8 +32,9 @@ their group. Prints the value that the kernel reports for each limit. The value
 "max" removes a limit. The beginning of an ID is enough.
 
 If a server uses more memory than the new limit, the kernel reclaims memory. If
-that fails with memory.max, the kernel kills the server. To set limits from the
-start, use mcpscope run --set.`,
+that fails with memory.max, the kernel kills the server. To limit each start of
+a server, use the flags of mcpscope run, or mcpscope.toml for servers that are
+wrapped: see 'man mcpscope.toml'.`,
 	}, func(operands []string) int { return setLimits(&f, operands, io) })
 	return c
 }

@@ -26,13 +26,14 @@ type stopFlags struct {
 func stopCommand(io cli.Stdio) *cobra.Command {
 	var f stopFlags
 	c := command(spec{
-		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers", operands: servers,
+		use: "stop NAME|ID… | --all | --client PID|NAME", short: "stop servers",
+		also: "rm remove kill end", operands: servers,
 		examples: `  mcpscope stop git
   mcpscope stop --client hermes --grace 500ms
   mcpscope stop --all --yes
 `,
 		long: `Stop servers: send SIGTERM to every member, wait for the grace period, and kill
-the rest. The grace period is at most one minute, unless --grace is longer.
+the rest. The grace period is that of the server, but at most one minute.
 Returns when no process is left, and prints one line per server. The beginning
 of an ID is enough. With --all, it lists the servers and asks before it stops
 them.

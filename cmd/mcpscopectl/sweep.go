@@ -15,7 +15,7 @@ import (
 func sweepCommand(io cli.Stdio) *cobra.Command {
 	s := leftover.Sweep{LeakAge: leftover.LeakAge}
 	c := command(spec{
-		use: "sweep [flags]", short: "stop orphans and leaked servers",
+		use: "sweep [flags]", short: "stop orphans and leaked servers", also: "clean cleanup gc prune leaks",
 		examples: `  mcpscope sweep
   mcpscope sweep --dry-run
   mcpscope sweep --all-users --older-than 10m --yes

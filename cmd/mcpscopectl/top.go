@@ -30,7 +30,7 @@ CPU% is the share of one CPU since the last refresh.`
 func topCommand(io cli.Stdio) *cobra.Command {
 	var f selection.Filter
 	c := command(spec{
-		use: "top [flags]", short: "watch the running servers",
+		use: "top [flags]", short: "watch the running servers", also: "stats",
 		examples: `  mcpscope top
   sudo mcpscope top --all-users
 `,

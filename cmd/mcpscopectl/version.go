@@ -21,12 +21,12 @@ each server, mcpscopectl contains all other commands.`,
 	}, func([]string) int {
 		runner, built, err := diagnose.RunnerVersion()
 		if err != nil {
-			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", diagnose.OwnVersion(), cli.Built())
+			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", cli.Version(), cli.Built())
 			return io.Cannot("read the version of mcpscope", err)
 		}
 		fmt.Fprintf(io.Out, "mcpscope %s (%s)\nmcpscopectl %s (%s)\n",
-			runner, built, diagnose.OwnVersion(), cli.Built())
-		if runner != diagnose.OwnVersion() {
+			runner, built, cli.Version(), cli.Built())
+		if runner != cli.Version() {
 			fmt.Fprint(io.Err, "mcpscope: note: the programs have different versions; "+
 				"install both from the same release\n")
 		}

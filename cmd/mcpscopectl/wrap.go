@@ -25,14 +25,16 @@ func wrapCommand(io cli.Stdio) *cobra.Command {
 		use: "wrap [CLIENT|FILE…] [flags]", short: "run the configured servers of clients under mcpscope",
 		operands: clientsAndFiles,
 		examples: `  mcpscope wrap --list
+  mcpscope wrap claude-code
   mcpscope wrap claude-code --server github
 `,
 		long: `Put 'mcpscope run --name NAME --' in front of the server commands in the
 configurations of MCP clients: of the given clients and files, or of all that
-are found. All other bytes of a file stay the same. The unwrapped content is
-kept in $XDG_STATE_HOME/mcpscope/backups (default
-~/.local/state/mcpscope/backups). Shows the changes, and asks before writing.
-Restart running clients to use the change.
+are found. CLIENT is a name such as claude-code, codex or cursor. All other
+bytes of a file stay the same. The unwrapped content is kept in
+$XDG_STATE_HOME/mcpscope/backups (default ~/.local/state/mcpscope/backups).
+Shows the changes, and asks before writing. Restart running clients to use the
+change. mcpscope unwrap undoes it.
 
 Configurations are searched in the home directory, and in the working directory
 and its parents up to the top of the repository. A file with a wrapped server

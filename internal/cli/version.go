@@ -4,21 +4,21 @@
 
 package cli
 
-import "runtime"
+import (
+	"cmp"
+	"runtime"
+	"runtime/debug"
+)
 
 // release and commit are set by the linker (-X …/internal/cli.release=…).
 var release, commit = "", ""
 
-// Devel is the version of a build without a release. The file may contain build information; the runner does
-// not link the package that reads it.
-const Devel = "devel"
-
-// Version returns the version of the calling program.
+// Version returns the version of the calling program. Without a release it is that of go install.
 func Version() string {
-	if release != "" {
-		return release
+	if info, ok := debug.ReadBuildInfo(); ok && release == "" && info.Main.Version != "" {
+		return info.Main.Version
 	}
-	return Devel
+	return cmp.Or(release, "(devel)")
 }
 
 // Built returns the commit, the Go version and the platform of the calling program.

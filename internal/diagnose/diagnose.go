@@ -40,7 +40,7 @@ type diagnosis struct {
 
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{
-		Version: 1, Mcpscope: OwnVersion(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
+		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
 		Settings: settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	d.Runner, _, _ = RunnerVersion() // the trials report why it cannot run

@@ -6,7 +6,6 @@ package diagnose
 
 import (
 	"context"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"os/exec"
@@ -37,21 +36,6 @@ func FindPrograms() (programs, error) {
 	return programs{runner, server}, nil
 }
 
-// OwnVersion returns the version of mcpscopectl.
-func OwnVersion() string { return versionIn(cli.Version(), "/proc/self/exe") }
-
-// versionIn returns the version of a release or, for other builds, that in the build information of the file.
-func versionIn(version, file string) string {
-	if version != cli.Devel {
-		return version
-	}
-	info, err := buildinfo.ReadFile(file)
-	if err != nil || info.Main.Version == "" || info.Main.Version == "(devel)" {
-		return version
-	}
-	return info.Main.Version
-}
-
 const versionWithin = 5 * time.Second
 
 // RunnerVersion returns the version and the build details of the runner.
@@ -67,5 +51,5 @@ func RunnerVersion() (version, built string, err error) {
 		return "", "", fmt.Errorf("%s: %w", runner, err)
 	}
 	version, built, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return versionIn(version, runner), built, nil
+	return version, built, nil
 }

@@ -169,7 +169,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		return
 	}
 	states := map[fleet.State]int{
-		fleet.Running: 0, fleet.Ending: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
+		fleet.Running: 0, fleet.Terminating: 0, fleet.Frozen: 0, fleet.Idle: 0, fleet.Orphaned: 0,
 	}
 	seen := map[[4]string]bool{}
 	for _, v := range views {

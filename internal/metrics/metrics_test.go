@@ -33,7 +33,7 @@ func someViews() []show.Server {
 			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
 			Client: show.Process{PID: 12, Name: "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: "members",
 		},
-		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Ending, Client: show.Process{PID: 12, Name: "x"}},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: show.Process{PID: 12, Name: "x"}},
 	}
 }
 

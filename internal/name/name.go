@@ -20,39 +20,24 @@ import (
 // MaxLen is how many bytes a name may have.
 const MaxLen = 4096
 
-// Check returns nil for a name, and else what is wrong with it and where.
+// Check returns an error for a text that is not a name.
 func Check(name string) error {
-	if name == "" {
-		return errors.New("name is empty")
-	}
-	if len(name) > MaxLen {
-		return fmt.Errorf("name has %d bytes, %d are allowed", len(name), MaxLen)
-	}
-	for i, r := range name {
-		if r == utf8.RuneError && !strings.HasPrefix(name[i:], "\uFFFD") {
-			return fmt.Errorf("name has invalid UTF-8 at byte %d", i)
-		}
-		if what := unfit(r); what != "" {
-			return fmt.Errorf("name has %s %U at byte %d", what, r, i)
-		}
-	}
-	if strings.TrimSpace(name) == "" {
-		return errors.New("name is only white space")
+	switch {
+	case strings.TrimSpace(name) == "":
+		return errors.New("the name is empty")
+	case len(name) > MaxLen:
+		return fmt.Errorf("the name has more than %d bytes", MaxLen)
+	case !utf8.ValidString(name):
+		return errors.New("the name is not UTF-8")
+	case strings.ContainsFunc(name, acts):
+		return errors.New("the name has characters that control a terminal")
 	}
 	return nil
 }
 
-// unfit says what a rune is that no name may have, "" for all others.
-func unfit(r rune) string {
-	switch {
-	case unicode.IsControl(r):
-		return "control character"
-	case r == 0x2028 || r == 0x2029:
-		return "line separator"
-	case r >= 0x202A && r <= 0x202E, r >= 0x2066 && r <= 0x2069: // with them a name reads as another one
-		return "text direction override"
-	}
-	return ""
+// acts reports whether a rune ends a line, controls a terminal, or changes the direction of the text.
+func acts(r rune) bool {
+	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // maxDerived is far below MaxLen: a derived name has to fit a table.
@@ -61,7 +46,7 @@ const maxDerived = 128
 // sanitise makes a name, or "", of bytes that come from a command line.
 func sanitise(s string) string {
 	s = strings.Map(func(r rune) rune {
-		if unfit(r) != "" {
+		if acts(r) {
 			return -1
 		}
 		return r

@@ -13,15 +13,13 @@ import (
 func TestCheck(t *testing.T) {
 	for name, want := range map[string]string{
 		"my weather, größer ✓ 🚀": "", "\ufffd": "", "a\u200db": "", strings.Repeat("x", MaxLen): "",
-		"":                            "name is empty",
-		strings.Repeat("x", MaxLen+1): "name has 4097 bytes, 4096 are allowed",
-		"\u00a0\u3000":                "name is only white space",
-		"ä\xc3":                       "name has invalid UTF-8 at byte 2",
-		"\xed\xa0\x80":                "name has invalid UTF-8 at byte 0", // half a surrogate pair
-		"ä\x1b[2J":                    "name has control character U+001B at byte 2",
-		"a\u009b":                     "name has control character U+009B at byte 1",
-		"a\u2028":                     "name has line separator U+2028 at byte 1",
-		"ab\u202e":                    "name has text direction override U+202E at byte 2",
+		"": "the name is empty", "\u00a0\u3000": "the name is empty",
+		strings.Repeat("x", MaxLen+1): "the name has more than 4096 bytes",
+		"ä\xc3":                       "the name is not UTF-8",
+		"\xed\xa0\x80":                "the name is not UTF-8", // half a surrogate pair
+		"ä\x1b[2J":                    "the name has characters that control a terminal",
+		"a\u2028":                     "the name has characters that control a terminal",
+		"ab\u202e":                    "the name has characters that control a terminal",
 	} {
 		got := ""
 		if err := Check(name); err != nil {
@@ -61,7 +59,7 @@ func FuzzCheck(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name string) {
 		want := name != "" && len(name) <= MaxLen && utf8.ValidString(name) &&
 			!strings.ContainsFunc(name, unicode.IsControl) &&
-			!strings.ContainsAny(name, "\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") &&
+			!strings.ContainsAny(name, "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069") &&
 			strings.TrimSpace(name) != ""
 		if err := Check(name); (err == nil) != want {
 			t.Fatalf("%q: %v", name, err)

@@ -26,7 +26,7 @@ func someViews() []Server {
 			ID: "p0vv3khv", Name: "evil\x1b[31m\n\"\\", UID: 1000, Backend: protocol.Tree, State: fleet.Orphaned,
 			Client: Process{12, "\xff"}, Age: 200000, Processes: 1, Memory: &sum, MemoryFrom: FromMembers,
 		},
-		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Ending, Client: Process{12, "x"}},
+		{ID: "zzzzzzzz", Name: "zombie", Backend: protocol.Cgroup, State: fleet.Terminating, Client: Process{12, "x"}},
 	}
 }
 
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 	want := `ID        NAME            STATE    AGE    PROCS  CPU   MEMORY  CLIENT        BACKEND       UID
 k3x9w2ab  time            running  1h2m   3      1.2s  50M     hermes[4711]  systemd-user  0
 p0vv3khv  evil?[31m?"\  orphan   2d7h   1      0.0s  ~3.0M   ` + "\ufffd" + `[12]         tree          1000
-zzzzzzzz  zombie          ending   0.0s   0      0.0s  -       x[12]         cgroup        0
+zzzzzzzz  zombie          terminating   0.0s   0      0.0s  -       x[12]         cgroup        0
 `
 	squeeze := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	if squeeze(out.String()) != squeeze(want) || strings.HasSuffix(out.String(), "\n\n") {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// A drop-in keeps the command as the unit has it, or there is none.
+// A drop-in keeps the command as the unit has it. Other units are refused.
 func TestDropIn(t *testing.T) {
 	const file = "# /etc/systemd/system/g.service\n[Service]\n"
 	const own = "# /etc/systemd/system/g.service.d/mcpscope.conf\n[Service]\nExecStart=\n" +

@@ -116,8 +116,8 @@ const bom = "\uFEFF"
 
 // Parse reads a file. The error is a [SyntaxError].
 func Parse(format Format, data []byte) (d *Document, err error) {
-	if err := readable(format, data); err != nil {
-		return nil, err
+	if !utf8.Valid(data) {
+		return nil, &SyntaxError{Text: "is not UTF-8"}
 	}
 	// A parser that panics has met a malformed file, whatever it thinks.
 	defer func() {
@@ -145,44 +145,5 @@ func Parse(format Format, data []byte) (d *Document, err error) {
 	return d, err
 }
 
-// position counts from 1, columns in characters.
-func position(data []byte, offset int) (line, column int) {
-	before := data[:min(offset, len(data))]
-	line = 1 + bytes.Count(before, []byte{'\n'})
-	return line, 1 + utf8.RuneCount(before[bytes.LastIndexByte(before, '\n')+1:])
-}
-
 // Raw is how a text is written.
 func (d *Document) Raw(n *Node) string { return string(d.Data[n.Start:n.End]) }
-
-// The parsers recurse, and a stack that overflows ends the process; they make hundreds of bytes of each
-// value, and take time with the square of a TOML table's keys. The limits are far beyond any configuration.
-// Claude Code keeps its history in one, so JSON may have more.
-const maxSize, maxJSON, maxValues, maxBrackets = 1 << 20, 64 << 20, 2_000_000, 400_000
-
-func readable(format Format, data []byte) error {
-	most := maxSize
-	if format == JSON {
-		most = maxJSON
-	}
-	count := func(c byte) int { return bytes.Count(data, []byte{c}) }
-	switch {
-	case len(data) > most:
-		return &SyntaxError{Text: fmt.Sprintf("is larger than %d MiB", most>>20)}
-	case count(',') > maxValues:
-		return &SyntaxError{Text: "has too many values"}
-	case count('[')+count('{') > maxBrackets:
-		return &SyntaxError{Text: "has too many brackets"}
-	case bytes.HasPrefix(data, []byte{0xff, 0xfe}), bytes.HasPrefix(data, []byte{0xfe, 0xff}):
-		return &SyntaxError{Text: "is UTF-16; clients read UTF-8"}
-	}
-	for i, rest := 0, data; len(rest) > 0; {
-		r, n := utf8.DecodeRune(rest)
-		if r == utf8.RuneError && n == 1 {
-			line, column := position(data, i)
-			return &SyntaxError{Line: line, Column: column, Text: "invalid UTF-8"}
-		}
-		i, rest = i+n, rest[n:]
-	}
-	return nil
-}

@@ -164,7 +164,7 @@ func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		st, err := t.Tree().State()
 		switch {
 		case s.Cause != "":
-			s.State = Ending
+			s.State = Terminating
 		case err == nil && st.Frozen:
 			s.State = Frozen
 		}

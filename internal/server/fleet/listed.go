@@ -24,11 +24,11 @@ func (s *Listed) subject() protocol.Subject {
 type State string
 
 const (
-	Running  State = "running"
-	Ending   State = "ending" // why is in Cause
-	Frozen   State = "frozen"
-	Idle     State = "idle" // frozen until its client writes
-	Orphaned State = "orphan"
+	Running     State = "running"
+	Terminating State = "terminating" // the reason is in Cause
+	Frozen      State = "frozen"
+	Idle        State = "idle" // frozen until its client writes
+	Orphaned    State = "orphan"
 )
 
 // Listed is a running server. Processes of its user have written the fields, which can be any text.
@@ -153,7 +153,7 @@ func (s *Listed) Read(namespace uint64) error {
 			s.State = Idle
 		}
 	case s.Cause != "":
-		s.State = Ending
+		s.State = Terminating
 	default:
 		s.State = Running
 	}
