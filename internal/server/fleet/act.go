@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -103,40 +104,38 @@ func (s *Listed) stopOrphan(grace time.Duration) error {
 	if grace == AsConfigured {
 		grace = sweep.SweepGrace
 	}
-	parent, err := s.group.Top.Parent()
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	defer parent.Close()
-	g, err := sweep.FindOrphan(parent, s.group.Dir, time.Now().Add(protocol.DoubtMost))
-	if err != nil || g == nil {
-		return err
-	}
-	swept, err := g.End(grace)
-	return stuckError(swept, err)
-}
-
-func stuckError(s sweep.Swept, err error) error {
-	if err == nil && s.Stuck != "" {
-		return fmt.Errorf("%w: %s", ErrStuck, s.Stuck)
-	}
-	return err
+	return s.sweep(grace, func(parent *cgroup.Group) (*sweep.Suspect, error) {
+		return sweep.FindOrphan(parent, s.group.Dir, time.Now().Add(protocol.DoubtMost))
+	})
 }
 
 // forceStop stops a group whose launcher and guard did not do so in time.
 func (s *Listed) forceStop() error {
+	return s.sweep(sweep.SweepNow, func(parent *cgroup.Group) (*sweep.Suspect, error) {
+		g, ours, err := sweep.Open(parent, s.group.Dir)
+		if err != nil || !ours || !g.Top.Same(s.group.Top) {
+			g.Close()
+			return nil, group.IgnoreGone(err)
+		}
+		return g, nil
+	})
+}
+
+func (s *Listed) sweep(grace time.Duration, find func(parent *cgroup.Group) (*sweep.Suspect, error)) error {
 	parent, err := s.group.Top.Parent()
 	if err != nil {
 		return group.IgnoreGone(err)
 	}
 	defer parent.Close()
-	g, ours, err := sweep.Open(parent, s.group.Dir)
-	if err != nil || !ours || !g.Top.Same(s.group.Top) {
-		g.Close()
-		return group.IgnoreGone(err)
+	g, err := find(parent)
+	if err != nil || g == nil {
+		return err
 	}
-	swept, err := g.End(sweep.SweepNow)
-	return stuckError(swept, err)
+	swept, err := g.End(grace)
+	if err == nil && swept.Stuck != "" {
+		return fmt.Errorf("%w: %s", ErrStuck, swept.Stuck)
+	}
+	return err
 }
 
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has

@@ -56,7 +56,6 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 		return nil, group.IgnoreGone(err)
 	}
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
-	in.namespace = hierarchy.PIDNamespace()
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
 		in.guards, _ = group.GuardsOf(leaf)
@@ -82,7 +81,6 @@ type listing struct {
 	parent        *cgroup.Group
 	above         string           // its path below the mount
 	made, managed protocol.Backend // of a group that we made, of a scope
-	namespace     uint64           // our pid namespace
 	guards        map[string]int   // pids by ids
 }
 
@@ -111,7 +109,7 @@ func (in *listing) one(dir string) (*Listed, error) {
 		if s.Guard = in.guards[g.ID]; s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
-		err = s.Read(in.namespace)
+		err = s.read()
 	}
 	// systemd is about to remove an empty scope
 	if err != nil || !armed || g.Managed && s.State == Orphaned && !group.Populated(g.Top) {

@@ -123,9 +123,9 @@ func (s *Listed) Close() {
 	s.below = nil
 }
 
-// Read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
+// read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
 // launcher has the lock already.
-func (s *Listed) Read(namespace uint64) error {
+func (s *Listed) read() error {
 	g := s.group
 	attr := func(name string) string {
 		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
@@ -136,7 +136,7 @@ func (s *Listed) Read(namespace uint64) error {
 	s.Client = protocol.ParseClient(attr(group.AttrClient))
 	s.Client.Unit = attr(group.AttrUnit)
 	s.Cause, s.Idle = protocol.Cause(attr(group.AttrEnding)), idle.ReadNote(g.Payload)
-	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.AliveIn(namespace) {
+	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.Alive() {
 		s.Launcher = id.PID
 	}
 	var st unix.Stat_t

@@ -32,11 +32,8 @@ func Identify(pid int) (Identity, error) {
 }
 
 // Alive reports whether the process may run. A pid of another pid namespace is unknown, so it may.
-func (i Identity) Alive() bool { return i.AliveIn(hierarchy.PIDNamespace()) }
-
-// AliveIn is Alive for a caller that knows our pid namespace.
-func (i Identity) AliveIn(namespace uint64) bool {
-	if i.Namespace != namespace {
+func (i Identity) Alive() bool {
+	if i.Namespace != hierarchy.PIDNamespace() {
 		return true
 	}
 	st, err := proc.ReadStat(i.PID)
