@@ -153,8 +153,8 @@ func TestAwaitSeesTheEnd(t *testing.T) {
 	}
 }
 
-// Who waits hears of a removal, also when the group was populated and emptied in the 10 ms in which
-// the kernel tells of one change only.
+// A wait ends with a removal, also if the group was populated and emptied within 10 ms, which is one
+// notification.
 func TestAwaitSeesARemoval(t *testing.T) {
 	g := fresh(t)
 	for range 20 {
@@ -173,7 +173,7 @@ func TestAwaitSeesARemoval(t *testing.T) {
 		if err := g.Remove("short"); err != nil {
 			t.Fatal(err)
 		}
-		if err := <-seen; err != nil { // otherwise who waits for the group waits on, and it has gone
+		if err := <-seen; err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -91,7 +91,6 @@ func (s *script) await(t *testing.T) {
 	}
 }
 
-// awaitEmpty: a killed member is gone a moment later.
 func awaitEmpty(t *testing.T, g *cgroup.Group) {
 	t.Helper()
 	if err := bed.WaitEmpty(g.Path(), escape.Patience); err != nil {
@@ -127,7 +126,7 @@ func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer below.Close()
-	// no children: one that is asked before it has executed its program loses the signal to the shell's trap
+	// no children: before its execve a child has the shell's trap, and loses the signal
 	frozen := shell(t, below, `trap 'exit 7' TERM; echo; while :; do :; done`)
 	stopped := shell(t, g, `trap 'exit 8' TERM; echo; kill -STOP $$; while :; do :; done`)
 	if err := unix.Waitid(unix.P_PID, stopped.Process.Pid, nil, unix.WSTOPPED|unix.WNOWAIT, nil); err != nil {
@@ -162,7 +161,7 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 	}
 }
 
-// Nobody is signalled who is not a member, were the list as old as it may be.
+// A signal does not reach a process that is not a member, even from an old list.
 func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	g := fresh(t)
 	shell(t, g, `echo; sleep 1000`)
@@ -175,8 +174,8 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	if err != nil || len(reached) != len(pids) {
 		t.Fatalf("reached %v of %v (%v)", reached, pids, err)
 	}
-	_ = bystander.Process.Signal(unix.SIGWINCH) // of the two a shell looks at SIGTERM first
-	_ = bystander.Wait()                        // its status tells
+	_ = bystander.Process.Signal(unix.SIGWINCH) // a shell handles SIGTERM before it
+	_ = bystander.Wait()
 	if got := bystander.ProcessState.ExitCode(); got != 5 {
 		t.Errorf("the bystander ended with %d, want 5", got)
 	}
@@ -192,8 +191,8 @@ func TestEmptyGroup(t *testing.T) {
 	}
 }
 
-// asRoot makes an execution of the test binary the root of a tree: a subreaper that
-// runs a script, says when it is up, and reaps until it is told to end.
+// asRoot makes the test binary the root of a tree: a subreaper that runs a script, and reaps until its
+// stdin is closed.
 const asRoot = "TREE_TEST_ROOT"
 
 func TestMain(m *testing.M) {
@@ -340,7 +339,7 @@ func TestAwait(t *testing.T) {
 	}
 	var signalling sync.WaitGroup
 	signalling.Go(func() { _, _ = Signal(tr, unix.SIGKILL) })
-	defer signalling.Wait() // it looks at the tree, which the end of the test changes
+	defer signalling.Wait() // the clean-up changes the tree
 	if _, ok, err := tr.Await(time.Time{}, empty); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
@@ -356,7 +355,7 @@ func TestCPU(t *testing.T) {
 	}
 }
 
-// Who has been tagged is found with all that it has started since, and nobody else.
+// A tag finds the process and all its later descendants.
 func TestTag(t *testing.T) {
 	tagged, beside := NewTag(uint64(os.Getpid())), NewTag(uint64(os.Getpid())+1)
 	for _, tag := range []Tag{tagged, beside} {
@@ -392,7 +391,7 @@ func TestTag(t *testing.T) {
 	}
 }
 
-// A process that has ended is not tagged, and who may have its pid now keeps its limit.
+// A process that has exited gets no tag, and a process that has its pid keeps its limit.
 func TestTagOfNobody(t *testing.T) {
 	var before, after unix.Rlimit
 	s := shell(t, nil, "echo; read x")
@@ -414,8 +413,7 @@ func TestTagOfNobody(t *testing.T) {
 	}
 }
 
-// A process that is let go is found by its tag no more; another tag stays. Who starts a group of its own
-// takes its tag off.
+// Remove removes a tag, and no other one. ClearTag removes any tag of the calling process.
 func TestRemoveAndClearTag(t *testing.T) {
 	fd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {

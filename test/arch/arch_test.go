@@ -241,7 +241,10 @@ const columnsMost = 110
 
 // wide are files and directories whose longer lines have yet to be wrapped.
 var wide = []string{
-	"cgroup/", "freeze/", "cmd/mcpscope/", "cmd/mcpscopectl/gateway.go", "internal/server/", "internal/gateway/",
+	"cmd/mcpscope/", "cmd/mcpscopectl/gateway.go", "internal/gateway/",
+	"internal/server/guard/", "internal/server/backend/", "internal/server/idle/",
+	"internal/server/launcher/acquire.go", "internal/server/launcher/place.go", "internal/server/launcher/server.go",
+	"internal/server/launcher/start.go", "internal/server/launcher/taken.go",
 	"internal/kernel/linux/", "internal/gateway/notify/", "internal/kernel/signals/",
 	"internal/kernel/loop/", "internal/kernel/spawn/",
 }

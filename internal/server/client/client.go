@@ -127,7 +127,7 @@ func (in *Side) Blocked() bool { return in.Room[0].Full() }
 
 // Unread reports whether the server has unread input.
 func (in *Side) Unread() bool {
-	if in.Socket { // where a hang-up can't be told from input
+	if in.Socket { // its hang-up looks like input
 		return in.Main >= 0 && unreadInput(in.Main, in.File)
 	}
 	return in.Input.Readable()

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A pipe or socket is closed when nobody has its other end any more, whoever that was.
+// A pipe or socket is closed when no process has its other end.
 func TestClosed(t *testing.T) {
 	readIn, writeIn := pipe(t)
 	readOut, writeOut := pipe(t)
@@ -140,7 +140,7 @@ func TestNothingToWatch(t *testing.T) {
 	}
 }
 
-// On a socket only the server's own descriptor tells what is unread.
+// On a socket only the server's own descriptor shows unread input.
 func TestUnread(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {

@@ -75,7 +75,7 @@ echo ` + none
 
 const none = "none"
 
-// End stops and removes the containers of the server. An error means that one may be left.
+// End stops and removes the containers of the server. An error means that a container may be left.
 func (s Contained) End() error {
 	c := name.ContainerOf(s.Argv)
 	if c == nil {

@@ -39,7 +39,7 @@ func TestEngineFlags(t *testing.T) {
 	}
 }
 
-// An engine that needs time to remove a container is not asked without a pause: this one has removed it after a pause.
+// Between two requests to an engine that removes slowly there is a pause.
 func TestEngineIsAskedWithPauses(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{

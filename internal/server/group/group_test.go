@@ -60,7 +60,7 @@ func TestMakeGroup(t *testing.T) {
 	}
 }
 
-// In a frozen group nothing would run, and whoever forks into it would hang.
+// In a frozen group no process would run.
 func TestFrozenPlace(t *testing.T) {
 	parent := groups.Directory(t)
 	if err := parent.SetFrozen(true); err != nil {
@@ -75,7 +75,7 @@ func TestFrozenPlace(t *testing.T) {
 	}
 }
 
-// A member that keeps a group from being removed keeps all of it.
+// A group is removed as a whole, or not at all.
 func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	parent := groups.Directory(t)
 	g := newGroup(t, parent, "busy")
@@ -154,7 +154,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// What a member has written as the names of limits is no way to other files.
+// A member cannot name other files as limits.
 func TestLimitsNow(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "named")
 	defer g.Close()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// The kernel lists members of another pid namespace as 0. Whoever writes that to cgroup.procs moves itself.
+// The kernel lists members of another pid namespace as 0, which would move the writer.
 func TestNobodyIsPutBackByTheNumberZero(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "cgroup.procs")

@@ -24,7 +24,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// brain is the launcher or, after its death, the process that the guard has started in its place.
+// brain is the launcher or, after its death, the process that the guard starts instead.
 type brain struct {
 	config *protocol.Config
 	page   *guard.Page

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Package launcher is the only process that decides: the client's child, or a later brain that the guard
-// starts in its place. It reports events to the lifecycle and performs the actions. When it exits, nothing
-// of the server is left.
+// Package launcher is the only process that decides: the client's child or, after its death, a brain that
+// the guard starts. It reports events to the lifecycle and performs the actions. It exits after all
+// processes of the server.
 package launcher

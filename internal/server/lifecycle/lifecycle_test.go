@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// A server is what the facts of a test are about: it never exits by itself.
+// A server of a test never exits by itself.
 type server struct {
 	*Lifecycle
 	t0, now time.Time
@@ -68,7 +68,7 @@ type event struct {
 	do    func(*server)
 }
 
-// run lets time pass until the server is gone, or a day is over.
+// run advances the clock until the server has ended, or by a day.
 func (s *server) run(events []event) {
 	for s.State != Emptied && s.now.Sub(s.t0) < 24*time.Hour {
 		next := s.Due()
@@ -170,7 +170,7 @@ func TestWhenAServerIsKilled(t *testing.T) {
 	}
 }
 
-// A server that exits when it is asked is not killed.
+// A server that exits on the signal is not killed.
 func TestEmptiedInTime(t *testing.T) {
 	s := newServer(protocol.DefaultPolicy())
 	s.run([]event{{0, func(s *server) { s.send(unix.SIGINT) }}, {time.Second / 2, func(s *server) { s.happens(GroupEmptied) }}})

@@ -106,10 +106,10 @@ func with(row, more [events]step) [events]step {
 
 // causes of the events that can be the first reason of a stop.
 var causes = map[Event]protocol.Cause{
-	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed, ClientDied: protocol.ClientDied,
+	StdinClosed: protocol.StdinClosed, StdoutClosed: protocol.StdoutClosed,
+	ClientDied: protocol.ClientDied, LauncherDied: protocol.LauncherGone, GuardDied: protocol.GuardGone,
 	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted,
-	LauncherDied: protocol.LauncherGone,
-	GuardDied:    protocol.GuardGone, StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
+	StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
 	lifetimeOver: protocol.LifetimeOver,
 }
 

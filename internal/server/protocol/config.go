@@ -75,7 +75,9 @@ func EngineOf(argv []string) string {
 }
 
 func (c *Config) descriptors() []*int {
-	return []*int{&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Room}
+	return []*int{
+		&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Room,
+	}
 }
 
 // Inherited are the descriptors of the first brain of a taken server.

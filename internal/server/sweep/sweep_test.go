@@ -56,7 +56,7 @@ func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
 	return g != nil
 }
 
-// sweepAll is a sweep that somebody has asked for, and what it leaves.
+// sweepAll sweeps, and lists the groups that are left.
 func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string) {
 	t.Helper()
 	s := newSweeper(SweepFilter{})
@@ -98,7 +98,8 @@ func TestOrphanRule(t *testing.T) {
 	}
 }
 
-// A group is in use while its launcher or its guard lives. A member that goes to the leaf of guards, and is called as one, is none.
+// A group is in use while its launcher or its guard lives. A member that moves to the leaf of guards and
+// takes the name of a guard does not count.
 func TestWhoGuards(t *testing.T) {
 	for name, c := range map[string]struct{ launcher, guard, tagged, orphan bool }{
 		"launcher alone":         {launcher: true},
@@ -180,8 +181,8 @@ func tag(t *testing.T, g *group.ControlGroup, pid int) {
 	}
 }
 
-// A server that starts does not sweep where another one does. A sweep that somebody has asked for waits for that
-// one, and not for ever: a server can have taken the lock.
+// A start does not sweep beside another sweep. The command waits for the other sweep, for a bounded time: a
+// server can hold the lock.
 func TestSweepersMeet(t *testing.T) {
 	parent := groups.Directory(t)
 	orphan := newGroup(t, parent, "orphan")
