@@ -169,7 +169,6 @@ type server struct {
 	counted  string // a group of the v1 memory controller, "" where the group has memory.reclaim
 	launcher int
 	id       int
-	wakes    int
 }
 
 // start has the server in a memory group of its own, if the controller is v1's: its reclaim is the same.
@@ -283,7 +282,7 @@ func (s *server) call(method string, params any) time.Duration {
 
 // rest waits until the server is frozen and, as a rule, reclaimed.
 func (s *server) rest() error {
-	if err := escape.AwaitIdle(s.group, s.wakes, waits); err != nil {
+	if err := s.awaitFrozen(); err != nil {
 		return err
 	}
 	if s.counted != "" {
@@ -301,12 +300,22 @@ func (s *server) rest() error {
 	}
 }
 
+// awaitFrozen asks the kernel: a call that meets a breath is no wake.
+func (s *server) awaitFrozen() error {
+	for begin := time.Now(); time.Since(begin) < waits; time.Sleep(50 * time.Millisecond) {
+		text, _ := os.ReadFile(filepath.Join(s.group, "payload/cgroup.events"))
+		if strings.Contains(string(text), "frozen 1") {
+			return nil
+		}
+	}
+	return fmt.Errorf("not frozen in %v", waits)
+}
+
 // wake is a call to a frozen server.
 func (s *server) wake(method string) (time.Duration, error) {
 	if err := s.rest(); err != nil {
 		return 0, err
 	}
-	s.wakes++
 	return s.call(method, nil), nil
 }
 
@@ -335,8 +344,7 @@ func (s *server) measure() {
 	}
 	_, _ = s.wake("ping")
 	for range calls { // frozen, and not reclaimed again
-		if escape.AwaitIdle(s.group, s.wakes, waits) == nil {
-			s.wakes++
+		if s.awaitFrozen() == nil {
 			ping = append(ping, s.call("ping", nil))
 		}
 	}

@@ -74,10 +74,13 @@ func (r *Rest) Thaw() {
 
 // MarkFrozen makes it visible that the members are frozen.
 func (r *Rest) MarkFrozen(now time.Time) {
-	if counted := r.Group.MemoryGroup(); r.Used && counted != nil {
-		r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
+	if r.Used {
+		r.note.Since = now.UnixNano()
+		if counted := r.Group.MemoryGroup(); counted != nil {
+			r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
+		}
 	}
-	r.writeNote(now.UnixNano())
+	r.writeNote(r.note.Since)
 }
 
 // Wake thaws the members.
