@@ -5,6 +5,7 @@
 package leftover
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -63,6 +64,10 @@ func (s *Sweep) orphans(io cli.Stdio) (status int) {
 	if s.DryRun {
 		find, what, goal = fleet.Orphans, "would stop", "look for orphans"
 	}
+	known := map[string]show.Server{}
+	if s.JSON {
+		known = s.measured()
+	}
 	orphans, err := find(s.SweepFilter)
 	if len(orphans) == 0 && err == nil && !s.JSON {
 		io.None("no orphans")
@@ -70,7 +75,8 @@ func (s *Sweep) orphans(io cli.Stdio) (status int) {
 	for _, o := range orphans {
 		switch {
 		case s.JSON:
-			v := show.Server{ID: o.ID, Name: o.Name, Group: o.Dir, State: fleet.Orphaned}
+			v := known[o.ID]
+			v.ID, v.Name, v.Group, v.State = o.ID, o.Name, cmp.Or(v.Group, o.Dir), fleet.Orphaned
 			s.print(io, Swept{Server: v, Stuck: o.Stuck})
 		case o.Stuck != "":
 			fmt.Fprintf(io.Err, "mcpscope: cannot stop all of %q (%s): %s\n",
@@ -86,6 +92,17 @@ func (s *Sweep) orphans(io cli.Stdio) (status int) {
 		io.Hint(cli.Hint(protocol.Auto, err))
 	}
 	return status
+}
+
+// measured are the servers before the sweep, by id.
+func (s *Sweep) measured() map[string]show.Server {
+	all, _ := fleet.List(selection.Whose(s.AllUsers)) // without figures, otherwise
+	defer selection.Close(all)
+	known := map[string]show.Server{}
+	for _, v := range show.MeasureAll(all) {
+		known[v.ID] = v
+	}
+	return known
 }
 
 func (s *Sweep) leaks(io cli.Stdio) (status int) {
