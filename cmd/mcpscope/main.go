@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/gateway"
 )
 
 func main() {
@@ -42,6 +43,10 @@ func command(args []string, io cli.Stdio) int {
 		switch args[0] {
 		case "run":
 			return runCommand(args[1:], io)
+		case "gateway":
+			return gatewayCommand(args[1:], io)
+		case gateway.WatchCommand:
+			return watchCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)
 		case cli.OwnCommand:

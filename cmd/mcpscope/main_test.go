@@ -35,6 +35,7 @@ func TestMistakes(t *testing.T) {
 		want   string
 	}{
 		{[]string{"run"}, cli.ExitOwnFailure, "mcpscope: run: no command given\nmcpscope: hint: mcpscope run -- COMMAND [ARG…]\n"},
+		{[]string{"gateway", "--no-such-flag"}, cli.ExitOwnFailure, "mcpscope: gateway: unknown flag \"--no-such-flag\"\nmcpscope: hint: mcpscope help gateway\n"},
 		{[]string{"run", "--eof-grace"}, cli.ExitOwnFailure, "mcpscope: run: flag --eof-grace needs a value\nmcpscope: hint: mcpscope help run\n"},
 		{[]string{"run", "--eof-grace", "soon", "x"}, cli.ExitOwnFailure,
 			"mcpscope: run: --eof-grace \"soon\": \"soon\" is no duration (like 1.2s, 500ms, 1d, 0 or infinity)\nmcpscope: hint: mcpscope help run\n"},

@@ -27,12 +27,10 @@ func main() {
 // lines, as the runner does.
 func early(name string) func(args []string, io cli.Stdio) int {
 	switch name {
-	case "run":
-		return runRunner
-	case "gateway":
-		return gatewayCommand
-	case gw.WatchCommand:
-		return watchCommand
+	case "run", "gateway":
+		return func(args []string, io cli.Stdio) int { return runRunner(name, args, io) }
+	case gw.ConfiguredCommand:
+		return configuredCommand
 	case "probe":
 		return diagnose.Probe
 	}

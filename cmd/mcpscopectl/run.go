@@ -15,17 +15,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
-// runRunner executes mcpscope run. It returns only on failure.
-func runRunner(args []string, io cli.Stdio) int {
+// runRunner executes a command of the runner. It returns only on failure.
+func runRunner(name string, args []string, io cli.Stdio) int {
 	runner, err := cli.FindRunner()
 	if err == nil {
 		var env []string
 		if env, err = proc.Environ(); err == nil {
-			err = syscall.Exec(runner, append([]string{runner, "run"}, args...), env)
+			err = syscall.Exec(runner, append([]string{runner, name}, args...), env)
 		}
 	}
 	p := cli.Printer{Stdio: io}
-	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot run: %v", err), "")
+	return p.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot %s: %v", name, err), "")
 }
 
 // withSettings returns a command for help, completion and man pages; function early runs it.

@@ -77,19 +77,6 @@ func find(name string, dirs ...string) (string, error) {
 	return "", missing
 }
 
-// OpenRunner opens the file of the runner. /proc/self/fd/N executes this version even after an upgrade.
-func OpenRunner() (fd int, err error) {
-	file, err := FindRunner()
-	if err != nil {
-		return -1, err
-	}
-	fd, err = unix.Open(file, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", file, err)
-	}
-	return fd, nil
-}
-
 // Browser is the end of the BROWSER that mcpscope run sets for servers. xdg-open runs in a service without
 // this BROWSER, and so uses the user's browser.
 const Browser = " detach -- xdg-open %s"

@@ -100,7 +100,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	if err != nil {
 		return
 	}
-	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.Gateway})
+	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
 	if err != nil {
 		_ = unix.Close(main)
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
@@ -143,7 +143,8 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 		st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
 		if err == nil && st.PPID == parent && !w.inGroup(pid) && !linux.Ended(pidfd) {
 			if err := t.TakeAlso(pid, pidfd); err != nil && !linux.Ended(pidfd) {
-				w.explain(pid, "left", arguments(pid), "it can't be moved to the group of "+t.ID()+": "+err.Error())
+				why := "it can't be moved to the group of " + t.ID() + ": " + err.Error()
+				w.explain(pid, "left", arguments(pid), why)
 			}
 			w.takeBelow(t, pid, seen)
 		}
@@ -181,9 +182,9 @@ func closeAll(fds ...int) {
 
 // server is a server of this gateway; "" for the watcher's own place.
 func (w *watcher) server(name string) *Server {
-	s := w.configure(w.Settings, name)
+	s := w.Configure(w.Settings, name)
 	s.Name, s.Require, s.Report, s.Env, s.Client, s.ClientName = name, true, -1, w.env, w.PID, w.Name
-	s.Executable = fmt.Sprintf("/proc/self/fd/%d", w.Runner)
+	s.Executable = executable
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }
@@ -191,7 +192,7 @@ func (w *watcher) server(name string) *Server {
 // explain appends a line about a child. Arguments are quoted: they may be anything. Of those only the first
 // is told, for keys are among the others.
 func (w *watcher) explain(pid int, what string, argv []string, why string) {
-	if w.Explain < 0 {
+	if w.explainTo < 0 {
 		return
 	}
 	command := "?"
@@ -200,7 +201,7 @@ func (w *watcher) explain(pid int, what string, argv []string, why string) {
 	}
 	now, why := time.Now().UTC().Format(time.RFC3339), strings.ReplaceAll(why, "\n", ", ")
 	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, what, why)
-	_, _ = unix.Write(w.Explain, []byte(line)) // nobody is there to tell
+	_, _ = unix.Write(w.explainTo, []byte(line)) // nobody is there to tell
 }
 
 func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

@@ -11,6 +11,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
+// ConfiguredCommand is the subcommand of the larger program that prints them.
+const ConfiguredCommand = "configured"
+
 // Configured is a server that some configuration of this user's has.
 type Configured struct {
 	Name string // or "", where the file has none

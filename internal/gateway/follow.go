@@ -5,7 +5,11 @@
 package gateway
 
 import (
+	"errors"
+	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
@@ -13,13 +17,13 @@ import (
 // endSlack is for all of a server's end but its term grace.
 const endSlack = 5 * time.Second
 
-// follow stays with a server until it has gone. It ends what brain and guard leave that are killed, and after
-// the gateway also what one has not ended that was stopped, once more perhaps.
+// follow waits for the end of a server. It kills members that brain and guard have left because they were
+// killed, or because one was stopped when the gateway ended.
 func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		awaitHangUp(t.FD())
+		awaitPolled(t.FD())
 	}()
 	select {
 	case <-gone:
@@ -50,5 +54,37 @@ func (w *watcher) awaitFollowers() {
 	select {
 	case <-done:
 	case <-time.After(2 * endSlack): // a brain that is stopped has nothing left to end
+	}
+}
+
+// awaitPolled waits until poll(2) has something to say of a descriptor, by the runtime's poller: without a
+// thread of its own. It returns for no other reason: a server is ended then.
+func awaitPolled(fd int) {
+	for {
+		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err == nil {
+			_ = unix.SetNonblock(copied, true) // what package os takes to its poller
+			f := os.NewFile(uintptr(copied), "polled")
+			var conn interface {
+				Read(f func(fd uintptr) (done bool)) error
+			}
+			if conn, err = f.SyscallConn(); err == nil {
+				err = conn.Read(polled)
+			}
+			_ = f.Close() // a copy
+		}
+		if err == nil {
+			return
+		}
+		time.Sleep(time.Second) // for lack of memory: the kernel has no other reason
+	}
+}
+
+func polled(fd uintptr) bool {
+	for {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+		if !errors.Is(err, unix.EINTR) {
+			return n > 0
+		}
 	}
 }

@@ -5,11 +5,8 @@
 package gateway
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
@@ -24,15 +21,15 @@ type Running struct {
 // forged.
 func List(uid int) (all []Running) {
 	_ = proc.Each(func(pid int) bool { // none, without /proc
-		var st unix.Stat_t
 		argv := arguments(pid)
-		if len(argv) == 5 && argv[0] == "mcpscope" && argv[1] == WatchCommand &&
-			unix.Stat(fmt.Sprintf("/proc/%d", pid), &st) == nil && int(st.Uid) == uid {
-			gateway, _ := strconv.Atoi(argv[3])
-			one := Running{argv[4], gateway}
-			if gateway > 0 && !slices.Contains(all, one) { // the standby has the same
-				all = append(all, one)
-			}
+		if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != WatchCommand {
+			return true
+		}
+		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
+		gateway, _ := strconv.Atoi(argv[2])
+		one := Running{argv[3], gateway} // a guard can have the same command line
+		if err == nil && status.UID[0] == uid && gateway > 0 && !slices.Contains(all, one) {
+			all = append(all, one)
 		}
 		return true
 	})

@@ -83,7 +83,8 @@ func namedMCP(argv []string) string {
 	}
 	const official = "@modelcontextprotocol/server-"
 	if name.KindOf(path.Base(argv[0])) != name.Other {
-		if i := slices.IndexFunc(argv, func(arg string) bool { return strings.Contains(arg, official) }); i > 0 {
+		isOfficial := func(arg string) bool { return strings.Contains(arg, official) }
+		if i := slices.IndexFunc(argv, isOfficial); i > 0 {
 			_, rest, _ := strings.Cut(argv[i], official)
 			rest, _, _ = strings.Cut(rest, "/")
 			return official + rest
@@ -111,7 +112,8 @@ func (r Rules) serverName(argv []string) string {
 	called := name.Derive(argv)
 	var like []string
 	for _, c := range r.Configured {
-		if len(c.Argv) > 0 && len(argv) > 0 && path.Base(c.Argv[0]) != path.Base(argv[0]) && name.Derive(c.Argv) == called {
+		if len(c.Argv) > 0 && len(argv) > 0 && path.Base(c.Argv[0]) != path.Base(argv[0]) &&
+			name.Derive(c.Argv) == called {
 			like = append(like, c.Name)
 		}
 	}

@@ -5,16 +5,22 @@
 package gateway
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"runtime"
-	"strings"
+	"strconv"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 )
+
+// WatchCommand is the subcommand that is the watcher.
+const WatchCommand = "watch"
 
 // Gateway is a command that starts servers.
 type Gateway struct {
@@ -24,16 +30,43 @@ type Gateway struct {
 	Env    []string
 	NoFile unix.Rlimit
 	Options
-	// Require starts nothing where servers could not be contained.
-	Require bool
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain    int
 	Executable string
-	// Runner is a descriptor of the program that is a server's brain.
-	Runner int
-	// Note is told what a user may want to know.
+	// Note prints a note for the user.
 	Note func(text string)
 }
+
+// Options say which children of a gateway are servers, and how they are run.
+type Options struct {
+	// Require starts nothing where servers could not be contained.
+	Require       bool
+	Match, Except []string
+	// Configs are the files that have servers; none means all that are found.
+	Configs []string
+	// Settings are for Watching.Configure.
+	Settings json.RawMessage
+}
+
+// config is for a watcher, in addition to the page.
+type config struct {
+	Name string // of the gateway
+	PID  int
+	// Stdin is the gateway's own.
+	Stdin file
+	Options
+	// Blind: memory of the gateway's processes may not be read (yama), so programs are held when they begin.
+	Blind bool
+}
+
+// Descriptors in Page.Keep.
+const (
+	keepExplain = iota
+	keepTable
+)
+
+// refused is Page.Phase when a watcher can't contain servers. The text of SetConfig says why.
+const refused = 100
 
 // ErrExec marks that it is the gateway's own command that can't be executed.
 var ErrExec = errors.New("execute")
@@ -42,7 +75,7 @@ var ErrExec = errors.New("execute")
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
 	err := g.watched()
-	if err == nil || errors.Is(err, ErrExec) || g.Require {
+	if err == nil || errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
 		return err
 	}
 	g.Note("the servers are not contained: " + err.Error())
@@ -55,94 +88,94 @@ func (g *Gateway) Exec() error {
 	return <-failed
 }
 
-// watched starts the watcher, installs the filter and executes.
+// watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
+// watcher afterwards.
 func (g *Gateway) watched() error {
-	control, err := g.startWatcher()
+	// The guard has the same command line, and some gateways look for others of their kind by that.
+	for _, text := range os.Args[2:] {
+		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
+	}
+	c := &config{g.Name, os.Getpid(), fileAt(os.Getpid(), 0), g.Options, mayNotRead()}
+	page, table, err := g.prepare(c)
 	if err != nil {
 		return err
 	}
-	defer unix.Close(control)
-	word, err := awaitOK(control)
+	watch, err := c.fork(page, table, g.Env, g.Require)
 	if err != nil {
 		return err
 	}
 	runtime.LockOSThread()
-	listener, err := notify.Install(!mayFilter(), word == okBlind)
-	if err != nil {
-		return err // the watcher ends with its control socket
-	}
-	err = unix.Sendmsg(control, []byte("go on"), unix.UnixRights(listener), nil, unix.MSG_NOSIGNAL)
+	listener, err := notify.Install(!capable(unix.CAP_SYS_ADMIN), c.Blind)
 	if err == nil {
-		_, err = awaitOK(control) // our copy keeps the listener alive as long as the watcher may die
+		err = watch.Go(listener, -1)
+		_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
 	}
-	_ = unix.Close(listener)
 	if err != nil {
-		return fmt.Errorf("hand over to the watcher: %w", err)
+		_ = unix.Close(watch.Sock()) // the guard ends with it
+		return err
 	}
-	return g.exec()
+	err = g.exec()
+	if page.Phase == refused {
+		why, _ := page.Config() // on our own page
+		return errors.New(string(why))
+	}
+	return err
 }
 
-func (g *Gateway) startWatcher() (control int, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+// prepare makes the page.
+func (g *Gateway) prepare(c *config) (*guard.Page, *notify.Table, error) {
+	page, err := guard.NewPage()
 	if err != nil {
-		return -1, fmt.Errorf("create control socket: %w", err)
+		return nil, nil, err
 	}
-	defer unix.Close(fds[1])
+	memory, table, err := notify.NewTable()
+	if err != nil {
+		return nil, nil, err
+	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
-		_ = unix.Close(fds[0])
-		return -1, fmt.Errorf("open pidfd: %w", err)
+		return nil, nil, fmt.Errorf("open pidfd: %w", err)
 	}
-	defer unix.Close(self)
-	c := &config{
-		Name: g.Name, PID: os.Getpid(), Stdin: fileAt(os.Getpid(), 0), Options: g.Options,
-		Gateway: self, Control: fds[1], Lifeline: -1, Listener: -1, Memory: -1,
-		Explain: g.Explain, Runner: g.Runner,
+	program, err := unix.Open(g.Executable, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("open %s: %w", g.Executable, err)
 	}
-	if err := c.start(g.Executable, g.Env); err != nil {
-		_ = unix.Close(fds[0])
-		return -1, err
+	page.Client, page.Program = int32(self), int32(program)
+	page.Keep[keepExplain], page.Keep[keepTable] = int32(g.Explain), int32(memory)
+	text, err := json.Marshal(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	return fds[0], nil
+	return page, table, page.SetConfig(text)
 }
 
-// What a watcher says to its stage, unless it fails.
-const (
-	ok      = "ok"
-	okBlind = "ok, but it may not read the memory of others"
-)
+// The guard has a copy of this.
+var _ [guard.RequestsMost]notify.Request = notify.Table{}
 
-// awaitOK reads a word of the watcher, or why it failed.
-func awaitOK(control int) (word string, err error) {
-	b := make([]byte, 4096)
-	for {
-		n, err := unix.Read(control, b)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
-			return "", fmt.Errorf("read from the watcher: %w", err)
-		case n == 0:
-			return "", errors.New("the watcher was killed")
-		default:
-			if why, failed := strings.CutPrefix(string(b[:n]), "failed "); failed {
-				return "", errors.New(why)
-			}
-			return string(b[:n]), nil
-		}
-	}
+// fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
+func (c *config) fork(page *guard.Page, table *notify.Table, env []string, start bool) (*guard.Guard, error) {
+	line := []string{"mcpscope", WatchCommand, strconv.Itoa(c.PID), c.Name}
+	return guard.Fork(page, nil, &guard.Options{
+		Name: "mcpscope-guard", Argv: line, Env: env,
+		Gate: guard.Gate{Requests: unsafe.Pointer(table), Require: c.Require, Start: start},
+	})
 }
 
-// mayFilter tells whether the kernel takes a filter without no_new_privs.
-func mayFilter() bool {
+// mayNotRead: yama lets a process read the memory of its descendants alone, which those of the gateway are
+// not. Where seccomp refuses it, our own can't be read either.
+func mayNotRead() bool {
+	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope") // none without yama
+	restricted := len(scope) > 0 && scope[0] != '0'
+	return restricted && !capable(unix.CAP_SYS_PTRACE) || !notify.MayRead(os.Getpid())
+}
+
+func capable(of uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	if err := unix.Capget(&header, &data[0]); err != nil {
-		return false
-	}
-	return data[0].Effective&(1<<unix.CAP_SYS_ADMIN) != 0
+	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<of) != 0
 }
 
-// exec does what execvp(3) does for a script without "#!".
+// exec executes a script without "#!" as execvp(3) does.
 func (g *Gateway) exec() error {
 	if err := unix.Prlimit(0, unix.RLIMIT_NOFILE, &g.NoFile, nil); err != nil {
 		return fmt.Errorf("restore RLIMIT_NOFILE: %w", err)

@@ -5,11 +5,13 @@
 package gateway
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -20,147 +22,217 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // executable is our own, whatever has become of its file.
 const executable = "/proc/self/exe"
 
-// Server is what a gateway's child becomes.
+// Server is a child of a gateway, in a group of its own.
 type Server = launcher.Server
 
-// Configure makes a server of that name from a gateway's settings.
-type Configure func(settings []byte, name string) *Server
+// Watching has the functions of the program that the watcher runs in.
+type Watching struct {
+	// Configure makes a server of that name from a gateway's settings.
+	Configure func(settings []byte, name string) *Server
+	// FindTool finds the program that reads clients' configurations.
+	FindTool func() (string, error)
+}
 
-// watcher looks at what the gateway executes.
+// watcher judges the programs that the gateway executes.
 type watcher struct {
 	*config
+	Watching
+	Rules
+	page       *guard.Page
+	guard      *guard.Guard
+	gateway    int // pidfd
+	held       int // the listener's descriptor
+	explainTo  int // descriptor, or -1
 	env        []string
+	table      *notify.Table
 	listener   *notify.Listener
 	candidates *candidates
 	ended      chan struct{} // closed when the gateway has ended
 	followed   sync.WaitGroup
 	resting    atomic.Bool // the gateway has ended: nothing becomes a server any more
-	posting    sync.Mutex
-	standby    int // our end of its lifeline
-	configure  Configure
 }
 
-// Watch is the whole life of a watcher or its standby. memory is the descriptor of its configuration, foreign
-// are those above 2 that it was started with.
-func Watch(memory int, foreign []int, configure Configure) int {
-	c, err := readConfig(memory)
+// Watch is the whole life of a watcher. The arguments are those of its command line.
+func Watch(args []string, by Watching) int {
+	w, err := attach(args, by)
 	if err != nil {
-		return 125 // the stage sees EOF
+		return 125 // the guard answers
 	}
-	w := &watcher{config: c, ended: make(chan struct{}), configure: configure}
-	if w.env, err = proc.Environ(); err != nil {
-		return 125
-	}
-	w.closeClientDescriptors(foreign, memory)
-	// Caught, not ignored: that would be inherited by brains. Our end is that of all that has the
-	// filter.
-	signal.Notify(make(chan os.Signal, 1),
-		unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGWINCH)
-	switch {
-	case c.Rest:
-		err = w.stay()
-	case c.Lifeline >= 0:
-		if w.standBy() {
-			err = w.watch()
+	if err := w.settle(); err != nil {
+		if linux.Ended(w.guard.PIDFD()) {
+			_ = w.forkGuard() // what it gets is all that can be had
+		} else {
+			w.refuse(err)
 		}
-	case w.settle():
-		err = w.watch()
-	default:
 		return 125
 	}
-	if err != nil {
-		return 125 // the standby goes on
+	if err := w.watch(); err != nil {
+		return 125 // the guard starts the next one
 	}
 	return 0
 }
 
-// closeClientDescriptors closes everything that is the gateway's.
-func (w *watcher) closeClientDescriptors(foreign []int, memory int) {
-	ours := append(w.descriptors(), memory)
-	for _, fd := range foreign {
-		if !slices.Contains(ours, fd) {
-			_ = unix.Close(fd) // it was a copy
+func attach(args []string, by Watching) (*watcher, error) {
+	if len(args) != 4 {
+		return nil, unix.EINVAL
+	}
+	memory, err := strconv.Atoi(args[2])
+	if err != nil {
+		return nil, err
+	}
+	sock, err := strconv.Atoi(args[3])
+	if err != nil {
+		return nil, err
+	}
+	w := &watcher{Watching: by, config: &config{}, ended: make(chan struct{})}
+	if w.page, err = guard.OpenPage(memory); err != nil {
+		return nil, err
+	}
+	if w.env, err = proc.Environ(); err != nil { // not to be read any more when tracers are kept off
+		return nil, err
+	}
+	w.lowerOOMScore()
+	text, err := w.page.Config()
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(text, w.config); err != nil {
+		return nil, fmt.Errorf("read configuration: %w", err)
+	}
+	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])
+	w.Rules.Match, w.Rules.Except = w.config.Match, w.config.Except
+	if w.table, err = notify.OpenTable(int(w.page.Keep[keepTable])); err != nil {
+		return nil, err
+	}
+	if w.guard, err = guard.Attach(w.page, sock); err != nil { // it was killed
+		return nil, errors.Join(err, w.forkGuard())
+	}
+	w.candidates, err = newCandidates()
+	return w, err
+}
+
+// lowerOOMScore: without guard and watcher no program could be executed below the gateway.
+func (w *watcher) lowerOOMScore() {
+	for _, pid := range []int{os.Getpid(), int(w.page.GuardPID)} {
+		for score := -1000; score < 1000; score += 100 {
+			text := []byte(strconv.Itoa(score))
+			if os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), text, 0) == nil {
+				break // without privileges there is a least one
+			}
 		}
 	}
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+}
+
+// settle moves guard and watcher out of the gateway's way, and reads what servers there are.
+func (w *watcher) settle() error {
+	if w.page.Phase != guard.Running {
+		if _, err := w.server("").MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
+			return err
+		}
+		w.page.Phase = guard.Running
+	}
+	return w.readConfigured()
+}
+
+// readConfigured asks a second program: the code that reads clients' files is large.
+func (w *watcher) readConfigured() error {
+	tool, err := w.FindTool()
+	var text []byte
+	if err == nil {
+		text, err = output(tool, append([]string{tool, ConfiguredCommand}, w.Configs...), w.env)
+	}
+	if err == nil && json.Unmarshal(text, &w.Configured) != nil {
+		err = errors.New(strings.TrimSpace(string(text)))
+	}
+	if err == nil {
+		return nil
+	}
+	err = fmt.Errorf("cannot read configurations: %w", err)
+	if len(w.Configs) > 0 {
+		return err
+	}
+	w.note(err.Error())
+	return nil
+}
+
+// output returns the text that a program writes to stdout and stderr.
+func output(path string, argv, env []string) ([]byte, error) {
+	r, to, err := os.Pipe()
 	if err != nil {
+		return nil, fmt.Errorf("create pipe: %w", err)
+	}
+	defer r.Close()
+	files := []uintptr{0, to.Fd(), to.Fd()}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: files})
+	_ = to.Close() // the program's
+	if err != nil {
+		return nil, fmt.Errorf("execute %s: %w", path, err)
+	}
+	text, err := io.ReadAll(r)
+	_, _ = syscall.Wait4(pid, nil, 0, nil) // the text shows how it ended
+	return text, err
+}
+
+// refuse is for a watcher that can't contain servers: the guard answers from then on, or the gateway does not
+// start.
+func (w *watcher) refuse(why error) {
+	defer w.guard.Done()
+	if !w.Require {
+		w.note("the servers are not contained: " + why.Error())
 		return
 	}
-	defer unix.Close(null)
-	for fd := range 3 {
-		_ = unix.Dup3(null, fd, 0) // without it the gateway's reader sees no end of it
+	_ = w.page.SetConfig([]byte(why.Error())) // or the reason is missing
+	w.page.Phase = refused
+	l, left := notify.Open(w.held, w.table)
+	_ = answerAll(l, left, func(r *notify.Request) {
+		if int(r.TID) == w.PID {
+			l.Refuse(r)
+		} else {
+			l.Continue(r)
+		}
+	})
+}
+
+// note writes to the gateway's stderr. No copy of that is kept: its reader waits for its end.
+func (w *watcher) note(text string) {
+	w.explain(w.PID, "note", nil, text)
+	fd, err := proc.GetDescriptor(w.PID, w.gateway, 2)
+	if err != nil {
+		const how = unix.O_WRONLY | unix.O_APPEND | unix.O_NOCTTY | unix.O_CLOEXEC
+		fd, err = unix.Open(proc.DescriptorPath(w.PID, 2), how, 0)
+	}
+	if err == nil {
+		line := "mcpscope: note: " + strings.ReplaceAll(text, "\n", ", ") + "\n"
+		_, _ = unix.Write(fd, []byte(line)) // or it has no reader
+		_ = unix.Close(fd)
 	}
 }
 
-// settle goes out of the gateway's way, and gets the listener.
-func (w *watcher) settle() bool {
-	if _, err := w.server("").MoveOut(); err != nil {
-		why := "failed " + err.Error()
-		_, _ = unix.Write(w.Control, []byte(why[:min(len(why), 4000)])) // or the stage is gone
-		return false
-	}
-	word := ok
-	if !notify.MayRead(w.PID) {
-		w.Blind, word = true, okBlind
-	}
-	_, _ = unix.Write(w.Control, []byte(word)) // as above
-	var err error
-	if w.Listener, err = receive(w.Control); err == nil {
-		w.Memory, err = notify.NewMemory()
-	}
-	return err == nil
-}
-
-// receive waits for the stage's listener.
-func receive(control int) (listener int, err error) {
-	oob := make([]byte, unix.CmsgSpace(4))
-	for {
-		_, size, _, _, err := unix.Recvmsg(control, make([]byte, 64), oob, unix.MSG_CMSG_CLOEXEC)
-		if errors.Is(err, unix.EINTR) {
-			continue
-		}
-		messages, err := unix.ParseSocketControlMessage(oob[:max(size, 0)])
-		if err != nil || len(messages) == 0 {
-			return -1, io.EOF // the stage is gone
-		}
-		fds, err := unix.ParseUnixRights(&messages[0])
-		if err != nil || len(fds) == 0 {
-			return -1, unix.EBADMSG
-		}
-		return fds[0], nil
-	}
-}
-
-// watch answers until no process is left that has the filter, or only one that no server needs.
+// watch answers until no process is left that has the filter, or only ones that no server needs.
 func (w *watcher) watch() error {
 	var left []*notify.Request
-	var err error
-	if w.listener, left, err = notify.Open(w.Listener, w.Memory); err != nil {
-		return err
-	}
-	if w.candidates, err = newCandidates(); err != nil {
-		return err
-	}
-	if err := w.post(); err != nil {
-		return err
-	}
-	if w.Control >= 0 { // the stage executes the gateway
-		_, _ = unix.Write(w.Control, []byte(ok)) // or it is gone
-		_ = unix.Close(w.Control)
-		w.Control = -1
-	}
-	answered, idle := make(chan error, 1), make(chan struct{})
+	w.listener, left = notify.Open(w.held, w.table)
+	w.guard.Ready()
+	answered, idle, alone := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() { answered <- answerAll(w.listener, left, w.answer) }()
 	go func() {
-		w.awaitGateway()
+		awaitPolled(w.gateway)
+		w.resting.Store(true)
+		close(w.ended)
 		w.followed.Wait()
 		close(idle)
+	}()
+	go func() {
+		awaitPolled(w.guard.Sock())
+		awaitPolled(w.guard.PIDFD())
+		close(alone)
 	}()
 	select {
 	case err := <-answered:
@@ -168,66 +240,44 @@ func (w *watcher) watch() error {
 			w.awaitFollowers()
 		}
 		return err
-	case <-idle:
-		return w.rest()
+	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
+		w.guard.Done()
+		return nil
+	case <-alone:
+		return w.forkGuard()
 	}
 }
 
-// awaitGateway returns when the gateway has ended.
-func (w *watcher) awaitGateway() {
-	end := unix.PollFd{Fd: int32(w.Gateway), Events: unix.POLLIN}
-	if _, err := linux.PollUntil(time.Time{}, end); err == nil {
-		w.resting.Store(true)
-		close(w.ended)
+// forkGuard replaces a guard that was killed, and returns when the new one has started a watcher in our
+// place.
+func (w *watcher) forkGuard() error {
+	before := w.page.Reign
+	next, err := w.fork(w.page, w.table, w.env, true)
+	if err == nil {
+		err = next.Go(w.held, -1)
 	}
+	if err != nil {
+		return err
+	}
+	for !linux.Ended(next.PIDFD()) && atomic.LoadUint32(&w.page.Reign) == before {
+		time.Sleep(time.Millisecond) // it sends no byte to us: its socket is the next one's
+	}
+	return nil
 }
 
-// answer lets go on at once what can't be a server.
+// answer continues calls at once that can't start a server.
 func (w *watcher) answer(r *notify.Request) {
 	stdin := fileAt(int(r.TID), 0) // threads have the same
 	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
-	if w.resting.Load() || !piped && len(w.Match) == 0 && !w.listening() {
+	if w.resting.Load() || !piped && len(w.Rules.Match) == 0 && !w.listening() {
 		w.listener.Continue(r)
 		return
 	}
 	go w.consider(r, stdin, piped)
 }
 
-// What a tool has left running keeps the filter for ever, and each program that it executes fails when nobody
-// answers. So when the gateway and its servers are gone one process stays for as long as any of that lives,
-// and does nothing but let it go on.
-
-// rest becomes that process, with the same standby. It returns only if it can't.
-func (w *watcher) rest() error {
-	w.posting.Lock() // for ever: a second standby would see its end now, and go on beside us
-	c := config{
-		Name: w.Name, Rest: true, Lifeline: w.standby, Listener: w.Listener, Memory: w.Memory,
-		Gateway: -1, Control: -1, Explain: -1, Runner: -1,
-	}
-	memory, err := c.write()
-	if err != nil {
-		return err
-	}
-	for _, fd := range append(c.descriptors(), memory) {
-		if _, err := unix.FcntlInt(uintptr(fd), unix.F_SETFD, 0); err != nil {
-			return err
-		}
-	}
-	env := []string{"GOMAXPROCS=1", "GOGC=off"} // it allocates next to nothing
-	return syscall.Exec(executable, c.line(memory), env)
-}
-
-// stay is the whole life of that process.
-func (w *watcher) stay() error {
-	l, left, err := notify.Open(w.Listener, w.Memory)
-	if err != nil {
-		return err
-	}
-	return answerAll(l, left, l.Continue)
-}
-
-// answerAll answers what another watcher has left, and what comes until no process is left that has the
-// filter.
+// answerAll answers the requests that another watcher has left, and all others until no process is left that
+// has the filter.
 func answerAll(l *notify.Listener, left []*notify.Request, answer func(*notify.Request)) error {
 	for _, r := range left {
 		answer(r)

@@ -57,7 +57,7 @@ var rules = map[string]rule{
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
 	"internal/gateway/notify": {nil, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/spawn", "internal/kernel/systemd", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "internal/server/guard", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "hierarchy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/name", "internal/kernel/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
@@ -78,7 +78,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -230,7 +230,7 @@ const (
 
 // larger are packages that have yet to become smaller, with the most lines that they may have meanwhile.
 var larger = map[string]int{
-	"internal/gateway": 1400, "internal/server/guard": 1560, room + "launcher": 2060,
+	"internal/gateway": 1300, "internal/server/guard": 1790, room + "launcher": 2060,
 }
 
 // public are the packages that programs of others may import; the compiler keeps them from the rest.
@@ -241,11 +241,11 @@ const columnsMost = 110
 
 // wide are files and directories whose longer lines have yet to be wrapped.
 var wide = []string{
-	"cmd/mcpscope/", "cmd/mcpscopectl/gateway.go", "internal/gateway/",
+	"cmd/mcpscope/",
 	"internal/server/guard/", "internal/server/backend/", "internal/server/idle/",
 	"internal/server/launcher/acquire.go", "internal/server/launcher/place.go", "internal/server/launcher/server.go",
 	"internal/server/launcher/start.go", "internal/server/launcher/taken.go",
-	"internal/kernel/linux/", "internal/gateway/notify/", "internal/kernel/signals/",
+	"internal/kernel/linux/", "internal/kernel/signals/",
 	"internal/kernel/loop/", "internal/kernel/spawn/",
 }
 
@@ -285,7 +285,7 @@ func TestHouse(t *testing.T) {
 			}
 			n := strings.Count(string(text), "\n")
 			checkWidth(t, name+"/"+base, string(text))
-			if name == tool && n > commandMost && !strings.HasPrefix(base, "gateway") { // its commands are to move
+			if name == tool && n > commandMost {
 				t.Errorf("%s/%s has %d lines, more than %d: what a command does is in a package named after the subject", name, base, n, commandMost)
 			}
 			lines += n

@@ -14,7 +14,7 @@ const (
 )
 
 // runnerMost is how many packages the runner may link, the standard library's own included.
-const runnerMost = 114
+const runnerMost = 122
 
 // linked is every package that the runner links, with the reason: what of ours needs it, or what
 // other package brings it along. Each costs every server twice, in memory and at its start. The
@@ -43,6 +43,10 @@ var linked = map[string]string{
 	"internal/kernel/spawn":   "the brain of a taken server starts",
 	"internal/name":           "a server without --name gets one from its command",
 	"internal/kernel/proc":    "who is who",
+	"internal/gateway":        "the process that becomes a gateway, and the watcher beside it",
+	"internal/gateway/mcp":    "what a server is recognized by",
+	"internal/gateway/notify": "programs are held until they are judged",
+	"internal/glob":           "--match and --except",
 	"internal/settings":       "flags, variables and keys, and mcpscope.toml",
 	"internal/kernel/systemd": "scopes, and the journal",
 
@@ -53,6 +57,7 @@ var linked = map[string]string{
 	"github.com/pelletier/go-toml/v2/internal/parserbridge": "go-toml",
 
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
+	"encoding": "encoding/json", "encoding/base64": "encoding/json", "encoding/json": "messages of MCP", "unicode/utf16": "encoding/json",
 	"encoding/binary": "the configuration on the page", "encoding/hex": "godbus", "errors": "everything",
 	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "net": "godbus",
 	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/user": "godbus", "path": "config",

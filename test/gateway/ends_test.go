@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,10 +44,7 @@ func TestServersEndWithTheGateway(t *testing.T) {
 			t.Errorf("%s is in %s", escape.Describe(p.PID), path)
 		}
 	}
-	watchers := w.watchers()
-	if len(watchers) != 2 {
-		t.Errorf("%d processes beside the gateway, want 2", len(watchers))
-	}
+	watcher, guard := w.await(w.watchers), w.await(w.guards)
 	g.Own.Signal(unix.SIGKILL)
 	one.Gone(t)
 	two.Gone(t)
@@ -59,7 +57,7 @@ func TestServersEndWithTheGateway(t *testing.T) {
 	Lives(t, "what a shell has left", shell)
 	worker.Signal(unix.SIGKILL)
 	shell.Signal(unix.SIGKILL)
-	w.ended(append(watchers, w.watchers()...))
+	w.ended([]*escape.Process{watcher, guard})
 }
 
 // A gateway's end ends its servers also where nobody can see it, or says that it is no end.
@@ -70,8 +68,15 @@ func TestEndIsSeen(t *testing.T) {
 			return nil
 		},
 		"a tool has the server's stdin and stdout": func(_ *world, g *Gateway, _ *Server) *escape.Process { return g.Tool("hold a") },
-		"the watcher was killed": func(w *world, g *Gateway, _ *Server) *escape.Process {
-			w.killOneWatcher()
+		"the watcher was killed": func(w *world, _ *Gateway, _ *Server) *escape.Process {
+			w.kill(w.watchers)
+			return nil
+		},
+		"guard and watcher were killed": func(w *world, _ *Gateway, _ *Server) *escape.Process {
+			guard := w.await(w.guards)
+			guard.Signal(unix.SIGSTOP)
+			w.kill(w.watchers)
+			w.kill(w.guards)
 			return nil
 		},
 	} {
@@ -108,30 +113,6 @@ func TestDelegated(t *testing.T) {
 	s.Gone(t)
 }
 
-// Without a listener each execve below the gateway would fail with ENOSYS.
-func TestWatcherIsReplaced(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	g := w.gateway("--match", "zoo")
-	before := g.Server(binaries.Programs, "before", "setsid")
-	const rounds, runs = 4, 50
-	g.Tell("times %d /bin/true", runs*rounds)
-	for range rounds {
-		w.killOneWatcher()
-	}
-	if failed := g.Expect("times"); failed != "0 <nil>" {
-		t.Errorf("%s of %d programs could not be executed", failed, runs*rounds)
-	}
-	if n := len(before.Running()); n == 0 {
-		t.Error("the server from before is dead")
-	}
-	after := g.Server(binaries.Programs, "after", "double-fork")
-	g.Own.Signal(unix.SIGKILL)
-	before.Gone(t)
-	after.Gone(t)
-	w.clean()
-}
-
 // A gateway that reconnects for days, without closing what it had, has two servers at most, and does not use its
 // watcher up.
 func TestManyServers(t *testing.T) {
@@ -139,7 +120,7 @@ func TestManyServers(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--replace", "--eof-grace", "0", "--term-grace", "0")
 	open := func() (n int) {
-		for _, p := range w.watchers() {
+		for _, p := range slices.Concat(w.watchers(), w.guards()) {
 			files, err := escape.OpenFiles(p.PID)
 			if err != nil {
 				t.Fatal(err)

@@ -46,8 +46,8 @@ func TestSweepFindsWhoMovedAway(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--term-grace", "200ms")
 	s := g.Server(binaries.Programs, "a", "--sibling "+w.Seen(w.Unique("sibling"))+" move-sibling")
-	guards := slices.Concat([]*escape.Process{s.Guard}, w.watchers(), w.brains()) // the death of a brain would continue a stopped guard
-	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {               // none is to act on another's end
+	guards := slices.Concat([]*escape.Process{s.Guard}, w.guards(), w.watchers(), w.brains()) // the death of a brain would continue a stopped guard
+	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {                           // none is to act on another's end
 		for _, p := range guards {
 			p.Signal(sig)
 		}

@@ -122,6 +122,9 @@ func (g *Gateway) Expect(word string) string {
 	}
 }
 
+// Silent tells whether it has said nothing that was not expected yet.
+func (g *Gateway) Silent() bool { return len(g.lines) == 0 }
+
 // A Server is one that it has started.
 type Server struct {
 	*escape.Members
@@ -189,7 +192,10 @@ func (g *Gateway) capture(s *Server) {
 	if g.Groups == "" {
 		return
 	}
-	if s.Group, s.Guard, err = escape.FindServer(g.Groups, s.ID); err != nil {
+	if !pace.Eventually(escape.Patience, func() bool { // a guard has no name before it runs
+		s.Group, s.Guard, err = escape.FindServer(g.Groups, s.ID)
+		return err == nil
+	}) {
 		g.t.Fatal(err)
 	}
 	g.t.Cleanup(s.Guard.Close)

@@ -111,21 +111,20 @@ func (w *world) run(args ...string) string {
 	return o.Stdout
 }
 
-// watchers are the processes beside a gateway: the watcher and its standby.
-func (w *world) watchers() []*escape.Process { return w.called("watch") }
+// watchers, guards and brains are the processes beside a gateway: its watcher, the guard of that, and brains of servers.
+func (w *world) watchers() []*escape.Process { return w.called("mcpscope-watch") }
+func (w *world) guards() []*escape.Process   { return w.called("mcpscope-guard") }
+func (w *world) brains() []*escape.Process   { return w.called("mcpscope") }
 
-// brains are those of its servers.
-func (w *world) brains() []*escape.Process { return w.called("supervise") }
-
-func (w *world) called(word string) []*escape.Process {
+func (w *world) called(name string) []*escape.Process {
 	w.T.Helper()
 	pids, err := escape.GroupPids(filepath.Join(w.slice(), "guards"))
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	pids = slices.DeleteFunc(pids, func(pid int) bool {
-		text, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
-		return !strings.HasPrefix(string(text), "mcpscope\x00"+word+"\x00")
+		comm, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "comm"))
+		return string(comm) != name+"\n"
 	})
 	return w.open(pids)
 }
@@ -141,15 +140,26 @@ func (w *world) open(pids []int) (all []*escape.Process) {
 	return all
 }
 
-// killOneWatcher kills whoever watches, or stands by, once both are there.
-func (w *world) killOneWatcher() {
+// await returns one of these processes as soon as there is one.
+func (w *world) await(find func() []*escape.Process) (p *escape.Process) {
 	w.T.Helper()
-	var all []*escape.Process
-	if !pace.Eventually(escape.Patience, func() bool { all = w.watchers(); return len(all) >= 2 }) {
-		w.T.Fatalf("there are %d watchers", len(all))
+	if !pace.Eventually(escape.Patience, func() bool {
+		if all := find(); len(all) > 0 {
+			p = all[0]
+		}
+		return p != nil
+	}) {
+		w.T.Fatal("no such process is beside the gateway")
 	}
-	if all[0].Signal(unix.SIGKILL); !all[0].Ended(escape.Patience) {
-		w.T.Fatal("the watcher outlived SIGKILL")
+	return p
+}
+
+// kill kills one of these processes as soon as there is one.
+func (w *world) kill(find func() []*escape.Process) {
+	w.T.Helper()
+	p := w.await(find)
+	if p.Signal(unix.SIGKILL); !p.Ended(escape.Patience) {
+		w.T.Fatal("it outlived SIGKILL")
 	}
 }
 

@@ -53,7 +53,8 @@ func isMissing(pid int, name string) bool {
 	if strings.HasPrefix(name, "/") {
 		from, how.Resolve = "root", unix.RESOLVE_IN_ROOT // links in it lead to where they lead for the caller
 	}
-	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	const above = unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC
+	dir, err := unix.Open(fmt.Sprintf("/proc/%d/%s", pid, from), above, 0)
 	if err != nil {
 		return false
 	}

@@ -32,50 +32,56 @@ type response struct {
 	flags uint32
 }
 
-// slots bounds how many requests are being looked at. Further callers wait in the kernel.
-const slots = 128
+// Table has the requests that are being judged, in memory that survives a watcher. Further callers wait in
+// the kernel.
+type Table [128]Request
+
+// NewTable makes one, with a descriptor for OpenTable.
+func NewTable() (fd int, t *Table, err error) {
+	fd, err = unix.MemfdCreate("mcpscope", unix.MFD_CLOEXEC)
+	if err == nil {
+		err = unix.Ftruncate(fd, int64(unsafe.Sizeof(Table{})))
+	}
+	if err != nil {
+		return -1, nil, fmt.Errorf("create memory file: %w", err)
+	}
+	t, err = OpenTable(fd)
+	return fd, t, err
+}
+
+// OpenTable maps what NewTable has made.
+func OpenTable(fd int) (*Table, error) {
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	at, err := unix.MmapPtr(fd, 0, nil, unsafe.Sizeof(Table{}), access, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map memory file: %w", err)
+	}
+	return (*Table)(at), nil
+}
 
 // Listener receives what the filter holds.
 type Listener struct {
-	fd    int
-	table *[slots]Request // shared with the process that takes over
-	free  chan *Request
+	fd   int
+	free chan *Request
 }
 
-// NewMemory makes the memory that requests are received into, for Open.
-func NewMemory() (fd int, err error) {
-	fd, err = unix.MemfdCreate("mcpscope", unix.MFD_CLOEXEC)
-	if err == nil {
-		err = unix.Ftruncate(fd, int64(unsafe.Sizeof([slots]Request{})))
-	}
-	if err != nil {
-		return -1, fmt.Errorf("create memory file: %w", err)
-	}
-	return fd, nil
-}
-
-// Open takes over a listener and its memory. left are the requests that a predecessor has
-// received and not answered; they are to be answered like any others.
-func Open(fd, memory int) (l *Listener, left []*Request, err error) {
-	size := int(unsafe.Sizeof([slots]Request{}))
-	b, err := unix.Mmap(memory, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		return nil, nil, fmt.Errorf("map memory file: %w", err)
-	}
+// Open takes over a listener. left are the requests that a predecessor has received and not answered; they
+// have to be answered like any others.
+func Open(fd int, table *Table) (l *Listener, left []*Request) {
 	// Caller and answerer take turns, so one processor serves both better than two (Linux 6.6;
 	// before, it is slower).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd),
 		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	l = &Listener{fd: fd, table: (*[slots]Request)(unsafe.Pointer(&b[0])), free: make(chan *Request, slots)}
-	for i := range l.table {
-		r := &l.table[i]
+	l = &Listener{fd: fd, free: make(chan *Request, len(table))}
+	for i := range table {
+		r := &table[i]
 		if l.Valid(r) {
 			left = append(left, r)
 		} else {
 			l.free <- r
 		}
 	}
-	return l, left, nil
+	return l, left
 }
 
 // Receive waits for a request. It is io.EOF when no process is left that has the filter.
@@ -98,7 +104,7 @@ func (l *Listener) Receive() (*Request, error) {
 }
 
 // await asks before it receives: the receiving call is not woken when the last process with
-// the filter has gone (before Linux 6.12).
+// the filter has exited (before Linux 6.12).
 func (l *Listener) await() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
 	for {
@@ -115,15 +121,8 @@ func (l *Listener) await() error {
 	}
 }
 
-// Over tells whether no process is left that has the filter.
-func (l *Listener) Over() bool {
-	fds := []unix.PollFd{{Fd: int32(l.fd)}}
-	n, err := unix.Poll(fds, 0)
-	return err == nil && n > 0
-}
-
-// Valid tells whether the caller still waits. What was read from /proc before is then its
-// own, and not that of another process with its pid.
+// Valid reports whether the caller still waits. Then the facts that were read from /proc before are those of
+// the caller, and not of another process with its pid.
 func (l *Listener) Valid(r *Request) bool {
 	return r.id != 0 && l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&r.id)) == nil
 }
@@ -140,7 +139,8 @@ type addition struct {
 // Replace gives the caller, which still waits, a copy of from in the place of its descriptor fd, whether that
 // is open or not. The copy is kept over execve.
 func (l *Listener) Replace(r *Request, fd, from int) error {
-	what := addition{id: r.id, flags: unix.SECCOMP_ADDFD_FLAG_SETFD, from: uint32(from), descriptor: uint32(fd)}
+	const set = unix.SECCOMP_ADDFD_FLAG_SETFD
+	what := addition{id: r.id, flags: set, from: uint32(from), descriptor: uint32(fd)}
 	for {
 		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_ADDFD, unsafe.Pointer(&what))
 		if !errors.Is(err, unix.EINTR) {
@@ -151,9 +151,16 @@ func (l *Listener) Replace(r *Request, fd, from int) error {
 
 // Continue lets the call go on. r is not to be used any more.
 func (l *Listener) Continue(r *Request) {
-	answer := response{id: r.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
+	l.answer(r, response{flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE})
+}
+
+// Refuse has the call fail with EPERM. r is not to be used any more.
+func (l *Listener) Refuse(r *Request) { l.answer(r, response{errno: -int32(unix.EPERM)}) }
+
+func (l *Listener) answer(r *Request, with response) {
+	with.id = r.id
 	for {
-		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
+		err := l.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&with))
 		if !errors.Is(err, unix.EINTR) {
 			break // ENOENT: the caller was killed
 		}

@@ -74,9 +74,13 @@ func stage(t *testing.T, how string) (*exec.Cmd, int) {
 
 func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
 	t.Helper()
-	l, all, err := Open(fd, memory)
-	if err != nil || len(all) != left {
-		t.Fatalf("%d requests were left, want %d (%v)", len(all), left, err)
+	table, err := OpenTable(memory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, all := Open(fd, table)
+	if len(all) != left {
+		t.Fatalf("%d requests were left, want %d", len(all), left)
 	}
 	return l, all
 }
@@ -84,7 +88,7 @@ func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
 // Whoever takes over finds what was received and not answered, and nothing else.
 func TestTakeOver(t *testing.T) {
 	cmd, fd := stage(t, "execve")
-	memory, err := NewMemory()
+	memory, _, err := NewTable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,15 +123,32 @@ func TestTakeOver(t *testing.T) {
 	if _, err := second.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)
 	}
-	if third, _ := open(t, fd, memory, 0); !third.Over() {
-		t.Error("it is not over with nobody left")
+	open(t, fd, memory, 0)
+}
+
+// A call that is refused fails, and the caller goes on.
+func TestRefuse(t *testing.T) {
+	cmd, fd := stage(t, "execve")
+	memory, _, err := NewTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, _ := open(t, fd, memory, 0)
+	r, err := l.Receive()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Refuse(r)
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != int(unix.EPERM) {
+		t.Errorf("the stage ended with %v", err)
 	}
 }
 
 // A program that is held when it begins has its own command line already.
 func TestBegun(t *testing.T) {
 	cmd, fd := stage(t, "begun")
-	memory, err := NewMemory()
+	memory, _, err := NewTable()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +187,7 @@ func catches(t *testing.T, pid int, sig unix.Signal) bool {
 // A caller that is killed while it waits leaves a request that nobody answers.
 func TestCallerKilled(t *testing.T) {
 	cmd, fd := stage(t, "execve")
-	memory, err := NewMemory()
+	memory, _, err := NewTable()
 	if err != nil {
 		t.Fatal(err)
 	}

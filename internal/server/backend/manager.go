@@ -158,8 +158,8 @@ func CheckSlice(s string) error {
 	return nil
 }
 
-// MoveOut moves the calling process to a scope without a server in it, which the client's unit is stopped before.
-func (m manager) MoveOut() error {
+// MoveOut moves processes to a scope without a server in it, which the client's unit is stopped before.
+func (m manager) MoveOut(pids []int) error {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return err
@@ -170,7 +170,7 @@ func (m manager) MoveOut() error {
 		return err
 	}
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: []int{os.Getpid()},
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: pids,
 		TimeoutStop: protocol.KillWithin, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
 	}, scopeWithin)
 }

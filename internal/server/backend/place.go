@@ -28,8 +28,8 @@ type Place interface {
 	Leaf() (leaf, parent *cgroup.Group, err error)
 	// Group makes, locks and arms a group.
 	Group(w Wanted) (group.Group, error)
-	// MoveOut moves the calling process to where nothing reaches it that ends its client.
-	MoveOut() error
+	// MoveOut moves processes to where nothing reaches them that ends their client.
+	MoveOut(pids []int) error
 }
 
 // Wanted is what a group is made for.
@@ -232,16 +232,19 @@ func delegation(g *cgroup.Group) bool {
 	return false
 }
 
-// MoveOut moves it to the leaf of guards.
-func (d Directory) MoveOut() error {
+// MoveOut moves them to the leaf of guards.
+func (d Directory) MoveOut(pids []int) error {
 	leaf, err := group.Leaf(d.Parent)
 	if err != nil {
 		return err
 	}
 	defer leaf.Close()
-	return leaf.Enter()
+	for _, pid := range pids {
+		err = errors.Join(err, leaf.Take(pid))
+	}
+	return err
 }
 
-func (treePlace) MoveOut() error {
+func (treePlace) MoveOut([]int) error {
 	return &cgroup.UnsupportedError{Feature: "a process that runs already, in a tree", MinVersion: "a cgroup"}
 }

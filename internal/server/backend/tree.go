@@ -39,7 +39,7 @@ func (treePlace) Leaf() (leaf, parent *cgroup.Group, err error) { return nil, ni
 
 func (treePlace) Group(w Wanted) (group.Group, error) {
 	if w.Guard == nil {
-		return nil, treePlace{}.MoveOut()
+		return nil, treePlace{}.MoveOut(nil)
 	}
 	return NewTree(w.Config.Group.ID, *w.Guard), nil
 }

@@ -60,6 +60,7 @@ type process struct {
 	exited    bool // the main process
 	info      [16]uint64
 	buf       [1024]byte
+	gate      Gate
 }
 
 // mainProcess is Server as system calls want it.

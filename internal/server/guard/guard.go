@@ -39,6 +39,9 @@ func guardMain(p *process) {
 	if p.joins {
 		p.joinLate()
 	}
+	if p.gate.Requests != nil {
+		p.keepGate()
+	}
 	// Members that leave the group, and whose parents are dead, become the guard's children.
 	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)

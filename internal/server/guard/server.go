@@ -33,6 +33,8 @@ type Options struct {
 	Env  []string // of a later brain
 	// Readable leaves the page to other processes of this user: a tree has nothing else that could be listed.
 	Readable bool
+	// Gate is for the guard of a gateway.
+	Gate Gate
 }
 
 // Fork starts the guard, before there is a group: from then on the launcher's death leaves nothing. The server
@@ -78,6 +80,7 @@ func newProcess(s *Server, o *Options) (*process, error) {
 		return nil, fmt.Errorf("map the guard's memory: %w", errno)
 	}
 	copy(p.name[:len(p.name)-1], o.Name)
+	p.gate = o.Gate
 	rest := arena(unsafe.Slice((*byte)(unsafe.Add(unsafe.Pointer(p), fixedSize)), size))
 	p.argv = rest.list(o.Argv, uintptr(unsafe.Pointer(&p.numbers[0])), uintptr(unsafe.Pointer(&p.numbers[1])))
 	p.env = rest.list(o.Env)

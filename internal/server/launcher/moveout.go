@@ -26,13 +26,13 @@ func In(pid, client int) bool {
 	return group.InAny(where)
 }
 
-// MoveOut moves the calling process out of reach of a stop of the client's unit, or of a server.
-func (s *Server) MoveOut() (protocol.Backend, error) {
+// MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
+func (s *Server) MoveOut(pids ...int) (protocol.Backend, error) {
 	freeze.ClearTag()
 	here, places, errs := s.placesFor(false)
 	defer closePlaces(here, places, nil)
 	for _, p := range places {
-		err := p.MoveOut()
+		err := p.MoveOut(pids)
 		if err == nil {
 			return p.Backend(), nil
 		}

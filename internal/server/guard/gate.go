@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package guard
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/raw"
+)
+
+// Gate makes the guard that of a gateway. It has no server. Its brains are watchers, which answer what a filter holds; the
+// listener is in the place of Page.Payload. The process that has forked it executes the gateway: the guard answers that call,
+// so that the gateway need not wait for a watcher, and starts the first one then.
+type Gate struct {
+	// Requests are RequestsMost times struct seccomp_notif, in memory that watchers share: the ones that were received.
+	Requests unsafe.Pointer
+	// Require answers nothing without a watcher.
+	Require bool
+	// Start is for a gateway that needs its watcher at once, or runs already.
+	Start bool
+
+	stage    bool  // only the process that has forked the guard has the filter
+	ready    bool  // a watcher answers
+	over     bool  // no watcher is needed any more
+	resolved bool  // Requests are answered
+	startAt  int64 // of the next watcher, or 0
+}
+
+// RequestsMost is how many requests a watcher may have received.
+const RequestsMost = 128
+
+// Bytes that a watcher sends beside wordDone, which says that it is the last one.
+const wordReady = 4
+
+// A gateway needs no watcher to run. So after some time without a watcher the guard answers.
+const (
+	firstWithin = 10e9
+	nextWithin  = 1e9
+	pause       = 1e9 // after a watcher that has ended before it was ready
+)
+
+const (
+	gateSocket = iota
+	gateSignals
+	gateListener
+)
+
+// keepGate is the whole life of such a guard.
+//
+//go:norace
+func (p *process) keepGate() {
+	page, g := p.page, &p.gate
+	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	page.GuardPID = int32(pid)
+	p.wakeBySocket()
+	p.holdBrainEnd()
+	if _, ok := p.awaitGo(); !ok {
+		raw.Exit(0)
+	}
+	p.leaveClient()
+	p.polls[gateListener].Fd = page.Payload
+	p.polls[gateListener+1].Fd, p.polls[gateListener+2].Fd = -1, -1
+	if g.stage = !g.Start; g.Start {
+		g.startAt = raw.Now()
+		p.waitWithin(nextWithin)
+	}
+	for {
+		if g.startAt != 0 && raw.Now() >= g.startAt {
+			g.startAt = 0
+			p.startBrain() // one that can't start looks like one that has died
+			page.Reign++
+			p.polls[gateSocket].Fd = p.sock
+		}
+		p.awaitGate()
+	}
+}
+
+// awaitGate waits for one event, and reacts.
+//
+//go:norace
+func (p *process) awaitGate() {
+	g := &p.gate
+	limit := g.startAt
+	answers := g.stage || g.over || !g.ready && !g.Require && raw.Now() >= p.page.Until
+	p.polls[gateListener].Events = 0 // to poll for more would wake the guard at each execve
+	switch {
+	case answers:
+		p.polls[gateListener].Events = unix.POLLIN
+		p.resolve()
+	case !g.ready && !g.Require && (limit == 0 || p.page.Until < limit):
+		limit = p.page.Until
+	}
+	var ts unix.Timespec
+	timeout := uintptr(0)
+	if limit != 0 {
+		left := max(limit-raw.Now(), 0)
+		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+		timeout = uintptr(unsafe.Pointer(&ts))
+	}
+	for i := 0; i < len(p.polls); i++ {
+		p.polls[i].Revents = 0
+	}
+	n, e := raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+	if e != 0 || n == 0 {
+		return
+	}
+	if p.polls[gateSignals].Revents != 0 {
+		p.continueWatcher()
+	}
+	switch happened := p.polls[gateListener].Revents; {
+	case happened&unix.POLLIN != 0:
+		p.answerOne()
+	case happened != 0: // no process has the filter any more
+		p.polls[gateListener].Fd = -1
+	}
+	if p.polls[gateSocket].Revents != 0 {
+		p.receiveFromWatcher()
+	}
+	if p.polls[gateListener].Fd < 0 && p.polls[gateSocket].Fd < 0 {
+		raw.Exit(0)
+	}
+}
+
+//go:norace
+func (p *process) receiveFromWatcher() {
+	g := &p.gate
+	word := byte(0)
+	n, e := raw.Sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
+	switch {
+	case e == syscall.EAGAIN || e == syscall.EINTR:
+	case e == 0 && n == 1 && word == wordReady:
+		g.ready, g.resolved, p.page.Until = true, false, 0
+	case e == 0 && n == 1 && word == wordDone:
+		g.over = true
+	case e == 0 && n == 1:
+	default:
+		p.polls[gateSocket].Fd = -1
+		switch {
+		case g.over || p.polls[gateListener].Fd < 0:
+		case g.stage: // it executes the gateway
+			g.startAt = raw.Now()
+			p.waitWithin(firstWithin)
+		case g.ready:
+			g.startAt = raw.Now()
+			p.waitWithin(nextWithin)
+		default:
+			g.startAt = raw.Now() + pause
+		}
+		g.stage, g.ready = false, false
+	}
+}
+
+// waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
+//
+//go:norace
+func (p *process) waitWithin(time int64) {
+	if p.page.Until == 0 {
+		p.page.Until = raw.Now() + time
+	}
+}
+
+// continueWatcher is for SIGCHLD: each program that is executed would wait for a watcher that is stopped.
+//
+//go:norace
+func (p *process) continueWatcher() {
+	for {
+		n, e := raw.Sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
+		if e != 0 || n != unsafe.Sizeof(p.info) {
+			break
+		}
+	}
+	if p.brainPID <= 0 {
+		return
+	}
+	raw.Sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
+	p.info[2] = 0
+	_, e := raw.Sys(unix.SYS_WAITID, unix.P_PID, uintptr(p.brainPID), uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WNOHANG, 0)
+	if e != 0 || int32(p.info[2]) == p.brainPID {
+		p.brainPID = 0
+	}
+}
+
+// resolve answers what a dead watcher has received.
+//
+//go:norace
+func (p *process) resolve() {
+	if p.gate.resolved {
+		return
+	}
+	p.gate.resolved = true
+	all := (*[RequestsMost][10]uint64)(p.gate.Requests)
+	for i := 0; i < len(all); i++ {
+		if id := all[i][0]; id != 0 {
+			p.letGoOn(id)
+		}
+	}
+}
+
+//go:norace
+func (p *process) answerOne() {
+	request := [10]uint64{} // the kernel insists
+	_, e := raw.Sys(unix.SYS_IOCTL, uintptr(p.polls[gateListener].Fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&request)), 0, 0)
+	if e == 0 {
+		p.letGoOn(request[0])
+	}
+}
+
+//go:norace
+func (p *process) letGoOn(id uint64) {
+	answer := [3]uint64{id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE << 32} // struct seccomp_notif_resp
+	raw.Sys(unix.SYS_IOCTL, uintptr(p.page.Payload), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer)), 0, 0)
+}
+
+// Ready says that the watcher answers from now on.
+func (g *Guard) Ready() { g.send(wordReady) }

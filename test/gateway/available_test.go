@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+// Without a listener each execve below the gateway would fail with ENOSYS, and with a listener without a watcher it would hang.
+func TestExecutes(t *testing.T) {
+	for name, harm := range map[string]func(*world, *escape.Process){
+		"watchers are killed": func(w *world, _ *escape.Process) { w.kill(w.watchers) },
+		"guards are killed": func(w *world, _ *escape.Process) {
+			w.kill(w.guards)
+			guard := w.await(w.guards)
+			if !pace.Eventually(escape.Patience, func() bool {
+				return strings.Contains(escape.Describe(w.await(w.watchers).PID), fmt.Sprintf("PPid=%d ", guard.PID))
+			}) {
+				w.T.Error("the guard has no watcher of its own")
+			}
+		},
+		"watchers are stopped": func(w *world, watcher *escape.Process) {
+			watcher.Signal(unix.SIGSTOP)
+			running := func() bool { return !strings.Contains(escape.Describe(watcher.PID), "State=T") }
+			if !pace.Eventually(escape.Patience, running) {
+				w.T.Error("the watcher is stopped")
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			g := w.gateway("--match", "zoo")
+			s := g.Server(binaries.Programs, "before", "setsid")
+			watcher, runs, harms, most := w.await(w.watchers), 500, 0, 20
+			if escape.Full() && !strings.HasPrefix(name, "guards") { // a new guard starts a watcher, for which programs wait
+				runs, most = 10000, math.MaxInt
+			}
+			for g.Tell("times %d /bin/true", runs); g.Silent() && harms < most; harms++ {
+				harm(w, watcher)
+			}
+			if failed := g.Expect("times"); failed != "0 <nil>" {
+				t.Errorf("%s of %d programs could not be executed", failed, runs)
+			}
+			t.Logf("%d times", harms)
+			if n := len(s.Running()); n == 0 {
+				t.Error("the server from before is dead")
+			}
+			g.Own.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+		})
+	}
+}
+
+// A watcher that was killed has a successor, which finds what it had received, and with --require nothing is executed
+// meanwhile.
+func TestWatcherIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway("--match", "zoo", "--require")
+	var all []*Server
+	for i := range 4 {
+		all = append(all, g.Server(binaries.Programs, fmt.Sprint(i), "double-fork"))
+		w.kill(w.watchers)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	for _, s := range all {
+		s.Gone(t)
+	}
+	w.clean()
+}
