@@ -75,7 +75,7 @@ var ErrExec = errors.New("execute")
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
 	err := g.watched()
-	if err == nil || errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
+	if errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
 		return err
 	}
 	g.Note("the servers are not contained: " + err.Error())
