@@ -24,8 +24,8 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
   mcpscope inspect k3x9 --json
 `,
 		long: `Show details of servers: client and its ancestors, unit, backend, policy, CPU,
-memory, pids, I/O, age, the files behind stdin, stdout and stderr, and the
-process tree with the memory of each process. Counters that this kernel does not
+memory, pids, I/O and age. The files behind stdin, stdout and stderr follow, and
+the process tree with the memory of each process. Counters that this kernel does not
 provide are omitted. For the history of a server that has ended, run mcpscope
 logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
