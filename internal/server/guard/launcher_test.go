@@ -152,7 +152,9 @@ func supervise(memory, sock string) int {
 	}
 	b.log("brain %d%s", b.reign, state)
 	if b.Hangs && b.reign == 1 {
-		check(unix.Kill(os.Getpid(), unix.SIGSTOP))
+		// to this thread, which otherwise runs on until another one has got the signal
+		runtime.LockOSThread()
+		check(unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGSTOP))
 	}
 	if b.Dies >= int(b.reign) {
 		return 1
