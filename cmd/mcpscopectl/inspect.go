@@ -25,9 +25,9 @@ func inspectCommand(io cli.Stdio) *cobra.Command {
 `,
 		long: `Show details of servers: client and its ancestors, unit, backend, policy, CPU,
 memory, pids, I/O and age. The files behind stdin, stdout and stderr follow, and
-the process tree with the memory of each process. Counters that this kernel does not
-provide are omitted. For the history of a server that has ended, run mcpscope
-logs NAME.`,
+the process tree with the memory of each process. Counters that this kernel does
+not provide are omitted. For the history of a server that has ended, run
+mcpscope logs NAME.`,
 	}, func(operands []string) int { return inspectServers(&f, operands, asJSON, io) })
 	c.Flags().BoolVar(&asJSON, "json", false, "print one JSON object")
 	return c

@@ -236,6 +236,15 @@ func (r *run) signal(p *os.Process, sig os.Signal) {
 	}
 }
 
+// stopLauncher returns when each of its threads stands still: until then it could react.
+func (r *run) stopLauncher() {
+	r.t.Helper()
+	r.signal(r.Process, unix.SIGSTOP)
+	if err := unix.Waitid(unix.P_PID, r.Process.Pid, nil, unix.WSTOPPED, nil); err != nil {
+		r.t.Error(err)
+	}
+}
+
 const sleeper = "echo up; exec sleep 1000"
 
 // Every way to end, with what the brains say.
@@ -257,11 +266,11 @@ func TestEnds(t *testing.T) {
 		"stop of main": {"echo up; kill -STOP $$", nil, func(*run) {}, 137, "stopped by 19 0"},
 		"left-overs":   {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "main exited 0"},
 		"stopped launcher": {sleeper, nil, func(r *run) {
-			r.signal(r.Process, unix.SIGSTOP)
+			r.stopLauncher()
 			_ = r.stdin.Close()
 		}, 137, "stdin closed 0"},
 		"stopped launcher, request": {sleeper, nil, func(r *run) {
-			r.signal(r.Process, unix.SIGSTOP)
+			r.stopLauncher()
 			r.signal(r.guard(), unix.SIGWINCH)
 		}, 137, fmt.Sprintf("requests %d 0", 1<<27)},
 		"frozen launcher":  {sleeper, nil, (*run).freezeLauncher, 137, "brain 1, take-over 1, deposed 0"},
