@@ -107,11 +107,24 @@ func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
 	return state == "active", err
 }
 
+// ControlGroup returns the path of a scope in the cgroup hierarchy. It gives up after within.
+func (m *Manager) ControlGroup(scope string, within time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	value, err := stateOf(scope, m.ask(ctx, scope, "Scope", "ControlGroup"))
+	path, _ := value.(string)
+	return path, err
+}
+
 func (m *Manager) askState(ctx context.Context, unit string) *godbus.Call {
+	return m.ask(ctx, unit, "Unit", "ActiveState")
+}
+
+func (m *Manager) ask(ctx context.Context, unit, of, property string) *godbus.Call {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
 	object := m.conn.Object(m.object.Destination(), path)
-	const of = "org.freedesktop.systemd1.Unit"
-	return object.GoWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, nil, of, "ActiveState")
+	of = "org.freedesktop.systemd1." + of
+	return object.GoWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, nil, of, property)
 }
 
 func stateOf(unit string, asked *godbus.Call) (any, error) {

@@ -98,8 +98,10 @@ func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, erro
 		return nil, err
 	}
 	where, err := proc.ReadCgroup(w.PID)
-	if err != nil {
-		return nil, err
+	if err != nil { // hidepid=2 hides the guard, which refuses to be traced (proc(5))
+		if where, err = conn.ControlGroup(g.Dir, scopeWithin); err != nil {
+			return nil, err
+		}
 	}
 	if path.Base(where) != g.Dir {
 		return nil, fmt.Errorf("%w %s, but in %s", errNotInside, g.Dir, where)
