@@ -103,57 +103,18 @@ func OpenAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
 //go:norace
 func Address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
 
-// AwaitInput waits for fd to become readable, for ns at most if that is not negative.
+// Populated reports whether cgroup.events of a group says so. A group that cannot be read is not.
 //
 //go:norace
-func AwaitInput(fd int32, ns int64) bool {
-	ts := unix.Timespec{Sec: ns / 1e9, Nsec: ns % 1e9}
-	timeout := uintptr(unsafe.Pointer(&ts))
-	if ns < 0 {
-		timeout = 0
-	}
-	poll := unix.PollFd{Fd: fd, Events: unix.POLLIN}
-	n, e := Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&poll)), 1, timeout, 0, 0)
-	return e == 0 && n == 1
-}
-
-// Occupancy is what cgroup.events says.
-type Occupancy int
-
-const (
-	Unknown Occupancy = iota
-	Empty
-	Populated
-	Frozen // and empty
-)
-
-//go:norace
-func Look(dir int32) Occupancy {
-	text := [32]byte{}
-	switch n := ReadFile(dir, EventsFile, &text); { // "populated 0\nfrozen 0"
-	case n < 20:
-		return Unknown
-	case text[10] == '1':
-		return Populated
-	case text[19] == '1':
-		return Frozen
-	}
-	return Empty
-}
-
-// ReadFile returns the length of what it has read of a file of a cgroup.
-//
-//go:norace
-func ReadFile(dir int32, name string, to *[32]byte) uintptr {
-	fd, e := OpenAt(dir, name, 0)
+func Populated(dir int32) bool {
+	fd, e := OpenAt(dir, EventsFile, 0)
 	if e != 0 {
-		return 0
+		return false
 	}
-	n, e := Sys(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(to)), unsafe.Sizeof(*to), 0, 0)
-	if Close(fd); e != 0 {
-		return 0
-	}
-	return n
+	text := [32]byte{} // "populated 0\nfrozen 0"
+	n, e := Sys(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&text)), unsafe.Sizeof(text), 0, 0)
+	Close(fd)
+	return e == 0 && n >= 20 && text[10] == '1'
 }
 
 // EventsFile is a file of a cgroup.

@@ -96,17 +96,7 @@ func (p *process) awaitGate() {
 	case !g.ready && !g.Require && (limit == 0 || p.page.Until < limit):
 		limit = p.page.Until
 	}
-	var ts unix.Timespec
-	timeout := uintptr(0)
-	if limit != 0 {
-		left := max(limit-raw.Now(), 0)
-		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
-		timeout = uintptr(unsafe.Pointer(&ts))
-	}
-	for i := 0; i < len(p.polls); i++ {
-		p.polls[i].Revents = 0
-	}
-	n, e := raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+	n, e := p.poll(limit)
 	if e != 0 || n == 0 {
 		return
 	}

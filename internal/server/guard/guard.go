@@ -190,26 +190,33 @@ func closeRange(from, to int32) {
 	}
 }
 
+// poll waits for an event on p.polls, until limit if that is not 0.
+//
+//go:norace
+func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
+	for i := 0; i < len(p.polls); i++ {
+		p.polls[i].Revents = 0
+	}
+	var ts unix.Timespec
+	timeout := uintptr(0)
+	if limit != 0 {
+		left := max(limit-raw.Now(), 0)
+		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
+		timeout = uintptr(unsafe.Pointer(&ts))
+	}
+	return raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+}
+
 // watch does not return.
 //
 //go:norace
 func (p *process) watch() {
 	for {
-		for i := 0; i < len(p.polls); i++ {
-			p.polls[i].Revents = 0
-		}
 		limit := p.answerBy
 		if due := p.page.Due; limit == 0 && due != p.dueAsked {
 			limit = due
 		}
-		var ts unix.Timespec
-		timeout := uintptr(0)
-		if limit != 0 {
-			left := max(limit-raw.Now(), 0)
-			ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
-			timeout = uintptr(unsafe.Pointer(&ts))
-		}
-		n, e := raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+		n, e := p.poll(limit)
 		if e != 0 { // EINTR, after it was stopped
 			continue
 		}
@@ -365,7 +372,6 @@ func (p *process) reap() (changed bool) {
 		p.info[2] = 0
 		_, e := raw.Sys(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WALL, 0)
 		p.childless = e == syscall.ECHILD
-		page.Childless = p.childless
 		pid, code, status := int32(p.info[2]), uint32(p.info[1]), uint32(p.info[3])
 		if e != 0 || pid == 0 {
 			return changed

@@ -53,8 +53,6 @@ type Page struct {
 	FailedStep Step
 	Errno      uint32
 
-	Childless bool // the guard has nothing to wait for
-
 	config      uint64 // its place in the file, and its size
 	memory      int32
 	sock        int32 // the launcher's end of the socket, and its pidfd of the guard

@@ -106,7 +106,7 @@ func (p *process) killAll() {
 		if page.Payload >= 0 {
 			raw.WriteFile(page.Payload, killFile, '1')
 		}
-		if p.reap(); p.childless && (page.Payload < 0 || raw.Look(page.Payload) != raw.Populated) {
+		if p.reap(); p.childless && (page.Payload < 0 || !raw.Populated(page.Payload)) {
 			return
 		}
 		p.killChildren()
