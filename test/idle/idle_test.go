@@ -99,7 +99,12 @@ func BenchmarkIdle(b *testing.B) {
 	dir := b.TempDir()
 	if unix.Mount("memory", dir, "cgroup", 0, "memory") == nil { // it is not cgroup2's
 		memoryGroups = dir
-		defer unix.Unmount(dir, unix.MNT_DETACH)
+		defer func() { // servers that did not start have theirs, too
+			for _, group := range counted() {
+				_ = os.Remove(group)
+			}
+			_ = unix.Unmount(dir, unix.MNT_DETACH)
+		}()
 	}
 	fmt.Printf("load %s", load)
 	for _, kind := range swaps {
@@ -128,6 +133,14 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op") // the duration says nothing
 }
+
+// counted are the groups of servers, those of a run that was killed included.
+func counted() []string {
+	groups, _ := filepath.Glob(filepath.Join(memoryGroups, groupPrefix+"*")) // the pattern is valid
+	return groups
+}
+
+const groupPrefix = "mcpscope-bench-"
 
 // A swap is made for the benchmark, and removed.
 type swap struct{ name, script, undo string }
@@ -182,7 +195,7 @@ func start(p program) (*server, error) {
 	}, strings.ToLower(p.name))
 	argv := p.argv
 	if memoryGroups != "" {
-		s.counted = filepath.Join(memoryGroups, "mcpscope-bench-"+name)
+		s.counted = filepath.Join(memoryGroups, groupPrefix+name)
 		if err := os.MkdirAll(s.counted, 0o755); err != nil {
 			return nil, err
 		}
@@ -402,7 +415,4 @@ func attr(group, name string) (string, error) {
 func (s *server) end() {
 	_ = s.in.Close()
 	_ = s.cmd.Wait()
-	if s.counted != "" {
-		_ = os.Remove(s.counted)
-	}
 }
