@@ -104,13 +104,12 @@ func (p *process) awaitGate() {
 		p.continueWatcher()
 	}
 	switch happened := p.polls[gateListener].Revents; {
+	case p.polls[gateSocket].Revents != 0: // first: what the filter holds by now may be for a watcher to answer
+		p.receiveFromWatcher()
 	case happened&unix.POLLIN != 0:
 		p.answerOne()
 	case happened != 0: // no process has the filter any more
 		p.polls[gateListener].Fd = -1
-	}
-	if p.polls[gateSocket].Revents != 0 {
-		p.receiveFromWatcher()
 	}
 	if p.polls[gateListener].Fd < 0 && p.polls[gateSocket].Fd < 0 {
 		raw.Exit(0)
