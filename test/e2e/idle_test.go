@@ -105,7 +105,7 @@ func TestIdleServerEnds(t *testing.T) {
 		}, 0},
 		"guard killed": {func(s *server) { s.guard.Signal(unix.SIGKILL) }, 0},
 		"both killed": {func(s *server) {
-			if err := escape.KillGuards(s.Server, s.guard); err != nil {
+			if err := escape.KillTogether(s.guard, s.Server); err != nil {
 				s.world.T.Fatal(err)
 			}
 			s.world.wantSuccess("sweep")

@@ -15,7 +15,7 @@ import (
 // orphaned kills launcher and guard of a server at once.
 func orphaned(t *testing.T, s *server) *server {
 	t.Helper()
-	if err := escape.KillGuards(s.Server, s.guard); err != nil {
+	if err := escape.KillTogether(s.guard, s.Server); err != nil {
 		t.Fatal(err)
 	}
 	if n := len(s.members.Running()); n != 1 {

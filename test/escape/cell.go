@@ -43,6 +43,9 @@ type Cell struct {
 // MayBeSwept tells whether another cell's sweep may end the server at any time: its guard is not where it belongs.
 func (c *Cell) MayBeSwept() bool { return c.mode.PullsParent }
 
+// LeavesNobody tells whether all members leave the group at once, the main process too.
+func (c *Cell) LeavesNobody() bool { return c.mode.Name == "move-main" }
+
 // bare runs the table without mcpscope, to see what it shows then.
 var bare = os.Getenv("MCPSCOPE_E2E_BARE") != ""
 

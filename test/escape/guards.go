@@ -3,29 +3,35 @@
 package escape
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// KillGuards kills launcher and guard so that neither acts on the other's end. A stopped
-// launcher stays stopped; a guard the kernel would wake, when the launcher dies.
-func KillGuards(launcher, guard *Process) error {
-	launcher.Signal(unix.SIGSTOP)
-	// nobody but its parent gets word of a stop; until each thread has got it one may run
-	for deadline := pace.Now().Add(Patience); !allStopped(launcher.PID) && pace.Until(deadline) > 0; {
+// KillTogether kills processes of which none is to act on another's end: launchers, guards, watchers, brains. Guards come
+// before their brains, whose death would continue them.
+func KillTogether(all ...*Process) error {
+	for _, p := range all {
+		// nobody but its parent gets word of a stop; until each thread has got it one may run
+		deadline := pace.Now().Add(Patience)
+		for p.Signal(unix.SIGSTOP); !allStopped(p.PID) && pace.Until(deadline) > 0; p.Signal(unix.SIGSTOP) {
+			PollFor(time.Millisecond)
+		}
 	}
-	guard.Signal(unix.SIGKILL)
-	launcher.Signal(unix.SIGKILL)
-	if !launcher.Ended(Patience) || !guard.Ended(Patience) {
-		return errors.New("launcher or guard outlived SIGKILL")
+	for _, p := range all {
+		p.Signal(unix.SIGKILL)
+	}
+	for _, p := range all {
+		if !p.Ended(Patience) {
+			return fmt.Errorf("%s outlived SIGKILL", Describe(p.PID))
+		}
 	}
 	return nil
 }
@@ -37,7 +43,7 @@ func allStopped(pid int) bool {
 	for _, t := range threads {
 		text, err := os.ReadFile(dir + "/" + t.Name() + "/stat")
 		_, after, _ := strings.Cut(string(text), ") ")
-		if err == nil && !strings.HasPrefix(after, "T") {
+		if err == nil && !strings.HasPrefix(after, "T") && !strings.HasPrefix(after, "Z") {
 			return false
 		}
 	}

@@ -46,13 +46,10 @@ func TestSweepFindsWhoMovedAway(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--term-grace", "200ms")
 	s := g.Server(binaries.Programs, "a", "--sibling "+w.Seen(w.Unique("sibling"))+" move-sibling")
-	guards := slices.Concat([]*escape.Process{s.Guard}, w.guards(), w.watchers(), w.brains()) // the death of a brain would continue a stopped guard
-	for _, sig := range []unix.Signal{unix.SIGSTOP, unix.SIGKILL} {                           // none is to act on another's end
-		for _, p := range guards {
-			p.Signal(sig)
-		}
+	guards := slices.Concat([]*escape.Process{s.Guard}, w.guards(), w.watchers(), w.brains())
+	if err := escape.KillTogether(guards...); err != nil {
+		t.Error(err)
 	}
-	w.ended(guards)
 	g.Own.Signal(unix.SIGKILL)
 	if len(s.Running()) < 2 {
 		t.Errorf("without guards %q live: then this tests nothing", s.Running())

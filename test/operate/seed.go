@@ -57,7 +57,7 @@ func (s *server) orphaned() {
 		t.Fatal(err)
 	}
 	defer guard.Close()
-	if err := escape.KillGuards(s.Server, guard); err != nil {
+	if err := escape.KillTogether(guard, s.Server); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -112,7 +112,7 @@ func signal(ts *testscript.TestScript, neg bool, args []string) {
 // orphan NAME: its launcher and its guard are killed at once, and it goes on.
 func orphan(ts *testscript.TestScript, neg bool, args []string) {
 	s := named(ts, !neg && len(args) == 1, args, "orphan NAME")
-	ts.Check(escape.KillGuards(s.Server, s.guard))
+	ts.Check(escape.KillTogether(s.guard, s.Server))
 	if len(s.members.Running()) == 0 {
 		ts.Fatalf("nothing of %s is left: this tests nothing", args[0])
 	}

@@ -123,7 +123,7 @@ func (p *Plan) ends(t *testing.T) []end {
 		return all
 	}
 	orphan := func(c *cycle) string {
-		if err := escape.KillGuards(c.client.Server, c.guard); err != nil {
+		if err := escape.KillTogether(c.guard, c.client.Server); err != nil {
 			c.t.Error(err)
 		}
 		return killed

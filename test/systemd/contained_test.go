@@ -70,7 +70,7 @@ func (c *contained) awaitScope() {
 // unguard kills launcher and guard together: each would act on the other's death.
 func (c *contained) unguard() {
 	c.t.Helper()
-	if err := escape.KillGuards(c.client.Server, c.guard); err != nil {
+	if err := escape.KillTogether(c.guard, c.client.Server); err != nil {
 		c.t.Fatal(err)
 	}
 	if len(c.members.Running()) == 0 {

@@ -29,10 +29,14 @@ func (y *yard) ends() []escape.End {
 	return all
 }
 
-// stopScope finds no scope in the mode that kills its guard.
+// stopScope finds no scope in the mode that kills its guard, and need not find one in that whose members have all left the
+// group before the manager is asked.
 func (y *yard) stopScope(c *escape.Cell) {
 	c.T.Helper()
-	if c.Group != "" {
+	switch {
+	case c.LeavesNobody():
+		c.Client.Tell("close")
+	case c.Group != "":
 		if err := escape.AwaitScope(c.Group, patience); err != nil {
 			c.T.Error(err)
 		}
@@ -44,8 +48,11 @@ func (y *yard) stopScope(c *escape.Cell) {
 // and then ends the server in the usual way.
 func (y *yard) reexecute(c *escape.Cell) {
 	c.T.Helper()
-	if err := escape.AwaitScope(c.Group, patience); c.Group != "" && err != nil {
-		c.T.Error(err)
+	scope := c.Group != "" && !c.LeavesNobody()
+	if scope {
+		if err := escape.AwaitScope(c.Group, patience); err != nil {
+			c.T.Error(err)
+		}
 	}
 	managers.RUnlock() // which every cell has
 	managers.Lock()
@@ -55,7 +62,7 @@ func (y *yard) reexecute(c *escape.Cell) {
 	}()
 	control(c.T, y.user, "daemon-reexec")
 	control(c.T, y.user, "is-active", "--quiet", "basic.target") // it answers again
-	if c.Group != "" && !c.MayBeSwept() {
+	if scope && !c.MayBeSwept() {
 		control(c.T, y.user, "is-active", "--quiet", filepath.Base(c.Group))
 	}
 	c.Client.Tell("close")

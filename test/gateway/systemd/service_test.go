@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
@@ -167,16 +165,10 @@ func kill(t *testing.T, dir string) {
 			t.Fatal(err)
 		}
 		defer p.Close()
-		p.Signal(unix.SIGSTOP) // neither is to act on the other's end
 		all = append(all, p)
 	}
-	for _, p := range all {
-		p.Signal(unix.SIGKILL)
-	}
-	for _, p := range all {
-		if !p.Ended(escape.Patience) {
-			t.Fatal("a process outlived SIGKILL")
-		}
+	if err := escape.KillTogether(all...); err != nil {
+		t.Fatal(err)
 	}
 }
 
