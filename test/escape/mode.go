@@ -87,7 +87,7 @@ func Named[T interface{ name() string }](t *testing.T, all []T, names ...string)
 	t.Helper()
 	missing := make(map[string]bool)
 	for _, name := range names {
-		missing[name] = true
+		missing[bounded(name)] = true
 	}
 	var some []T
 	for _, one := range all {

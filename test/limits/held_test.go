@@ -97,7 +97,7 @@ func TestOutOfMemory(t *testing.T) {
 			r.ExitSignal != "SIGKILL" || o.Kills < 1 || o.Max != 20<<20 {
 			t.Errorf("%+v", r)
 		}
-		if o.Peak < 15<<20 || o.Peak > 20<<20 {
+		if o.Peak < 15<<20 || o.Peak > 21<<20 { // the kernel charges a few pages beyond the limit
 			t.Fatalf("%+v", o)
 		}
 	}, "memory")
