@@ -99,6 +99,11 @@ func (r *run) becomeUser() {
 	id := uint32(r.config.UID)
 	r.SysProcAttr.CgroupFD, r.SysProcAttr.UseCgroupFD = int(f.Fd()), true
 	r.SysProcAttr.Credential = &syscall.Credential{Uid: id, Gid: id}
+	if r.config.Room > 0 { // counted per user namespace: in its own, without another run's processes
+		all := []syscall.SysProcIDMap{{Size: 1 << 16}}
+		r.SysProcAttr.Cloneflags, r.SysProcAttr.GidMappingsEnableSetgroups = unix.CLONE_NEWUSER, true
+		r.SysProcAttr.UidMappings, r.SysProcAttr.GidMappings = all, all
+	}
 }
 
 // line reads one from the server.
@@ -313,12 +318,12 @@ func TestEnds(t *testing.T) {
 			"brain 1, frozen, take-over 1"},
 		"clone3 is EPERM": {"echo up; exit 3", func(c *config) { c.Refuses = uint32(unix.EPERM) }, func(*run) {}, 3, "main exited 0"},
 		"user":            {"echo up; exit 3", func(c *config) { c.UID = 4001 }, func(*run) {}, 3, "main exited 0"},
-		"user, launcher":  {sleeper, func(c *config) { c.UID = 4002 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
-		"user, guard":     {sleeper, func(c *config) { c.UID = 4003 }, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
+		"user, launcher":  {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
+		"user, guard":     {sleeper, func(c *config) { c.UID = 4001 }, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
 		"no room for a brain": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
-			func(c *config) { c.UID, c.Room = 4004, 30 }, (*run).freezeLauncher, 137, "brain 2, frozen, take-over 2, deposed 0"},
+			func(c *config) { c.UID, c.Room = 4001, 30 }, (*run).freezeLauncher, 137, "brain 2, frozen, take-over 2, deposed 0"},
 		"no room, stdin": {"sh -c 'while :; do sleep 1000 & done' 2>/dev/null; echo up; exec sleep 1000",
-			func(c *config) { c.UID, c.Room = 4005, 30 }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+			func(c *config) { c.UID, c.Room = 4001, 30 }, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
 		"program deleted": {sleeper, func(c *config) { c.Program = copyOfProgram(t) }, func(r *run) {
 			if err := os.Remove(r.config.Program); err != nil {
 				r.t.Error(err)
