@@ -181,6 +181,31 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	}
 }
 
+// A member that has become another user, as sudo does, takes no signal of the launcher's user.
+func TestKillReachesAnotherUsersMember(t *testing.T) {
+	const user = 4001
+	g := fresh(t)
+	shell(t, g, `echo; exec sleep 1000`)
+	if err := os.Chown(filepath.Join(g.Path(), "cgroup.kill"), user, user); err != nil {
+		t.Fatal(err)
+	}
+	var left []Stuck
+	var err error
+	var killing sync.WaitGroup
+	killing.Go(func() {
+		runtime.LockOSThread() // the thread ends with the goroutine: the others are not that user
+		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, user, user, user); e != 0 {
+			err = e
+			return
+		}
+		left, err = Kill(g, 0)
+	})
+	killing.Wait()
+	if err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+}
+
 func TestEmptyGroup(t *testing.T) {
 	g := fresh(t)
 	if left, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || len(left) > 0 {
