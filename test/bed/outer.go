@@ -17,7 +17,7 @@ import (
 
 // settle is the time for processes to exit after the tests: a guard whose
 // group has just been removed still needs the time to exit.
-const settle = 5 * time.Second
+const settle = 15 * time.Second
 
 // outer runs the first process of a pid namespace, which makes the sandbox. It is no more than its messenger.
 func outer() int {

@@ -185,7 +185,7 @@ func (c *Cell) alone() {
 		twin.End()
 	}
 	c.Site.Root.End()
-	if err := bed.WaitEmpty(c.Site.Dir, time.Second); err != nil {
+	if err := bed.WaitEmpty(c.Site.Dir, Patience); err != nil {
 		c.T.Errorf("unknown processes in the site: %s", Tree(c.Site.Dir))
 	}
 }
