@@ -11,8 +11,7 @@ import (
 type mechanism struct {
 	name  string
 	edits []edit
-	runs  []run  // beside the common cells
-	kept  string // the reason to keep it although no test goes red without it
+	runs  []run // beside the common cells
 }
 
 // An edit replaces a text that occurs once in a file of the product.
@@ -27,11 +26,6 @@ type run struct {
 
 func without(name string, edits []edit, runs ...run) mechanism {
 	return mechanism{name: name, edits: edits, runs: append([]run{common}, runs...)}
-}
-
-func (m mechanism) keptFor(reason string) mechanism {
-	m.kept = reason
-	return m
 }
 
 // one is the change of a single text.
@@ -82,7 +76,7 @@ const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loo
 
 var mechanisms = []mechanism{
 	// who sees that the server is to end
-	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
+	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "raw.Exit(0)"),
 		cells(onBoth, "plain|ignore-both", "killpg|tree|cgroup"), kills),
 	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.guard.Drain()", "dead := b.guard.Drain() && false"),
 		cells(onBoth, "kill-parent", "stdin|TERM|guard"), kills),
@@ -108,10 +102,9 @@ var mechanisms = []mechanism{
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
 	// the kill
 	without("the freeze before the kill", one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze"),
-		cells("|Tree", "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"), tests("test/e2e", "NobodyWitnessesTheKill")),
+		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"), tests("test/e2e", "NobodyWitnessesTheKill")),
 	without("cgroup.kill", one("freeze/kill.go", "if g.Kill() == nil {", "if false {"),
-		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|children-2000", "stdin")).keptFor(
-		"one write ends all at once, whatever they fork; the kill by pidfd takes rounds for that"),
+		tests("freeze", "KillReachesAnotherUsersMember")),
 	without("SIGKILL by pidfd beside cgroup.kill",
 		one("freeze/kill.go", "reached, signalErr := Signal(g, unix.SIGKILL)", "reached, signalErr := Signal(g, unix.Signal(0))"),
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
@@ -156,8 +149,7 @@ var mechanisms = []mechanism{
 	// idle servers
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
-		tests("test/e2e", "MessageRacesAgainstFreeze")).
-		keptFor("one of some hundred messages meets that moment: the race of 10,000 goes red (MCPSCOPE_IDLE_RACES)"),
+		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"idle.go", "\t\tb.loop.Again(b.client.Input.FD(), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
 	without("the thaw by a signal", one(brain+"brain.go", "if sig != unix.SIGCHLD {\n\t\tb.report", "if false {\n\t\tb.report"),
