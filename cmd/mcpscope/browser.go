@@ -12,8 +12,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 )
 
-// withBrowser gives a server that may sign its user in a BROWSER that outlives it, where there is a graphical session
-// with a manager, and no BROWSER. Programs split the variable at colons and spaces, and put the address in for %s.
+// withBrowser gives a server that may sign its user in a BROWSER that outlives it, where there is a graphical
+// session with a manager, and no BROWSER. Programs split the variable at colons and spaces, and put the
+// address in for %s.
 func withBrowser(env []string) []string {
 	graphical := false
 	for _, v := range env {

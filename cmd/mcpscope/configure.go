@@ -12,32 +12,31 @@ import (
 )
 
 const (
-	// maxConfigNotes fit into a report; `doctor` has them all.
-	maxConfigNotes = 5
+	maxConfigNotes = 5 // fit into a report; doctor has them all
 	maxNoteRunes   = 500
 )
 
-// configure reads the files. What is wrong with them is a note.
-func (v *invocation) configure() int {
+// configure reads the files. Mistakes in them become notes.
+func (v *invocation) configure() {
 	c := settings.ReadFiles()
 	v.values.FromFile(c.For(v.values.Name))
 	v.Quiet, v.Verbose = v.values.Quiet, v.values.Verbose
-	for i, p := range c.Problems {
-		if i == maxConfigNotes {
-			v.notes = append(v.notes, fmt.Sprintf("configuration: %d more: mcpscope doctor", len(c.Problems)-i))
-			break
-		}
-		v.note(p)
-	}
-	return cli.ExitOK
+	v.notes = configurationNotes(c.Problems)
 }
 
-func (v *invocation) note(p settings.FileProblem) {
-	text := []rune("configuration: " + cli.ErrorLine(p))
-	if len(text) > maxNoteRunes {
-		text = append(text[:maxNoteRunes-1], '…')
+func configurationNotes(problems []settings.FileProblem) (notes []string) {
+	for i, p := range problems {
+		if i == maxConfigNotes {
+			more := fmt.Sprintf("configuration: %d more: mcpscope doctor", len(problems)-i)
+			return append(notes, more)
+		}
+		text := []rune("configuration: " + cli.ErrorLine(p))
+		if len(text) > maxNoteRunes {
+			text = append(text[:maxNoteRunes-1], '…')
+		}
+		notes = append(notes, string(text))
 	}
-	v.notes = append(v.notes, string(text))
+	return notes
 }
 
 // openReport: one that a file asks for and that can't be had is a mistake in the file, which
@@ -45,7 +44,9 @@ func (v *invocation) note(p settings.FileProblem) {
 func (v *invocation) openReport() (int, error) {
 	report, err := cli.OpenReport(v.values.Report)
 	if from, ours := v.values.From["report"]; err != nil && ours {
-		v.note(settings.FileProblem{File: from.File, Line: from.Line, Text: "cannot open the report: " + err.Error()})
+		text := "cannot open the report: " + err.Error()
+		problem := settings.FileProblem{File: from.File, Line: from.Line, Text: text}
+		v.notes = append(v.notes, configurationNotes([]settings.FileProblem{problem})...)
 		return -1, nil
 	}
 	return report, err

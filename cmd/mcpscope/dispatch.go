@@ -56,7 +56,7 @@ func alone(args []string, missing error, io cli.Stdio) int {
 		return cli.ExitOK
 	}
 	status := io.Cannot(cli.OneLine(args[0]), missing)
-	io.Hint("install both programs; alone, this one has mcpscope run -- COMMAND …, mcpscope help and mcpscope version")
+	io.Hint("install both programs; this one has mcpscope run, mcpscope help and mcpscope version")
 	return status
 }
 

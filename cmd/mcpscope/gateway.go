@@ -91,29 +91,23 @@ func (v *gatewayRun) fixed() (names []string) {
 	return names
 }
 
-// configure takes from mcpscope.toml what holds for the gateway itself, and prints what is wrong in the file.
+// configure reads what holds for the gateway itself, and prints mistakes in the files.
 func (v *gatewayRun) configure() {
 	c := settings.ReadFiles()
-	for i, p := range c.Problems {
-		if i == maxConfigNotes {
-			v.note("configuration: more is wrong: mcpscope doctor")
-			break
-		}
-		v.note("configuration: " + cli.ErrorLine(p))
+	for _, text := range configurationNotes(c.Problems) {
+		v.note(text)
 	}
 	v.FromFile(ofGateway(c.For("")))
 }
 
-// ofGateway leaves out what only run has, and a backend that can't take in a server of a gateway.
+// ofGateway leaves out what a server below a gateway cannot have: it ends with its gateway, and a tree cannot
+// take in a process that runs.
 func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
-	known := map[string]settings.FileValue{}
-	for _, r := range settings.Rows(settings.Gateway) {
-		value, some := of[r.Name]
-		if some && !(r.Name == "backend" && value.Text == string(protocol.Tree)) {
-			known[r.Name] = value
-		}
+	delete(of, "on-client-death")
+	if of["backend"].Text == string(protocol.Tree) {
+		delete(of, "backend")
 	}
-	return known
+	return of
 }
 
 // configureServer makes a server of that name. Files are read anew for each, as run does.
@@ -126,7 +120,8 @@ func configureServer(text []byte, name string) *gateway.Server {
 	}
 	s.FromFile(of)
 	return &gateway.Server{
-		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Slice: s.Slice, Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Slice: s.Slice,
+		Stderr: s.Stderr,
 	}
 }
 
@@ -136,7 +131,8 @@ func (v *gatewayRun) note(text string) {
 }
 
 func (v *gatewayRun) fail(operands []string, err error) int {
-	return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err), "")
+	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
+	return v.Fail(cli.ExitOwnFailure, text, "")
 }
 
 // watcherName is for ps and pgrep, at most 15 bytes.
@@ -148,7 +144,7 @@ func watchCommand(args []string, io cli.Stdio) int {
 		fmt.Fprint(io.Err, "mcpscope: watch is started by mcpscope gateway alone\n")
 		return cli.ExitUsage
 	}
-	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // for people: it was executed by a descriptor
-	_, _ = cli.NoFile()                                         // it raises our own limit; the gateway has its own
+	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // it was executed by a descriptor
+	_, _ = cli.NoFile()                                         // it raises our own limit
 	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: cli.FindTool})
 }

@@ -3,9 +3,8 @@
 //go:build linux
 
 // Command mcpscope runs an MCP server in a control group of its own, and leaves nothing of it
-// behind. It is the runner: what stands beside every server, so it
-// links no more than that needs (test/arch has the list). Every other command is in
-// mcpscopectl, which it executes; run works without it.
+// behind. It is the runner, which is beside every server, so it links no more than that needs (test/arch has
+// the list). Every other command is in mcpscopectl, which it executes; run works without it.
 package main
 
 import (
@@ -27,8 +26,8 @@ func main() {
 	os.Exit(run(args, cli.Stdio{Out: os.Stdout, Err: stderr{}}))
 }
 
-// stderr may be nobody's any more when the server has ended, whose status is what counts: os would end the program by SIGPIPE, which
-// we have caught without os/signal.
+// stderr may have no reader when the server has ended, whose status is what counts. Package os would end the
+// program by SIGPIPE, which we have caught without os/signal.
 type stderr struct{}
 
 func (stderr) Write(text []byte) (int, error) { return unix.Write(2, text) }

@@ -13,6 +13,7 @@ import (
 )
 
 func main() {
-	fmt.Fprintf(os.Stderr, "mcpscope: needs Linux with cgroup v2 (this is %s); run it where the MCP servers run\n", runtime.GOOS)
+	const text = "mcpscope: needs Linux with cgroup v2 (this is %s); run it where the MCP servers run\n"
+	fmt.Fprintf(os.Stderr, text, runtime.GOOS)
 	os.Exit(125)
 }

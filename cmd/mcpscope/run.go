@@ -45,9 +45,7 @@ func runCommand(args []string, io cli.Stdio) int {
 	if v.values.Name == "" {
 		v.values.Name = name.Derive(operands)
 	}
-	if status := v.configure(); status != cli.ExitOK {
-		return status
-	}
+	v.configure()
 	if status := v.prepare(operands, foreign); status != cli.ExitOK {
 		return status
 	}
@@ -68,7 +66,8 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	}
 	report, err := v.openReport()
 	if err != nil {
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot open the report: %v", err), "--report takes a path or fd:N")
+		text := fmt.Sprintf("cannot open the report: %v", err)
+		return v.Fail(cli.ExitOwnFailure, text, "--report takes a path or fd:N")
 	}
 	env := settings.ServerEnvironment()
 	if !f.NoBrowser {
@@ -76,15 +75,16 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	}
 	v.server = &launcher.Server{
 		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
-		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Slice: f.Slice, Notes: v.notes, Stderr: f.Stderr, Report: report, Verbose: f.Verbose,
-		ClientName: clientName(os.Getppid()), Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit,
-		Weaker: v.tellWeaker,
+		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Slice: f.Slice, Notes: v.notes,
+		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, ClientName: clientName(os.Getppid()),
+		Executable: "/proc/self/exe", Foreign: foreign, NoFile: &limit, Weaker: v.tellWeaker,
 	}
 	return cli.ExitOK
 }
 
 func (v *invocation) tellWeaker(err error) {
-	v.Fail(cli.ExitOK, fmt.Sprintf("%q runs with the weaker backend tree: %v", v.values.Name, err), "mcpscope doctor; --require starts nothing instead")
+	text := fmt.Sprintf("%q runs with the weaker backend tree: %v", v.values.Name, err)
+	v.Fail(cli.ExitOK, text, "mcpscope doctor; --require starts nothing instead")
 }
 
 // finish turns the outcome into the way in which we end.
@@ -101,10 +101,11 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 	case err != nil:
 		return v.failRun(err, o.Reported)
 	case len(o.Stuck) > 0:
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot end all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", ")),
-			"a process of mcpscope waits for it, and removes the group then")
+		text := fmt.Sprintf("cannot stop all of %q: %s", v.server.Name, strings.Join(o.Stuck, ", "))
+		return v.Fail(cli.ExitOwnFailure, text, "mcpscope waits for it, and removes the group then")
 	case !o.Known:
-		return v.Fail(cli.ExitOwnFailure, fmt.Sprintf("cannot tell how %q ended", v.server.Name), "")
+		text := fmt.Sprintf("cannot find the exit status of %q", v.server.Name)
+		return v.Fail(cli.ExitOwnFailure, text, "")
 	}
 	if o.Status.Signaled() {
 		return cli.EndBySignal(o.Status.Signal())

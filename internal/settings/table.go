@@ -40,7 +40,7 @@ var table = [...]Row{
 		Help: "fail if no cgroup is available, instead of using backend tree; " +
 			"for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
-	{Name: "slice", For: both, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
+	{Name: "slice", For: Run, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
 		Help: "systemd slice of the scope (default mcp.slice)",
 		parse: func(v *Values, s string) error {
 			v.Slice = s

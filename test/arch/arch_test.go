@@ -241,7 +241,6 @@ const columnsMost = 110
 
 // wide are files and directories whose longer lines have yet to be wrapped.
 var wide = []string{
-	"cmd/mcpscope/",
 	"internal/server/guard/", "internal/server/backend/", "internal/server/idle/",
 	"internal/server/launcher/acquire.go", "internal/server/launcher/place.go", "internal/server/launcher/server.go",
 	"internal/server/launcher/start.go", "internal/server/launcher/taken.go",
