@@ -43,10 +43,8 @@ func configurationNotes(problems []settings.FileProblem) (notes []string) {
 // must not keep the server from starting.
 func (v *invocation) openReport() (int, error) {
 	report, err := cli.OpenReport(v.values.Report)
-	if from, ours := v.values.From["report"]; err != nil && ours {
-		text := "cannot open the report: " + err.Error()
-		problem := settings.FileProblem{File: from.File, Line: from.Line, Text: text}
-		v.notes = append(v.notes, configurationNotes([]settings.FileProblem{problem})...)
+	if err != nil && !v.values.Given("report") {
+		v.notes = append(v.notes, "configuration: cannot open the report: "+cli.ErrorLine(err))
 		return -1, nil
 	}
 	return report, err

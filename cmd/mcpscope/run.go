@@ -69,7 +69,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 		text := fmt.Sprintf("cannot open the report: %v", err)
 		return v.Fail(cli.ExitOwnFailure, text, "--report takes a path or fd:N")
 	}
-	env := settings.ServerEnvironment()
+	env := settings.ServerEnvironment(environment())
 	if !f.NoBrowser {
 		env = withBrowser(env)
 	}

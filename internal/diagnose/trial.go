@@ -120,5 +120,6 @@ func Probe(_ []string, io cli.Stdio) int {
 func (p programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
 	flags := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
 	argv := append(flags, args...)
-	return os.StartProcess(p.runner, argv, &os.ProcAttr{Env: settings.ServerEnvironment(), Files: files})
+	env := settings.ServerEnvironment(os.Environ())
+	return os.StartProcess(p.runner, argv, &os.ProcAttr{Env: env, Files: files})
 }

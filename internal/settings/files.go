@@ -70,16 +70,10 @@ func (p FilePlace) read() ([]byte, error) {
 		return nil, err
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxText+1))
-	var path *os.PathError
-	switch {
-	case errors.As(err, &path):
-		return nil, path.Err // the caller adds the path
-	case err != nil:
-		return nil, err
-	case len(text) > maxText:
+	if err == nil && len(text) > maxText {
 		return nil, fmt.Errorf("ignored: longer than %d bytes", maxText)
 	}
-	return text, nil
+	return text, err
 }
 
 // checkOwner: XDG_CONFIG_HOME or HOME may belong to another user (sudo, su), who could then choose the file

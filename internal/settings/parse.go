@@ -7,11 +7,12 @@ package settings
 import (
 	"errors"
 	"fmt"
-	"path"
 	"slices"
 	"strings"
 
 	"github.com/pelletier/go-toml/v2/unstable"
+
+	"github.com/mcpscope/mcpscope/internal/glob"
 )
 
 // FileValue is a setting in a file.
@@ -25,9 +26,9 @@ type FileValue struct {
 
 // FileProblem is a mistake in a file. Text may contain any bytes of the file.
 type FileProblem struct {
-	File string `json:"file"`
-	Line int    `json:"line,omitempty"` // 0 for the file itself
-	Text string `json:"text"`
+	File string
+	Line int // 0 for the file itself
+	Text string
 }
 
 func (p FileProblem) Error() string {
@@ -39,7 +40,6 @@ func (p FileProblem) Error() string {
 
 // FileSettings are the settings of all files.
 type FileSettings struct {
-	Files    []string // existing files
 	Problems []FileProblem
 	values   []FileValue // in the order of the files
 }
@@ -53,7 +53,6 @@ func ParseFiles(places []FilePlace) *FileSettings {
 			c.Problems = append(c.Problems, FileProblem{File: p.Path, Text: err.Error()})
 		}
 		if text != nil {
-			c.Files = append(c.Files, p.Path)
 			c.parse(p.Path, text)
 		}
 	}
@@ -75,15 +74,7 @@ func (c *FileSettings) parse(file string, text []byte) {
 		unknown bool // report only the first mistake in it
 	)
 	lineOf := func(r unstable.Range) int { return parser.Shape(r).Start.Line }
-	for parser.Reset(text); parser.NextExpression(); {
-		continue
-	}
-	if broken, is := errors.AsType[*unstable.ParserError](parser.Error()); is {
-		problem := FileProblem{file, lineOf(parser.Range(broken.Highlight)),
-			"not TOML, so the file is ignored: " + broken.Message}
-		c.Problems = append(c.Problems, problem)
-		return
-	}
+	before := *c
 	for parser.Reset(text); parser.NextExpression(); {
 		e := parser.Expression()
 		keys, line := []string(nil), 0
@@ -113,6 +104,11 @@ func (c *FileSettings) parse(file string, text []byte) {
 			c.Problems = append(c.Problems, FileProblem{file, line, err.Error()})
 		}
 	}
+	if broken, is := errors.AsType[*unstable.ParserError](parser.Error()); is {
+		*c = before
+		c.Problems = append(c.Problems, FileProblem{file, lineOf(parser.Range(broken.Highlight)),
+			"not TOML, so the file is ignored: " + broken.Message})
+	}
 }
 
 // set adds one value by its path: defaults.KEY, or server.PATTERN.KEY.
@@ -121,11 +117,8 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	v.key = keys[last]
 	switch {
 	case last == 1 && keys[0] == defaults:
-	case last == 2 && keys[0] == servers:
+	case last == 2 && keys[0] == servers && keys[1] != "":
 		v.pattern = keys[1]
-		if _, err := path.Match(v.pattern, ""); err != nil || v.pattern == "" {
-			return fmt.Errorf("%q is not a pattern", v.pattern)
-		}
 	default:
 		return fmt.Errorf("%q belongs in [%s] or [%s.%q]", v.key, defaults, servers, "NAME")
 	}
@@ -151,7 +144,7 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 func (c *FileSettings) For(server string) map[string]FileValue {
 	best := map[string]FileValue{}
 	for _, v := range c.values {
-		if v.pattern != "" && !matches(v.pattern, server) {
+		if v.pattern != "" && !glob.Matches(v.pattern, server) {
 			continue
 		}
 		if b, some := best[v.key]; !some || exactness(v.pattern) >= exactness(b.pattern) {
@@ -161,21 +154,15 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 	return best
 }
 
-// matches treats a slash like any other character.
-func matches(pattern, server string) bool {
-	flat := strings.NewReplacer("/", "\x00")
-	ok, _ := path.Match(flat.Replace(pattern), flat.Replace(server)) // checked by set
-	return ok
-}
-
 // exactness orders patterns: [defaults] first, then patterns by their number of characters without wildcards,
 // then names.
 func exactness(pattern string) int {
+	wildcards := strings.Count(pattern, "*") + strings.Count(pattern, "?")
 	switch {
 	case pattern == "":
 		return -1
-	case !strings.ContainsAny(pattern, `*?[\`):
+	case wildcards == 0:
 		return maxText
 	}
-	return len(pattern) - strings.Count(pattern, "*") - strings.Count(pattern, "?")
+	return len(pattern) - wildcards
 }

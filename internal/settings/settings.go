@@ -17,7 +17,6 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -38,16 +37,15 @@ func (c Command) String() string {
 
 // Row is one setting.
 type Row struct {
-	Name    string // of the flag, without dashes, and of the key in a file
-	Short   string // the same flag as one letter, or ""
-	For     Command
-	Where   Where
-	Arg     string   // the value in help texts; "" for a switch
-	Default string   // the equivalent value in a file, or ""
-	Values  []string // for completion; parse may accept others
-	Paths   bool     // the value is the name of a file
-	Help    string
-	parse   func(v *Values, text string) error // text is "true" or "false" for a switch
+	Name   string // of the flag, without dashes, and of the key in a file
+	Short  string // the same flag as one letter, or ""
+	For    Command
+	Where  Where
+	Arg    string   // the value in help texts; "" for a switch
+	Values []string // for completion; parse may accept others
+	Paths  bool     // the value is the name of a file
+	Help   string
+	parse  func(v *Values, text string) error // text is "true" or "false" for a switch
 }
 
 // Where is a set of places beside the command line.
@@ -95,8 +93,8 @@ func Rows(of Command) []*Row {
 
 // find returns nil for an unknown flag.
 func find(of Command, name string) *Row {
-	for i := range table {
-		if r := &table[i]; r.For&of != 0 && (r.Name == name || r.Short != "" && r.Short == name) {
+	for _, r := range Rows(of) {
+		if r.Name == name || r.Short != "" && r.Short == name {
 			return r
 		}
 	}
@@ -122,8 +120,7 @@ type Values struct {
 	Configs, Match, Except []string
 	Explain                string
 
-	From  map[string]FileValue // the values from files, by name
-	given map[string]bool      // the settings from flags and variables
+	given map[string]bool // the settings from flags and variables
 }
 
 // Defaults returns the values without any setting.
@@ -136,28 +133,17 @@ func Defaults() *Values {
 
 // Parse reads the environment, and then the command line. help is true if the command line requests help.
 func (v *Values) Parse(of Command, args []string) (operands []string, help bool, err error) {
-	if err := v.FromEnvironment(of); err != nil {
-		return nil, false, err
-	}
-	return v.FromArguments(of, args)
-}
-
-// FromEnvironment reads the variables, and ignores empty ones.
-func (v *Values) FromEnvironment(of Command) error {
-	for i := range table {
-		r := &table[i]
-		variable := r.Variable()
-		if r.For&of == 0 || variable == "" {
+	for _, r := range Rows(of) {
+		text := os.Getenv(r.Variable()) // "" for a setting without a variable
+		if text == "" {
 			continue
 		}
-		if text := os.Getenv(variable); text != "" {
-			if err := r.set(v, text); err != nil {
-				return fmt.Errorf("%s: %w", variable, err)
-			}
-			v.given[r.Name] = true
+		if err := r.set(v, text); err != nil {
+			return nil, false, fmt.Errorf("%s: %w", r.Variable(), err)
 		}
+		v.given[r.Name] = true
 	}
-	return nil
+	return v.FromArguments(of, args)
 }
 
 // FromArguments reads flags up to "--", or to the first other argument. The rest are the operands. --flag
@@ -209,17 +195,10 @@ func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 // FromFile sets values that no flag or variable has set.
 func (v *Values) FromFile(of map[string]FileValue) {
 	given := slices.Clone(v.Limits.Files) // the key "set" may contain other values for these
-	for i := range table {
-		r := &table[i]
-		text, some := of[r.Name]
-		if !some || v.given[r.Name] {
-			continue
+	for _, r := range Rows(Run) {
+		if value, some := of[r.Name]; some && !v.given[r.Name] {
+			_ = r.set(v, value.Text) // checked by parse
 		}
-		_ = r.set(v, text.Text) // checked by parse
-		if v.From == nil {
-			v.From = map[string]FileValue{}
-		}
-		v.From[r.Name] = text
 	}
 	for _, limit := range given {
 		v.Limits.Put(limit)
@@ -229,13 +208,9 @@ func (v *Values) FromFile(of map[string]FileValue) {
 // Given reports whether a flag or a variable has set it.
 func (v *Values) Given(name string) bool { return v.given[name] }
 
-// ServerEnvironment returns the client's environment, byte for byte and in its order, without our variables.
-// MCPSCOPE_ID can be that of a server around this server; the new one is added later.
-func ServerEnvironment() []string {
-	env, err := proc.Environ()
-	if err != nil {
-		env = os.Environ() // loses duplicates; without /proc nothing works anyway
-	}
+// ServerEnvironment removes our variables from a client's environment. MCPSCOPE_ID can be that of a server
+// around this server; the new one is added later.
+func ServerEnvironment(env []string) []string {
 	return slices.DeleteFunc(env, func(entry string) bool {
 		key, _, _ := strings.Cut(entry, "=")
 		if !strings.HasPrefix(key, "MCPSCOPE_") {

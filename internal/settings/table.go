@@ -15,12 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// The values of --limits.
-const (
-	LimitsStrict = "strict"
-	LimitsLoose  = "best-effort"
-)
-
 const both = Run | Gateway
 
 // table has a row for each setting. The compiler lays it out, so it costs the start of the runner no time.
@@ -31,7 +25,7 @@ var table = [...]Row{
 			v.Name = s
 			return name.Check(s)
 		}},
-	{Name: "backend", For: both, Where: Everywhere, Arg: "NAME", Default: "auto",
+	{Name: "backend", For: both, Where: Everywhere, Arg: "NAME",
 		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
 		Help: "where the group comes from: auto (default), " +
 			"systemd-user, systemd-system, delegated, cgroup or tree",
@@ -40,21 +34,21 @@ var table = [...]Row{
 		Help: "fail if no cgroup is available, instead of using backend tree; " +
 			"for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
-	{Name: "slice", For: Run, Where: Everywhere, Arg: "NAME", Default: "mcp.slice",
+	{Name: "slice", For: Run, Where: Everywhere, Arg: "NAME",
 		Help: "systemd slice of the scope (default mcp.slice)",
 		parse: func(v *Values, s string) error {
 			v.Slice = s
 			return backend.CheckSlice(s)
 		}},
-	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D", Default: "1.2s",
+	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
 		Help:   "time from the end of stdin to SIGTERM (default 1.2s)",
 		parse:  func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
-	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D", Default: "1s",
+	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"0", "500ms", "1s", "5s", "infinity"},
 		Help:   "time from SIGTERM to SIGKILL (default 1s)",
 		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
-	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore", Default: "auto",
+	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore",
 		Values: []string{"auto", "stop", "ignore"},
 		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
 			"that no other process holds open. stop: stop in any case. ignore: never stop",
@@ -64,34 +58,34 @@ var table = [...]Row{
 	{Name: "replace", For: both, Where: Everywhere,
 		Help:  "as soon as the server runs, stop older servers with the same name and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
-	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D", Default: "infinity",
+	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D",
 		Values: []string{"1h", "24h", "infinity"},
 		Help:   "maximum lifetime of the server (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit)
 		}},
-	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D", Default: "infinity",
+	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"10m", "1h", "infinity"},
 		Help:   "stop the server after D without CPU use and unread input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit)
 		}},
-	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D", Default: "infinity",
+	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"10m", "1h", "infinity"},
 		Help: "freeze the server after D without use, reclaim its memory, and wake it by the first " +
 			"byte of input (default infinity)",
 		parse: func(v *Values, s string) error {
 			return keep(&v.Policy.IdleFreeze, s, protocol.ParseLimit)
 		}},
-	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE", Default: "max",
+	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE",
 		Values: []string{"512M", "1G", "max"},
 		Help:   "limit the memory of the server and its descendants: 512M, 2G, max (default)",
 		parse:  func(v *Values, s string) error { return limit(v, "memory.max", s, cgroup.ParseMemory) }},
-	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT", Default: "max",
+	{Name: "cpu-max", For: both, Where: Everywhere, Arg: "PERCENT",
 		Values: []string{"50%", "100%", "200%", "max"},
 		Help:   "limit CPU use, as a percentage of one CPU: 150%",
 		parse:  func(v *Values, s string) error { return limit(v, "cpu.max", s, cgroup.ParseCPU) }},
-	{Name: "pids-max", For: both, Where: Everywhere, Arg: "N", Default: "max",
+	{Name: "pids-max", For: both, Where: Everywhere, Arg: "N",
 		Values: []string{"100", "1000", "max"},
 		Help:   "limit the number of processes and threads",
 		parse:  func(v *Values, s string) error { return limit(v, "pids.max", s, cgroup.ParsePIDs) }},
@@ -105,18 +99,18 @@ var table = [...]Row{
 			}
 			return err
 		}},
-	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort", Default: LimitsStrict,
-		Values: []string{LimitsStrict, LimitsLoose},
+	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
+		Values: []string{"strict", "best-effort"},
 		Help: "strict (default): start nothing if the host cannot apply a limit; " +
 			"best-effort: continue with a note",
 		parse: func(v *Values, s string) error {
-			v.Limits.BestEffort = s == LimitsLoose
-			if s != LimitsStrict && s != LimitsLoose {
-				return fmt.Errorf("%q is neither %s nor %s", s, LimitsStrict, LimitsLoose)
+			v.Limits.BestEffort = s == "best-effort"
+			if s != "strict" && s != "best-effort" {
+				return fmt.Errorf("%q is neither strict nor best-effort", s)
 			}
 			return nil
 		}},
-	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal", Default: "inherit",
+	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal",
 		Values: []string{"inherit", "journal"},
 		Help: "destination of the server's stderr: that of the client (inherit, default), " +
 			"or the journal, for mcpscope logs",

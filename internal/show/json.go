@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 )
@@ -37,24 +39,19 @@ func PrintJSON(out io.Writer, v any, indent string) error {
 	if err := enc.Encode(v); err != nil {
 		return err
 	}
-	_, err := out.Write(SafeJSON(text.Bytes()))
+	_, err := out.Write(safe(text.Bytes()))
 	return err
 }
 
-// SafeJSON escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings
-// alone.
-func SafeJSON(text []byte) []byte {
-	unsafe := func(r rune) bool { return r != '\n' && cli.Acts(r) }
-	if !bytes.ContainsFunc(text, unsafe) {
-		return text
-	}
-	var safe bytes.Buffer
+// safe escapes what a terminal would act on and package json leaves: all below U+FFFF, and in strings alone.
+func safe(text []byte) []byte {
+	var out []byte
 	for _, r := range string(text) {
-		if unsafe(r) {
-			fmt.Fprintf(&safe, `\u%04x`, r)
-			continue
+		if r != '\n' && unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
+			out = fmt.Appendf(out, `\u%04x`, r)
+		} else {
+			out = utf8.AppendRune(out, r)
 		}
-		safe.WriteRune(r)
 	}
-	return safe.Bytes()
+	return out
 }

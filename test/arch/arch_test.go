@@ -59,7 +59,7 @@ var rules = map[string]rule{
 	"internal/gateway/notify": {nil, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", "internal/server/guard", room + "client", room + "launcher", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "hierarchy", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
-	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/name", "internal/kernel/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
+	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "backend", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/settings", "internal/kernel/systemd"}, "files for systemd, and what it says of a service"},
 	"internal/leftover":                {[]string{"freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
