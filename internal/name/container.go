@@ -38,14 +38,8 @@ func parseEngine(argv []string) (c Container, subcommand string) {
 	}
 	_, operands := engineFlags.parse(argv[at+1:])
 	c = Container{Engine: program(argv[at]), argv: argv, asked: len(argv) - len(operands)}
-	switch first(operands) {
-	case "compose":
-		c.Compose = true
-		_, operands = composeFlags.parse(operands[1:])
-	case "container":
-		operands = operands[1:]
-	case "":
-		return c, ""
+	if c.Compose = first(operands) == "compose"; c.Compose || first(operands) == "container" {
+		_, operands = engineFlags.parse(operands[1:])
 	}
 	c.at = len(argv) - len(operands) + 1
 	return c, first(operands)

@@ -20,10 +20,8 @@ func Derive(argv []string) string {
 	if len(argv) == 0 {
 		return fallback
 	}
-	for _, candidate := range []string{given(argv), path.Base(argv[0])} {
-		if n := sanitise(candidate); strings.ContainsFunc(n, isWord) {
-			return n
-		}
+	if name := Fit(cmp.Or(given(argv), path.Base(argv[0]))); strings.ContainsFunc(name, isWord) {
+		return name
 	}
 	return fallback
 }
@@ -32,40 +30,22 @@ func isWord(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
 
 // given is the name of the program in a program's arguments; "" if it is not known to run anything.
 func given(argv []string) string {
-	g := runnerFlags
-	switch kind := KindOf(argv[0]); {
-	case kind == Engine:
-		if c := ContainerOf(argv); c != nil {
-			_, operands := engineRunFlags.parse(argv[c.at:])
-			return target(first(operands))
-		}
-		return ""
-	case kind == Interpreter && strings.HasPrefix(program(argv[0]), "py"):
-		g = pythonFlags
-	case kind == Interpreter, kind == Shell:
-		g = nodeFlags
-	case kind != Runner && kind != Manager:
+	if c := ContainerOf(argv); c != nil {
+		_, operands := engineRunFlags.parse(argv[c.at:])
+		return target(first(operands))
+	}
+	if kind := KindOf(argv[0]); kind == Other || kind == Engine {
 		return ""
 	}
-	set, operands := g.parse(argv[1:])
-	subcommand := ""
+	set, operands := runnerFlags.parse(argv[1:])
 	for listed("run exec x dlx tool", first(operands)) { // uv tool run
-		subcommand = operands[0]
-		set, operands = g.parse(operands[1:])
-	}
-	for flag := range strings.FieldsSeq(g.final) {
-		if _, found := set[flag]; found {
-			return set["-m"] // code has no name
-		}
+		set, operands = runnerFlags.parse(operands[1:])
 	}
 	word := first(operands)
-	switch {
-	case KindOf(argv[0]) == Manager && subcommand == "":
-		return ""
-	case KindOf(word) != Other: // npx tsx FILE, uv run python -m MODULE
+	if KindOf(word) != Other { // npx tsx FILE, uv run python -m MODULE
 		return Derive(operands)
 	}
-	return target(cmp.Or(word, set["-p"], set["--package"], set["--from"], set["--spec"]))
+	return target(cmp.Or(word, set["-m"], set["--package"], set["--from"], set["--spec"]))
 }
 
 // generic are names of files and directories that are called alike in every project.
@@ -81,9 +61,8 @@ const endings = ".py .pyz .js .mjs .cjs .jsx .ts .mts .cts .tsx .rb .php .pl .sh
 func target(spec string) string {
 	spec, _, _ = strings.Cut(spec, "#")
 	spec, _, _ = strings.Cut(spec, "?") // with tokens
-	if scheme, rest, found := strings.Cut(spec, ":"); found && listed("npm jsr github", scheme) {
-		spec = rest
-	} else if _, url, found := strings.Cut(spec, "://"); found {
+	spec = strings.TrimPrefix(spec, "npm:")
+	if _, url, found := strings.Cut(spec, "://"); found {
 		host, _, _ := strings.Cut(url, "/")
 		spec = url[strings.LastIndexByte(host, '@')+1:] // without its credentials
 	}

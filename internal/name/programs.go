@@ -13,8 +13,7 @@ type Kind int
 
 const (
 	Other       Kind = iota
-	Runner           // it is given a package
-	Manager          // it is given a subcommand, which may run a package
+	Runner           // it is given a package, perhaps after a subcommand
 	Interpreter      // it is given a file
 	Engine           // it is given the image of a container
 	Shell
@@ -23,10 +22,8 @@ const (
 // KindOf is the kind of a program, by the base name of its path without a version.
 func KindOf(file string) Kind {
 	switch program(file) {
-	case "npx", "bunx", "pnpx", "uvx":
+	case "npx", "bunx", "pnpx", "uvx", "npm", "pnpm", "yarn", "pipx", "uv":
 		return Runner
-	case "npm", "pnpm", "yarn", "pipx", "uv":
-		return Manager
 	case "node", "nodejs", "tsx", "bun", "deno", "python", "pypy", "ruby", "perl", "php":
 		return Interpreter
 	case "docker", "podman", "nerdctl":
@@ -52,16 +49,11 @@ func behind(argv []string) int {
 			operands = operands[1:] // the duration
 		}
 		at = len(argv) - len(operands)
-		for at < len(argv) && isAssignment(argv[at]) {
+		for at < len(argv) && strings.Contains(argv[at], "=") {
 			at++
 		}
 	}
 	return at
-}
-
-func isAssignment(word string) bool {
-	variable, _, found := strings.Cut(word, "=")
-	return found && variable != "" && !strings.ContainsAny(variable, "/.-")
 }
 
 // grammar is as much of a program's flags as it takes to find its first operand. Lists are separated by
@@ -69,22 +61,21 @@ func isAssignment(word string) bool {
 type grammar struct {
 	valued string // flags that take a value …
 	plain  string // … or, where this is set, those that don't: all others do
-	final  string // flags whose value is a program; the other arguments belong to it
+	final  string // flags whose value is a program: the other arguments belong to it
 }
 
 var (
 	prefixFlags = grammar{
 		valued: "-u --unset --user -g --group -h --host -p --prompt -C --chdir -D -T -r -t -R"}
-	pythonFlags = grammar{valued: "-W -X", final: "-m -c"}
-	nodeFlags   = grammar{
-		valued: "-r --require --import --loader --env-file -C --conditions --tsconfig --cwd --config",
-		final:  "-c -e -E --eval -p --print"}
-	runnerFlags = grammar{valued: `
-		-p --package -w --workspace --with --with-editable --from --spec --python --registry
-		--cache --prefix --cwd --extra --index-url -i --directory --project --env-file`}
+	// runnerFlags are those of interpreters, too. No two programs use one of them differently.
+	runnerFlags = grammar{
+		valued: `-W -X -r --require --import --loader --conditions --tsconfig --config --env-file
+			-p --package --workspace --with --with-editable --from --spec --python --registry --cache
+			--prefix -C --cwd --extra --index-url --directory --project`,
+		final: "-c -e --eval --print -m"}
+	// engineFlags are before the subcommand, also those of compose.
 	engineFlags = grammar{valued: `-H --host -c --context --config -l --log-level --tlscacert --tlscert
-		--tlskey --url --connection --root --runroot --storage-driver -n --namespace -a --address`}
-	composeFlags = grammar{valued: `
+		--tlskey --url --connection --root --runroot --storage-driver -n --namespace -a --address
 		-f --file -p --project-name --profile --env-file --project-directory --ansi --progress`}
 	// engineRunFlags lists the flags without a value: a value taken for an image could be a secret (-e
 	// TOKEN=…).
@@ -116,7 +107,7 @@ func (g grammar) parse(args []string) (set map[string]string, operands []string)
 			value, args = args[0], args[1:]
 		}
 		if set[flag] = value; listed(g.final, flag) {
-			break
+			return set, nil
 		}
 	}
 	return set, args
