@@ -6,11 +6,12 @@ package main
 
 import (
 	"fmt"
+	"os/exec"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/diagnose"
 )
 
 func versionCommand(io cli.Stdio) *cobra.Command {
@@ -19,7 +20,7 @@ func versionCommand(io cli.Stdio) *cobra.Command {
 		long: `Print the versions and build details of both programs: mcpscope runs next to
 each server, mcpscopectl contains all other commands.`,
 	}, func([]string) int {
-		runner, built, err := diagnose.RunnerVersion()
+		runner, built, err := runnerVersion()
 		if err != nil {
 			fmt.Fprintf(io.Out, "mcpscopectl %s (%s)\n", cli.Version(), cli.Built())
 			return io.Cannot("read the version of mcpscope", err)
@@ -32,4 +33,18 @@ each server, mcpscopectl contains all other commands.`,
 		}
 		return cli.ExitOK
 	})
+}
+
+// runnerVersion returns the version and the build details of mcpscope.
+func runnerVersion() (version, built string, err error) {
+	runner, err := cli.FindRunner()
+	if err != nil {
+		return "", "", err
+	}
+	out, err := exec.Command(runner, cli.OwnCommand).Output()
+	if err != nil {
+		return "", "", fmt.Errorf("%s: %w", runner, err)
+	}
+	version, built, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return version, built, nil
 }

@@ -6,7 +6,6 @@ package diagnose
 
 import (
 	"cmp"
-	"fmt"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -39,10 +38,8 @@ func (d *diagnosis) advise() (all []advice) {
 	}
 	if !h.Init.Reaps {
 		all = append(all, advice{
-			Reason: fmt.Sprintf("PID 1 (%s) may not reap orphans, so the guard stays a child of the "+
-				"launcher. A client that kills its process tree kills both, and the next sweep stops the "+
-				"server",
-				cmp.Or(h.Init.Name, "unknown")),
+			Reason: "PID 1 (" + cmp.Or(h.Init.Name, "unknown") + ") may not reap orphans, so a client that " +
+				"kills its process tree kills launcher and guard, and the next sweep stops the server",
 			Command: "docker run --init, podman run --init",
 		})
 	}

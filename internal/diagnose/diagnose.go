@@ -25,7 +25,6 @@ import (
 type diagnosis struct {
 	Version  int              `json:"version"`
 	Mcpscope string           `json:"mcpscope"`
-	Runner   string           `json:"runner,omitempty"` // Mcpscope is the version of mcpscopectl
 	UID      int              `json:"uid"`
 	Backend  protocol.Backend `json:"backend"`  // of run, or ""
 	Group    bool             `json:"group"`    // the server has its own control group
@@ -43,7 +42,6 @@ func Diagnose(by programs) *diagnosis {
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
 		Settings: settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
-	d.Runner, _, _ = RunnerVersion() // the trials report why it cannot run
 	for _, b := range backend.Candidates() {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {

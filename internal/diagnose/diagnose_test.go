@@ -21,13 +21,12 @@ func sample() *diagnosis {
 	return &diagnosis{
 		Version: 1, Mcpscope: "v1", UID: 1000, Backend: protocol.SystemdUser, Group: true,
 		Backends: []Trial{
-			{Backend: protocol.SystemdUser, Works: true, Milliseconds: 12, Group: true, Controllers: []string{"cpuset", "memory", "pids"}},
+			{Backend: protocol.SystemdUser, Works: true, Milliseconds: 12, Group: true, probed: probed{Controllers: []string{"cpuset", "memory", "pids"}}},
 			{Backend: protocol.Delegated, Reason: "not delegated", Remedy: "delegate it"},
 		},
 		Host: host{
 			Kernel: "5.10.0", Old: true,
 			Cgroup: groups{Mount: "/sys/fs/cgroup", Path: "/system.slice/evil\x1b[31m.service"},
-			Init:   firstOne{Name: "node"},
 			Unit:   &cli.Unit{Name: "evil\x1b[31m.service", Manager: "system", KillMode: "control-group"},
 		},
 	}
@@ -41,6 +40,7 @@ func printed(d *diagnosis) string {
 
 func TestDoctorText(t *testing.T) {
 	d := sample()
+	d.Host.Init.Name = "node"
 	d.Advice = d.advise()
 	text := printed(d)
 	if !strings.HasPrefix(text, "mcpscope run uses systemd-user: ") {
@@ -71,7 +71,7 @@ func TestTrialReadsTheReport(t *testing.T) {
 	for out, want := range map[string]Trial{
 		"noise\n": {},
 		`{"cgroup": "/elsewhere", "controllers": ["pids"]}` + "\n" + `{"ended": "2026-11-24T00:00:00Z"}` + "\n": {
-			Works: true, Group: true, Cgroup: "/elsewhere", Controllers: []string{"pids"},
+			Works: true, Group: true, probed: probed{"/elsewhere", []string{"pids"}},
 		},
 		`{"ended": "2026-11-24T00:00:00Z", "error": "no", "hint": "do"}` + "\n": {Reason: "no", Remedy: "do"},
 	} {

@@ -5,13 +5,11 @@
 package diagnose
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"os/user"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -21,18 +19,18 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// oldest is the oldest Linux that servers are tested on: 5.14 brought cgroup.kill.
-const oldest = "5.14"
-
 // host contains facts that explain why a backend works or fails. Only a trial proves that it works.
 type host struct {
-	Kernel    string    `json:"kernel"`
-	Old       bool      `json:"kernel_too_old,omitempty"`
-	Cgroup    groups    `json:"cgroup"`
-	Lingering bool      `json:"lingering"`
-	Init      firstOne  `json:"init"`
-	Unit      *cli.Unit `json:"unit,omitempty"`
-	Swap      string    `json:"swap,omitempty"` // zram or disk
+	Kernel    string   `json:"kernel"`
+	Old       bool     `json:"kernel_too_old,omitempty"`
+	Cgroup    groups   `json:"cgroup"`
+	Lingering bool     `json:"lingering"`
+	Init      struct { // the process that adopts orphans
+		Name  string `json:"name,omitempty"`
+		Reaps bool   `json:"reaps"` // false if it is not known
+	} `json:"init"`
+	Unit *cli.Unit `json:"unit,omitempty"`
+	Swap string    `json:"swap,omitempty"` // zram or disk
 }
 
 // groups is the place of this process in the cgroup2 hierarchy.
@@ -43,19 +41,16 @@ type groups struct {
 	Problem string `json:"problem,omitempty"`
 }
 
-// firstOne is the process that adopts orphans.
-type firstOne struct {
-	Name  string `json:"name,omitempty"`
-	Reaps bool   `json:"reaps"` // false if it is not known
-}
-
 func readHost() host {
-	h := host{Init: firstOne{Reaps: hierarchy.InitReaps()}, Unit: cli.OwnUnit(), Swap: swap()}
+	h := host{Unit: cli.OwnUnit(), Swap: swap()}
 	var name unix.Utsname
 	_ = unix.Uname(&name) // cannot fail
 	h.Kernel = unix.ByteSliceToString(name.Release[:])
-	h.Old = isOld(h.Kernel)
+	var major, minor int
+	_, err := fmt.Sscanf(h.Kernel, "%d.%d", &major, &minor)
+	h.Old = err == nil && (major < 5 || major == 5 && minor < 14)
 	h.Init.Name, _ = proc.Comm(1) // "" without /proc
+	h.Init.Reaps = hierarchy.InitReaps()
 	if u, err := user.Current(); err == nil {
 		_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
 		h.Lingering = err == nil
@@ -71,16 +66,10 @@ func readHost() host {
 	all, _ := os.ReadFile("/proc/self/cgroup")
 	h.Cgroup.Hybrid = strings.Count(string(all), "\n") > 1
 	if h.Unit != nil && h.Unit.Service() {
-		h.Unit.KillMode = killMode(h.Unit)
+		h.Unit.KillMode, _ = units.Systemctl( // "" without an answer
+			h.Unit.Manager, "show", "--value", "--property=KillMode", h.Unit.Name)
 	}
 	return h
-}
-
-// isOld parses a release such as "6.18.5-1-amd64". It returns false for other texts.
-func isOld(release string) bool {
-	var major, minor int
-	_, err := fmt.Sscanf(release, "%d.%d", &major, &minor)
-	return err == nil && (major < 5 || major == 5 && minor < 14)
 }
 
 // swap returns where the memory of idle servers can go.
@@ -95,31 +84,20 @@ func swap() string {
 	return ""
 }
 
-// managerWithin bounds the wait for a manager, which may hang.
-const managerWithin = 2 * time.Second
-
-func killMode(u *cli.Unit) string {
-	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
-	defer cancel()
-	show := units.Systemctl(ctx, u.Manager, "show", "--value", "--property=KillMode", u.Name)
-	out, _ := show.Output() // "" without an answer
-	return strings.TrimSpace(string(out))
-}
-
-// ownGroup returns the group of this process, and the controllers of the group above it: inside a server, the
-// controllers for its limits.
-func ownGroup() (at string, controllers []string) {
-	at, _ = proc.ReadCgroup(0) // "" without /proc
+// ownGroup is the group of this process. The controllers above it are those for the limits of a server.
+func ownGroup() (own probed) {
+	own.Cgroup, _ = proc.ReadCgroup(0) // "" without /proc
 	here, err := hierarchy.OwnPosition()
 	if err != nil {
-		return at, nil
+		return own
 	}
 	defer here.Root.Close()
 	above, err := here.Root.Child(filepath.Join(".", filepath.Dir(here.Path)))
 	if err != nil {
-		return at, nil
+		return own
 	}
 	defer above.Close()
 	list, _ := above.Read("cgroup.controllers") // none, if it cannot be read
-	return at, strings.Fields(string(list))
+	own.Controllers = strings.Fields(string(list))
+	return own
 }

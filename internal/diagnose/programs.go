@@ -5,14 +5,11 @@
 package diagnose
 
 import (
-	"context"
-	"fmt"
 	"os"
-	"os/exec"
-	"strings"
-	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // programs are the files for a trial.
@@ -27,29 +24,23 @@ func FindPrograms() (programs, error) {
 		return programs{}, err
 	}
 	server, err := cli.Own()
-	if err != nil {
-		return programs{}, err
-	}
-	if _, err := os.Stat(server); err != nil { // replaced by an upgrade
-		server = fmt.Sprintf("/proc/%d/exe", os.Getpid())
-	}
-	return programs{runner, server}, nil
+	return programs{runner, server}, err
 }
 
-const versionWithin = 5 * time.Second
-
-// RunnerVersion returns the version and the build details of the runner.
-func RunnerVersion() (version, built string, err error) {
-	runner, err := cli.FindRunner()
+// start runs mcpscope run with flags that override settings files: require would refuse tree. A file that is
+// nil stands for /dev/null.
+func (p programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
+	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return "", "", err
+		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), versionWithin)
-	defer cancel()
-	out, err := exec.CommandContext(ctx, runner, cli.OwnCommand).Output()
-	if err != nil {
-		return "", "", fmt.Errorf("%s: %w", runner, err)
+	defer null.Close()
+	for i, f := range files {
+		if f == nil {
+			files[i] = null
+		}
 	}
-	version, built, _ = strings.Cut(strings.TrimSpace(string(out)), "\n")
-	return version, built, nil
+	argv := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
+	how := &os.ProcAttr{Env: settings.ServerEnvironment(os.Environ()), Files: files}
+	return os.StartProcess(p.runner, append(argv, args...), how)
 }

@@ -19,11 +19,10 @@ import (
 
 // testCase is a server with a child, which both ignore SIGTERM, and one way to stop them.
 type testCase struct {
-	Child   string  `json:"child"`
-	End     string  `json:"end"`
-	Passed  bool    `json:"passed"`
-	Seconds float64 `json:"seconds"` // with the start
-	Problem string  `json:"problem,omitempty"`
+	Child   string `json:"child"`
+	End     string `json:"end"`
+	Passed  bool   `json:"passed"`
+	Problem string `json:"problem,omitempty"`
 }
 
 // for a loaded machine; a case takes 0.4 s
@@ -44,12 +43,10 @@ var selftestEnds = map[string]func(launcher *os.Process, stdin *os.File) error{
 func Selftest(by programs, b protocol.Backend) (cases []testCase) {
 	for _, end := range slices.Sorted(maps.Keys(selftestEnds)) {
 		for _, child := range slices.Sorted(maps.Keys(selftestChildren)) {
-			c := testCase{Child: child, End: end}
-			began := time.Now()
+			c := testCase{Child: child, End: end, Passed: true}
 			if err := c.try(by, b); err != nil {
-				c.Problem = err.Error()
+				c.Passed, c.Problem = false, err.Error()
 			}
-			c.Passed, c.Seconds = c.Problem == "", time.Since(began).Seconds()
 			cases = append(cases, c)
 		}
 	}
@@ -68,13 +65,8 @@ func (c *testCase) try(by programs, b protocol.Backend) error {
 		defer p.read.Close()
 		defer p.write.Close()
 	}
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return err
-	}
-	defer null.Close()
 	script := "trap '' TERM INT HUP QUIT; " + selftestChildren[c.Child] + " & echo >&3; exec sleep 300"
-	launcher, err := by.start(b, []*os.File{stdin.read, null, null, roll.write},
+	launcher, err := by.start(b, []*os.File{stdin.read, nil, nil, roll.write},
 		"--eof-grace", "200ms", "--term-grace", "200ms", "--", "sh", "-c", script)
 	for _, f := range []*os.File{stdin.read, roll.write} {
 		_ = f.Close() // the launcher has duplicates

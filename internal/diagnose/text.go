@@ -45,7 +45,7 @@ func (d *diagnosis) Print(to io.Writer) {
 	h := d.Host
 	kernel := "Linux " + h.Kernel
 	if h.Old {
-		kernel += ": too old, mcpscope needs " + oldest
+		kernel += ": too old, mcpscope needs 5.14"
 	}
 	line("kernel", kernel)
 	line("cgroup", h.Cgroup.text())
@@ -108,6 +108,6 @@ func (d *diagnosis) PrintSelftest(to io.Writer) {
 		if !c.Passed {
 			verdict = "FAIL: " + cli.OneLine(c.Problem)
 		}
-		fmt.Fprintf(to, "  %-15s %-15s %5.2f s  %s\n", c.Child, c.End, c.Seconds, verdict)
+		fmt.Fprintf(to, "  %-15s %-15s %s\n", c.Child, c.End, verdict)
 	}
 }

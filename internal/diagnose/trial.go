@@ -14,7 +14,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // Trial is the result of one backend.
@@ -23,16 +22,15 @@ type Trial struct {
 	Works        bool             `json:"works"`
 	Milliseconds int64            `json:"milliseconds"` // of run as a whole
 	Group        bool             `json:"group"`        // the server has its own control group
-	Cgroup       string           `json:"cgroup,omitempty"`
-	Controllers  []string         `json:"controllers,omitempty"`
-	Reason       string           `json:"reason,omitempty"`
-	Remedy       string           `json:"remedy,omitempty"`
+	probed
+	Reason string `json:"reason,omitempty"`
+	Remedy string `json:"remedy,omitempty"`
 }
 
-// found is the output of the probe.
-type found struct {
-	Cgroup      string   `json:"cgroup"`
-	Controllers []string `json:"controllers"`
+// probed is the output of the probe: its group, and the controllers of the group above it.
+type probed struct {
+	Cgroup      string   `json:"cgroup,omitempty"`
+	Controllers []string `json:"controllers,omitempty"`
 }
 
 // trialWithin is longer than the timeouts of run: five seconds for a bus, two for a scope, one for a report.
@@ -59,17 +57,12 @@ func tryBackend(by programs, b protocol.Backend) Trial {
 // run returns the line of the probe and the report. It uses one pipe for both, because descriptors may be
 // scarce.
 func (t *Trial) run(by programs) ([]byte, error) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer null.Close()
 	ours, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	defer ours.Close()
-	stdio := []*os.File{null, theirs, null}
+	stdio := []*os.File{nil, theirs, nil}
 	launcher, err := by.start(t.Backend, stdio, "--report", "fd:1", "--", by.server, "probe")
 	_ = theirs.Close()
 	if err != nil {
@@ -81,26 +74,26 @@ func (t *Trial) run(by programs) ([]byte, error) {
 		_ = launcher.Kill() // not reaped yet, so the pid is valid
 		err = fmt.Errorf("mcpscope run did not exit within %v", trialWithin)
 	}
-	_, _ = launcher.Wait() // the report says more than the status
+	_, _ = launcher.Wait() // the report has more than the status
 	return out, err
 }
 
 // read parses the line of the probe and the report.
 func (t *Trial) read(out []byte) {
 	for line := range bytes.Lines(out) {
-		var result struct {
-			found
-			Ended       time.Time `json:"ended"`
+		var found struct {
+			probed
+			Ended       time.Time
 			Error, Hint string
 		}
-		switch err := json.Unmarshal(line, &result); {
+		switch err := json.Unmarshal(line, &found); {
 		case err != nil:
-		case !result.Ended.IsZero():
-			t.Works, t.Reason, t.Remedy = result.Error == "", result.Error, result.Hint
+		case !found.Ended.IsZero():
+			t.Works, t.Reason, t.Remedy = found.Error == "", found.Error, found.Hint
 		default:
-			own, _ := ownGroup()
-			if t.Cgroup, t.Group = result.Cgroup, result.Cgroup != own; t.Group {
-				t.Controllers = result.Controllers // otherwise they are those of the client
+			t.probed, t.Group = found.probed, found.Cgroup != ownGroup().Cgroup
+			if !t.Group {
+				t.Controllers = nil // they are those of the client
 			}
 		}
 	}
@@ -108,18 +101,6 @@ func (t *Trial) read(out []byte) {
 
 // Probe is the server of a trial.
 func Probe(_ []string, io cli.Stdio) int {
-	var f found
-	f.Cgroup, f.Controllers = ownGroup()
-	if err := json.NewEncoder(io.Out).Encode(f); err != nil {
-		return cli.ExitFailure
-	}
+	_ = json.NewEncoder(io.Out).Encode(ownGroup()) // cli.Output reports it
 	return cli.ExitOK
-}
-
-// start runs mcpscope run with flags that override settings files: require would refuse tree.
-func (p programs) start(b protocol.Backend, files []*os.File, args ...string) (*os.Process, error) {
-	flags := []string{"mcpscope", "run", "--require=false", "--name", "doctor", "--backend", string(b)}
-	argv := append(flags, args...)
-	env := settings.ServerEnvironment(os.Environ())
-	return os.StartProcess(p.runner, argv, &os.ProcAttr{Env: env, Files: files})
 }

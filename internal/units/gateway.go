@@ -20,28 +20,29 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// managerWithin bounds the wait for a manager.
-const managerWithin = 10 * time.Second
-
 // gateway returns a drop-in for the service of a gateway.
 func gateway(unit string, by Programs) (File, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
-	defer cancel()
-	out, err := Systemctl(ctx, systemd.Own(), "cat", unit).Output()
-	if failed, is := errors.AsType[*exec.ExitError](err); is {
-		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
-	}
+	out, err := Systemctl(systemd.Own(), "cat", unit)
 	if err != nil {
 		return File{}, err
 	}
-	return dropIn(unit, string(out), by)
+	return dropIn(unit, out, by)
 }
 
-// Systemctl returns a command of systemctl. Clients often do not pass XDG_RUNTIME_DIR on.
-func Systemctl(ctx context.Context, of systemd.Kind, args ...string) *exec.Cmd {
+// managerWithin bounds the wait for a manager, which may hang.
+const managerWithin = 5 * time.Second
+
+// Systemctl returns the output of systemctl. Clients often do not pass XDG_RUNTIME_DIR on.
+func Systemctl(of systemd.Kind, args ...string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
+	defer cancel()
 	c := exec.CommandContext(ctx, "systemctl", append([]string{"--" + string(of), "--no-pager"}, args...)...)
 	c.Env = append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
-	return c
+	out, err := c.Output()
+	if failed, is := errors.AsType[*exec.ExitError](err); is {
+		err = errors.New(strings.TrimSpace(string(failed.Stderr)))
+	}
+	return strings.TrimSpace(string(out)), err
 }
 
 // dropIn takes the command from the files of the unit: there its specifiers, variables and quotes are as they
