@@ -7,7 +7,7 @@
 //
 // A process is a leak only if the kernel confirms all of this at that moment:
 //
-//   - It was re-parented: its parent is init or a service manager.
+//   - It was re-parented: its parent is init or a user's manager.
 //   - Its stdin is a pipe or socket whose other end is closed. So it cannot receive another request, and no
 //     process of a running client is a leak.
 //   - It, or a process below it (behind a package runner), has the command line of a configured server.
@@ -15,7 +15,7 @@
 //     its server waits for the last answer.
 //
 // The state of a pipe or socket shows whether another process holds the other end: some of these processes
-// may be invisible to the caller. The package knows no configuration, and prints nothing.
+// may be invisible to the caller.
 package leftover
 
 import (
@@ -31,27 +31,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
-
-// Everyone as an uid means all users.
-const Everyone = -1
-
-// Known is a configured server.
-type Known struct{ Name, File string }
-
-// Search selects leaks.
-type Search struct {
-	UID       int // whose processes, or Everyone
-	OlderThan time.Duration
-	// Inside reports whether a process belongs to a server of mcpscope. It is called for possible leaks only.
-	Inside func(pid int) bool
-	// Known finds a command line among configured servers, or returns nil. It is called for possible leaks
-	// only.
-	Known func(argv []string) *Known
-}
 
 // Leak is a process, with all processes below it.
 type Leak struct {
@@ -60,135 +49,150 @@ type Leak struct {
 	Argv   []string
 	Parent int
 	Age    time.Duration
-	Server Known
-	Below  []int // its descendants
+	Below  []int  // its descendants
+	Name   string // of the configured server
+	File   string // that configures it
 	pidfd  int
 	start  uint64
 }
 
-// process contains facts about a process that every search reads.
-type process struct {
-	proc.Stat
-	uid int
-	age time.Duration
-}
-
-// Find lists leaks, the oldest first. Each has to be closed.
-func (s Search) Find() ([]*Leak, error) {
-	all, below, err := everyProcess()
-	if err != nil {
+// FindLeaks lists those of a user, or of everyone, the oldest first. Each has to be closed.
+func FindLeaks(uid int, olderThan time.Duration) ([]*Leak, error) {
+	found, err := abandoned(uid, olderThan)
+	if len(found) == 0 {
 		return nil, err
 	}
-	managers := map[int]bool{1: true}
-	for pid, p := range all {
-		managers[pid] = managers[pid] || isManager(p)
+	servers, err := fleet.List(uid)
+	defer selection.Close(servers)
+	inside := []int{os.Getpid()}
+	for _, s := range servers {
+		pids, _ := s.Processes() // none, if it has ended
+		inside = append(append(inside, pids...), s.Launcher, s.Guard)
 	}
-	var found []*Leak
-	for pid, p := range all {
-		if s.UID != Everyone && p.uid != s.UID || !managers[p.PPID] || managers[pid] ||
-			p.State == 'Z' || p.age < s.OlderThan {
-			continue
+	rules := configured()
+	return slices.DeleteFunc(found, func(l *Leak) bool {
+		isInside := slices.ContainsFunc(l.all(), func(pid int) bool { return slices.Contains(inside, pid) })
+		isLeak := err == nil && !isInside && l.identify(rules)
+		if !isLeak {
+			l.Close()
 		}
-		if l := s.examine(p, below); l != nil {
-			found = append(found, l)
-		}
-	}
-	slices.SortFunc(found, func(a, b *Leak) int { return cmp.Compare(b.Age, a.Age) })
-	return found, nil
+		return !isLeak
+	}), err
 }
 
-// ticks of /proc/PID/stat in a second; the same on all architectures.
-const ticks = 100
-
-func everyProcess() (map[int]process, map[int][]int, error) {
-	var sinceBoot unix.Timespec // the start of a process is counted from there
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot); err != nil {
-		return nil, nil, fmt.Errorf("read the clock: %w", err)
+// configured reads the servers in the configurations of clients.
+func configured() (rules gw.Rules) {
+	all, _ := clientconfig.Everywhere() // none, without a directory to look in
+	for _, c := range all {
+		for _, s := range c.Servers {
+			if own := s.Own(); len(own) > 0 && c.Err == nil {
+				one := gw.Configured{Name: s.Label(), File: c.Where(), Argv: own}
+				rules.Configured = append(rules.Configured, one)
+			}
+		}
 	}
-	all, below := map[int]process{}, map[int][]int{}
-	err := proc.Each(func(pid int) bool {
+	return rules
+}
+
+// abandoned lists processes whose client has exited, the oldest first. Each has to be closed.
+func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
+	const ticks = 100                                      // of /proc/PID/stat in a second, on all processors
+	var sinceBoot unix.Timespec                            // the start of a process is counted from there
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &sinceBoot) // cannot fail
+	err = proc.Each(func(pid int) bool {
 		st, err := proc.ReadStat(pid)
 		var owner unix.Stat_t
 		if err != nil || unix.Stat("/proc/"+strconv.Itoa(pid), &owner) != nil {
 			return true // it has ended
 		}
-		age := time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)
-		all[pid] = process{st, int(owner.Uid), age}
-		below[st.PPID] = append(below[st.PPID], pid)
+		l := &Leak{PID: pid, UID: int(owner.Uid), Parent: st.PPID, start: st.StartTime}
+		l.Age = time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)
+		if (uid == hierarchy.Everyone || l.UID == uid) && l.Age >= olderThan && st.State != 'Z' &&
+			adopts(st.PPID) && l.open() {
+			found = append(found, l)
+		}
 		return true
 	})
-	return all, below, err
+	slices.SortFunc(found, func(a, b *Leak) int { return cmp.Compare(b.Age, a.Age) })
+	return found, err
 }
 
-// isManager: systemd's user managers adopt the processes that are left in their sessions and units.
-func isManager(p process) bool {
-	if p.Comm != "systemd" {
-		return false
+// adopts: systemd's user managers adopt the processes that are left in their sessions and units.
+func adopts(parent int) bool {
+	if comm, _ := proc.Comm(parent); parent == 1 || comm != "systemd" {
+		return parent == 1
 	}
-	where, err := proc.ReadCgroup(p.PID)
+	where, err := proc.ReadCgroup(parent)
 	return err == nil && strings.HasSuffix(where, "/init.scope")
 }
 
-// examine returns nil for a process that is no leak. A pidfd is open before anything is read.
-func (s Search) examine(p process, below map[int][]int) *Leak {
-	pidfd, err := unix.PidfdOpen(p.PID, 0)
-	if err != nil {
-		return nil // it has ended
+// open returns false for a process that is not abandoned. A pidfd is open before anything is read.
+func (l *Leak) open() bool {
+	var err error
+	if l.pidfd, err = unix.PidfdOpen(l.PID, 0); err != nil {
+		return false // it has ended
 	}
-	l := &Leak{
-		PID: p.PID, UID: p.uid, Parent: p.PPID, Age: p.age, Argv: arguments(p.PID),
-		Below: descendants(p.PID, below), pidfd: pidfd, start: p.StartTime,
-	}
-	all := append([]int{l.PID}, l.Below...)
-	if !l.isAbandoned() || slices.ContainsFunc(all, s.Inside) {
+	if !l.isSame() || !l.isAbandoned() {
 		l.Close()
-		return nil
+		return false
 	}
-	for _, pid := range all {
-		if known := s.Known(arguments(pid)); known != nil && l.isSame() {
-			l.Server = *known
-			return l
+	l.Argv = arguments(l.PID)
+	l.Below, _ = l.tree().Members() // as far as they can be read
+	return true
+}
+
+// identify finds the configured server that the leak is, or that is below it.
+func (l *Leak) identify(rules gw.Rules) bool {
+	for _, pid := range l.all() {
+		argv := arguments(pid)
+		if found := rules.Server(argv); found != nil && l.isSame() {
+			l.Name, l.File = cmp.Or(found.Name, name.Derive(argv)), found.File
+			return true
 		}
 	}
-	l.Close()
-	return nil
+	return false
+}
+
+func (l *Leak) all() []int { return append([]int{l.PID}, l.Below...) }
+
+// tree is what is below the leak, and does not include it.
+func (l *Leak) tree() *freeze.Tree {
+	return &freeze.Tree{Roots: []freeze.Root{{PID: l.PID, PIDFD: l.pidfd}}, Owner: l.UID, OwnersOnly: true}
 }
 
 // Close closes the pidfd.
 func (l *Leak) Close() { _ = unix.Close(l.pidfd) } // it was only read
 
+// CloseLeaks closes what FindLeaks has found.
+func CloseLeaks(all []*Leak) {
+	for _, l := range all {
+		l.Close()
+	}
+}
+
+// CountLeaks is for doctor and metrics; 0 if they cannot be found.
+func CountLeaks(uid int) int {
+	found, _ := FindLeaks(uid, LeakAge) // none
+	defer CloseLeaks(found)
+	return len(found)
+}
+
 // isAbandoned: no other process can write to its stdin, or reads its stdout.
 func (l *Leak) isAbandoned() bool {
-	out := link(l.PID, 1)
+	out, _ := os.Readlink(proc.DescriptorPath(l.PID, 1)) // "" for none
 	connected := strings.HasPrefix(out, "pipe:") || strings.HasPrefix(out, "socket:")
 	isRead := connected && !client.Closed(l.PID, 1)
 	return client.Closed(l.PID, 0) && !isRead
 }
 
-// isSame reports whether the process is still the examined one, and has not been adopted since.
+// isSame reports whether the process is still the one that was found, and has not been adopted since.
 func (l *Leak) isSame() bool {
 	st, err := proc.ReadStat(l.PID)
 	return err == nil && st.StartTime == l.start && st.PPID == l.Parent && !linux.Ended(l.pidfd)
 }
 
-func link(pid, fd int) string {
-	text, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, fd)) // "" for none
-	return text
-}
-
-func descendants(pid int, below map[int][]int) []int {
-	var all []int
-	for todo := slices.Clone(below[pid]); len(todo) > 0; todo = todo[1:] {
-		all = append(all, todo[0])
-		todo = append(todo, below[todo[0]]...)
-	}
-	return all
-}
-
-// lineMost is how much of a command line is read.
-const lineMost = 16 << 10
-
-func arguments(pid int) []string { return proc.Arguments(pid, lineMost) }
+// arguments reads a command line of at most 16 KiB.
+func arguments(pid int) []string { return proc.Arguments(pid, 16<<10) }
 
 // ErrChanged is of a process that is no leak any more.
 var ErrChanged = errors.New("it has changed since it was examined")
@@ -209,33 +213,25 @@ func (l *Leak) Stop(grace time.Duration) error {
 	if err := l.stopBelow(unix.SIGTERM, grace); err != nil {
 		return err
 	}
-	for _, sig := range []unix.Signal{unix.SIGTERM, unix.SIGCONT} {
-		_ = unix.PidfdSendSignal(l.pidfd, sig, nil, 0) // it may have ended
-	}
+	l.send(unix.SIGTERM)
+	l.send(unix.SIGCONT)
 	if l.endsWithin(grace) {
 		return nil
 	}
-	if err := l.stopBelow(0, 0); err != nil { // the processes that it has started on SIGTERM
-		return err
-	}
-	_ = unix.PidfdSendSignal(l.pidfd, unix.SIGKILL, nil, 0) // as above
+	err := l.stopBelow(0, 0) // the processes that it has started on SIGTERM
+	l.send(unix.SIGKILL)
 	if !l.endsWithin(killWithin) {
-		return fmt.Errorf("process %d does not end", l.PID)
+		return errors.Join(err, fmt.Errorf("process %d does not end", l.PID))
 	}
-	return nil
+	return err
 }
+
+func (l *Leak) send(sig unix.Signal) { _ = unix.PidfdSendSignal(l.pidfd, sig, nil, 0) } // or it has ended
 
 // stopBelow stops the leak by SIGSTOP, and the processes below it for good. ask == 0 means: kill at once.
 func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
-	root, err := freeze.NewRoot(l.pidfd)
-	if err != nil {
-		return err
-	}
-	if err := unix.PidfdSendSignal(l.pidfd, unix.SIGSTOP, nil, 0); err != nil && !errors.Is(err, unix.ESRCH) {
-		return fmt.Errorf("stop process %d: %w", l.PID, err)
-	}
-	below := &freeze.Tree{Roots: []freeze.Root{root}, Owner: l.UID, OwnersOnly: true}
-	left, err := freeze.Stop{Target: below, Ask: ask, Grace: grace}.Run()
+	l.send(unix.SIGSTOP)
+	left, err := freeze.Stop{Target: l.tree(), Ask: ask, Grace: grace}.Run()
 	for _, s := range left {
 		err = errors.Join(err, fmt.Errorf("a process is left: %v", s))
 	}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -50,26 +51,28 @@ func TestStopSparesOthersOfItsStdin(t *testing.T) {
 		t.Fatal(err)
 	}
 	// examine treats this process, the parent, as if it had adopted the process
-	examine := func(known *Known) *Leak {
-		all, below, err := everyProcess()
+	examine := func(configured ...string) *Leak {
+		st, err := proc.ReadStat(leak)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Search{UID: os.Getuid(), Inside: func(int) bool { return false },
-			Known: func([]string) *Known { return known }}
-		return s.examine(all[leak], below)
+		l := &Leak{PID: leak, UID: os.Getuid(), Parent: os.Getpid(), start: st.StartTime}
+		if l.open() && l.identify(gw.Rules{Configured: []gw.Configured{{Name: "time", Argv: configured}}}) {
+			return l
+		}
+		return nil
 	}
-	server := &Known{"time", "file"}
-	if l := examine(server); l != nil {
+	server := []string{"sleep", "1004"}
+	if l := examine(server...); l != nil {
 		t.Errorf("its stdout is open: %+v", l)
 		l.Close()
 	}
 	lost.Close()
-	if l := examine(nil); l != nil {
+	if l := examine("sleep", "1005"); l != nil {
 		t.Errorf("no configuration names it: %+v", l)
 		l.Close()
 	}
-	l := examine(server)
+	l := examine(server...)
 	if l == nil {
 		t.Fatal("no leak")
 	}

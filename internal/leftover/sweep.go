@@ -140,13 +140,13 @@ func (s *Sweep) leaks(io cli.Stdio) (status int) {
 func (l *Leak) view() Swept {
 	v := Swept{
 		Server: show.Server{
-			Name: l.Server.Name, UID: l.UID, State: leaked, Age: l.Age.Seconds(), Processes: 1 + len(l.Below),
+			Name: l.Name, UID: l.UID, State: leaked, Age: l.Age.Seconds(), Processes: 1 + len(l.Below),
 		},
 		PID: l.PID, Parent: &show.Process{PID: l.Parent},
-		Program: clientconfig.WithoutArguments(l.Argv), File: l.Server.File,
+		Program: clientconfig.WithoutArguments(l.Argv), File: l.File,
 	}
 	v.Parent.Name, _ = proc.Comm(l.Parent) // "", if it may not be read
-	v.AddMembers(append([]int{l.PID}, l.Below...))
+	v.AddMembers(l.all())
 	return v
 }
 
