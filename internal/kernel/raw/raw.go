@@ -14,20 +14,17 @@ import (
 )
 
 //go:nosplit
-//go:norace
 func Sys(trap, a1, a2, a3, a4, a5 uintptr) (uintptr, syscall.Errno) {
 	return Sys6(trap, a1, a2, a3, a4, a5, 0)
 }
 
 //go:nosplit
-//go:norace
 func Sys6(trap, a1, a2, a3, a4, a5, a6 uintptr) (uintptr, syscall.Errno) {
 	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, a6)
 	return r, errno
 }
 
 //go:nosplit
-//go:norace
 func Exit(status uintptr) {
 	for {
 		Sys(unix.SYS_EXIT_GROUP, status, 0, 0, 0, 0)
@@ -35,22 +32,18 @@ func Exit(status uintptr) {
 }
 
 //go:nosplit
-//go:norace
 func SetMask(mask *uint64) syscall.Errno {
 	at := uintptr(unsafe.Pointer(mask))
 	_, e := Sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, at, 0, unsafe.Sizeof(*mask), 0)
 	return e
 }
 
-//go:norace
 func MapMemory(size, how uintptr, fd int) (unsafe.Pointer, syscall.Errno) {
 	at, e := Sys6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, how, uintptr(fd), 0)
 	return *(*unsafe.Pointer)(unsafe.Pointer(&at)), e
 }
 
 // PutNumber writes a descriptor's number as text.
-//
-//go:norace
 func PutNumber(to *[12]byte, n int32) {
 	at := 0
 	for power := int32(1e9); power > 0; power /= 10 {
@@ -62,27 +55,21 @@ func PutNumber(to *[12]byte, n int32) {
 	to[at] = 0
 }
 
-//go:norace
 func Close(fd int32) { Sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
 
 // Now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
-//
-//go:norace
 func Now() int64 {
 	var ts unix.Timespec
 	Sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
 	return ts.Sec*1e9 + ts.Nsec
 }
 
-//go:norace
 func Sleep(ns int64) {
 	ts := unix.Timespec{Nsec: ns}
 	Sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
 }
 
 // WriteFile writes one character to a file of a cgroup.
-//
-//go:norace
 func WriteFile(dir int32, name string, char byte) syscall.Errno {
 	fd, e := OpenAt(dir, name, unix.O_WRONLY)
 	if e != 0 {
@@ -94,18 +81,14 @@ func WriteFile(dir int32, name string, char byte) syscall.Errno {
 	return e
 }
 
-//go:norace
 func OpenAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
 	fd, e := Sys(unix.SYS_OPENAT, uintptr(dir), Address(name), how|unix.O_CLOEXEC, 0, 0)
 	return int32(fd), e
 }
 
-//go:norace
 func Address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
 
 // Populated reports whether cgroup.events of a group says so. A group that cannot be read is not.
-//
-//go:norace
 func Populated(dir int32) bool {
 	fd, e := OpenAt(dir, EventsFile, 0)
 	if e != 0 {

@@ -14,8 +14,6 @@ import (
 )
 
 // startMain starts the main process in the group and returns when it executes the server, or can't.
-//
-//go:norace
 func (p *process) startMain() {
 	page := p.page
 	p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
@@ -43,8 +41,6 @@ func (p *process) startMain() {
 
 // executeServer is the main process, which borrows the guard's memory until its exec. The guard's signals are all blocked
 // and have no handlers.
-//
-//go:norace
 func (p *process) executeServer(joined bool) {
 	m := &p.main
 	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
@@ -71,8 +67,6 @@ func (p *process) executeServer(joined bool) {
 }
 
 // check ends the main process if the step has failed.
-//
-//go:norace
 func (p *process) check(step Step, errno syscall.Errno) {
 	if errno != 0 {
 		p.page.FailedStep, p.page.Errno = step, uint32(errno)
@@ -80,7 +74,6 @@ func (p *process) check(step Step, errno syscall.Errno) {
 	}
 }
 
-//go:norace
 func execute(path, argv, env uintptr) syscall.Errno {
 	_, e := raw.Sys(unix.SYS_EXECVE, path, argv, env, 0, 0)
 	return e

@@ -10,7 +10,8 @@
 //	   │                       └─▶ main process, in the payload
 //
 // The guard executes nothing and decides nothing. It reaps children, writes what happens to the page, and waits. Everything
-// that it runs is in this package, and is system calls alone: no heap, no Go runtime, no writable global variable.
+// that it runs is in this package, and is system calls alone: no heap, no Go runtime, no writable global variable. A build
+// with -race can't run servers: the guard has no race detector.
 //
 // There is no protocol. Launcher and guard map the same page; a byte on their socket means that there is something new on
 // it, and the end of the socket means that the other process is dead.

@@ -78,9 +78,6 @@ type mainProcess struct {
 const fixedSize = (unsafe.Sizeof(process{})+4095)&^4095 + stackSize
 
 // mapProcess maps a process with more bytes behind it.
-//
-//go:norace
-//go:nocheckptr
 func mapProcess(more uintptr) (*process, syscall.Errno) {
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	at, e := raw.MapMemory(fixedSize+more, how, -1)
@@ -101,8 +98,6 @@ func mapProcess(more uintptr) (*process, syscall.Errno) {
 }
 
 // fork makes the guard, which has no server yet. The page has the descriptors of the brain's side afterwards.
-//
-//go:norace
 func (p *process) fork(page *Page) (what string, errno syscall.Errno) {
 	p.page = page
 	if what, errno = p.open(); errno == 0 {
@@ -122,8 +117,6 @@ func (p *process) fork(page *Page) (what string, errno syscall.Errno) {
 }
 
 // open opens what the guard has from the beginning.
-//
-//go:norace
 func (p *process) open() (what string, errno syscall.Errno) {
 	page := p.page
 	p.brainEnd, p.sock, p.signals, p.state, p.null = -1, -1, -1, -1, -1
@@ -174,8 +167,6 @@ func (p *process) open() (what string, errno syscall.Errno) {
 //
 //go:noinline
 //go:nosplit
-//go:norace
-//go:nocheckptr
 func forkBetween(p *process) syscall.Errno {
 	all, before := ^uint64(0), uint64(0)
 	_, e := raw.Sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
@@ -200,7 +191,6 @@ func forkBetween(p *process) syscall.Errno {
 // forkGuard is all that the process between does.
 //
 //go:nosplit
-//go:norace
 func forkGuard(p *process) {
 	raw.Sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
 	into := &p.clone

@@ -51,8 +51,6 @@ const (
 )
 
 // keepGate is the whole life of such a guard.
-//
-//go:norace
 func (p *process) keepGate() {
 	page, g := p.page, &p.gate
 	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
@@ -82,8 +80,6 @@ func (p *process) keepGate() {
 }
 
 // awaitGate waits for one event, and reacts.
-//
-//go:norace
 func (p *process) awaitGate() {
 	g := &p.gate
 	limit := g.startAt
@@ -116,7 +112,6 @@ func (p *process) awaitGate() {
 	}
 }
 
-//go:norace
 func (p *process) receiveFromWatcher() {
 	g := &p.gate
 	word := byte(0)
@@ -146,8 +141,6 @@ func (p *process) receiveFromWatcher() {
 }
 
 // waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
-//
-//go:norace
 func (p *process) waitWithin(time int64) {
 	if p.page.Until == 0 {
 		p.page.Until = raw.Now() + time
@@ -155,8 +148,6 @@ func (p *process) waitWithin(time int64) {
 }
 
 // continueWatcher is for SIGCHLD: each program that is executed would wait for a watcher that is stopped.
-//
-//go:norace
 func (p *process) continueWatcher() {
 	for {
 		n, e := raw.Sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
@@ -176,8 +167,6 @@ func (p *process) continueWatcher() {
 }
 
 // resolve answers what a dead watcher has received.
-//
-//go:norace
 func (p *process) resolve() {
 	if p.gate.resolved {
 		return
@@ -191,7 +180,6 @@ func (p *process) resolve() {
 	}
 }
 
-//go:norace
 func (p *process) answerOne() {
 	request := [10]uint64{} // the kernel insists
 	_, e := raw.Sys(unix.SYS_IOCTL, uintptr(p.polls[gateListener].Fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&request)), 0, 0)
@@ -200,7 +188,6 @@ func (p *process) answerOne() {
 	}
 }
 
-//go:norace
 func (p *process) letGoOn(id uint64) {
 	answer := [3]uint64{id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE << 32} // struct seccomp_notif_resp
 	raw.Sys(unix.SYS_IOCTL, uintptr(p.page.Payload), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer)), 0, 0)

@@ -32,8 +32,6 @@ const (
 // guardMain is the guard's whole life.
 //
 //lint:ignore U1000 forkOn calls it
-//go:norace
-//go:nocheckptr
 func guardMain(p *process) {
 	page := p.page
 	if p.joins {
@@ -75,8 +73,6 @@ func guardMain(p *process) {
 const ignore = 1 // SIG_IGN
 
 // joinLate does what clone3 would have done.
-//
-//go:norace
 func (p *process) joinLate() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var action [4]uintptr
@@ -89,7 +85,6 @@ func (p *process) joinLate() {
 	p.goHome()
 }
 
-//go:norace
 func (p *process) goHome() {
 	if p.home >= 0 {
 		raw.WriteFile(p.home, procsFile, '0')
@@ -98,8 +93,6 @@ func (p *process) goHome() {
 
 // wakeBySocket has the kernel send SIGCONT with each byte of the brain and at its death, in case that a member of the group
 // has stopped the guard. The signal is blocked, and continues a stopped process all the same.
-//
-//go:norace
 func (p *process) wakeBySocket() {
 	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
 	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
@@ -108,13 +101,10 @@ func (p *process) wakeBySocket() {
 
 // holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number stays taken: a
 // later brain's command line has it.
-//
-//go:norace
 func (p *process) holdBrainEnd() {
 	raw.Sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 }
 
-//go:norace
 func (p *process) alsoKeep(fd int32) {
 	if fd >= 0 && p.kept < mostKept {
 		p.keep[p.kept] = fd
@@ -123,8 +113,6 @@ func (p *process) alsoKeep(fd int32) {
 }
 
 // awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher dies first.
-//
-//go:norace
 func (p *process) awaitGo() (leaf int32, ok bool) {
 	rights := [3]uint64{} // struct cmsghdr, and two descriptors
 	for {
@@ -155,8 +143,6 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 
 // leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's session, and
 // has its descriptors.
-//
-//go:norace
 func (p *process) leaveClient() {
 	raw.Sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	for fd := uintptr(0); fd < 3; fd++ {
@@ -180,8 +166,6 @@ func (p *process) leaveClient() {
 }
 
 // closeRange is close_range(2) (Linux 5.9), or closes one after the other where it is refused.
-//
-//go:norace
 func closeRange(from, to int32) {
 	const most = 4096
 	_, e := raw.Sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
@@ -191,8 +175,6 @@ func closeRange(from, to int32) {
 }
 
 // poll waits for an event on p.polls, until limit if that is not 0.
-//
-//go:norace
 func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 	for i := 0; i < len(p.polls); i++ {
 		p.polls[i].Revents = 0
@@ -208,8 +190,6 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 }
 
 // watch does not return.
-//
-//go:norace
 func (p *process) watch() {
 	for {
 		limit := p.answerBy
@@ -239,15 +219,12 @@ func (p *process) watch() {
 	}
 }
 
-//go:norace
 func (p *process) send() {
 	word := [1]byte{wordLook}
 	raw.Sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
 }
 
 // ask wants a sign of life from the brain, after an event that it should have noticed as well.
-//
-//go:norace
 func (p *process) ask() {
 	if p.answerBy == 0 {
 		p.page.asked++
@@ -257,8 +234,6 @@ func (p *process) ask() {
 }
 
 // announce is for an event. A brain that stops the server already has until Page.Due, and may have no time for an answer.
-//
-//go:norace
 func (p *process) announce() {
 	if p.page.Phase > Running {
 		p.send()
@@ -268,8 +243,6 @@ func (p *process) announce() {
 }
 
 // overdue is after the time that a brain has for an answer, or for all it does. A brain that answers may take longer.
-//
-//go:norace
 func (p *process) overdue() {
 	page := p.page
 	switch {
@@ -294,8 +267,6 @@ func (p *process) overdue() {
 }
 
 // brainStopped tells whether the launcher is stopped, or frozen with its client.
-//
-//go:norace
 func (p *process) brainStopped() bool {
 	if p.page.Reign > 0 {
 		return false
@@ -314,7 +285,6 @@ func (p *process) brainStopped() bool {
 	return n > 0 && (state == 'T' || state == 't')
 }
 
-//go:norace
 func (p *process) receive() {
 	page := p.page
 	word := byte(0)
@@ -335,8 +305,6 @@ func (p *process) receive() {
 }
 
 // receiveSignals reads SIGCHLD, and those that ask for a stop.
-//
-//go:norace
 func (p *process) receiveSignals() {
 	requested := false
 	for {
@@ -358,8 +326,6 @@ func (p *process) receiveSignals() {
 }
 
 // reap waits for all children that have ended. changed: the page has news of the main process.
-//
-//go:norace
 func (p *process) reap() (changed bool) {
 	const ( // of siginfo_t.si_code
 		exited = 1

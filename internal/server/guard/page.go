@@ -90,7 +90,6 @@ func NewPage() (*Page, error) {
 	return p, nil
 }
 
-//go:norace
 func mapPage() (p *Page, what string, errno syscall.Errno) {
 	fd, errno := raw.Sys(unix.SYS_MEMFD_CREATE, raw.Address(MemoryName+"\x00"), unix.MFD_CLOEXEC, 0, 0, 0)
 	if errno != 0 {
@@ -160,8 +159,6 @@ func (p *Page) Config() ([]byte, error) {
 func (p *Page) configPlace() (at, size int64) { return int64(p.config >> 32), int64(uint32(p.config)) }
 
 // setConfigPlace is one store: the writer may be killed at any moment.
-//
-//go:norace
 func (p *Page) setConfigPlace(at, size int64) { p.config = uint64(at)<<32 | uint64(size) }
 
 // SetDirectories names what the guard removes if no brain can: paths below Parent, in this order. It is called before the

@@ -45,7 +45,6 @@ const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 // EINVAL. Then clone(2) starts the process, which joins the cgroup before it does anything else.
 //
 //go:nosplit
-//go:norace
 func refused(errno uintptr) bool {
 	switch syscall.Errno(errno) {
 	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
@@ -55,8 +54,6 @@ func refused(errno uintptr) bool {
 }
 
 // sendGo sends wordGo with up to two descriptors.
-//
-//go:norace
 func sendGo(sock, payload, leaf int32) syscall.Errno {
 	word := byte(wordGo)
 	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}

@@ -15,8 +15,6 @@ import (
 // takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which takes a Go
 // runtime, nothing in the payload can: stop the guard, fork, or use up what a process needs. Only where a brain can't start,
 // or dies as well, the guard kills by itself, and then starts one more for the report.
-//
-//go:norace
 func (p *process) takeOver(dead bool) {
 	page := p.page
 	page.Reign++
@@ -40,8 +38,6 @@ func (p *process) takeOver(dead bool) {
 }
 
 // startBrain starts one, with a socket in the place of the old one.
-//
-//go:norace
 func (p *process) startBrain() bool {
 	var ends [2]int32
 	_, e := raw.Sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&ends)), 0)
@@ -76,8 +72,6 @@ func (p *process) startBrain() bool {
 }
 
 // executeBrain is the brain's process until its exec.
-//
-//go:norace
 func (p *process) executeBrain(joined bool) {
 	if !joined && p.page.Leaf >= 0 {
 		raw.WriteFile(p.page.Leaf, procsFile, '0')
@@ -97,8 +91,6 @@ func (p *process) executeBrain(joined bool) {
 
 // killAll is a stop without a grace. A member that left the group is the guard's child as soon as its parents are dead, as is
 // one that cgroup.kill does not reach: its first thread has exited and others live, or the kernel is older than 5.14.
-//
-//go:norace
 func (p *process) killAll() {
 	page := p.page
 	for round := int64(1); round < 5000; round++ {
@@ -115,8 +107,6 @@ func (p *process) killAll() {
 }
 
 // leavePayload is for a guard that a member has moved: it would be frozen and killed with the group.
-//
-//go:norace
 func (p *process) leavePayload() {
 	if p.hashPlace() != p.place {
 		p.goHome()
@@ -124,8 +114,6 @@ func (p *process) leavePayload() {
 }
 
 // hashPlace is FNV-1a of the beginning of /proc/self/cgroup.
-//
-//go:norace
 func (p *process) hashPlace() uint64 {
 	hash := uint64(14695981039346656037)
 	for i, n := uintptr(0), p.read(p.cgroup); i < n; i++ {
@@ -134,7 +122,6 @@ func (p *process) hashPlace() uint64 {
 	return hash
 }
 
-//go:norace
 func (p *process) read(fd int32) uintptr {
 	n, e := raw.Sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
 	if e != 0 {
@@ -143,7 +130,6 @@ func (p *process) read(fd int32) uintptr {
 	return n
 }
 
-//go:norace
 func (p *process) killChildren() {
 	pid := uintptr(0)
 	for i, n := uintptr(0), p.read(p.children); i < n; i++ {
@@ -159,8 +145,6 @@ func (p *process) killChildren() {
 }
 
 // removeDirectories is for a guard whose brain can't.
-//
-//go:norace
 func (p *process) removeDirectories() {
 	p.home = p.page.Leaf
 	p.goHome() // it may be in one of them
@@ -168,8 +152,6 @@ func (p *process) removeDirectories() {
 }
 
 // removeDirectories leaves to a sweep what members have made below them.
-//
-//go:norace
 func (page *Page) removeDirectories() {
 	for at := 0; at < len(page.directories) && page.directories[at] != 0; {
 		for try := 0; try < 2000; try++ {
