@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Package raw makes system calls for code that runs without a Go runtime: in the copy of a process, or before
-// the runtime starts. Such code allocates nothing. All texts end with NUL.
+// Package raw makes system calls for code that runs without a Go runtime, in the copy of a process. Such code
+// allocates nothing. All texts end with NUL.
 package raw
 
 import (
@@ -38,23 +38,6 @@ func SetMask(mask *uint64) syscall.Errno {
 	return e
 }
 
-func MapMemory(size, how uintptr, fd int) (unsafe.Pointer, syscall.Errno) {
-	at, e := Sys6(unix.SYS_MMAP, 0, size, unix.PROT_READ|unix.PROT_WRITE, how, uintptr(fd), 0)
-	return *(*unsafe.Pointer)(unsafe.Pointer(&at)), e
-}
-
-// PutNumber writes a descriptor's number as text.
-func PutNumber(to *[12]byte, n int32) {
-	at := 0
-	for power := int32(1e9); power > 0; power /= 10 {
-		if digit := n / power % 10; digit > 0 || at > 0 || power == 1 {
-			to[at] = '0' + byte(digit)
-			at++
-		}
-	}
-	to[at] = 0
-}
-
 func Close(fd int32) { Sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
 
 // Now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
@@ -82,11 +65,9 @@ func WriteFile(dir int32, name string, char byte) syscall.Errno {
 }
 
 func OpenAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
-	fd, e := Sys(unix.SYS_OPENAT, uintptr(dir), Address(name), how|unix.O_CLOEXEC, 0, 0)
+	fd, e := Sys(unix.SYS_OPENAT, uintptr(dir), uintptr(unsafe.Pointer(unsafe.StringData(name))), how|unix.O_CLOEXEC, 0, 0)
 	return int32(fd), e
 }
-
-func Address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
 
 // Populated reports whether cgroup.events of a group says so. A group that cannot be read is not.
 func Populated(dir int32) bool {

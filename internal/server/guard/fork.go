@@ -5,6 +5,9 @@
 package guard
 
 import (
+	"bytes"
+	"os"
+	"strconv"
 	"syscall"
 	"unsafe"
 
@@ -13,150 +16,26 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
-const (
-	stackSize = 2 * 4096
-	mostKept  = 32
-)
-
-// process is all the memory that the guard has, with a stack and the strings behind it. Launcher and guard
-// share the mapping, so that no page of it is copied.
-type process struct {
-	page     *Page
-	size     uintptr // of the mapping
-	g        goroutine
-	tls      [4]uintptr
-	pid      int32 // pid, pidfd and errno are for the launcher, by the process between
-	pidfd    int32
-	errno    uint32
-	name     [16]byte
-	numbers  [2][12]byte // the last arguments of a later brain
-	sock     int32
-	brainEnd int32 // number of the brain's end of the socket
-	signals  int32 // signalfd
-	null     int32
-	state    int32           // /proc/PID/stat of the launcher
-	slow     int             // times that a brain got more time
-	home     int32           // leaf that the guard lives in
-	cgroup   int32           // /proc/self/cgroup and /proc/thread-self/children; both opened before there is a
-	children int32           // server, which could mount something over /proc
-	place    uint64          // hash of cgroup while the guard is at home
-	joins    bool            // clone3 was refused
-	keep     [mostKept]int32 // descriptors that the guard has after the birth
-	kept     int
-	shared   int // the first ones of keep are for later brains, too
-
-	main      mainProcess
-	argv, env uintptr // of a later brain
-	clone     cloneArgs
-	brainPID  int32
-	mainPID   int32 // what signals are sent to: the page may be forged
-	deaths    int
-
-	polls     [5]unix.PollFd
-	answerBy  int64 // end of the time for an answer, or 0
-	continued bool  // the brain got a SIGCONT, and still has not answered
-	dueAsked  int64 // Page.Due that the brain was asked about
-	childless bool
-	exited    bool // the main process
-	info      [16]uint64
-	buf       [1024]byte
-	gate      Gate
-}
-
-// mainProcess is Server as system calls want it.
-type mainProcess struct {
-	wanted                   bool
-	path, argv, env          uintptr
-	shell, shellArgv         uintptr // 0: no fallback for ENOEXEC
-	pgid                     uintptr
-	mask, ignored            uint64
-	nofile, locks            unix.Rlimit
-	limitsFiles, limitsLocks bool
-}
-
-// fixedSize is that of a process with its stack.
-const fixedSize = (unsafe.Sizeof(process{})+4095)&^4095 + stackSize
-
-// mapProcess maps a process with more bytes behind it.
-func mapProcess(more uintptr) (*process, syscall.Errno) {
-	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
-	at, e := raw.MapMemory(fixedSize+more, how, -1)
-	if e != 0 {
-		return nil, e
+// leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and shared
+// mappings. Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the copy
+// is whole. Processes that execute something borrow the memory and copy nothing.
+func leaveOut() {
+	maps, err := os.ReadFile("/proc/self/maps")
+	if err != nil {
+		return
 	}
-	p := (*process)(at)
-	p.size = fixedSize + more
-	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
-	p.clone = cloneArgs{
-		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
-		exitSignal: uint64(unix.SIGCHLD),
-		pidfd:      uint64(uintptr(unsafe.Pointer(&p.pidfd))),
-		tls:        uint64(uintptr(unsafe.Pointer(&p.tls[3]))),
-		stack:      uint64(uintptr(at) + fixedSize - stackSize), stackSize: stackSize,
+	for line := range bytes.Lines(maps) { // "7f00-7f80 rw-p …"
+		addresses, rest, _ := bytes.Cut(line, []byte(" "))
+		if !bytes.HasPrefix(rest, []byte("rw-p")) || bytes.HasSuffix(rest, []byte("[stack]\n")) {
+			continue
+		}
+		first, last, _ := bytes.Cut(addresses, []byte("-"))
+		from, err := strconv.ParseUint(string(first), 16, 64)
+		to, err2 := strconv.ParseUint(string(last), 16, 64)
+		if err == nil && err2 == nil {
+			_, _, _ = syscall.RawSyscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTFORK)
+		}
 	}
-	return p, 0
-}
-
-// fork makes the guard, which has no server yet. The page has the descriptors of the brain's side afterwards.
-func (p *process) fork(page *Page) (what string, errno syscall.Errno) {
-	p.page = page
-	if what, errno = p.open(); errno == 0 {
-		what, errno = "fork the guard", forkBetween(p)
-	}
-	if errno == 0 {
-		page.GuardPID = p.pid // the guard itself may not have run yet
-		page.sock, page.pidfd = p.brainEnd, p.pidfd
-	} else {
-		raw.Close(p.brainEnd)
-	}
-	for _, fd := range [...]int32{p.sock, p.signals, p.state, p.null} {
-		raw.Close(fd)
-	}
-	raw.Sys(unix.SYS_MUNMAP, uintptr(unsafe.Pointer(p)), p.size, 0, 0, 0)
-	return what, errno
-}
-
-// open opens what the guard has from the beginning.
-func (p *process) open() (what string, errno syscall.Errno) {
-	page := p.page
-	p.brainEnd, p.sock, p.signals, p.state, p.null = -1, -1, -1, -1, -1
-	ends := [2]int32{}
-	_, errno = raw.Sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0,
-		uintptr(unsafe.Pointer(&ends)), 0)
-	if errno != 0 {
-		return "create socket", errno
-	}
-	p.brainEnd, p.sock = ends[0], ends[1]
-	// SIGCONT comes with each byte, see wakeBySocket
-	caught := ^uint64(1 << (unix.SIGCONT - 1))
-	fd, errno := raw.Sys(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&caught)), unsafe.Sizeof(caught),
-		unix.SFD_CLOEXEC|unix.SFD_NONBLOCK, 0)
-	if errno != 0 {
-		return "create signalfd", errno
-	}
-	p.signals = int32(fd)
-	if p.state, errno = raw.OpenAt(unix.AT_FDCWD, stateFile, unix.O_RDONLY); errno != 0 {
-		return "open our own state", errno
-	}
-	if p.null, errno = raw.OpenAt(unix.AT_FDCWD, nullFile, unix.O_RDWR); errno != 0 {
-		return "open /dev/null", errno
-	}
-	p.home = page.Leaf
-	for _, fd := range page.descriptors() {
-		p.alsoKeep(fd)
-	}
-	p.alsoKeep(page.memory)
-	p.alsoKeep(p.brainEnd)
-	p.shared = p.kept
-	for _, fd := range [...]int32{p.sock, p.signals, p.null, p.state} {
-		p.alsoKeep(fd)
-	}
-	for i, fd := range [...]int32{p.sock, p.signals, page.Stdin, page.Stdout, page.Client} {
-		p.polls[i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
-	}
-	raw.PutNumber(&p.numbers[0], page.memory)
-	raw.PutNumber(&p.numbers[1], p.brainEnd)
-	return "", 0
 }
 
 // forkBetween makes the guard by a process between, which exits at once, so that the guard is in no process tree of

@@ -5,16 +5,12 @@
 package guard
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"strings"
-	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // Running is the last phase in which nothing stops the server. The guard compares Page.Phase with it and gives the other
@@ -55,8 +51,6 @@ type Page struct {
 
 	config      uint64 // its place in the file, and its size
 	memory      int32
-	sock        int32 // the launcher's end of the socket, and its pidfd of the guard
-	pidfd       int32
 	asked       uint32 // counts the guard's questions whether the brain reacts
 	answered    uint32 // is asked as soon as the brain reacts
 	directories [1024]byte
@@ -83,41 +77,30 @@ const pageSize = 4096
 
 // NewPage makes a page whose descriptors are all none.
 func NewPage() (*Page, error) {
-	p, what, errno := mapPage()
-	if errno != 0 {
-		return nil, fmt.Errorf("%s: %w", what, errno)
+	fd, err := unix.MemfdCreate(MemoryName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create memory file: %w", err)
+	}
+	var p *Page
+	if err = unix.Ftruncate(fd, pageSize); err == nil {
+		p, err = OpenPage(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("size memory file: %w", err)
+	}
+	p.memory, p.Payload = int32(fd), -1
+	for i := range p.descriptors() {
+		p.descriptors()[i] = -1
 	}
 	return p, nil
 }
 
-func mapPage() (p *Page, what string, errno syscall.Errno) {
-	fd, errno := raw.Sys(unix.SYS_MEMFD_CREATE, raw.Address(MemoryName+"\x00"), unix.MFD_CLOEXEC, 0, 0, 0)
-	if errno != 0 {
-		return nil, "create memory file", errno
-	}
-	if _, errno = raw.Sys(unix.SYS_FTRUNCATE, fd, pageSize, 0, 0, 0); errno != 0 {
-		raw.Close(int32(fd))
-		return nil, "size memory file", errno
-	}
-	at, errno := raw.MapMemory(pageSize, unix.MAP_SHARED, int(fd))
-	if errno != 0 {
-		raw.Close(int32(fd))
-		return nil, "map memory file", errno
-	}
-	p = (*Page)(at)
-	p.memory = int32(fd)
-	for i := range p.descriptors() {
-		p.descriptors()[i] = -1
-	}
-	p.Payload = -1
-	return p, "", 0
-}
-
 // OpenPage maps the page of a memory file, in a later brain.
 func OpenPage(fd int) (*Page, error) {
-	at, errno := raw.MapMemory(pageSize, unix.MAP_SHARED, fd)
-	if errno != 0 {
-		return nil, fmt.Errorf("map memory file: %w", errno)
+	at, err := unix.MmapPtr(fd, 0, nil, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map memory file: %w", err)
 	}
 	return (*Page)(at), nil
 }
@@ -126,9 +109,6 @@ func OpenPage(fd int) (*Page, error) {
 func (p *Page) descriptors() []int32 {
 	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
 }
-
-// Guard is the launcher's side.
-func (p *Page) Guard() *Guard { return &Guard{page: p, sock: int(p.sock), pidfd: int(p.pidfd)} }
 
 // Memory is the descriptor of the page's file.
 func (p *Page) Memory() int { return int(p.memory) }
@@ -170,12 +150,6 @@ func (p *Page) SetDirectories(paths ...string) error {
 	}
 	clear(p.directories[copy(p.directories[:], text):])
 	return nil
-}
-
-// Directory is the last of them, which contains the others.
-func (p *Page) Directory() string {
-	all := strings.Split(string(bytes.TrimRight(p.directories[:], "\x00")), "\x00")
-	return all[len(all)-1]
 }
 
 var _ [pageSize - unsafe.Sizeof(Page{})]byte // a page is enough

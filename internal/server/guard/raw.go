@@ -76,6 +76,4 @@ const (
 	killFile     = "cgroup.kill\x00"
 	cgroupFile   = "/proc/self/cgroup\x00"
 	childrenFile = "/proc/thread-self/children\x00"
-	stateFile    = "/proc/self/stat\x00"
-	nullFile     = "/dev/null\x00"
 )
