@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // WatchCommand is the subcommand that is the watcher.
@@ -65,7 +67,7 @@ const (
 	keepTable
 )
 
-// refused is Page.Phase when a watcher can't contain servers. The text of SetConfig says why.
+// refused is Page.Phase when a watcher can't contain servers. Page.Refusal says why.
 const refused = 100
 
 // ErrExec marks that it is the gateway's own command that can't be executed.
@@ -96,11 +98,11 @@ func (g *Gateway) watched() error {
 		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
 	c := &config{g.Name, os.Getpid(), fileAt(os.Getpid(), 0), g.Options, mayNotRead()}
-	page, table, err := g.prepare(c)
+	shared, table, err := g.prepare(c)
 	if err != nil {
 		return err
 	}
-	watch, err := c.fork(page, table, g.Env, g.Require)
+	watch, err := c.fork(shared, table, g.Env, g.Require)
 	if err != nil {
 		return err
 	}
@@ -115,16 +117,15 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	err = g.exec()
-	if page.Phase == refused {
-		why, _ := page.Config() // on our own page
-		return errors.New(string(why))
+	if shared.Phase == refused {
+		return errors.New(string(bytes.TrimRight(shared.Refusal[:], "\x00")))
 	}
 	return err
 }
 
 // prepare makes the page.
-func (g *Gateway) prepare(c *config) (*guard.Page, *notify.Table, error) {
-	page, err := guard.NewPage()
+func (g *Gateway) prepare(c *config) (*page.Page, *notify.Table, error) {
+	shared, err := page.New()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -140,22 +141,22 @@ func (g *Gateway) prepare(c *config) (*guard.Page, *notify.Table, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open %s: %w", g.Executable, err)
 	}
-	page.Client, page.Program = int32(self), int32(program)
-	page.Keep[keepExplain], page.Keep[keepTable] = int32(g.Explain), int32(memory)
+	shared.Client, shared.Program = int32(self), int32(program)
+	shared.Keep[keepExplain], shared.Keep[keepTable] = int32(g.Explain), int32(memory)
 	text, err := json.Marshal(c)
 	if err != nil {
 		return nil, nil, fmt.Errorf("encode configuration: %w", err)
 	}
-	return page, table, page.SetConfig(text)
+	return shared, table, shared.SetConfig(text)
 }
 
 // The guard has a copy of this.
 var _ [guard.RequestsMost]notify.Request = notify.Table{}
 
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
-func (c *config) fork(page *guard.Page, table *notify.Table, env []string, start bool) (*guard.Guard, error) {
+func (c *config) fork(on *page.Page, table *notify.Table, env []string, start bool) (*page.Guard, error) {
 	line := []string{"mcpscope", WatchCommand, strconv.Itoa(c.PID), c.Name}
-	return guard.Fork(page, nil, &guard.Options{
+	return guard.Fork(on, nil, &guard.Options{
 		Name: "mcpscope-guard", Argv: line, Env: env,
 		Gate: guard.Gate{Requests: unsafe.Pointer(table), Require: c.Require, Start: start},
 	})

@@ -22,8 +22,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // executable is our own, whatever has become of its file.
@@ -45,8 +45,8 @@ type watcher struct {
 	*config
 	Watching
 	Rules
-	page       *guard.Page
-	guard      *guard.Guard
+	page       *page.Page
+	guard      *page.Guard
 	gateway    int // pidfd
 	held       int // the listener's descriptor
 	explainTo  int // descriptor, or -1
@@ -92,7 +92,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	w := &watcher{Watching: by, config: &config{}, ended: make(chan struct{})}
-	if w.page, err = guard.OpenPage(memory); err != nil {
+	if w.page, err = page.Open(memory); err != nil {
 		return nil, err
 	}
 	if w.env, err = proc.Environ(); err != nil { // not to be read any more when tracers are kept off
@@ -111,7 +111,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if w.table, err = notify.OpenTable(int(w.page.Keep[keepTable])); err != nil {
 		return nil, err
 	}
-	if w.guard, err = guard.Attach(w.page, sock); err != nil { // it was killed
+	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
 		return nil, errors.Join(err, w.forkGuard())
 	}
 	w.candidates, err = newCandidates()
@@ -132,11 +132,11 @@ func (w *watcher) lowerOOMScore() {
 
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
-	if w.page.Phase != guard.Running {
+	if w.page.Phase != page.Running {
 		if _, err := w.server("").MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
 			return err
 		}
-		w.page.Phase = guard.Running
+		w.page.Phase = page.Running
 	}
 	return w.readConfigured()
 }
@@ -188,7 +188,7 @@ func (w *watcher) refuse(why error) {
 		w.note("the servers are not contained: " + why.Error())
 		return
 	}
-	_ = w.page.SetConfig([]byte(why.Error())) // or the reason is missing
+	copy(w.page.Refusal[:], why.Error())
 	w.page.Phase = refused
 	l, left := notify.Open(w.held, w.table)
 	_ = answerAll(l, left, func(r *notify.Request) {

@@ -111,7 +111,7 @@ var mechanisms = []mechanism{
 	without("the thaw before the asking", one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("SIGCONT after the asking", one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)"),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("the freeze before a later brain starts", one(guard+"takeover.go", "raw.WriteFile(page.Payload, freezeFile, '1')", "_ = freezeFile"),
+	without("the freeze before a later brain starts", one(guard+"takeover.go", "writeFile(p.page.Payload, freezeFile, '1')", "_ = freezeFile"),
 		cells(onCgroup, stopping+"|fork-bomb", "kill|killpg|tree")),
 	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/server/guard", ".*")),
 	// whom nothing may happen to

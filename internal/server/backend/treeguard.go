@@ -17,8 +17,8 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -109,7 +109,7 @@ func (t *TreeGuard) readPage(comm string, late time.Time) error {
 
 func (t *TreeGuard) readPageAt(path string) bool {
 	target, err := os.Readlink(path)
-	if err != nil || !strings.HasPrefix(target, "/memfd:"+guard.MemoryName) {
+	if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
 		return false
 	}
 	fd, err := reopenMemoryFile(path, t.UID)
@@ -117,7 +117,7 @@ func (t *TreeGuard) readPageAt(path string) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	text, cause, err := guard.ReadPage(fd)
+	text, cause, err := page.Read(fd)
 	if err != nil || protocol.Decode(text, &t.Config) != nil {
 		return false
 	}

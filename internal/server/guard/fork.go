@@ -12,13 +12,11 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/raw"
 )
 
 // leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and shared
-// mappings. Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the copy
-// is whole. Processes that execute something borrow the memory and copy nothing.
+// mappings. Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the
+// copy is whole. Processes that execute something borrow the memory and copy nothing.
 func leaveOut() {
 	maps, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -33,22 +31,23 @@ func leaveOut() {
 		from, err := strconv.ParseUint(string(first), 16, 64)
 		to, err2 := strconv.ParseUint(string(last), 16, 64)
 		if err == nil && err2 == nil {
-			_, _, _ = syscall.RawSyscall(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTFORK)
+			sys(unix.SYS_MADVISE, uintptr(from), uintptr(to-from), unix.MADV_DONTFORK, 0, 0)
 		}
 	}
 }
 
-// forkBetween makes the guard by a process between, which exits at once, so that the guard is in no process tree of
-// the client. That process shares the caller's descriptors, so that the guard's pidfd is opened there.
+// forkBetween makes the guard by a process between, which exits at once, so that the guard is in no process
+// tree of the client. That process shares the caller's descriptors, so that the guard's pidfd is opened
+// there.
 //
-// All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it. That
-// the function has no preemption point keeps it on its thread.
+// All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it.
+// That the function has no preemption point keeps it on its thread.
 //
 //go:noinline
 //go:nosplit
 func forkBetween(p *process) syscall.Errno {
 	all, before := ^uint64(0), uint64(0)
-	_, e := raw.Sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
+	_, e := sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, uintptr(unsafe.Pointer(&all)),
 		uintptr(unsafe.Pointer(&before)), unsafe.Sizeof(all), 0)
 	if e != 0 {
 		return e
@@ -57,12 +56,12 @@ func forkBetween(p *process) syscall.Errno {
 	if failed == 0 && pid == 0 {
 		forkGuard(p)
 	}
-	raw.SetMask(&before)
+	setMask(&before)
 	if failed != 0 {
 		return syscall.Errno(failed)
 	}
 	for e = syscall.EINTR; e == syscall.EINTR; {
-		_, e = raw.Sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0)
+		_, e = sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0)
 	}
 	return syscall.Errno(p.errno)
 }
@@ -71,7 +70,7 @@ func forkBetween(p *process) syscall.Errno {
 //
 //go:nosplit
 func forkGuard(p *process) {
-	raw.Sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
+	sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
 	into := &p.clone
 	if p.page.Leaf < 0 {
 		into.flags &^= unix.CLONE_INTO_CGROUP
@@ -87,5 +86,5 @@ func forkGuard(p *process) {
 			tls, tls, p, &p.g)
 	}
 	p.pid, p.errno = int32(pid), uint32(errno)
-	raw.Exit(0)
+	exit(0)
 }

@@ -10,14 +10,16 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/raw"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Gate makes the guard that of a gateway. It has no server. Its brains are watchers, which answer what a filter holds; the
-// listener is in the place of Page.Payload. The process that has forked it executes the gateway: the guard answers that call,
-// so that the gateway need not wait for a watcher, and starts the first one then.
+// Gate makes the guard that of a gateway. It has no server. Its brains are watchers, which answer what a
+// filter holds; the listener is in the place of Page.Payload. The process that has forked it executes the
+// gateway: the guard answers that call, so that the gateway need not wait for a watcher, and starts the first
+// one then.
 type Gate struct {
-	// Requests are RequestsMost times struct seccomp_notif, in memory that watchers share: the ones that were received.
+	// Requests are RequestsMost times struct seccomp_notif, in memory that watchers share: the ones that were
+	// received.
 	Requests unsafe.Pointer
 	// Require answers nothing without a watcher.
 	Require bool
@@ -34,9 +36,6 @@ type Gate struct {
 // RequestsMost is how many requests a watcher may have received.
 const RequestsMost = 128
 
-// Bytes that a watcher sends beside wordDone, which says that it is the last one.
-const wordReady = 4
-
 // A gateway needs no watcher to run. So after some time without a watcher the guard answers.
 const (
 	firstWithin = 10e9
@@ -52,27 +51,27 @@ const (
 
 // keepGate is the whole life of such a guard.
 func (p *process) keepGate() {
-	page, g := p.page, &p.gate
-	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	page.GuardPID = int32(pid)
+	g := &p.gate
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	p.page.GuardPID = int32(pid)
 	p.wakeBySocket()
 	p.holdBrainEnd()
 	if _, ok := p.awaitGo(); !ok {
-		raw.Exit(0)
+		exit(0)
 	}
 	p.leaveClient()
-	p.polls[gateListener].Fd = page.Payload
+	p.polls[gateListener].Fd = p.page.Payload
 	p.polls[gateListener+1].Fd, p.polls[gateListener+2].Fd = -1, -1
 	if g.stage = !g.Start; g.Start {
-		g.startAt = raw.Now()
+		g.startAt = now()
 		p.waitWithin(nextWithin)
 	}
 	for {
-		if g.startAt != 0 && raw.Now() >= g.startAt {
+		if g.startAt != 0 && now() >= g.startAt {
 			g.startAt = 0
 			p.startBrain() // one that can't start looks like one that has died
-			page.Reign++
+			p.page.Reign++
 			p.polls[gateSocket].Fd = p.sock
 		}
 		p.awaitGate()
@@ -83,7 +82,7 @@ func (p *process) keepGate() {
 func (p *process) awaitGate() {
 	g := &p.gate
 	limit := g.startAt
-	answers := g.stage || g.over || !g.ready && !g.Require && raw.Now() >= p.page.Until
+	answers := g.stage || g.over || !g.ready && !g.Require && now() >= p.page.Until
 	p.polls[gateListener].Events = 0 // to poll for more would wake the guard at each execve
 	switch {
 	case answers:
@@ -108,33 +107,30 @@ func (p *process) awaitGate() {
 		p.polls[gateListener].Fd = -1
 	}
 	if p.polls[gateListener].Fd < 0 && p.polls[gateSocket].Fd < 0 {
-		raw.Exit(0)
+		exit(0)
 	}
 }
 
 func (p *process) receiveFromWatcher() {
 	g := &p.gate
-	word := byte(0)
-	n, e := raw.Sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
+	word, dead := p.receiveWord()
 	switch {
-	case e == syscall.EAGAIN || e == syscall.EINTR:
-	case e == 0 && n == 1 && word == wordReady:
+	case word == page.WordReady:
 		g.ready, g.resolved, p.page.Until = true, false, 0
-	case e == 0 && n == 1 && word == wordDone:
+	case word == page.WordDone:
 		g.over = true
-	case e == 0 && n == 1:
-	default:
+	case dead:
 		p.polls[gateSocket].Fd = -1
 		switch {
 		case g.over || p.polls[gateListener].Fd < 0:
 		case g.stage: // it executes the gateway
-			g.startAt = raw.Now()
+			g.startAt = now()
 			p.waitWithin(firstWithin)
 		case g.ready:
-			g.startAt = raw.Now()
+			g.startAt = now()
 			p.waitWithin(nextWithin)
 		default:
-			g.startAt = raw.Now() + pause
+			g.startAt = now() + pause
 		}
 		g.stage, g.ready = false, false
 	}
@@ -143,25 +139,19 @@ func (p *process) receiveFromWatcher() {
 // waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
 func (p *process) waitWithin(time int64) {
 	if p.page.Until == 0 {
-		p.page.Until = raw.Now() + time
+		p.page.Until = now() + time
 	}
 }
 
 // continueWatcher is for SIGCHLD: each program that is executed would wait for a watcher that is stopped.
 func (p *process) continueWatcher() {
-	for {
-		n, e := raw.Sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
-		if e != 0 || n != unsafe.Sizeof(p.info) {
-			break
-		}
+	for p.nextSignal() != 0 {
 	}
 	if p.brainPID <= 0 {
 		return
 	}
-	raw.Sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
-	p.info[2] = 0
-	_, e := raw.Sys(unix.SYS_WAITID, unix.P_PID, uintptr(p.brainPID), uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WNOHANG, 0)
-	if e != 0 || int32(p.info[2]) == p.brainPID {
+	signalChild(p.brainPID, unix.SIGCONT)
+	if pid, e := p.waitChild(unix.P_PID, p.brainPID, unix.WEXITED); e != 0 || pid == p.brainPID {
 		p.brainPID = 0
 	}
 }
@@ -182,16 +172,18 @@ func (p *process) resolve() {
 
 func (p *process) answerOne() {
 	request := [10]uint64{} // the kernel insists
-	_, e := raw.Sys(unix.SYS_IOCTL, uintptr(p.polls[gateListener].Fd), unix.SECCOMP_IOCTL_NOTIF_RECV, uintptr(unsafe.Pointer(&request)), 0, 0)
-	if e == 0 {
+	if p.control(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&request)) == 0 {
 		p.letGoOn(request[0])
 	}
 }
 
 func (p *process) letGoOn(id uint64) {
 	answer := [3]uint64{id, 0, unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE << 32} // struct seccomp_notif_resp
-	raw.Sys(unix.SYS_IOCTL, uintptr(p.page.Payload), unix.SECCOMP_IOCTL_NOTIF_SEND, uintptr(unsafe.Pointer(&answer)), 0, 0)
+	p.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
 }
 
-// Ready says that the watcher answers from now on.
-func (g *Guard) Ready() { g.send(wordReady) }
+// control is for the listener.
+func (p *process) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
+	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Payload), request, uintptr(argument), 0, 0)
+	return e
+}

@@ -11,21 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/raw"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Bytes that a brain sends. The guard sends wordLook alone.
-const (
-	wordLook    = 1   // Page.Due or the answer to a question is new
-	wordGo      = 2   // the group is there, and comes with it
-	wordDone    = 3   // the group is removed
-	wordForward = 128 // and above: a signal for the main process
-)
-
-// The time that a brain has for an answer, and a later brain to start. Each has reactWithin once more after a SIGCONT.
+// The time that a brain has for an answer, and a later brain to start. Each has reactWithin once more after a
+// SIGCONT.
 const (
 	reactWithin = 250e6
-	mostSlow    = 20 // times that a brain gets it again which is neither stopped nor frozen, and may have no processor
+	mostSlow    = 20 // times that a brain gets it again which is not stopped, and may have no processor
 	startWithin = 5e9
 )
 
@@ -33,7 +26,6 @@ const (
 //
 //lint:ignore U1000 forkOn calls it
 func guardMain(p *process) {
-	page := p.page
 	if p.joins {
 		p.joinLate()
 	}
@@ -41,21 +33,21 @@ func guardMain(p *process) {
 		p.keepGate()
 	}
 	// Members that leave the group, and whose parents are dead, become the guard's children.
-	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	raw.Sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	pid, _ := raw.Sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	page.GuardPID = int32(pid)
+	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
+	p.page.GuardPID = int32(pid)
 	p.wakeBySocket()
 	p.holdBrainEnd()
-	p.cgroup, _ = raw.OpenAt(unix.AT_FDCWD, cgroupFile, 0)
-	p.children, _ = raw.OpenAt(unix.AT_FDCWD, childrenFile, 0)
+	p.cgroup, _ = openAt(unix.AT_FDCWD, cgroupFile, 0)
+	p.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
 	p.alsoKeep(p.cgroup)
 	p.alsoKeep(p.children)
 	p.place = p.hashPlace()
 	leaf, ok := p.awaitGo()
 	if !ok {
 		p.removeDirectories()
-		raw.Exit(0)
+		exit(0)
 	}
 	if p.main.wanted {
 		p.startMain()
@@ -76,10 +68,10 @@ const ignore = 1 // SIG_IGN
 func (p *process) joinLate() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var action [4]uintptr
-		raw.Sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
+		sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
 		if action[0] != ignore {
 			action = [4]uintptr{}
-			raw.Sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}
 	p.goHome()
@@ -87,22 +79,23 @@ func (p *process) joinLate() {
 
 func (p *process) goHome() {
 	if p.home >= 0 {
-		raw.WriteFile(p.home, procsFile, '0')
+		writeFile(p.home, procsFile, '0')
 	}
 }
 
-// wakeBySocket has the kernel send SIGCONT with each byte of the brain and at its death, in case that a member of the group
-// has stopped the guard. The signal is blocked, and continues a stopped process all the same.
+// wakeBySocket has the kernel send SIGCONT with each byte of the brain and at its death, in case that a
+// member of the group has stopped the guard. The signal is blocked, and continues a stopped process all the
+// same.
 func (p *process) wakeBySocket() {
-	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
-	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
-	raw.Sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
 }
 
-// holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number stays taken: a
-// later brain's command line has it.
+// holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number
+// stays taken: a later brain's command line has it.
 func (p *process) holdBrainEnd() {
-	raw.Sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 }
 
 func (p *process) alsoKeep(fd int32) {
@@ -112,18 +105,21 @@ func (p *process) alsoKeep(fd int32) {
 	}
 }
 
-// awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher dies first.
+// awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher
+// dies first.
 func (p *process) awaitGo() (leaf int32, ok bool) {
 	rights := [3]uint64{} // struct cmsghdr, and two descriptors
 	for {
 		word := byte(0)
 		iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-		header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)), 5: unsafe.Sizeof(rights)}
-		n, e := raw.Sys(unix.SYS_RECVMSG, uintptr(p.sock), uintptr(unsafe.Pointer(&header)), unix.MSG_CMSG_CLOEXEC, 0, 0)
+		header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)),
+			5: unsafe.Sizeof(rights)}
+		at := uintptr(unsafe.Pointer(&header))
+		n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, unix.MSG_CMSG_CLOEXEC, 0, 0)
 		if e == syscall.EINTR {
 			continue
 		}
-		if e != 0 || n == 0 || word != wordGo {
+		if e != 0 || n == 0 || word != page.WordGo {
 			return -1, false
 		}
 		leaf = -1
@@ -141,12 +137,12 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 	}
 }
 
-// leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's session, and
-// has its descriptors.
+// leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's
+// session, and has its descriptors.
 func (p *process) leaveClient() {
-	raw.Sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
+	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	for fd := uintptr(0); fd < 3; fd++ {
-		raw.Sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
+		sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
 	}
 	for from := int32(3); ; {
 		next := int32(math.MaxInt32)
@@ -168,9 +164,9 @@ func (p *process) leaveClient() {
 // closeRange is close_range(2) (Linux 5.9), or closes one after the other where it is refused.
 func closeRange(from, to int32) {
 	const most = 4096
-	_, e := raw.Sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
+	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
 	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
-		raw.Close(fd)
+		closeFD(fd)
 	}
 }
 
@@ -182,11 +178,11 @@ func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
 	var ts unix.Timespec
 	timeout := uintptr(0)
 	if limit != 0 {
-		left := max(limit-raw.Now(), 0)
+		left := max(limit-now(), 0)
 		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}
 		timeout = uintptr(unsafe.Pointer(&ts))
 	}
-	return raw.Sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
+	return sys(unix.SYS_PPOLL, uintptr(unsafe.Pointer(&p.polls)), uintptr(len(p.polls)), timeout, 0, 0)
 }
 
 // watch does not return.
@@ -220,47 +216,49 @@ func (p *process) watch() {
 }
 
 func (p *process) send() {
-	word := [1]byte{wordLook}
-	raw.Sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0)
+	word := [1]byte{page.WordLook}
+	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
+	sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, how, 0, 0)
 }
 
 // ask wants a sign of life from the brain, after an event that it should have noticed as well.
 func (p *process) ask() {
 	if p.answerBy == 0 {
-		p.page.asked++
-		p.answerBy, p.continued = raw.Now()+reactWithin, false
+		p.page.Asked++
+		p.answerBy, p.continued = now()+reactWithin, false
 	}
 	p.send()
 }
 
-// announce is for an event. A brain that stops the server already has until Page.Due, and may have no time for an answer.
+// announce is for an event. A brain that stops the server already has until Page.Due, and may have no time
+// for an answer.
 func (p *process) announce() {
-	if p.page.Phase > Running {
+	if p.page.Phase > page.Running {
 		p.send()
 		return
 	}
 	p.ask()
 }
 
-// overdue is after the time that a brain has for an answer, or for all it does. A brain that answers may take longer.
+// overdue is after the time that a brain has for an answer, or for all it does. A brain that answers may take
+// longer.
 func (p *process) overdue() {
-	page := p.page
 	switch {
 	case p.answerBy == 0:
-		p.dueAsked = page.Due
+		p.dueAsked = p.page.Due
 		p.ask()
-	case page.answered == page.asked:
+	case p.page.Answered == p.page.Asked:
 		p.answerBy, p.slow = 0, 0
 	case p.slow < mostSlow && !p.brainStopped():
 		p.slow++
-		p.answerBy = raw.Now() + reactWithin
+		p.answerBy = now() + reactWithin
 	case !p.continued:
-		if page.Reign == 0 {
-			raw.Sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
+		if p.page.Reign == 0 {
+			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 		} else {
-			raw.Sys(unix.SYS_KILL, uintptr(p.brainPID), uintptr(unix.SIGCONT), 0, 0, 0) // a child, which only the guard reaps
+			signalChild(p.brainPID, unix.SIGCONT)
 		}
-		p.answerBy, p.continued = raw.Now()+reactWithin, true
+		p.answerBy, p.continued = now()+reactWithin, true
 	default:
 		p.takeOver(false)
 	}
@@ -286,33 +284,54 @@ func (p *process) brainStopped() bool {
 }
 
 func (p *process) receive() {
-	page := p.page
-	word := byte(0)
-	n, e := raw.Sys6(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, unix.MSG_DONTWAIT, 0, 0)
+	word, dead := p.receiveWord()
 	switch {
-	case e == syscall.EAGAIN || e == syscall.EINTR:
-	case e != 0 || n == 0:
+	case dead:
 		p.takeOver(true)
-	case word == wordDone:
-		raw.Exit(0)
-	case word == wordLook:
-		if page.answered == page.asked {
+	case word == page.WordDone:
+		exit(0)
+	case word == page.WordLook:
+		if p.page.Answered == p.page.Asked {
 			p.answerBy = 0
 		}
-	case word >= wordForward && p.mainPID > 0 && !p.exited:
-		raw.Sys(unix.SYS_KILL, uintptr(p.mainPID), uintptr(word-wordForward), 0, 0, 0) // a child, which only the guard reaps
+	case word >= page.WordForward && p.mainPID > 0 && !p.exited:
+		signalChild(p.mainPID, unix.Signal(word-page.WordForward))
 	}
 }
+
+// receiveWord returns 0 for none.
+func (p *process) receiveWord() (word byte, dead bool) {
+	at := uintptr(unsafe.Pointer(&word))
+	n, e := sys6(unix.SYS_RECVFROM, uintptr(p.sock), at, 1, unix.MSG_DONTWAIT, 0, 0)
+	return word, e != syscall.EAGAIN && e != syscall.EINTR && (e != 0 || n == 0)
+}
+
+// nextSignal returns 0 for none.
+func (p *process) nextSignal() uint32 {
+	at, size := uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info)
+	n, e := sys(unix.SYS_READ, uintptr(p.signals), at, size, 0, 0)
+	if e != 0 || n != unsafe.Sizeof(p.info) {
+		return 0
+	}
+	return uint32(p.info[0])
+}
+
+// waitChild is waitid(2), with what it reports in p.info. pid is 0 while no such child has ended.
+func (p *process) waitChild(kind int, of int32, events uintptr) (pid int32, errno syscall.Errno) {
+	p.info[2] = 0
+	at := uintptr(unsafe.Pointer(&p.info))
+	_, errno = sys(unix.SYS_WAITID, uintptr(kind), uintptr(of), at, events|unix.WNOHANG, 0)
+	return int32(p.info[2]), errno
+}
+
+// signalChild signals by pid: only the guard reaps its children.
+func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), uintptr(sig), 0, 0, 0) }
 
 // receiveSignals reads SIGCHLD, and those that ask for a stop.
 func (p *process) receiveSignals() {
 	requested := false
-	for {
-		n, e := raw.Sys(unix.SYS_READ, uintptr(p.signals), uintptr(unsafe.Pointer(&p.info)), unsafe.Sizeof(p.info), 0, 0)
-		if e != 0 || n != unsafe.Sizeof(p.info) {
-			break
-		}
-		if sig := uint32(p.info[0]); sig != uint32(unix.SIGCHLD) && sig > 0 && sig <= 64 {
+	for sig := p.nextSignal(); sig != 0; sig = p.nextSignal() {
+		if sig != uint32(unix.SIGCHLD) {
 			p.page.Requests |= 1 << (sig - 1)
 			requested = true
 		}
@@ -333,12 +352,10 @@ func (p *process) reap() (changed bool) {
 		dumped = 3
 		stops  = 5
 	)
-	page := p.page
 	for {
-		p.info[2] = 0
-		_, e := raw.Sys(unix.SYS_WAITID, unix.P_ALL, 0, uintptr(unsafe.Pointer(&p.info)), unix.WEXITED|unix.WSTOPPED|unix.WNOHANG|unix.WALL, 0)
+		pid, e := p.waitChild(unix.P_ALL, 0, unix.WEXITED|unix.WSTOPPED|unix.WALL)
 		p.childless = e == syscall.ECHILD
-		pid, code, status := int32(p.info[2]), uint32(p.info[1]), uint32(p.info[3])
+		code, status := uint32(p.info[1]), uint32(p.info[3])
 		if e != 0 || pid == 0 {
 			return changed
 		}
@@ -348,16 +365,16 @@ func (p *process) reap() (changed bool) {
 		changed = true
 		switch code {
 		case exited:
-			page.Status = status & 0xff << 8
+			p.page.Status = status & 0xff << 8
 		case killed:
-			page.Status = status & 0x7f
+			p.page.Status = status & 0x7f
 		case dumped:
-			page.Status = status&0x7f | 0x80
+			p.page.Status = status&0x7f | 0x80
 		case stops:
-			page.StopSignal = status
-			page.Stops++
+			p.page.StopSignal = status
+			p.page.Stops++
 			continue
 		}
-		p.exited, page.Exited = true, true
+		p.exited, p.page.Exited = true, true
 	}
 }

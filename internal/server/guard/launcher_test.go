@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
@@ -58,8 +59,8 @@ func check(err error) {
 
 type brain struct {
 	*config
-	page  *Page
-	guard *Guard
+	page  *page.Page
+	guard *page.Guard
 	reign uint32
 	cause string
 	lost  bool
@@ -80,9 +81,9 @@ func (c *config) payload() string {
 func launch(c *config) int {
 	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
 	runtime.KeepAlive(make([]byte, 8<<20))
-	page, err := NewPage()
+	on, err := page.New()
 	check(err)
-	page.Keep[0] = 3 // the log
+	on.Keep[0] = 3 // the log
 	unix.CloseOnExec(3)
 	open := func(path string, flags int) int {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
@@ -93,24 +94,24 @@ func launch(c *config) int {
 	if c.Program != "" {
 		program = c.Program
 	}
-	page.Program = int32(open(program, unix.O_PATH))
+	on.Program = int32(open(program, unix.O_PATH))
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	check(err)
-	page.Launcher = int32(self)
-	page.Stdin = hangup(0)
+	on.Launcher = int32(self)
+	on.Stdin = hangup(0)
 	if c.Parent != "" {
-		page.Parent, page.Leaf = int32(open(c.Parent, unix.O_PATH)), int32(open(c.Parent+"/guards", unix.O_DIRECTORY))
-		check(page.SetDirectories("server/payload", "server/leaf", "server"))
+		on.Parent, on.Leaf = int32(open(c.Parent, unix.O_PATH)), int32(open(c.Parent+"/guards", unix.O_DIRECTORY))
+		check(on.SetDirectories("server/payload", "server/leaf", "server"))
 	}
 	text, _ := json.Marshal(c)
-	check(page.SetConfig(text))
+	check(on.SetConfig(text))
 	if c.Refuses != 0 {
 		refuseClone3(c.Refuses)
 	}
 	if c.Room != 0 {
 		check(unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}))
 	}
-	g, err := Fork(page, &c.Server, &Options{Name: "mcp-test", Argv: []string{"test", "supervise"}, Env: os.Environ()})
+	g, err := Fork(on, &c.Server, &Options{Name: "mcp-test", Argv: []string{"test", "supervise"}, Env: os.Environ()})
 	check(err)
 	payload, leaf := -1, -1
 	if c.Parent != "" {
@@ -123,7 +124,7 @@ func launch(c *config) int {
 		payload = open(c.payload(), unix.O_DIRECTORY)
 		check(unix.Flock(payload, unix.LOCK_EX|unix.LOCK_NB))
 	}
-	b := &brain{config: c, page: page, guard: g}
+	b := &brain{config: c, page: on, guard: g}
 	if err := g.Go(payload, leaf); err != nil {
 		b.cause, b.lost = "guard died", true
 	}
@@ -140,11 +141,11 @@ func supervise(memory, sock string) int {
 		check(err)
 		fds[i] = fd
 	}
-	page, err := OpenPage(fds[0])
+	on, err := page.Open(fds[0])
 	check(err)
-	text, err := page.Config()
+	text, err := on.Config()
 	check(err)
-	b := &brain{config: &config{}, page: page, reign: page.Reign}
+	b := &brain{config: &config{}, page: on, reign: on.Reign}
 	check(json.Unmarshal(text, b.config))
 	state := ""
 	if text, _ := os.ReadFile(b.payload() + "/cgroup.freeze"); string(text) == "1\n" {
@@ -159,7 +160,7 @@ func supervise(memory, sock string) int {
 	if b.Dies >= int(b.reign) {
 		return 1
 	}
-	b.guard, err = Attach(page, fds[1])
+	b.guard, err = page.Attach(on, fds[1])
 	check(err)
 	b.cause = "take-over"
 	return b.run()
@@ -177,36 +178,35 @@ func hangup(fd int) int32 {
 
 // run returns the status.
 func (b *brain) run() int {
-	page := b.page
 	for b.cause == "" {
-		fds := []unix.PollFd{{Fd: int32(b.guard.Sock()), Events: unix.POLLIN}, {Fd: page.Stdin, Events: unix.POLLIN}}
-		if page.MainPID == 0 {
+		fds := []unix.PollFd{{Fd: int32(b.guard.Sock()), Events: unix.POLLIN}, {Fd: b.page.Stdin, Events: unix.POLLIN}}
+		if b.page.MainPID == 0 {
 			fds[1].Fd = -1 // a kill would come before the birth
 		}
 		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
 			continue
 		}
 		switch {
-		case page.Reign != b.reign:
+		case b.page.Reign != b.reign:
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN}}, -1)
 			b.log("deposed %d", b.reign)
 			return b.status()
 		case fds[0].Revents != 0 && b.guard.Drain():
 			b.cause, b.lost = "guard died", true
-		case page.FailedStep != StepNone:
+		case b.page.FailedStep != page.StepNone:
 			b.cause = "failed"
-		case page.Exited:
+		case b.page.Exited:
 			b.cause = "main exited"
-		case page.Requests != 0:
-			b.cause = fmt.Sprint("requests ", page.Requests)
-		case page.Stops != 0:
-			b.cause = fmt.Sprint("stopped by ", page.StopSignal)
+		case b.page.Requests != 0:
+			b.cause = fmt.Sprint("requests ", b.page.Requests)
+		case b.page.Stops != 0:
+			b.cause = fmt.Sprint("stopped by ", b.page.StopSignal)
 		case fds[1].Revents != 0:
 			b.cause = "stdin closed"
 		}
 	}
 	b.log("%s %d", b.cause, b.reign)
-	page.Phase = Running + 1
+	b.page.Phase = page.Running + 1
 	b.kill()
 	b.guard.Done()
 	return b.status()
@@ -223,7 +223,7 @@ func (b *brain) kill() {
 			break
 		}
 	}
-	for !b.lost && !b.page.Exited && b.page.FailedStep == StepNone {
+	for !b.lost && !b.page.Exited && b.page.FailedStep == page.StepNone {
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.Sock()), Events: unix.POLLIN}}, -1)
 		b.lost = b.guard.Drain()
 	}
@@ -257,11 +257,11 @@ func (b *brain) killTree() {
 func (b *brain) status() int {
 	ws := unix.WaitStatus(b.page.Status)
 	switch {
-	case b.page.FailedStep == StepExec && unix.Errno(b.page.Errno) == unix.ENOENT:
+	case b.page.FailedStep == page.StepExec && unix.Errno(b.page.Errno) == unix.ENOENT:
 		return 127
-	case b.page.FailedStep == StepExec:
+	case b.page.FailedStep == page.StepExec:
 		return 126
-	case b.page.FailedStep != StepNone || !b.page.Exited:
+	case b.page.FailedStep != page.StepNone || !b.page.Exited:
 		return 125
 	case ws.Signaled():
 		return 128 + int(ws.Signal())

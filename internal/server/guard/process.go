@@ -12,6 +12,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 const (
@@ -23,7 +25,7 @@ const (
 // share the mapping, so that no page of it is copied.
 type process struct {
 	files
-	page     *Page
+	page     *page.Page
 	size     uintptr // of the mapping
 	g        goroutine
 	tls      [4]uintptr
@@ -33,8 +35,8 @@ type process struct {
 	name     [16]byte
 	slow     int             // times that a brain got more time
 	home     int32           // leaf that the guard lives in
-	cgroup   int32           // /proc/self/cgroup and /proc/thread-self/children; both opened before there is a
-	children int32           // server, which could mount something over /proc
+	cgroup   int32           // /proc/self/cgroup, and as children opened before there is a server: that could
+	children int32           // mount something over /proc/thread-self/children
 	place    uint64          // hash of cgroup while the guard is at home
 	joins    bool            // clone3 was refused
 	keep     [mostKept]int32 // descriptors that the guard has after the birth
@@ -115,8 +117,8 @@ func (f *files) close() {
 }
 
 // newProcess maps and fills the guard's memory.
-func newProcess(page *Page, f files, s *Server, o *Options) (*process, error) {
-	brain := slices.Concat(o.Argv, []string{strconv.Itoa(page.Memory()), strconv.Itoa(int(f.brainEnd))})
+func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error) {
+	brain := slices.Concat(o.Argv, []string{strconv.Itoa(on.Memory()), strconv.Itoa(int(f.brainEnd))})
 	lists := [][]string{brain, o.Env}
 	var shellArgv []string
 	if s != nil {
@@ -127,13 +129,14 @@ func newProcess(page *Page, f files, s *Server, o *Options) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	const access, how = unix.PROT_READ | unix.PROT_WRITE, unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+uintptr(more), access, how)
 	if err != nil {
 		return nil, fmt.Errorf("map the guard's memory: %w", err)
 	}
 	p := (*process)(at)
-	p.files, p.page, p.size, p.home, p.gate = f, page, fixedSize+uintptr(more), page.Leaf, o.Gate
+	p.files, p.page, p.size, p.home, p.gate = f, on, fixedSize+uintptr(more), on.Leaf, o.Gate
 	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
 	p.clone = cloneArgs{
 		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
@@ -143,14 +146,14 @@ func newProcess(page *Page, f files, s *Server, o *Options) (*process, error) {
 		stack:      uint64(uintptr(at) + fixedSize - stackSize), stackSize: stackSize,
 	}
 	copy(p.name[:len(p.name)-1], o.Name)
-	for _, fd := range append(page.descriptors(), page.memory, p.brainEnd) {
+	for _, fd := range append(on.Descriptors(), int32(on.Memory()), p.brainEnd) {
 		p.alsoKeep(fd)
 	}
 	p.shared = p.kept
 	for _, fd := range []int32{p.sock, p.signals, p.null, p.state} {
 		p.alsoKeep(fd)
 	}
-	for i, fd := range []int32{p.sock, p.signals, page.Stdin, page.Stdout, page.Client} {
+	for i, fd := range []int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {
 		p.polls[i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
 	}
 	rest := arena(unsafe.Slice((*byte)(unsafe.Add(at, fixedSize)), more))

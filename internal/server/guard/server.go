@@ -8,6 +8,8 @@ import (
 	"fmt"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
 // Server describes the main process.
@@ -32,10 +34,10 @@ type Options struct {
 	Gate Gate
 }
 
-// Fork starts the guard, before there is a group: from then on the launcher's death leaves nothing. The server
-// is prepared here and starts by Go. Without one (nil) the main process is not the guard's child. Fork makes
-// the calling process undumpable before there is a server that could open the page.
-func Fork(page *Page, s *Server, o *Options) (*Guard, error) {
+// Fork starts the guard, before there is a group: from then on the launcher's death leaves nothing. The
+// server is prepared here and starts by Go. Without one (nil) the main process is not the guard's child. Fork
+// makes the calling process undumpable before there is a server that could open the page.
+func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 	if o.Readable {
 		defer unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // the guard's copy of this process stays as it is
 	} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -45,7 +47,7 @@ func Fork(page *Page, s *Server, o *Options) (*Guard, error) {
 	defer f.close()
 	var p *process
 	if err == nil {
-		p, err = newProcess(page, f, s, o)
+		p, err = newProcess(on, f, s, o)
 	}
 	if err == nil {
 		defer p.unmap()
@@ -58,8 +60,8 @@ func Fork(page *Page, s *Server, o *Options) (*Guard, error) {
 		_ = unix.Close(int(f.brainEnd))
 		return nil, err
 	}
-	page.GuardPID = p.pid // the guard itself may not have run yet
-	return &Guard{page: page, sock: int(f.brainEnd), pidfd: int(p.pidfd)}, nil
+	on.GuardPID = p.pid // the guard itself may not have run yet
+	return page.NewGuard(on, int(f.brainEnd), int(p.pidfd)), nil
 }
 
 // prepare writes the server's strings to the arena.

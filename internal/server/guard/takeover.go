@@ -9,21 +9,21 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/raw"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which takes a Go
-// runtime, nothing in the payload can: stop the guard, fork, or use up what a process needs. Only where a brain can't start,
-// or dies as well, the guard kills by itself, and then starts one more for the report.
+// takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which
+// takes a Go runtime, nothing in the payload can: stop the guard, fork, or use up what a process needs. Only
+// where a brain can't start, or dies as well, the guard kills by itself, and then starts one more for the
+// report.
 func (p *process) takeOver(dead bool) {
-	page := p.page
-	page.Reign++
+	p.page.Reign++
 	p.deaths++
-	p.dueAsked = page.Due // of the brain before
-	if dead || page.Phase > Running {
+	p.dueAsked = p.page.Due // of the brain before
+	if dead || p.page.Phase > page.Running {
 		p.leavePayload()
-		if page.Payload >= 0 {
-			raw.WriteFile(page.Payload, freezeFile, '1')
+		if p.page.Payload >= 0 {
+			writeFile(p.page.Payload, freezeFile, '1')
 		}
 	}
 	if p.deaths == 1 && p.startBrain() {
@@ -32,7 +32,7 @@ func (p *process) takeOver(dead bool) {
 	p.killAll()
 	if p.deaths > 2 || !p.startBrain() {
 		p.removeDirectories()
-		raw.Exit(1)
+		exit(1)
 	}
 	p.deaths = 2
 }
@@ -40,69 +40,53 @@ func (p *process) takeOver(dead bool) {
 // startBrain starts one, with a socket in the place of the old one.
 func (p *process) startBrain() bool {
 	var ends [2]int32
-	_, e := raw.Sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0, uintptr(unsafe.Pointer(&ends)), 0)
-	if e != 0 {
+	const how = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
+	if _, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, how, 0, uintptr(unsafe.Pointer(&ends)), 0); e != 0 {
 		return false
 	}
-	raw.Sys(unix.SYS_DUP3, uintptr(ends[0]), uintptr(p.sock), unix.O_CLOEXEC, 0, 0)
-	raw.Sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
-	raw.Close(ends[0])
-	raw.Close(ends[1])
+	sys(unix.SYS_DUP3, uintptr(ends[0]), uintptr(p.sock), unix.O_CLOEXEC, 0, 0)
+	sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	closeFD(ends[0])
+	closeFD(ends[1])
 	p.wakeBySocket()
-	p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
-	if p.page.Leaf >= 0 { // in a scope the guard is elsewhere
-		p.clone.flags |= unix.CLONE_INTO_CGROUP
-		p.clone.cgroup = uint64(p.page.Leaf)
-	}
-	pid, errno := vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
-	if errno == 0 && pid == 0 {
-		p.executeBrain(true)
-	}
-	if refused(errno) {
-		pid, errno = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
-		if errno == 0 && pid == 0 {
-			p.executeBrain(false)
-		}
-	}
+	pid, errno := p.spawn(p.page.Leaf, true) // in a scope the guard is elsewhere
 	p.holdBrainEnd()
 	p.brainPID = int32(pid)
-	p.page.asked++ // Attach is the answer
-	p.answerBy, p.continued = raw.Now()+startWithin, false
+	p.page.Asked++ // Attach is the answer
+	p.answerBy, p.continued = now()+startWithin, false
 	return errno == 0
 }
 
 // executeBrain is the brain's process until its exec.
-func (p *process) executeBrain(joined bool) {
-	if !joined && p.page.Leaf >= 0 {
-		raw.WriteFile(p.page.Leaf, procsFile, '0')
-	}
+func (p *process) executeBrain() {
 	for i := 0; i < p.kept; i++ {
 		fd := p.keep[i&(mostKept-1)]
 		if i < p.shared || fd == p.page.Payload {
-			raw.Sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
 		}
 	}
 	none := uint64(0)
-	raw.SetMask(&none)
-	// The descriptor is of the file that this brain's predecessor was, even if the file is deleted or replaced by now.
-	raw.Sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), uintptr(unsafe.Pointer(unsafe.StringData("\x00"))), p.argv, p.env, unix.AT_EMPTY_PATH)
-	raw.Exit(125)
+	setMask(&none)
+	// The descriptor is of the file that this brain's predecessor was, even if the file is deleted or
+	// replaced by now.
+	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), p.argv, p.env, unix.AT_EMPTY_PATH)
+	exit(125)
 }
 
-// killAll is a stop without a grace. A member that left the group is the guard's child as soon as its parents are dead, as is
-// one that cgroup.kill does not reach: its first thread has exited and others live, or the kernel is older than 5.14.
+// killAll is a stop without a grace. A member that left the group is the guard's child as soon as its parents
+// are dead, as is one that cgroup.kill does not reach: its first thread has exited and others live, or the
+// kernel is older than 5.14.
 func (p *process) killAll() {
-	page := p.page
 	for round := int64(1); round < 5000; round++ {
 		p.leavePayload()
-		if page.Payload >= 0 {
-			raw.WriteFile(page.Payload, killFile, '1')
+		if p.page.Payload >= 0 {
+			writeFile(p.page.Payload, killFile, '1')
 		}
-		if p.reap(); p.childless && (page.Payload < 0 || !raw.Populated(page.Payload)) {
+		if p.reap(); p.childless && (p.page.Payload < 0 || !populated(p.page.Payload)) {
 			return
 		}
 		p.killChildren()
-		raw.Sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
+		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
 }
 
@@ -123,7 +107,7 @@ func (p *process) hashPlace() uint64 {
 }
 
 func (p *process) read(fd int32) uintptr {
-	n, e := raw.Sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
+	n, e := sys(unix.SYS_PREAD64, uintptr(fd), uintptr(unsafe.Pointer(&p.buf)), unsafe.Sizeof(p.buf), 0, 0)
 	if e != 0 {
 		return 0
 	}
@@ -131,37 +115,34 @@ func (p *process) read(fd int32) uintptr {
 }
 
 func (p *process) killChildren() {
-	pid := uintptr(0)
+	pid := int32(0)
 	for i, n := uintptr(0), p.read(p.children); i < n; i++ {
 		c := p.buf[i&(unsafe.Sizeof(p.buf)-1)]
 		switch {
 		case c >= '0' && c <= '9':
-			pid = pid*10 + uintptr(c-'0')
+			pid = pid*10 + int32(c-'0')
 		case pid != 0:
-			raw.Sys(unix.SYS_KILL, pid, uintptr(unix.SIGKILL), 0, 0, 0) // a child, which only the guard reaps
+			signalChild(pid, unix.SIGKILL)
 			pid = 0
 		}
 	}
 }
 
-// removeDirectories is for a guard whose brain can't.
+// removeDirectories is for a guard whose brain can't. It leaves to a sweep what members have made below them.
 func (p *process) removeDirectories() {
 	p.home = p.page.Leaf
 	p.goHome() // it may be in one of them
-	p.page.removeDirectories()
-}
-
-// removeDirectories leaves to a sweep what members have made below them.
-func (page *Page) removeDirectories() {
-	for at := 0; at < len(page.directories) && page.directories[at] != 0; {
+	all := &p.page.Directories
+	for at := 0; at < len(all) && all[at] != 0; {
 		for try := 0; try < 2000; try++ {
-			_, e := raw.Sys(unix.SYS_UNLINKAT, uintptr(page.Parent), uintptr(unsafe.Pointer(&page.directories[at])), unix.AT_REMOVEDIR, 0, 0)
+			_, e := sys(unix.SYS_UNLINKAT, uintptr(p.page.Parent), uintptr(unsafe.Pointer(&all[at])),
+				unix.AT_REMOVEDIR, 0, 0)
 			if e != unix.EBUSY {
 				break
 			}
-			raw.Sleep(50e3) // no event says that the last process has left
+			sleep(50e3) // no event says that the last process has left
 		}
-		for at < len(page.directories) && page.directories[at] != 0 {
+		for at < len(all) && all[at] != 0 {
 			at++
 		}
 		at++

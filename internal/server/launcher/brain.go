@@ -17,9 +17,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
@@ -27,9 +27,9 @@ import (
 // brain is the launcher or, after its death, the process that the guard starts instead.
 type brain struct {
 	config *protocol.Config
-	page   *guard.Page
-	guard  *guard.Guard // nil before it is forked
-	group  group.Group  // nil before it is made
+	page   *page.Page
+	guard  *page.Guard // nil before it is forked
+	group  group.Group // nil before it is made
 	loop   *loop.Loop
 	life   *lifecycle.Lifecycle
 	client *client.Side // nil for a later brain
@@ -70,7 +70,7 @@ func newBrain(c *protocol.Config) (*brain, error) {
 // open makes the page. executable is the program of later brains.
 func (b *brain) open(executable string) error {
 	var err error
-	if b.page, err = guard.NewPage(); err != nil {
+	if b.page, err = page.New(); err != nil {
 		return err
 	}
 	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -167,11 +167,11 @@ func (b *brain) readPage() {
 		b.deposed = true
 		return
 	}
-	if !b.begun && p.MainPID > 0 && p.FailedStep == guard.StepNone {
+	if !b.begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
 		b.begun = true
 		b.started()
 	}
-	if (p.Exited || p.FailedStep == guard.StepFork) && !b.exited {
+	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
 		b.lookAgain()
 		if report.ExitCause(unix.WaitStatus(p.Status), b.group.Figures()) == protocol.MemoryExhausted {

@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -27,7 +27,7 @@ var errGuard = errors.New("the guard was killed, so the server was ended")
 
 func (b *brain) end() {
 	b.endLeftOvers()
-	if b.page.FailedStep == guard.StepNone && b.page.Phase != reported {
+	if b.page.FailedStep == page.StepNone && b.page.Phase != reported {
 		b.awaitStatus()
 		b.endContainers(b.config.Policy.TermGrace)
 		b.writeReport()
@@ -51,9 +51,9 @@ func (b *brain) end() {
 func (b *brain) failure() error {
 	step, errno := b.page.FailedStep, unix.Errno(b.page.Errno)
 	switch step {
-	case guard.StepNone:
+	case page.StepNone:
 		return nil
-	case guard.StepExec:
+	case page.StepExec:
 		return &protocol.CommandError{Command: b.config.Path, Errno: errno}
 	}
 	return fmt.Errorf("start the server: %v: %w", step, errno)
@@ -82,7 +82,7 @@ func (b *brain) wait() {
 func (b *brain) outcome() (Outcome, error) {
 	o := Outcome{
 		Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(),
-		Stuck: b.stuckForPeople(), Reported: b.page.FailedStep == guard.StepNone,
+		Stuck: b.stuckForPeople(), Reported: b.page.FailedStep == page.StepNone,
 	}
 	if err := b.failure(); err != nil {
 		return o, err

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -39,7 +39,7 @@ func TakeOver(memory, sock int) int {
 
 // resume continues in the state and with the deadline of the page.
 func resume(memory, sock int) (*brain, error) {
-	page, err := guard.OpenPage(memory)
+	p, err := page.Open(memory)
 	if err != nil {
 		return nil, err
 	}
@@ -47,11 +47,11 @@ func resume(memory, sock int) (*brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	g, err := guard.Attach(page, sock)
+	g, err := page.Attach(p, sock)
 	if err != nil {
 		return nil, err
 	}
-	text, err := page.Config()
+	text, err := p.Config()
 	if err != nil {
 		return nil, err
 	}
@@ -63,11 +63,11 @@ func resume(memory, sock int) (*brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.page, b.guard, b.env, b.notes, b.begun = page, g, env, c.Notes, true
-	b.exited, b.stops, b.requests = page.Exited, page.Stops, page.Requests
+	b.page, b.guard, b.env, b.notes, b.begun = p, g, env, c.Notes, true
+	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
 		b.group = backend.NewTree(c.Group.ID, b.guarded())
-	} else if b.group, err = group.Reopen(int(page.Payload), c.Group); err != nil {
+	} else if b.group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
@@ -77,8 +77,8 @@ func resume(memory, sock int) (*brain, error) {
 	if err := b.begin(); err != nil {
 		return nil, err
 	}
-	cause, sig := protocol.CauseOf(page.Cause&0xffff), unix.Signal(page.Cause>>16)
-	b.life.Resume(lifecycle.State(page.Phase), fromMonotonic(page.Until), cause, sig)
+	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
+	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	return b, nil
 }

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package guard
+
+import (
+	"syscall"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// All code that runs in the guard follows these rules. It makes system calls and nothing else. It stores no
+// pointers, because a store may call the garbage collector's write barrier. It reads no variable of a
+// package, because the guard has no copy of those. Functions need no go:nosplit there: the guard's g has a
+// stack guard of 0, see forkOn.
+
+// forkOn makes a system call that starts a process with a stack of its own. The new process calls
+// guardMain(p), with g as its goroutine as far as the compiler is concerned.
+//
+//go:noescape
+func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid, errno uintptr)
+
+// vfork makes the system call trap, clone or clone3, with CLONE_VM and CLONE_VFORK in its flags. Parent and
+// child return in the same frame of the caller, which the child must not leave.
+//
+//go:noescape
+func vfork(trap, a1, a2 uintptr) (pid, errno uintptr)
+
+// goroutine stands for the runtime's g, of which compiled code reads stackguard0 alone, the third word.
+type goroutine [64]uintptr
+
+// cloneArgs is struct clone_args of clone3(2) up to cgroup (Linux 5.7).
+type cloneArgs struct {
+	flags, pidfd, childTID, parentTID, exitSignal uint64
+	stack, stackSize, tls, setTID, setTIDSize     uint64
+	cgroup                                        uint64
+}
+
+const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
+
+// refused reports whether clone3 into a cgroup is not to be had: seccomp answers ENOSYS or EPERM, a kernel
+// before 5.7 E2BIG or EINVAL. Then clone(2) starts the process, which joins the cgroup before it does
+// anything else.
+//
+//go:nosplit
+func refused(errno uintptr) bool {
+	switch syscall.Errno(errno) {
+	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
+		return true
+	}
+	return false
+}
+
+// names of files, in read-only memory
+const (
+	procsFile    = "cgroup.procs\x00"
+	freezeFile   = "cgroup.freeze\x00"
+	killFile     = "cgroup.kill\x00"
+	cgroupFile   = "/proc/self/cgroup\x00"
+	childrenFile = "/proc/thread-self/children\x00"
+	eventsFile   = "cgroup.events\x00"
+)
+
+//go:nosplit
+func sys(trap, a1, a2, a3, a4, a5 uintptr) (uintptr, syscall.Errno) {
+	return sys6(trap, a1, a2, a3, a4, a5, 0)
+}
+
+//go:nosplit
+func sys6(trap, a1, a2, a3, a4, a5, a6 uintptr) (uintptr, syscall.Errno) {
+	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, a6)
+	return r, errno
+}
+
+//go:nosplit
+func exit(status uintptr) {
+	for {
+		sys(unix.SYS_EXIT_GROUP, status, 0, 0, 0, 0)
+	}
+}
+
+//go:nosplit
+func setMask(mask *uint64) syscall.Errno {
+	at := uintptr(unsafe.Pointer(mask))
+	_, e := sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, at, 0, unsafe.Sizeof(*mask), 0)
+	return e
+}
+
+func closeFD(fd int32) { sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }
+
+// now is CLOCK_MONOTONIC: a suspended machine gives a brain no time to react.
+func now() int64 {
+	var ts unix.Timespec
+	sys(unix.SYS_CLOCK_GETTIME, unix.CLOCK_MONOTONIC, uintptr(unsafe.Pointer(&ts)), 0, 0, 0)
+	return ts.Sec*1e9 + ts.Nsec
+}
+
+func sleep(ns int64) {
+	ts := unix.Timespec{Nsec: ns}
+	sys(unix.SYS_PPOLL, 0, 0, uintptr(unsafe.Pointer(&ts)), 0, 0)
+}
+
+// writeFile writes one character to a file of a cgroup.
+func writeFile(dir int32, name string, char byte) syscall.Errno {
+	fd, e := openAt(dir, name, unix.O_WRONLY)
+	if e != 0 {
+		return e
+	}
+	text := [1]byte{char}
+	_, e = sys(unix.SYS_WRITE, uintptr(fd), uintptr(unsafe.Pointer(&text)), 1, 0, 0)
+	closeFD(fd)
+	return e
+}
+
+func openAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
+	fd, e := sys(unix.SYS_OPENAT, uintptr(dir), address(name), how|unix.O_CLOEXEC, 0, 0)
+	return int32(fd), e
+}
+
+func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
+
+// populated reports whether cgroup.events of a group says so. A group that cannot be read is not.
+func populated(dir int32) bool {
+	fd, e := openAt(dir, eventsFile, 0)
+	if e != 0 {
+		return false
+	}
+	text := [32]byte{} // "populated 0\nfrozen 0"
+	n, e := sys(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&text)), unsafe.Sizeof(text), 0, 0)
+	closeFD(fd)
+	return e == 0 && n >= 20 && text[10] == '1'
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+// Package page is what launcher, guard and later brains share. There is no protocol: they map the same page.
+// A byte on their socket means that there is something new on it, and the end of the socket means that the
+// other process is dead.
+package page
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Running is the last phase in which nothing stops the server. The guard compares Page.Phase with it and
+// gives the other phases no meaning: those below it come before, those above it stop the server.
+const Running = 1
+
+// Page is the shared memory. Times are those of CLOCK_MONOTONIC in nanoseconds. Descriptors have the same
+// number in all of these processes, and -1 stands for none.
+type Page struct {
+	// The launcher writes these before it forks the guard.
+	Stdin, Stdout int32    // epoll sets, readable after an event that the launcher should notice
+	Client        int32    // pidfd, the same
+	Launcher      int32    // pidfd
+	Events        int32    // cgroup.events of the launcher's cgroup
+	Program       int32    // O_PATH descriptor of the program that a later brain executes
+	Leaf          int32    // directory of the cgroup for guards and later brains; none in a tree
+	Parent        int32    // directory above those of SetDirectories
+	Keep          [8]int32 // other descriptors for a later brain
+
+	// The brain writes these.
+	Phase uint32
+	Cause uint32
+	Until int64 // end of the phase
+	Due   int64 // by then nothing should be left; 0 for no such time. Guard.Look announces a change
+
+	// The guard writes these, and sends a byte.
+	Payload    int32  // directory of the group, in guard and later brains; the lock on it is the guard's too
+	Reign      uint32 // number of brains before; a brain that finds another number has been replaced
+	GuardPID   int32
+	MainPID    int32
+	Exited     bool   // and Status is there
+	Status     uint32 // as of wait4(2)
+	Stops      uint32 // how often a signal has stopped the main process
+	StopSignal uint32
+	Requests   uint64 // signals that other processes have sent to the guard: signal n is bit n-1
+	FailedStep Step
+	Errno      uint32
+
+	Asked       uint32 // counts the guard's questions whether the brain reacts
+	Answered    uint32 // is Asked as soon as the brain reacts
+	Directories [1024]byte
+	Refusal     [512]byte // why a watcher can't contain servers
+	memory      int32
+	size        uint32 // of the configuration
+}
+
+// Step names the failure, in the guard or in the main process before its exec.
+type Step uint32
+
+// The steps. A failed exec is status 126 or 127, by Errno; the others are 125.
+const (
+	StepNone Step = iota
+	StepFork
+	StepJoin
+	StepProcessGroup
+	StepLimits
+	StepExec
+)
+
+var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set resource limits", "execute"}
+
+func (s Step) String() string { return stepNames[s] }
+
+const (
+	pageSize = 4096
+	sizeMost = 8 << 20 // of a configuration: more than a command line can be
+)
+
+// New makes a page whose descriptors are all none.
+func New() (*Page, error) {
+	fd, err := unix.MemfdCreate(FileName, unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, fmt.Errorf("create memory file: %w", err)
+	}
+	var p *Page
+	if err = unix.Ftruncate(fd, pageSize); err == nil {
+		p, err = Open(fd)
+	}
+	if err != nil {
+		_ = unix.Close(fd)
+		return nil, fmt.Errorf("size memory file: %w", err)
+	}
+	p.memory, p.Payload = int32(fd), -1
+	for i := range p.Descriptors() {
+		p.Descriptors()[i] = -1
+	}
+	return p, nil
+}
+
+// Open maps the page of a memory file, in a later brain.
+func Open(fd int) (*Page, error) {
+	at, err := unix.MmapPtr(fd, 0, nil, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		return nil, fmt.Errorf("map memory file: %w", err)
+	}
+	return (*Page)(at), nil
+}
+
+// FileName is how the page's file is called in /proc/PID/fd.
+const FileName = "mcpscope"
+
+// Read is for a process that only looks at a guard: the configuration and the cause. Both may be anything.
+func Read(fd int) (config []byte, cause uint32, err error) {
+	head := make([]byte, pageSize)
+	if err := readAt(fd, head, 0); err != nil {
+		return nil, 0, err
+	}
+	p := (*Page)(unsafe.Pointer(&head[0]))
+	p.memory = int32(fd)
+	config, err = p.Config()
+	return config, p.Cause, err
+}
+
+// Descriptors are those that guard and later brains inherit.
+func (p *Page) Descriptors() []int32 {
+	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
+}
+
+// Memory is the descriptor of the page's file.
+func (p *Page) Memory() int { return int(p.memory) }
+
+// SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a
+// server.
+func (p *Page) SetConfig(config []byte) error {
+	if n, err := unix.Pwrite(p.Memory(), config, pageSize); err != nil || n < len(config) {
+		return fmt.Errorf("write memory file: %w", errors.Join(err, unix.ENOSPC))
+	}
+	p.size = uint32(len(config))
+	return nil
+}
+
+func (p *Page) Config() ([]byte, error) {
+	config := make([]byte, min(p.size, sizeMost))
+	return config, readAt(p.Memory(), config, pageSize)
+}
+
+func readAt(fd int, to []byte, at int64) error {
+	if n, err := unix.Pread(fd, to, at); err != nil || n < len(to) {
+		return fmt.Errorf("read memory file: %w", errors.Join(err, unix.EIO))
+	}
+	return nil
+}
+
+// SetDirectories names what the guard removes if no brain can: paths below Parent, in this order. It is
+// called before the first of them is made.
+func (p *Page) SetDirectories(paths ...string) error {
+	text := strings.Join(paths, "\x00") + "\x00\x00"
+	if len(text) > len(p.Directories) {
+		return fmt.Errorf("remember directories: %w", unix.ENAMETOOLONG)
+	}
+	clear(p.Directories[copy(p.Directories[:], text):])
+	return nil
+}
+
+var _ [pageSize - unsafe.Sizeof(Page{})]byte // a page is enough
