@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"golang.org/x/sys/unix"
 
@@ -146,5 +147,6 @@ func watchCommand(args []string, io cli.Stdio) int {
 	}
 	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // it was executed by a descriptor
 	_, _ = cli.NoFile()                                         // it raises our own limit
+	debug.SetGCPercent(20)                                      // it lives long, and needs little
 	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: cli.FindTool})
 }

@@ -96,13 +96,12 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	}
 	s := w.server(w.serverName(argv))
 	s.Notes = append(s.Notes, "a server: "+why)
-	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until a brain has it
+	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
 	if err != nil {
 		return
 	}
 	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
 	if err != nil {
-		_ = unix.Close(main)
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
 		return
 	}
@@ -116,11 +115,9 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 			t.SetStderr(protocol.StderrJournal, "")
 		}
 	}
-	w.followed.Go(func() { // the server need not wait for a brain
+	w.followed.Go(func() { // the server need not wait for its guard
 		defer closeAll(theirs)
-		err := t.Guide()
-		_ = unix.Close(main)
-		if err != nil {
+		if err := t.Guide(); err != nil {
 			w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
 			t.Release()
 			return

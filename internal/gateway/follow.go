@@ -17,12 +17,13 @@ import (
 // endSlack is for all of a server's end but its term grace.
 const endSlack = 5 * time.Second
 
-// follow waits for the end of a server. It kills members that brain and guard have left because they were
-// killed, or because one was stopped when the gateway ended.
+// follow stops a server when it has to end. It kills members that are left because its guard or a later
+// brain was killed, or stopped when the gateway ended.
 func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
+		t.Live()
 		awaitPolled(t.FD())
 	}()
 	select {
@@ -40,7 +41,7 @@ func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 			<-gone
 		}
 	}
-	_ = t.Over() // it says that both were killed
+	t.Over()
 }
 
 // awaitFollowers: with the last process that has the filter a server may have ended whose group is still to

@@ -40,7 +40,7 @@ var rules = map[string]rule{
 	"internal/kernel/loop": {[]string{"internal/kernel/linux", "internal/kernel/signals"}, "it waits, whatever for"},
 	room + "sweep":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "container", room + "group", room + "hierarchy", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},
 	room + "fleet":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "backend", room + "group", room + "hierarchy", room + "idle", room + "protocol", room + "sweep"}, "servers as anyone sees them"},
-	room + "launcher":      {[]string{"cgroup", "freeze", room + "guard", room + "page", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/signals", "internal/kernel/spawn", "internal/kernel/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "idle", room + "lifecycle", "internal/kernel/loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
+	room + "launcher":      {[]string{"cgroup", "freeze", room + "guard", room + "page", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/signals", "internal/kernel/systemd", room + "backend", room + "client", room + "container", room + "fleet", room + "group", room + "hierarchy", room + "idle", room + "lifecycle", "internal/kernel/loop", room + "protocol", room + "report", room + "sweep"}, "the only process that thinks"},
 	room + "idle":          {[]string{"cgroup", "freeze", "internal/kernel/proc", room + "client", room + "group"}, "it freezes and thaws, and knows no events"},
 	room + "report":        {[]string{"internal/kernel/systemd", room + "protocol"}, "what is said of an end, and not how it came about"},
 	room + "hierarchy":     {[]string{"cgroup", "internal/kernel/proc", room + "protocol"}, "it looks, and knows directories by their names alone"},
@@ -52,7 +52,6 @@ var rules = map[string]rule{
 	room + "guard":            {[]string{room + "page"}, "the processes that it is about run nothing but system calls"},
 	room + "page":             {nil, "memory that processes share, whatever they run"},
 	"internal/kernel/signals": {nil, "it is what os/signal is elsewhere"},
-	"internal/kernel/spawn":   {nil, "it starts what it is given, and does not know what that is"},
 	"internal/kernel/systemd": {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
@@ -132,7 +131,7 @@ var people = []string{tool, "internal/clientconfig", "internal/detach", "interna
 var forbidden = map[string]string{
 	"log":      "libraries never log, and run's stderr is the server's",
 	"log/slog": "libraries never log, and run's stderr is the server's",
-	"os/exec":  "processes get descriptors by number, and environments as they are: internal/kernel/spawn, or syscall.ForkExec",
+	"os/exec":  "processes get descriptors by number, and environments as they are: syscall.ForkExec",
 }
 
 type pkg struct {
@@ -245,7 +244,7 @@ var wide = []string{
 	"internal/server/launcher/acquire.go", "internal/server/launcher/place.go", "internal/server/launcher/server.go",
 	"internal/server/launcher/start.go", "internal/server/launcher/taken.go",
 	"internal/kernel/linux/", "internal/kernel/signals/",
-	"internal/kernel/loop/", "internal/kernel/spawn/",
+	"internal/kernel/loop/",
 }
 
 func checkWidth(t *testing.T, file, text string) {

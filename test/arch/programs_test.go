@@ -40,7 +40,6 @@ var linked = map[string]string{
 	"internal/kernel/signals": "signals are passed on",
 	room + "guard":            "the server is born below a guard",
 	room + "page":             "what launcher and guard share",
-	"internal/kernel/spawn":   "the brain of a taken server starts",
 	"internal/name":           "a server without --name gets one from its command",
 	"internal/kernel/proc":    "who is who",
 	"internal/gateway":        "the process that becomes a gateway, and the watcher beside it",

@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime"
 	"slices"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -38,6 +40,8 @@ const (
 // otherwise be reported for ever.
 type Loop struct {
 	epoll  int
+	parked syscall.RawConn // waits by the runtime's poller; nil: by a thread
+	file   *os.File        // of parked
 	events [8]unix.EpollEvent
 	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
 	caught bool              // signals are
@@ -55,7 +59,24 @@ func New() (*Loop, error) {
 }
 
 // Close gives the descriptor back.
-func (l *Loop) Close() { _ = unix.Close(l.epoll) }
+func (l *Loop) Close() {
+	if l.file != nil {
+		_ = l.file.Close() // a set of descriptors
+		return
+	}
+	_ = unix.Close(l.epoll)
+}
+
+// Park is for one of many loops in a process: from now on it waits without a thread of its own.
+func (l *Loop) Park() error {
+	if err := unix.SetNonblock(l.epoll, true); err != nil { // what package os takes to its poller
+		return fmt.Errorf("wait by the runtime: %w", err)
+	}
+	l.file = os.NewFile(uintptr(l.epoll), "epoll")
+	var err error
+	l.parked, err = l.file.SyscallConn()
+	return err
+}
 
 // Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores (nohup) stays
 // ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first
@@ -121,6 +142,22 @@ func (l *Loop) Next(deadline time.Time) Token {
 
 func (l *Loop) wait(deadline time.Time) {
 	runtime.Gosched() // a goroutine that was just started runs now, not when the runtime notices that this one is blocked
+	if l.parked == nil {
+		l.poll(deadline)
+		return
+	}
+	now := time.Now()
+	if l.poll(now); len(l.ready) > 0 || !deadline.IsZero() && !deadline.After(now) {
+		return
+	}
+	_ = l.file.SetReadDeadline(deadline)   // by Park the poller has it
+	_ = l.parked.Read(func(uintptr) bool { // the deadline is the only error
+		l.poll(now)
+		return len(l.ready) > 0
+	})
+}
+
+func (l *Loop) poll(deadline time.Time) {
 	n, err := unix.EpollWait(l.epoll, l.events[:], until(deadline))
 	for errors.Is(err, unix.EINTR) { // what has happened meanwhile comes before the deadline
 		n, err = unix.EpollWait(l.epoll, l.events[:], until(deadline))
@@ -141,12 +178,6 @@ func until(deadline time.Time) int {
 
 // Signals are those that have come since it was asked last.
 func (l *Loop) Signals() []unix.Signal { return signals.Pending() }
-
-// Signal adds sig to them, as if somebody had sent it. Any goroutine may call it, and Wake.
-func (l *Loop) Signal(sig unix.Signal) { signals.Add(sig) }
-
-// Wake has Next return, for something that is none of its tokens.
-func (l *Loop) Wake() { signals.Wake() }
 
 // notLeftAlone leaves out what the runtime has left alone.
 func notLeftAlone(sigs []unix.Signal) []unix.Signal {

@@ -18,8 +18,20 @@ func testLoop(t *testing.T) *Loop {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = unix.Close(l.epoll) })
+	t.Cleanup(l.Close)
 	return l
+}
+
+// testBoth tests a loop that waits by a thread, and one that is parked.
+func testBoth(t *testing.T, test func(*testing.T, *Loop)) {
+	t.Run("thread", func(t *testing.T) { test(t, testLoop(t)) })
+	t.Run("parked", func(t *testing.T) {
+		l := testLoop(t)
+		if err := l.Park(); err != nil {
+			t.Fatal(err)
+		}
+		test(t, l)
+	})
 }
 
 // pipes returns the ends of a pipe.
@@ -34,9 +46,9 @@ func pipes(t *testing.T) (read, write int) {
 }
 
 // An end is reported once, until somebody asks again; of several that come together none is lost.
-func TestLoopReportsEachOnce(t *testing.T) {
-	t.Parallel()
-	l := testLoop(t)
+func TestLoopReportsEachOnce(t *testing.T) { testBoth(t, reportsEachOnce) }
+
+func reportsEachOnce(t *testing.T, l *Loop) {
 	want := []Token{TokenStdin, TokenStdout, TokenGuard}
 	first := 0
 	for i, token := range want {
@@ -57,6 +69,14 @@ func TestLoopReportsEachOnce(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("reported: %v, want %v", got, want)
 	}
+	late, write := pipes(t)
+	if err := l.Add(late, TokenInput); err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = unix.Close(write) }()
+	if got := l.Next(time.Time{}); got != TokenInput {
+		t.Errorf("%v was reported while it waited, want %v", got, TokenInput)
+	}
 	l.Again(first, TokenStdin)
 	if again := l.Next(time.Time{}); again != TokenStdin {
 		t.Errorf("asked again, and %v was reported, want %v", again, TokenStdin)
@@ -64,9 +84,9 @@ func TestLoopReportsEachOnce(t *testing.T) {
 }
 
 // The deadline ends the wait, and not before it has passed.
-func TestLoopWaitsForTheDeadline(t *testing.T) {
-	t.Parallel()
-	l := testLoop(t)
+func TestLoopWaitsForTheDeadline(t *testing.T) { testBoth(t, waitsForTheDeadline) }
+
+func waitsForTheDeadline(t *testing.T, l *Loop) {
 	for range 20 {
 		deadline := time.Now().Add(1500 * time.Microsecond)
 		if token := l.Next(deadline); token != TokenNone || time.Now().Before(deadline) {
@@ -81,18 +101,14 @@ func TestLoopCatches(t *testing.T) {
 	if err := l.Catch(unix.SIGUSR1, unix.SIGUSR2); err != nil {
 		t.Fatal(err)
 	}
-	for _, send := range []func(){func() { _ = unix.Kill(unix.Getpid(), unix.SIGUSR2) },
-		func() { l.Signal(unix.SIGUSR2) }} {
-		go func() {
-			_ = unix.Kill(unix.Getpid(), unix.SIGCONT)
-			_ = unix.Kill(unix.Getpid(), unix.SIGURG) // the runtime's
-			l.Wake()
-			send()
-		}()
-		for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
-			if token := l.Next(time.Time{}); token != TokenSignals {
-				t.Fatalf("%v was reported, want %v", token, TokenSignals)
-			}
+	go func() {
+		for _, sig := range []unix.Signal{unix.SIGCONT, unix.SIGURG, unix.SIGUSR2} { // URG is the runtime's
+			_ = unix.Kill(unix.Getpid(), sig) // our own
+		}
+	}()
+	for got := []unix.Signal(nil); !slices.Contains(got, unix.SIGUSR2); got = l.Signals() {
+		if token := l.Next(time.Time{}); token != TokenSignals {
+			t.Fatalf("%v was reported, want %v", token, TokenSignals)
 		}
 	}
 }

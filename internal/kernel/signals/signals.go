@@ -14,9 +14,6 @@ import (
 // last is the highest number of a signal.
 const last = 64
 
-// nobody is the number that Wake writes.
-const nobody = 0
-
 // tries is how often in a row the pipe may fail, for want of memory at one moment.
 const tries = 16
 
@@ -58,7 +55,7 @@ func open() error {
 	return nil
 }
 
-// FD polls readable when there is something pending, or Wake was called. It is -1 before the first Catch.
+// FD polls readable when there is something pending. It is -1 before the first Catch.
 func FD() int {
 	caught.Lock()
 	defer caught.Unlock()
@@ -76,28 +73,7 @@ func Pending() (sigs []unix.Signal) {
 		panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
 	}
 	for _, number := range numbers[:max(n, 0)] {
-		if number != nobody {
-			sigs = append(sigs, unix.Signal(number))
-		}
+		sigs = append(sigs, unix.Signal(number))
 	}
 	return sigs
-}
-
-// Add has Pending return a signal as if it had come.
-func Add(sig unix.Signal) { write(byte(sig)) }
-
-// Wake makes FD readable. Before the first Catch it does nothing.
-func Wake() { write(nobody) }
-
-func write(number byte) {
-	caught.Lock()
-	defer caught.Unlock()
-	if caught.write < 0 {
-		return
-	}
-	for range tries { // a full pipe is readable all the same
-		if _, err := unix.Write(caught.write, []byte{number}); err == nil {
-			return
-		}
-	}
 }

@@ -54,24 +54,6 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// What this process says to itself comes the same way, and wakes without being a signal.
-func TestAddAndWake(t *testing.T) {
-	if err := Catch(unix.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	Wake()
-	if !escape.PollFor(0, unix.PollFd{Fd: int32(FD()), Events: unix.POLLIN}) || len(Pending()) > 0 {
-		t.Error("nobody was woken, or by a signal")
-	}
-	Add(unix.SIGTERM)
-	if got := Pending(); !slices.Equal(got, []unix.Signal{unix.SIGTERM}) {
-		t.Errorf("pending: %v, want SIGTERM", got)
-	}
-	if got := Pending(); len(got) > 0 {
-		t.Errorf("still pending: %v", got)
-	}
-}
-
 // What the parent blocks arrives as well, also if it was pending before.
 func TestBlockedByTheParent(t *testing.T) {
 	cmd := exec.Command("env", "--block-signal=USR2", "sh", "-c", `kill -USR2 $$; exec "$0"`, os.Args[0])

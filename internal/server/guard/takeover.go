@@ -13,14 +13,15 @@ import (
 )
 
 // takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which
-// takes a Go runtime, nothing in the payload can: stop the guard, fork, or use up what a process needs. Only
-// where a brain can't start, or dies as well, the guard kills by itself, and then starts one more for the
-// report.
+// takes a Go runtime, nothing in a payload that is to end can: stop the guard, fork, or use up what a process
+// needs. Only where a brain can't start, or dies as well, the guard kills by itself, and then starts one more
+// for the report.
 func (p *process) takeOver(dead bool) {
 	p.page.Reign++
 	p.deaths++
-	p.dueAsked = p.page.Due // of the brain before
-	if dead || p.page.Phase > page.Running {
+	p.dueAsked = p.page.Due  // of the brain before
+	goesOn := !p.main.wanted // below a gateway, whose end another brain sees as well
+	if dead && !goesOn || p.page.Phase > page.Running {
 		p.leavePayload()
 		if p.page.Payload >= 0 {
 			writeFile(p.page.Payload, freezeFile, '1')

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -36,6 +37,7 @@ type brain struct {
 	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign    uint32 // the page's, when this brain began
+	later    bool   // a guard has started this brain
 	deposed  bool   // the guard has started another brain
 	begun    bool   // there is, or was, a main process
 	exited   bool   // the main process has
@@ -43,6 +45,7 @@ type brain struct {
 	requests uint64
 	due      time.Time // as the guard knows it
 
+	held      int       // stdin, where that can be watched only by holding it; or -1
 	events    int       // of the group, or -1
 	lookAt    time.Time // the next look whether the group is empty
 	pause     time.Duration
@@ -55,8 +58,9 @@ type brain struct {
 	stuck     []freeze.Stuck
 	notes     []string
 	stderr    protocol.Stderr
-	told      bool   // the group says that the server is being stopped
-	finish    func() // ends the sweep of this start
+	told      bool           // the group says that the server is being stopped
+	finish    func()         // ends the sweep of this start
+	beside    sync.WaitGroup // goroutines of tellStart
 }
 
 func newBrain(c *protocol.Config) (*brain, error) {
@@ -64,8 +68,18 @@ func newBrain(c *protocol.Config) (*brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &brain{config: c, loop: l, events: -1, stderr: protocol.StderrInherit, finish: func() {}}, nil
+	b := &brain{config: c, loop: l, held: -1, events: -1, stderr: protocol.StderrInherit, finish: func() {}}
+	return b, nil
 }
+
+// places in Page.Keep
+const (
+	keepReport = iota
+	keepAlive  // the end of a pipe that the watcher of a gateway has
+	keepInput  // these of a server that its client has started
+	keepRoom
+	keepMain
+)
 
 // open makes the page. executable is the program of later brains.
 func (b *brain) open(executable string) error {
@@ -83,7 +97,7 @@ func (b *brain) open(executable string) error {
 	}
 	p, c := b.page, b.client
 	p.Program, p.Launcher = int32(program), int32(self)
-	p.Keep[0], p.Keep[1] = int32(b.config.Report), int32(b.config.Alive)
+	p.Keep[keepReport] = int32(b.config.Report)
 	p.Stdin, p.Stdout, p.Client = int32(c.Stdin.FD()), int32(c.Stdout.FD()), int32(c.PIDFD)
 	return nil
 }
@@ -110,11 +124,12 @@ func (b *brain) live() {
 		b.lookAtRest()
 		b.look()
 	}
-	if b.deposed {
+	switch {
+	case !b.deposed:
+		b.end()
+	case !b.later && !b.config.Taken:
 		b.wait()
-		return
 	}
-	b.end()
 }
 
 func (b *brain) deadline() time.Time {
@@ -195,12 +210,17 @@ func (b *brain) readPage() {
 
 // mainEnded: a main process has exited that is not the guard's child. Only its parent gets the status.
 func (b *brain) mainEnded() {
-	if b.config.Held >= 0 {
-		_ = unix.Close(b.config.Held) // the client gets its EPIPE
-		b.config.Held = -1
-	}
+	b.closeHeld()
 	b.lookAgain()
 	b.reportExit(lifecycle.MainExited)
+}
+
+// closeHeld is for when the server does not read any more: the client gets its EPIPE.
+func (b *brain) closeHeld() {
+	if b.held >= 0 {
+		_ = unix.Close(b.held) // a copy
+		b.held = -1
+	}
 }
 
 // handleSignal handles a signal to this process or to its process group.

@@ -33,7 +33,7 @@ func (b *brain) end() {
 		b.writeReport()
 	}
 	b.page.Phase = reported
-	if len(b.stuck) > 0 && b.client != nil {
+	if len(b.stuck) > 0 && !b.later {
 		return // a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
@@ -42,7 +42,7 @@ func (b *brain) end() {
 	b.finish()
 	_ = b.group.Remove() // a sweep removes what can't be removed now
 	b.guard.Done()
-	if b.client != nil {
+	if !b.later {
 		b.wait()
 	}
 }

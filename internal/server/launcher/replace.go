@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // replaceOlder stops older servers of the same name and client process: a client that reconnects without
@@ -35,7 +36,7 @@ func (b *brain) replaceOlder() {
 			l.LogStop("a newer one, " + own.ID + " (--replace)")
 			_ = l.RequestStop() // without a wait for its end
 		case -1:
-			b.loop.Signal(unix.SIGTERM) // to this process
+			_ = unix.PidfdSendSignal(b.guard.PIDFD(), protocol.StopSignal, nil, 0) // gone is as good
 		}
 	}
 }

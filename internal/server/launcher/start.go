@@ -205,7 +205,7 @@ func (b *brain) tellStart() {
 	}
 	b.finish = sweep.BeginSweep(b.group.Beside())
 	if b.config.Replace {
-		go b.replaceOlder()
+		b.beside.Go(b.replaceOlder)
 	}
 }
 

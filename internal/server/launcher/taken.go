@@ -7,15 +7,13 @@ package launcher
 import (
 	"errors"
 	"fmt"
-	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/spawn"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -24,34 +22,32 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Taken is a server that its client has started, in a group of its own. A brain beside the group, with a guard, stops it; the
-// caller only waits for the end of both.
+// Taken is a server that its client has started, in a group of its own. This process is its brain, as it is of others; a
+// guard watches it.
 type Taken struct {
-	b       *brain
-	server  *Server
-	child   client.Child
-	origin  string // the cgroup that it was in
-	back    hierarchy.WayBack
-	alive   int // hangs up when brain and guard have gone
-	brainFD int // pidfd of the first brain; -1 before it is started
+	b      *brain
+	server *Server
+	child  client.Child
+	origin string // the cgroup that it was in
+	back   hierarchy.WayBack
+	alive  int // hangs up when guard and later brains have gone
 }
 
-// guideWithin is how long a brain may take to say that it has the server.
-const guideWithin = 10 * time.Second
-
-// Take puts a process into a new group. Guide or Release has to follow.
+// Take puts a process into a new group. Guide or Release has to follow. The pidfd of the process is closed with the server.
 func (s *Server) Take(r client.Child) (*Taken, error) {
 	b, err := newBrain(s.config())
 	if err != nil {
+		_ = unix.Close(r.PIDFD) // a pidfd
 		return nil, err
 	}
-	b.config.Taken, b.config.Main = true, r.PIDFD
-	t := &Taken{b: b, server: s, child: r, back: hierarchy.NoWayBack(), alive: -1, brainFD: -1}
+	b.config.Taken = true
+	t := &Taken{b: b, server: s, child: r, back: hierarchy.NoWayBack(), alive: -1}
 	if t.origin, err = proc.ReadCgroup(r.PID); err != nil {
+		t.Close()
 		return nil, err
 	}
-	if b.client, b.config.Held, err = client.WatchChild(r); err != nil {
-		t.closeClientDescriptors()
+	if b.client, b.held, err = client.WatchChild(r); err != nil {
+		t.Close()
 		return nil, err
 	}
 	if b.config.Group.ID, err = protocol.NewID(); err == nil {
@@ -114,134 +110,121 @@ func (t *Taken) attach(pid int) error {
 	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid}, backend.SoleWithin)
 }
 
-// Guide starts the brain, and returns when that watches the server.
+// Guide starts the guard. Live has to follow.
 func (t *Taken) Guide() error {
-	b := t.b
+	b, g := t.b, t.Group()
 	if err := b.limit(t.server); err != nil {
 		return err
 	}
-	b.group.Note(b.notes)
 	var ends [2]int
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("create pipe: %w", err)
 	}
 	t.alive = ends[0]
-	c, in := b.config, b.client
-	c.Notes, c.Stderr, c.Alive, c.Payload = b.notes, b.stderr, ends[1], t.Group().Payload.FD()
-	c.Stdin, c.Input, c.Stdout, c.ClientPIDFD = in.Stdin.FD(), in.Input.FD(), in.Stdout.FD(), in.PIDFD
-	c.Room, c.StdinFile, c.Conveyed, c.Socket, c.Where = in.Room[0].FD(), in.File, in.Conveyed, in.Socket, in.Where
-	err := t.startBrain()
-	_ = unix.Close(ends[1])
-	if err != nil {
-		return fmt.Errorf("start the brain: %w", err)
+	defer unix.Close(ends[1]) // the guard's from then on
+	if err := b.watchTaken(t.server, g, ends[1]); err != nil {
+		return err
 	}
-	if !linux.AwaitEnd(t.alive, unix.POLLIN, guideWithin) {
-		return errors.New("the brain does not watch the server in time")
-	}
-	if n, err := unix.Read(t.alive, make([]byte, 1)); n <= 0 || err != nil {
-		return errors.New("the brain ended before it watched the server")
-	}
-	t.closeClientDescriptors()
 	t.back.Close()
+	b.tellStart()
 	return nil
 }
 
-// startBrain starts it in the leaf for guards.
-func (t *Taken) startBrain() error {
-	memory, err := spawn.WriteMemoryFile(protocol.Encode(t.b.config))
-	if err != nil {
+// watchTaken starts the guard of a server that runs already.
+func (b *brain) watchTaken(s *Server, g *group.ControlGroup, alive int) error {
+	c := b.config
+	c.Notes, c.Stderr = b.notes, b.stderr
+	c.Stdin, c.Conveyed, c.Socket, c.Where = b.client.File, b.client.Conveyed, b.client.Socket, b.client.Where
+	if err := b.loop.Park(); err != nil {
 		return err
 	}
-	defer unix.Close(memory)
-	leaf, err := t.Group().OwnLeaf()
+	if err := b.open(s.Executable); err != nil {
+		return err
+	}
+	leaf, err := g.OwnLeaf()
 	if err != nil {
 		return err
 	}
 	defer leaf.Close()
-	argv, keep := append(protocol.SuperviseArgs(t.server.Name), fmt.Sprint(memory), "0"), append(t.b.config.Inherited(), memory)
-	how := &syscall.SysProcAttr{Setpgid: true, PidFD: &t.brainFD, UseCgroupFD: true, CgroupFD: leaf.FD()}
-	_, err = spawn.Start(t.server.Executable, argv, protocol.BrainEnv(t.server.Env), keep, how)
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) { // seccomp refuses clone3: then it is in the watcher's cgroup
-		how.UseCgroupFD = false
-		_, err = spawn.Start(t.server.Executable, argv, protocol.BrainEnv(t.server.Env), keep, how)
+	b.page.Leaf, b.page.Parent = int32(leaf.FD()), int32(g.Parent.FD())
+	b.page.Keep[keepAlive] = int32(alive)
+	b.page.Keep[keepInput], b.page.Keep[keepRoom] = int32(b.client.Input.FD()), int32(b.client.Room[0].FD())
+	b.page.Keep[keepMain] = int32(b.client.Main)
+	err = b.page.SetDirectories(g.Dir+"/"+protocol.PayloadName, g.Dir)
+	if err == nil {
+		err = b.page.SetConfig(protocol.Encode(c))
 	}
-	return err
+	if err == nil {
+		err = b.watchClient()
+	}
+	if err == nil {
+		err = b.fork(&Server{Name: s.Name, Env: s.Env}, false)
+	}
+	if err == nil {
+		err = b.begin()
+	}
+	if err != nil {
+		return err
+	}
+	b.publish()
+	if err := g.TagMembers(); err != nil {
+		b.note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
+	}
+	g.Note(b.notes)
+	b.begun = true
+	return b.guard.Go(g.Payload.FD(), -1)
 }
 
-// closeClientDescriptors closes what the brain has now.
-func (t *Taken) closeClientDescriptors() {
-	if in := t.b.client; in != nil {
-		in.CloseWatches()
+// watchClient is for a server that its client has started.
+func (b *brain) watchClient() error {
+	if err := b.client.Add(b.loop); err != nil {
+		return err
 	}
-	if t.b.config.Held >= 0 {
-		_ = unix.Close(t.b.config.Held) // a copy
-		t.b.config.Held = -1
-	}
+	return b.loop.Add(b.client.Main, loop.TokenMain)
+}
+
+// Live returns when nothing is left of the server, or when a later brain has replaced this one. Then FD tells the end.
+func (t *Taken) Live() {
+	t.b.live()
+	_ = unix.Close(t.b.guard.Sock()) // a guard that still has something to do starts a later brain
 }
 
 // ID and Backend are for people.
 func (t *Taken) ID() string                { return t.b.config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.b.config.Group.Backend }
 
-// FD hangs up when brain and guard have gone; then call Over.
+// FD hangs up when guard and later brains have gone; then call Over.
 func (t *Taken) FD() int { return t.alive }
 
-// Wake continues a guard that was stopped, which can't notice that the client is gone. It continues its brain.
-func (t *Taken) Wake() { t.signal(unix.SIGCONT) }
-
-func (t *Taken) signal(sig unix.Signal) {
-	fds := []int{t.brainFD}
-	if guard := t.Group().OpenGuard(); guard >= 0 {
-		defer unix.Close(guard)
-		fds = append(fds, guard)
-	}
-	for _, fd := range fds {
-		if fd >= 0 {
-			_ = unix.PidfdSendSignal(fd, sig, nil, 0) // gone is as good
-		}
-	}
+// Wake continues a guard that was stopped.
+func (t *Taken) Wake() {
+	_ = unix.PidfdSendSignal(t.b.guard.PIDFD(), unix.SIGCONT, nil, 0) // gone is as good
 }
 
-// Kill ends everything, brain and guard too: those that do not do so themselves.
+// Kill ends everything, the guard too: what does not do so itself.
 func (t *Taken) Kill() {
-	t.signal(unix.SIGKILL)
+	_ = unix.PidfdSendSignal(t.b.guard.PIDFD(), unix.SIGKILL, nil, 0) // as above
 	_, _ = t.Group().EndWithTagged(freeze.Stop{})
 }
 
 // Over ends what brain and guard have left that were killed, at once: a member may have done that.
-func (t *Taken) Over() error {
-	var err error
+func (t *Taken) Over() {
 	if group.Populated(t.Group().Members()) {
-		_, err = t.Group().EndWithTagged(freeze.Stop{})
-		if err == nil {
-			err = errGuard
-		}
+		_, _ = t.Group().EndWithTagged(freeze.Stop{})
 	}
-	_ = t.Group().Remove()                                       // it is gone, as a rule
-	linux.AwaitEnd(t.brainFD, unix.POLLIN, protocol.ReactWithin) // it has closed its descriptors, so it is about to end
+	_ = t.Group().Remove() // it is gone, as a rule
 	t.Close()
-	return err
 }
 
 // Release puts everybody back to where the process was, and removes the group.
-//
-// Brain and guard are killed before that: they would end what they know by its tag, wherever that is. The brain is stopped
-// first, for it would end the server when the guard dies, as would the guard when the brain does.
 func (t *Taken) Release() {
-	t.closeClientDescriptors()
-	if t.Group() != nil {
-		if t.brainFD >= 0 {
-			_ = unix.PidfdSendSignal(t.brainFD, unix.SIGSTOP, nil, 0) // gone is as good
-			if guard := t.Group().OpenGuard(); guard >= 0 {
-				_ = unix.PidfdSendSignal(guard, unix.SIGKILL, nil, 0) // as above
-				linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
-				_ = unix.Close(guard)
-			}
-			_ = unix.PidfdSendSignal(t.brainFD, unix.SIGKILL, nil, 0) // as above
-			linux.AwaitEnd(t.brainFD, unix.POLLIN, protocol.ReactWithin)
-		}
+	if g := t.Group(); g != nil {
 		t.putBack()
-		_ = t.Group().Remove() // a sweeper removes what can't be removed now
+		if t.b.guard != nil {
+			_ = unix.Close(t.b.guard.Sock()) // it waits for its server
+			linux.AwaitEnd(t.b.guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
+		}
+		_ = g.Remove() // a sweeper removes what can't be removed now
 	}
 	t.Close()
 }
@@ -271,19 +254,29 @@ func (t *Taken) putBack() {
 	}
 }
 
-// Close gives descriptors back.
+// Close gives descriptors and memory back.
 func (t *Taken) Close() {
-	_ = unix.Waitid(unix.P_PIDFD, t.brainFD, nil, unix.WEXITED|unix.WNOHANG, nil) // it may live, or never have been started
-	t.closeClientDescriptors()
-	t.back.Close()
-	for _, fd := range []*int{&t.alive, &t.brainFD} {
-		if *fd >= 0 {
-			_ = unix.Close(*fd)
-			*fd = -1
+	b, g := t.b, t.Group()
+	b.beside.Wait()
+	b.closeHeld()
+	fds := []int{t.alive, b.events, t.child.PIDFD}
+	if b.guard != nil {
+		fds = append(fds, b.guard.PIDFD())
+	}
+	for _, fd := range fds {
+		if fd >= 0 {
+			_ = unix.Close(fd)
 		}
 	}
-	t.b.loop.Close()
-	if g := t.Group(); g != nil {
+	if b.client != nil {
+		b.client.CloseWatches()
+	}
+	if b.page != nil {
+		b.page.Close()
+	}
+	t.back.Close()
+	b.loop.Close()
+	if g != nil {
 		g.Close()
 		_ = g.Parent.Close() // a directory
 	}

@@ -127,6 +127,14 @@ func Read(fd int) (config []byte, cause uint32, err error) {
 	return config, p.Cause, err
 }
 
+// Close gives back what this process has of the page. The guard has its own.
+func (p *Page) Close() {
+	for _, fd := range []int32{p.memory, p.Program, p.Launcher} {
+		_ = unix.Close(int(fd)) // nothing to flush
+	}
+	_ = unix.MunmapPtr(unsafe.Pointer(p), pageSize) // it was mapped whole
+}
+
 // Descriptors are those that guard and later brains inherit.
 func (p *Page) Descriptors() []int32 {
 	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))

@@ -39,17 +39,13 @@ type Config struct {
 	Report   int    // a descriptor, or -1
 	Path     string // of the main process
 
-	// Of a server that its client has started: descriptors of its first brain.
-	Taken                                   bool
-	Payload                                 int
-	Main                                    int // a pidfd
-	Held                                    int // stdin, where that can be watched only by holding it
-	Stdin, Input, Stdout, Room, ClientPIDFD int // what is watched
-	Alive                                   int // the end of a pipe that the watcher of a gateway has
-	Replace                                 bool
-	StdinFile                               File
-	Conveyed, Socket                        bool   // stdin has another end, and is a socket
-	Where                                   string // the client's cgroup
+	Replace bool
+
+	// Of a server that its client has started.
+	Taken            bool
+	Stdin            File
+	Conveyed, Socket bool   // stdin has another end, and is a socket
+	Where            string // the client's cgroup
 }
 
 // File identifies an open pipe or socket.
@@ -74,30 +70,8 @@ func EngineOf(argv []string) string {
 	return ""
 }
 
-func (c *Config) descriptors() []*int {
-	return []*int{
-		&c.Payload, &c.Main, &c.Held, &c.Stdin, &c.Input, &c.Stdout, &c.ClientPIDFD, &c.Alive, &c.Room,
-	}
-}
-
-// Inherited are the descriptors of the first brain of a taken server.
-func (c *Config) Inherited() (fds []int) {
-	for _, fd := range append(c.descriptors(), &c.Report) {
-		if *fd >= 0 {
-			fds = append(fds, *fd)
-		}
-	}
-	return fds
-}
-
-// NewConfig has no descriptors.
-func NewConfig() *Config {
-	c := &Config{Version: ProtocolVersion, Report: -1}
-	for _, fd := range c.descriptors() {
-		*fd = -1
-	}
-	return c
-}
+// NewConfig has no descriptor.
+func NewConfig() *Config { return &Config{Version: ProtocolVersion, Report: -1} }
 
 // ClientFacts is the process that started the server.
 type ClientFacts struct {

@@ -99,11 +99,17 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 		release()
 		return func() {}
 	}
+	own, err := parent.Child(".") // the caller may close its own before all orphans are stopped
+	if err != nil {
+		release()
+		return func() {}
+	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer release()
-		s.own(parent, worth)
+		defer own.Close()
+		s.own(own, worth)
 	}()
 	return func() {
 		select {
