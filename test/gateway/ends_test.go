@@ -72,6 +72,11 @@ func TestEndIsSeen(t *testing.T) {
 			w.kill(w.watchers)
 			return nil
 		},
+		"the watcher and the brain after it were killed": func(w *world, _ *Gateway, _ *Server) *escape.Process {
+			w.kill(w.watchers)
+			w.kill(w.brains)
+			return nil
+		},
 		"guard and watcher were killed": func(w *world, _ *Gateway, _ *Server) *escape.Process {
 			guard := w.await(w.guards)
 			guard.Signal(unix.SIGSTOP)
