@@ -99,7 +99,7 @@ func (p *process) awaitGate() {
 		p.continueWatcher()
 	}
 	switch happened := p.polls[gateListener].Revents; {
-	case p.polls[gateSocket].Revents != 0: // first: what the filter holds by now may be for a watcher to answer
+	case p.polls[gateSocket].Revents != 0: // first: a watcher may have to answer what is held
 		p.receiveFromWatcher()
 	case happened&unix.POLLIN != 0:
 		p.answerOne()
