@@ -10,7 +10,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A server of a gateway is frozen when it is idle, answers, and ends with the gateway.
+// A server of a gateway is frozen when it is idle, answers, and ends with the gateway, whoever watches it.
 func TestIdleServer(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -25,6 +25,13 @@ func TestIdleServer(t *testing.T) {
 	if err := escape.AwaitIdle(s.Group, 3, escape.Patience); err != nil {
 		t.Fatal(err)
 	}
+	w.kill(w.watchers)
+	w.await(w.brains)
+	g.Answers("one")
+	if err := escape.AwaitIdle(s.Group, 1, escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	g.Answers("one")
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
 	w.clean()
