@@ -192,7 +192,8 @@ func (w *watcher) refuse(why error) {
 	w.page.Phase = refused
 	l, left := notify.Open(w.held, w.table)
 	_ = answerAll(l, left, func(r *notify.Request) {
-		if int(r.TID) == w.PID {
+		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
+		if err == nil && status.Tgid == w.PID {
 			l.Refuse(r)
 		} else {
 			l.Continue(r)

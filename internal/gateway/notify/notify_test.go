@@ -21,11 +21,12 @@ import (
 // A filter is for ever, so it is installed in a process of its own: this binary once more.
 const stageEnv = "NOTIFY_STAGE"
 
+func init() { runtime.LockOSThread() } // a thread's execve has the number of that thread
+
 func TestMain(m *testing.M) {
 	if os.Getenv(stageEnv) == "" {
 		os.Exit(m.Run())
 	}
-	runtime.LockOSThread()
 	fd, err := Install(false, os.Getenv(stageEnv) == "begun")
 	if err == nil {
 		err = unix.Sendmsg(3, []byte("listener"), unix.UnixRights(fd), nil, 0)
