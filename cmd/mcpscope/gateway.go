@@ -61,7 +61,8 @@ func (v *gatewayRun) become(operands []string) int {
 	if err != nil {
 		return v.fail(operands, err)
 	}
-	options := gateway.Options{Match: v.Match, Except: v.Except, Configs: v.Configs}
+	rules := gateway.Rules{Match: v.Match, Except: v.Except}
+	options := gateway.Options{Rules: rules, Configs: v.Configs}
 	if options.Settings, err = json.Marshal(serverSettings{v.Values, v.fixed()}); err != nil {
 		return v.fail(operands, err)
 	}
@@ -74,7 +75,7 @@ func (v *gatewayRun) become(operands []string) int {
 	}
 	g := gateway.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
-		Options: options, Explain: explain, Executable: "/proc/self/exe", Note: v.note,
+		Options: options, Explain: explain, Note: v.note,
 	}
 	err = g.Exec()
 	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gateway.ErrExec) {

@@ -48,13 +48,12 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if own != nil {
 		switch {
 		case own.pid == pid && verdict == Candidate:
-			own.executes(argv)
-			w.lookAt(own, r)
+			w.lookAt(own, argv, r)
 			return
 		case own.pid == pid:
 			own.end()
 		default:
-			w.lookAt(own, nil)
+			w.lookAt(own, nil, nil)
 		}
 		if w.inGroup(pid) || verdict == Candidate {
 			return // by now, or it is part of what is looked at
@@ -149,13 +148,11 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 	}
 }
 
-var errRanBefore = errors.New("the server ran already when it was recognized")
-
 // giveJournal replaces the stderr of a process that waits in its execve. theirs is a copy of what it had, or
 // -1: for a client that reads it, its end would be the server's.
 func (w *watcher) giveJournal(r *notify.Request, pid, pidfd int, identifier string) (theirs int, err error) {
 	if r == nil {
-		return -1, errRanBefore
+		return -1, errors.New("the server ran already when it was recognized")
 	}
 	stream, err := systemd.JournalStream(identifier, systemd.Info)
 	if err != nil {

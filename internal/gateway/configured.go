@@ -32,12 +32,7 @@ func (r Rules) listening() bool {
 // Server finds the configured server that a command line is of, nil for none.
 func (r Rules) Server(argv []string) *Configured {
 	for i := range r.Configured {
-		if c := &r.Configured[i]; c.is(argv) {
-			return c
-		}
-	}
-	for i := range r.Configured {
-		if c := &r.Configured[i]; c.is(withoutInterpreter(argv, len(c.Argv))) {
+		if c := &r.Configured[i]; c.is(argv) || c.is(withoutInterpreter(argv, len(c.Argv))) {
 			return c
 		}
 	}
@@ -50,7 +45,7 @@ func (c *Configured) is(argv []string) bool {
 	if len(argv) == 0 || len(argv) != len(c.Argv) || path.Base(argv[0]) != path.Base(c.Argv[0]) {
 		return false
 	}
-	exact := name.KindOf(path.Base(argv[0])) == name.Shell
+	exact := name.KindOf(argv[0]) == name.Shell
 	for i, arg := range c.Argv[1:] {
 		if arg != argv[i+1] && (exact || !glob.Matches(pattern(arg), argv[i+1])) {
 			return false
@@ -63,46 +58,32 @@ func (c *Configured) is(argv []string) bool {
 // interpreter's command line.
 func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
-	if extra < 1 || extra > 2 || name.KindOf(path.Base(argv[0])) == name.Other {
+	if extra < 1 || extra > 2 || name.KindOf(argv[0]) == name.Other {
 		return nil
 	}
-	if name.KindOf(path.Base(argv[0])) == name.Shell && strings.HasPrefix(argv[1], "-c") {
+	if name.KindOf(argv[0]) == name.Shell && strings.HasPrefix(argv[1], "-c") {
 		return nil // what it runs is the next argument alone
 	}
 	return argv[extra:]
 }
 
-// pattern stands for an argument that the client expands; for any other it is one that matches nothing else.
+// pattern stands for an argument that the client expands: $NAME, ${NAME}, ${env:NAME}, {env:NAME} or ~/, and
+// what is between several of them. For any other argument it is one that matches nothing else.
 func pattern(arg string) string {
 	if rest, home := strings.CutPrefix(arg, "~/"); home {
-		arg = "*/" + rest
-	} else if !strings.Contains(arg, "$") && !strings.Contains(arg, "{") {
+		arg = "$HOME/" + rest
+	}
+	first, last := strings.IndexAny(arg, "${"), strings.LastIndexAny(arg, "${")
+	if first < 0 {
 		return ""
 	}
-	var out strings.Builder
-	for {
-		before, after, found := cutVariable(arg)
-		out.WriteString(before)
-		if !found {
-			return out.String()
-		}
-		out.WriteByte('*')
-		arg = after
+	rest := arg[last+1:]
+	if arg[last] == '{' {
+		_, rest, _ = strings.Cut(rest, "}") // without an end it goes to the end
+	} else {
+		rest = strings.TrimLeftFunc(rest, isNameLetter)
 	}
-}
-
-// cutVariable cuts around the first $NAME, ${NAME}, ${env:NAME} or {env:NAME}.
-func cutVariable(s string) (before, after string, found bool) {
-	i := strings.IndexAny(s, "${")
-	if i < 0 {
-		return s, "", false
-	}
-	before, s = s[:i], strings.TrimPrefix(s[i:], "$")
-	if strings.HasPrefix(s, "{") {
-		_, after, _ = strings.Cut(s, "}") // without an end it goes to the end
-		return before, after, true
-	}
-	return before, strings.TrimLeftFunc(s, isNameLetter), true
+	return arg[:first] + "*" + rest
 }
 
 func isNameLetter(r rune) bool {

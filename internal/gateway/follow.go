@@ -7,6 +7,7 @@ package gateway
 import (
 	"errors"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,20 +45,6 @@ func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	t.Over()
 }
 
-// awaitFollowers: with the last process that has the filter a server may have ended whose group is still to
-// be removed.
-func (w *watcher) awaitFollowers() {
-	done := make(chan struct{})
-	go func() {
-		w.followed.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-	case <-time.After(2 * endSlack): // a brain that is stopped has nothing left to end
-	}
-}
-
 // awaitPolled waits until poll(2) has something to say of a descriptor, by the runtime's poller: without a
 // thread of its own. It returns for no other reason: a server is ended then.
 func awaitPolled(fd int) {
@@ -66,9 +53,7 @@ func awaitPolled(fd int) {
 		if err == nil {
 			_ = unix.SetNonblock(copied, true) // what package os takes to its poller
 			f := os.NewFile(uintptr(copied), "polled")
-			var conn interface {
-				Read(f func(fd uintptr) (done bool)) error
-			}
+			var conn syscall.RawConn
 			if conn, err = f.SyscallConn(); err == nil {
 				err = conn.Read(polled)
 			}

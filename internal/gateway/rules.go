@@ -38,7 +38,7 @@ type Rules struct {
 	// Except are patterns of what never is.
 	Except []string
 	// Configured are those that are known by their whole command line.
-	Configured []Configured
+	Configured []Configured `json:",omitempty"`
 }
 
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that it has started,
@@ -81,14 +81,9 @@ func namedMCP(argv []string) string {
 			return called
 		}
 	}
-	const official = "@modelcontextprotocol/server-"
-	if name.KindOf(path.Base(argv[0])) != name.Other {
-		isOfficial := func(arg string) bool { return strings.Contains(arg, official) }
-		if i := slices.IndexFunc(argv, isOfficial); i > 0 {
-			_, rest, _ := strings.Cut(argv[i], official)
-			rest, _, _ = strings.Cut(rest, "/")
-			return official + rest
-		}
+	isOfficial := func(arg string) bool { return strings.Contains(arg, "@modelcontextprotocol/server-") }
+	if name.KindOf(argv[0]) != name.Other && slices.ContainsFunc(argv, isOfficial) {
+		return name.Derive(argv)
 	}
 	return ""
 }
@@ -110,15 +105,11 @@ func (r Rules) serverName(argv []string) string {
 		return known.Name
 	}
 	called := name.Derive(argv)
-	var like []string
-	for _, c := range r.Configured {
-		if len(c.Argv) > 0 && len(argv) > 0 && path.Base(c.Argv[0]) != path.Base(argv[0]) &&
-			name.Derive(c.Argv) == called {
-			like = append(like, c.Name)
-		}
-	}
-	if len(like) == 1 && like[0] != "" {
-		return like[0]
+	like := slices.DeleteFunc(slices.Clone(r.Configured), func(c Configured) bool {
+		return c.Name == "" || name.Derive(c.Argv) != called
+	})
+	if len(like) == 1 {
+		return like[0].Name
 	}
 	return called
 }

@@ -33,8 +33,7 @@ type Gateway struct {
 	NoFile unix.Rlimit
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
-	Explain    int
-	Executable string
+	Explain int
 	// Note prints a note for the user.
 	Note func(text string)
 }
@@ -42,8 +41,8 @@ type Gateway struct {
 // Options say which children of a gateway are servers, and how they are run.
 type Options struct {
 	// Require starts nothing where servers could not be contained.
-	Require       bool
-	Match, Except []string
+	Require bool
+	Rules
 	// Configs are the files that have servers; none means all that are found.
 	Configs []string
 	// Settings are for Watching.Configure.
@@ -137,9 +136,9 @@ func (g *Gateway) prepare(c *config) (*page.Page, *notify.Table, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("open pidfd: %w", err)
 	}
-	program, err := unix.Open(g.Executable, unix.O_PATH|unix.O_CLOEXEC, 0)
+	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open %s: %w", g.Executable, err)
+		return nil, nil, fmt.Errorf("open %s: %w", executable, err)
 	}
 	shared.Client, shared.Program = int32(self), int32(program)
 	shared.Keep[keepExplain], shared.Keep[keepTable] = int32(g.Explain), int32(memory)

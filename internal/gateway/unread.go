@@ -5,8 +5,6 @@
 package gateway
 
 import (
-	"errors"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -45,13 +43,6 @@ type candidates struct {
 	mu     sync.Mutex
 	all    map[file]*candidate
 	spoken map[string]bool // command lines
-	buf    [mcp.LineMost]byte
-	pipe   [2]int
-}
-
-func newCandidates() (*candidates, error) {
-	all := &candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
-	return all, unix.Pipe2(all.pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC)
 }
 
 func (all *candidates) of(stdin file) *candidate {
@@ -80,7 +71,7 @@ func (all *candidates) remember(argv []string) {
 func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
 	for i := range looks {
-		if w.resting.Load() || linux.Ended(c.pidfd) || w.lookAt(c, nil) {
+		if w.resting.Load() || linux.Ended(c.pidfd) || w.lookAt(c, nil, nil) {
 			return
 		}
 		time.Sleep(min(time.Duration(i)*time.Millisecond, lookEvery))
@@ -106,27 +97,23 @@ func (all *candidates) forget(c *candidate) {
 	_ = unix.Close(c.pidfd)
 }
 
-// lookAt returns true if there is nothing more to be seen. A server is captured then, in its execve if r is
-// not nil.
-func (w *watcher) lookAt(c *candidate, r *notify.Request) (over bool) {
+// lookAt returns true if there is nothing more to be seen. A server is captured then: in its execve if r is
+// not nil, by which the candidate's process executes argv.
+func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) (over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
 		return true
 	}
-	if message := mcp.Find(w.candidates.unread(c)); message != "" {
+	if r != nil {
+		c.argv = argv
+	}
+	if message := mcp.Find(c.unread()); message != "" {
 		c.over = true
 		w.candidates.remember(c.argv)
 		w.capture(c.pid, c.pidfd, c.argv, "its client writes MCP: "+message, r)
 	}
 	return c.over
-}
-
-// executes: another program runs in the candidate's process.
-func (c *candidate) executes(argv []string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.argv = argv
 }
 
 // end is for one that is decided, or nil.
@@ -141,7 +128,7 @@ func (c *candidate) end() {
 
 // unread copies what is unread on a candidate's stdin. No descriptor of it is kept: as long as there is one,
 // a client that writes to a dead program gets no error.
-func (all *candidates) unread(c *candidate) []byte {
+func (c *candidate) unread() []byte {
 	fd, err := proc.GetDescriptor(c.pid, c.pidfd, 0)
 	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
 		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
@@ -154,25 +141,25 @@ func (all *candidates) unread(c *candidate) []byte {
 	if unix.Fstat(fd, &st) != nil || fileOf(&st) != c.stdin {
 		return nil // it has another stdin by now
 	}
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	if c.stdin.Kind == unix.S_IFSOCK {
-		n, _, _ := unix.Recvfrom(fd, all.buf[:], unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or an end
-		return slices.Clone(all.buf[:max(n, 0)])
-	}
-	copied, err := unix.Tee(fd, all.pipe[1], len(all.buf), unix.SPLICE_F_NONBLOCK)
-	if err != nil {
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	if err != nil || n == 0 {
 		return nil
 	}
-	size := 0
-	for size < int(copied) {
-		n, err := unix.Read(all.pipe[0], all.buf[size:])
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			break // nobody else reads there
-		}
-		size += max(n, 0)
+	buf := make([]byte, min(n, mcp.LineMost))
+	if c.stdin.Kind == unix.S_IFSOCK {
+		n, _, _ = unix.Recvfrom(fd, buf, unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or an end
+		return buf[:max(n, 0)]
 	}
-	return slices.Clone(all.buf[:size])
+	var pipe [2]int
+	if unix.Pipe2(pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) != nil {
+		return nil
+	}
+	defer closeAll(pipe[:]...)
+	if _, err := unix.Tee(fd, pipe[1], len(buf), unix.SPLICE_F_NONBLOCK); err != nil {
+		return nil
+	}
+	n, _ = unix.Read(pipe[0], buf)
+	return buf[:max(n, 0)]
 }
 
 // file is what a descriptor refers to.

@@ -44,7 +44,6 @@ type Watching struct {
 type watcher struct {
 	*config
 	Watching
-	Rules
 	page       *page.Page
 	guard      *page.Guard
 	gateway    int // pidfd
@@ -53,7 +52,7 @@ type watcher struct {
 	env        []string
 	table      *notify.Table
 	listener   *notify.Listener
-	candidates *candidates
+	candidates candidates
 	ended      chan struct{} // closed when the gateway has ended
 	followed   sync.WaitGroup
 	resting    atomic.Bool // the gateway has ended: nothing becomes a server any more
@@ -80,18 +79,13 @@ func Watch(args []string, by Watching) int {
 }
 
 func attach(args []string, by Watching) (*watcher, error) {
-	if len(args) != 4 {
-		return nil, unix.EINVAL
-	}
-	memory, err := strconv.Atoi(args[2])
-	if err != nil {
-		return nil, err
-	}
-	sock, err := strconv.Atoi(args[3])
-	if err != nil {
+	var memory, sock int
+	if _, err := fmt.Sscan(args[2]+" "+args[3], &memory, &sock); err != nil {
 		return nil, err
 	}
 	w := &watcher{Watching: by, config: &config{}, ended: make(chan struct{})}
+	w.candidates = candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
+	var err error
 	if w.page, err = page.Open(memory); err != nil {
 		return nil, err
 	}
@@ -107,15 +101,13 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])
-	w.Rules.Match, w.Rules.Except = w.config.Match, w.config.Except
 	if w.table, err = notify.OpenTable(int(w.page.Keep[keepTable])); err != nil {
 		return nil, err
 	}
 	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
 		return nil, errors.Join(err, w.forkGuard())
 	}
-	w.candidates, err = newCandidates()
-	return w, err
+	return w, nil
 }
 
 // lowerOOMScore: without guard and watcher no program could be executed below the gateway.
@@ -237,8 +229,11 @@ func (w *watcher) watch() error {
 	}()
 	select {
 	case err := <-answered:
-		if err == nil {
-			w.awaitFollowers()
+		if err == nil { // a server may have ended with it whose group is still to be removed
+			select {
+			case <-idle:
+			case <-time.After(2 * endSlack): // a brain that is stopped has nothing left to stop
+			}
 		}
 		return err
 	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
