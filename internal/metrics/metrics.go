@@ -115,23 +115,18 @@ func counter(name, unit, help string, value func(measured) (float64, bool)) metr
 	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
 }
 
-// memoryNow has one more label: a sum over processes is no count of the kernel's.
-func memoryNow() metric {
-	value := func(v measured) (float64, bool) { return number(v.Memory) }
-	m := metric{kind: prometheus.GaugeValue, value: value}
-	m.desc = describe("server_memory_bytes", "bytes", "Current memory of the server: "+
-		"that of its group, of the scope around it, or a sum over its processes (members).", "source")
-	m.more = func(v measured) string { return string(v.MemoryFrom) }
-	return m
-}
-
 var (
 	families = []metric{
 		gauge("server_processes", "", "Processes of the server.",
 			func(v measured) (float64, bool) { return float64(v.Processes), true }),
 		counter("server_cpu_seconds", "seconds", "CPU time of the server.",
 			func(v measured) (float64, bool) { return v.CPU, true }),
-		memoryNow(),
+		{ // a sum over processes is not a count of the kernel
+			describe("server_memory_bytes", "bytes", "Current memory of the server: that of its group, "+
+				"of the scope around it, or a sum over its processes (members).", "source"),
+			prometheus.GaugeValue, func(v measured) (float64, bool) { return number(v.Memory) },
+			func(v measured) string { return string(v.MemoryFrom) },
+		},
 		gauge("server_memory_peak_bytes", "bytes", "Peak memory of the server.",
 			func(v measured) (float64, bool) { return number(v.Peak) }),
 		gauge("server_memory_limit_bytes", "bytes", "Memory limit of the server.",

@@ -111,16 +111,13 @@ func (f *finding) isStartedBy(command string) bool {
 // execLine is a line of a unit that executes a command. systemd ignores a failure if the prefix has a dash.
 var execLine = regexp.MustCompile(`(?m)^[ \t]*Exec[A-Za-z]*[ \t]*=[ \t]*[@:+!|]*"?([^\s"@:+!|-][^\s"]*)`)
 
-// mostUnit is more than a unit file is long.
-const mostUnit = 256 << 10
-
 // addUnits finds units and drop-ins. The units that mcpscope itself installs go with it.
 func (f *finding) addUnits(dir, sudo string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*")) // the pattern is sound
 	inner, _ := filepath.Glob(filepath.Join(dir, "*.d", "*.conf"))
 	for _, file := range append(files, inner...) {
 		info, err := os.Lstat(file)
-		if err != nil || !info.Mode().IsRegular() || info.Size() > mostUnit {
+		if err != nil || !info.Mode().IsRegular() {
 			continue
 		}
 		text, _ := os.ReadFile(file) // what can't be read starts nothing

@@ -109,7 +109,7 @@ func (i *Inspection) write(out io.Writer) {
 	line("launcher, guard", "%d, %d", i.Launcher, i.Guard)
 	line("CPU", "%s", HumanSeconds(i.CPU))
 	if i.Memory != nil {
-		line("memory", "%s", i.memoryLine())
+		line("memory", "%s", i.MemoryLine())
 	}
 	for _, file := range slices.Sorted(maps.Keys(i.Limits)) {
 		line("limit", "%s=%s", file, i.Limits[file])
@@ -129,13 +129,13 @@ func (i *Inspection) write(out io.Writer) {
 	}
 }
 
-// memoryLine says what is counted, where that is not simply the server's group.
-func (i *Inspection) memoryLine() string {
-	text := MemoryText(i.Server)
-	if i.Peak != nil {
-		text += ", at most " + HumanBytes(*i.Peak)
+// MemoryLine names what is counted, where that is not simply the server's group.
+func (v *Server) MemoryLine() string {
+	text := MemoryText(*v)
+	if v.Peak != nil {
+		text += ", at most " + HumanBytes(*v.Peak)
 	}
-	switch i.MemoryFrom {
+	switch v.MemoryFrom {
 	case fromScope:
 		text += ", with the guard's"
 	case FromMembers:

@@ -113,18 +113,15 @@ func (f *Request) next() []string {
 	if systemd.Own() == systemd.User {
 		systemctl += "--user "
 	}
+	service := strings.ReplaceAll(f.Unit, `\`, `\\`) // the only special character that a name can have
 	steps := []string{systemctl + "daemon-reload"}
 	switch {
 	case f.Unit != "" && f.Remove:
-		return append(steps, systemctl+"try-restart "+f.service()) // a removal starts no service
+		return append(steps, systemctl+"try-restart "+service) // a removal starts no service
 	case f.Unit != "":
-		return append(steps, systemctl+"restart "+f.service())
+		return append(steps, systemctl+"restart "+service)
 	case f.Install:
 		return append(steps, systemctl+"enable --now mcpscope-sweep.timer")
 	}
 	return []string{systemctl + "stop mcpscope-sweep.timer; " + steps[0]} // it may never have been started
 }
-
-// service returns the name as a word of a shell: of the characters of serviceName, only the
-// backslash is special.
-func (f *Request) service() string { return strings.ReplaceAll(f.Unit, `\`, `\\`) }

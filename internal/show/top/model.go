@@ -7,7 +7,6 @@ package top
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
@@ -19,12 +18,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// interval is the time between refreshes.
-const interval = 2 * time.Second
-
 // Run shows servers until a key or a signal, and returns the exit status.
 func Run(f *selection.Filter, io cli.Stdio) int {
-	if err := drawable(); err != nil {
+	if !io.CanAsk() {
+		err := errors.New("stdin or stdout is no terminal")
 		return io.CannotWithHint("show servers", err, "mcpscope ls")
 	}
 	all, err := read(f, nil, "")
@@ -40,22 +37,12 @@ func Run(f *selection.Filter, io cli.Stdio) int {
 	return cli.ExitOK
 }
 
-// drawable returns the reason why there cannot be a full screen.
-func drawable() error {
-	for _, f := range []*os.File{os.Stdin, os.Stdout} {
-		if !cli.OnTerminal(f) {
-			return fmt.Errorf("%s is no terminal", strings.TrimPrefix(f.Name(), "/dev/"))
-		}
-	}
-	return nil
-}
-
 // top is a view on a terminal.
 type top struct {
 	servers       *selection.Filter
 	view          view
 	width, height int
-	refreshes     int // requested so far
+	refreshes     int // so far
 }
 
 // Messages beside keys and signals.
@@ -83,10 +70,8 @@ func stop(s *fleet.Listed) error {
 	return s.Stop(fleet.AsConfigured)
 }
 
-// firstWait is short because CPU% needs a second reading.
-const firstWait = 250 * time.Millisecond
-
-func (t *top) Init() tea.Cmd { return t.refreshIn(firstWait) }
+// Init refreshes soon because CPU% needs a second reading.
+func (t *top) Init() tea.Cmd { return t.refreshIn(250 * time.Millisecond) }
 
 // refreshIn cancels the previous refresh.
 func (t *top) refreshIn(d time.Duration) tea.Cmd {
@@ -119,7 +104,7 @@ func (t *top) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 			closeReadings(t.view.all)
 			t.view.all = msg.all
 		}
-		return t, t.refreshIn(interval)
+		return t, t.refreshIn(2 * time.Second)
 	case outcome:
 		t.view.note = string(msg)
 		return t, t.refreshIn(0)

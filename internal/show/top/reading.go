@@ -24,9 +24,9 @@ type reading struct {
 }
 
 // key identifies a server in all readings. An id alone can be forged by a process of its user.
-func (r *reading) key() string { return r.Group + " " + r.ID }
+func key(r show.Row) string { return r.Group + " " + r.ID }
 
-func (r *reading) bytes() uint64 {
+func bytes(r show.Row) uint64 {
 	if r.Memory == nil {
 		return 0
 	}
@@ -35,15 +35,11 @@ func (r *reading) bytes() uint64 {
 
 // details are the lines about one server.
 func (r *reading) details(width int) []string {
-	memory := show.MemoryText(r.Server)
-	if r.Peak != nil {
-		memory += ", at most " + show.HumanBytes(*r.Peak)
-	}
 	lines := []string{
 		fmt.Sprintf("%s (%s)  %s", r.Name, r.ID, r.State),
 		fmt.Sprintf("%s, by %s, %s old, %d processes",
 			r.Backend, r.Client.Text(), show.HumanSeconds(r.Age), r.Processes),
-		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), show.HumanSeconds(r.CPU), memory),
+		fmt.Sprintf("CPU%% %s, CPU %s, memory %s", r.ShareText(), show.HumanSeconds(r.CPU), r.MemoryLine()),
 	}
 	for _, m := range r.tree {
 		indent := strings.Repeat("  ", m.Depth)
@@ -59,7 +55,7 @@ func (r *reading) details(width int) []string {
 func read(f *selection.Filter, before []reading, details string) ([]reading, error) {
 	was := map[string]*reading{}
 	for i := range before {
-		was[before[i].key()] = &before[i]
+		was[key(before[i].Row)] = &before[i]
 	}
 	servers, err := f.List()
 	var all []reading
@@ -70,10 +66,10 @@ func read(f *selection.Filter, before []reading, details string) ([]reading, err
 			continue
 		}
 		r := reading{Row: show.Row{Server: v, Share: -1}, server: s, at: time.Now()}
-		if old := was[r.key()]; old != nil {
+		if old := was[key(r.Row)]; old != nil {
 			r.Share = max(r.CPU-old.CPU, 0) / r.at.Sub(old.at).Seconds()
 		}
-		if r.key() == details {
+		if key(r.Row) == details {
 			r.tree, _ = s.Tree() // none, if it has just ended
 		}
 		all = append(all, r)

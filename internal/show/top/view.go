@@ -26,7 +26,7 @@ type view struct {
 	order   string // the key of an order
 	typing  bool   // the filter
 	filter  string
-	cursor  string // of which server: see reading.key
+	cursor  string // of which server: see key
 	at      int    // and in which row
 	top     int    // the first row on the screen
 	asked   string // the server whose stop needs confirmation
@@ -36,42 +36,41 @@ type view struct {
 }
 
 // orders are those that keys stand for, each the largest first but names.
-var orders = map[string]func(a, b reading) int{
-	"c": func(a, b reading) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU)) },
-	"m": func(a, b reading) int { return cmp.Compare(b.bytes(), a.bytes()) },
-	"a": func(a, b reading) int { return cmp.Compare(b.Age, a.Age) },
-	"n": func(a, b reading) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
-	"p": func(a, b reading) int { return cmp.Compare(b.Processes, a.Processes) },
+var orders = map[string]func(a, b show.Row) int{
+	"c": func(a, b show.Row) int { return cmp.Or(cmp.Compare(b.Share, a.Share), cmp.Compare(b.CPU, a.CPU)) },
+	"m": func(a, b show.Row) int { return cmp.Compare(bytes(b), bytes(a)) },
+	"a": func(a, b show.Row) int { return cmp.Compare(b.Age, a.Age) },
+	"n": func(a, b show.Row) int { return cmp.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) },
+	"p": func(a, b show.Row) int { return cmp.Compare(b.Processes, a.Processes) },
 }
 
 var orderNames = map[string]string{"c": "CPU", "m": "memory", "a": "age", "n": "name", "p": "processes"}
 
 // shown are those that the filter lets through, in order.
-func (v *view) shown() (rows []reading) {
+func (v *view) shown() (rows []show.Row) {
 	for _, r := range v.all {
 		text := strings.Join([]string{r.ID, r.Name, r.Client.Name, string(r.State), string(r.Backend)}, "\n")
-		text = strings.ToLower(text)
-		if strings.Contains(text, strings.ToLower(v.filter)) {
-			rows = append(rows, r)
+		if strings.Contains(strings.ToLower(text), strings.ToLower(v.filter)) {
+			rows = append(rows, r.Row)
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b reading) int {
+	slices.SortStableFunc(rows, func(a, b show.Row) int {
 		return cmp.Or(orders[v.order](a, b), strings.Compare(a.ID, b.ID))
 	})
 	return rows
 }
 
 // selected returns the row of the cursor. If its server has ended, the cursor stays in the same row.
-func (v *view) selected(rows []reading) int {
-	if i := slices.IndexFunc(rows, func(r reading) bool { return r.key() == v.cursor }); i >= 0 {
+func (v *view) selected(rows []show.Row) int {
+	if i := slices.IndexFunc(rows, func(r show.Row) bool { return key(r) == v.cursor }); i >= 0 {
 		v.at = i
 	}
 	return max(min(v.at, len(rows)-1), 0)
 }
 
 // find returns nil for a server that has ended.
-func (v *view) find(key string) *reading {
-	if i := slices.IndexFunc(v.all, func(r reading) bool { return r.key() == key }); i >= 0 {
+func (v *view) find(server string) *reading {
+	if i := slices.IndexFunc(v.all, func(r reading) bool { return key(r.Row) == server }); i >= 0 {
 		return &v.all[i]
 	}
 	return nil
@@ -83,55 +82,55 @@ func (v *view) current() *reading {
 		return v.find(v.details)
 	}
 	if rows := v.shown(); len(rows) > 0 {
-		return v.find(rows[v.selected(rows)].key())
+		return v.find(key(rows[v.selected(rows)]))
 	}
 	return nil
 }
 
 // press handles a key, and returns an action on a server. quit ends top.
-func (v *view) press(key string, page int) (w *wish, quit bool) {
+func (v *view) press(pressed string, page int) (w *wish, quit bool) {
 	v.note = ""
 	by, moves := map[string]int{
 		"up": -1, "k": -1, "down": 1, "j": 1, "pgup": -page, "pgdown": page,
 		"home": -len(v.all), "end": len(v.all),
-	}[key]
+	}[pressed]
 	r := v.current()
 	switch {
-	case key == "ctrl+c":
+	case pressed == "ctrl+c":
 		return nil, true
 	case v.typing:
-		v.typed(key)
+		v.typed(pressed)
 	case v.asked != "":
-		if r = v.find(v.asked); key == "y" && r != nil {
+		if r = v.find(v.asked); pressed == "y" && r != nil {
 			w = &wish{"stop", "stopped", stop, r}
 		} else {
 			v.note = "not stopped"
 		}
 		v.asked = ""
-	case v.details != "" && (key == "esc" || key == "enter"):
+	case v.details != "" && (pressed == "esc" || pressed == "enter"):
 		v.details = ""
 	case moves && v.details != "":
 		v.scroll = max(v.scroll+by, 0)
 	case moves:
 		if rows := v.shown(); len(rows) > 0 {
-			v.cursor = rows[min(max(v.selected(rows)+by, 0), len(rows)-1)].key()
+			v.cursor = key(rows[min(max(v.selected(rows)+by, 0), len(rows)-1)])
 		}
-	case orders[key] != nil:
-		v.order = key
-	case key == "q":
+	case orders[pressed] != nil:
+		v.order = pressed
+	case pressed == "q":
 		return nil, true
-	case key == "/" && v.details == "":
+	case pressed == "/" && v.details == "":
 		v.typing = true
-	case key == "esc":
+	case pressed == "esc":
 		v.filter = ""
 	case r == nil:
-	case key == "enter":
-		v.cursor, v.details, v.scroll = r.key(), r.key(), 0
-	case key == "s":
-		v.cursor, v.asked = r.key(), r.key()
-	case key == "f" && r.State == fleet.Frozen:
+	case pressed == "enter":
+		v.cursor, v.details, v.scroll = key(r.Row), key(r.Row), 0
+	case pressed == "s":
+		v.cursor, v.asked = key(r.Row), key(r.Row)
+	case pressed == "f" && r.State == fleet.Frozen:
 		w = &wish{"thaw", "thawed", (*fleet.Listed).Thaw, r}
-	case key == "f":
+	case pressed == "f":
 		w = &wish{"freeze", "frozen", (*fleet.Listed).Freeze, r}
 	}
 	return w, false
@@ -165,12 +164,8 @@ func (v *view) lines(width, height int) []string {
 		if v.details != "" {
 			v.details, v.note = "", "it has ended"
 		}
-		found := v.shown()
-		rows := make([]show.Row, len(found))
-		for i, r := range found {
-			rows[i] = r.Row
-		}
-		at := v.selected(found)
+		rows := v.shown()
+		at := v.selected(rows)
 		v.top = max(min(v.top, at, len(rows)-room), at-room+1, 0)
 		table := show.Watched(rows, width, v.users)
 		lines = []string{show.Fit(v.summary(len(rows)), width), bold + table[0] + normal}
@@ -193,7 +188,7 @@ func (v *view) lines(width, height int) []string {
 func (v *view) summary(shown int) string {
 	processes, share, memory := 0, 0.0, uint64(0)
 	for _, r := range v.all {
-		processes, share, memory = processes+r.Processes, share+max(r.Share, 0), memory+r.bytes()
+		processes, share, memory = processes+r.Processes, share+max(r.Share, 0), memory+bytes(r.Row)
 	}
 	text := fmt.Sprintf("%d servers, %d processes, CPU %.1f%%, memory %s, by %s",
 		len(v.all), processes, 100*share, show.HumanBytes(memory), orderNames[v.order])
