@@ -11,7 +11,7 @@ import (
 type mechanism struct {
 	name  string
 	edits []edit
-	runs  []run // beside the common cells
+	runs  []run
 }
 
 // An edit replaces a text that occurs once in a file of the product.
@@ -25,7 +25,7 @@ type run struct {
 }
 
 func without(name string, edits []edit, runs ...run) mechanism {
-	return mechanism{name: name, edits: edits, runs: append([]run{common}, runs...)}
+	return mechanism{name, edits, runs}
 }
 
 // one is the change of a single text.
@@ -48,14 +48,10 @@ const (
 
 func tests(pkg, names string) run { return run{pkg, fmt.Sprintf("^Test(%s)$", names), false} }
 
-var (
-	// common are the cells that every mechanism is tried with.
-	common      = cells(onBoth, strings.Join(commonModes, "|"), strings.Join(commonEnds, "|"))
-	commonModes = strings.Fields("setsid dead-leader ignore-both stop-parent fork-bomb nested move-sibling")
-	commonEnds  = strings.Fields("stdin kill guard")
-	// kills is the part of the fault table of the backend cgroup in which guards are killed at system calls.
-	kills = run{"test/fault", "^TestFaults$/^cgroup$/^(trace.*|at)$/^(launcher|guard)_e/^kill_", false}
-)
+// ends are cases of the guard's own table.
+func ends(names string) run {
+	return run{guard, "^TestEnds$/^(" + strings.ReplaceAll(names, " ", "_") + ")$", false}
+}
 
 const (
 	brain      = "internal/server/launcher/"
@@ -63,6 +59,7 @@ const (
 	group      = "internal/server/group/"
 	guard      = "internal/server/guard/"
 	idle       = "internal/server/idle/"
+	scope      = "internal/kernel/systemd/scope.go"
 )
 
 var (
@@ -76,10 +73,10 @@ const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loo
 
 var mechanisms = []mechanism{
 	// who sees that the server is to end
-	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "raw.Exit(0)"),
-		cells(onBoth, "plain|ignore-both", "killpg|tree|cgroup"), kills),
+	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
+		ends("launcher"), cells(onCgroup, "plain", "kill")),
 	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.guard.Drain()", "dead := b.guard.Drain() && false"),
-		cells(onBoth, "kill-parent", "stdin|TERM|guard"), kills),
+		cells(onCgroup, "plain|kill-parent", "guard|TERM")),
 	without("the guard's question whether the launcher reacts", one(guard+"guard.go", "\t\tp.takeOver(false)\n", "\t\tp.answerBy = 0\n"),
 		tests("test/e2e", "FrozenLauncher|StoppedLauncher")),
 	without("the watch of stdin", one(clientSide+"client.go", "in.Stdin.FD(): loop.TokenStdin", "-1: loop.TokenStdin"),
@@ -97,7 +94,7 @@ var mechanisms = []mechanism{
 	// who is a member
 	without("the subreaper", one(guard+"guard.go", "unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.PR_SET_CHILD_SUBREAPER, 0,"),
 		cells(onBoth, "double-fork|hop|move-main|move-guards", "stdin|kill")),
-	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "nested|move-.*", "stdin|kill"), tests("test/e2e", "NestedRun")),
+	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "move-sibling|move-root", "stdin"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
 	// the kill
@@ -108,12 +105,12 @@ var mechanisms = []mechanism{
 	without("SIGKILL by pidfd beside cgroup.kill",
 		one("freeze/kill.go", "reached, signalErr := Signal(g, unix.SIGKILL)", "reached, signalErr := Signal(g, unix.Signal(0))"),
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
-	without("the thaw before the asking", one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
-	without("SIGCONT after the asking", one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)"),
+	without("the thaw and SIGCONT for the asking",
+		both(one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
 		tests("freeze", "AskReachesWhoIsFrozenOrStopped")),
 	without("the freeze before a later brain starts", one(guard+"takeover.go", "writeFile(p.page.Payload, freezeFile, '1')", "_ = freezeFile"),
-		cells(onCgroup, stopping+"|fork-bomb", "kill|killpg|tree")),
-	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), tests("test/e2e", "ServerThatUsesUpAllProcesses"), tests("internal/server/guard", ".*")),
+		ends("launcher|first brain dies"), cells(onCgroup, stopping, "kill")),
+	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), ends("all brains die|no brain starts|tree, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
 		one("freeze/signal.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
@@ -121,7 +118,7 @@ var mechanisms = []mechanism{
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
 	// a guard that is held
 	without("SIGCONT by the socket", one(guard+"guard.go", "unix.F_SETSIG, uintptr(unix.SIGCONT)", "unix.F_SETSIG, 0"),
-		cells(onBoth, stopping, "stdin|TERM|kill|tree|client")),
+		ends("stopped guard|guard stopped first of all"), cells(onCgroup, stopping, "kill")),
 	without("tracers kept off", one(guard+"server.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
 		tests("test/e2e", "LauncherKeepsTracersOff"),
 		run{"test/systemd", "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", true}),
@@ -134,17 +131,17 @@ var mechanisms = []mechanism{
 	without("the sweep at the start of a server",
 		one("internal/server/sweep/sweep.go", "if parent == nil {\n\t\treturn func() {}", "if true {\n\t\treturn func() {}"),
 		tests("test/e2e", "NextServer.*|UsurpedGroups")),
-	without("BindsTo= of a scope", one("internal/kernel/systemd/scope.go", "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
-		tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan")),
+	without("BindsTo= and Before= of a scope",
+		both(one(scope, "all = append(all, dbus.PropBindsTo(s.Client))", "_ = dbus.PropBindsTo"),
+			one(scope, "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore")),
+		tests("test/systemd", "ScopeEndsWhenItsClientsUnitCrashes|UnitStopEndsAnOrphan|ScopeEndsAfterItsClientsUnit")),
 	without("the start of a scope without its dependencies",
-		one("internal/kernel/systemd/scope.go", "mode = \"ignore-dependencies\"", "mode = \"fail\""),
+		one(scope, "mode = \"ignore-dependencies\"", "mode = \"fail\""),
 		tests("test/systemd", "ServerStartedWhileItsClientsUnitStops|ScopeIsAskedForAfterTheCrash")),
 	without("the question whether the unit runs that a scope is bound to",
-		one("internal/kernel/systemd/scope.go", "return state != \"inactive\" && state != \"failed\", err", "_ = state\n\treturn true, err"),
+		one(scope, "return state != \"inactive\" && state != \"failed\", err", "_ = state\n\treturn true, err"),
 		tests("test/systemd", "ScopeIsAskedForAfterTheCrash|ClientIsInAScopeThatNoManagerKnows")),
-	without("Before= of a scope", one("internal/kernel/systemd/scope.go", "all = append(all, dbus.PropBefore(s.Client))", "_ = dbus.PropBefore"),
-		tests("test/systemd", "ScopeEndsAfterItsClientsUnit")),
-	without("KillSignal= of a scope", one("internal/kernel/systemd/scope.go", "property(\"KillSignal\", int32(s.KillSignal)),", ""),
+	without("KillSignal= of a scope", one(scope, "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
 	// idle servers
 	without("the second measurement of a frozen server",
