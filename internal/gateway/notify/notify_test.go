@@ -86,14 +86,29 @@ func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
 	return l, all
 }
 
-// Whoever takes over finds what was received and not answered, and nothing else.
-func TestTakeOver(t *testing.T) {
-	cmd, fd := stage(t, "execve")
+// listen starts a stage and opens its listener.
+func listen(t *testing.T, how string) (cmd *exec.Cmd, l *Listener, fd, memory int) {
+	t.Helper()
+	cmd, fd = stage(t, how)
 	memory, _, err := NewTable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, _ := open(t, fd, memory, 0)
+	l, _ = open(t, fd, memory, 0)
+	return cmd, l, fd, memory
+}
+
+func wantStatus(t *testing.T, cmd *exec.Cmd, want int) {
+	t.Helper()
+	var exit *exec.ExitError
+	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != want {
+		t.Errorf("it ended with %v, want %d", err, want)
+	}
+}
+
+// Whoever takes over finds what was received and not answered, and nothing else.
+func TestTakeOver(t *testing.T) {
+	cmd, first, fd, memory := listen(t, "execve")
 	r, err := first.Receive()
 	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE {
 		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
@@ -117,10 +132,7 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("left: %+v, want %+v", left[0], r)
 	}
 	second.Continue(left[0])
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("the shell ended with %v", err)
-	}
+	wantStatus(t, cmd, 7)
 	if _, err := second.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)
 	}
@@ -129,31 +141,18 @@ func TestTakeOver(t *testing.T) {
 
 // A call that is refused fails, and the caller goes on.
 func TestRefuse(t *testing.T) {
-	cmd, fd := stage(t, "execve")
-	memory, _, err := NewTable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ := open(t, fd, memory, 0)
+	cmd, l, _, _ := listen(t, "execve")
 	r, err := l.Receive()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Refuse(r)
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != int(unix.EPERM) {
-		t.Errorf("the stage ended with %v", err)
-	}
+	wantStatus(t, cmd, int(unix.EPERM))
 }
 
 // A program that is held when it begins has its own command line already.
 func TestBegun(t *testing.T) {
-	cmd, fd := stage(t, "begun")
-	memory, _, err := NewTable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ := open(t, fd, memory, 0)
+	cmd, l, _, _ := listen(t, "begun")
 	for _, want := range []string{"sh\x00-c\x00", "/bin/true\x00"} {
 		r, err := l.Receive()
 		if err != nil {
@@ -164,10 +163,7 @@ func TestBegun(t *testing.T) {
 		}
 		l.Continue(r)
 	}
-	var exit *exec.ExitError
-	if err := cmd.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 7 {
-		t.Errorf("the shell ended with %v", err)
-	}
+	wantStatus(t, cmd, 7)
 }
 
 // catches tells whether a process has a handler for a signal.
@@ -187,12 +183,7 @@ func catches(t *testing.T, pid int, sig unix.Signal) bool {
 
 // A caller that is killed while it waits leaves a request that nobody answers.
 func TestCallerKilled(t *testing.T) {
-	cmd, fd := stage(t, "execve")
-	memory, _, err := NewTable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ := open(t, fd, memory, 0)
+	cmd, l, fd, memory := listen(t, "execve")
 	r, err := l.Receive()
 	if err != nil || !l.Valid(r) {
 		t.Fatalf("%+v, %v", r, err)

@@ -142,8 +142,7 @@ func TestHostileComm(t *testing.T) {
 				stat.PPID != os.Getppid() {
 				t.Errorf("comm %q: stat %+v, %v", comm, stat, err)
 			}
-			if status, err := ReadStatus(unix.Gettid()); err != nil ||
-				status.Tgid != os.Getpid() {
+			if status, err := ReadStatus(unix.Gettid()); err != nil || status.Tgid != os.Getpid() {
 				t.Errorf("comm %q: status %+v, %v", comm, status, err)
 			}
 		}

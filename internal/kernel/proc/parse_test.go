@@ -3,12 +3,10 @@
 package proc
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -89,33 +87,6 @@ func TestKeyed(t *testing.T) {
 	}
 }
 
-func FuzzKeyed(f *testing.F) {
-	f.Add([]byte("populated 1\nfrozen 0\n"), "frozen")
-	f.Add([]byte("oom_kill 1\noom x"), "oom")
-	f.Add([]byte("\n \n"), "\n")
-	f.Fuzz(func(t *testing.T, b []byte, key string) {
-		got, ok := Keyed(b, key)
-		if want, wantOK := keyedSimply(b, key); got != want || ok != wantOK {
-			t.Fatalf("got %d, %v, want %d, %v", got, ok, want, wantOK)
-		}
-	})
-}
-
-// keyedSimply is Keyed for readers, and for comparison.
-func keyedSimply(b []byte, key string) (uint64, bool) {
-	for _, line := range bytes.Split(b, []byte("\n")) {
-		value, found := strings.CutPrefix(string(line), key+" ")
-		if found && value != "" && key != "" {
-			v, err := strconv.ParseUint(value, 10, 64)
-			if err != nil {
-				v = 0
-			}
-			return v, err == nil
-		}
-	}
-	return 0, false
-}
-
 const limits = `Limit                     Soft Limit           Hard Limit           Units     
 Max cpu time              unlimited            unlimited            seconds   
 Max file locks            7881299347898368     unlimited            locks     
@@ -133,11 +104,6 @@ func TestParseLimit(t *testing.T) {
 			t.Errorf("%q gives %d", text, got)
 		}
 	}
-}
-
-func FuzzParseLimit(f *testing.F) {
-	f.Add([]byte(limits), LimitLocks)
-	f.Fuzz(func(_ *testing.T, b []byte, name string) { ParseLimit(b, name) })
 }
 
 func TestParseCgroup2Mounts(t *testing.T) {
@@ -196,29 +162,6 @@ func TestParsePIDs(t *testing.T) {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}
-}
-
-func FuzzParsePIDs(f *testing.F) {
-	f.Add([]byte("9\n0\n9\n"))
-	f.Add([]byte("\n-1"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		pids, err := ParsePIDs(b)
-		if err != nil {
-			return
-		}
-		text := ""
-		for _, pid := range pids {
-			text += fmt.Sprintln(pid)
-		}
-		again, err := ParsePIDs([]byte(text))
-		if err != nil || !slices.Equal(again, pids) {
-			t.Fatalf("%v printed and parsed is %v, %v", pids, again, err)
-		}
-		slices.Sort(pids)
-		if len(slices.Compact(pids)) != len(again) || len(pids) > 0 && pids[0] < 0 {
-			t.Fatalf("twice the same pid, or a negative one: %v", pids)
-		}
-	})
 }
 
 // statTail follows the comm in the line of a sleeping shell, kernel 6.18.
