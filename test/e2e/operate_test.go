@@ -19,9 +19,7 @@ func operated(t *testing.T, test func(*testing.T, operate.Subject)) {
 	}
 }
 
-func TestOperators(t *testing.T)  { operated(t, operate.All) }
-func TestCronJobs(t *testing.T)   { operated(t, operate.CronJobs) }
-func TestReconnects(t *testing.T) { operated(t, operate.Reconnects) }
+func TestOperators(t *testing.T) { operated(t, operate.All) }
 
 // What they print does not depend on the backend, but for what it says of that.
 func TestGolden(t *testing.T) {

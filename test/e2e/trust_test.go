@@ -50,6 +50,26 @@ func (w *world) forge(dir, name string) string {
 	return filepath.Join(dir, name)
 }
 
+// A server is for its own user and root.
+func TestAnothersServer(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	s, program := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain"), readable(t, binaries.mcpscope)
+	_, id := s.members.Main()
+	for _, command := range []string{"stop", "freeze", "inspect"} {
+		o := w.run(w.Command(as(attacker, program, command, id)...))
+		if o.status.ExitStatus() != 1 || o.stdout != "" || !strings.Contains(o.stderr, "is a server of user 0") {
+			t.Errorf("%s: %v, %q; stderr: %s", command, o.status, o.stdout, o.stderr)
+		}
+	}
+	if o := w.run(w.Command(as(attacker, program, "ls")...)); o.status != 0 || o.stdout != "" {
+		t.Errorf("ls: %v, %q; stderr: %s", o.status, o.stdout, o.stderr)
+	}
+	if !s.Lives("still there?") {
+		t.Error("the server was hit")
+	}
+}
+
 // Ids are no secret: they are names of directories.
 func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 	t.Parallel()

@@ -99,11 +99,8 @@ func (m *Members) UntilReady(limit time.Duration) error {
 }
 
 // UntilDead waits until no member lives and returns how many do.
-func (m *Members) UntilDead(limit time.Duration) int { return m.UntilFew(0, limit) }
-
-// UntilFew waits until no more than n members live and returns how many do.
-func (m *Members) UntilFew(n int, limit time.Duration) int {
-	m.wait(limit, func() bool { return len(m.living) <= n })
+func (m *Members) UntilDead(limit time.Duration) int {
+	m.wait(limit, func() bool { return len(m.living) == 0 })
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.living)

@@ -3,6 +3,7 @@
 package escape
 
 import (
+	"bytes"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -46,6 +47,7 @@ func newbornTries(t *testing.T) int {
 func (b Newborns) Run(t *testing.T) {
 	for who, kill := range map[string]func(*newborn) (status string){
 		"launcher": (*newborn).killLauncher,
+		"brains":   (*newborn).killBrains,
 		"group":    (*newborn).killGroup,
 		"guard":    (*newborn).killGuard,
 		"client":   (*newborn).killClient,
@@ -67,7 +69,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 	name := fmt.Sprintf("newborn-%s.%d", who, cells.Add(1))
 	groups := b.Backend.Groups(site, own)
 	for range n {
-		after := time.Duration(rand.Int64N(int64(newbornWithin)))
+		after := rand.N(newbornWithin)
 		s := &newborn{t: t, name: name, groups: groups}
 		started := b.Backend.starting()
 		s.Client = site.NewClient(own, []string{"--group"}, []string{
@@ -114,6 +116,23 @@ type newborn struct {
 
 func (s *newborn) killLauncher() string {
 	s.Server.Signal(unix.SIGKILL)
+	return killedStatus
+}
+
+// killBrains kills the launcher, and some moment later the brain that the guard starts for it.
+func (s *newborn) killBrains() string {
+	s.killLauncher()
+	PollFor(rand.N(newbornWithin))
+	pids, _ := GroupPids(s.groups + "/guards") // there may be none
+	for _, pid := range pids {
+		if p, err := OpenProcess(pid); err == nil {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+			if bytes.HasPrefix(line, []byte("mcpscope\x00supervise\x00")) { // no guard, whose death too would make an orphan
+				p.Signal(unix.SIGKILL)
+			}
+			p.Close()
+		}
+	}
 	return killedStatus
 }
 

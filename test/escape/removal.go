@@ -32,14 +32,6 @@ func SweepUntil(gone func() bool, sweep func()) {
 	}
 }
 
-// AwaitFile returns when something has been written to a file that need not exist yet.
-func AwaitFile(file string, limit time.Duration) error {
-	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {
-		st, err := os.Stat(file)
-		return err == nil && st.Size() > 0
-	})
-}
-
 // AwaitScope waits until the manager has the scope of a server, whose directory mcpscope may have made.
 func AwaitScope(group string, limit time.Duration) error {
 	for pause := time.Millisecond; pause < limit; pause *= 2 { // no event reports a process that is moved

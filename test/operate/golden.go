@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // Golden: the commands print the lines of testdata, but for values that differ from run to run.
@@ -77,4 +79,22 @@ func (g *ground) steady(s *server, text string) string {
 		text = u.what.ReplaceAllString(text, u.with)
 	}
 	return text
+}
+
+// orphaned kills both who guard the server.
+func (s *server) orphaned() {
+	t := s.ground.T
+	t.Helper()
+	listed := s.ground.list("inspect", s.id)
+	if len(listed) != 1 {
+		t.Fatalf("%d servers are listed as %s", len(listed), s.id)
+	}
+	guard, err := escape.OpenProcess(listed[0].Guard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guard.Close()
+	if err := escape.KillTogether(guard, s.Server); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -7,10 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/escape"
-	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // Shown has the fields of `ls --json` and `inspect --json` that tests read.
@@ -45,16 +43,6 @@ func (g *ground) ids(args ...string) []string {
 	}
 	slices.Sort(all)
 	return all
-}
-
-// unlisted waits until a server is not listed any more: its guard ends after its members.
-func (g *ground) unlisted(id string) {
-	g.T.Helper()
-	for deadline := pace.Now().Add(escape.Patience); slices.Contains(g.ids("ls"), id); escape.PollFor(10 * time.Millisecond) {
-		if pace.Until(deadline) <= 0 {
-			g.T.Fatalf("%s is still listed", id)
-		}
-	}
 }
 
 // want fails the test unless the command lists these servers and no other of this ground.

@@ -4,11 +4,7 @@ package operate
 
 import (
 	"fmt"
-	"os/exec"
-	"strings"
 	"testing"
-
-	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // Stop ends what is named, and nothing else, before it returns.
@@ -29,25 +25,5 @@ func Stop(t *testing.T, s Subject) {
 				t.Errorf("stop by name left %q", left)
 			}
 		}
-	})
-}
-
-// Stranger: a server is for its own user and root. other makes a command of another user's.
-func Stranger(t *testing.T, s Subject, other func(...string) *exec.Cmd) {
-	on(t, s, func(t *testing.T, g *ground) {
-		server := g.plain()
-		for _, command := range []string{"stop", "inspect", "freeze"} {
-			for _, arg := range []string{server.id, g.name} {
-				o, err := escape.Finish(g.Unique("operator"), other(g.Program, command, arg))
-				if err != nil || o.Status.ExitStatus() != 1 || !strings.Contains(o.Stderr, "is a server of user") || o.Stdout != "" {
-					t.Errorf("%s %s: %v, %v, %q; stderr: %s", command, arg, o.Status, err, o.Stdout, o.Stderr)
-				}
-			}
-		}
-		o, err := escape.Finish(g.Unique("operator"), other(g.Program, "ls"))
-		if err != nil || o.Status != 0 || strings.Contains(o.Stdout, server.id) {
-			t.Errorf("ls: %v, %v, %q; stderr: %s", o.Status, err, o.Stdout, o.Stderr)
-		}
-		server.lives()
 	})
 }

@@ -38,7 +38,6 @@ type run struct {
 	events *os.File // what brains write
 
 	elsewhere string // a group where members are
-	sweeps    bool   // the guard is continued, as by a sweep
 }
 
 // start starts a launcher whose server is a shell script.
@@ -154,11 +153,6 @@ func (r *run) wantNothing() {
 	}
 	var left string
 	if !pace.Eventually(patience, func() bool {
-		for _, pid := range r.members("guards") {
-			if r.sweeps {
-				_ = unix.Kill(pid, unix.SIGCONT) // in a pid namespace of the tests
-			}
-		}
 		empty, err := bed.Empty(r.config.Parent)
 		if empty && r.elsewhere != "" {
 			empty, err = bed.Empty(r.elsewhere)
@@ -201,12 +195,6 @@ func (r *run) members(dir string) (pids []int) {
 		pids = append(pids, pid)
 	}
 	return pids
-}
-
-// close is for a test that starts many.
-func (r *run) close() {
-	_ = r.stdin.Close()
-	_ = r.stdout.Close()
 }
 
 // guard finds the guard by its comm.
