@@ -25,7 +25,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-const patience = time.Minute
+const patience = 15 * time.Second // on the clock of package pace
 
 // run is a launcher that a test has started.
 type run struct {
