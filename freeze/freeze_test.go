@@ -189,21 +189,17 @@ func TestKillReachesAnotherUsersMember(t *testing.T) {
 	if err := os.Chown(filepath.Join(g.Path(), "cgroup.kill"), user, user); err != nil {
 		t.Fatal(err)
 	}
-	var left []Stuck
-	var err error
 	var killing sync.WaitGroup
 	killing.Go(func() {
 		runtime.LockOSThread() // the thread ends with the goroutine: the others are not that user
-		if _, _, e := unix.RawSyscall(unix.SYS_SETRESUID, user, user, user); e != 0 {
-			err = e
+		if _, _, err := unix.RawSyscall(unix.SYS_SETRESUID, user, user, user); err != 0 {
+			t.Error(err)
 			return
 		}
-		left, err = Kill(g, 0)
+		_, _ = Kill(g, 0) // a busy machine has some left yet
 	})
 	killing.Wait()
-	if err != nil || len(left) > 0 {
-		t.Errorf("%+v, %v", left, err)
-	}
+	awaitEmpty(t, g)
 }
 
 func TestEmptyGroup(t *testing.T) {
