@@ -9,7 +9,7 @@ UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/server/guard$$) ./te
 WHOLE := ./internal/server/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents ./test/limits
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
-LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells ./test/elsewhere
+LONG := ./test/gateway/systemd ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells
 FLAGS ?= -p=2
 TIMEOUT ?= 15m
 SUITES ?= trixie+containers trixie bookworm+init bookworm bookworm+hybrid forky
@@ -115,7 +115,7 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, data path, kill, idle cost and ls beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
+bench: deps ## start, kill, idle cost and ls beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
 	@.ci/deps-bench
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle

@@ -5,7 +5,6 @@
 package bench
 
 import (
-	"errors"
 	"fmt"
 	"os/exec"
 	"strings"
@@ -17,93 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
-
-const (
-	tripBatch = 500
-	tripBytes = 64
-	bulkBytes = 64 << 20
-)
-
-// data compares servers that echo and run side by side. A second bare server shows which difference means
-// nothing.
-func data(b *testing.B, all []contender) []*table {
-	all = named(all, bare, runCgroup, "run (systemd-system)")
-	again := all[0]
-	again.name = "floor: a second bare server"
-	all = append(all, again)
-	trips := &table{title: fmt.Sprintf("Round trip of %d bytes", tripBytes), unit: "µs"}
-	bulk := &table{title: fmt.Sprintf("Throughput, %d MiB through the server", bulkBytes>>20), unit: "MB/s"}
-	var servers []*server
-	for _, c := range all {
-		s, err := startServer(c, nil)
-		must(b, err)
-		servers = append(servers, s)
-	}
-	for round := range 41 {
-		for i := range servers {
-			if round%2 == 0 { // later ones find other data in the caches
-				i = len(servers) - 1 - i
-			}
-			trip, err := servers[i].trip()
-			must(b, err)
-			whole, err := servers[i].bulk()
-			must(b, err)
-			if round > 0 { // the first is to warm up
-				trips.add(all[i].name, trip.Seconds()*1e6)
-				bulk.add(all[i].name, bulkBytes/whole.Seconds()/1e6)
-			}
-		}
-	}
-	for _, s := range servers {
-		must(b, s.end())
-	}
-	return []*table{trips, bulk}
-}
-
-// trip is the mean of a batch.
-func (s *server) trip() (time.Duration, error) {
-	buf := make([]byte, tripBytes)
-	begin := time.Now()
-	for range tripBatch {
-		if _, err := unix.Write(s.in, buf); err != nil {
-			return 0, err
-		}
-		if err := s.read(len(buf), buf); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(begin) / tripBatch, nil
-}
-
-// bulk writes and reads at the same time: no pipe holds it all.
-func (s *server) bulk() (time.Duration, error) {
-	wrote := make(chan error, 1)
-	begin := time.Now()
-	go func() {
-		piece := make([]byte, 64<<10)
-		var err error
-		for left := bulkBytes; left > 0 && err == nil; {
-			var n int
-			n, err = unix.Write(s.in, piece[:min(left, len(piece))])
-			left -= max(n, 0)
-		}
-		wrote <- err
-	}()
-	err := s.read(bulkBytes, make([]byte, 64<<10))
-	return time.Since(begin), errors.Join(err, <-wrote)
-}
-
-// read reads so many bytes.
-func (s *server) read(left int, buf []byte) error {
-	for left > 0 {
-		n, err := unix.Read(s.out, buf[:min(left, len(buf))])
-		if n <= 0 && !errors.Is(err, unix.EINTR) {
-			return fmt.Errorf("the server ended: %w", err)
-		}
-		left -= max(n, 0)
-	}
-	return nil
-}
 
 // kill measures from the SIGKILL of the launcher to the exit of the server's last process. The server ignores
 // SIGTERM and has no grace period: the guard kills it at once, as bwrap's kernel does.

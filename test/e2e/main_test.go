@@ -22,7 +22,7 @@ var binaries struct {
 }
 
 func TestMain(m *testing.M) {
-	escape.Choose(m, "Test(WrapUnderRealAgents|IdleServersUnderRealClients|ServersWork.*|Transparent(LastAnswers|Holders)|TerminalFullScreen|Churn|ReconnectStorm|Golden|ManyForged.*|Poor.*)", "TestEscape.*")
+	escape.Choose(m, "Test(WrapUnderRealAgents|IdleServersUnderRealClients|ServersWork.*|Transparent(LastAnswers|Holders)|TerminalFullScreen|Churn|Golden|ManyForged.*|Poor.*)", "TestEscape.*")
 	bed.Parallel(16) // the tests wait more than they work; see escape.Slots for those that work
 	bed.Main(m, build)
 }

@@ -3,7 +3,6 @@
 package e2e
 
 import (
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,47 +11,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/escape"
 )
-
-// TestReconnectStorm runs alone, since it counts this process's descriptors: it is the client here.
-func TestReconnectStorm(t *testing.T) {
-	w := newWorld(t)
-	w.reconnect()
-	early := w.descriptors()
-	rounds := 10
-	if escape.Full() {
-		rounds = 500
-	}
-	for range rounds {
-		w.reconnect()
-	}
-	w.clean()
-	if final := w.descriptors(); final != early {
-		t.Errorf("after one round %d descriptors, after %d %d", early, rounds, final)
-	}
-}
-
-func (w *world) descriptors() int {
-	w.T.Helper()
-	fds, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		w.T.Fatal(err)
-	}
-	return len(fds)
-}
-
-// reconnect starts a server, talks to it, closes its stdin and waits for it.
-func (w *world) reconnect() {
-	w.T.Helper()
-	b := w.NewEcho(w.Dir, w.mcpscope("run", "--name", "storm", "--", binaries.Zoo, "plain"))
-	if !b.Lives() {
-		w.T.Fatal("the server does not answer")
-	}
-	b.In.Close()
-	if err := b.Cmd.Wait(); err != nil {
-		w.T.Fatal(err)
-	}
-	b.Out.Close()
-}
 
 // A server that starts its own servers with mcpscope: the inner groups are beside
 // the outer one and end with it.
