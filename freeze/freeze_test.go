@@ -24,6 +24,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/groups"
 )
 
 // halfListed can list its members only in part, the first time.
@@ -43,16 +44,6 @@ func TestSignalReportsAListThatIsNotWhole(t *testing.T) {
 	if reached, err := Signal(&halfListed{}, unix.SIGCONT); len(reached) > 0 || !errors.Is(err, unix.EIO) {
 		t.Errorf("reached %v: %v", reached, err)
 	}
-}
-
-func fresh(t *testing.T) *cgroup.Group {
-	t.Helper()
-	g, err := cgroup.Open(bed.Group(t, "freeze"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = g.Close() })
-	return g
 }
 
 // script is a shell of the test's.
@@ -106,7 +97,7 @@ func freeze(g Target) {
 }
 
 func TestFreezeWaits(t *testing.T) {
-	g := fresh(t)
+	g := groups.Directory(t)
 	shell(t, g, `for i in 1 2 3; do while :; do :; done & done; echo; wait`)
 	freeze(g)
 	b, err := os.ReadFile(filepath.Join(g.Path(), "cgroup.events"))
@@ -120,7 +111,7 @@ func TestFreezeWaits(t *testing.T) {
 
 // A member may have frozen a group below, and could not act on the signal there.
 func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
-	g := fresh(t)
+	g := groups.Directory(t)
 	below, err := g.Mkdir("below", 0o700)
 	if err != nil {
 		t.Fatal(err)
@@ -147,7 +138,7 @@ func TestAskReachesWhoIsFrozenOrStopped(t *testing.T) {
 }
 
 func TestLadderKillsWhoIgnores(t *testing.T) {
-	g := fresh(t)
+	g := groups.Directory(t)
 	shell(t, g, `trap '' TERM INT; echo; while :; do sleep 1; done`)
 	seen := false
 	begin := time.Now()
@@ -163,9 +154,9 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 
 // A signal does not reach a process that is not a member, even from an old list.
 func TestSignalSparesWhoIsNoMember(t *testing.T) {
-	g := fresh(t)
+	g := groups.Directory(t)
 	shell(t, g, `echo; sleep 1000`)
-	bystander := shell(t, fresh(t), `trap 'exit 9' TERM; trap 'exit 5' WINCH; echo; while :; do sleep 0.01; done`)
+	bystander := shell(t, groups.Directory(t), `trap 'exit 9' TERM; trap 'exit 5' WINCH; echo; while :; do sleep 0.01; done`)
 	pids, err := g.Members()
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +175,7 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 // A member that has become another user, as sudo does, takes no signal of the launcher's user.
 func TestKillReachesAnotherUsersMember(t *testing.T) {
 	const user = 4001
-	g := fresh(t)
+	g := groups.Directory(t)
 	shell(t, g, `echo; exec sleep 1000`)
 	if err := os.Chown(filepath.Join(g.Path(), "cgroup.kill"), user, user); err != nil {
 		t.Fatal(err)
@@ -203,7 +194,7 @@ func TestKillReachesAnotherUsersMember(t *testing.T) {
 }
 
 func TestEmptyGroup(t *testing.T) {
-	g := fresh(t)
+	g := groups.Directory(t)
 	if left, err := (Stop{Target: g, Ask: unix.SIGTERM, Grace: time.Hour}).Run(); err != nil || len(left) > 0 {
 		t.Fatalf("%+v, %v", left, err)
 	}

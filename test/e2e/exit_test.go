@@ -9,17 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // What is orphaned in a container comes to its first process, which must reap it. Its status is in test/script.
 func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	theirs, ours, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer ours.Close()
+	theirs, ours := bed.Pipe(t)
 	cmd := w.Viewed([]string{"--litter", "3", "--proc"}, binaries.mcpscope, "run", "--", binaries.Zoo, "plain")
 	cmd.SysProcAttr = &unix.SysProcAttr{Cloneflags: unix.CLONE_NEWPID}
 	cmd.ExtraFiles = []*os.File{theirs}

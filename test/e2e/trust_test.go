@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -58,7 +59,7 @@ func TestAnothersServer(t *testing.T) {
 	_, id := s.members.Main()
 	for _, command := range []string{"stop", "freeze", "inspect"} {
 		o := w.run(w.Command(as(attacker, program, command, id)...))
-		if o.status.ExitStatus() != 1 || o.stdout != "" || !strings.Contains(o.stderr, "is a server of user 0") {
+		if o.status.ExitStatus() != 1 || o.stdout != "" || !strings.Contains(o.stderr, id) {
 			t.Errorf("%s: %v, %q; stderr: %s", command, o.status, o.stdout, o.stderr)
 		}
 	}
@@ -577,11 +578,7 @@ func TestClientDiesWhoseServerHoldsItsOwnStdin(t *testing.T) {
 func ends(t *testing.T, kind string) (read, write *os.File) {
 	t.Helper()
 	if kind == "pipe" {
-		read, write, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return read, write
+		return bed.Pipe(t)
 	}
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -593,11 +590,7 @@ func ends(t *testing.T, kind string) (read, write *os.File) {
 // Nobody can tell a server anything that has closed its stdin.
 func TestClientDiesWhoseServerHasClosedStdin(t *testing.T) {
 	t.Parallel()
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer write.Close() // held open until the end
+	read, write := bed.Pipe(t) // held open until the end
 	fmt.Fprintln(write, "close 0")
 	s := spawned(t, read, openNull(t), nil, []string{binaries.probe})
 	read.Close()

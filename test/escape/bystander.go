@@ -39,20 +39,10 @@ func (s *Site) Plain(name, group string) *Bystander {
 // NewEcho is a Bystander that its test must end.
 func (s *Site) NewEcho(group string, cmd *exec.Cmd) *Bystander {
 	s.T.Helper()
-	b := &Bystander{Cmd: cmd}
-	theirIn, ourIn, err := os.Pipe()
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	ourOut, theirOut, err := os.Pipe()
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	b.In, b.Out, b.rest = ourIn, ourOut, bufio.NewReader(ourOut)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, os.Stderr
-	s.Start(group, cmd)
-	theirIn.Close()
-	theirOut.Close()
+	cmd.Stderr = os.Stderr
+	in, out := StartPiped(s.T, cmd, func() error { return StartIn(group, cmd) })
+	b := NewBystander("", in, out)
+	b.Cmd = cmd
 	return b
 }
 

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // A Client is client/client.c at work: it starts one server and does as told.
@@ -28,33 +30,33 @@ type Client struct {
 	ended  bool
 }
 
+// StartPiped starts a command by start, and returns the other ends of its stdin and stdout.
+func StartPiped(t *testing.T, cmd *exec.Cmd, start func() error) (in, out *os.File) {
+	t.Helper()
+	theirIn, in := bed.Pipe(t)
+	out, theirOut := bed.Pipe(t)
+	cmd.Stdin, cmd.Stdout = theirIn, theirOut
+	err := start()
+	theirIn.Close()
+	theirOut.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return in, out
+}
+
 // StartClient starts a client by start, in a session of its own, and returns when it has
 // started its server. cmd is a command line of CommandLine, with a place to run at.
 func StartClient(t *testing.T, cmd *exec.Cmd, start func() error) *Client {
 	t.Helper()
-	theirIn, ourIn, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ourOut, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	stderr := memoryFile(t)
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, stderr
+	cmd.Stderr = stderr
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &unix.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setsid = true
-	err = start()
-	theirIn.Close()
-	theirOut.Close()
-	if err != nil {
-		ourIn.Close()
-		ourOut.Close()
-		t.Fatal(err)
-	}
-	return Attach(t, ourIn, ourOut, stderr, func() {
+	in, out := StartPiped(t, cmd, start)
+	return Attach(t, in, out, stderr, func() {
 		_ = cmd.Process.Kill() // it may have ended
 		_ = cmd.Wait()         // killed
 	})

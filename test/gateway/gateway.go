@@ -36,25 +36,12 @@ type Gateway struct {
 // Start starts it by start, and returns when it is up.
 func Start(t *testing.T, cmd *exec.Cmd, start func() error) *Gateway {
 	t.Helper()
-	theirIn, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, theirOut, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
 	stderr, err := escape.OpenMemory("stderr")
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = theirIn, theirOut, stderr
-	err = start()
-	theirIn.Close()
-	theirOut.Close()
-	if err != nil {
-		t.Fatal(err)
-	}
+	cmd.Stderr = stderr
+	in, out := escape.StartPiped(t, cmd, start)
 	g := Attach(t, in, out, stderr)
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // it may have ended

@@ -235,6 +235,7 @@ func TestCmdline(t *testing.T) {
 func TestChildren(t *testing.T) {
 	live, dead := sleeper(t), sleeper(t)
 	zombify(t, dead)
+	held, _ := bed.Pipe(t)
 	parents, done := make(chan *exec.Cmd), make(chan struct{})
 	defer close(done)
 	go func() {
@@ -242,7 +243,7 @@ func TestChildren(t *testing.T) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd := exec.Command("sh", "-c", "cat <&3 & echo $!; wait")
-		cmd.ExtraFiles = []*os.File{pipeEnd(t)}
+		cmd.ExtraFiles = []*os.File{held}
 		out, err := cmd.StdoutPipe()
 		if err == nil {
 			start(t, cmd)
@@ -269,19 +270,6 @@ func TestChildren(t *testing.T) {
 			t.Errorf("of %d: %v, %v, want %d", pid, got, err, n)
 		}
 	}
-}
-
-// pipeEnd is the end of a pipe that the test holds.
-func pipeEnd(t *testing.T) *os.File {
-	read, write, err := os.Pipe()
-	if err != nil {
-		t.Error(err)
-	}
-	t.Cleanup(func() {
-		read.Close()
-		write.Close()
-	})
-	return read
 }
 
 // The path of a process that is alive, a zombie, or in a removed directory.
