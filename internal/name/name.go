@@ -16,8 +16,8 @@ import (
 	"unicode/utf8"
 )
 
-// MaxLen is the maximum length of a name in bytes. It has to fit a table.
-const MaxLen = 128
+// MaxLen is the maximum length of a name in bytes. One that is made here has to fit a table.
+const MaxLen, maxMade = 4096, 128
 
 // Check returns an error for a text that is not a name.
 func Check(name string) error {
@@ -49,7 +49,7 @@ func Fit(s string) string {
 		return r
 	}, strings.ToValidUTF8(s, ""))
 	s = strings.TrimSpace(s)
-	return strings.TrimSpace(strings.ToValidUTF8(s[:min(len(s), MaxLen)], ""))
+	return strings.TrimSpace(strings.ToValidUTF8(s[:min(len(s), maxMade)], ""))
 }
 
 // maxDir leaves room for a prefix, an id and a suffix in the 255 bytes of a file name.

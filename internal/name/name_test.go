@@ -14,7 +14,7 @@ func TestCheck(t *testing.T) {
 	for name, want := range map[string]string{
 		"my weather, größer ✓ 🚀": "", "\ufffd": "", "a\u200db": "", strings.Repeat("x", MaxLen): "",
 		"": "the name is empty", "\u00a0\u3000": "the name is empty",
-		strings.Repeat("x", MaxLen+1): "the name has more than 128 bytes",
+		strings.Repeat("x", MaxLen+1): "the name has more than 4096 bytes",
 		"ä\xc3":                       "the name is not UTF-8",
 		"\xed\xa0\x80":                "the name is not UTF-8", // half a surrogate pair
 		"ä\x1b[2J":                    "the name has characters that control a terminal",
@@ -181,7 +181,7 @@ func FuzzDerive(f *testing.F) {
 		if err := Check(got); err != nil {
 			t.Fatalf("%q: %v", got, err)
 		}
-		if len(got) > MaxLen || strings.TrimSpace(got) != got || !utf8.ValidString(got) {
+		if len(got) > maxMade || strings.TrimSpace(got) != got || !utf8.ValidString(got) {
 			t.Fatalf("not fit for a table: %q", got)
 		}
 		if again := Derive(argv); again != got || strings.Join(argv, "\x00") != line {
