@@ -6,7 +6,9 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -14,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 type said struct {
@@ -49,6 +52,30 @@ func TestMistakes(t *testing.T) {
 	} {
 		if s := say(c.args...); s.status != c.status || s.out != "" || s.err != c.want {
 			t.Errorf("%q: status %d\n%s\nwant status %d\n%s", c.args, s.status, s.err+s.out, c.status, c.want)
+		}
+	}
+}
+
+// The watcher itself and each server of a gateway have the settings of files, where no flag is given.
+func TestSettingsBelowAGateway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nslice = 'a.slice'\nbackend = 'tree'\non-client-death = 'ignore'\n" +
+		"term-grace = '2s'\neof-grace = '2s'\n[server.git]\nmax-lifetime = '9h'\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(settings.FileVariable, file)
+	given, err := json.Marshal(serverSettings{settings.Defaults(), []string{"eof-grace"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"":    "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto",
+		"git": "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
+	} {
+		s := configureServer(given, name)
+		if got := fmt.Sprint(s.Slice, " ", s.Backend, " ", s.Policy); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}
 }
