@@ -25,11 +25,11 @@ func logsCommand(io cli.Stdio) *cobra.Command {
   mcpscope logs git -n 50
   mcpscope logs -f git
 `,
-		long: `Print journal entries about servers, the oldest first: started, ended, killed,
-out of memory, frozen, thawed, asked to stop, swept, and notes. With NAME or ID,
-also print the stderr of a server that was started with --stderr journal. NAME
-selects the running servers of that name, or else the one that ended last. The
-beginning of an ID is enough while the server runs.
+		long: `Print journal entries about servers, the oldest first: started, frozen, thawed,
+asked to stop, swept, and ended with the processes that were killed. With NAME
+or ID, also print the stderr of a server that was started with --stderr journal.
+NAME selects the running servers of that name, or else the one that ended last.
+The beginning of an ID is enough while the server runs.
 
 mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run

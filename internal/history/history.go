@@ -130,7 +130,7 @@ func (q *Query) find(tool, called string) (found []server, err error) {
 	if err == nil || !errors.As(err, new(*selection.UnknownError)) {
 		return found, err
 	}
-	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded, protocol.EventKilled}
+	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded}
 	events := q.events(protocol.FieldID+"="+called, kinds...)
 	args := append([]string{"--quiet", "--output=json", "--lines=1"}, events...)
 	args = append(append(args, "+"), q.events(protocol.FieldName+"="+called, kinds...)...)

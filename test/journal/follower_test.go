@@ -100,6 +100,7 @@ type event struct {
 	OOMKills    string `json:"MCPSCOPE_OOM_KILLS"`
 	ClientPID   string `json:"MCPSCOPE_CLIENT_PID"`
 	Message     string `json:"MESSAGE"`
+	Priority    string `json:"PRIORITY"`
 }
 
 func eventIn(t *testing.T, line string) (e event) {

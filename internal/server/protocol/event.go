@@ -17,9 +17,6 @@ type Event string
 const (
 	EventStarted       Event = "started"
 	EventEnded         Event = "ended"
-	EventKilled        Event = "killed" // members had to be
-	EventOutOfMemory   Event = "out-of-memory"
-	EventPIDsRefused   Event = "pids-refused"
 	EventFrozen        Event = "frozen"
 	EventThawed        Event = "thawed"
 	EventSwept         Event = "swept"
@@ -29,15 +26,11 @@ const (
 // MessageIDs identify events in the journal. They never change.
 func MessageIDs() map[Event]string {
 	return map[Event]string{
-		EventStarted:     "c3c54b04cd8149ca85498690168c08b9",
-		EventEnded:       "91271e0caed64105a0c3c1d4802c3a93",
-		EventKilled:      "b4e25e2ac9cb42fdac0db736db3dd0e2",
-		EventOutOfMemory: "46388ec4ba7f4e888f60aa0a3bc8c269",
-		EventPIDsRefused: "3de0d1a745614ddb8cefd5f00225299b",
-		EventFrozen:      "c4da185547cd46349f526b0af5700a60",
-		EventThawed:      "ca55d3e560a845a9ba78ac3db41c27dd",
-		EventSwept:       "a791711570c24d8980007a89a52bd556",
-
+		EventStarted:       "c3c54b04cd8149ca85498690168c08b9",
+		EventEnded:         "91271e0caed64105a0c3c1d4802c3a93",
+		EventFrozen:        "c4da185547cd46349f526b0af5700a60",
+		EventThawed:        "ca55d3e560a845a9ba78ac3db41c27dd",
+		EventSwept:         "a791711570c24d8980007a89a52bd556",
 		EventStopRequested: "8b5ee0be042140a3a730cea457e60653",
 	}
 }
@@ -59,14 +52,14 @@ const (
 	FieldSeconds    = "MCPSCOPE_SECONDS"
 	FieldCPU        = "MCPSCOPE_CPU_SECONDS"
 	FieldMemoryPeak = "MCPSCOPE_MEMORY_PEAK_BYTES"
-	FieldStuck      = "MCPSCOPE_STUCK"        // of EventEnded and EventSwept; once for each
-	FieldKilled     = "MCPSCOPE_KILLED"       // of EventKilled; once for each of the first 16
-	FieldTotal      = "MCPSCOPE_KILLED_TOTAL" // of EventKilled
-	FieldOOMKills   = "MCPSCOPE_OOM_KILLS"    // of EventOutOfMemory, with FieldMemoryPeak
+	FieldKilled     = "MCPSCOPE_KILLED" // once for each of the first 16
+	FieldTotal      = "MCPSCOPE_KILLED_TOTAL"
+	FieldOOMKills   = "MCPSCOPE_OOM_KILLS"
 	FieldMemoryMax  = "MCPSCOPE_MEMORY_MAX_BYTES"
-	FieldRefused    = "MCPSCOPE_PIDS_REFUSED" // of EventPIDsRefused
+	FieldRefused    = "MCPSCOPE_PIDS_REFUSED"
 	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
-	FieldBy         = "MCPSCOPE_BY" // of EventStopRequested
+	FieldStuck      = "MCPSCOPE_STUCK" // also of EventSwept; once for each
+	FieldBy         = "MCPSCOPE_BY"    // of EventStopRequested
 )
 
 // LogIdentifier is the SYSLOG_IDENTIFIER of the server's stderr.

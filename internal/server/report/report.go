@@ -2,14 +2,13 @@
 
 //go:build linux
 
-// Package report writes one line and some journal entries when a server has ended.
+// Package report writes one line and one journal entry when a server has ended.
 package report
 
 import (
 	"fmt"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -87,15 +86,11 @@ func (r *Report) Subject() protocol.Subject {
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Log writes the events of a stop to the journal.
+// Log writes the event of an end to the journal.
 func (r *Report) Log() {
-	if !systemd.JournalExists() {
-		return
+	if systemd.JournalExists() {
+		_ = systemd.SendJournal(r.entry()) // no process is left for an error
 	}
-	about := r.Subject()
-	r.logShortages(about)
-	r.logKilled(about)
-	_ = systemd.SendJournal(r.entry(about)) // no process is left for an error
 }
 
 // Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not
@@ -130,15 +125,21 @@ type PIDsRefused struct {
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
-func (r *Report) entry(about protocol.Subject) []byte {
+func (r *Report) entry() []byte {
 	fields := []systemd.JournalField{
 		{Name: protocol.FieldCause, Value: string(r.Cause)},
 		{Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
 	}
+	priority := systemd.Info
 	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
 	add := func(name, value, said string) {
 		if value != "" {
 			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
+		}
+	}
+	number := func(name string, n *uint64, said string) {
+		if n != nil {
+			add(name, strconv.FormatUint(*n, 10), said)
 		}
 	}
 	add(protocol.FieldSignal, r.Signal, " ")
@@ -149,49 +150,26 @@ func (r *Report) entry(about protocol.Subject) []byte {
 	if r.CPUSeconds != nil {
 		add(protocol.FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
 	}
-	if r.MemoryPeakBytes != nil {
-		add(protocol.FieldMemoryPeak, strconv.FormatUint(*r.MemoryPeakBytes, 10), ", peak memory ")
+	number(protocol.FieldMemoryPeak, r.MemoryPeakBytes, ", peak memory ")
+	if r.KilledTotal > 0 {
+		priority = systemd.Notice
+		add(protocol.FieldTotal, strconv.Itoa(r.KilledTotal), ", members that were killed: ")
+	}
+	for _, k := range r.Killed {
+		add(protocol.FieldKilled, k.String(), "; ")
+	}
+	if o := r.OutOfMemory; o != nil {
+		priority = systemd.Warning
+		number(protocol.FieldOOMKills, &o.Kills, ", members that the kernel killed for lack of memory: ")
+		number(protocol.FieldMemoryMax, o.LimitBytes, ", limit ")
+	}
+	if p := r.PIDsRefused; p != nil {
+		priority = systemd.Warning
+		number(protocol.FieldRefused, &p.Times, ", failed forks: ")
+		number(protocol.FieldPIDsMax, p.Limit, ", limit ")
 	}
 	for _, stuck := range r.Stuck {
 		add(protocol.FieldStuck, stuck, ", left: ")
 	}
-	return about.Entry(protocol.EventEnded, systemd.Info, text, fields...)
-}
-
-func (r *Report) logKilled(about protocol.Subject) {
-	if r.KilledTotal == 0 {
-		return
-	}
-	fields := []systemd.JournalField{{Name: protocol.FieldTotal, Value: strconv.Itoa(r.KilledTotal)}}
-	var all []string
-	for _, k := range r.Killed {
-		fields = append(fields, systemd.JournalField{Name: protocol.FieldKilled, Value: k.String()})
-		all = append(all, k.String())
-	}
-	text := fmt.Sprintf("had to be killed, %d in all: %s", r.KilledTotal, strings.Join(all, "; "))
-	about.Log(protocol.EventKilled, systemd.Notice, text, fields...)
-}
-
-func (r *Report) logShortages(about protocol.Subject) {
-	var fields []systemd.JournalField
-	add := func(name string, n *uint64, said string) string {
-		if n == nil {
-			return ""
-		}
-		fields = append(fields, systemd.JournalField{Name: name, Value: strconv.FormatUint(*n, 10)})
-		return said + strconv.FormatUint(*n, 10)
-	}
-	if o := r.OutOfMemory; o != nil {
-		text := "was out of memory: processes that the kernel killed" +
-			add(protocol.FieldOOMKills, &o.Kills, ": ") +
-			add(protocol.FieldMemoryMax, o.LimitBytes, ", limit ") +
-			add(protocol.FieldMemoryPeak, o.PeakBytes, ", peak ")
-		about.Log(protocol.EventOutOfMemory, systemd.Warning, text, fields...)
-	}
-	fields = nil
-	if p := r.PIDsRefused; p != nil {
-		text := "could not fork" + add(protocol.FieldRefused, &p.Times, ", times ") +
-			add(protocol.FieldPIDsMax, p.Limit, ", limit ")
-		about.Log(protocol.EventPIDsRefused, systemd.Warning, text, fields...)
-	}
+	return r.Subject().Entry(protocol.EventEnded, priority, text, fields...)
 }
