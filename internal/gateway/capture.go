@@ -109,7 +109,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	if s.Stderr == protocol.StderrJournal {
 		var err error
 		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.LogIdentifier(s.Name, t.ID())); err != nil {
-			t.SetStderr(protocol.StderrInherit, protocol.StderrKept+oneLine(err))
+			t.SetStderr(protocol.StderrInherit, protocol.StderrKept+protocol.OneLine(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")
 		}
@@ -197,5 +197,3 @@ func (w *watcher) explain(pid int, what string, argv []string, why string) {
 	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, what, why)
 	_, _ = unix.Write(w.explainTo, []byte(line)) // nobody is there to tell
 }
-
-func oneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

@@ -194,9 +194,6 @@ func (l *Leak) isSame() bool {
 // arguments reads a command line of at most 16 KiB.
 func arguments(pid int) []string { return proc.Arguments(pid, 16<<10) }
 
-// ErrChanged is of a process that is no leak any more.
-var ErrChanged = errors.New("it has changed since it was examined")
-
 // killWithin is how long a process may take to die.
 const killWithin = 2 * time.Second
 
@@ -208,7 +205,7 @@ func (l *Leak) Stop(grace time.Duration) error {
 		return nil
 	}
 	if !l.isSame() || !l.isAbandoned() {
-		return ErrChanged
+		return errors.New("it has changed since it was examined")
 	}
 	if err := l.stopBelow(unix.SIGTERM, grace); err != nil {
 		return err

@@ -61,9 +61,6 @@ const (
 	offsetArgs = 16
 )
 
-// ErrTaken says that a filter around us has a listener already; the kernel allows one.
-var ErrTaken = errors.New("another program watches what is executed here")
-
 // Install puts the filter on the calling thread, which must be locked, and returns the listener's descriptor.
 // The next execve of this thread leaves it the only one, so that the whole process has the filter then.
 // unprivileged sets no_new_privs, without which the kernel takes a filter from root alone. begun holds
@@ -89,8 +86,8 @@ func Install(unprivileged, begun bool) (listener int, err error) {
 	switch errno {
 	case 0:
 		return fd, nil
-	case unix.EBUSY:
-		return -1, fmt.Errorf("%w: %w", ErrTaken, errno)
+	case unix.EBUSY: // the kernel allows one listener
+		return -1, fmt.Errorf("another program watches what is executed here: %w", errno)
 	}
 	return -1, fmt.Errorf("install a seccomp filter: %w", errno)
 }
