@@ -16,11 +16,11 @@ import (
 // nodeThread is the name of the main thread of Node.js.
 const nodeThread = "MainThread"
 
-// commandMost is how much of a command line is looked at.
+// commandMost is the number of bytes that are read of a command line.
 const commandMost = 4096
 
-// clientName is what a client is called by the program that its runtime runs; "" for one whose process has a
-// name of its own.
+// clientName is the name of the program that a client's runtime runs; "" for a client whose process has its
+// own name.
 func clientName(pid int) string {
 	comm, err := proc.Comm(pid)
 	if err != nil || comm != nodeThread && name.KindOf(comm) != name.Interpreter {

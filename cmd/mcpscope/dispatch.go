@@ -38,7 +38,7 @@ func environment() []string {
 	return env
 }
 
-// alone is what can be done without mcpscopectl: to explain.
+// alone explains the commands that need mcpscopectl.
 func alone(args []string, missing error, io cli.Stdio) int {
 	switch {
 	case len(args) == 0:

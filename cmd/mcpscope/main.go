@@ -26,7 +26,7 @@ func main() {
 	os.Exit(run(args, cli.Stdio{Out: os.Stdout, Err: stderr{}}))
 }
 
-// stderr may have no reader when the server has ended, whose status is what counts. Package os would end the
+// stderr may have no reader when the server has ended, whose status counts. Package os would end the
 // program by SIGPIPE, which we have caught without os/signal.
 type stderr struct{}
 

@@ -80,7 +80,7 @@ func TestSettingsBelowAGateway(t *testing.T) {
 	}
 }
 
-// Without mcpscopectl a command says what is missing and where it was looked for, and what there is
+// Without mcpscopectl a command names the missing program, the searched places, and the commands that work
 // without it.
 func TestAlone(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "bin")

@@ -13,7 +13,7 @@ import (
 )
 
 // superviseCommand is the process that a guard starts when the launcher is dead. The name in
-// its arguments is for people who look at ps.
+// its arguments is for people who read the output of ps.
 func superviseCommand(args []string, io cli.Stdio) int {
 	if len(args) != 3 {
 		fmt.Fprint(io.Err, "mcpscope: supervise is started by mcpscope run alone\n")

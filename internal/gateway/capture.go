@@ -56,7 +56,7 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 			w.lookAt(own, nil, nil)
 		}
 		if w.inGroup(pid) || verdict == Candidate {
-			return // by now, or it is part of what is looked at
+			return // by now, or it is part of a candidate
 		}
 	}
 	if verdict == Left {
@@ -126,9 +126,9 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	})
 }
 
-// takeBelow moves what a member has started. What that starts from then on is born in the group.
+// takeBelow moves the processes that a member has started. Their later children are born in the group.
 func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
-	children, _ := proc.Children(parent) // nobody, if it has ended
+	children, _ := proc.Children(parent) // none, if it has ended
 	for _, pid := range children {
 		pidfd, err := unix.PidfdOpen(pid, 0)
 		if seen[pid] || err != nil {
@@ -148,7 +148,7 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 	}
 }
 
-// giveJournal replaces the stderr of a process that waits in its execve. theirs is a copy of what it had, or
+// giveJournal replaces the stderr of a process that waits in its execve. theirs is a copy of the old one, or
 // -1: for a client that reads it, its end would be the server's.
 func (w *watcher) giveJournal(r *notify.Request, pid, pidfd int, identifier string) (theirs int, err error) {
 	if r == nil {
@@ -183,8 +183,8 @@ func (w *watcher) server(name string) *Server {
 	return s
 }
 
-// explain appends a line about a child. Arguments are quoted: they may be anything. Of those only the first
-// is told, for keys are among the others.
+// explain appends a line about a child. Arguments are quoted: they may be anything. Only the first of them
+// is written, for keys are among the others.
 func (w *watcher) explain(pid int, what string, argv []string, why string) {
 	if w.explainTo < 0 {
 		return
@@ -195,5 +195,5 @@ func (w *watcher) explain(pid int, what string, argv []string, why string) {
 	}
 	now, why := time.Now().UTC().Format(time.RFC3339), strings.ReplaceAll(why, "\n", ", ")
 	line := fmt.Sprintf("%s %d %s %s: %s\n", now, pid, command, what, why)
-	_, _ = unix.Write(w.explainTo, []byte(line)) // nobody is there to tell
+	_, _ = unix.Write(w.explainTo, []byte(line)) // no process is left for an error
 }

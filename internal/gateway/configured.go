@@ -16,15 +16,15 @@ const ConfiguredCommand = "configured"
 
 // Configured is a server that some configuration of this user's has.
 type Configured struct {
-	Name string // or "", where the file has none
+	Name string // "" without a name in the file
 	File string
-	// Argv is what the file says, with variables and "~" as they are there.
+	// Argv is the text of the file, with variables and "~" as they are there.
 	Argv []string
-	// Listens: it is spoken to by HTTP, so its stdin may be anything.
+	// Listens: its clients use HTTP, so its stdin may be anything.
 	Listens bool
 }
 
-// listening: one of them is spoken to by HTTP.
+// listening: clients of one of them use HTTP.
 func (r Rules) listening() bool {
 	return slices.ContainsFunc(r.Configured, func(c Configured) bool { return c.Listens })
 }
@@ -39,7 +39,7 @@ func (r Rules) Server(argv []string) *Configured {
 	return nil
 }
 
-// is compares the command by its base name: clients look for it in PATH. What a shell is to run has to be
+// is compares the command by its base name: clients look for it in PATH. The line for a shell has to be
 // the same word by word, since another line would be another program.
 func (c *Configured) is(argv []string) bool {
 	if len(argv) == 0 || len(argv) != len(c.Argv) || path.Base(argv[0]) != path.Base(c.Argv[0]) {
@@ -54,8 +54,8 @@ func (c *Configured) is(argv []string) bool {
 	return true
 }
 
-// withoutInterpreter is what a script was started by: of a program that runs the kernel tells the
-// interpreter's command line.
+// withoutInterpreter returns the command line of a script. In that of a running script the kernel has put
+// the interpreter first.
 func withoutInterpreter(argv []string, length int) []string {
 	extra := len(argv) - length
 	if extra < 1 || extra > 2 || name.KindOf(argv[0]) == name.Other {
@@ -67,8 +67,8 @@ func withoutInterpreter(argv []string, length int) []string {
 	return argv[extra:]
 }
 
-// pattern stands for an argument that the client expands: $NAME, ${NAME}, ${env:NAME}, {env:NAME} or ~/, and
-// what is between several of them. For any other argument it is one that matches nothing else.
+// pattern stands for an argument that the client expands: $NAME, ${NAME}, ${env:NAME}, {env:NAME} or ~/, with
+// the text between several of them. For any other argument it matches nothing else.
 func pattern(arg string) string {
 	if rest, home := strings.CutPrefix(arg, "~/"); home {
 		arg = "$HOME/" + rest
@@ -79,7 +79,7 @@ func pattern(arg string) string {
 	}
 	rest := arg[last+1:]
 	if arg[last] == '{' {
-		_, rest, _ = strings.Cut(rest, "}") // without an end it goes to the end
+		_, rest, _ = strings.Cut(rest, "}") // without a brace it takes the rest
 	} else {
 		rest = strings.TrimLeftFunc(rest, isNameLetter)
 	}

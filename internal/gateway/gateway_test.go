@@ -95,7 +95,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Workers of a gateway's and tools are run by what runs servers, too.
+// Programs that run servers also run workers of a gateway, and tools.
 func TestNamed(t *testing.T) {
 	for line, want := range map[string]Verdict{
 		"uvx mcp-server-time": Taken, "/opt/github-mcp-server stdio": Taken, "node /opt/my-mcp/dist/index.js": Taken,

@@ -27,22 +27,22 @@ type Verdict int
 const (
 	Left      Verdict = iota // no server
 	Taken                    // a server
-	Candidate                // what is written to its stdin tells
+	Candidate                // its input shows whether it is a server
 )
 
 // Rules say which program is a server.
 type Rules struct {
-	// Match are patterns of a command's base name or whole line: what matches is a server, wherever it
-	// is below the gateway.
+	// Match are patterns of a command's base name or whole line: every match below the gateway is a
+	// server.
 	Match []string
-	// Except are patterns of what never is.
+	// Except are patterns of commands that never are servers.
 	Except []string
 	// Configured are those that are known by their whole command line.
 	Configured []Configured `json:",omitempty"`
 }
 
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that it has started,
-// which must not happen to what a tool leaves running on purpose.
+// which must not happen to processes that a tool leaves running on purpose.
 func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	if isRun(c.Argv) {
 		return Left, "mcpscope run contains it"
@@ -88,7 +88,7 @@ func namedMCP(argv []string) string {
 	return ""
 }
 
-// isRun: it makes a group itself, and what is in it needs no other. That holds for its guard too, which
+// isRun: it makes a group itself, and its server needs no other. That holds for its guard too, which
 // is re-parented to a gateway that is a subreaper.
 func isRun(argv []string) bool {
 	if len(argv) < 2 || argv[1] == "gateway" {
@@ -98,8 +98,8 @@ func isRun(argv []string) bool {
 	return base == "mcpscope" || base == "mcpscopectl"
 }
 
-// serverName is what the server of a command line is called: as its configuration does, also where a client
-// starts what is in a runner's cache.
+// serverName names the server of a command line as its configuration does, also where a client starts a
+// program in a runner's cache.
 func (r Rules) serverName(argv []string) string {
 	if known := r.Server(argv); known != nil && known.Name != "" {
 		return known.Name

@@ -18,8 +18,8 @@ import (
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its
-// stdin, and that lies there until the program has started. It is looked at now and then, and nothing is held
-// for that. Most servers are run by an interpreter or a package runner, which takes longer to start than a
+// stdin, and that lies there until the program has started. It is read now and then, and nothing is held for
+// that. Most servers are run by an interpreter or a package runner, which takes longer to start than a
 // client to speak. One that reads at once is missed, unless its command line was seen in MCP before.
 
 const (
@@ -38,7 +38,7 @@ type candidate struct {
 	over bool // it is decided, or pidfd is closed
 }
 
-// candidates are those that are looked at, by their stdin: what one starts with the same stdin is part of it.
+// candidates are indexed by their stdin: a child with the same stdin is part of one.
 type candidates struct {
 	mu     sync.Mutex
 	all    map[file]*candidate
@@ -67,7 +67,7 @@ func (all *candidates) remember(argv []string) {
 	}
 }
 
-// attend looks at a candidate until it is decided what it is.
+// attend reads the input of a candidate until it is decided.
 func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
 	for i := range looks {
@@ -147,7 +147,7 @@ func (c *candidate) unread() []byte {
 	}
 	buf := make([]byte, min(n, mcp.LineMost))
 	if c.stdin.Kind == unix.S_IFSOCK {
-		n, _, _ = unix.Recvfrom(fd, buf, unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or an end
+		n, _, _ = unix.Recvfrom(fd, buf, unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or end of file
 		return buf[:max(n, 0)]
 	}
 	var pipe [2]int
@@ -162,7 +162,7 @@ func (c *candidate) unread() []byte {
 	return buf[:max(n, 0)]
 }
 
-// file is what a descriptor refers to.
+// file identifies the file of a descriptor.
 type file struct {
 	Dev, Ino uint64
 	Kind     uint32 // of a mode's bits
@@ -170,7 +170,7 @@ type file struct {
 
 func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino, st.Mode & unix.S_IFMT} }
 
-// fileAt is the zero file where there is none.
+// fileAt is the zero file without a descriptor.
 func fileAt(pid, number int) file {
 	var st unix.Stat_t
 	if unix.Stat(proc.DescriptorPath(pid, number), &st) != nil {

@@ -155,7 +155,7 @@ func (l *Leak) identify(rules gw.Rules) bool {
 
 func (l *Leak) all() []int { return append([]int{l.PID}, l.Below...) }
 
-// tree is what is below the leak, and does not include it.
+// tree has the processes below the leak, and not the leak.
 func (l *Leak) tree() *freeze.Tree {
 	return &freeze.Tree{Roots: []freeze.Root{{PID: l.PID, PIDFD: l.pidfd}}, Owner: l.UID, OwnersOnly: true}
 }

@@ -83,7 +83,7 @@ var rules = map[string]rule{
 // library is a module of others, or a part of one, and why it is used.
 type library struct{ path, reason string }
 
-// foreign are the libraries that a package may use. What the runner links of them is in
+// foreign are the libraries that a package may use. Those that the runner links are in
 // programs_test.go.
 var foreign = map[string][]library{
 	"internal/kernel/systemd": {

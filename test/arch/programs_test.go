@@ -16,8 +16,8 @@ const (
 // runnerMost is how many packages the runner may link, the standard library's own included.
 const runnerMost = 122
 
-// linked is every package that the runner links, with the reason: what of ours needs it, or what
-// other package brings it along. Each costs every server twice, in memory and at its start. The
+// linked is every package that the runner links, with the reason: our package that needs it, or the
+// other package that brings it along. Each costs every server twice, in memory and at its start. The
 // standard library's inside (internal/…, runtime/…) is in every program, and has no rows.
 var linked = map[string]string{
 	"cgroup":                  "the group, and its limits",

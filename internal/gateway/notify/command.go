@@ -66,7 +66,7 @@ func isMissing(pid int, name string) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
 
-// MayRead tells whether the memory of a process can be read.
+// MayRead reports whether the memory of a process can be read.
 func MayRead(pid int) bool {
 	_, err := read(pid, 0, make([]byte, 1)) // there is nothing at 0: EFAULT
 	return !errors.Is(err, unix.EPERM)
@@ -83,7 +83,7 @@ func read(pid int, address uint64, b []byte) (int, error) {
 	return n, nil
 }
 
-// stringAt reads page by page: what follows the string's own page may not be there.
+// stringAt reads page by page: the page behind the string may not be there.
 func stringAt(pid int, address uint64) (string, error) {
 	var all []byte
 	for len(all) < BytesMost {

@@ -4,8 +4,7 @@
 // user notification), or where its memory can't be read then, when the new program begins.
 //
 // A filter stays with a process for ever, and without a listener each notified call fails with ENOSYS. So
-// requests are received into memory that a second process shares, which answers what the first one has
-// received and not answered. The package knows nothing of gateways, groups or servers, and only ever lets a
-// call go on: what a process executes can change between the look and the call, so this is no place for a
-// refusal.
+// requests are received into memory that a second process shares, which answers the rest of the first one.
+// The package knows nothing of gateways, groups or servers, and only ever lets a call go on: the program can
+// change between the look and the call, so this is no place for a refusal.
 package notify

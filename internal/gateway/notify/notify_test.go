@@ -166,7 +166,7 @@ func TestBegun(t *testing.T) {
 	wantStatus(t, cmd, 7)
 }
 
-// catches tells whether a process has a handler for a signal.
+// catches reports whether a process has a handler for a signal.
 func catches(t *testing.T, pid int, sig unix.Signal) bool {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -181,7 +181,7 @@ func catches(t *testing.T, pid int, sig unix.Signal) bool {
 	return caught&(1<<(sig-1)) != 0
 }
 
-// A caller that is killed while it waits leaves a request that nobody answers.
+// A caller that is killed while it waits leaves a request that no process answers.
 func TestCallerKilled(t *testing.T) {
 	cmd, l, fd, memory := listen(t, "execve")
 	r, err := l.Receive()
@@ -203,7 +203,7 @@ func TestCallerKilled(t *testing.T) {
 	}
 }
 
-// What is read of a caller may be anything, and be anywhere.
+// The texts of a caller may be anything, and be anywhere.
 func TestMemory(t *testing.T) {
 	long := append([]byte(strings.Repeat("x", 5*page)), 0)
 	got, err := stringAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&long[0]))))

@@ -86,7 +86,7 @@ func (r *Report) Subject() protocol.Subject {
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Log writes the event of an end to the journal.
+// Log writes the event to the journal.
 func (r *Report) Log() {
 	if systemd.JournalExists() {
 		_ = systemd.SendJournal(r.entry()) // no process is left for an error
