@@ -54,8 +54,7 @@ func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 // TookASweep is what the test of a cell says that shows as "s" in the table.
 const TookASweep = "it took a sweep"
 
-// sweepStopped: a guard that is stopped again and again may miss the one moment
-// in which the kernel wakes it for its launcher's death. The next sweep ends it.
+// sweepStopped: no process continues a guard that is stopped when its launcher is dead. The next sweep does.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
 	c.result.Swept = true

@@ -21,29 +21,32 @@ type Mode struct {
 	KillsParent bool
 	// PullsParent marks the mode whose guard is not where it belongs.
 	PullsParent bool
-	// KeepsStopping marks the mode whose guard may need a sweep to be woken.
+	// KeepsStopping marks modes whose guard may need a sweep to be continued.
 	KeepsStopping bool
 	weight        int // against Slots
 }
 
 // remarkable are the modes that are not like the others.
 var remarkable = map[string]Mode{
-	"move-sibling":     {MovesAway: true},
-	"move-grandparent": {MovesAway: true},
-	"move-fresh":       {MovesAway: true},
-	"move-root":        {MovesAway: true},
-	"move-main":        {MovesAway: true},
-	"move-guards":      {MovesAway: true},
-	"pull-parent":      {PullsParent: true},
-	"stop-parent-loop": {KeepsStopping: true},
-	"trace-parent":     {KeepsStopping: true},
-	"kill-parent":      {KillsParent: true},
-	"hop":              {weight: 2},
-	"fork-bomb":        {weight: 4},
-	"hop-storm":        {weight: All},
-	"zombies-500":      {weight: 4},
-	"threads-500":      {weight: 4},
-	"children-2000":    {weight: All},
+	"move-sibling":      {MovesAway: true},
+	"move-grandparent":  {MovesAway: true},
+	"move-fresh":        {MovesAway: true},
+	"move-root":         {MovesAway: true},
+	"move-main":         {MovesAway: true},
+	"move-guards":       {MovesAway: true},
+	"pull-parent":       {PullsParent: true},
+	"stop-parent":       {KeepsStopping: true},
+	"stop-parent-first": {KeepsStopping: true},
+	"stop-parent-late":  {KeepsStopping: true},
+	"stop-parent-loop":  {KeepsStopping: true},
+	"trace-parent":      {KeepsStopping: true},
+	"kill-parent":       {KillsParent: true},
+	"hop":               {weight: 2},
+	"fork-bomb":         {weight: 4},
+	"hop-storm":         {weight: All},
+	"zombies-500":       {weight: 4},
+	"threads-500":       {weight: 4},
+	"children-2000":     {weight: All},
 }
 
 // Modes asks the zoo, so that no mode is forgotten here.

@@ -52,11 +52,6 @@ const (
 // keepGate is the whole life of such a guard.
 func (p *process) keepGate() {
 	g := &p.gate
-	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	p.page.GuardPID = int32(pid)
-	p.wakeBySocket()
-	p.holdBrainEnd()
 	if _, ok := p.awaitGo(); !ok {
 		exit(0)
 	}

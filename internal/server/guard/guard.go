@@ -29,21 +29,15 @@ func guardMain(p *process) {
 	if p.joins {
 		p.joinLate()
 	}
+	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
+	p.holdBrainEnd()
 	if p.gate.Requests != nil {
 		p.keepGate()
 	}
 	// Members that leave the group, and whose parents are dead, become the guard's children.
 	sys(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
-	pid, _ := sys(unix.SYS_GETPID, 0, 0, 0, 0, 0)
-	p.page.GuardPID = int32(pid)
-	p.wakeBySocket()
-	p.holdBrainEnd()
-	p.cgroup, _ = openAt(unix.AT_FDCWD, cgroupFile, 0)
 	p.children, _ = openAt(unix.AT_FDCWD, childrenFile, 0)
-	p.alsoKeep(p.cgroup)
 	p.alsoKeep(p.children)
-	p.place = p.hashPlace()
 	leaf, ok := p.awaitGo()
 	if !ok {
 		p.removeDirectories()
@@ -53,11 +47,7 @@ func guardMain(p *process) {
 		p.startMain()
 	}
 	p.leaveClient()
-	if leaf >= 0 {
-		p.home = leaf
-		p.goHome()
-		p.place = p.hashPlace()
-	}
+	enter(leaf)
 	p.send()
 	p.watch()
 }
@@ -74,22 +64,13 @@ func (p *process) joinLate() {
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
 	}
-	p.goHome()
+	enter(p.page.Leaf)
 }
 
-func (p *process) goHome() {
-	if p.home >= 0 {
-		writeFile(p.home, procsFile, '0')
+func enter(leaf int32) {
+	if leaf >= 0 {
+		writeFile(leaf, procsFile, '0')
 	}
-}
-
-// wakeBySocket has the kernel send SIGCONT with each byte of the brain and at its death, in case that a
-// member of the group has stopped the guard. The signal is blocked, and continues a stopped process all the
-// same.
-func (p *process) wakeBySocket() {
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETOWN, uintptr(p.page.GuardPID), 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETSIG, uintptr(unix.SIGCONT), 0, 0)
-	sys(unix.SYS_FCNTL, uintptr(p.sock), unix.F_SETFL, unix.O_ASYNC, 0, 0)
 }
 
 // holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number

@@ -276,19 +276,19 @@ func TestEnds(t *testing.T) {
 			moveTo(r, "server", bed.Group(r.t, "elsewhere"))
 			r.signal(r.Process, unix.SIGKILL)
 		}, gone, "brain 1, frozen, brain 2, frozen"},
-		"guard in the group": {sleeper, nil, func(r *run) {
-			if err := bed.Write(filepath.Join(r.config.Parent, "server/cgroup.procs"), fmt.Sprint(r.guard().Pid)); err != nil {
-				r.t.Error(err)
-			}
-			r.signal(r.Process, unix.SIGKILL)
-		}, gone, "brain 1, frozen, take-over 1"},
 		"stopped guard": {sleeper, nil, func(r *run) {
 			r.signal(r.guard(), unix.SIGSTOP)
 			r.signal(r.Process, unix.SIGKILL)
+			r.signal(r.guard(), unix.SIGCONT) // as a sweep does
 		}, gone, "brain 1, frozen, take-over 1"},
 		"guard stopped first of all": {"kill -STOP $PPID; echo up; exec sleep 1000", nil, func(r *run) {
 			r.signal(r.Process, unix.SIGKILL)
+			r.signal(r.guard(), unix.SIGCONT) // as above
 		}, gone, "brain 1, frozen, take-over 1"},
+		"stopped guard, stdin": {sleeper, nil, func(r *run) {
+			r.signal(r.guard(), unix.SIGSTOP)
+			_ = r.stdin.Close() // the launcher continues it
+		}, 137, "stdin closed 0"},
 		"scope": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) {
 			guard := r.guard().Pid
 			if !pace.Eventually(patience, func() bool { return slices.Contains(r.members("server/leaf"), guard) }) {

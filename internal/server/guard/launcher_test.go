@@ -207,6 +207,7 @@ func (b *brain) run() int {
 	}
 	b.log("%s %d", b.cause, b.reign)
 	b.page.Phase = page.Running + 1
+	b.guard.Look() // as a launcher, which sets Page.Due
 	b.kill()
 	b.guard.Done()
 	return b.status()

@@ -34,10 +34,7 @@ type process struct {
 	errno    uint32
 	name     [16]byte
 	slow     int             // times that a brain got more time
-	home     int32           // leaf that the guard lives in
-	cgroup   int32           // /proc/self/cgroup, and as children opened before there is a server: that could
-	children int32           // mount something over /proc/thread-self/children
-	place    uint64          // hash of cgroup while the guard is at home
+	children int32           // /proc/thread-self/children; a server could mount something over it
 	joins    bool            // clone3 was refused
 	keep     [mostKept]int32 // descriptors that the guard has after the birth
 	kept     int
@@ -93,7 +90,7 @@ func openOwn() (f files, err error) {
 	}
 	f.brainEnd, f.sock = int32(ends[0]), int32(ends[1])
 	var caught unix.Sigset_t
-	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it comes with each byte, see wakeBySocket
+	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
 	fd, err := unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
 	if f.signals = int32(fd); err != nil {
 		return f, fmt.Errorf("create signalfd: %w", err)
@@ -136,7 +133,7 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 		return nil, fmt.Errorf("map the guard's memory: %w", err)
 	}
 	p := (*process)(at)
-	p.files, p.page, p.size, p.home, p.gate = f, on, fixedSize+uintptr(more), on.Leaf, o.Gate
+	p.files, p.page, p.size, p.gate = f, on, fixedSize+uintptr(more), o.Gate
 	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
 	p.clone = cloneArgs{
 		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,

@@ -60,7 +60,7 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 		_ = unix.Close(int(f.brainEnd))
 		return nil, err
 	}
-	on.GuardPID = p.pid // the guard itself may not have run yet
+	on.GuardPID = p.pid
 	return page.NewGuard(on, int(f.brainEnd), int(p.pidfd)), nil
 }
 

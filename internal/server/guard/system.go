@@ -58,7 +58,6 @@ const (
 	procsFile    = "cgroup.procs\x00"
 	freezeFile   = "cgroup.freeze\x00"
 	killFile     = "cgroup.kill\x00"
-	cgroupFile   = "/proc/self/cgroup\x00"
 	childrenFile = "/proc/thread-self/children\x00"
 	eventsFile   = "cgroup.events\x00"
 )

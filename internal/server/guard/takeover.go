@@ -21,11 +21,8 @@ func (p *process) takeOver(dead bool) {
 	p.deaths++
 	p.dueAsked = p.page.Due  // of the brain before
 	goesOn := !p.main.wanted // below a gateway, whose end another brain sees as well
-	if dead && !goesOn || p.page.Phase > page.Running {
-		p.leavePayload()
-		if p.page.Payload >= 0 {
-			writeFile(p.page.Payload, freezeFile, '1')
-		}
+	if p.page.Payload >= 0 && (dead && !goesOn || p.page.Phase > page.Running) {
+		writeFile(p.page.Payload, freezeFile, '1')
 	}
 	if p.deaths == 1 && p.startBrain() {
 		return
@@ -49,7 +46,6 @@ func (p *process) startBrain() bool {
 	sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 	closeFD(ends[0])
 	closeFD(ends[1])
-	p.wakeBySocket()
 	pid, errno := p.spawn(p.page.Leaf, true) // in a scope the guard is elsewhere
 	p.holdBrainEnd()
 	p.brainPID = int32(pid)
@@ -79,7 +75,6 @@ func (p *process) executeBrain() {
 // kernel is older than 5.14.
 func (p *process) killAll() {
 	for round := int64(1); round < 5000; round++ {
-		p.leavePayload()
 		if p.page.Payload >= 0 {
 			writeFile(p.page.Payload, killFile, '1')
 		}
@@ -89,22 +84,6 @@ func (p *process) killAll() {
 		p.killChildren()
 		sleep(min(round*50e3, 2e6)) // no event says that a child of a killed one arrives
 	}
-}
-
-// leavePayload is for a guard that a member has moved: it would be frozen and killed with the group.
-func (p *process) leavePayload() {
-	if p.hashPlace() != p.place {
-		p.goHome()
-	}
-}
-
-// hashPlace is FNV-1a of the beginning of /proc/self/cgroup.
-func (p *process) hashPlace() uint64 {
-	hash := uint64(14695981039346656037)
-	for i, n := uintptr(0), p.read(p.cgroup); i < n; i++ {
-		hash = (hash ^ uint64(p.buf[i&(unsafe.Sizeof(p.buf)-1)])) * 1099511628211
-	}
-	return hash
 }
 
 func (p *process) read(fd int32) uintptr {
@@ -131,8 +110,7 @@ func (p *process) killChildren() {
 
 // removeDirectories is for a guard whose brain can't. It leaves to a sweep what members have made below them.
 func (p *process) removeDirectories() {
-	p.home = p.page.Leaf
-	p.goHome() // it may be in one of them
+	enter(p.page.Leaf) // it may be in one of them
 	all := &p.page.Directories
 	for at := 0; at < len(all) && all[at] != 0; {
 		for try := 0; try < 2000; try++ {
