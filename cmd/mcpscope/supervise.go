@@ -9,7 +9,7 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
 )
 
 // superviseCommand is the process that a guard starts when the launcher is dead. The name in
@@ -27,5 +27,5 @@ func superviseCommand(args []string, io cli.Stdio) int {
 	if err != nil {
 		return cli.ExitUsage
 	}
-	return launcher.TakeOver(memory, sock)
+	return brain.TakeOver(memory, sock)
 }

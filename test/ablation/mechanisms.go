@@ -54,11 +54,12 @@ func ends(names string) run {
 }
 
 const (
-	brain      = "internal/server/launcher/"
+	brain      = "internal/server/brain/"
 	clientSide = "internal/server/client/"
 	group      = "internal/server/group/"
 	guard      = "internal/server/guard/"
 	idle       = "internal/server/idle/"
+	launcher   = "internal/server/launcher/"
 	scope      = "internal/kernel/systemd/scope.go"
 )
 
@@ -75,7 +76,7 @@ var mechanisms = []mechanism{
 	// who sees that the server is to end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
 		ends("launcher"), cells(onCgroup, "plain", "kill")),
-	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.guard.Drain()", "dead := b.guard.Drain() && false"),
+	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.Guard.Drain()", "dead := b.Guard.Drain() && false"),
 		cells(onCgroup, "plain|kill-parent", "guard|TERM")),
 	without("the guard's question whether the launcher reacts", one(guard+"guard.go", "\t\tp.takeOver(false)\n", "\t\tp.answerBy = 0\n"),
 		tests("test/e2e", "FrozenLauncher|StoppedLauncher")),
@@ -144,7 +145,7 @@ var mechanisms = []mechanism{
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
-	without("the thaw by input", one(brain+"idle.go", "\t\tb.loop.Again(b.client.Input.FD(), loop.TokenInput)\n", ""),
+	without("the thaw by input", one(brain+"idle.go", "\t\tb.Loop.Again(b.Client.Input.FD(), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
 	without("the thaw by a signal", one(brain+"brain.go", "if sig != unix.SIGCHLD {\n\t\tb.report", "if false {\n\t\tb.report"),
 		tests("test/e2e", "IdleServerGetsSignals")),
@@ -155,6 +156,6 @@ var mechanisms = []mechanism{
 	// what the server can tell
 	without("job control", one(brain+"brain.go", "b.stopToo(unix.Signal(p.StopSignal))", "_ = unix.Signal(p.StopSignal)"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
-	without("the client's descriptors closed", one(brain+"start.go", "_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC)", "_ = null"),
+	without("the client's descriptors closed", one(launcher+"start.go", "_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC)", "_ = null"),
 		tests("test/e2e", "OnlyTheServerHoldsItsDescriptors|TransparentHolders|TransparentEnds")),
 }

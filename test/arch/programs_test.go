@@ -23,6 +23,7 @@ var linked = map[string]string{
 	"cgroup":                  "the group, and its limits",
 	"freeze":                  "the ladder that ends it, and the backend without a group",
 	room + "launcher":         "what the client has started",
+	room + "brain":            "what it is while the server runs",
 	room + "backend":          "where the group comes from",
 	room + "group":            "what it is",
 	room + "hierarchy":        "where we are, and where others' groups are",

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Package linux is what this program asks of the kernel beside cgroups and processes: a wait for descriptors, memory
-// files, and the ends of pipes.
+// Package linux is what this program asks of the kernel beside cgroups and processes: a wait for descriptors,
+// memory files, and the ends of pipes.
 //
 // A Watch tells when the client has let go of a server's stdin or stdout, without holding either: a
 // registration in an epoll set lives as long as the open file description does, not as long as the

@@ -35,9 +35,9 @@ const (
 	TokenSignals // or a goroutine has finished: see Wake
 )
 
-// Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call, made by the goroutine
-// that reacts. Each descriptor but that of the signals is reported once and has to be asked for again: a hang-up would
-// otherwise be reported for ever.
+// Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call, made by
+// the goroutine that reacts. Each descriptor but that of the signals is reported once and has to be asked for
+// again: a hang-up would otherwise be reported for ever.
 type Loop struct {
 	epoll  int
 	parked syscall.RawConn // waits by the runtime's poller; nil: by a thread
@@ -78,9 +78,9 @@ func (l *Loop) Park() error {
 	return err
 }
 
-// Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores (nohup) stays
-// ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT alone then. It fails the first
-// time alone.
+// Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores
+// (nohup) stays ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT
+// alone then. It fails the first time alone.
 func (l *Loop) Catch(sigs ...unix.Signal) error {
 	if err := signals.Catch(notLeftAlone(sigs)...); err != nil || l.caught {
 		return err
@@ -102,7 +102,8 @@ func (l *Loop) Add(fd int, t Token) error {
 func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
 
 func (l *Loop) add(fd int, events uint32, t Token) error {
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}); err != nil {
+	event := &unix.EpollEvent{Events: events, Fd: int32(t)}
+	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, event); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
 	return nil
@@ -119,7 +120,8 @@ func (l *Loop) Again(fd int, t Token) {
 func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
 
 func (l *Loop) again(fd int, events uint32, t Token) {
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, &unix.EpollEvent{Events: events, Fd: int32(t)}) // it was added, so it can't fail
+	event := &unix.EpollEvent{Events: events, Fd: int32(t)}
+	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, event) // it was added, so it can't fail
 }
 
 const (
@@ -141,7 +143,7 @@ func (l *Loop) Next(deadline time.Time) Token {
 }
 
 func (l *Loop) wait(deadline time.Time) {
-	runtime.Gosched() // a goroutine that was just started runs now, not when the runtime notices that this one is blocked
+	runtime.Gosched() // a new goroutine runs now, not when the runtime notices that this one is blocked
 	if l.parked == nil {
 		l.poll(deadline)
 		return

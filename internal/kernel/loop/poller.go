@@ -11,8 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readyPoller makes the runtime set up what its files and timers need: an eventfd in an epoll set. The runtime would do so with
-// the first of them, perhaps when a server runs, and aborts the process where descriptors are used up.
+// readyPoller makes the runtime set up what its files and timers need: an eventfd in an epoll set. The
+// runtime would do so with the first of them, perhaps when a server runs, and aborts the process where
+// descriptors are used up.
 func readyPoller() error {
 	event, err := unix.Eventfd(0, unix.EFD_CLOEXEC)
 	if err != nil {

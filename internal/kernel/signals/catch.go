@@ -42,7 +42,8 @@ func catch(sig unix.Signal) {
 	setAction(sig, &act, nil)
 }
 
-// unblock has a thread that does not block the signal: the runtime's own have the mask that this process was started with.
+// unblock has a thread that does not block the signal: the runtime's own have the mask that this process was
+// started with.
 func unblock(sig unix.Signal) {
 	if caught.unblock == nil {
 		c := make(chan unix.Signal)

@@ -64,7 +64,8 @@ func OnTerminal() bool {
 // ReapAll waits for every child that has ended.
 func ReapAll() {
 	for {
-		if pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil); err != unix.EINTR && (err != nil || pid == 0) {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
+		if err != unix.EINTR && (err != nil || pid == 0) {
 			return
 		}
 	}

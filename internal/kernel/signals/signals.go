@@ -62,15 +62,15 @@ func FD() int {
 	return caught.read
 }
 
-// Pending returns signals in the order in which they came, and waits for none. There may be more, as FD tells. It is for
-// one goroutine.
+// Pending returns signals in the order in which they came, and waits for none. There may be more, as FD
+// tells. It is for one goroutine.
 func Pending() (sigs []unix.Signal) {
 	var numbers [last]byte
 	n, err := unix.Read(FD(), numbers[:])
 	if err == nil || err == unix.EAGAIN {
 		caught.failed = 0
 	} else if caught.failed++; caught.failed == tries {
-		panic("bug: read from a pipe of our own: " + err.Error()) // whoever does not hear of signals had better end
+		panic("bug: read from a pipe of our own: " + err.Error()) // no signal would arrive any more
 	}
 	for _, number := range numbers[:max(n, 0)] {
 		sigs = append(sigs, unix.Signal(number))

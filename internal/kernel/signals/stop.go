@@ -41,5 +41,6 @@ func Ignores(sig unix.Signal) bool {
 
 // setAction is rt_sigaction(2), which can't fail for a signal that may be caught.
 func setAction(sig unix.Signal, to, old *sigaction) {
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }

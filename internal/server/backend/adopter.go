@@ -20,15 +20,15 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// adopter makes the directory of a scope itself, and has the manager take that over while the server runs already. A manager that is
-// asked first needs 6 to 16 ms, in which the kernel moves a process to the scope.
+// adopter makes the directory of a scope itself, and has the manager take that over while the server runs
+// already. A manager that is asked first needs 6 to 16 ms, in which the kernel moves a process to the scope.
 type adopter struct {
 	manager
 	dir *cgroup.Group // the slice's
 }
 
-// adopter is nil where the slice is not there, or we may not make a process in a directory of it: for that we have to be below
-// a directory of the manager's user as well.
+// adopter is nil where the slice is not there, or we may not make a process in a directory of it: for that we
+// have to be below a directory of the manager's user as well.
 func (m manager) adopter(own string) Place {
 	above := ""
 	switch m.kind {
@@ -78,8 +78,8 @@ func (a adopter) Group(w Wanted) (group.Group, error) {
 	return g, nil
 }
 
-// hand has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and the scope ends
-// when the guard has.
+// hand has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
+// the scope ends when the guard has.
 func (a adopter) hand(g *group.ControlGroup, w Wanted) error {
 	if g.EndsAtOnce() {
 		return errEnded
@@ -136,8 +136,9 @@ func (a adopter) dial(g *group.ControlGroup, deadline time.Time) (*systemd.Manag
 
 const (
 	dialTries = 10 // where it is not there at all
-	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits for that. A manager
-	// may be busy for long: systemd 252 signals a fork bomb until none of its processes is new.
+	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
+	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
+	// is new.
 	takeWithin = 2 * time.Minute
 )
 

@@ -153,8 +153,9 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 // CheckSlice accepts the name of a slice (systemd.slice(5)).
 func CheckSlice(s string) error {
 	bare, ok := strings.CutSuffix(s, protocol.SliceSuffix)
-	if !ok || bare == "" || len(s) > 255 || strings.ContainsFunc(bare, func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters, r) }) ||
-		bare != "-" && (strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")) {
+	foreign := strings.Trim(bare, systemd.UnitLetters) != ""
+	dashes := strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")
+	if !ok || bare == "" || len(s) > 255 || foreign || bare != "-" && dashes {
 		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
 	}
 	return nil
@@ -172,7 +173,8 @@ func (m manager) MoveOut(pids []int) error {
 		return err
 	}
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice, Description: "mcpscope gateway", PIDs: pids,
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice,
+		Description: "mcpscope gateway", PIDs: pids,
 		TimeoutStop: protocol.KillWithin, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
 	}, scopeWithin)
 }

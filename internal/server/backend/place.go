@@ -24,7 +24,8 @@ import (
 // Place is where a backend gets a group.
 type Place interface {
 	Backend() protocol.Backend
-	// Leaf is the directory that the guard is born in, nil for the launcher's own, and the one above the groups.
+	// Leaf is the directory that the guard is born in, nil for the launcher's own, and the one above the
+	// groups.
 	Leaf() (leaf, parent *cgroup.Group, err error)
 	// Group makes, locks and arms a group.
 	Group(w Wanted) (group.Group, error)
@@ -65,9 +66,11 @@ func (e *NoBackendError) Error() string {
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
 
 // ErrWeak: whoever asks for tree does not overrule whoever wants more.
-var ErrWeak = errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
+var ErrWeak = errors.New(
+	"it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 
-// Candidates lists what auto tries for the calling user, the best first. For root the system manager is the nearer one.
+// Candidates lists what auto tries for the calling user, the best first. For root the system manager is the
+// nearer one.
 func Candidates() []protocol.Backend {
 	if os.Getuid() == 0 {
 		return []protocol.Backend{protocol.SystemdSystem, protocol.Delegated, protocol.Cgroup, protocol.Tree}
@@ -196,7 +199,8 @@ func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
 		return nil
 	}
 	wanted := at.Limits
-	if len(wanted) == 0 && delegation(above) { // a user owns all units of its manager, and only the end of that one ends its servers
+	// a user owns all units of its manager, and only the end of that one ends its servers
+	if len(wanted) == 0 && delegation(above) {
 		wanted = []cgroup.Limit{{File: group.MemoryFile}}
 	}
 	if len(wanted) == 0 || ownedBy(above, os.Getuid()) != nil || !cgroup.HandsDown(above, wanted) {

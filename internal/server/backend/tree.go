@@ -18,8 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had a group is what
-// descends from its guard, a subreaper, and what carries its tag.
+// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had a
+// group is what descends from its guard, a subreaper, and what carries its tag.
 type treePlace struct{}
 
 // treePlace makes sure that members can be found.

@@ -22,8 +22,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// TreeGuard is the guard of a tree, as another process sees it. A tree has no directory for attributes. What is known of the
-// server is on the guard's page, which other processes of its user, and root's, read by way of /proc/PID/fd.
+// TreeGuard is the guard of a tree, as another process sees it. A tree has no directory for attributes. What
+// is known of the server is on the guard's page, which other processes of its user, and root's, read by way
+// of /proc/PID/fd.
 type TreeGuard struct {
 	PID, UID int
 	PIDFD    int
@@ -31,16 +32,18 @@ type TreeGuard struct {
 	Cause    protocol.Cause
 }
 
-// othersLookMost bounds the look at processes of other users, which can have as many descriptors as they like.
+// othersLookMost bounds the look at processes of other users, which can have as many descriptors as they
+// like.
 const othersLookMost = time.Second
 
 // errLate: there was no time left for a process of another user.
-var errLate = fmt.Errorf("processes of other users take more than %v to look at: %w", othersLookMost, unix.ETIMEDOUT)
+var errLate = fmt.Errorf(
+	"processes of other users take more than %v to look at: %w", othersLookMost, unix.ETIMEDOUT)
 
 var errNoTree = errors.New("no guard of a tree")
 
-// OpenTree returns the guard pid of a tree, nil if it is none that belongs to uid. What its page says may be forged, so its
-// descendants count only as far as its owner could signal them: see freeze.Tree.
+// OpenTree returns the guard pid of a tree, nil if it is none that belongs to uid. What its page says may be
+// forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeGuard {
 	left := othersLookMost
 	t, _ := openTree(pid, uid, &left)
@@ -125,10 +128,10 @@ func (t *TreeGuard) readPageAt(path string) bool {
 	return t.Config.Group.Backend == protocol.Tree
 }
 
-// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may be
-// anything that this user has opened: a file of somebody else's, a pipe, a file of a file system that
-// hangs. So it is looked at before it is opened: a regular file of that user on the kernel's own mount,
-// on which all memory files are and which nobody can reach by a path.
+// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may
+// be anything that this user has opened: a file of somebody else's, a pipe, a file of a file system that
+// hangs. So it is looked at before it is opened: a regular file of that user on the kernel's own mount, on
+// which all memory files are and which nobody can reach by a path.
 func reopenMemoryFile(path string, uid int) (int, error) {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -141,10 +144,12 @@ func reopenMemoryFile(path string, uid int) (int, error) {
 	}
 	var st unix.Statx_t
 	// without asking the file system, which could be one in user space
-	if err := unix.Statx(at, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS, &st); err != nil {
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	if err := unix.Statx(at, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
 		return -1, fmt.Errorf("look at memory file: %w", err)
 	}
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || unix.Mkdev(st.Dev_major, st.Dev_minor) != mount || int(st.Uid) != uid {
+	on := unix.Mkdev(st.Dev_major, st.Dev_minor)
+	if st.Mode&unix.S_IFMT != unix.S_IFREG || on != mount || int(st.Uid) != uid {
 		return -1, fmt.Errorf("open memory file: %s is none of user %d: %w", path, uid, unix.EINVAL)
 	}
 	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
@@ -168,7 +173,8 @@ func memoryMount() (uint64, error) {
 	return st.Dev, nil
 }
 
-// Tree is what is below the guard. Where that is another user's, only processes count that this user could signal.
+// Tree is what is below the guard. Where that is another user's, only processes count that this user could
+// signal.
 func (t *TreeGuard) Tree() *freeze.Tree {
 	below := group.Below(group.Guarded{PID: t.PID, PIDFD: t.PIDFD})
 	below.Tag, below.Owner, below.OwnersOnly = group.TagOf(t.Config.Group.ID), t.UID, t.UID != os.Getuid()
@@ -197,7 +203,8 @@ func EachTree(uid int, visit func(*TreeGuard) (keep bool)) (late error) {
 // LauncherLives tells whether a tree has a launcher, which looks after the guard.
 func (t *TreeGuard) LauncherLives() bool {
 	id, ok := group.ParseIdentity(t.Config.Launcher)
-	return ok && id.Alive() && (id.Namespace != hierarchy.PIDNamespace() || !group.TagOf(t.Config.Group.ID).On(id.PID))
+	elsewhere := id.Namespace != hierarchy.PIDNamespace()
+	return ok && id.Alive() && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 
 // Stopped tells whether the guard can't act.

@@ -2,8 +2,8 @@
 
 //go:build linux
 
-// Package idle decides when a server that does nothing is frozen, and measures what that depends on. The policy
-// starts no process and reads no clock. Its caller freezes, reclaims and thaws.
+// Package idle decides when a server that does nothing is frozen, and measures what that depends on. The
+// policy starts no process and reads no clock. Its caller freezes, reclaims and thaws.
 package idle
 
 import (
@@ -30,7 +30,8 @@ const (
 type Usage struct {
 	CPU           time.Duration
 	Read, Written int64 // bytes, of files too
-	// Active: a member runs, or waits for a processor or a disk. On a busy machine it may have used nothing yet.
+	// Active: a member runs, or waits for a processor or a disk. On a busy machine it may have used nothing
+	// yet.
 	Active bool
 }
 

@@ -19,13 +19,16 @@ import (
 )
 
 // acquire tries the places in turn, the best first.
-func (b *brain) acquire(s *Server, settle func(backend.Place) error) error {
-	here, places, errs := s.placesFor(!b.config.Taken)
-	defer func() { closePlaces(here, places, b.group) }()
-	b.config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
-	if b.page != nil && here.Root != nil {                              // a server that is taken has its page later
-		if fd, err := here.Root.OpenFile("."+here.Path+"/cgroup.events", unix.O_RDONLY); err == nil { // the root has none
-			b.page.Events = int32(fd)
+func (b *birth) acquire(settle func(backend.Place) error) error {
+	s := b.server
+	here, places, errs := s.placesFor(!b.Config.Taken)
+	defer func() { closePlaces(here, places, b.Group) }()
+	b.Config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
+	// a server that is taken has its page later
+	if here.Root != nil && b.Page != nil {
+		fd, err := here.Root.OpenFile("."+here.Path+"/cgroup.events", unix.O_RDONLY)
+		if err == nil { // the root has none
+			b.Page.Events = int32(fd)
 		}
 	}
 	var broken []error // places that there are
@@ -33,9 +36,9 @@ func (b *brain) acquire(s *Server, settle func(backend.Place) error) error {
 		missed := errs
 		err := settle(p)
 		if err == nil {
-			b.notes = append(s.notesOn(p.Backend(), missed), b.notes...)
-			b.config.Group = b.group.Placed()
-			b.client.Tag = group.TagOf(b.config.Group.ID)
+			b.Notes = append(s.notesOn(p.Backend(), missed), b.Notes...)
+			b.Config.Group = b.Group.Placed()
+			b.Client.Tag = group.TagOf(b.Config.Group.ID)
 			warn(s, p.Backend(), broken)
 			return nil
 		}
@@ -71,7 +74,8 @@ func (s *Server) notesOn(taken protocol.Backend, missed []error) []string {
 		notes = append(notes, "not available: "+protocol.OneLine(err))
 	}
 	if s.Slice != protocol.DefaultSlice && taken != protocol.SystemdUser && taken != protocol.SystemdSystem {
-		notes = append(notes, fmt.Sprintf("the backend %s knows no slices, so the server is not in %s", taken, s.Slice))
+		text := "the backend %s knows no slices, so the server is not in %s"
+		notes = append(notes, fmt.Sprintf(text, taken, s.Slice))
 	}
 	return notes
 }

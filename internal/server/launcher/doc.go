@@ -2,7 +2,6 @@
 
 //go:build linux
 
-// Package launcher is the only process that decides: the client's child or, after its death, a brain that
-// the guard starts. It reports events to the lifecycle and performs the actions. It exits after all
-// processes of the server.
+// Package launcher starts a server below a guard, or takes one over that its client has started. From then on
+// this process is the server's brain.
 package launcher

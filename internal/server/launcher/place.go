@@ -24,9 +24,11 @@ func (s *Server) placesFor(born bool) (here backend.Location, places []backend.P
 	here.Position = at
 	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
 		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
-		candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool { return c != protocol.Tree })
+		notTree := func(c protocol.Backend) bool { return c != protocol.Tree }
+		candidates = slices.DeleteFunc(candidates, notTree)
 	}
-	here.Slice, here.Sole, here.Limits, here.Must = s.Slice, len(candidates) == 1, s.Limits.Files, !s.Limits.BestEffort
+	here.Slice, here.Sole = s.Slice, len(candidates) == 1
+	here.Limits, here.Must = s.Limits.Files, !s.Limits.BestEffort
 	here.Early = born && !here.Sole && len(here.Limits) == 0
 	for _, c := range candidates {
 		of, err := here.Places(c)

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -64,15 +65,7 @@ type Server struct {
 }
 
 // Outcome is how a server ended.
-type Outcome struct {
-	// Status is what wait(2) said of the main process; Known is false where it could not be waited for.
-	Status unix.WaitStatus
-	Known  bool
-	Notes  []string
-	Stuck  []string // members that could not be killed
-	// Reported: the report was written.
-	Reported bool
-}
+type Outcome = brain.Outcome
 
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was stopped.
@@ -80,24 +73,25 @@ func (s *Server) Run() (Outcome, error) {
 	freeze.ClearTag()     // a server in a server has its own group and guard
 	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	startThreads()
-	if systemd.JournalExists() { // it stores the command line of each process that writes to it: arguments may be secrets
+	// it stores the command line of each process that writes to it: arguments may be secrets
+	if systemd.JournalExists() {
 		hideArguments(s.Argv[1:])
 	}
 	b, err := s.prepare()
 	if err != nil {
 		return Outcome{}, err
 	}
-	if err := b.start(s); err != nil {
+	if err := b.start(); err != nil {
 		b.abandon()
 		return Outcome{}, err
 	}
-	b.live()
-	return b.outcome()
+	b.Live()
+	return b.Outcome()
 }
 
-// startThreads has the runtime start the threads that it may need when a server has used up all processes, where it aborts
-// the process: beside a goroutine that waits in a system call there is one for timers and one for what a garbage collection
-// wakes. A goroutine that is locked to its thread leaves that to no other one.
+// startThreads has the runtime start the threads that it may need when a server has used up all processes,
+// where it aborts the process: beside a goroutine that waits in a system call there is one for timers and one
+// for what a garbage collection wakes. A goroutine that is locked to its thread leaves that to no other one.
 func startThreads() {
 	var locked sync.WaitGroup
 	start := make(chan struct{})
@@ -114,7 +108,8 @@ func startThreads() {
 	close(start)
 }
 
-// hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are that memory.
+// hideArguments overwrites args, the last ones of this process's command line: the strings of os.Args are
+// that memory.
 func hideArguments(args []string) {
 	if first := len(os.Args) - len(args); first > 0 && slices.Equal(os.Args[first:], args) {
 		for _, text := range os.Args[first:] {
@@ -126,7 +121,8 @@ func hideArguments(args []string) {
 // config is what a later brain has to know, but the group.
 func (s *Server) config() *protocol.Config {
 	c := protocol.NewConfig()
-	c.Name, c.Argv, c.Policy, c.Started, c.Verbose, c.Replace = s.Name, s.Argv, s.Policy, time.Now().UnixNano(), s.Verbose, s.Replace
+	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
+	c.Verbose, c.Replace = s.Verbose, s.Replace
 	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
 	c.Path = s.Path
 	if self, err := group.Identify(os.Getpid()); err == nil {
@@ -135,30 +131,43 @@ func (s *Server) config() *protocol.Config {
 	return c
 }
 
+// birth is the start of a server.
+type birth struct {
+	*brain.Brain
+	server *Server
+}
+
+func (s *Server) birth() (*birth, error) {
+	b, err := brain.New(s.config())
+	return &birth{b, s}, err
+}
+
 // prepare makes everything that can fail before anything is started.
-func (s *Server) prepare() (*brain, error) {
-	b, err := newBrain(s.config())
+func (s *Server) prepare() (*birth, error) {
+	b, err := s.birth()
 	if err != nil {
 		return nil, err
 	}
-	b.terminal = signals.OnTerminal()
-	if b.client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
+	b.Terminal = signals.OnTerminal()
+	if b.Client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
-	if err = b.client.Add(b.loop); err != nil {
+	if err = b.Client.Add(b.Loop); err != nil {
 		return nil, err
 	}
-	return b, b.open(s.Executable)
+	return b, b.Open(s.Executable)
 }
 
 // mainProcess is the server as the guard starts it.
-func (b *brain) mainProcess(s *Server) *guard.Server {
-	id := b.config.Group.ID
+func (b *birth) mainProcess() *guard.Server {
+	s := b.server
+	id := b.Config.Group.ID
 	m := &guard.Server{
-		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits), Env: append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
+		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
+		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
 		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: signals.Mask(), Shell: true,
 	}
-	if b.terminal {
+	if b.Terminal {
 		m.Pgid = unix.Getpgrp()
 	}
 	return m

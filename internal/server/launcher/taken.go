@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -22,37 +21,38 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Taken is a server that its client has started, in a group of its own. This process is its brain, as it is of others; a
-// guard watches it.
+// Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
+// of others; a guard watches it.
 type Taken struct {
-	b      *brain
-	server *Server
+	b      *birth
 	child  client.Child
 	origin string // the cgroup that it was in
 	back   hierarchy.WayBack
 	alive  int // hangs up when guard and later brains have gone
 }
 
-// Take puts a process into a new group. Guide or Release has to follow. The pidfd of the process is closed with the server.
+// Take puts a process into a new group. Guide or Release has to follow. The pidfd of the process is closed
+// with the server.
 func (s *Server) Take(r client.Child) (*Taken, error) {
-	b, err := newBrain(s.config())
+	b, err := s.birth()
 	if err != nil {
 		_ = unix.Close(r.PIDFD) // a pidfd
 		return nil, err
 	}
-	b.config.Taken = true
-	t := &Taken{b: b, server: s, child: r, back: hierarchy.NoWayBack(), alive: -1}
+	b.Config.Taken = true
+	t := &Taken{b: b, child: r, back: hierarchy.NoWayBack(), alive: -1}
 	if t.origin, err = proc.ReadCgroup(r.PID); err != nil {
 		t.Close()
 		return nil, err
 	}
-	if b.client, b.held, err = client.WatchChild(r); err != nil {
+	if b.Client, b.Held, err = client.WatchChild(r); err != nil {
 		t.Close()
 		return nil, err
 	}
-	if b.config.Group.ID, err = protocol.NewID(); err == nil {
-		err = b.acquire(s, func(p backend.Place) (err error) {
-			b.group, err = p.Group(backend.Wanted{Config: b.config, PID: r.PID, Names: func(...string) error { return nil }})
+	if b.Config.Group.ID, err = protocol.NewID(); err == nil {
+		err = b.acquire(func(p backend.Place) (err error) {
+			names := func(...string) error { return nil }
+			b.Group, err = p.Group(backend.Wanted{Config: b.Config, PID: r.PID, Names: names})
 			return err
 		})
 	}
@@ -78,11 +78,12 @@ func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pid
 
 // Group: a tree can't take in a process that is there already.
 func (t *Taken) Group() *group.ControlGroup {
-	g, _ := t.b.group.(*group.ControlGroup) // nil before it is made
+	g, _ := t.b.Group.(*group.ControlGroup) // nil before it is made
 	return g
 }
 
-// TakeAlso puts another process into the same group, which the first one has started. It may be there already.
+// TakeAlso puts another process into the same group, which the first one has started. It may be there
+// already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err := t.enter(pid); err != nil {
 		return err
@@ -101,7 +102,10 @@ func (t *Taken) enter(pid int) error {
 
 // attach has the manager do it that the group is from.
 func (t *Taken) attach(pid int) error {
-	kind := map[protocol.Backend]systemd.Kind{protocol.SystemdUser: systemd.User, protocol.SystemdSystem: systemd.System}[t.Backend()]
+	kind := systemd.System
+	if t.Backend() == protocol.SystemdUser {
+		kind = systemd.User
+	}
 	conn, err := systemd.Dial(kind, backend.SoleWithin)
 	if err != nil {
 		return err
@@ -113,7 +117,7 @@ func (t *Taken) attach(pid int) error {
 // Guide starts the guard. Live has to follow.
 func (t *Taken) Guide() error {
 	b, g := t.b, t.Group()
-	if err := b.limit(t.server); err != nil {
+	if err := b.limit(); err != nil {
 		return err
 	}
 	var ends [2]int
@@ -122,23 +126,21 @@ func (t *Taken) Guide() error {
 	}
 	t.alive = ends[0]
 	defer unix.Close(ends[1]) // the guard's from then on
-	if err := b.watchTaken(t.server, g, ends[1]); err != nil {
+	if err := b.watchTaken(g, ends[1]); err != nil {
 		return err
 	}
 	t.back.Close()
-	b.tellStart()
+	b.TellStart()
 	return nil
 }
 
 // watchTaken starts the guard of a server that runs already.
-func (b *brain) watchTaken(s *Server, g *group.ControlGroup, alive int) error {
-	c := b.config
-	c.Notes, c.Stderr = b.notes, b.stderr
-	c.Stdin, c.Conveyed, c.Socket, c.Where = b.client.File, b.client.Conveyed, b.client.Socket, b.client.Where
-	if err := b.loop.Park(); err != nil {
+func (b *birth) watchTaken(g *group.ControlGroup, alive int) error {
+	b.Config.Notes, b.Config.Stderr = b.Notes, b.Stderr
+	if err := b.Loop.Park(); err != nil {
 		return err
 	}
-	if err := b.open(s.Executable); err != nil {
+	if err := b.Open(b.server.Executable); err != nil {
 		return err
 	}
 	leaf, err := g.OwnLeaf()
@@ -146,64 +148,55 @@ func (b *brain) watchTaken(s *Server, g *group.ControlGroup, alive int) error {
 		return err
 	}
 	defer leaf.Close()
-	b.page.Leaf, b.page.Parent = int32(leaf.FD()), int32(g.Parent.FD())
-	b.page.Keep[keepAlive] = int32(alive)
-	b.page.Keep[keepInput], b.page.Keep[keepRoom] = int32(b.client.Input.FD()), int32(b.client.Room[0].FD())
-	b.page.Keep[keepMain] = int32(b.client.Main)
-	err = b.page.SetDirectories(g.Dir+"/"+protocol.PayloadName, g.Dir)
+	b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(g.Parent.FD())
+	b.ShareClient(alive)
+	err = b.Page.SetDirectories(g.Dir+"/"+protocol.PayloadName, g.Dir)
 	if err == nil {
-		err = b.page.SetConfig(protocol.Encode(c))
+		err = b.Page.SetConfig(protocol.Encode(b.Config))
 	}
 	if err == nil {
-		err = b.watchClient()
+		err = b.WatchClient()
 	}
 	if err == nil {
-		err = b.fork(&Server{Name: s.Name, Env: s.Env}, false)
+		err = b.fork(false)
 	}
 	if err == nil {
-		err = b.begin()
+		err = b.Begin()
 	}
 	if err != nil {
 		return err
 	}
-	b.publish()
+	b.Publish()
 	if err := g.TagMembers(); err != nil {
-		b.note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
+		b.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	g.Note(b.notes)
-	b.begun = true
-	return b.guard.Go(g.Payload.FD(), -1)
+	g.Note(b.Notes)
+	b.Begun = true
+	return b.Guard.Go(g.Payload.FD(), -1)
 }
 
-// watchClient is for a server that its client has started.
-func (b *brain) watchClient() error {
-	if err := b.client.Add(b.loop); err != nil {
-		return err
-	}
-	return b.loop.Add(b.client.Main, loop.TokenMain)
-}
-
-// Live returns when nothing is left of the server, or when a later brain has replaced this one. Then FD tells the end.
+// Live returns when nothing is left of the server, or when a later brain has replaced this one. Then FD tells
+// the end.
 func (t *Taken) Live() {
-	t.b.live()
-	_ = unix.Close(t.b.guard.Sock()) // a guard that still has something to do starts a later brain
+	t.b.Live()
+	_ = unix.Close(t.b.Guard.Sock()) // a guard that still has something to do starts a later brain
 }
 
 // ID and Backend are for people.
-func (t *Taken) ID() string                { return t.b.config.Group.ID }
-func (t *Taken) Backend() protocol.Backend { return t.b.config.Group.Backend }
+func (t *Taken) ID() string                { return t.b.Config.Group.ID }
+func (t *Taken) Backend() protocol.Backend { return t.b.Config.Group.Backend }
 
 // FD hangs up when guard and later brains have gone; then call Over.
 func (t *Taken) FD() int { return t.alive }
 
 // Wake continues a guard that was stopped.
 func (t *Taken) Wake() {
-	_ = unix.PidfdSendSignal(t.b.guard.PIDFD(), unix.SIGCONT, nil, 0) // gone is as good
+	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD(), unix.SIGCONT, nil, 0) // gone is as good
 }
 
 // Kill ends everything, the guard too: what does not do so itself.
 func (t *Taken) Kill() {
-	_ = unix.PidfdSendSignal(t.b.guard.PIDFD(), unix.SIGKILL, nil, 0) // as above
+	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD(), unix.SIGKILL, nil, 0) // as above
 	_, _ = t.Group().EndWithTagged(freeze.Stop{})
 }
 
@@ -220,9 +213,9 @@ func (t *Taken) Over() {
 func (t *Taken) Release() {
 	if g := t.Group(); g != nil {
 		t.putBack()
-		if t.b.guard != nil {
-			_ = unix.Close(t.b.guard.Sock()) // it waits for its server
-			linux.AwaitEnd(t.b.guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
+		if t.b.Guard != nil {
+			_ = unix.Close(t.b.Guard.Sock()) // it waits for its server
+			linux.AwaitEnd(t.b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
 		}
 		_ = g.Remove() // a sweeper removes what can't be removed now
 	}
@@ -257,36 +250,36 @@ func (t *Taken) putBack() {
 // Close gives descriptors and memory back.
 func (t *Taken) Close() {
 	b, g := t.b, t.Group()
-	b.beside.Wait()
-	b.closeHeld()
-	fds := []int{t.alive, b.events, t.child.PIDFD}
-	if b.guard != nil {
-		fds = append(fds, b.guard.PIDFD())
+	b.Beside.Wait()
+	b.CloseHeld()
+	fds := []int{t.alive, b.Events, t.child.PIDFD}
+	if b.Guard != nil {
+		fds = append(fds, b.Guard.PIDFD())
 	}
 	for _, fd := range fds {
 		if fd >= 0 {
 			_ = unix.Close(fd)
 		}
 	}
-	if b.client != nil {
-		b.client.CloseWatches()
+	if b.Client != nil {
+		b.Client.CloseWatches()
 	}
-	if b.page != nil {
-		b.page.Close()
+	if b.Page != nil {
+		b.Page.Close()
 	}
 	t.back.Close()
-	b.loop.Close()
+	b.Loop.Close()
 	if g != nil {
 		g.Close()
 		_ = g.Parent.Close() // a directory
 	}
 }
 
-// SetStderr says where the server's stderr goes, with a note or "". It is for whoever has replaced it, before Guide;
-// otherwise it is the client's.
+// SetStderr says where the server's stderr goes, with a note or "". It is for whoever has replaced it, before
+// Guide; otherwise it is the client's.
 func (t *Taken) SetStderr(where protocol.Stderr, note string) {
-	t.b.stderr = where
+	t.b.Stderr = where
 	if note != "" {
-		t.b.note(note)
+		t.b.Note(note)
 	}
 }

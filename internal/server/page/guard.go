@@ -113,8 +113,8 @@ func (g *Guard) Done() { g.send(WordDone) }
 // Ready says that the watcher answers from now on.
 func (g *Guard) Ready() { g.send(WordReady) }
 
-// send does not wait: a full socket has news enough, and the guard's death is noticed otherwise. A member may have
-// stopped the guard.
+// send does not wait: a full socket has news enough, and the guard's death is noticed otherwise. A member may
+// have stopped the guard.
 func (g *Guard) send(word byte) {
 	_ = unix.PidfdSendSignal(g.pidfd, unix.SIGCONT, nil, 0) // it has ended
 	_ = unix.Sendto(g.sock, []byte{word}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"errors"
@@ -25,64 +25,75 @@ const reported = 100
 
 var errGuard = errors.New("the guard was killed, so the server was ended")
 
-func (b *brain) end() {
+// Outcome is how a server ended.
+type Outcome struct {
+	// Status is what wait(2) said of the main process; Known is false where it could not be waited for.
+	Status unix.WaitStatus
+	Known  bool
+	Notes  []string
+	Stuck  []string // members that could not be killed
+	// Reported: the report was written.
+	Reported bool
+}
+
+func (b *Brain) end() {
 	b.endLeftOvers()
-	if b.page.FailedStep == page.StepNone && b.page.Phase != reported {
+	if b.Page.FailedStep == page.StepNone && b.Page.Phase != reported {
 		b.awaitStatus()
-		b.endContainers(b.config.Policy.TermGrace)
+		b.endContainers(b.Config.Policy.TermGrace)
 		b.writeReport()
 	}
-	b.page.Phase = reported
+	b.Page.Phase = reported
 	if len(b.stuck) > 0 && !b.later {
 		return // a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
-		_, _, _ = b.group.Members().Await(time.Time{}, group.IsEmpty)
+		_, _, _ = b.Group.Members().Await(time.Time{}, group.IsEmpty)
 	}
 	b.finish()
-	_ = b.group.Remove() // a sweep removes what can't be removed now
-	b.guard.Done()
+	_ = b.Group.Remove() // a sweep removes what can't be removed now
+	b.Guard.Done()
 	if !b.later {
 		b.wait()
 	}
 }
 
 // failure is the reason that there was no server.
-func (b *brain) failure() error {
-	step, errno := b.page.FailedStep, unix.Errno(b.page.Errno)
+func (b *Brain) failure() error {
+	step, errno := b.Page.FailedStep, unix.Errno(b.Page.Errno)
 	switch step {
 	case page.StepNone:
 		return nil
 	case page.StepExec:
-		return &protocol.CommandError{Command: b.config.Path, Errno: errno}
+		return &protocol.CommandError{Command: b.Config.Path, Errno: errno}
 	}
 	return fmt.Errorf("start the server: %v: %w", step, errno)
 }
 
 // awaitStatus waits for the status of the main process, which the guard may reap after the group is empty.
-func (b *brain) awaitStatus() {
-	for b.page.MainPID > 0 && !b.page.Exited && len(b.stuck) == 0 {
-		if !linux.AwaitEnd(b.guard.Sock(), unix.POLLIN, protocol.ReactWithin) || b.guard.Drain() {
+func (b *Brain) awaitStatus() {
+	for b.Page.MainPID > 0 && !b.Page.Exited && len(b.stuck) == 0 {
+		if !linux.AwaitEnd(b.Guard.Sock(), unix.POLLIN, protocol.ReactWithin) || b.Guard.Drain() {
 			return
 		}
 	}
 }
 
 // wait waits for the guard's exit. A member may have stopped or traced the guard.
-func (b *brain) wait() {
-	if !b.deposed && !linux.AwaitEnd(b.guard.PIDFD(), unix.POLLIN, protocol.ReactWithin) {
-		_ = unix.PidfdSendSignal(b.guard.PIDFD(), unix.SIGKILL, nil, 0) // it has exited
+func (b *Brain) wait() {
+	if !b.deposed && !linux.AwaitEnd(b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin) {
+		_ = unix.PidfdSendSignal(b.Guard.PIDFD(), unix.SIGKILL, nil, 0) // it has exited
 	}
-	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN})
-	if b.subreaper {
+	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD()), Events: unix.POLLIN})
+	if b.Subreaper {
 		signals.ReapAll()
 	}
 }
 
-func (b *brain) outcome() (Outcome, error) {
+func (b *Brain) Outcome() (Outcome, error) {
 	o := Outcome{
-		Status: unix.WaitStatus(b.page.Status), Known: b.page.Exited, Notes: b.notesForPeople(),
-		Stuck: b.stuckForPeople(), Reported: b.page.FailedStep == page.StepNone,
+		Status: unix.WaitStatus(b.Page.Status), Known: b.Page.Exited, Notes: b.notesForPeople(),
+		Stuck: b.stuckForPeople(), Reported: b.Page.FailedStep == page.StepNone,
 	}
 	if err := b.failure(); err != nil {
 		return o, err
@@ -98,17 +109,17 @@ func (b *brain) outcome() (Outcome, error) {
 }
 
 // endContainers stops what an engine runs for the server. A server that its client has started has no label.
-func (b *brain) endContainers(grace time.Duration) {
-	c := b.config
+func (b *Brain) endContainers(grace time.Duration) {
+	c := b.Config
 	if c.Engine() == "" || c.Taken {
 		return
 	}
-	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.env, Grace: max(grace, 0)}
+	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.Env, Grace: max(grace, 0)}
 	switch err := server.End(); {
 	case err == nil:
 		b.undone = ""
-	case b.page.Exited && slices.Contains(neverStarted, unix.WaitStatus(b.page.Status).ExitStatus()):
-		b.note(err.Error())
+	case b.Page.Exited && slices.Contains(neverStarted, unix.WaitStatus(b.Page.Status).ExitStatus()):
+		b.Note(err.Error())
 	default:
 		b.undone = err.Error()
 	}

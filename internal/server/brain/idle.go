@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"time"
@@ -16,27 +16,27 @@ import (
 )
 
 // beginRest is for when the server runs. A later brain stops it.
-func (b *brain) beginRest() {
-	after := b.config.Policy.IdleFreeze
-	g, grouped := b.group.(*group.ControlGroup)
+func (b *Brain) beginRest() {
+	after := b.Config.Policy.IdleFreeze
+	g, grouped := b.Group.(*group.ControlGroup)
 	switch {
 	case after == 0:
 		return
-	case !grouped || b.config.Engine() != "":
-		b.note("never frozen when idle: it is not in a cgroup of its own")
+	case !grouped || b.Config.Engine() != "":
+		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
-		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.client}
-		_ = b.loop.Add(b.client.Input.FD(), loop.TokenInput) // a server without input is never frozen
+		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.Client}
+		_ = b.Loop.Add(b.Client.Input.FD(), loop.TokenInput) // a server without input is never frozen
 		if after < protocol.IdleFreezeLeast {
-			b.note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
+			b.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
 				" can freeze a server during a call, and delay the answer by a minute")
 		}
 	}
-	b.group.Note(b.notes)
+	b.Group.Note(b.Notes)
 }
 
 // lookAtRest is for when nothing else has happened. A server that is being stopped is not frozen again.
-func (b *brain) lookAtRest() {
+func (b *Brain) lookAtRest() {
 	if b.life.State > lifecycle.Idle {
 		b.rest = nil
 	}
@@ -51,15 +51,15 @@ func (b *brain) lookAtRest() {
 		}
 		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)
-		b.loop.Again(b.client.Input.FD(), loop.TokenInput)
+		b.Loop.Again(b.Client.Input.FD(), loop.TokenInput)
 	case idle.Reclaimed:
 		b.life.Reclaimed = true
 	case idle.Wake:
 		b.report(lifecycle.Woken)
 	case idle.None:
 		if b.rest.Note != "" {
-			b.note(b.rest.Note)
-			b.group.Note(b.notes)
+			b.Note(b.rest.Note)
+			b.Group.Note(b.Notes)
 		}
 	}
 }

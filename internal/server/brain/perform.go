@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"time"
@@ -17,32 +17,32 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-type facts struct{ b *brain }
+type facts struct{ b *Brain }
 
 // Unread: a server that is only starting has read nothing.
-func (f facts) Unread() bool { return f.b.client != nil && (!f.b.begun || f.b.client.Unread()) }
+func (f facts) Unread() bool { return f.b.Client != nil && (!f.b.Begun || f.b.Client.Unread()) }
 
-func (f facts) Blocked() bool      { return f.b.client != nil && f.b.client.Blocked() }
-func (f facts) Open() bool         { return f.b.client != nil && f.b.client.Open() }
-func (f facts) CPU() time.Duration { return f.b.group.Members().CPU() }
+func (f facts) Blocked() bool      { return f.b.Client != nil && f.b.Client.Blocked() }
+func (f facts) Open() bool         { return f.b.Client != nil && f.b.Client.Open() }
+func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
 func (f facts) Abandoned() bool {
-	in := f.b.client
+	in := f.b.Client
 	switch {
 	case in == nil, in.Sure, in.HungUp():
 		return true
 	case !in.Conveyed:
-		return f.b.config.Policy.OnClientDeath == protocol.StopOnClientDeath
+		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
 	}
-	return in.HeldByNobodyBut(f.b.group.Members())
+	return in.HeldByNobodyBut(f.b.Group.Members())
 }
 
-func (b *brain) perform(all []lifecycle.Action) {
-	b.publish()
+func (b *Brain) perform(all []lifecycle.Action) {
+	b.Publish()
 	for _, a := range all {
 		switch a.Do {
 		case lifecycle.SendSignal:
-			freeze.Ask(b.group.Members(), a.Signal)
+			freeze.Ask(b.Group.Members(), a.Signal)
 			b.lookAgain()
 		case lifecycle.ThawMembers:
 			b.thaw()
@@ -50,7 +50,7 @@ func (b *brain) perform(all []lifecycle.Action) {
 		case lifecycle.KillMembers:
 			b.kill()
 		case lifecycle.WatchAgain:
-			b.client.WatchAgain()
+			b.Client.WatchAgain()
 		case lifecycle.WakeMembers:
 			if b.rest != nil { // a later brain stops them, which thaws
 				b.rest.Wake(time.Now())
@@ -59,9 +59,9 @@ func (b *brain) perform(all []lifecycle.Action) {
 	}
 }
 
-func (b *brain) thaw() {
-	_ = b.group.Members().SetFrozen(false) // it was removed
-	_ = b.group.Members().Thaw()           // as above
+func (b *Brain) thaw() {
+	_ = b.Group.Members().SetFrozen(false) // it was removed
+	_ = b.Group.Members().Thaw()           // as above
 }
 
 const (
@@ -71,41 +71,41 @@ const (
 )
 
 // lookAgain: the group may be empty soon.
-func (b *brain) lookAgain() {
-	_, _, _ = b.group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
+func (b *Brain) lookAgain() {
+	_, _, _ = b.Group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
 	b.pause, b.lookAt = lookFirst, time.Time{}
 }
 
 // look reports an empty group.
-func (b *brain) look() {
+func (b *Brain) look() {
 	state := b.life.State
 	if state < lifecycle.Terminating || state == lifecycle.Emptied || time.Now().Before(b.lookAt) {
 		return
 	}
 	b.pause = min(2*max(b.pause, lookFirst), lookMost)
 	b.lookAt = time.Now().Add(b.pause)
-	if !group.Populated(b.group.Members()) {
+	if !group.Populated(b.Group.Members()) {
 		b.report(lifecycle.GroupEmptied)
 	}
 }
 
-func (b *brain) readEvents() {
+func (b *Brain) readEvents() {
 	var text [256]byte
-	_, _ = unix.Pread(b.events, text[:], 0) // before that there is no further event
-	b.loop.ChangesAgain(b.events, loop.TokenEvents)
+	_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
+	b.Loop.ChangesAgain(b.Events, loop.TokenEvents)
 	b.lookAt = time.Time{}
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.
-func (b *brain) kill() {
-	if c := b.config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree {
+func (b *Brain) kill() {
+	if c := b.Config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree {
 		b.thaw() // the guard has frozen the members for a later brain
 		b.endContainers(0)
 	}
 	var err error
-	b.stuck, err = freeze.Stop{Target: b.group.Members(), Frozen: b.inspect}.Run()
+	b.stuck, err = freeze.Stop{Target: b.Group.Members(), Frozen: b.inspect}.Run()
 	if err != nil {
-		b.note("members may be left: " + protocol.OneLine(err))
+		b.Note("members may be left: " + protocol.OneLine(err))
 	}
 	b.report(lifecycle.GroupEmptied)
 }

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"slices"
@@ -18,21 +18,21 @@ import (
 
 // endLeftOvers kills the members that left the group. They descend from the guard, a subreaper, or carry
 // the tag.
-func (b *brain) endLeftOvers() {
-	if below := group.Below(b.guarded()); !below.RootsAlone() {
+func (b *Brain) endLeftOvers() {
+	if below := group.Below(b.Guarded()); !below.RootsAlone() {
 		nested := b.nested()
 		b.killLeftOvers(below)
 		b.removeNested(nested)
 	}
-	b.killLeftOvers(b.group.Tagged())
+	b.killLeftOvers(b.Group.Tagged())
 }
 
-func (b *brain) guarded() group.Guarded {
-	return group.Guarded{PID: int(b.page.GuardPID), PIDFD: b.guard.PIDFD()}
+func (b *Brain) Guarded() group.Guarded {
+	return group.Guarded{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD()}
 }
 
 // killLeftOvers kills these members, and those that are re-parented to the guard by that.
-func (b *brain) killLeftOvers(found *freeze.Tree) {
+func (b *Brain) killLeftOvers(found *freeze.Tree) {
 	left, err := freeze.Stop{Target: found, Frozen: func() {
 		pids, _ := found.Members() // for people only
 		for _, pid := range pids[:min(len(pids), report.KilledMost)] {
@@ -41,13 +41,13 @@ func (b *brain) killLeftOvers(found *freeze.Tree) {
 	}}.Run()
 	b.stuck = freeze.AddStuck(b.stuck, left)
 	if err != nil {
-		b.note(protocol.MovedUnknown + protocol.OneLine(err))
+		b.Note(protocol.MovedUnknown + protocol.OneLine(err))
 	}
 }
 
 // nested returns the ids of nested servers, by their guards.
-func (b *brain) nested() (ids []string) {
-	children, _ := proc.Children(int(b.page.GuardPID)) // none, if it is dead
+func (b *Brain) nested() (ids []string) {
+	children, _ := proc.Children(int(b.Page.GuardPID)) // none, if it is dead
 	for _, pid := range children {
 		if st, err := proc.ReadStat(pid); err == nil && group.IsGuard(st) {
 			ids = append(ids, strings.TrimPrefix(st.Comm, protocol.GroupPrefix))
@@ -57,8 +57,8 @@ func (b *brain) nested() (ids []string) {
 }
 
 // removeNested removes the groups of servers whose guards were killed.
-func (b *brain) removeNested(ids []string) {
-	parent, _ := b.group.Beside()
+func (b *Brain) removeNested(ids []string) {
+	parent, _ := b.Group.Beside()
 	if parent == nil || len(ids) == 0 {
 		return
 	}

@@ -2,13 +2,14 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"os"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -26,17 +27,17 @@ func TakeOver(memory, sock int) int {
 	if err != nil {
 		return 125 // the guard ends everything by itself
 	}
-	if b.client == nil {
+	if b.Client == nil {
 		b.report(lifecycle.LauncherDied)
 	} else {
 		b.report(lifecycle.Woken)
 	}
-	b.live()
+	b.Live()
 	return 0
 }
 
 // resume continues in the state and with the deadline of the page.
-func resume(memory, sock int) (*brain, error) {
+func resume(memory, sock int) (*Brain, error) {
 	p, err := page.Open(memory)
 	if err != nil {
 		return nil, err
@@ -57,28 +58,28 @@ func resume(memory, sock int) (*brain, error) {
 	if err := protocol.Decode(text, c); err != nil {
 		return nil, err
 	}
-	b, err := newBrain(c)
+	b, err := New(c)
 	if err != nil {
 		return nil, err
 	}
-	b.page, b.guard, b.env, b.notes, b.begun = p, g, env, c.Notes, true
+	b.Page, b.Guard, b.Env, b.Notes, b.Begun = p, g, env, c.Notes, true
 	b.later = true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
-		b.group = backend.NewTree(c.Group.ID, b.guarded())
-	} else if b.group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
+		b.Group = backend.NewTree(c.Group.ID, b.Guarded())
+	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
-	if err := b.loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT); err != nil {
+	if err := b.Loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT); err != nil {
 		return nil, err
 	}
-	if err := b.begin(); err != nil {
+	if err := b.Begin(); err != nil {
 		return nil, err
 	}
 	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
 	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
-	b.finish = sweep.BeginSweep(b.group.Beside())
+	b.finish = sweep.BeginSweep(b.Group.Beside())
 	if c.Taken && b.life.State <= lifecycle.Idle {
 		err = b.goOn()
 	}
@@ -86,15 +87,32 @@ func resume(memory, sock int) (*brain, error) {
 }
 
 // goOn watches a server whose client lives, as the brain before did.
-func (b *brain) goOn() error {
-	p, c := b.page, b.config
+func (b *Brain) goOn() error {
+	p, c := b.Page, b.Config
 	room := client.WatchFromFD(int(p.Keep[keepRoom]))
-	b.client = &client.Side{
+	b.Client = &client.Side{
 		Stdin: client.WatchFromFD(int(p.Stdin)), Input: client.WatchFromFD(int(p.Keep[keepInput])),
 		Stdout: client.WatchFromFD(int(p.Stdout)), Room: [2]*client.Watch{room},
 		File: c.Stdin, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
 		Tag: group.TagOf(c.Group.ID), PIDFD: int(p.Client), Main: int(p.Keep[keepMain]), Sure: true,
 	}
 	b.beginRest()
-	return b.watchClient()
+	return b.WatchClient()
+}
+
+// ShareClient writes to the page what goOn reads. alive is the end of a pipe that the watcher of a gateway
+// has.
+func (b *Brain) ShareClient(alive int) {
+	p, c, in := b.Page, b.Config, b.Client
+	c.Stdin, c.Conveyed, c.Socket, c.Where = in.File, in.Conveyed, in.Socket, in.Where
+	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
+	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input.FD()), int32(in.Room[0].FD())
+}
+
+// WatchClient is for a server that its client has started.
+func (b *Brain) WatchClient() error {
+	if err := b.Client.Add(b.Loop); err != nil {
+		return err
+	}
+	return b.Loop.Add(b.Client.Main, loop.TokenMain)
 }

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"fmt"
@@ -25,50 +25,50 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// brain is the launcher or, after its death, the process that the guard starts instead.
-type brain struct {
-	config *protocol.Config
-	page   *page.Page
-	guard  *page.Guard // nil before it is forked
-	group  group.Group // nil before it is made
-	loop   *loop.Loop
+// Brain is the launcher or, after its death, the process that the guard starts instead.
+type Brain struct {
+	Config *protocol.Config
+	Page   *page.Page
+	Guard  *page.Guard // nil before it is forked
+	Group  group.Group // nil before it is made
+	Loop   *loop.Loop
 	life   *lifecycle.Lifecycle
-	client *client.Side // nil for a later brain
+	Client *client.Side // nil for a later brain
 	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign    uint32 // the page's, when this brain began
 	later    bool   // a guard has started this brain
 	deposed  bool   // the guard has started another brain
-	begun    bool   // there is, or was, a main process
+	Begun    bool   // there is, or was, a main process
 	exited   bool   // the main process has
 	stops    uint32
 	requests uint64
 	due      time.Time // as the guard knows it
 
-	held      int       // stdin, where that can be watched only by holding it; or -1
-	events    int       // of the group, or -1
+	Held      int       // stdin, where that can be watched only by holding it; or -1
+	Events    int       // of the group, or -1
 	lookAt    time.Time // the next look whether the group is empty
 	pause     time.Duration
-	terminal  bool
-	subreaper bool     // PID 1 does not reap
-	env       []string // the server's, for its container engine
+	Terminal  bool
+	Subreaper bool     // PID 1 does not reap
+	Env       []string // the server's, for its container engine
 	undone    string   // containers that may be left
 	killed    []report.Killed
 	total     int // members that had to be killed
 	stuck     []freeze.Stuck
-	notes     []string
-	stderr    protocol.Stderr
+	Notes     []string
+	Stderr    protocol.Stderr
 	told      bool           // the group says that the server is being stopped
 	finish    func()         // ends the sweep of this start
-	beside    sync.WaitGroup // goroutines of tellStart
+	Beside    sync.WaitGroup // goroutines of tellStart
 }
 
-func newBrain(c *protocol.Config) (*brain, error) {
+func New(c *protocol.Config) (*Brain, error) {
 	l, err := loop.New()
 	if err != nil {
 		return nil, err
 	}
-	b := &brain{config: c, loop: l, held: -1, events: -1, stderr: protocol.StderrInherit, finish: func() {}}
+	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, Stderr: protocol.StderrInherit, finish: func() {}}
 	return b, nil
 }
 
@@ -81,10 +81,10 @@ const (
 	keepMain
 )
 
-// open makes the page. executable is the program of later brains.
-func (b *brain) open(executable string) error {
+// Open makes the page. executable is the program of later brains.
+func (b *Brain) Open(executable string) error {
 	var err error
-	if b.page, err = page.New(); err != nil {
+	if b.Page, err = page.New(); err != nil {
 		return err
 	}
 	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -95,31 +95,31 @@ func (b *brain) open(executable string) error {
 	if err != nil {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
-	p, c := b.page, b.client
+	p, c := b.Page, b.Client
 	p.Program, p.Launcher = int32(program), int32(self)
-	p.Keep[keepReport] = int32(b.config.Report)
+	p.Keep[keepReport] = int32(b.Config.Report)
 	p.Stdin, p.Stdout, p.Client = int32(c.Stdin.FD()), int32(c.Stdout.FD()), int32(c.PIDFD)
 	return nil
 }
 
-// begin starts the lifecycle, when there are guard and group.
-func (b *brain) begin() error {
-	c := b.config
+// Begin starts the lifecycle, when there are guard and group.
+func (b *Brain) Begin() error {
+	c := b.Config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
-	b.reign, b.events = b.page.Reign, b.group.Events()
-	if err := b.loop.Add(b.guard.Sock(), loop.TokenGuard); err != nil {
+	b.reign, b.Events = b.Page.Reign, b.Group.Events()
+	if err := b.Loop.Add(b.Guard.Sock(), loop.TokenGuard); err != nil {
 		return err
 	}
-	if b.events >= 0 {
-		return b.loop.AddChanges(b.events, loop.TokenEvents)
+	if b.Events >= 0 {
+		return b.Loop.AddChanges(b.Events, loop.TokenEvents)
 	}
 	return nil
 }
 
-// live returns when the group is empty, or when another brain has replaced this process.
-func (b *brain) live() {
+// Live returns when the group is empty, or when another brain has replaced this process.
+func (b *Brain) Live() {
 	for b.life.State != lifecycle.Emptied && !b.deposed {
-		b.handle(b.loop.Next(b.deadline()))
+		b.handle(b.Loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
 		b.lookAtRest()
 		b.look()
@@ -127,12 +127,12 @@ func (b *brain) live() {
 	switch {
 	case !b.deposed:
 		b.end()
-	case !b.later && !b.config.Taken:
+	case !b.later && !b.Config.Taken:
 		b.wait()
 	}
 }
 
-func (b *brain) deadline() time.Time {
+func (b *Brain) deadline() time.Time {
 	due := b.life.Due()
 	if b.life.State >= lifecycle.Terminating && (due.IsZero() || b.lookAt.Before(due)) {
 		return b.lookAt
@@ -143,13 +143,13 @@ func (b *brain) deadline() time.Time {
 	return due
 }
 
-func (b *brain) handle(t loop.Token) {
+func (b *Brain) handle(t loop.Token) {
 	if b.readPage(); b.deposed { // news from before this event
 		return
 	}
 	switch t {
 	case loop.TokenSignals:
-		for _, sig := range b.loop.Signals() {
+		for _, sig := range b.Loop.Signals() {
 			b.handleSignal(sig)
 		}
 	case loop.TokenStdin:
@@ -165,31 +165,31 @@ func (b *brain) handle(t loop.Token) {
 	case loop.TokenEvents:
 		b.readEvents()
 	case loop.TokenGuard:
-		dead := b.guard.Drain()
+		dead := b.Guard.Drain()
 		b.readPage()
 		if dead {
 			b.report(lifecycle.GuardDied)
 			return
 		}
-		b.loop.Again(b.guard.Sock(), loop.TokenGuard)
+		b.Loop.Again(b.Guard.Sock(), loop.TokenGuard)
 	}
 }
 
 // readPage handles news on the page.
-func (b *brain) readPage() {
-	p := b.page
+func (b *Brain) readPage() {
+	p := b.Page
 	if p.Reign != b.reign {
 		b.deposed = true
 		return
 	}
-	if !b.begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
-		b.begun = true
+	if !b.Begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
+		b.Begun = true
 		b.started()
 	}
 	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
 		b.lookAgain()
-		if report.ExitCause(unix.WaitStatus(p.Status), b.group.Figures()) == protocol.MemoryExhausted {
+		if report.ExitCause(unix.WaitStatus(p.Status), b.Group.Figures()) == protocol.MemoryExhausted {
 			b.reportExit(lifecycle.MemoryExhausted)
 		} else {
 			b.reportExit(lifecycle.MainExited)
@@ -209,22 +209,22 @@ func (b *brain) readPage() {
 }
 
 // mainEnded: a main process has exited that is not the guard's child. Only its parent gets the status.
-func (b *brain) mainEnded() {
-	b.closeHeld()
+func (b *Brain) mainEnded() {
+	b.CloseHeld()
 	b.lookAgain()
 	b.reportExit(lifecycle.MainExited)
 }
 
-// closeHeld is for when the server does not read any more: the client gets its EPIPE.
-func (b *brain) closeHeld() {
-	if b.held >= 0 {
-		_ = unix.Close(b.held) // a copy
-		b.held = -1
+// CloseHeld is for when the server does not read any more: the client gets its EPIPE.
+func (b *Brain) CloseHeld() {
+	if b.Held >= 0 {
+		_ = unix.Close(b.Held) // a copy
+		b.Held = -1
 	}
 }
 
 // handleSignal handles a signal to this process or to its process group.
-func (b *brain) handleSignal(sig unix.Signal) {
+func (b *Brain) handleSignal(sig unix.Signal) {
 	if sig != unix.SIGCHLD {
 		b.report(lifecycle.Woken) // only a server that runs can react
 	}
@@ -232,52 +232,52 @@ func (b *brain) handleSignal(sig unix.Signal) {
 	case sig == unix.SIGCHLD:
 		signals.ReapAll() // as init, or where init does not
 	case terminalStops(sig): // the main process has got it: see jobcontrol.go
-	case b.terminal && signals.TerminalSends(sig): // as well
+	case b.Terminal && signals.TerminalSends(sig): // as well
 	case signals.EndsServer(sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
-	case b.page.MainPID > 0:
-		b.guard.Forward(sig)
+	case b.Page.MainPID > 0:
+		b.Guard.Forward(sig)
 	}
 }
 
-func (b *brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
+func (b *Brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now())) }
 
 // reportExit omits the steps of a stop if no member is left.
-func (b *brain) reportExit(e lifecycle.Event) {
+func (b *Brain) reportExit(e lifecycle.Event) {
 	all := b.life.Handle(e, time.Now())
-	if b.life.State == lifecycle.Terminating && !group.Populated(b.group.Members()) {
+	if b.life.State == lifecycle.Terminating && !group.Populated(b.Group.Members()) {
 		all = b.life.Handle(lifecycle.GroupEmptied, time.Now())
 	}
 	b.perform(all)
 }
 
-// publish writes the state to the page, for a later brain, and the time when the guard starts one.
-func (b *brain) publish() {
+// Publish writes the state to the page, for a later brain, and the time when the guard starts one.
+func (b *Brain) Publish() {
 	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(lifecycle.Running)
 	if state == lifecycle.Idle || state >= lifecycle.Terminating {
 		phase = uint32(state)
 	}
-	b.page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
+	b.Page.Cause = b.life.Cause.Number() | uint32(b.life.Signal)<<16
 	if !due.IsZero() { // before the phase: a brain in that phase without a deadline would never kill
-		b.page.Until = monotonic(due, now)
+		b.Page.Until = monotonic(due, now)
 	}
-	b.page.Phase = phase
-	b.page.Until = monotonic(due, now)
+	b.Page.Phase = phase
+	b.Page.Until = monotonic(due, now)
 	switch {
 	case state <= lifecycle.Idle:
 		due = time.Time{} // a server whose launcher is stopped goes on, as bare
 	case state >= lifecycle.Killing:
-		due = now.Add(protocol.EndWithin(b.config))
+		due = now.Add(protocol.EndWithin(b.Config))
 	case !due.IsZero():
 		due = due.Add(protocol.KillWithin)
 	}
 	if !due.Equal(b.due) {
-		b.due, b.page.Due = due, monotonic(due, now)
-		b.guard.Look()
+		b.due, b.Page.Due = due, monotonic(due, now)
+		b.Guard.Look()
 	}
 	if state >= lifecycle.Terminating && !b.told {
 		b.told = true
-		b.group.Ending(b.life.Cause)
+		b.Group.Ending(b.life.Cause)
 	}
 }
 

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"os"
@@ -17,10 +17,10 @@ import (
 // replaceOlder stops older servers of the same name and client process: a client that reconnects without
 // closing would collect them. Each is visible before it looks. So of two that start at the same time at
 // least one sees the other, and the older stops.
-func (b *brain) replaceOlder() {
+func (b *Brain) replaceOlder() {
 	own := &fleet.Listed{
-		ID: b.config.Group.ID, Name: b.config.Name, UID: os.Getuid(), Client: b.config.Client,
-		Started: time.Unix(0, b.config.Started),
+		ID: b.Config.Group.ID, Name: b.Config.Name, UID: os.Getuid(), Client: b.Config.Client,
+		Started: time.Unix(0, b.Config.Started),
 	}
 	// An invisible server stays. The state of others is unread: that takes long in a fork storm.
 	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool {
@@ -36,7 +36,7 @@ func (b *brain) replaceOlder() {
 			l.LogStop("a newer one, " + own.ID + " (--replace)")
 			_ = l.RequestStop() // without a wait for its end
 		case -1:
-			_ = unix.PidfdSendSignal(b.guard.PIDFD(), protocol.StopSignal, nil, 0) // gone is as good
+			_ = unix.PidfdSendSignal(b.Guard.PIDFD(), protocol.StopSignal, nil, 0) // gone is as good
 		}
 	}
 }

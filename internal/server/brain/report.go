@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"fmt"
@@ -18,11 +18,11 @@ import (
 )
 
 // inspect describes some members before they are killed.
-func (b *brain) inspect() {
-	if !report.Wanted(b.config.Report) && !b.config.Verbose {
+func (b *Brain) inspect() {
+	if !report.Wanted(b.Config.Report) && !b.Config.Verbose {
 		return
 	}
-	pids, _ := b.group.Members().Members() // a partial list is better than none
+	pids, _ := b.Group.Members().Members() // a partial list is better than none
 	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
 		b.killed = append(b.killed, describe(pid))
 	}
@@ -36,15 +36,15 @@ func describe(pid int) report.Killed {
 	return k
 }
 
-func (b *brain) note(text string) {
-	if !slices.Contains(b.notes, text) {
-		b.notes = append(b.notes, text)
+func (b *Brain) Note(text string) {
+	if !slices.Contains(b.Notes, text) {
+		b.Notes = append(b.Notes, text)
 	}
 }
 
 // notesForPeople adds the members that were killed.
-func (b *brain) notesForPeople() []string {
-	notes := slices.Clone(b.notes)
+func (b *Brain) notesForPeople() []string {
+	notes := slices.Clone(b.Notes)
 	for _, k := range b.killed {
 		notes = append(notes, "killed "+k.String())
 	}
@@ -54,7 +54,7 @@ func (b *brain) notesForPeople() []string {
 	return notes
 }
 
-func (b *brain) stuckForPeople() (all []string) {
+func (b *Brain) stuckForPeople() (all []string) {
 	for _, left := range b.stuck[:min(len(b.stuck), report.KilledMost)] {
 		all = append(all, group.DescribeStuck([]freeze.Stuck{left}))
 	}
@@ -64,13 +64,13 @@ func (b *brain) stuckForPeople() (all []string) {
 	return all
 }
 
-func (b *brain) subject() protocol.Subject {
-	c := b.config
+func (b *Brain) subject() protocol.Subject {
+	c := b.Config
 	return protocol.Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
 }
 
-func (b *brain) writeReport() {
-	c := b.config
+func (b *Brain) writeReport() {
+	c := b.Config
 	if !report.Wanted(c.Report) {
 		return
 	}
@@ -78,12 +78,12 @@ func (b *brain) writeReport() {
 	if b.life.Cause == protocol.Signalled {
 		r.Signal = unix.SignalName(b.life.Signal)
 	}
-	if b.page.Exited {
-		r.SetStatus(unix.WaitStatus(b.page.Status))
+	if b.Page.Exited {
+		r.SetStatus(unix.WaitStatus(b.Page.Status))
 	}
-	r.Count(b.group.Members(), b.group.Figures())
+	r.Count(b.Group.Members(), b.Group.Figures())
 	r.Killed, r.KilledTotal = b.killed, max(b.total, len(b.killed))
-	r.Stuck, r.Notes = b.stuckForPeople(), b.notes
+	r.Stuck, r.Notes = b.stuckForPeople(), b.Notes
 	r.Log()
 	r.Write(c.Report)
 }

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-package launcher
+package brain
 
 import (
 	"slices"
@@ -23,12 +23,12 @@ func terminalStops(sig unix.Signal) bool { return slices.Contains(signals.JobCon
 
 // stopToo stops this process by the same signal as the main process, unless that runs again. It returns
 // when the shell has continued both.
-func (b *brain) stopToo(sig unix.Signal) {
-	if !b.terminal || b.life.State >= lifecycle.Terminating { // a kill of a tree begins with SIGSTOP
+func (b *Brain) stopToo(sig unix.Signal) {
+	if !b.Terminal || b.life.State >= lifecycle.Terminating { // a kill of a tree begins with SIGSTOP
 		return
 	}
-	st, err := proc.ReadStat(int(b.page.MainPID))
-	if err == nil && st.State == 'T' && st.PPID == int(b.page.GuardPID) {
+	st, err := proc.ReadStat(int(b.Page.MainPID))
+	if err == nil && st.State == 'T' && st.PPID == int(b.Page.GuardPID) {
 		signals.StopBy(sig, terminalStops(sig))
 	}
 }

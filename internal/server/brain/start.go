@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package brain
+
+import (
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/report"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
+)
+
+// started is for when there is a main process. Its exec may still fail.
+func (b *Brain) started() {
+	b.openMain()
+	b.Group.Adopt()
+	b.TellStart()
+}
+
+// TellStart is for everything that waits until the server runs.
+func (b *Brain) TellStart() {
+	b.beginRest()
+	if systemd.JournalExists() {
+		report.LogStart(b.subject(), b.Stderr)
+	}
+	b.finish = sweep.BeginSweep(b.Group.Beside())
+	if b.Config.Replace {
+		b.Beside.Go(b.replaceOlder)
+	}
+}
+
+// openMain is for the look at what the main process has not read or can't write.
+func (b *Brain) openMain() {
+	fd, err := unix.PidfdOpen(int(b.Page.MainPID), 0)
+	if err != nil {
+		return // it has ended
+	}
+	if parentOf(int(b.Page.MainPID)) != int(b.Page.GuardPID) { // it has ended, and was reaped
+		_ = unix.Close(fd)
+		return
+	}
+	b.Client.Main = fd
+}
