@@ -117,7 +117,7 @@ var mechanisms = []mechanism{
 		one("freeze/signal.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
 		tests("freeze", "SignalSparesWhoIsNoMember")),
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
-	without("tracers kept off", one(guard+"server.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
+	without("tracers kept off", one(guard+"process.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
 		tests("test/e2e", "LauncherKeepsTracersOff"),
 		run{"test/systemd", "^TestEscape$/^tester$/^scopes$/^trace-parent$/^(stdin|kill)$", true}),
 	// the group

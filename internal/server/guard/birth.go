@@ -13,6 +13,55 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
+// forkBetween makes the guard by a process between, which exits at once, so that the guard is in no process
+// tree of the client. That process shares the caller's descriptors, so that the guard's pidfd is opened
+// there.
+//
+// All signals are blocked: a handler of the runtime in a process that borrows its memory would destroy it.
+// That the function has no preemption point keeps it on its thread.
+//
+//go:noinline
+//go:nosplit
+func forkBetween(p *process) syscall.Errno {
+	all, before := ^uint64(0), uint64(0)
+	setMask(&all, &before)
+	pid, failed := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0)
+	if failed == 0 && pid == 0 {
+		forkGuard(p)
+	}
+	setMask(&before, nil)
+	if failed != 0 {
+		return syscall.Errno(failed)
+	}
+	for e := syscall.EINTR; e == syscall.EINTR; {
+		_, e = sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0)
+	}
+	return syscall.Errno(p.errno)
+}
+
+// forkGuard is all that the process between does.
+//
+//go:nosplit
+func forkGuard(p *process) {
+	sys(unix.SYS_SETPGID, 0, 0, 0, 0, 0) // the client may kill its process group
+	into := &p.clone
+	if p.page.Leaf < 0 {
+		into.flags &^= unix.CLONE_INTO_CGROUP
+	}
+	into.cgroup = uint64(p.page.Leaf)
+	at, size := uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into)
+	pid, errno := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, p, &p.g)
+	if refused(errno) {
+		const flags = unix.CLONE_SETTLS | unix.CLONE_PIDFD | uintptr(unix.SIGCHLD)
+		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
+		p.joins = true
+		pid, errno = forkOn(unix.SYS_CLONE, flags, uintptr(into.stack+into.stackSize), uintptr(into.pidfd),
+			tls, tls, p, &p.g)
+	}
+	p.pid, p.errno = int32(pid), uint32(errno)
+	exit(0)
+}
+
 // startMain starts the main process in the group and returns when it executes the server, or can't.
 func (p *process) startMain() {
 	pid, errno := p.spawn(p.page.Payload, false)
@@ -66,10 +115,10 @@ func (p *process) executeServer() {
 		_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
 		p.check(page.StepLimits, e)
 	}
-	setMask(&m.mask)
-	e = execute(m.path, m.argv, m.env)
+	setMask(&m.mask, nil)
+	_, e = sys(unix.SYS_EXECVE, m.path, m.argv, m.env, 0, 0)
 	if e == syscall.ENOEXEC && m.shell != 0 {
-		e = execute(m.shell, m.shellArgv, m.env)
+		_, e = sys(unix.SYS_EXECVE, m.shell, m.shellArgv, m.env, 0, 0)
 	}
 	p.check(page.StepExec, e)
 }
@@ -80,9 +129,4 @@ func (p *process) check(step page.Step, errno syscall.Errno) {
 		p.page.FailedStep, p.page.Errno = step, uint32(errno)
 		exit(125)
 	}
-}
-
-func execute(path, argv, env uintptr) syscall.Errno {
-	_, e := sys(unix.SYS_EXECVE, path, argv, env, 0, 0)
-	return e
 }

@@ -2,6 +2,16 @@
 
 //go:build linux && (amd64 || arm64)
 
+// Package guard starts a server below a guard: a raw copy of the launcher that is the parent of the main
+// process and a subreaper, outlives the launcher, and starts another brain when the launcher is dead.
+//
+//	launcher ──▶ a process between, which exits at once
+//	   │ page and socket └─▶ guard, in guards/, outside every process tree
+//	   │                       └─▶ main process, in the payload
+//
+// The guard executes nothing and decides nothing. It reaps children, writes what happens to the page, and
+// waits. Everything that it runs is in this package, and is system calls alone: no heap, no Go runtime, no
+// writable global variable. A build with -race can't run servers: the guard has no race detector.
 package guard
 
 import (
@@ -43,7 +53,7 @@ func guardMain(p *process) {
 		p.removeDirectories()
 		exit(0)
 	}
-	if p.main.wanted {
+	if p.main.argv != 0 {
 		p.startMain()
 	}
 	p.leaveClient()
@@ -52,14 +62,12 @@ func guardMain(p *process) {
 	p.watch()
 }
 
-const ignore = 1 // SIG_IGN
-
 // joinLate does what clone3 would have done.
 func (p *process) joinLate() {
 	for sig := uintptr(1); sig <= 64; sig++ {
 		var action [4]uintptr
 		sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
-		if action[0] != ignore {
+		if action[0] != 1 { // SIG_IGN
 			action = [4]uintptr{}
 			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 		}
@@ -144,20 +152,15 @@ func (p *process) leaveClient() {
 
 // closeRange is close_range(2) (Linux 5.9), or closes one after the other where it is refused.
 func closeRange(from, to int32) {
-	const most = 4096
 	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
-	for fd := from; e != 0 && fd <= to && fd < most; fd++ {
+	for fd := from; e != 0 && fd <= min(to, 4096); fd++ {
 		closeFD(fd)
 	}
 }
 
 // poll waits for an event on p.polls, until limit if that is not 0.
 func (p *process) poll(limit int64) (events uintptr, errno syscall.Errno) {
-	for i := 0; i < len(p.polls); i++ {
-		p.polls[i].Revents = 0
-	}
-	var ts unix.Timespec
-	timeout := uintptr(0)
+	ts, timeout := unix.Timespec{}, uintptr(0)
 	if limit != 0 {
 		left := max(limit-now(), 0)
 		ts = unix.Timespec{Sec: left / 1e9, Nsec: left % 1e9}

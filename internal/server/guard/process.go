@@ -13,8 +13,61 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
+
+// Server describes the main process.
+type Server struct {
+	Path      string
+	Argv, Env []string
+	Pgid      int          // process group to join; 0 makes a new one
+	NoFile    *unix.Rlimit // RLIMIT_NOFILE; nil: the launcher's
+	Locks     *unix.Rlimit // RLIMIT_LOCKS, the tag; nil: the launcher's
+	Mask      uint64       // blocked signals: signal n is bit n-1. Ignored signals stay ignored
+	Shell     bool         // execute a file without "#!" by /bin/sh, as execvp(3)
+}
+
+// Options are those of Fork.
+type Options struct {
+	Name string   // the guard's comm, at most 15 bytes
+	Argv []string // of a later brain; the numbers of the page's file and of its socket follow
+	Env  []string // of a later brain
+	// Readable leaves the page to other processes of this user: a tree has nothing else that could be listed.
+	Readable bool
+	// Gate is for the guard of a gateway.
+	Gate Gate
+}
+
+// Fork starts the guard, before there is a group: from then on the launcher's death leaves nothing. The
+// server is prepared here and starts by Go. Without one (nil) the main process is not the guard's child. Fork
+// makes the calling process undumpable before there is a server that could open the page.
+func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
+	if o.Readable {
+		defer unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) // the guard's copy of this process stays as it is
+	} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("refuse to be traced: %w", err)
+	}
+	f, err := openOwn()
+	defer f.close()
+	var p *process
+	if err == nil {
+		p, err = newProcess(on, f, s, o)
+	}
+	if err == nil {
+		defer unix.MunmapPtr(unsafe.Pointer(p), p.size)
+		leaveOut()
+		if errno := forkBetween(p); errno != 0 {
+			err = fmt.Errorf("fork the guard: %w", errno)
+		}
+	}
+	if err != nil {
+		_ = unix.Close(int(f.brainEnd))
+		return nil, err
+	}
+	on.GuardPID = p.pid
+	return page.NewGuard(on, int(f.brainEnd), int(p.pidfd)), nil
+}
 
 const (
 	stackSize = 2 * 4096
@@ -58,6 +111,15 @@ type process struct {
 	gate      Gate
 }
 
+// leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and shared
+// mappings. Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the
+// copy is whole. Processes that execute something borrow the memory and copy nothing.
+func leaveOut() {
+	for _, m := range proc.PrivateMemory() {
+		sys(unix.SYS_MADVISE, m.From, m.To-m.From, unix.MADV_DONTFORK, 0, 0)
+	}
+}
+
 // files are what the guard has from the beginning, beside those of the page.
 type files struct {
 	brainEnd int32 // number of the brain's end of the socket
@@ -69,7 +131,6 @@ type files struct {
 
 // mainProcess is Server as system calls want it.
 type mainProcess struct {
-	wanted                   bool
 	path, argv, env          uintptr
 	shell, shellArgv         uintptr // 0: no fallback for ENOEXEC
 	pgid                     uintptr
@@ -117,23 +178,22 @@ func (f *files) close() {
 func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error) {
 	brain := slices.Concat(o.Argv, []string{strconv.Itoa(on.Memory()), strconv.Itoa(int(f.brainEnd))})
 	lists := [][]string{brain, o.Env}
-	var shellArgv []string
 	if s != nil {
-		shellArgv = append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
-		lists = append(lists, []string{s.Path, shellArgv[0]}, s.Argv, s.Env, shellArgv)
+		shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
+		lists = append(lists, s.Argv, s.Env, shell)
 	}
-	more, err := sizeOf(lists)
+	words, size, err := sizeOf(lists)
 	if err != nil {
 		return nil, err
 	}
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
-	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+uintptr(more), access, how)
+	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+size, access, how)
 	if err != nil {
 		return nil, fmt.Errorf("map the guard's memory: %w", err)
 	}
 	p := (*process)(at)
-	p.files, p.page, p.size, p.gate = f, on, fixedSize+uintptr(more), o.Gate
+	p.files, p.page, p.size, p.gate = f, on, fixedSize+size, o.Gate
 	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
 	p.clone = cloneArgs{
 		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
@@ -153,53 +213,52 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 	for i, fd := range []int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {
 		p.polls[i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
 	}
-	rest := arena(unsafe.Slice((*byte)(unsafe.Add(at, fixedSize)), more))
-	p.argv, p.env = rest.list(brain), rest.list(o.Env)
+	written := writeLists(unsafe.Add(at, fixedSize), words, size, lists)
+	p.argv, p.env = addressOf(written[0]), addressOf(written[1])
 	if s != nil {
-		p.main = s.prepare(&rest, shellArgv)
+		m := &p.main
+		m.pgid, m.mask = uintptr(s.Pgid), s.Mask
+		m.argv, m.env, m.path = addressOf(written[2]), addressOf(written[3]), written[4][1]
+		if s.Shell {
+			m.shell, m.shellArgv = written[4][0], addressOf(written[4])
+		}
+		if s.NoFile != nil {
+			m.nofile, m.limitsFiles = *s.NoFile, true
+		}
+		if s.Locks != nil {
+			m.locks, m.limitsLocks = *s.Locks, true
+		}
 	}
 	return p, nil
 }
 
-func (p *process) unmap() { _ = unix.MunmapPtr(unsafe.Pointer(p), p.size) }
-
-// arena is memory for strings as execve(2) wants them.
-type arena []byte
-
-func (a *arena) take(n int) []byte {
-	part := (*a)[:n:n]
-	*a = (*a)[n:]
-	return part
-}
-
-func (a *arena) string(s string) uintptr {
-	text := a.take(len(s) + 1)
-	copy(text, s)
-	return uintptr(unsafe.Pointer(&text[0]))
-}
-
-func (a *arena) list(all []string) uintptr {
-	if pad := int(-uintptr(unsafe.Pointer(unsafe.SliceData(*a))) & 7); pad > 0 {
-		a.take(pad)
-	}
-	words := a.take(8 * (len(all) + 1))
-	pointers := unsafe.Slice((*uintptr)(unsafe.Pointer(&words[0])), len(all)+1)
-	for i, s := range all {
-		pointers[i] = a.string(s)
-	}
-	return uintptr(unsafe.Pointer(&words[0]))
-}
-
-// sizeOf is the size of an arena for these lists.
-func sizeOf(lists [][]string) (size int, err error) {
+// sizeOf counts the pointers of lists, and the bytes with them.
+func sizeOf(lists [][]string) (words int, size uintptr, err error) {
 	for _, list := range lists {
-		size += 8 + 7 // the end, and the alignment before it
+		words += len(list) + 1
 		for _, text := range list {
-			size += len(text) + 1 + 8
+			size += uintptr(len(text)) + 1
 			if strings.IndexByte(text, 0) >= 0 {
-				return 0, fmt.Errorf("argument %q: %w", text, unix.EINVAL)
+				return 0, 0, fmt.Errorf("argument %q: %w", text, unix.EINVAL)
 			}
 		}
 	}
-	return size, nil
+	return words, size + 8*uintptr(words), nil
 }
+
+// writeLists writes lists of strings as execve(2) wants them: all pointers first. The memory is zero.
+func writeLists(at unsafe.Pointer, words int, size uintptr, lists [][]string) (written [][]uintptr) {
+	pointers := unsafe.Slice((*uintptr)(at), words)
+	texts := unsafe.Slice((*byte)(at), size)[8*words:]
+	for _, list := range lists {
+		written = append(written, pointers)
+		for i, text := range list {
+			pointers[i] = uintptr(unsafe.Pointer(&texts[0]))
+			texts = texts[copy(texts, text)+1:]
+		}
+		pointers = pointers[len(list)+1:]
+	}
+	return written
+}
+
+func addressOf(list []uintptr) uintptr { return uintptr(unsafe.Pointer(&list[0])) }

@@ -40,17 +40,12 @@ type cloneArgs struct {
 
 const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
-// refused reports whether clone3 into a cgroup is not to be had: seccomp answers ENOSYS or EPERM, a kernel
-// before 5.7 E2BIG or EINVAL. Then clone(2) starts the process, which joins the cgroup before it does
-// anything else.
+// refused reports whether seccomp refuses clone3. Then clone(2) starts the process, which joins the cgroup
+// before it does anything else.
 //
 //go:nosplit
 func refused(errno uintptr) bool {
-	switch syscall.Errno(errno) {
-	case syscall.ENOSYS, syscall.EPERM, syscall.E2BIG, syscall.EINVAL:
-		return true
-	}
-	return false
+	return errno == uintptr(syscall.ENOSYS) || errno == uintptr(syscall.EPERM)
 }
 
 // names of files, in read-only memory
@@ -81,10 +76,9 @@ func exit(status uintptr) {
 }
 
 //go:nosplit
-func setMask(mask *uint64) syscall.Errno {
-	at := uintptr(unsafe.Pointer(mask))
-	_, e := sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, at, 0, unsafe.Sizeof(*mask), 0)
-	return e
+func setMask(mask, old *uint64) {
+	to, was := uintptr(unsafe.Pointer(mask)), uintptr(unsafe.Pointer(old))
+	sys(unix.SYS_RT_SIGPROCMASK, unix.SIG_SETMASK, to, was, 8, 0)
 }
 
 func closeFD(fd int32) { sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0) }

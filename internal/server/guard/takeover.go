@@ -19,8 +19,8 @@ import (
 func (p *process) takeOver(dead bool) {
 	p.page.Reign++
 	p.deaths++
-	p.dueAsked = p.page.Due  // of the brain before
-	goesOn := !p.main.wanted // below a gateway, whose end another brain sees as well
+	p.dueAsked = p.page.Due    // of the brain before
+	goesOn := p.main.argv == 0 // below a gateway, whose end another brain sees as well
 	if p.page.Payload >= 0 && (dead && !goesOn || p.page.Phase > page.Running) {
 		writeFile(p.page.Payload, freezeFile, '1')
 	}
@@ -63,7 +63,7 @@ func (p *process) executeBrain() {
 		}
 	}
 	none := uint64(0)
-	setMask(&none)
+	setMask(&none, nil)
 	// The descriptor is of the file that this brain's predecessor was, even if the file is deleted or
 	// replaced by now.
 	sys(unix.SYS_EXECVEAT, uintptr(p.page.Program), address("\x00"), p.argv, p.env, unix.AT_EMPTY_PATH)
