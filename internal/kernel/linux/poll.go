@@ -2,6 +2,7 @@
 
 //go:build linux
 
+// Package linux waits for descriptors.
 package linux
 
 import (
@@ -12,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Until blocks until one of fds is ready, which shows in its Revents, or until the
+// PollUntil blocks until one of fds is ready, which shows in its Revents, or until the
 // deadline; the zero Time means none. Negative descriptors are passed over (poll(2)).
 // The deadline is a timer's descriptor, not poll's own timeout: that does not run while
 // the process is stopped, and whoever stops us again and again would put it off for

@@ -2,6 +2,7 @@
 
 //go:build linux
 
+// Package loop waits for descriptors, signals and one deadline in one system call.
 package loop
 
 import (

@@ -2,6 +2,8 @@
 
 //go:build linux
 
+// Package fleet lists the running servers of a user, from the kernel alone, and inspects, limits, freezes
+// and stops them.
 package fleet
 
 import (

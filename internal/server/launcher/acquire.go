@@ -18,6 +18,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// errGuard: the guard could not be started, so no other backend would help.
+var errGuard = errors.New("start the guard")
+
 // acquire tries the places in turn, the best first.
 func (b *birth) acquire(settle func(backend.Place) error) error {
 	s := b.server
@@ -42,7 +45,7 @@ func (b *birth) acquire(settle func(backend.Place) error) error {
 			warn(s, p.Backend(), broken)
 			return nil
 		}
-		if errors.Is(err, protocol.ErrGuard) {
+		if errors.Is(err, errGuard) {
 			return err // no other place would help
 		}
 		errs = append(errs, fmt.Errorf("%s: %w", p.Backend(), err))

@@ -78,7 +78,7 @@ func (b *birth) settle(p backend.Place) error {
 		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(parent.FD())
 	}
 	if err := b.fork(p.Backend() == protocol.Tree); err != nil {
-		return fmt.Errorf("%w: %w", protocol.ErrGuard, err)
+		return fmt.Errorf("%w: %w", errGuard, err)
 	}
 	of := b.Guarded()
 	wanted := backend.Wanted{Config: b.Config, Guard: &of, PID: of.PID, Names: b.Page.SetDirectories}

@@ -2,6 +2,8 @@
 
 //go:build linux
 
+// Package protocol has the terms that launcher, tool and journal share: policy, causes, configuration,
+// names of directories and processes, and events.
 package protocol
 
 import (
