@@ -67,14 +67,14 @@ func (a adopter) Group(w Wanted) (group.Group, error) {
 			g.Refused(err)
 		}
 	})
-	g.SetGuard(*w.Guard)
+	g.SetGuard(w.Guard)
 	if err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir+"/"+protocol.GuardsName, g.Dir); err != nil {
 		return nil, err
 	}
 	if err := g.Make(w.Config); err != nil {
 		return nil, err
 	}
-	g.CountMemory(a.Backend())
+	w.count(g, a.Backend())
 	return g, nil
 }
 
@@ -84,7 +84,7 @@ func (a adopter) hand(g *group.ControlGroup, w Wanted) error {
 	if g.EndsAtOnce() {
 		return errEnded
 	}
-	scope := a.scope(g.Dir, w.Config, []int{w.PID})
+	scope := a.scope(g.Dir, w.Config, []int{w.Guard.PID})
 	deadline := time.Now().Add(takeWithin)
 	conn, err := a.dial(g, deadline)
 	if err != nil {

@@ -93,11 +93,11 @@ var errNotInside = errors.New("its first process is not in the scope")
 
 func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
 	g := group.NewScope(w.Config.Group.ID, w.Config, m.Backend())
-	err := conn.Start(m.scope(g.Dir, w.Config, []int{w.PID}), scopeWithin)
+	err := conn.Start(m.scope(g.Dir, w.Config, []int{w.Guard.PID}), scopeWithin)
 	if err != nil {
 		return nil, err
 	}
-	where, err := proc.ReadCgroup(w.PID)
+	where, err := proc.ReadCgroup(w.Guard.PID)
 	if err != nil { // hidepid=2 hides the guard, which refuses to be traced (proc(5))
 		if where, err = conn.ControlGroup(g.Dir, scopeWithin); err != nil {
 			return nil, err
@@ -113,10 +113,10 @@ func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, erro
 		g.Close()
 		return nil, err
 	}
-	if err = g.Arm(w.Config); err == nil && w.Guard != nil {
-		g.SetGuard(*w.Guard)
+	if err = g.Arm(w.Config); err == nil {
+		g.SetGuard(w.Guard)
 		if err = g.MoveGuard(); err == nil {
-			g.CountMemory(m.Backend())
+			w.count(g, m.Backend())
 		}
 	}
 	if err != nil {

@@ -38,12 +38,17 @@ type Place interface {
 // Wanted is what a group is made for.
 type Wanted struct {
 	*protocol.Config
-	// Guard is nil for a server that its client has started.
-	Guard *group.Guarded
-	// PID is what a manager moves to the scope: the guard, or that server.
-	PID int
+	// Guard is what a manager moves to the scope.
+	Guard group.Guarded
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
+}
+
+// count is not for a server that its client has started: it has memory already.
+func (w Wanted) count(g *group.ControlGroup, from protocol.Backend) {
+	if !w.Taken {
+		g.CountMemory(from)
+	}
 }
 
 // NoPlace says in one line why no backend works here.
@@ -146,9 +151,7 @@ func (d Directory) Group(w Wanted) (group.Group, error) {
 	if err := g.Make(w.Config); err != nil {
 		return nil, err // not g: a nil pointer in an interface is not nil
 	}
-	if w.Guard != nil { // otherwise the server has memory already
-		g.CountMemory(d.name)
-	}
+	w.count(g, d.name)
 	return g, nil
 }
 

@@ -38,10 +38,7 @@ func (treePlace) Backend() protocol.Backend { return protocol.Tree }
 func (treePlace) Leaf() (leaf, parent *cgroup.Group, err error) { return nil, nil, nil }
 
 func (treePlace) Group(w Wanted) (group.Group, error) {
-	if w.Guard == nil {
-		return nil, treePlace{}.MoveOut(nil)
-	}
-	return NewTree(w.Config.Group.ID, *w.Guard), nil
+	return NewTree(w.Config.Group.ID, w.Guard), nil
 }
 
 // tree is the group of a server that has no cgroup.

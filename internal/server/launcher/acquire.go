@@ -22,13 +22,12 @@ import (
 var errGuard = errors.New("start the guard")
 
 // acquire tries the places in turn, the best first.
-func (b *birth) acquire(settle func(backend.Place) error) error {
+func (b *birth) acquire() error {
 	s := b.server
-	here, places, errs := s.placesFor(!b.Config.Taken)
+	here, places, errs := s.placesFor()
 	defer func() { closePlaces(here, places, b.Group) }()
 	b.Config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
-	// a server that is taken has its page later
-	if here.Root != nil && b.Page != nil {
+	if here.Root != nil && !b.Config.Taken {                            // the watcher is elsewhere
 		fd, err := here.Root.OpenFile("."+here.Path+"/cgroup.events", unix.O_RDONLY)
 		if err == nil { // the root has none
 			b.Page.Events = int32(fd)
@@ -37,7 +36,7 @@ func (b *birth) acquire(settle func(backend.Place) error) error {
 	var broken []error // places that there are
 	for _, p := range places {
 		missed := errs
-		err := settle(p)
+		err := b.settle(p)
 		if err == nil {
 			b.Notes = append(s.notesOn(p.Backend(), missed), b.Notes...)
 			b.Config.Group = b.Group.Placed()

@@ -29,7 +29,7 @@ func In(pid, client int) bool {
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
 func (s *Server) MoveOut(pids ...int) (protocol.Backend, error) {
 	freeze.ClearTag()
-	here, places, errs := s.placesFor(false)
+	here, places, errs := s.placesFor()
 	defer closePlaces(here, places, nil)
 	for _, p := range places {
 		err := p.MoveOut(pids)

@@ -14,8 +14,8 @@ import (
 )
 
 // placesFor returns the places that the server may be in, the best first, and why others
-// are none. born is false for a process that is there already.
-func (s *Server) placesFor(born bool) (here backend.Location, places []backend.Place, errs []error) {
+// are none.
+func (s *Server) placesFor() (here backend.Location, places []backend.Place, errs []error) {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
 		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, backend.ErrWeak)}
@@ -29,7 +29,7 @@ func (s *Server) placesFor(born bool) (here backend.Location, places []backend.P
 	}
 	here.Slice, here.Sole = s.Slice, len(candidates) == 1
 	here.Limits, here.Must = s.Limits.Files, !s.Limits.BestEffort
-	here.Early = born && !here.Sole && len(here.Limits) == 0
+	here.Early = !here.Sole && len(here.Limits) == 0
 	for _, c := range candidates {
 		of, err := here.Places(c)
 		if err != nil {

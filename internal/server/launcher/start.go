@@ -38,7 +38,7 @@ func (b *birth) start() error {
 	if b.Config.Engine() != "" {
 		b.Env = s.Env
 	}
-	if err := b.acquire(b.settle); err != nil {
+	if err := b.acquire(); err != nil {
 		return err
 	}
 	if note := container.Uncontained(s.Argv); note != "" {
@@ -80,8 +80,7 @@ func (b *birth) settle(p backend.Place) error {
 	if err := b.fork(p.Backend() == protocol.Tree); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
-	of := b.Guarded()
-	wanted := backend.Wanted{Config: b.Config, Guard: &of, PID: of.PID, Names: b.Page.SetDirectories}
+	wanted := backend.Wanted{Config: b.Config, Guard: b.Guarded(), Names: b.Page.SetDirectories}
 	if b.Group, err = p.Group(wanted); err != nil {
 		b.dismiss()
 	}
@@ -91,11 +90,11 @@ func (b *birth) settle(p backend.Place) error {
 // fork starts the guard. Its descriptor 2 is the server's.
 func (b *birth) fork(readable bool) error {
 	s := b.server
-	if s.Stderr == protocol.StderrJournal && !b.Config.Taken {
-		defer b.connectStderr()()
-	}
 	var server *guard.Server
 	if !b.Config.Taken {
+		if s.Stderr == protocol.StderrJournal {
+			defer b.connectStderr()()
+		}
 		server = b.mainProcess()
 	}
 	var err error
@@ -139,7 +138,7 @@ func (b *birth) dismiss() {
 	_ = unix.Close(b.Guard.Sock())
 	linux.AwaitEnd(b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
 	_ = unix.Close(b.Guard.PIDFD())
-	b.Guard, b.Group = nil, nil
+	b.Guard = nil
 	if b.Subreaper {
 		signals.ReapAll()
 	}

@@ -12,27 +12,23 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
 // of others; a guard watches it.
 type Taken struct {
-	b      *birth
-	child  client.Child
-	origin string // the cgroup that it was in
-	back   hierarchy.WayBack
-	alive  int // hangs up when guard and later brains have gone
+	b     *birth
+	main  int // pidfd of the process that was taken
+	alive int // hangs up when guard and later brains have gone
 }
 
-// Take puts a process into a new group. Guide or Release has to follow. The pidfd of the process is closed
-// with the server.
+// Take puts a process into a new group, which has its guard first. Guide or Release has to follow. The pidfd
+// of the process is closed with the server.
 func (s *Server) Take(r client.Child) (*Taken, error) {
 	b, err := s.birth()
 	if err != nil {
@@ -40,40 +36,52 @@ func (s *Server) Take(r client.Child) (*Taken, error) {
 		return nil, err
 	}
 	b.Config.Taken = true
-	t := &Taken{b: b, child: r, back: hierarchy.NoWayBack(), alive: -1}
-	if t.origin, err = proc.ReadCgroup(r.PID); err != nil {
-		t.Close()
-		return nil, err
-	}
-	if b.Client, b.Held, err = client.WatchChild(r); err != nil {
-		t.Close()
-		return nil, err
-	}
-	if b.Config.Group.ID, err = protocol.NewID(); err == nil {
-		err = b.acquire(func(p backend.Place) (err error) {
-			names := func(...string) error { return nil }
-			b.Group, err = p.Group(backend.Wanted{Config: b.Config, PID: r.PID, Names: names})
-			return err
-		})
-	}
-	if err == nil {
-		t.back, err = hierarchy.OpenWayBack(t.origin, t.Group().Payload)
-	}
-	if err == nil {
-		err = t.enter(r.PID)
-	}
-	if err == nil && linux.Ended(r.PIDFD) {
-		err = unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
-	}
-	if err != nil {
+	t := &Taken{b: b, main: r.PIDFD, alive: -1}
+	if err := t.take(r); err != nil {
 		t.Release()
 		return nil, err
 	}
-	t.tag(r.PID, r.PIDFD)
 	return t, nil
 }
 
-// tag is for a member that leaves the group before there is a brain, which tags those that it can't here.
+func (t *Taken) take(r client.Child) (err error) {
+	b := t.b
+	if err := b.Loop.Park(); err != nil {
+		return err
+	}
+	if b.Client, b.Held, err = client.WatchChild(r); err != nil {
+		return err
+	}
+	if err := b.Open(b.server.Executable); err != nil {
+		return err
+	}
+	var ends [2]int
+	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
+		return fmt.Errorf("create pipe: %w", err)
+	}
+	t.alive = ends[0]
+	defer unix.Close(ends[1]) // the guard's from then on
+	b.ShareClient(ends[1])
+	if b.Config.Group.ID, err = protocol.NewID(); err != nil {
+		return err
+	}
+	if err := b.acquire(); err != nil {
+		return err
+	}
+	if err := b.limit(); err != nil {
+		return err
+	}
+	if err := t.enter(r.PID); err != nil {
+		return err
+	}
+	if linux.Ended(r.PIDFD) {
+		return unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
+	}
+	t.tag(r.PID, r.PIDFD)
+	return nil
+}
+
+// tag is for a member that leaves the group before Guide.
 func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
 // Group: a tree can't take in a process that is there already.
@@ -114,51 +122,13 @@ func (t *Taken) attach(pid int) error {
 	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid}, backend.SoleWithin)
 }
 
-// Guide starts the guard. Live has to follow.
+// Guide begins to watch the server, and has its guard do so. Live has to follow.
 func (t *Taken) Guide() error {
-	b, g := t.b, t.Group()
-	if err := b.limit(); err != nil {
-		return err
-	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("create pipe: %w", err)
-	}
-	t.alive = ends[0]
-	defer unix.Close(ends[1]) // the guard's from then on
-	if err := b.watchTaken(g, ends[1]); err != nil {
-		return err
-	}
-	t.back.Close()
-	b.TellStart()
-	return nil
-}
-
-// watchTaken starts the guard of a server that runs already.
-func (b *birth) watchTaken(g *group.ControlGroup, alive int) error {
+	b := t.b
 	b.Config.Notes, b.Config.Stderr = b.Notes, b.Stderr
-	if err := b.Loop.Park(); err != nil {
-		return err
-	}
-	if err := b.Open(b.server.Executable); err != nil {
-		return err
-	}
-	leaf, err := g.OwnLeaf()
-	if err != nil {
-		return err
-	}
-	defer leaf.Close()
-	b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(g.Parent.FD())
-	b.ShareClient(alive)
-	err = b.Page.SetDirectories(g.Dir+"/"+protocol.PayloadName, g.Dir)
-	if err == nil {
-		err = b.Page.SetConfig(protocol.Encode(b.Config))
-	}
+	err := b.Page.SetConfig(protocol.Encode(b.Config))
 	if err == nil {
 		err = b.WatchClient()
-	}
-	if err == nil {
-		err = b.fork(false)
 	}
 	if err == nil {
 		err = b.Begin()
@@ -167,12 +137,17 @@ func (b *birth) watchTaken(g *group.ControlGroup, alive int) error {
 		return err
 	}
 	b.Publish()
-	if err := g.TagMembers(); err != nil {
+	if err := t.Group().TagMembers(); err != nil {
 		b.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	g.Note(b.Notes)
+	b.Group.Note(b.Notes)
 	b.Begun = true
-	return b.Guard.Go(g.Payload.FD(), -1)
+	if err := b.Guard.Go(b.Group.Directories()); err != nil {
+		return err
+	}
+	b.Group.Adopt()
+	b.TellStart()
+	return nil
 }
 
 // Live returns when nothing is left of the server, or when a later brain has replaced this one. Then FD tells
@@ -209,40 +184,28 @@ func (t *Taken) Over() {
 	t.Close()
 }
 
-// Release puts everybody back to where the process was, and removes the group.
+// Release leaves the process alone, in a group that no sweep ends.
 func (t *Taken) Release() {
 	if g := t.Group(); g != nil {
-		t.putBack()
-		if t.b.Guard != nil {
-			_ = unix.Close(t.b.Guard.Sock()) // it waits for its server
-			linux.AwaitEnd(t.b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
-		}
+		_ = g.Disarm() // gone is as good
+		t.untag()
+		t.b.dismiss()
 		_ = g.Remove() // a sweeper removes what can't be removed now
 	}
 	t.Close()
 }
 
-// releaseTries bounds the race with members that fork.
-const releaseTries = 100
+// untagTries bounds the race with members that fork.
+const untagTries = 100
 
-// putBack leaves whoever can't be moved back where it is, in a group that no sweep ends.
-func (t *Taken) putBack() {
+func (t *Taken) untag() {
 	tag := group.TagOf(t.Group().ID)
-	_ = t.Group().Disarm() // gone is as good
-	tag.Remove(t.child.PID)
-	for range releaseTries {
-		pids := t.back.Members()
-		if nested, err := t.Group().Payload.Members(); err == nil {
-			pids = nested // with those in directories of its own
-		}
-		tagged := false // a child may have been forked before its parent's tag was gone
+	for tagged, try := true, 0; tagged && try < untagTries; try++ {
+		tagged = false                         // a child may have been forked before its parent's tag was gone
+		pids, _ := t.Group().Payload.Members() // none, if it was removed
 		for _, pid := range pids {
 			tagged = tagged || tag.On(pid)
 			tag.Remove(pid)
-			t.back.Put(pid)
-		}
-		if len(pids) == 0 || !t.back.Exists() && !tagged {
-			return
 		}
 	}
 }
@@ -252,7 +215,7 @@ func (t *Taken) Close() {
 	b, g := t.b, t.Group()
 	b.Beside.Wait()
 	b.CloseHeld()
-	fds := []int{t.alive, b.Events, t.child.PIDFD}
+	fds := []int{t.alive, b.Events, t.main}
 	if b.Guard != nil {
 		fds = append(fds, b.Guard.PIDFD())
 	}
@@ -267,7 +230,6 @@ func (t *Taken) Close() {
 	if b.Page != nil {
 		b.Page.Close()
 	}
-	t.back.Close()
 	b.Loop.Close()
 	if g != nil {
 		g.Close()
