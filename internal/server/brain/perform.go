@@ -73,7 +73,7 @@ const (
 // lookAgain: the group may be empty soon.
 func (b *Brain) lookAgain() {
 	_, _, _ = b.Group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
-	b.pause, b.lookAt = lookFirst, time.Time{}
+	b.pause, b.lookAt = lookFirst, time.Now()
 }
 
 // look reports an empty group.
@@ -93,7 +93,7 @@ func (b *Brain) readEvents() {
 	var text [256]byte
 	_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
 	b.Loop.ChangesAgain(b.Events, loop.TokenEvents)
-	b.lookAt = time.Time{}
+	b.lookAt = time.Now()
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.
