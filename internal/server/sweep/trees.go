@@ -10,24 +10,26 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// sweepTrees continues guards that were stopped and have no launcher. They then stop their servers.
+// sweepTrees stops what is below guards that can't act and have no launcher. They exit as soon as nobody holds them.
 func sweepTrees(uid int) (swept []Swept, err error) {
 	var halted []*backend.TreeGuard
 	err = backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		if !t.Stopped() || t.LauncherLives() {
 			return false
 		}
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
 		halted = append(halted, t)
 		return true
 	})
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
 	for _, t := range halted {
+		_, _ = freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}.Run() // the next sweep tries again
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0)                          // gone is as good
 		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
 			swept = append(swept, Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)})
 		}
