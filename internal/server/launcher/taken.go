@@ -201,8 +201,8 @@ const untagTries = 100
 func (t *Taken) untag() {
 	tag := group.TagOf(t.Group().ID)
 	for tagged, try := true, 0; tagged && try < untagTries; try++ {
-		tagged = false                         // a child may have been forked before its parent's tag was gone
-		pids, _ := t.Group().Payload.Members() // none, if it was removed
+		tagged = false // a child may have been forked before its parent's tag was gone
+		pids, _ := t.Group().Payload.Members()
 		for _, pid := range pids {
 			tagged = tagged || tag.On(pid)
 			tag.Remove(pid)
