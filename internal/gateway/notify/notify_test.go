@@ -106,7 +106,7 @@ func wantStatus(t *testing.T, cmd *exec.Cmd, want int) {
 	}
 }
 
-// Whoever takes over finds what was received and not answered, and nothing else.
+// A successor finds the requests that were received and not answered, and no others.
 func TestTakeOver(t *testing.T) {
 	cmd, first, fd, memory := listen(t, "execve")
 	r, err := first.Receive()
