@@ -138,7 +138,7 @@ func (b backend) plan(points []visit) (all []shot) {
 	for i, v := range points {
 		for j, f := range v.faults() {
 			if b.tree && f.unguarded() {
-				continue // without a directory no sweep finds the members: docs/dev/testing.md
+				continue // without a directory no sweep finds the members: docs/dev/hosts.md
 			}
 			if whole || j == i%len(v.faults()) && (escape.Full() || i%2 == 0) {
 				all = append(all, shot{v, f})
