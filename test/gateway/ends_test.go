@@ -78,10 +78,9 @@ func TestEndIsSeen(t *testing.T) {
 			return nil
 		},
 		"guard and watcher were killed": func(w *world, _ *Gateway, _ *Server) *escape.Process {
-			guard := w.await(w.guards)
-			guard.Signal(unix.SIGSTOP)
-			w.kill(w.watchers)
-			w.kill(w.guards)
+			if err := escape.KillTogether(w.await(w.guards), w.await(w.watchers)); err != nil {
+				w.T.Error(err)
+			}
 			return nil
 		},
 	} {
