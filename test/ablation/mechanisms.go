@@ -75,13 +75,13 @@ const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loo
 var mechanisms = []mechanism{
 	// who sees that the server is to end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
-		ends("launcher"), cells(onCgroup, "plain", "kill")),
+		ends("launcher"), tests("test/e2e", "KilledLauncherLeavesTheTermGrace")),
 	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.Guard.Drain()", "dead := b.Guard.Drain() && false"),
 		cells(onCgroup, "plain|kill-parent", "guard|TERM")),
 	without("the guard's question whether the launcher reacts", one(guard+"guard.go", "\t\tp.takeOver(false)\n", "\t\tp.answerBy = 0\n"),
-		tests("test/e2e", "FrozenLauncher|StoppedLauncher")),
+		ends("frozen launcher"), tests("test/e2e", "FrozenLauncher|StoppedLauncher")),
 	without("the watch of stdin", one(clientSide+"client.go", "in.Stdin.FD(): loop.TokenStdin", "-1: loop.TokenStdin"),
-		cells(onBoth, "plain|ignore-eof", "stdin|client|exit")),
+		cells(onBoth, "plain|ignore-eof", "stdin|client"), tests("test/e2e", "ServerThatStaysIsAskedOnce")),
 	without("the watch of stdout", one(clientSide+"client.go", "in.Stdout.FD(): loop.TokenStdout", "-2: loop.TokenStdout"),
 		tests("test/e2e", "ClosedStdoutEndsTheServer")),
 	without("the wait for unread input",
@@ -94,7 +94,7 @@ var mechanisms = []mechanism{
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
 	// who is a member
 	without("the subreaper", one(guard+"guard.go", "unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.PR_SET_CHILD_SUBREAPER, 0,"),
-		cells(onBoth, "double-fork|hop|move-main|move-guards", "stdin|kill")),
+		cells(onBoth, "setsid|double-fork|hop|move-main|move-guards", "stdin|guard")),
 	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "move-sibling|move-root", "stdin"), tests("test/e2e", "NestedRun")),
 	without("the inherited tag", noTag, cells(onCgroup, "move-.*", "stdin|kill|guard"),
 		tests("test/e2e", "MemberInAForeignPidNamespace|UsurpedGroups"), tests("test/gateway", "SweepFindsWhoMovedAway")),
