@@ -115,7 +115,7 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, kill, idle cost and ls beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
+bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
 	@.ci/deps-bench
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle

@@ -5,16 +5,8 @@
 package bench
 
 import (
-	"fmt"
-	"os/exec"
-	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/test/escape"
-	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
 // kill measures from the SIGKILL of the launcher to the exit of the server's last process. The server ignores
@@ -65,60 +57,4 @@ func idle(b *testing.B, all []contender) []*table {
 		tasks.add(c.name, n)
 	}
 	return []*table{memory, tasks}
-}
-
-const (
-	many   = 100
-	topFor = 15 * time.Second
-)
-
-// list measures the commands that read servers, with none and with many.
-func list(b *testing.B, all []contender) []*table {
-	listed := &table{title: "mcpscope ls, from exec to exit", unit: "ms"}
-	top := &table{title: fmt.Sprintf("CPU of mcpscope top over %v, its start included", topFor),
-		unit: "% of a core"}
-	var servers []*server
-	for _, n := range []int{0, many} {
-		for len(servers) < n {
-			s, err := startServer(named(all, runCgroup)[0], nil)
-			must(b, err)
-			servers = append(servers, s)
-		}
-		name := fmt.Sprintf("with %d servers", n)
-		for range 20 {
-			begin := time.Now()
-			out, err := exec.Command(mcpscopeFile, "ls").Output()
-			took := time.Since(begin)
-			must(b, err)
-			if lines := strings.Count(string(out), "\n"); lines != n+min(n, 1) { // with a head
-				b.Fatalf("ls prints %d lines for %d servers", lines, n)
-			}
-			listed.add(name, milliseconds(took))
-		}
-		top.add(name, 100*topShare(b, n))
-	}
-	for _, s := range servers {
-		must(b, s.end())
-	}
-	return []*table{listed, top}
-}
-
-// topShare is the share of a core that top uses on a terminal.
-func topShare(b *testing.B, n int) float64 {
-	b.Helper()
-	cmd := exec.Command(mcpscopeFile, "top")
-	term := transparent.StartTerminal(b, cmd, cmd.Start)
-	term.Resize(50, 120)
-	begin := time.Now()
-	if !term.Await(escape.Patience, func(all string) bool {
-		return strings.Contains(all,
-			fmt.Sprint(n, " server"))
-	}) {
-		b.Fatalf("on the terminal: %q", term.All())
-	}
-	time.Sleep(topFor)
-	took := time.Since(begin)
-	must(b, cmd.Process.Signal(unix.SIGTERM))
-	_ = cmd.Wait() // it ends by SIGTERM
-	return (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds() / took.Seconds()
 }
