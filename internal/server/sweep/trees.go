@@ -16,7 +16,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// sweepTrees stops what is below guards that can't act and have no launcher. They exit as soon as nobody holds them.
+// sweepTrees stops what is below guards that can't act and have no launcher. They exit as soon as nobody
+// holds them.
 func sweepTrees(uid int) (swept []Swept, err error) {
 	var halted []*backend.TreeGuard
 	err = backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
@@ -28,8 +29,9 @@ func sweepTrees(uid int) (swept []Swept, err error) {
 	})
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
 	for _, t := range halted {
-		_, _ = freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}.Run() // the next sweep tries again
-		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0)                          // gone is as good
+		below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
+		_, _ = below.Run()                                      // the next sweep tries again
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
 		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
 			swept = append(swept, Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)})
 		}
