@@ -27,7 +27,7 @@ VALE := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 # alerts of Vale in help texts and in Go comments: they only go down
 HELP_ALERTS := 0
-COMMENT_ALERTS := 363
+COMMENT_ALERTS := 354
 NFPM := github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4
 DIST ?= dist
 PROCESSORS ?= amd64 arm64
