@@ -53,10 +53,7 @@ func (m manager) adopter(own string) Place {
 	return adopter{m, dir}
 }
 
-func (a adopter) Leaf() (leaf, parent *cgroup.Group, err error) {
-	leaf, err = group.Leaf(a.dir)
-	return leaf, a.dir, err
-}
+func (a adopter) Above() *cgroup.Group { return a.dir }
 
 func (a adopter) Group(w Wanted) (group.Group, error) {
 	g := group.New(a.dir, w.Config.Group.ID, w.Config, a.Backend(), func(g *group.ControlGroup) {

@@ -66,8 +66,8 @@ func (m manager) Backend() protocol.Backend {
 	return protocol.SystemdSystem
 }
 
-// Leaf is none: the scope's is there when the scope is.
-func (m manager) Leaf() (leaf, parent *cgroup.Group, err error) { return nil, nil, nil }
+// Above is none: the scope's leaf is there when the scope is.
+func (m manager) Above() *cgroup.Group { return nil }
 
 // Group starts the scope, bound to the client's unit.
 func (m manager) Group(w Wanted) (group.Group, error) {

@@ -26,9 +26,8 @@ import (
 // Place is where a backend gets a group.
 type Place interface {
 	Backend() protocol.Backend
-	// Leaf is the directory that the guard is born in, nil for the launcher's own, and the one above the
-	// groups.
-	Leaf() (leaf, parent *cgroup.Group, err error)
+	// Above is the directory that groups are made in, or nil where a manager makes them or there are none.
+	Above() *cgroup.Group
 	// Group makes, locks and arms a group.
 	Group(w Wanted) (group.Group, error)
 	// MoveOut moves processes to where nothing reaches them that ends their client.
@@ -138,10 +137,7 @@ type Directory struct {
 
 func (d Directory) Backend() protocol.Backend { return d.name }
 
-func (d Directory) Leaf() (leaf, parent *cgroup.Group, err error) {
-	leaf, err = group.Leaf(d.Parent)
-	return leaf, d.Parent, err
-}
+func (d Directory) Above() *cgroup.Group { return d.Parent }
 
 func (d Directory) Group(w Wanted) (group.Group, error) {
 	g := group.New(d.Parent, w.Config.Group.ID, w.Config, d.name, nil)

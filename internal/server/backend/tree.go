@@ -35,7 +35,7 @@ func (at Location) treePlace() (Place, error) {
 
 func (treePlace) Backend() protocol.Backend { return protocol.Tree }
 
-func (treePlace) Leaf() (leaf, parent *cgroup.Group, err error) { return nil, nil, nil }
+func (treePlace) Above() *cgroup.Group { return nil }
 
 func (treePlace) Group(w Wanted) (group.Group, error) {
 	return NewTree(w.Config.Group.ID, w.Guard), nil

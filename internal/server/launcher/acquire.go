@@ -89,8 +89,8 @@ func closePlaces(here backend.Location, places []backend.Place, kept group.Group
 	}
 	g, _ := kept.(*group.ControlGroup)
 	for _, p := range places {
-		if d, ours := p.(backend.Directory); ours && (g == nil || g.Parent != d.Parent) {
-			_ = d.Parent.Close() // a directory, like all of these
+		if above := p.Above(); above != nil && (g == nil || g.Parent != above) {
+			_ = above.Close() // a directory
 		}
 	}
 }

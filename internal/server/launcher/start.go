@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/container"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -68,19 +69,20 @@ func (b *birth) start() error {
 
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
 func (b *birth) settle(p backend.Place) error {
-	leaf, parent, err := p.Leaf()
-	if err != nil {
-		return err
-	}
 	b.Page.Leaf, b.Page.Parent = -1, -1
-	if leaf != nil {
+	if above := p.Above(); above != nil {
+		leaf, err := group.Leaf(above) // where the guard is born
+		if err != nil {
+			return err
+		}
 		defer leaf.Close()
-		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(parent.FD())
+		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(above.FD())
 	}
 	if err := b.fork(p.Backend() == protocol.Tree); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
 	wanted := backend.Wanted{Config: b.Config, Guard: b.Guarded(), Names: b.Page.SetDirectories}
+	var err error
 	if b.Group, err = p.Group(wanted); err != nil {
 		b.dismiss()
 	}
