@@ -50,14 +50,6 @@ func (g *ControlGroup) MoveGuard() error {
 	return leaf.Take(g.guard.PID)
 }
 
-// OwnLeaf is the leaf of this group's guard: in a scope, so that a stop of the scope reaches it.
-func (g *ControlGroup) OwnLeaf() (*cgroup.Group, error) {
-	if g.Managed {
-		return Leaf(g.Top)
-	}
-	return Leaf(g.Parent)
-}
-
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
 
 // holds reports whether a cgroup path is in the payload: the id is unique.

@@ -208,8 +208,12 @@ func (g *ControlGroup) RemoveLeaves() error {
 // busyWithin is longer than a process takes from its death to the end of its exit.
 const busyWithin = 20 * time.Millisecond
 
+// Close waits until no manager is asked any more, which needs the descriptors.
 func (g *ControlGroup) Close() {
-	for _, c := range []*cgroup.Group{g.Payload, g.Top} {
+	if g.adopted != nil {
+		<-g.adopted
+	}
+	for _, c := range []*cgroup.Group{g.Payload, g.Top, g.Guards} {
 		if c != nil {
 			_ = c.Close() // a directory
 		}

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -22,11 +21,6 @@ import (
 type Position struct {
 	Root *cgroup.Group // of the cgroup2 mount
 	Path string        // from there
-}
-
-// Open opens the group at a path from the same root.
-func (p Position) Open(dir string) (*cgroup.Group, error) {
-	return p.Root.Child("./" + strings.TrimPrefix(dir, "/"))
 }
 
 // OwnPosition is that of the calling process.

@@ -181,7 +181,7 @@ func (t *Taken) Over() {
 		_, _ = t.Group().EndWithTagged(freeze.Stop{})
 	}
 	_ = t.Group().Remove() // it is gone, as a rule
-	t.Close()
+	go t.Close()           // a manager that hangs may still be asked
 }
 
 // Release leaves the process alone, in a group that no sweep ends.
@@ -212,8 +212,12 @@ func (t *Taken) untag() {
 
 // Close gives descriptors and memory back.
 func (t *Taken) Close() {
-	b, g := t.b, t.Group()
+	b := t.b
 	b.Beside.Wait()
+	if g := t.Group(); g != nil {
+		g.Close()
+		_ = g.Parent.Close() // a directory
+	}
 	b.CloseHeld()
 	fds := []int{t.alive, b.Events, t.main}
 	if b.Guard != nil {
@@ -231,10 +235,6 @@ func (t *Taken) Close() {
 		b.Page.Close()
 	}
 	b.Loop.Close()
-	if g != nil {
-		g.Close()
-		_ = g.Parent.Close() // a directory
-	}
 }
 
 // SetStderr says where the server's stderr goes, with a note or "". It is for whoever has replaced it, before
