@@ -5,13 +5,9 @@
 package gateway
 
 import (
-	"errors"
-	"os"
-	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
@@ -45,32 +41,25 @@ func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	t.Over()
 }
 
-// awaitPolled waits until poll(2) has something to say of a descriptor, by the runtime's poller: without a
-// thread of its own. It returns for no other reason: a server is ended then.
+// awaitPolled waits until a descriptor is readable or hung up, without a thread of its own. It returns for no
+// other reason: a server is ended then.
 func awaitPolled(fd int) {
-	for {
-		copied, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
-		if err == nil {
-			_ = unix.SetNonblock(copied, true) // what package os takes to its poller
-			f := os.NewFile(uintptr(copied), "polled")
-			var conn syscall.RawConn
-			if conn, err = f.SyscallConn(); err == nil {
-				err = conn.Read(polled)
-			}
-			_ = f.Close() // a copy
-		}
-		if err == nil {
-			return
-		}
+	for awaitReadable(fd) != nil {
 		time.Sleep(time.Second) // for lack of memory: the kernel has no other reason
 	}
 }
 
-func polled(fd uintptr) bool {
-	for {
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
-		if !errors.Is(err, unix.EINTR) {
-			return n > 0
-		}
+func awaitReadable(fd int) error {
+	l, err := loop.New()
+	if err != nil {
+		return err
 	}
+	defer l.Close()
+	if err = l.Add(fd, loop.TokenInput); err == nil {
+		err = l.Park()
+	}
+	if err == nil {
+		l.Next(time.Time{})
+	}
+	return err
 }

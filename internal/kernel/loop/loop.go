@@ -68,15 +68,19 @@ func (l *Loop) Close() {
 	_ = unix.Close(l.epoll)
 }
 
-// Park is for one of many loops in a process: from now on it waits without a thread of its own.
+// Park is for one of many loops in a process: from now on it waits without a thread of its own. It fails
+// where the runtime can't wait for it, for lack of memory.
 func (l *Loop) Park() error {
-	if err := unix.SetNonblock(l.epoll, true); err != nil { // what package os takes to its poller
+	_ = unix.SetNonblock(l.epoll, true) // which tells package os to use the poller
+	l.file = os.NewFile(uintptr(l.epoll), "epoll")
+	err := l.file.SetReadDeadline(time.Time{})
+	if err == nil {
+		l.parked, err = l.file.SyscallConn()
+	}
+	if err != nil {
 		return fmt.Errorf("wait by the runtime: %w", err)
 	}
-	l.file = os.NewFile(uintptr(l.epoll), "epoll")
-	var err error
-	l.parked, err = l.file.SyscallConn()
-	return err
+	return nil
 }
 
 // Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores

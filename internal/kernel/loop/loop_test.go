@@ -5,6 +5,7 @@
 package loop
 
 import (
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -110,5 +111,18 @@ func TestLoopCatches(t *testing.T) {
 		if token := l.Next(time.Time{}); token != TokenSignals {
 			t.Fatalf("%v was reported, want %v", token, TokenSignals)
 		}
+	}
+}
+
+// A loop that the runtime can't wait for would never wait.
+func TestParkFails(t *testing.T) {
+	fd, err := unix.Open(os.Args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0) // a file, which no epoll set takes
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &Loop{epoll: fd}
+	defer l.Close()
+	if err := l.Park(); err == nil {
+		t.Error("a file is waited for")
 	}
 }
