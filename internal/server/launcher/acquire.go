@@ -21,9 +21,12 @@ import (
 // errGuard: the guard could not be started, so no other backend would help.
 var errGuard = errors.New("start the guard")
 
-// acquire tries the places in turn, the best first.
-func (b *birth) acquire() error {
+// acquire makes a group with its guard and limits. It tries the places in turn, the best first.
+func (b *birth) acquire() (err error) {
 	s := b.server
+	if b.Config.Group.ID, err = protocol.NewID(); err != nil {
+		return err
+	}
 	here, places, errs := s.placesFor()
 	defer func() { closePlaces(here, places, b.Group) }()
 	b.Config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
@@ -42,7 +45,7 @@ func (b *birth) acquire() error {
 			b.Config.Group = b.Group.Placed()
 			b.Client.Tag = group.TagOf(b.Config.Group.ID)
 			warn(s, p.Backend(), broken)
-			return nil
+			return b.limit()
 		}
 		if errors.Is(err, errGuard) {
 			return err // no other place would help

@@ -32,10 +32,6 @@ func (b *birth) start() error {
 	if b.Subreaper = !hierarchy.InitReaps(); b.Subreaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
 	}
-	var err error
-	if b.Config.Group.ID, err = protocol.NewID(); err != nil {
-		return err
-	}
 	if b.Config.Engine() != "" {
 		b.Env = s.Env
 	}
@@ -45,9 +41,21 @@ func (b *birth) start() error {
 	if note := container.Uncontained(s.Argv); note != "" {
 		b.Note(note)
 	}
-	if err := b.limit(); err != nil {
+	if err := b.begin(); err != nil {
 		return err
 	}
+	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
+		_ = b.Loop.Catch(signals.JobControl...) // some signals are caught already, so it can't fail
+	}
+	if err := b.Guard.Go(b.Group.Directories()); err != nil {
+		return err
+	}
+	b.leaveClient()
+	return nil
+}
+
+// begin makes a brain of a group and its guard, and leaves all that to a later one.
+func (b *birth) begin() error {
 	b.Group.Note(b.Notes)
 	b.Config.Notes = b.Notes
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
@@ -57,13 +65,6 @@ func (b *birth) start() error {
 		return err
 	}
 	b.Publish()
-	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
-		_ = b.Loop.Catch(signals.JobControl...) // some signals are caught already, so it can't fail
-	}
-	if err := b.Guard.Go(b.Group.Directories()); err != nil {
-		return err
-	}
-	b.leaveClient()
 	return nil
 }
 

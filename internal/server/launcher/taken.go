@@ -62,13 +62,7 @@ func (t *Taken) take(r client.Child) (err error) {
 	t.alive = ends[0]
 	defer unix.Close(ends[1]) // the guard's from then on
 	b.ShareClient(ends[1])
-	if b.Config.Group.ID, err = protocol.NewID(); err != nil {
-		return err
-	}
 	if err := b.acquire(); err != nil {
-		return err
-	}
-	if err := b.limit(); err != nil {
 		return err
 	}
 	if err := t.enter(r.PID); err != nil {
@@ -125,22 +119,16 @@ func (t *Taken) attach(pid int) error {
 // Guide begins to watch the server, and has its guard do so. Live has to follow.
 func (t *Taken) Guide() error {
 	b := t.b
-	b.Config.Notes, b.Config.Stderr = b.Notes, b.Stderr
-	err := b.Page.SetConfig(protocol.Encode(b.Config))
-	if err == nil {
-		err = b.WatchClient()
-	}
-	if err == nil {
-		err = b.Begin()
-	}
-	if err != nil {
-		return err
-	}
-	b.Publish()
+	b.Config.Stderr = b.Stderr
 	if err := t.Group().TagMembers(); err != nil {
 		b.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	b.Group.Note(b.Notes)
+	if err := b.WatchClient(); err != nil {
+		return err
+	}
+	if err := b.begin(); err != nil {
+		return err
+	}
 	b.Begun = true
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
 		return err
