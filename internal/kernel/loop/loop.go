@@ -71,7 +71,7 @@ func (l *Loop) Close() {
 // Park is for one of many loops in a process: from now on it waits without a thread of its own. It fails
 // where the runtime can't wait for it, for lack of memory.
 func (l *Loop) Park() error {
-	_ = unix.SetNonblock(l.epoll, true) // which tells package os to use the poller
+	_ = unix.SetNonblock(l.epoll, true) // then package os uses the poller
 	l.file = os.NewFile(uintptr(l.epoll), "epoll")
 	err := l.file.SetReadDeadline(time.Time{})
 	if err == nil {

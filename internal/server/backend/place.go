@@ -26,7 +26,7 @@ import (
 // Place is where a backend gets a group.
 type Place interface {
 	Backend() protocol.Backend
-	// Above is the directory that groups are made in, or nil where a manager makes them or there are none.
+	// Above is the directory of all groups. It is nil for a tree, and for a manager that makes the groups.
 	Above() *cgroup.Group
 	// Group makes, locks and arms a group.
 	Group(w Wanted) (group.Group, error)

@@ -2,9 +2,9 @@
 
 //go:build linux
 
-// Package brain is the only process that decides: the client's child or, after its death, a process that the
-// guard starts. It reports events to the lifecycle and performs the actions. It exits after all processes of
-// the server.
+// Package brain decides about a server, in the client's child or in the watcher of a gateway. After their
+// death the guard starts a process that does the same. It reports events to the lifecycle and performs the
+// actions. It exits after all processes of the server.
 package brain
 
 import (
@@ -28,7 +28,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/report"
 )
 
-// Brain is the launcher or, after its death, the process that the guard starts instead.
+// Brain is that of one server. A later one is in the process that the guard starts.
 type Brain struct {
 	Config *protocol.Config
 	Page   *page.Page
@@ -36,7 +36,7 @@ type Brain struct {
 	Group  group.Group // nil before it is made
 	Loop   *loop.Loop
 	life   *lifecycle.Lifecycle
-	Client *client.Side // nil for a later brain
+	Client *client.Side // nil for a later brain that stops the server
 	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign    uint32 // the page's, when this brain began
@@ -63,7 +63,7 @@ type Brain struct {
 	Stderr    protocol.Stderr
 	told      bool           // the group says that the server is being stopped
 	finish    func()         // ends the sweep of this start
-	Beside    sync.WaitGroup // goroutines of tellStart
+	Beside    sync.WaitGroup // goroutines of TellStart
 }
 
 func New(c *protocol.Config) (*Brain, error) {

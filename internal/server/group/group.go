@@ -208,7 +208,7 @@ func (g *ControlGroup) RemoveLeaves() error {
 // busyWithin is longer than a process takes from its death to the end of its exit.
 const busyWithin = 20 * time.Millisecond
 
-// Close waits until no manager is asked any more, which needs the descriptors.
+// Close waits for the manager's answer: the request for a scope needs the descriptors.
 func (g *ControlGroup) Close() {
 	if g.adopted != nil {
 		<-g.adopted

@@ -169,7 +169,7 @@ func (t *Taken) Over() {
 		_, _ = t.Group().EndWithTagged(freeze.Stop{})
 	}
 	_ = t.Group().Remove() // it is gone, as a rule
-	go t.Close()           // a manager that hangs may still be asked
+	go t.Close()           // it may wait for a manager that hangs
 }
 
 // Release leaves the process alone, in a group that no sweep ends.
