@@ -23,7 +23,7 @@ import (
 )
 
 // A tried is a gateway or agent as people have it, that is started with two servers. SERVER in its
-// command and files is the servers' command, HOME its home.
+// command and files is the servers' command, HOME its home, CLIENTS the clients' directory.
 type tried struct {
 	name    string
 	program string // below the clients' directory
@@ -37,6 +37,9 @@ type tried struct {
 
 // two are the servers of those with a configuration: one behind a shell.
 const two = `{"mcpServers": {"one": {"command": "SERVER", "args": []}, "two": {"command": "sh", "args": ["-c", "SERVER"]}}}`
+
+const openCode = `{"mcp": {"one": {"type": "local", "command": ["SERVER"], "enabled": true},
+	"two": {"type": "local", "command": ["sh", "-c", "SERVER"], "enabled": true}}}`
 
 const echo = `{"message": "hello"}`
 
@@ -69,6 +72,17 @@ var allTried = []tried{
 			"mcpServers:\n  - {name: one, command: SERVER, args: []}\n  - {name: two, command: sh, args: [-c, SERVER]}\n"}},
 	{name: "Cline", program: "gateways/node_modules/.bin/cline", args: []string{"-P", "openai", "-k", "x", "-m", "x", "say hello to me"}, servers: 2,
 		files: map[string]string{".cline/data/settings/cline_mcp_settings.json": two}},
+	{name: "tooner in supergateway", program: "gateways/node_modules/.bin/supergateway",
+		args:  []string{"--stdio", "CLIENTS/gateways/node_modules/.bin/tooner_linux_amd64 SERVER", "--port", "8123"},
+		asked: []string{"--sse", "http://localhost:8123/sse"}, servers: 1}, // the server is in tooner's group
+	{name: "slop-mcp", program: "gateways/node_modules/.bin/slop-mcp", args: strings.Fields("serve --port 8123"), servers: 2,
+		files: map[string]string{".slop-mcp.kdl": "mcp \"one\" {\n command \"SERVER\"\n}\nmcp \"two\" {\n command \"sh\"\n args \"-c\" \"SERVER\"\n}\n"}},
+	{name: "mcp-cli", program: "gateways/node_modules/.bin/mcp-cli", args: append(strings.Fields("--config HOME/two.json call-tool two:echo --args"), echo),
+		files: map[string]string{"two.json": two}, servers: 1},
+	{name: "OpenAI Agents SDK", program: "gateways/openaisdk.mjs", args: []string{"SERVER"}, servers: 4, node: true}, // one of each for server/discover, which it refuses
+	{name: "LangChain", program: "gateways/langchain.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "Kilo Code", program: "gateways/node_modules/@kilocode/cli-linux-x64/bin/kilo", args: strings.Fields("mcp list"), servers: 2,
+		files: map[string]string{".config/kilo/kilo.json": openCode}},
 	{name: "Claude Code", program: "agents/node_modules/@anthropic-ai/claude-code-linux-x64/claude", args: strings.Fields("mcp list"), servers: 2,
 		files: map[string]string{".claude.json": two}},
 	{name: "Claude Code --mcp-config", program: "agents/node_modules/@anthropic-ai/claude-code-linux-x64/claude",
@@ -77,8 +91,7 @@ var allTried = []tried{
 	{name: "Gemini CLI", program: "agents/node_modules/@google/gemini-cli/bundle/gemini.js", args: strings.Fields("mcp list"), servers: 2,
 		files: map[string]string{".gemini/settings.json": two}, env: []string{"GEMINI_CLI_TRUST_WORKSPACE=true"}},
 	{name: "opencode", program: "agents/node_modules/opencode-linux-x64/bin/opencode", args: strings.Fields("mcp list"), servers: 2,
-		files: map[string]string{".config/opencode/opencode.json": `{"mcp": {"one": {"type": "local", "command": ["SERVER"], "enabled": true},
-			"two": {"type": "local", "command": ["sh", "-c", "SERVER"], "enabled": true}}}`}},
+		files: map[string]string{".config/opencode/opencode.json": openCode}},
 	{name: "Codex", program: "agents/node_modules/@openai/codex-linux-x64/vendor/x86_64-unknown-linux-musl/bin/codex",
 		args:  []string{"exec", "--skip-git-repo-check", "-c", `model_provider="none"`, "-c", fmt.Sprintf("model_providers.none={name=%q,base_url=%q}", "none", nowhere), "hello"},
 		files: map[string]string{".codex/config.toml": "[mcp_servers.one]\ncommand = \"SERVER\"\n[mcp_servers.two]\ncommand = \"sh\"\nargs = [\"-c\", \"SERVER\"]\n"}, servers: 2},
@@ -92,7 +105,7 @@ var allTried = []tried{
 // it has started lives.
 func TestTried(t *testing.T) {
 	if os.Getenv("MCPSCOPE_TEST_TRIED") == "" {
-		t.Skip("make test-tried: gateways and agents take 2.8 GB")
+		t.Skip("make test-tried: gateways and agents take 3.3 GB")
 	}
 	dir := clients(t)
 	for _, one := range allTried {
@@ -128,7 +141,9 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(home) }) // what still writes to it has been killed
 	server := filepath.Join(home, "server")
-	fill := func(s string) string { return strings.NewReplacer("SERVER", server, "HOME", home).Replace(s) }
+	fill := func(s string) string {
+		return strings.NewReplacer("SERVER", server, "HOME", home, "CLIENTS", dir).Replace(s)
+	}
 	everything := filepath.Join(dir, "node/node_modules/@modelcontextprotocol/server-everything/dist/index.js")
 	files := map[string]string{"server": fmt.Sprintf("#!/bin/sh\nexec node '%s' stdio\n", everything)}
 	if unnamed {
@@ -215,7 +230,7 @@ func (r *triedRun) taken() {
 	}
 }
 
-// compare: it answers the same, with servers that are known by what their client writes alone.
+// compare: it answers the same, with servers that are recognized only by their client's first bytes.
 func (g tried) compare(t *testing.T, dir string) {
 	t.Helper()
 	bare, below := g.start(t, dir, false, false), g.start(t, dir, true, true)

@@ -30,7 +30,7 @@ type server struct {
 }
 
 var (
-	sockets bool // are what children get, and not pipes
+	sockets bool // children get sockets, not pipes
 	servers = map[string]*server{}
 	// abandoned are servers of jobs that were cancelled or have crashed, for the next sweep.
 	abandoned []string
@@ -39,7 +39,7 @@ var (
 func main() {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGUSR1)
-	cgroup, _ := os.ReadFile("/proc/self/cgroup") // "" tells as well
+	cgroup, _ := os.ReadFile("/proc/self/cgroup") // an error shows as ""
 	_, path, _ := strings.Cut(string(cgroup), "0::")
 	fmt.Printf("up %d %d %s\n", os.Getpid(), os.Getppid(), strings.TrimSpace(path))
 	if os.Getenv("NOTIFY_SOCKET") != "" {
@@ -63,7 +63,7 @@ func main() {
 			fmt.Println("signal", sig)
 		case line, open := <-lines:
 			if !open {
-				lines = nil // a service has no stdin, and a test may have gone
+				lines = nil // a service has no stdin, and a test may have exited
 				continue
 			}
 			do(strings.Fields(line))
@@ -76,7 +76,7 @@ func do(words []string) {
 	case "server":
 		start(words[1], words[2:]...)
 		hello(words[1])
-	case "quiet": // it is spoken to later
+	case "quiet": // hello follows later
 		start(words[1], words[2:]...)
 	case "hello":
 		hello(words[1])
@@ -84,7 +84,7 @@ func do(words []string) {
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
 		_ = servers[words[1]].in.Close()
-	case "listen": // a server that is not spoken to on stdin
+	case "listen": // a server without stdin
 		cmd := exec.Command(words[1], words[2:]...)
 		err := cmd.Start()
 		fmt.Println("listen", cmd.Process.Pid, err)
@@ -101,7 +101,7 @@ func do(words []string) {
 	case "worker": // a tool leaves what goes on executing programs
 		out, err := exec.Command("/bin/sh", "-c", "(while /bin/sleep 0.1; do echo >>"+words[1]+"; done) >/dev/null 2>&1 & echo $!").Output()
 		fmt.Println("worker", strings.TrimSpace(string(out)), err)
-	case "shell": // a tool's shell looks like a server, but for what it runs
+	case "shell": // a tool's shell has a server's pipes
 		s := start(words[1], "/bin/sh", "-c", "sleep 1000 >/dev/null 2>&1 & echo $!")
 		pid, err := s.out.ReadString('\n')
 		fmt.Println("shell", strings.TrimSpace(pid), err, s.cmd.Wait())
@@ -110,11 +110,11 @@ func do(words []string) {
 		cmd.ExtraFiles = []*os.File{servers[words[1]].in.(*os.File), servers[words[1]].raw}
 		err := cmd.Start()
 		fmt.Println("hold", cmd.Process.Pid, err)
-	case "written": // a program that is written to what a file has
+	case "written": // a program that reads the contents of a file
 		fmt.Println("written", written(words[1], words[2:]))
 	case "times":
 		times(words[1], words[2:])
-	case "eat": // memory, until somebody kills us
+	case "eat": // memory, until the kernel kills us
 		for size := 1 << 20; ; size *= 2 {
 			_ = bytes.Repeat([]byte{1}, size)
 		}
@@ -175,10 +175,10 @@ func start(name string, argv ...string) *server {
 	return s
 }
 
-// initialize is what makes it MCP. A server of the zoo's says it back.
+// initialize is MCP's first message. A server of the zoo's echoes it.
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"like","version":"1"}}}` + "\n"
 
-// initialized is what a client says when it has the answer.
+// initialized is a client's message after the answer.
 const initialized = `{"jsonrpc":"2.0","method":"notifications/initialized"}` + "\n" + `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
 
 func hello(name string) {
@@ -186,7 +186,7 @@ func hello(name string) {
 	if s == nil {
 		return
 	}
-	_, _ = io.WriteString(s.in, initialize) // it may have ended: ask tells
+	_, _ = io.WriteString(s.in, initialize) // it may have ended: ask reports that
 	go func() {
 		conn, err := s.raw.SyscallConn()
 		if err != nil {
@@ -224,7 +224,7 @@ func drain() {
 	os.Exit(0)
 }
 
-// cancel is the end of a job that nobody waits for: its pipes are closed, and that is all. After a
+// cancel abandons a job: it closes the pipes, but does not wait. After a
 // crash something still has them.
 func cancel(name string, crashed bool) {
 	abandoned = append(abandoned, name)
@@ -234,17 +234,17 @@ func cancel(name string, crashed bool) {
 	}
 }
 
-// sweep ends what jobs have left, by process group. Nobody has waited for the leader, so the number is its own.
+// sweep ends the left-overs of jobs, by process group. The leader was not reaped, so the number is its own.
 func sweep() {
 	for _, name := range abandoned {
 		_ = syscall.Kill(-servers[name].cmd.Process.Pid, syscall.SIGTERM) // it may have ended
-		_ = servers[name].cmd.Wait()                                      // how it ended is nobody's business
+		_ = servers[name].cmd.Wait()                                      // any status will do
 	}
 	fmt.Println("swept", len(abandoned))
 	abandoned = nil
 }
 
-// written runs a command, with what it is told, to its end. Its stdin stays open.
+// written runs a command to its end, with the file as its input. Its stdin stays open.
 func written(file string, argv []string) error {
 	said, err := os.ReadFile(file)
 	if err != nil {
@@ -279,7 +279,7 @@ func times(count string, argv []string) {
 	fmt.Println("times", failures, last)
 }
 
-// notifyReady tells systemd, as sd_notify(3) does.
+// notifyReady is sd_notify(3).
 func notifyReady() error {
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {

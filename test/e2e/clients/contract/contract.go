@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package contract is the command line that all test clients share, so that one
-// test can drive every SDK:
+// Package contract is the common command line of all test clients. It lets one
+// test drive every SDK:
 //
 //	CLIENT [--kill-after-list] -- COMMAND [ARG...]
 //
 // The client starts COMMAND as its server, lists the tools, calls one of them and
-// prints one JSON line (Hello). Then it waits for lines on its own stdin: "call" makes
-// it list, call and print once more; "close" makes it close the session in the SDK's own polite way, print "closed" with the
-// milliseconds that took, and exit 0; the end of stdin makes it exit without
-// closing anything, as a client does that forgot its servers. With
-// --kill-after-list it prints the number of tools and sends itself SIGKILL, with
-// no call made: a crash in the middle of a session.
+// prints one JSON line (Hello). Then it reads lines from its own stdin. "call" makes it
+// list, call and print once more. "close" makes it close the session as its SDK does,
+// print "closed" with the milliseconds that took, and exit 0. At the end of stdin it exits
+// and closes nothing, like a client that forgot its servers. With --kill-after-list it
+// prints the number of tools and sends itself SIGKILL before any call: a crash in the
+// middle of a session.
 //
 // Package contract knows no SDK; the client in the node directory keeps the same
 // contract by hand.
@@ -29,14 +29,14 @@ import (
 	"time"
 )
 
-// A Hello is the line that says what the server answered.
+// A Hello is the line that reports the server's answers.
 type Hello struct {
 	Tools int    `json:"tools"`
 	Call  string `json:"call,omitempty"` // "ok", or "error" when the tool said so
 	Text  string `json:"text,omitempty"` // what the tool returned
 }
 
-// A Session is what a client's SDK makes of a running server.
+// A Session is a client SDK's session with a running server.
 type Session interface {
 	// Tools returns the names of the server's tools.
 	Tools(ctx context.Context) ([]string, error)

@@ -19,8 +19,8 @@ func main() { contract.Main("gosdk", connect) }
 func connect(ctx context.Context, command []string) (contract.Session, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Stderr = os.Stderr
-	// No options: the default client announces roots and waits 5 s on each rung of
-	// its shutdown, and defaults are what is out there.
+	// No options, as in most programs: the default client announces roots and waits 5 s
+	// in each step of its shutdown.
 	client := mcp.NewClient(&mcp.Implementation{Name: "gosdk", Version: "1"}, nil)
 	s, err := client.Connect(ctx, &mcp.CommandTransport{Command: cmd}, nil)
 	if err != nil {

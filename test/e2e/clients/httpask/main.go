@@ -4,7 +4,7 @@
 //
 //	httpask [--sse] [--sessions N] URL TOOL ARGUMENTS
 //
-// It prints a line for each session: the names of the tools, and what the call of TOOL says.
+// It prints a line for each session: the names of the tools, and the result of TOOL.
 package main
 
 import (

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Pythonlike is a test client that starts and ends its server as the official
-// Python SDK does, without asking for a Python: six variables of the environment,
+// Python SDK does, without the need for Python: six variables of the environment,
 // a session of its own, and on the way out stdin closed, 2 s, SIGTERM to the
 // process group, 2 s, SIGKILL to the process group. If the main process exits
 // within the first 2 s that is all: the rest of the group is left alone.
@@ -44,8 +44,8 @@ func connect(ctx context.Context, command []string) (contract.Session, error) {
 	return s, s.initialize(ctx)
 }
 
-// environment is what the SDK passes on of its own: nothing that a user manager
-// or a session bus could be found by.
+// environment has the variables that the SDK passes on by default. None of them
+// leads to a user manager or a session bus.
 func environment() []string {
 	env := []string{} // not nil, which would inherit everything
 	for _, name := range []string{"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"} {
@@ -130,7 +130,7 @@ func (s *session) exitedWithin(grace time.Duration) bool {
 	}
 }
 
-// groupGoneWithin polls like the SDK: nothing tells when a process group is empty.
+// groupGoneWithin polls like the SDK: no event reports that a process group is empty.
 func (s *session) groupGoneWithin(grace time.Duration) bool {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

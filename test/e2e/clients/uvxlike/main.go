@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Uvxlike runs a command as a package runner such as uvx does that keeps its
-// child's stdin open: data is passed on, the end of it is not. A server behind it
-// never learns that its client has gone, and as the runner waits for the server,
-// both stay. SIGTERM is passed on, which is how such a pair does end.
+// Uvxlike runs a command like a package runner such as uvx that keeps its child's
+// stdin open: it passes on data, but not EOF. A server behind it never learns that
+// its client has exited, and as the runner waits for the server, both stay. The
+// runner passes on SIGTERM, and only that ends such a pair.
 //
 //	uvxlike COMMAND [ARG...]
 package main
