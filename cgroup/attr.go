@@ -55,11 +55,7 @@ func (g *Group) RemoveAttr(name string) error {
 // it lasts until all duplicated and inherited descriptors are closed. EWOULDBLOCK means that another
 // description has the lock.
 func (g *Group) TryLock(how int) error {
-	err := unix.Flock(g.fd, how|unix.LOCK_NB)
-	for err == unix.EINTR {
-		err = unix.Flock(g.fd, how|unix.LOCK_NB)
-	}
-	if err != nil {
+	if err := unix.Flock(g.fd, how|unix.LOCK_NB); err != nil {
 		return fmt.Errorf("lock cgroup %q: %w", g.path, err)
 	}
 	return nil
@@ -99,11 +95,14 @@ func (g *Group) CPU() time.Duration {
 	return time.Duration(usec) * time.Microsecond
 }
 
-// Number reads a file with one number; ok is false without the file, and for a word like "max".
-func (g *Group) Number(file string) (n uint64, ok bool) {
+// Number reads a file with one number. It is nil without the file, and for a word like "max".
+func (g *Group) Number(file string) *uint64 {
 	b, _ := readFile(g.fd, file)
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
-	return n, err == nil
+	if err != nil {
+		return nil
+	}
+	return &n
 }
 
 // String is the path, for messages.

@@ -73,9 +73,6 @@ func ignoreGone(err error) error {
 func (g *Group) readEvents(fd int) (State, error) {
 	var buf [256]byte
 	n, err := unix.Pread(fd, buf[:], 0)
-	for err == unix.EINTR {
-		n, err = unix.Pread(fd, buf[:], 0)
-	}
 	if gone(err) {
 		return State{}, nil
 	}

@@ -14,37 +14,25 @@ import (
 // (memory.reclaim) would park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing
 // file into EACCES.
 
-func openRetry(dir int, name string, flags int) (int, error) {
-	for {
-		fd, err := unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
+func open(dir int, name string, flags int) (int, error) {
+	return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 }
 
 func openDir(dir int, name string) (int, error) {
-	return openRetry(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+	return open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
 }
 
-func readFile(dir int, name string) ([]byte, error) {
-	fd, err := openRetry(dir, name, unix.O_RDONLY)
-	if err != nil {
-		return nil, err
-	}
-	defer unix.Close(fd)
-	return proc.ReadAll(fd, -1)
-}
+func readFile(dir int, name string) ([]byte, error) { return proc.ReadAt(dir, name, proc.NoLimit) }
 
 func writeFile(dir int, name, value string) error {
-	fd, err := openRetry(dir, name, unix.O_WRONLY)
+	fd, err := open(dir, name, unix.O_WRONLY)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
 	for {
 		_, err = unix.Write(fd, []byte(value))
-		if err != unix.EINTR {
+		if err != unix.EINTR { // of memory.reclaim
 			return err
 		}
 	}

@@ -29,32 +29,22 @@ func Open(path string) (*Group, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
 	}
-	return checked(fd, path)
+	return FromFD(fd, path)
 }
 
 // FromFD takes over a descriptor of a cgroup directory, e.g. one that was
 // inherited.
 func FromFD(fd int, path string) (*Group, error) {
-	return checked(fd, path)
-}
-
-func checked(fd int, path string) (*Group, error) {
-	if err := checkMagic(fd); err != nil {
+	var st unix.Statfs_t
+	err := unix.Fstatfs(fd, &st)
+	if err == nil && st.Type != unix.CGROUP2_SUPER_MAGIC {
+		err = &UnsupportedError{Feature: "cgroup v2 at this place", MinVersion: "a cgroup2 mount"}
+	}
+	if err != nil {
 		_ = unix.Close(fd) // the error that matters is the one we return
 		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
 	}
 	return &Group{fd: fd, path: path}, nil
-}
-
-func checkMagic(fd int) error {
-	var st unix.Statfs_t
-	if err := unix.Fstatfs(fd, &st); err != nil {
-		return err
-	}
-	if st.Type != unix.CGROUP2_SUPER_MAGIC {
-		return &UnsupportedError{Feature: "cgroup v2 at this place", MinVersion: "a cgroup2 mount"}
-	}
-	return nil
 }
 
 // FD is the directory's descriptor; it stays the Group's own.
@@ -125,7 +115,7 @@ func (g *Group) Write(file, value string) error {
 
 // OpenFile opens one of the group's files; a change of some shows as POLLPRI.
 func (g *Group) OpenFile(file string, flags int) (int, error) {
-	fd, err := openRetry(g.fd, file, flags)
+	fd, err := open(g.fd, file, flags)
 	if err != nil {
 		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)
 	}

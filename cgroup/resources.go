@@ -38,20 +38,13 @@ type Limits struct {
 // Put replaces the limit of the same file.
 func (l *Limits) Put(limit Limit) {
 	l.Files = slices.DeleteFunc(l.Files, func(old Limit) bool { return old.File == limit.File })
-	switch {
-	case limit.None():
-	case limit.File == OOMGroup: // after the limits of the memory, of which each sets it
-		l.Files = append(l.Files, limit)
-	default:
-		l.Files = slices.Insert(l.Files, l.beforeOOMGroup(), limit)
+	at := len(l.Files)
+	if at > 0 && l.Files[at-1].File == OOMGroup { // which each limit of the memory sets
+		at--
 	}
-}
-
-func (l *Limits) beforeOOMGroup() int {
-	if i := slices.IndexFunc(l.Files, func(f Limit) bool { return f.File == OOMGroup }); i >= 0 {
-		return i
+	if !limit.None() {
+		l.Files = slices.Insert(l.Files, at, limit)
 	}
-	return len(l.Files)
 }
 
 // OfMemory reports whether a file belongs to the memory controller.

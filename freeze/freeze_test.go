@@ -255,11 +255,7 @@ func grow(t *testing.T, script string) (*Tree, *exec.Cmd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRoot(fd)
-	if err != nil || r.PID != cmd.Process.Pid {
-		t.Fatalf("root %+v, %v", r, err)
-	}
-	tr := &Tree{Roots: []Root{r}}
+	tr := &Tree{Roots: []Root{{PID: cmd.Process.Pid, PIDFD: fd}}}
 	t.Cleanup(func() {
 		tr.Spare = nil // the test's
 		_ = tr.Kill()

@@ -105,7 +105,7 @@ func (t Tag) On(pid int) bool {
 	var limit unix.Rlimit
 	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit)
 	if err == unix.EPERM {
-		soft, ok := proc.SoftLimit(pid, proc.LimitLocks)
+		soft, ok := proc.FileLocks(pid)
 		return ok && Tag(soft) == t
 	}
 	return err == nil && Tag(limit.Cur) == t

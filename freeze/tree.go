@@ -114,18 +114,3 @@ func (t *Tree) leftOut(st proc.Stat) bool {
 func zombie(st proc.Stat) bool {
 	return st.State == 'X' || st.State == 'Z' && st.Threads <= 1
 }
-
-// ErrInit: all processes descend from init, so it is never a root.
-var ErrInit = errors.New("init is no root")
-
-// NewRoot returns the root behind a pidfd, which stays the caller's.
-func NewRoot(pidfd int) (Root, error) {
-	pid, err := proc.PIDOf(pidfd)
-	if errors.Is(err, proc.ErrGone) {
-		err = nil
-	}
-	if pid == 1 {
-		return Root{}, ErrInit
-	}
-	return Root{PID: pid, PIDFD: pidfd}, err
-}

@@ -19,18 +19,14 @@ func withBrowser(env []string) []string {
 	graphical := false
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
-		switch name {
-		case "BROWSER":
+		if name == "BROWSER" {
 			return env
-		case "DISPLAY", "WAYLAND_DISPLAY":
-			graphical = graphical || value != ""
 		}
-	}
-	if !graphical {
-		return env
+		graphical = graphical || value != "" && (name == "DISPLAY" || name == "WAYLAND_DISPLAY")
 	}
 	self, err := os.Executable()
-	if err != nil || strings.ContainsAny(self, " \t\n:%\\'\"$") || backend.FindManager() != nil {
+	odd := strings.ContainsAny(self, " \t\n:%\\'\"$")
+	if !graphical || err != nil || odd || backend.FindManager() != nil {
 		return env
 	}
 	return append(env, "BROWSER="+self+cli.Browser)

@@ -41,18 +41,14 @@ func environment() []string {
 // alone explains the commands that need mcpscopectl.
 func alone(args []string, missing error, io cli.Stdio) int {
 	switch {
-	case len(args) == 0:
-		fmt.Fprint(io.Err, "mcpscope: no command given\n")
-		io.Hint("mcpscope help")
-		return cli.ExitUsage
+	case len(args) == 0, cli.IsHelp(args[0]), args[0] == "help" && len(args) == 1:
+		fmt.Fprintf(io.Out, loneHelp, missing)
+		return cli.ExitOK
 	case args[0] == "version" || args[0] == "-version" || args[0] == "--version":
 		fmt.Fprintf(io.Out, "mcpscope %s (%s)\n", cli.Version(), cli.Built())
 		return cli.ExitOK
 	case args[0] == "help" && len(args) == 2 && args[1] == "run":
 		fmt.Fprint(io.Out, settings.Help(settings.Run))
-		return cli.ExitOK
-	case args[0] == "help" && len(args) == 1, cli.IsHelp(args[0]):
-		fmt.Fprintf(io.Out, loneHelp, missing)
 		return cli.ExitOK
 	}
 	status := io.Cannot(cli.OneLine(args[0]), missing)

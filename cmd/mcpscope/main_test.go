@@ -95,6 +95,7 @@ func TestAlone(t *testing.T) {
 		out, err string
 	}{
 		{[]string{"ls"}, cli.ExitFailure, "", "mcpscope: cannot ls: " + missing},
+		{nil, cli.ExitOK, missing, ""},
 		{[]string{"help"}, cli.ExitOK, missing, ""},
 		{[]string{"version"}, cli.ExitOK, "mcpscope ", ""},
 		{[]string{"help", "run"}, cli.ExitOK, "Usage: mcpscope run", ""},

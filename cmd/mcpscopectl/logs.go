@@ -29,7 +29,8 @@ func logsCommand(io cli.Stdio) *cobra.Command {
 asked to stop, swept, and ended with the processes that were killed. With NAME
 or ID, also print the stderr of a server that was started with --stderr journal.
 NAME selects the running servers of that name, or else the one that ended last.
-The beginning of an ID is enough while the server runs.
+The beginning of an ID is enough while the server runs. "No journal files were
+opened" means that you may not read the journal: sudo mcpscope logs.
 
 mcpscope never waits for the journal: entries are lost while the journal is full
 or does not respond. To write every end of a server to a file, use mcpscope run

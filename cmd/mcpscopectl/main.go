@@ -44,14 +44,10 @@ func run(args []string, to cli.Stdio) int {
 
 func dispatch(args []string, io cli.Stdio) int {
 	switch {
-	case len(args) == 0:
-		fmt.Fprint(io.Err, "mcpscope: no command given\n")
-		io.Hint("mcpscope help")
-		return cli.ExitUsage
+	case len(args) == 0 || cli.IsHelp(args[0]):
+		args = []string{"help"}
 	case args[0] == "-version" || args[0] == "--version":
 		args = []string{"version"}
-	case cli.IsHelp(args[0]):
-		args = []string{"help"}
 	}
 	if command := early(args[0]); command != nil {
 		return command(args[1:], io)

@@ -49,7 +49,7 @@ func say(args ...string) said {
 // Requested output is on stdout, with status 0, and stderr is empty.
 func TestAskedFor(t *testing.T) {
 	for line, want := range map[string]string{
-		"help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D",
+		"": "Usage: mcpscope COMMAND", "help": "Usage: mcpscope COMMAND", "--help": "Usage: mcpscope COMMAND", "help run": "--eof-grace D",
 		"sweep --help": "Usage: mcpscope sweep",
 		"unwrap -h":    "Usage: mcpscope unwrap", "completion --help": "Usage: mcpscope completion",
 		"help help": "Usage: mcpscope help", "version": "mcpscope ",
@@ -67,7 +67,6 @@ func TestMistakes(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, cli.ExitUsage, "mcpscope: no command given\nmcpscope: hint: mcpscope help\n"},
 		{[]string{"rum"}, cli.ExitUsage, "mcpscope: unknown command \"rum\"\nmcpscope: hint: mcpscope run\n"},
 		{[]string{"npx"}, cli.ExitUsage, "mcpscope: unknown command \"npx\"\nmcpscope: hint: mcpscope run -- npx …, or mcpscope help\n"},
 		{[]string{"help", "nope"}, cli.ExitUsage, "mcpscope: help: unknown command \"nope\"\nmcpscope: hint: mcpscope help\n"},

@@ -18,7 +18,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -52,12 +51,10 @@ func start(file string, args []string) error {
 	if err := backend.FindManager(); err != nil {
 		return err
 	}
-	base := filepath.Base(file)
-	name, random := notInUnit.ReplaceAllString(base, "_"), strings.ToLower(rand.Text()[:8])
-	unit := fmt.Sprintf("detached-%.40s-%s", name, random)
 	line := []string{
-		"--quiet", "--no-ask-password", "--collect", "--same-dir", "--unit=" + unit,
-		"--description=" + cli.OneLine(base) + ", by mcpscope detach",
+		"--quiet", "--no-ask-password", "--collect", "--same-dir",
+		"--unit=detached-" + strings.ToLower(rand.Text()[:8]),
+		"--description=" + cli.OneLine(filepath.Base(file)) + ", by mcpscope detach",
 		"--service-type=exec",        // so that it returns when the command has been executed
 		"--property=ExitType=cgroup"} // the service lasts as long as a process of it
 	env := inherited(os.Environ())
@@ -84,30 +81,19 @@ func start(file string, args []string) error {
 	return nil
 }
 
-// notInUnit matches characters that the name of the unit does not contain.
-var notInUnit = regexp.MustCompile(`[^A-Za-z0-9_.]`)
-
 // own are variables that describe the process to its manager or server.
 var own = strings.Fields(`MCPSCOPE_ID INVOCATION_ID JOURNAL_STREAM LISTEN_FDS LISTEN_FDNAMES LISTEN_PID
 	MAINPID MANAGERPID NOTIFY_SOCKET SYSTEMD_EXEC_PID WATCHDOG_PID WATCHDOG_USEC`)
 
 // inherited drops the server's own variables, a BROWSER that is mcpscope detach, and variables that a manager
 // refuses.
-func inherited(env []string) (kept []string) {
-	for _, v := range env {
+func inherited(env []string) []string {
+	return slices.DeleteFunc(env, func(v string) bool {
 		name, value, _ := strings.Cut(v, "=")
-		ours := name == "BROWSER" && strings.Contains(value, cli.Browser)
-		if !ours && !slices.Contains(own, name) && variable.MatchString(name) && printable(value) {
-			kept = append(kept, v)
-		}
-	}
-	return kept
+		return name == "BROWSER" && strings.Contains(value, cli.Browser) || slices.Contains(own, name) ||
+			!accepted.MatchString(v) || !utf8.ValidString(v)
+	})
 }
 
-var variable = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
-
-// printable reports whether systemd.exec(5) accepts a value of a variable.
-func printable(s string) bool {
-	control := func(r rune) bool { return unicode.IsControl(r) && r != '\t' && r != '\n' }
-	return utf8.ValidString(s) && !strings.ContainsFunc(s, control)
-}
+// accepted matches the assignment of a variable whose name systemd.exec(5) takes.
+var accepted = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*=`)

@@ -25,6 +25,9 @@ import (
 // consider decides about one process before it goes on.
 func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	defer w.listener.Continue(r)
+	// Its candidate has the same stdin, and has started it or is itself. This is before the check of its
+	// group, which shows a capture meanwhile.
+	own := w.candidates.of(stdin)
 	status, err := proc.ReadStatus(int(r.TID)) // a thread is found by its number, too
 	if err != nil || status.Tgid == w.PID || w.inGroup(status.Tgid) {
 		return
@@ -41,7 +44,6 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if verdict == Candidate && w.candidates.speaks(argv) {
 		verdict, why = Taken, "its client wrote MCP to the same command before"
 	}
-	own := w.candidates.of(stdin) // what has started it with the same stdin, or it is itself
 	if isRun(argv) {
 		own.end()
 	}
@@ -83,7 +85,7 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 // inGroup: it is in a server's group, or has left it and carries its tag.
 func (w *watcher) inGroup(pid int) bool {
 	const magic = 40 // bits of a tag that are its own
-	soft, _ := proc.SoftLimit(pid, proc.LimitLocks)
+	soft, _ := proc.FileLocks(pid)
 	return soft>>magic == uint64(freeze.NewTag(0))>>magic || launcher.In(pid, w.PID)
 }
 

@@ -112,7 +112,7 @@ func (g *Gateway) watched() error {
 		_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
 	}
 	if err != nil {
-		_ = unix.Close(watch.Sock()) // the guard ends with it
+		_ = unix.Close(watch.Sock) // the guard ends with it
 		return err
 	}
 	err = g.exec()

@@ -129,7 +129,7 @@ func (c *candidate) end() {
 // unread copies what is unread on a candidate's stdin. No descriptor of it is kept: as long as there is one,
 // a client that writes to a dead program gets no error.
 func (c *candidate) unread() []byte {
-	fd, err := proc.GetDescriptor(c.pid, c.pidfd, 0)
+	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
 	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
 		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}

@@ -65,7 +65,7 @@ func Watch(args []string, by Watching) int {
 		return 125 // the guard answers
 	}
 	if err := w.settle(); err != nil {
-		if linux.Ended(w.guard.PIDFD()) {
+		if linux.Ended(w.guard.PIDFD) {
 			_ = w.forkGuard() // what it gets is all that can be had
 		} else {
 			w.refuse(err)
@@ -196,7 +196,7 @@ func (w *watcher) refuse(why error) {
 // note writes to the gateway's stderr. No copy of that is kept: its reader waits for its end.
 func (w *watcher) note(text string) {
 	w.explain(w.PID, "note", nil, text)
-	fd, err := proc.GetDescriptor(w.PID, w.gateway, 2)
+	fd, err := unix.PidfdGetfd(w.gateway, 2, 0)
 	if err != nil {
 		const how = unix.O_WRONLY | unix.O_APPEND | unix.O_NOCTTY | unix.O_CLOEXEC
 		fd, err = unix.Open(proc.DescriptorPath(w.PID, 2), how, 0)
@@ -223,8 +223,8 @@ func (w *watcher) watch() error {
 		close(idle)
 	}()
 	go func() {
-		awaitPolled(w.guard.Sock())
-		awaitPolled(w.guard.PIDFD())
+		awaitPolled(w.guard.Sock)
+		awaitPolled(w.guard.PIDFD)
 		close(alone)
 	}()
 	select {
@@ -255,7 +255,7 @@ func (w *watcher) forkGuard() error {
 	if err != nil {
 		return err
 	}
-	for !linux.Ended(next.PIDFD()) && atomic.LoadUint32(&w.page.Reign) == before {
+	for !linux.Ended(next.PIDFD) && atomic.LoadUint32(&w.page.Reign) == before {
 		time.Sleep(time.Millisecond) // it sends no byte to us: its socket is the next one's
 	}
 	return nil

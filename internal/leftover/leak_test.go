@@ -45,7 +45,7 @@ func leave(t *testing.T, in, out *os.File, script string) (pid int) {
 func TestStopSparesOthersOfItsStdin(t *testing.T) {
 	in, held := bed.Pipe(t)
 	lost, out := bed.Pipe(t)
-	const script = "(sleep 1004 3>&- & echo >&3; exec 3>&-; wait); :"
+	const script = "(sleep 1004 3>&- & until grep -q sleep /proc/$!/comm; do :; done; echo >&3; exec 3>&-; wait); :"
 	leak, daemon := leave(t, in, out, script), leave(t, in, out, script)
 	if err := errors.Join(in.Close(), held.Close(), out.Close()); err != nil {
 		t.Fatal(err)

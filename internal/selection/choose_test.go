@@ -5,11 +5,25 @@
 package selection
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 )
+
+// Root reads how it sees the servers of users.
+func TestNone(t *testing.T) {
+	own := "no servers"
+	if os.Getuid() == 0 {
+		own = "no servers of root; --all-users includes those of other users"
+	}
+	for f, want := range map[Filter]string{{}: own, {AllUsers: true}: "no servers", {Client: "claude"}: "no servers of the client claude"} {
+		if got := f.None(); got != want {
+			t.Errorf("%+v: %q, want %q", f, got, want)
+		}
+	}
+}
 
 func TestFindServers(t *testing.T) {
 	all := []*fleet.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}

@@ -41,6 +41,9 @@ func (f *Filter) None() string {
 	if f.Client != "" {
 		return "no servers of the client " + f.Client
 	}
+	if os.Getuid() == 0 && !f.AllUsers {
+		return "no servers of root; --all-users includes those of other users"
+	}
 	return "no servers"
 }
 

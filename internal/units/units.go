@@ -53,12 +53,14 @@ func text(file string, by Programs) string {
 }
 
 // serviceName matches a name that is safe in a path and, apart from backslashes, as a word of a shell.
-var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]{0,243}\.service$`)
+var serviceName = regexp.MustCompile(`^[A-Za-z0-9:_\\@-][A-Za-z0-9:_.\\@-]*\.service$`)
+
+const nameMost = 252 // with .d behind it, it names a directory, by at most 255 bytes
 
 // CheckService completes the name of a service, from which a path is made.
 func CheckService(name string) (string, error) {
 	full := strings.TrimSuffix(name, ".service") + ".service"
-	if !serviceName.MatchString(full) {
+	if len(full) > nameMost || !serviceName.MatchString(full) {
 		return "", fmt.Errorf("%q is not the name of a service", name)
 	}
 	return full, nil

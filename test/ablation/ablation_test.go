@@ -2,8 +2,8 @@
 
 // Package ablation holds the mechanisms that protect a server's stop, and for each the change that takes it
 // out of the product. make ablation builds the product with each change by go build -overlay, runs a choice
-// of the tests of other packages, and writes what goes red to docs/dev/ablation.md. The product's files are
-// not touched, nor imported.
+// of the tests of other packages, and writes what goes red to docs/dev/architecture.md. The product's files
+// are not touched, nor imported.
 package ablation
 
 import (
@@ -136,26 +136,31 @@ func (o *outcome) read(out []byte) {
 	}
 }
 
-const head = `# What goes red without each mechanism
+// The page ends with this section.
+const title = "## What goes red without each mechanism\n"
 
-` + "`make ablation`" + ` makes this page. It builds mcpscope without each mechanism in turn, and runs the cells and tests in
-which the mechanism could matter. The changes and the choices are in [mechanisms.go](../../test/ablation/mechanisms.go).
-` + "`make test`" + ` checks that each change still fits the source. The tables are not whole, so a mechanism can be needed for cells
-that were not run. The last column has up to three of the cells and tests that fail without the mechanism, or that need a
-sweep. They ran on Linux 6.18 with systemd 252, as root, on two processors.
+const head = `
+` + "`make ablation`" + ` makes this section. It builds mcpscope without each mechanism in turn, and runs the cells and
+tests in which it could matter ([mechanisms.go](../../test/ablation/mechanisms.go)). ` + "`make test`" + ` checks that each
+change still fits the source. The last column has up to three of the cells and tests that fail without the mechanism, or
+need a sweep. The tables are not whole: a mechanism can be needed for cells that were not run.
 
 | without | in | red |
 |---|---|---|
 `
 
-// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the mechanisms
-// whose name matches, and keeps the other rows.
+// TestAblation writes the end of the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the
+// mechanisms whose name matches, and keeps the other rows.
 func TestAblation(t *testing.T) {
 	file, only := os.Getenv("MCPSCOPE_ABLATION"), regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
 	if file == "" {
 		t.Skip("it takes an hour: make ablation")
 	}
-	before, _ := os.ReadFile(file) // none at first
+	before, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	above, _, _ := strings.Cut(string(before), title)
 	rows := map[string]string{}
 	for line := range strings.Lines(string(before)) {
 		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok {
@@ -184,7 +189,7 @@ func TestAblation(t *testing.T) {
 	if len(whole.red) > 0 {
 		t.Errorf("red with all mechanisms: %q", whole.red)
 	}
-	page := head
+	page := above + title + head
 	for _, m := range mechanisms {
 		if page += rows[m.name]; !strings.HasSuffix(rows[m.name], "` |\n") {
 			t.Errorf("no test goes red without %s", m.name)

@@ -73,7 +73,7 @@ var (
 const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
 
 var mechanisms = []mechanism{
-	// who sees that the server is to end
+	// the watches for the server's end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
 		ends("launcher"), tests("test/e2e", "KilledLauncherLeavesTheTermGrace")),
 	without("the launcher's watch of the guard", one(brain+"brain.go", "dead := b.Guard.Drain()", "dead := b.Guard.Drain() && false"),
@@ -92,7 +92,7 @@ var mechanisms = []mechanism{
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	without("the client's pidfd", one(clientSide+"client.go", "parent := os.Getppid()", "parent := min(os.Getppid(), 1)"),
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
-	// who is a member
+	// membership
 	without("the subreaper", one(guard+"guard.go", "unix.PR_SET_CHILD_SUBREAPER, 1,", "unix.PR_SET_CHILD_SUBREAPER, 0,"),
 		cells(onBoth, "setsid|double-fork|hop|move-main|move-guards", "stdin|guard")),
 	without("the kill of members that left the group", noLeftOvers, cells(onCgroup, "move-sibling|move-root", "stdin"), tests("test/e2e", "NestedRun")),
@@ -153,7 +153,7 @@ var mechanisms = []mechanism{
 		one(idle+"measure.go", "in.Room[0].Full() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
-	// what the server can tell
+	// transparency to the server
 	without("job control", one(brain+"brain.go", "b.stopToo(unix.Signal(p.StopSignal))", "_ = unix.Signal(p.StopSignal)"),
 		tests("test/e2e", "TerminalJobControl|TerminalFullScreen")),
 	without("the client's descriptors closed", one(launcher+"start.go", "_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC)", "_ = null"),

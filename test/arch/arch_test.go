@@ -243,6 +243,8 @@ var subjects = []subject{
 	{600, []string{"internal/diagnose"}},
 	{350, []string{"internal/history"}},
 	{450, []string{"internal/leftover"}},
+	{500, []string{"internal/server/report", "internal/history"}},
+	{150, []string{"internal/server/container"}},
 	{1000, []string{"internal/removal", "internal/units", "internal/manual", "internal/metrics"}},
 }
 

@@ -57,7 +57,7 @@ var linked = map[string]string{
 	"github.com/pelletier/go-toml/v2/internal/parserbridge": "go-toml",
 
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
-	"encoding": "encoding/json", "encoding/base64": "encoding/json", "encoding/json": "messages of MCP", "unicode/utf16": "encoding/json",
+	"encoding": "encoding/json", "encoding/base64": "encoding/json", "encoding/json": "messages of MCP, and the report", "unicode/utf16": "encoding/json",
 	"encoding/binary": "the configuration on the page", "encoding/hex": "godbus", "errors": "everything",
 	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "net": "godbus",
 	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/user": "godbus", "path": "config",

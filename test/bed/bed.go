@@ -18,6 +18,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strconv"
 	"testing"
 )
@@ -40,6 +41,10 @@ const (
 	stageSetUp = "set-up" // the inner process, not yet in its own view of /sys/fs/cgroup
 	stageReady = "ready"  // any further execution of the binary inside the sandbox
 )
+
+// The first thread is the main goroutine's alone. Other processes take its user for that of the process: a
+// goroutine of a test that makes its thread another user's must not get it.
+func init() { runtime.LockOSThread() }
 
 // A Setup runs in the inner process before the tests, and returns a function to run after them.
 type Setup func() (cleanup func(), err error)

@@ -47,14 +47,20 @@ func idle(b *testing.B, all []contender) []*table {
 	memory := &table{title: "Private memory beside an idle server", unit: "kB"}
 	tasks := &table{title: "Tasks beside an idle server", unit: "tasks"}
 	for _, c := range append(named(all, bwrap), ours(all)...) {
-		s, err := startServer(c, nil)
-		must(b, err)
+		var two [2]*server // pages of the program's file are the machine's, and not of one of them
+		for i := range two {
+			var err error
+			two[i], err = startServer(c, nil)
+			must(b, err)
+		}
 		time.Sleep(2 * time.Second) // no event says that the start, with its sweep, is over
 		private, n, err := usage(c.wrap[0])
 		must(b, err)
-		must(b, s.end())
-		memory.add(c.name, private)
-		tasks.add(c.name, n)
+		for _, s := range two {
+			must(b, s.end())
+		}
+		memory.add(c.name, private/2)
+		tasks.add(c.name, n/2)
 	}
 	return []*table{memory, tasks}
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The promise of wrap, with agents as people have them: what they start from a wrapped configuration runs
-// in a group, and their file comes back as they wrote it.
+// The promise of wrap, with real agents: the servers in a wrapped configuration run in groups, and unwrap
+// restores the file that the agent wrote.
 package e2e
 
 import (
@@ -28,9 +28,9 @@ type agent struct {
 	config  string // below the home
 	add     []string
 	text    string   // of the configuration, where there is no command that adds a server
-	start   []string // what makes it start its servers
+	start   []string // the arguments that make it start its servers
 	env     []string
-	wants   string // in what it prints, for one that ends by itself
+	wants   string // in its output, for an agent that exits by itself
 }
 
 // nowhere answers no request, so that a session begins, starts its servers and gets no further.
@@ -93,8 +93,8 @@ type agentRun struct {
 	t     *testing.T
 	world *world
 	home  string
-	temp  string // for what it leaves behind
-	fifo  int    // where the server says that it was started
+	temp  string // for the files that it leaves behind
+	fifo  int    // to which the server writes at its start
 }
 
 func newAgentRun(t *testing.T, b clientBed, a agent) *agentRun {
@@ -130,7 +130,7 @@ func (r *agentRun) check() {
 	if len(r.add) > 0 {
 		r.toEnd(r.command(r.add...))
 	}
-	r.starts("") // and does to its files what it does at a first start
+	r.starts("") // a first start also changes the agent's files
 	bare := r.contents()
 	out := r.toEnd(r.mcpscope("wrap", "--program", binaries.mcpscope, r.name, "--yes"))
 	if strings.Contains(out, "hunter2") || !strings.Contains(out, "Wrapped 1 server") {
@@ -163,7 +163,7 @@ func (r *agentRun) mcpscope(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// command is the agent, in a network of its own, where there is nobody but itself.
+// command is the agent, alone in a network of its own.
 func (r *agentRun) command(args ...string) *exec.Cmd {
 	line := []string{"env", "-C", r.home + "/project", "sh", "-c", `ip link set lo up 2>/dev/null; exec "$@"`, "sh", r.program}
 	cmd := r.world.Command(append(line, args...)...)
@@ -181,7 +181,7 @@ func (r *agentRun) toEnd(cmd *exec.Cmd) string {
 	return o.Stdout + o.Stderr
 }
 
-// starts has the agent start its server, in a group or not, and nothing of a group is left of that.
+// starts makes the agent start its server, in a group or not, and checks that no group is left.
 func (r *agentRun) starts(how string) {
 	r.t.Helper()
 	if r.wants != "" {
@@ -193,14 +193,14 @@ func (r *agentRun) starts(how string) {
 		cmd := r.command(r.start...)
 		r.world.Start(r.world.Dir, cmd)
 		r.wantSaid(how)
-		_ = cmd.Process.Kill() // a crash, which is what mcpscope is for
+		_ = cmd.Process.Kill() // a crash: the case that mcpscope is for
 		_ = cmd.Wait()         // killed
 	}
 	escape.WantNoServers(r.t, rootsSlice(r.world.Site), "*", escape.Patience)
 }
 
-// wantSaid reads what the server says when it is started: its group's id, and its arguments. An agent is a program of hundreds of
-// megabytes that is read from a disk.
+// wantSaid reads the line that the server writes at its start: its group's id, and its arguments. It waits
+// long: an agent is a program of hundreds of megabytes that is read from a disk.
 func (r *agentRun) wantSaid(how string) {
 	r.t.Helper()
 	said := make([]byte, 4096)

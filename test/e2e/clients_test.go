@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// The promise, with real clients and published servers: a server works below `mcpscope run` as it does without, and nothing
-// survives its client, whether that says good-bye or is killed, whatever runs the server's package.
+// The promise, with real clients and published servers: a server works as without mcpscope, and never
+// survives its client. It does not matter how the client ends, and which runner starts the server's package.
 package e2e
 
 import (
@@ -30,7 +30,7 @@ while read -r line; do
 	test -z "$id" || echo '{"jsonrpc":"2.0","id":'"$id,$answer}"
 done`
 
-// A session is a client that has said what its server has answered, in a world of its own.
+// A session is a client that has printed its server's answers, in a world of its own.
 type session struct {
 	*escape.Talk
 	world        *world
@@ -50,7 +50,7 @@ func (b clientBed) start(t *testing.T, attr unix.SysProcAttr, client string, fla
 	return s
 }
 
-// end closes the session, or kills the client; nothing is left of it then, and nothing of ours is on the server's stderr.
+// end closes the session or kills the client. Then nothing is left, and mcpscope wrote nothing to stderr.
 func (s *session) end(t *testing.T, how string) {
 	t.Helper()
 	switch how {
@@ -172,7 +172,7 @@ var (
 	launchWays  = []string{"npx", "node", "uvxlike"}
 )
 
-// someCells has each client, each server and each way, and each server in each way; all, if all is asked for.
+// someCells has each client, and each server in each way. A full run has all combinations.
 func someCells() (cells []clientCell) {
 	for s, server := range serverNames {
 		for w, way := range launchWays {
@@ -212,7 +212,7 @@ func openClientBed(t *testing.T) clientBed {
 	return b
 }
 
-// command is what a client's configuration would have as the server's command.
+// command is the server's command in a client's configuration.
 func (b clientBed) command(c clientCell) []string {
 	var args []string
 	if c.server == "filesystem" {

@@ -29,7 +29,7 @@ func TestDeadClientEndsTheServerWithTheTermGraceOnly(t *testing.T) {
 	s.wantAsked(3, unix.SIGTERM)
 }
 
-// The death of a client that only spawned the server ends nothing if that is asked for: what ends it comes later.
+// With --on-client-death ignore a client's death stops nothing. The end of the server's stdin does, later.
 func TestClientDeathCanBeIgnored(t *testing.T) {
 	t.Parallel()
 	read, stdin := ends(t, "pipe")
@@ -52,7 +52,7 @@ func TestClientDeathCanBeIgnored(t *testing.T) {
 	}
 }
 
-// Without its launcher the server has the whole term grace; and what was begun is not begun again.
+// Without its launcher the server has the whole term grace, and a stop that has begun does not begin again.
 func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 	for what, signals := range map[string][]unix.Signal{"alone": {unix.SIGKILL}, "after SIGINT": {unix.SIGINT, unix.SIGKILL}} {
 		t.Run(what, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 	}
 }
 
-// A tracer is told of its tracee's death first, and that one's parent when the tracer has waited for it, which this one does not.
+// A process's death is reported to its parent only after its tracer has waited for it. The seizer never does.
 func TestTracedGuardIsKilled(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"all threads": nil, "the first thread": {"first"}} {
@@ -116,7 +116,7 @@ func heldBySeizer(t *testing.T, c *escape.Client) (both [2]*escape.Process) {
 	return both
 }
 
-// Nobody can act on the death of another member: to start it again, say. Where cgroup.kill is, all die at once.
+// No member can react to another's death, say by a restart. With cgroup.kill, unlike here, all die at once.
 func TestNobodyWitnessesTheKill(t *testing.T) {
 	t.Parallel()
 	defer escape.Slots.Take(4)()
@@ -128,7 +128,7 @@ func TestNobodyWitnessesTheKill(t *testing.T) {
 	}
 }
 
-// A member of root's may take from the guard what it needs to end a group. The launcher looks for itself before it returns.
+// A member with root's rights may leave the guard without descriptors. The launcher checks before it returns.
 func TestGuardWithoutDescriptors(t *testing.T) {
 	t.Parallel()
 	s := startServer(newWorld(t), []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo, "ignore-both")
@@ -145,7 +145,7 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 	s.world.clean()
 }
 
-// A launcher that is stopped stops nothing, and its server runs on, until something happens that it should notice: then its
+// A stopped launcher stops nothing: its server runs on. At the next event that the launcher must handle, its
 // guard continues it.
 func TestStoppedLauncher(t *testing.T) {
 	t.Parallel()
@@ -158,7 +158,7 @@ func TestStoppedLauncher(t *testing.T) {
 	s.dead(escape.Patience)
 }
 
-// A launcher that is frozen with its client can't be continued. The guard puts another one in its place.
+// A launcher that is frozen with its client can't be continued. The guard starts a process that replaces it.
 func TestFrozenLauncher(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", soon}, "--members", "2")
@@ -177,7 +177,7 @@ func TestFrozenLauncher(t *testing.T) {
 	}
 	freeze("1")
 	defer freeze("0")
-	s.Own.Signal(unix.SIGKILL) // its stdin is closed by that
+	s.Own.Signal(unix.SIGKILL) // that closes the server's stdin
 	if n := s.members.UntilDead(escape.Patience); n > 0 {
 		t.Errorf("%d members left", n)
 	}

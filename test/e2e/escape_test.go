@@ -29,8 +29,8 @@ var delegated = escape.Backend{
 	Exempt: exemptDelegated,
 }
 
-// exemptDelegated: a unit's end takes guards away with what they guard, so who has
-// left the unit is left. Two groups up from a payload is the unit still, and so is what is beside its group.
+// exemptDelegated: the kill of a unit also kills its guards, so members that have left the unit survive. Two
+// groups above a payload, or in the guards' group beside it, a member is still in the unit.
 func exemptDelegated(m escape.Mode, e escape.End) string {
 	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-guards" {
 		return "moved out of the unit, which was killed as a whole"
@@ -38,7 +38,7 @@ func exemptDelegated(m escape.Mode, e escape.End) string {
 	return ""
 }
 
-// tree: what descends from the guard is the group, wherever it moves.
+// tree: the guard's descendants are the group, to whatever cgroup they move.
 var tree = escape.Backend{
 	Name: "tree",
 	Site: func(t *testing.T) *escape.Site { return newWorld(t).Site },
@@ -50,8 +50,8 @@ var tree = escape.Backend{
 	},
 }
 
-// TestEscape holds the promise that nothing survives and nothing else dies, for each way to stay alive and each way to
-// end, on all backends that need no systemd.
+// TestEscape holds the promise that nothing survives and nothing else dies, for each mode and each end, on
+// all backends that need no systemd.
 func TestEscape(t *testing.T) {
 	t.Parallel()
 	modes, backends := binaries.Modes(t), []escape.Backend{cgroup, delegated, tree}

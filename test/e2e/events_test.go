@@ -14,14 +14,14 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// When each step comes is tested in virtual time (internal/server/lifecycle); here are the steps. A grace of "never" ends no
-// step of these tests, and one of "soon" always.
+// The times of the steps are tested in virtual time (internal/server/lifecycle); here are the steps. A grace
+// of "never" does not expire in these tests, and one of "soon" always does.
 const (
 	never = "infinity"
 	soon  = "100ms"
 )
 
-// The end of stdin asks every member, once; a client that does not listen any more is as good as one that has closed it.
+// EOF on stdin sends every member one SIGTERM. A client that closes the server's stdout has the same effect.
 func TestServerThatStaysIsAskedOnce(t *testing.T) { testAsked(t, "close") }
 func TestClosedStdoutEndsTheServer(t *testing.T)  { testAsked(t, "close-stdout") }
 
@@ -38,7 +38,7 @@ func testAsked(t *testing.T, end string) {
 	}
 }
 
-// stopNow ends what has a grace of never.
+// stopNow stops a server that has a grace of never.
 func (s *server) stopNow() {
 	s.world.T.Helper()
 	_, id := s.members.Main()
@@ -55,7 +55,7 @@ func (s *server) stay() {
 	}
 }
 
-// What the client wrote last is read before the EOF grace begins, on a pipe and on a socketpair, which Node.js uses.
+// The server reads the client's last input before the EOF grace begins, on a pipe or a socketpair (Node.js).
 func TestUnreadInputDelaysTheEOFGrace(t *testing.T) {
 	for _, options := range [][]string{{"--group"}, {"--group", "--socketpair"}} {
 		t.Run(strings.Join(options, ""), func(t *testing.T) {
@@ -81,7 +81,7 @@ func TestUnreadInputDelaysTheEOFGrace(t *testing.T) {
 	}
 }
 
-// Left-over processes are asked and ended; the main process's status stays, and comes only when they are dead.
+// Left-overs get SIGTERM and SIGKILL. Only then the launcher exits, with the main process's status.
 func TestLeftOverProcessesAreEndedAndTheStatusKept(t *testing.T) {
 	for command, want := range map[string]string{"exit 7": "exit 7", "die 10": "signal 10"} {
 		t.Run(command, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestLeftOverProcessesAreEndedAndTheStatusKept(t *testing.T) {
 	}
 }
 
-// Nobody but the server holds its stdin and stdout: when it closes them the client is told, as if mcpscope was not there.
+// Only the server holds its stdin and stdout: when it closes them the client notices, as without mcpscope.
 func TestOnlyTheServerHoldsItsDescriptors(t *testing.T) {
 	for _, options := range [][]string{{"--group"}, {"--group", "--socketpair"}} {
 		for fd, told := range map[string]string{"0": "error write: Broken pipe", "1": "stdout-eof"} {
@@ -111,7 +111,7 @@ func TestOnlyTheServerHoldsItsDescriptors(t *testing.T) {
 					t.Fatal("the probe has not closed it")
 				}
 				said := false
-				// who starts it lets go of them a moment later
+				// the process that starts it closes its own copies a moment later
 				for deadline := pace.Now().Add(escape.Patience); !said && pace.Until(deadline) > 0; {
 					s.Tell("write more")
 					_, said = s.Find(told, escape.Patience>>10)

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// What is orphaned in a container comes to its first process, which must reap it. Its status is in test/script.
+// A container's first process must reap the orphaned processes. The tests of its status are in test/script.
 func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -28,7 +28,7 @@ func TestFirstProcessReapsWhatComesToIt(t *testing.T) {
 	}
 	ours.Close() // the litter ends
 	first := cmd.Process.Pid
-	for pause := escape.Patience >> 15; zombies(first) > 0; pause *= 2 { // no event tells of a reaped stranger
+	for pause := escape.Patience >> 15; zombies(first) > 0; pause *= 2 { // no event reports that a process was reaped
 		if pause > escape.Patience {
 			t.Fatalf("%d zombies are left to the first process", zombies(first))
 		}

@@ -14,13 +14,13 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// hostile is what a server may write into the attributes of its own group.
+// hostile has values that a server may write into the attributes of its own group.
 var hostile = []string{
 	"\x1b]0;owned\x07\x1b[2J\r\nmcpscope: all is well\t\u202e\u0085", strings.Repeat("a\x00\xff\"\\{}", 500), strings.Repeat("9", 3000),
 	"-1", "{", "", "1 2 3 4 5 6 7 8", "/../../..",
 }
 
-// Whatever a server says of itself crashes no command, and gets to no terminal as it is.
+// No attribute that a server sets crashes a command or reaches a terminal unchanged.
 func TestHostileAttributes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -36,7 +36,7 @@ func TestHostileAttributes(t *testing.T) {
 		}
 		for _, value := range hostile {
 			setAttribute(t, payload, attr, value)
-			command := commands[tried%len(commands)] // in turn: 8 values and 7 commands
+			command := commands[tried%len(commands)] // in turn: 8 values and 5 commands
 			o := w.run(w.mcpscope(strings.Fields(command)...))
 			if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
 				t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
@@ -65,7 +65,7 @@ func setAttribute(t *testing.T, dir, attr, value string) {
 	}
 }
 
-// raw is what a terminal would act on.
+// raw reports whether a terminal would act on r.
 func raw(r rune) bool {
 	return r != '\n' && (unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r))
 }

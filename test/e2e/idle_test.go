@@ -132,25 +132,15 @@ func TestIdleServerEnds(t *testing.T) {
 	}
 }
 
-// Signals that end nothing reach the main process.
+// A sweep leaves it alone, and signals that end nothing reach the main process.
 func TestIdleServerGetsSignals(t *testing.T) {
 	onChannels(t, func(t *testing.T, options []string) {
 		s := idleProbe(t, options, nil)
+		s.world.wantSuccess("sweep")
 		s.Tell("signal %d", unix.SIGUSR1)
 		s.told(1, escape.Patience)
 		s.wantAsked(1, unix.SIGUSR1)
 		s.idle(1)
-		if !s.Lives("afterwards") {
-			t.Error("no answer")
-		}
-	})
-}
-
-// A sweep leaves it alone.
-func TestIdleServerIsNotSwept(t *testing.T) {
-	onChannels(t, func(t *testing.T, options []string) {
-		s := idleProbe(t, options, nil)
-		s.world.wantSuccess("sweep")
 		if !s.Lives("afterwards") {
 			t.Error("no answer")
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
-// binaries are what the tests run, built once.
+// binaries has the programs that the tests run, built once.
 var binaries struct {
 	escape.Programs
 	mcpscope, probe, forger, seizer, stray string
@@ -23,7 +23,7 @@ var binaries struct {
 
 func TestMain(m *testing.M) {
 	escape.Choose(m, "Test(WrapUnderRealAgents|IdleServersUnderRealClients|ServersWork.*|Transparent(LastAnswers|Holders)|TerminalFullScreen|Churn|Golden|ManyForged.*|Poor.*)", "TestEscape.*")
-	bed.Parallel(16) // the tests wait more than they work; see escape.Slots for those that work
+	bed.Parallel(8) // the tests wait more than they work; see escape.Slots for those that work
 	bed.Main(m, build)
 }
 

@@ -32,7 +32,7 @@ func startExporter(w *world, where string) *exporter {
 	return x
 }
 
-// scrape is what Prometheus does.
+// scrape reads the metrics as Prometheus does.
 func (x *exporter) scrape(accept, want string) string {
 	x.t.Helper()
 	r, err := http.NewRequest("GET", x.url, nil)
@@ -52,7 +52,7 @@ func (x *exporter) scrape(accept, want string) string {
 	return string(text)
 }
 
-// Whatever a server calls itself, the parser of Prometheus reads what is served.
+// The parser of Prometheus reads the metrics, no matter which name a server gives itself.
 func TestMetricsAreServed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -21,7 +21,7 @@ func operated(t *testing.T, test func(*testing.T, operate.Subject)) {
 
 func TestOperators(t *testing.T) { operated(t, operate.All) }
 
-// What they print does not depend on the backend, but for what it says of that.
+// The commands' output is the same on all backends, except for the fields about the backend.
 func TestGolden(t *testing.T) {
 	operate.Golden(t, operate.Subject{Backend: cgroup, Program: binaries.mcpscope, Probe: binaries.probe})
 }

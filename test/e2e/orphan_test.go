@@ -24,7 +24,7 @@ func orphaned(t *testing.T, s *server) *server {
 	return s
 }
 
-// A server that ends while it sweeps takes the orphan with it: nobody else would end it before
+// A launcher that ends during its sweep still stops the orphan: no other process would before
 // the next start.
 func TestNextServerEndsAnOrphan(t *testing.T) {
 	t.Parallel()
@@ -43,8 +43,8 @@ func TestNextServerEndsAnOrphan(t *testing.T) {
 	w.clean()
 }
 
-// A start makes its directory before it has it locked and armed; a launcher that was killed then leaves it. One of tomorrow is
-// never too old, and one of an hour ago always.
+// A launcher makes its directory before it locks and arms it. If it is killed in between, the directory is
+// left. A directory of tomorrow is never too old, and one of an hour ago always is.
 func TestSweepSparesAFreshDirectory(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -73,8 +73,7 @@ func (w *world) wantSuccess(args ...string) {
 	}
 }
 
-// In another pid namespace neither launcher nor guard is to be seen: that does not
-// make an orphan.
+// A sweep in another pid namespace sees neither launcher nor guard: that makes no orphan.
 func TestSweepFromAnotherPidNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

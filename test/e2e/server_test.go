@@ -60,8 +60,7 @@ func (w *world) find(m *escape.Members) (group string, guard *escape.Process) {
 	return group, guard
 }
 
-// dead waits until every member is dead and launcher and guard are gone,
-// with their group.
+// dead waits until all members, the launcher and the guard have exited and their group is removed.
 func (s *server) dead(limit time.Duration) {
 	s.world.T.Helper()
 	if n := s.members.UntilDead(limit); n > 0 {
@@ -83,7 +82,7 @@ func (s *server) gone() {
 // signals are those that the members have got so far, by pid.
 func (s *server) signals() map[int][]unix.Signal { return transparent.Received(s.members.Said()) }
 
-// told waits until n members have got a signal and returns when the first did.
+// Wait until n members have got a signal, and return the time of the first.
 func (s *server) told(n int, limit time.Duration) time.Time {
 	s.world.T.Helper()
 	if !s.members.AwaitSaid(limit, func(all []escape.Saying) bool { return len(transparent.Received(all)) >= n }) {
@@ -98,7 +97,7 @@ func (s *server) told(n int, limit time.Duration) time.Time {
 	return time.Now()
 }
 
-// wantAsked: each of n members got exactly this one signal.
+// wantAsked: each of n members got this signal exactly once.
 func (s *server) wantAsked(n int, want unix.Signal) {
 	s.world.T.Helper()
 	got := s.signals()

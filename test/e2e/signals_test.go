@@ -13,8 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
-// Claude Code: SIGINT, SIGTERM, SIGKILL. A server that takes the second signal for "now" must not get it, and what was begun
-// goes on without the launcher.
+// Claude Code sends SIGINT, SIGTERM, SIGKILL. A server that exits at once on a second signal must not get
+// one, and a stop that has begun goes on without the launcher.
 func TestSecondSignalAsksNobodyTwice(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
@@ -27,20 +27,20 @@ func TestSecondSignalAsksNobodyTwice(t *testing.T) {
 	s.wantAsked(3, unix.SIGINT)
 }
 
-// A server may make itself known, and be sent a signal, before the launcher has heard that it runs.
+// A signal may arrive as soon as the server runs, before its start is reported to the launcher.
 func TestSignalAtOnceReachesTheServer(t *testing.T) {
 	t.Parallel()
 	atOnce(t, `L=$$; export L; exec "$0" run -- sh -c "$1"`, `trap "exit 7" USR2; kill -USR2 $L; sleep infinity & wait; exit 1`)
 }
 
-// systemd may stop a scope, which it does by a SIGWINCH to the guard, as soon as the server runs. A member that is
-// born while the others are asked is not asked, so the server forks before, and ends that one itself.
+// systemd may stop a scope as soon as the server runs, by SIGWINCH to the guard. A member that is born while
+// the others get SIGTERM does not get it. So the server forks before, and kills the child itself.
 func TestStopAtOnceIsHeard(t *testing.T) {
 	t.Parallel()
 	atOnce(t, `exec "$0" run --term-grace infinity -- sh -c "$1"`, `trap "kill -9 \$!; exit 7" TERM; sleep infinity & kill -WINCH $PPID; wait; exit 1`)
 }
 
-// atOnce has servers that end with 7 when they get a signal, and leave a process.
+// atOnce runs servers that exit with 7 when they get a signal, and leave a process.
 func atOnce(t *testing.T, launcher, server string) {
 	w := newWorld(t)
 	var running sync.WaitGroup
@@ -59,7 +59,7 @@ func atOnce(t *testing.T, launcher, server string) {
 	w.clean()
 }
 
-// Another signal ends nothing, although the launcher has had it: it passes the one on that comes after it.
+// Another signal does not skip the grace. The launcher has read it when SIGUSR1, sent after it, arrives.
 func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
@@ -75,13 +75,13 @@ func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	}) {
 		t.Errorf("SIGUSR1 does not arrive: %v", s.signals())
 	}
-	for i := range 20 { // an end that has begun comes meanwhile
+	for i := range 20 { // a kill that has begun comes meanwhile
 		if !s.Lives(fmt.Sprint("question ", i)) {
 			t.Fatalf("another signal left %d of 3 members", len(s.members.Running()))
 		}
 	}
 	s.Tell("signal %d", unix.SIGTERM)
-	if s.members.UntilDead(escape.Patience>>6) > 0 { // one that comes within 50 ms of the first is the same
+	if s.members.UntilDead(escape.Patience>>6) > 0 { // within 50 ms of the first it counts as the same signal
 		s.Tell("signal %d", unix.SIGTERM)
 	}
 	s.dead(escape.Patience)
@@ -90,7 +90,7 @@ func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	}
 }
 
-// A server that ends when it is asked passes its status on; a signal ends the EOF grace.
+// A signal ends the EOF grace. The status of a server that exits on SIGTERM is passed on.
 func TestSignalEndsTheEOFGrace(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--eof-grace", never, "--term-grace", never}, "--members", "2", "--ends")

@@ -15,7 +15,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/tmux"
 )
 
-// startTop starts top, or what runs it, on a terminal in the world.
+// startTop starts top, or a command line that runs it, on a terminal in the world.
 func startTop(w *world, width, height int, line ...string) *tmux.Screen {
 	w.T.Helper()
 	if len(line) == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/transparent"
 )
 
-// onEachBackend runs a test of what a server can tell on all backends that need no systemd;
-// on those that differ most, unless all is asked for.
+// onEachBackend runs a test of mcpscope's transparency on all backends that need no systemd.
+// Only a full run has delegated, which differs least.
 func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 	t.Parallel()
 	for _, backend := range []escape.Backend{cgroup, delegated, tree} {

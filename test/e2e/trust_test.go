@@ -94,7 +94,7 @@ func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 	}
 }
 
-// A server can keep its own user from reading its group; the others are listed, and what could not be is named.
+// A server can make its group unreadable for its user. ls lists the others and names the unreadable group.
 func TestLsBesideAGroupThatCannotBeRead(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -130,17 +130,20 @@ func (w *world) forger(files []*os.File, args ...string) {
 	talk.Line()
 }
 
-// A user's process can have children of root's: sudo makes some.
+// A user's process can have children of root's: sudo makes some. Other tests see the tree, and have no server of this name.
 func TestForgedTree(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	childIn, in := ends(t, "pipe")
 	out, childOut := ends(t, "pipe")
-	w.forger([]*os.File{childIn, childOut}, fmt.Sprintf("forge%03d", os.Getpid()%1000), binaries.Zoo, "plain")
+	w.forger([]*os.File{childIn, childOut}, readable(t, binaries.mcpscope), binaries.Zoo, "plain")
 	childIn.Close()
 	childOut.Close()
 	child := escape.NewBystander("root's child of the forger", in, out)
-	for _, command := range []string{"sweep", "freeze forged", "stop forged", "stop --grace 0 forged", "ls", "metrics"} {
+	if o := w.run(w.mcpscope("ls", "--all-users")); !strings.Contains(o.stdout, "forged-tree") {
+		t.Fatalf("nobody takes it for a guard: %q; stderr: %s", o.stdout, o.stderr)
+	}
+	for _, command := range []string{"sweep", "freeze forged-tree", "stop --grace 0 forged-tree", "metrics"} {
 		line := strings.Fields(command)
 		if line[0] != "freeze" { // which finds other users' servers by name
 			line = append(line, "--all-users")
@@ -152,18 +155,8 @@ func TestForgedTree(t *testing.T) {
 	}
 }
 
-// Names that another user has taken hold nobody up: each command ends.
-func TestSquattedNames(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	w.forger(nil, "-", "squat")
-	for _, command := range []string{"ls", "sweep", "metrics"} {
-		w.wantSuccess(command, "--all-users")
-	}
-}
-
-// The lock of a process that is no guard, and a launcher that nobody can see, are believed for a while, and for all groups
-// together only once: each sweep ends some, if not all.
+// A sweep trusts a lock that no guard holds, and a launcher that it cannot see, for a while, but only once
+// for all groups together: each sweep stops some groups, if not all.
 func TestManyForgedGroupsDelayOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -224,7 +217,7 @@ func TestSweepSparesForeignDirectories(t *testing.T) {
 	}
 }
 
-// usurped starts a server that kills both guards and then forges what is believed of its group.
+// usurped starts a server that kills launcher and guard, and then forges the state of its group.
 func usurped(t *testing.T, w *world, mode string) *server {
 	t.Helper()
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, mode)
@@ -241,13 +234,13 @@ func usurped(t *testing.T, w *world, mode string) *server {
 	return s
 }
 
-// What the server can write may put its end off, and prevents none.
+// A server that writes to its group may delay its stop, but cannot prevent it.
 func TestUsurpedGroups(t *testing.T) {
 	t.Parallel()
 	for _, mode := range []string{"foreign-launcher", "false-guard", "lock-directory", "disarm"} {
 		for _, means := range []string{"sweep", "stop", "start"} {
 			if means != "sweep" && mode != "false-guard" {
-				continue // they look at a group in the same way
+				continue // the other means check a group in the same way
 			}
 			t.Run(mode+"/"+means, func(t *testing.T) {
 				t.Parallel()
@@ -272,7 +265,7 @@ func TestUsurpedGroups(t *testing.T) {
 	}
 }
 
-// claimsLongGrace starts a server that ignores signals and has said that it is to have a grace without an end.
+// claimsLongGrace starts a server that ignores signals and has claimed a grace without end.
 func claimsLongGrace(t *testing.T, flags []string, command ...string) *server {
 	t.Helper()
 	s := startServer(newWorld(t), []string{"--group"}, flags, append([]string{binaries.Zoo}, command...)...)
@@ -303,7 +296,7 @@ func TestServerThatClaimsALongGrace(t *testing.T) {
 	}
 }
 
-// What a server writes into its directory neither refuses a stop nor delays it.
+// A grace that a server writes into its directory neither prevents mcpscope stop nor delays it.
 func TestStopOfAServerThatClaimsALongGrace(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ flags, stop []string }{
@@ -321,7 +314,7 @@ func TestStopOfAServerThatClaimsALongGrace(t *testing.T) {
 	}
 }
 
-// A child whose parent is in another pid namespace falls to the first process of that one.
+// A process whose parent exits in another pid namespace is re-parented to the first process there.
 func TestMemberInAForeignPidNamespace(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(*server){
@@ -356,8 +349,8 @@ func (w *world) namespaced() *escape.Bystander {
 	return b
 }
 
-// The same where nothing but the tag is left to find it by: its server has ended before there was a guard. On a busy machine
-// there is one.
+// The same for a process that only the tag identifies: its server has ended before there was a guard. On a
+// busy machine there is a guard.
 func TestForeignPidNamespaceAtOnce(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -376,7 +369,7 @@ func TestForeignPidNamespaceAtOnce(t *testing.T) {
 	}
 }
 
-// Whoever holds the guard before it could say that the server runs keeps nothing from its end. Not each comes in time.
+// A tracer that holds the guard before its first report prevents no stop. Not every seizer is in time.
 func TestGuardHeldBeforeItsFirstWord(t *testing.T) {
 	t.Parallel()
 	for _, backend := range []string{"cgroup", "tree", "cgroup", "tree"} {
@@ -395,8 +388,8 @@ func TestGuardHeldBeforeItsFirstWord(t *testing.T) {
 	}
 }
 
-// A process of the same user may not take the launcher's descriptors, by which it could say what the
-// guard believes. TestEscape has one that tries to trace the guard.
+// A process of the same user may not take the launcher's descriptors, with which it could send the guard
+// false messages. In TestEscape a mode tries to trace the guard.
 func TestLauncherKeepsTracersOff(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -416,7 +409,7 @@ func TestLauncherKeepsTracersOff(t *testing.T) {
 	}
 }
 
-// However few processes more a user may have, there is a server or one line that says why not.
+// However few more processes a user may have, the server runs or one line gives the reason why not.
 func TestFewProcesses(t *testing.T) {
 	t.Parallel()
 	w, user := newWorld(t), lonely(0)
@@ -436,7 +429,7 @@ func TestFewProcesses(t *testing.T) {
 	}
 }
 
-// A server that uses up all processes of its user leaves launcher and guard no new thread, and ends as any other.
+// A server that uses up its user's processes leaves launcher and guard no new thread, and ends as any other.
 // With one processor and many garbage collections the launcher would start threads late, and often.
 func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	t.Parallel()
@@ -477,8 +470,8 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 	}
 }
 
-// An answer that the pipe does not hold, to a client that takes its time to read. The launcher looks at the pipe until the
-// client has read; otherwise it would wait for the end of the grace, an hour.
+// An answer is larger than the pipe, and the client reads it late. The launcher polls the pipe until the
+// client has read the answer; otherwise it would wait for the end of the grace, an hour.
 func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -512,16 +505,16 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	}) {
 		t.Errorf("the launcher has run %d times, want %d: it does not look at the pipe", looked, looks)
 	}
-	n, _ := io.Copy(io.Discard, read) // how much is looked at
+	n, _ := io.Copy(io.Discard, read) // n is checked below
 	if err := cmd.Wait(); err != nil || n != size {
 		t.Errorf("%d bytes came of %d, and it ended with %v", n, size, err)
 	}
 	w.clean()
 }
 
-// switches says how often the threads of a process have waited.
+// switches returns how often the threads of a process have waited.
 func switches(pid int) (all string) {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is none that could fail
+	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is valid
 	for _, thread := range threads {
 		status, _ := os.ReadFile(thread) // the thread may have ended
 		_, count, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
@@ -530,7 +523,7 @@ func switches(pid int) (all string) {
 	return all
 }
 
-// spawned starts a server on these descriptors; its client has nothing but its own life.
+// spawned starts a server on these descriptors. Its client does nothing but live.
 func spawned(t *testing.T, stdin, stdout *os.File, flags, command []string, more ...*os.File) *server {
 	t.Helper()
 	w := newWorld(t)
@@ -574,7 +567,7 @@ func TestClientDiesWhoseServerHoldsItsOwnStdin(t *testing.T) {
 	}
 }
 
-// ends are those of a pipe, or of a socket as Node.js has it.
+// ends returns the ends of a pipe, or of a socketpair as Node.js uses.
 func ends(t *testing.T, kind string) (read, write *os.File) {
 	t.Helper()
 	if kind == "pipe" {
@@ -587,7 +580,7 @@ func ends(t *testing.T, kind string) (read, write *os.File) {
 	return os.NewFile(uintptr(fds[0]), "server's"), os.NewFile(uintptr(fds[1]), "client's")
 }
 
-// Nobody can tell a server anything that has closed its stdin.
+// A server that has closed its stdin cannot see the death of its client.
 func TestClientDiesWhoseServerHasClosedStdin(t *testing.T) {
 	t.Parallel()
 	read, write := bed.Pipe(t) // held open until the end
@@ -602,7 +595,7 @@ func TestClientDiesWhoseServerHasClosedStdin(t *testing.T) {
 	s.dead(escape.Patience)
 }
 
-// With a file as stdin nothing tells of a client but its death.
+// A file as stdin never reports the client's death, so the launcher must watch the client.
 func TestClientDiesWithoutPipes(t *testing.T) {
 	t.Parallel()
 	null := openNull(t)

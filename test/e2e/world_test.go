@@ -22,7 +22,7 @@ func newWorld(t *testing.T) *world {
 // rootsSlice is where mcpscope makes groups for root's servers.
 func rootsSlice(s *escape.Site) string { return filepath.Join(s.Dir, "mcp.slice", "0") }
 
-// groups are all there are of servers.
+// groups returns the groups of all servers.
 func (w *world) groups() []string { return escape.Servers(rootsSlice(w.Site), "*", "*") }
 
 // clean fails the test for every group that mcpscope has left.
@@ -37,7 +37,7 @@ func (w *world) mcpscope(args ...string) *exec.Cmd {
 	return w.Command(append([]string{binaries.mcpscope}, args...)...)
 }
 
-// An outcome is how a command ended, and what it said.
+// An outcome is a command's output and status.
 type outcome struct {
 	stdout, stderr string
 	status         syscall.WaitStatus

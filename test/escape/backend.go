@@ -12,32 +12,31 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// A Backend is where groups come from, and all that a cell has to know of that.
+// A Backend is a source of groups, with all that a cell must know of it.
 type Backend struct {
 	Name string // the value of --backend
 	// Site makes the surroundings of one cell.
 	Site func(*testing.T) *Site
-	// Groups is the directory of the groups of those clients that are in the group client.
-	// It is nil where a server has none: then nobody looks where its members are born,
-	// and nothing has to be removed.
+	// Groups returns the directory of the servers' groups, for clients in the group client.
+	// It is nil if servers have no group. Then a cell does not check where members are born,
+	// and no group must be removed.
 	Groups func(s *Site, client string) string
-	// Removal is how long a group may outlast its server, where somebody else removes it.
+	// Removal is how long a group may outlast its server if systemd removes it, otherwise 0.
 	Removal time.Duration
-	// Owns tells that the groups are below the client's own, whose end takes them away.
+	// Owns means that the groups are inside the client's own, and are killed and removed with it.
 	Owns bool
-	// Exempt says why members may be left, or "". Such a cell has to leave some.
+	// Exempt returns the reason why members survive, or "". An exempt cell must leave some.
 	Exempt func(Mode, End) string
-	// Hasty says why somebody else may kill the guard before it has done its work, or "".
-	// Then the launcher does it, and has to say so; what is left of the group is for a sweep.
+	// Hasty returns the reason why the manager may kill the guard before its work is done, or "".
+	// Then the launcher does the work and must report that; a sweep removes a remaining group.
 	Hasty func(Mode, End) string
-	// Refused says, by mode, what the kernel answers there to what that mode tries.
+	// Refused has, by mode, the error that the kernel returns to that mode's attempt.
 	Refused map[string]error
-	// Idle: servers are frozen when they do nothing, and a cell waits for that. Its modes have to come to
-	// rest.
+	// Idle: servers are frozen while idle, and a cell waits for the freeze. Its modes must become idle.
 	Idle bool
 	// Starts bounds the cells that start their servers at a time, if it is not nil.
 	Starts *Semaphore
-	// Hold is held for all the time of a cell, against those who disturb all others.
+	// Hold is locked during a cell, against tests that disturb all others.
 	Hold sync.Locker
 }
 
@@ -64,8 +63,8 @@ func (b Backend) hold(t *testing.T) {
 	}
 }
 
-// Servers are the directories of the groups, in dir, of the servers called name; of one with
-// an id, or of any.
+// Servers returns the directories of the groups, in dir, of the servers called name: of the
+// one with the id, or of all if id is "*".
 func Servers(dir, name, id string) []string {
 	found, _ := filepath.Glob(filepath.Join(dir, "mcp-"+name+"-"+id, "cgroup.procs")) // the pattern is valid
 	for i, file := range found {
@@ -74,8 +73,8 @@ func Servers(dir, name, id string) []string {
 	return found
 }
 
-// AwaitGuards waits for the guards of groups in dir, which remove those. It is for a dir that no other test
-// uses, whose members may be there for long.
+// AwaitGuards waits until the guards in dir have removed their groups and exited. No other test may use dir:
+// its guards may stay for long.
 func AwaitGuards(t *testing.T, dir string) {
 	t.Helper()
 	if err := bed.WaitEmpty(filepath.Join(dir, "guards"), Patience); err != nil {

@@ -9,16 +9,16 @@ import (
 	"path/filepath"
 )
 
-// Programs are what runs in a cell beside mcpscope itself.
+// Programs has the paths of the programs that a cell runs beside mcpscope.
 type Programs struct{ Zoo, Client, World string }
 
-// ProgramsIn are those that Build has put into dir.
+// ProgramsIn returns the programs that Build has put into dir.
 func ProgramsIn(dir string) Programs {
 	return Programs{Zoo: filepath.Join(dir, "zoo"), Client: filepath.Join(dir, "client"), World: filepath.Join(dir, "world")}
 }
 
-// Build puts the programs into dir, mcpscope and mcpscopectl, and more: commands are by the path of what they make,
-// below dir, as from Go and CC. The caller's directory is a package beside this one.
+// Build puts the programs, mcpscope and mcpscopectl into dir. More maps further paths below dir to the
+// commands that make them, as from Go and CC. The working directory must be a package beside package escape.
 func Build(dir string, more map[string][]string) error {
 	if err := makeSlots(); err != nil {
 		return err
@@ -40,20 +40,22 @@ func Build(dir string, more map[string][]string) error {
 	return nil
 }
 
-// BuildTemporary is Build for bed.Main: in a directory of the run's own, for which use says what more there is to be.
+// BuildTemporary is Build for bed.Main, in a new temporary directory. Use returns the additional commands.
 func BuildTemporary(use func(dir string) (more map[string][]string)) (cleanup func(), err error) {
 	dir, err := os.MkdirTemp("", "mcpscope-built.")
 	if err != nil {
 		return nil, err
 	}
-	return func() { _ = os.RemoveAll(dir) }, Build(dir, use(dir)) // what is left is in the temporary directory
+	return func() { _ = os.RemoveAll(dir) }, Build(dir, use(dir)) // a failure leaves files in the temporary directory only
 }
 
 // output stands for the file that a command makes.
 const output = ""
 
-// Go is a command that builds a package.
-func Go(args ...string) []string { return append([]string{"go", "build", "-o", output}, args...) }
+// Go is a command that builds a package, without what only a debugger needs.
+func Go(args ...string) []string {
+	return append([]string{"go", "build", "-trimpath", "-ldflags=-s -w", "-o", output}, args...)
+}
 
 // CC is a command that compiles C files: statically, so that nothing a program does to
 // its surroundings can take its libraries away.

@@ -46,7 +46,7 @@ func (s *Site) NewEcho(group string, cmd *exec.Cmd) *Bystander {
 	return b
 }
 
-// NewBystander is for one that somebody else has started.
+// NewBystander wraps a bystander that another process has started.
 func NewBystander(name string, in, out *os.File) *Bystander {
 	return &Bystander{Name: name, In: in, Out: out, rest: bufio.NewReader(out)}
 }

@@ -16,13 +16,13 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// A Cell is one way to stay alive against one way to end it, with bystanders
-// that nothing may happen to.
+// A Cell runs one way to stay alive against one way to stop a server, beside
+// bystanders that must not be hurt.
 type Cell struct {
 	T      *testing.T
 	Site   *Site
 	Client *Client
-	Group  string // mcpscope's directory for the server; "" when it has none any more
+	Group  string // mcpscope's directory for the server; "" if there is no group
 
 	backend    Backend
 	program    string
@@ -40,11 +40,14 @@ type Cell struct {
 	deadline   time.Time // for all that must have happened after the end
 }
 
-// MayBeSwept tells whether another cell's sweep may end the server at any time: its guard is not where it belongs.
+// MayBeSwept reports whether another cell's sweep may stop the server at any time: its guard has been moved.
 func (c *Cell) MayBeSwept() bool { return c.mode.PullsParent }
 
-// LeavesNobody tells whether all members leave the group at once, the main process too.
-func (c *Cell) LeavesNobody() bool { return c.mode.Name == "move-main" }
+// LeavesNobody reports whether no manager may be asked for one: all members leave the group at once, or the guard is
+// stopped before it can say that there is a main process.
+func (c *Cell) LeavesNobody() bool {
+	return c.mode.Name == "move-main"
+}
 
 // bare runs the table without mcpscope, to see what it shows then.
 var bare = os.Getenv("MCPSCOPE_E2E_BARE") != ""
@@ -66,8 +69,9 @@ func newCell(t *testing.T, b Backend, program string, m Mode, e End) *Cell {
 		c.slices = slices.Compact([]string{b.Groups(c.Site, c.own), b.Groups(c.Site, twin)})
 	}
 	c.AddTwin(c.Site.NewClient(twin, []string{"--group"}, c.PlainServer()))
-	c.start(c.run(c.Site.Programs.Zoo, "--register", c.members.Address,
-		"--sibling", c.Site.Seen(sibling), "--scratch", c.Site.Seen(c.Site.Group("scratch")), m.Name))
+	zoo := append([]string{c.Site.Programs.Zoo, "--register", c.members.Address,
+		"--sibling", c.Site.Seen(sibling), "--scratch", c.Site.Seen(c.Site.Group("scratch"))}, m.Nice()...)
+	c.start(c.run(append(zoo, m.Name)...))
 	return c
 }
 
@@ -107,6 +111,9 @@ const readyWithin = 2 * Patience
 // up waits until all members have been born and nothing but the end is missing.
 func (c *Cell) up() {
 	c.T.Helper()
+	if c.backend.Idle { // what waits to be read keeps the server from being frozen before it is up
+		c.Client.Tell("write first")
+	}
 	if err := c.members.UntilReady(readyWithin); err != nil {
 		c.T.Fatalf("%s: %v; client: %q; stderr: %s", c.mode.Name, err, c.Client.Lines(), Contents(c.Client.Stderr))
 	}
@@ -177,8 +184,8 @@ func FindServer(dir, id string) (group string, guard *Process, err error) {
 	if group == "" {
 		return "", nil, fmt.Errorf("no group with the id %q in %s", id, dir)
 	}
-	// a guard gets its name when it first runs, which a server of a gateway does not wait for; and that of a scope
-	// changes the leaf when the manager has the scope
+	// A guard gets its name when it first runs; a gateway's server does not wait for that. A scope's guard
+	// changes the leaf when the manager has the scope.
 	pace.Eventually(Patience, func() bool {
 		guard, err = guardOf(group, id)
 		return err == nil

@@ -13,26 +13,26 @@ import (
 	"testing"
 )
 
-// A test run has one of three sizes: the core, by default; a slice of all the rest; or all of it. What is asked for by go
-// test's -run is run whole, unless SliceEnv is set.
+// A test run has one of three sizes: the core (the default), a slice of all other tests, or everything. Tests
+// that are chosen with go test -run are run whole, unless SliceEnv is set.
 //
-// SliceEnv asks for slice K of N, as "K/N", or for the core, as "core". What belongs to a slice is decided by its name alone, so N runs with K from 0
-// to N-1 run everything once. FullEnv asks for everything.
+// SliceEnv selects slice K of N, as "K/N", or the core, as "core". A test's name alone decides its slice, so
+// N runs with K from 0 to N-1 run each test beside the core once. FullEnv selects everything.
 const (
 	SliceEnv = "MCPSCOPE_TEST_SLICE"
 	FullEnv  = "MCPSCOPE_TEST_FULL"
 )
 
-// asked is set when somebody chose tests by name.
+// asked is set if go test -run chose the tests.
 var asked bool
 
-// Full tells whether everything is to be run, however long that takes.
+// Full reports whether this run has everything, no matter how long that takes.
 func Full() bool { return asked || os.Getenv(FullEnv) != "" }
 
-// Core tells whether only the core is to be run.
+// Core reports whether this run has only the core.
 func Core() bool { return !Full() && slices.Contains([]string{"", "core"}, os.Getenv(SliceEnv)) }
 
-// inSlice tells whether this run's slice has something of this name.
+// inSlice reports whether this run's slice contains the name.
 func inSlice(name string) bool {
 	var k, n uint32
 	if _, err := fmt.Sscanf(os.Getenv(SliceEnv), "%d/%d", &k, &n); err != nil || n == 0 {
@@ -43,9 +43,9 @@ func inSlice(name string) bool {
 	return hash.Sum32()%n == k%n
 }
 
-// Choose has go test run the package's tests that this run's size has. Those beside the core are dealt out to the slices;
-// tables are for both, and choose cells themselves. Both are regular expressions of whole names, tables may be "". It is to
-// be called first in TestMain.
+// Choose selects the package's tests for this run's size. TestMain must call it first. The tests beside the
+// core are dealt out to the slices. The tables are in every size and choose their own cells. Beside and
+// tables are regular expressions of whole names; tables may be "".
 func Choose(m *testing.M, beside, tables string) {
 	flag.Parse()
 	run := flag.Lookup("test.run")
@@ -74,14 +74,14 @@ func Choose(m *testing.M, beside, tables string) {
 	_ = run.Value.Set("^(" + strings.Join(names, "|") + ")$")
 }
 
-// kinds are modes that differ in what has to be done against them: in the core each meets each class of ends.
-var kinds = []string{"double-fork", "hop-storm", "dead-leader", "ignore-both", "fork-bomb", "nested", "stop-parent"}
+// kinds are modes that need different steps of a stop: in the core each meets each class of ends.
+var kinds = []string{"double-fork", "ignore-both", "fork-bomb", "nested", "stop-parent"}
 
-// Classes are ends, one of each kind: HUP and INT take the way of TERM, killpg that of kill, client that of exit.
+// Classes are ends, one of each kind: HUP and INT work like TERM, killpg like kill, client like exit.
 var Classes = []string{"stdin", "TERM", "kill", "tree", "guard", "exit", "cgroup"}
 
-// InCore deals the cells of the core out to so many backends: each kind of modes meets each class of ends, and each other
-// mode one of them, on one backend.
+// InCore deals the cells of the core out to so many backends: each kind of modes meets each class of ends,
+// and each other mode one of them, on one backend.
 func InCore(modes []Mode, classes []string, backend, backends int) func(Mode, End) bool {
 	place := func(m Mode) int { return slices.IndexFunc(modes, func(o Mode) bool { return o.Name == m.Name }) }
 	return func(m Mode, e End) bool {
@@ -104,11 +104,11 @@ var Resting = strings.Fields("plain setsid double-fork ignore-both fork-on-term 
 func RestingCore(backend, backends int) func(Mode, End) bool {
 	return func(m Mode, e End) bool {
 		class := slices.Index(Classes, e.Name)
-		return class >= 0 && class%backends == backend && (m.Name == "ignore-both" || m.Name == "setsid")
+		return class >= 0 && class%backends == backend && m.Name == "ignore-both"
 	}
 }
 
-// idleEnv has --idle-freeze of the servers of all tables, such as 50ms; they have to be as without.
+// idleEnv has the --idle-freeze of the servers of all tables, such as 50ms. It must not change the results.
 const idleEnv = "MCPSCOPE_TEST_IDLE"
 
 // IdleFlags are flags of mcpscope run.
@@ -119,12 +119,12 @@ func IdleFlags() []string {
 	return nil
 }
 
-// RedEnv has the names of cells that were red in a slice of late. They belong to the core.
+// RedEnv lists cells that failed in a recent slice. They belong to the core.
 const RedEnv = "MCPSCOPE_TEST_RED"
 
 var red = strings.Fields(os.Getenv(RedEnv))
 
-// chosen tells whether this run has the cell.
+// chosen reports whether this run has the cell.
 func (t *Table) chosen(tb *testing.T, m Mode, e End) bool {
 	name := tb.Name() + "/" + m.Name + "/" + e.Name
 	core := t.Core == nil || t.Core(m, e) || slices.Contains(red, name)

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// A Client is client/client.c at work: it starts one server and does as told.
+// A Client is a running client/client.c: it starts one server and carries out the test's commands.
 type Client struct {
 	board
 	t      *testing.T
@@ -62,8 +62,8 @@ func StartClient(t *testing.T, cmd *exec.Cmd, start func() error) *Client {
 	})
 }
 
-// Attach is StartClient for one that somebody else has started, and will stop: in and out
-// are the other ends of its stdin and stdout.
+// Attach is StartClient for a client that already runs: in and out are the other ends of its
+// stdin and stdout, and stop kills it.
 func Attach(t *testing.T, in, out, stderr *os.File, stop func()) *Client {
 	t.Helper()
 	c := &Client{t: t, in: in, stop: stop, Stderr: stderr}
@@ -92,7 +92,7 @@ func OpenMemory(name string) (*os.File, error) {
 // Contents reads a file that others write, without moving their offset.
 func Contents(file *os.File) string {
 	var text [8192]byte
-	n, _ := file.ReadAt(text[:], 0) // EOF is what ends it
+	n, _ := file.ReadAt(text[:], 0) // a short file returns EOF
 	return string(text[:n])
 }
 
@@ -108,7 +108,7 @@ func (c *Client) read(out *os.File) {
 	c.update(func() { c.ended = true })
 }
 
-// hold opens the client and its server while nobody reaps them.
+// hold opens pidfds of the client and its server before they can be reaped.
 func (c *Client) hold() {
 	c.t.Helper()
 	var own, server int
@@ -134,12 +134,11 @@ func (c *Client) open(pid int) *Process {
 	return p
 }
 
-// Tell gives the client a command. It may be dead: the test finds out.
 func (c *Client) Tell(format string, args ...any) {
-	_, _ = fmt.Fprintf(c.in, format+"\n", args...)
+	_, _ = fmt.Fprintf(c.in, format+"\n", args...) // a dead client shows elsewhere in the test
 }
 
-// Find waits for a line with the prefix and returns the rest of it.
+// Find waits for a line with the prefix and returns the text after the prefix.
 func (c *Client) Find(prefix string, limit time.Duration) (rest string, found bool) {
 	c.wait(limit, func() bool {
 		i := slices.IndexFunc(c.lines, func(line string) bool { return strings.HasPrefix(line, prefix) })
@@ -163,7 +162,7 @@ func (c *Client) Expect(prefix string) string {
 	return rest
 }
 
-// Status is how the server ended: "exit N" or "signal N".
+// Status waits for the server's exit status: "exit N" or "signal N".
 func (c *Client) Status(limit time.Duration) string {
 	var text string
 	c.wait(limit, func() bool {
@@ -184,14 +183,14 @@ func (c *Client) Lives(question string) bool {
 	return found
 }
 
-// Lines are all that it has said.
+// Lines returns all lines that the client has printed.
 func (c *Client) Lines() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.lines)
 }
 
-// End ends it; what it started may go on.
+// End stops the client; its server may run on.
 func (c *Client) End() {
 	c.in.Close()
 	c.stop()

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package escape has the escape table: each way to stay alive (a mode of the zoo) against
-// each way to end a server, with bystanders that nothing may happen to. Where the groups
-// come from is a Backend, and what surrounds a cell a Site; the table does not care.
+// each way to end a server, beside bystanders that must not be hurt. A Backend is the source
+// of the groups and a Site is the place of a cell; the table is the same for all of them.
 //
-// Clients written in C start mcpscope as MCP clients do, servers that refuse to die run below
-// it, and every process of theirs reports itself by a pidfd at birth, so that nothing it
-// does can hide it. The parts serve other tests from outside as well.
+// Clients written in C start mcpscope as MCP clients do. The servers below it refuse to die.
+// Each of their processes reports itself by a pidfd at birth, so that it cannot hide later.
+// Other tests from outside use the same parts.
 //
-// Like bed, the package knows the product by its command line and its groups alone, and
-// imports none of it.
+// Like bed, the package uses only the product's command line and groups, and imports none of
+// its packages.
 package escape
 
 import "time"
 
-// Patience is how long anything may take that must happen, on the clock of package pace: nothing takes this long when
-// all is well.
+// Patience is how long any expected event may take, on the clock of package pace. Nothing takes this long
+// when all is well.
 const Patience = 15 * time.Second

@@ -8,20 +8,20 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// An End is a way in which a server's life is asked, or made, to be over.
+// End is one way to stop a server, by a request or by force.
 type End struct {
 	Name string
 	Do   func(*Cell)
-	// Begin takes the place of Do for an end that needs a client of its own kind: it
-	// starts one with the server's command, and returns what ends it.
+	// Begin replaces Do if the end needs a special client. It starts that client with the
+	// server's command, and returns the function that carries out the end.
 	Begin func(c *Cell, command []string) (*Client, func())
-	// Who is not there any more to report or to be waited for.
+	// The processes that this end kills. They can neither report nor be waited for.
 	KillsLauncher, KillsClient, KillsGuard, KillsGroup bool
 }
 
 func (e End) name() string { return e.Name }
 
-// Ends are those that any host has.
+// Ends returns the ends that any host has.
 func Ends() []End {
 	return []End{
 		{Name: "stdin", Do: told("close")},
@@ -42,15 +42,15 @@ func told(command string) func(*Cell) {
 	return func(c *Cell) { c.Client.Tell("%s", command) }
 }
 
-// killGuard finds nobody in the mode that does it itself.
+// killGuard has no guard to kill in the mode that has killed it already.
 func killGuard(c *Cell) {
 	if c.guard != nil {
 		c.guard.Signal(unix.SIGKILL)
 	}
 }
 
-// killClientGroup is what a unit's stop comes to in the end: everything in the client's
-// group and below gets a SIGKILL at once.
+// killClientGroup does the last step of a unit's stop: all processes in the client's group
+// and below get SIGKILL at once.
 func killClientGroup(c *Cell) {
 	c.T.Helper()
 	if err := bed.Kill(c.own, Patience); err != nil {

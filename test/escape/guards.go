@@ -6,25 +6,24 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// KillTogether kills processes of which none is to act on another's end: launchers, guards, watchers, brains. Guards come
-// before their brains, whose death would continue them.
+// KillTogether kills launchers, guards, watchers and brains, so that none can react to another's death. It
+// first stops all of them, repeatedly: a guard that still runs continues the stopped processes.
 func KillTogether(all ...*Process) error {
-	for _, p := range all {
-		// nobody but its parent gets word of a stop; until each thread has got it one may run
-		deadline := pace.Now().Add(Patience)
-		for p.Signal(unix.SIGSTOP); !allStopped(p.PID) && pace.Until(deadline) > 0; p.Signal(unix.SIGSTOP) {
-			PollFor(time.Millisecond)
+	pace.Eventually(Patience, func() bool { // only the parent of a process gets word of its stop
+		for _, p := range all {
+			p.Signal(unix.SIGSTOP)
 		}
-	}
+		return !slices.ContainsFunc(all, func(p *Process) bool { return !allStopped(p.PID) })
+	})
 	for _, p := range all {
 		p.Signal(unix.SIGKILL)
 	}
@@ -36,7 +35,7 @@ func KillTogether(all ...*Process) error {
 	return nil
 }
 
-// allStopped tells whether no thread of the process can run.
+// allStopped reports whether no thread of the process can run.
 func allStopped(pid int) bool {
 	dir := "/proc/" + strconv.Itoa(pid) + "/task"
 	threads, err := os.ReadDir(dir)
@@ -50,11 +49,11 @@ func allStopped(pid int) bool {
 	return err == nil
 }
 
-// guardOf finds the guard of a server by its id: in the leaf beside the group or, of a scope, in that of the scope.
+// guardOf finds a server's guard by id: in the leaf beside the group or, for a scope, in the scope's leaf.
 func guardOf(group, id string) (*Process, error) {
 	var seen []string
 	for _, leaf := range []string{group + "/guards", filepath.Join(group, "../guards"), group} {
-		pids, _ := GroupPids(leaf) // there is none, as a rule
+		pids, _ := GroupPids(leaf) // most of these do not exist
 		for _, pid := range pids {
 			p, err := OpenProcess(pid)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// left is the time until the deadline; what is over at the deadline still shows.
+// left is the time until the deadline, but at least the time to see that an event has happened already.
 func (c *Cell) left() time.Duration {
 	return max(pace.Until(c.deadline), 100*time.Millisecond)
 }
@@ -27,7 +27,7 @@ func (c *Cell) judge() {
 	if mayNeedSweep {
 		c.deadline = pace.Now().Add(3 * time.Second) // some may
 	}
-	if !c.end.KillsLauncher && !c.exempt() { // there it may wait for who is left
+	if !c.end.KillsLauncher && !c.exempt() { // an exempt cell's launcher may wait for members that are left
 		c.judgeLauncher()
 	}
 	c.result.Left = c.members.UntilDead(c.left())
@@ -48,13 +48,13 @@ func (c *Cell) judge() {
 	c.judgeGroups()
 }
 
-// exempt tells whether members are known to be left.
+// exempt reports whether members are known to be left.
 func (c *Cell) exempt() bool { return c.backend.exempt(c.mode, c.end) != "" }
 
-// TookASweep is what the test of a cell says that shows as "s" in the table.
+// TookASweep is the log line of a cell that shows as "s" in the table.
 const TookASweep = "it took a sweep"
 
-// sweepStopped: no process continues a guard that is stopped when its launcher is dead. The next sweep does.
+// sweepStopped sweeps: only a sweep continues a stopped guard whose launcher is dead.
 func (c *Cell) sweepStopped() {
 	c.T.Helper()
 	c.result.Swept = true
@@ -87,8 +87,7 @@ func (c *Cell) judgeLauncher() {
 	}
 }
 
-// judgeExempt: who moved away from the group while its guard was killed is
-// left, and nobody else.
+// judgeExempt: only members that moved out of the group before its guard was killed survive.
 func (c *Cell) judgeExempt() {
 	c.T.Helper()
 	c.result.Exempt = true
@@ -102,7 +101,7 @@ func (c *Cell) judgeExempt() {
 	c.deadline = pace.Now().Add(Patience) // for guards that waited for them
 }
 
-// judgeGuards: launcher and guard go when their work is done.
+// judgeGuards: launcher and guard exit when their work is done.
 func (c *Cell) judgeGuards() {
 	c.T.Helper()
 	if !c.Client.Server.Ended(c.left()) {
@@ -113,8 +112,8 @@ func (c *Cell) judgeGuards() {
 	}
 }
 
-// judgeClient: it sees the end of the server's stdout and how the server ended,
-// and nothing on stderr, which clients take for a failure.
+// judgeClient: the client sees EOF on the server's stdout, and the server's status.
+// It sees nothing on stderr, which clients take for a failure.
 func (c *Cell) judgeClient() {
 	c.T.Helper()
 	if _, seen := c.Client.Find("stdout-eof", c.left()); !seen {
@@ -155,25 +154,25 @@ func (c *Cell) judgeBystanders() {
 func (c *Cell) judgeGroups() {
 	c.T.Helper()
 	if c.backend.Owns && c.end.KillsGroup {
-		// Nobody is left who could have removed it: who made the client's group does.
+		// All guards were killed, so the maker of the client's group must remove it: this test.
 		if err := bed.Destroy(c.own); err != nil {
 			c.T.Error(err)
 		}
 	}
-	if c.backend.hasty(c.mode, c.end) { // whoever was in haste may have forgotten a group, or be about to
+	if c.backend.hasty(c.mode, c.end) { // the manager may have forgotten the group, or be about to
 		SweepUntil(func() bool {
 			return !slices.ContainsFunc(c.slices, func(dir string) bool { return len(Servers(dir, c.server, "*")) > 0 })
 		}, c.sweep)
 	}
 	for _, dir := range c.slices {
-		if c.backend.Removal == 0 { // otherwise somebody else removes it, and dir is everybody's
+		if c.backend.Removal == 0 { // otherwise systemd removes groups, and other tests share dir
 			AwaitGuards(c.T, dir)
 		}
 		WantNoServers(c.T, dir, c.server, c.backend.Removal)
 	}
 }
 
-// alone: with all that the test knows of gone, the site is empty.
+// alone: after all processes that the test knows have ended, the site is empty.
 func (c *Cell) alone() {
 	c.T.Helper()
 	for _, b := range c.bystanders[1:] {

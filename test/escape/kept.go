@@ -13,13 +13,13 @@ import (
 	"strings"
 )
 
-// KeptEnv names a directory with programs that were built before; what is not there yet is
-// built into it. The tests in a virtual machine have no compilers: the run outside that fills
-// the directory has.
+// KeptEnv names a directory of programs that were built before; missing programs are built
+// into it. The tests in a virtual machine have no compilers, so a run outside must fill the
+// directory first.
 const KeptEnv = "ESCAPE_PROGRAMS"
 
-// SharedEnv names a directory in which the packages of one test run share what they have built. It has to be new
-// for each run: nothing in it is looked at for being up to date.
+// SharedEnv names a directory in which the packages of one test run share their programs. It must be new for
+// each run: outdated programs in it are not rebuilt.
 const SharedEnv = "ESCAPE_SHARED"
 
 // provide makes a program at path.
@@ -61,7 +61,7 @@ func key(command []string) string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(strings.Join(all, "\x00"))))
 }
 
-// share makes a program once, for whoever comes first; two that come at the same time both do.
+// share makes a program once for all packages. Two packages that come at the same time both make it.
 func share(shared, path string, command []string) error {
 	if _, err := os.Stat(shared); errors.Is(err, os.ErrNotExist) {
 		own := fmt.Sprintf("%s.%d", shared, rand.Uint64()) // binaries have pid namespaces of their own

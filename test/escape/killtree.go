@@ -29,8 +29,8 @@ func killTree(root *Process) {
 }
 
 // openChild makes sure that the pid is still that of a child: with thousands of
-// forks a second it may be another process by now. What is read of a process that
-// lives on after it was opened is its own.
+// forks a second it may be another process by now. The parent that was read is the
+// right one if the opened process is still alive afterwards.
 func openChild(pid int, tree map[int]*Process) *Process {
 	p, err := OpenProcess(pid)
 	if err != nil {

@@ -125,7 +125,7 @@ func (m *Members) Running() []string {
 	return all
 }
 
-// places are the groups of those who live.
+// places returns the groups of the living members.
 func (m *Members) places() map[string]string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +145,7 @@ func (m *Members) Count() int {
 	return m.born
 }
 
-// Survivors describes who lives, at most ten of them.
+// Survivors describes the living members, at most ten of them.
 func (m *Members) Survivors() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,7 +160,7 @@ func (m *Members) Survivors() []string {
 	return all
 }
 
-// Kill ends who is left.
+// Kill sends SIGKILL to the members that are left.
 func (m *Members) Kill() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -204,7 +204,7 @@ func (m *Members) AwaitSaid(limit time.Duration, enough func([]Saying) bool) boo
 	return m.wait(limit, func() bool { return enough(m.said) })
 }
 
-// PIDs are those of who lives.
+// PIDs returns the pids of the living members.
 func (m *Members) PIDs() []int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -19,11 +19,12 @@ type Mode struct {
 	MovesAway bool
 	// KillsParent marks the mode that kills the guard before any end.
 	KillsParent bool
-	// PullsParent marks the mode whose guard is not where it belongs.
+	// PullsParent marks the mode that moves its guard into its own group.
 	PullsParent bool
 	// KeepsStopping marks modes whose guard may need a sweep to be continued.
 	KeepsStopping bool
-	weight        int // against Slots
+	weight        int  // against Slots
+	storm         bool // its members fork without end
 }
 
 // remarkable are the modes that are not like the others.
@@ -41,9 +42,10 @@ var remarkable = map[string]Mode{
 	"stop-parent-loop":  {KeepsStopping: true},
 	"trace-parent":      {KeepsStopping: true},
 	"kill-parent":       {KillsParent: true},
-	"hop":               {weight: 2},
-	"fork-bomb":         {weight: 4},
-	"hop-storm":         {weight: All},
+	"hop":               {weight: 2, storm: true},
+	"fork-bomb":         {weight: 4, storm: true},
+	"hop-storm":         {weight: 4, storm: true},
+	"pairs":             {storm: true},
 	"zombies-500":       {weight: 4},
 	"threads-500":       {weight: 4},
 	"children-2000":     {weight: All},
@@ -60,17 +62,28 @@ func (p Programs) Modes(t *testing.T) []Mode {
 	for line := range strings.Lines(string(out)) {
 		name := strings.Fields(line)[0]
 		m := remarkable[name]
-		m.Name, m.weight = bounded(name), max(m.weight, 1)
+		m.Name = bounded(name)
+		if m.weight = max(m.weight, 1); m.Name != name { // no longer so many
+			m.weight = 2
+		}
 		all = append(all, m)
 	}
 	return all
 }
 
-// MostEnv bounds the numbers in the modes' names, for a machine that emulates its processor: 2,000 children
-// take it half a minute.
+// Nice are options of the zoo. In the core a storm leaves the processors to other tests.
+func (m Mode) Nice() []string {
+	if Core() && m.storm {
+		return []string{"--nice", "10"}
+	}
+	return nil
+}
+
+// MostEnv bounds the numbers in the modes' names, for the core and for a machine that emulates its processor:
+// 2,000 children take one processor ten seconds, and an emulated one half a minute.
 const MostEnv = "ESCAPE_MOST"
 
-// bounded is the name with the number that the zoo is to take.
+// bounded returns the name with a number that MostEnv permits.
 func bounded(name string) string {
 	kind, number, _ := strings.Cut(name, "-")
 	n, err := strconv.Atoi(number)
@@ -107,8 +120,7 @@ func Named[T interface{ name() string }](t *testing.T, all []T, names ...string)
 
 func (m Mode) name() string { return m.Name }
 
-// require skips a cell that the host can't have. Who is not root needs a user namespace
-// for any other.
+// require skips a cell that the host can't have. Without root every other namespace needs a user namespace.
 func (m Mode) require(s *Site) {
 	s.T.Helper()
 	if m.Name == "new-user" || strings.HasPrefix(m.Name, "new-") && s.UID != 0 {

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// Newborns are servers of one name after the other, of whose guards one is killed while it is only starting.
+// Newborns starts servers of one name one after the other, and kills a process of each during its start.
 type Newborns struct {
 	Backend Backend
 	Program string
@@ -33,7 +33,7 @@ func newbornTries(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("MCPSCOPE_KILLS")
 	if text == "" {
-		return 20
+		return 4
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -42,8 +42,9 @@ func newbornTries(t *testing.T) int {
 	return n
 }
 
-// Run kills each of those who guard a server at random moments. Nobody may be left, and no directory, nobody may hang, and the
-// client must see the end that it was. A manager that has missed the end of a scope's first process keeps that, empty, until a sweep.
+// Run kills launcher, brains, group, guard or client at a random moment. No process or directory may be left,
+// no launcher may hang, and the client must see the right status. A manager that has missed the exit of a
+// scope's first process keeps the empty scope until a sweep.
 func (b Newborns) Run(t *testing.T) {
 	for who, kill := range map[string]func(*newborn) (status string){
 		"launcher": (*newborn).killLauncher,
@@ -74,7 +75,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 		started := b.Backend.starting()
 		s.Client = site.NewClient(own, []string{"--group"}, []string{
 			b.Program, "run", "--backend", b.Backend.Name, "--name", name, "--eof-grace", "5s", "--term-grace", "100ms", "--", site.Programs.Zoo, "plain"})
-		PollFor(after) // a moment, not an event, is what is tried
+		PollFor(after) // the kill comes at a random moment, not at an event
 		want := kill(s)
 		if got := s.Status(Patience); want != "" && got != want {
 			t.Errorf("after %v: ended with %q, want %q; stderr: %s", after, got, want, Contents(s.Stderr))
@@ -107,7 +108,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 	}
 }
 
-// newborn is a server that is only starting.
+// newborn is a server that is still starting.
 type newborn struct {
 	*Client
 	t            *testing.T
@@ -137,7 +138,7 @@ func (s *newborn) killBrains() string {
 }
 
 func (s *newborn) killGroup() string {
-	_ = unix.Kill(-s.Server.PID, unix.SIGKILL) // its client has not waited for it: it is the one
+	_ = unix.Kill(-s.Server.PID, unix.SIGKILL) // its client has not reaped it, so the pid is still its own
 	return killedStatus
 }
 

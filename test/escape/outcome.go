@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// An Outcome is how a command ended, and what it said.
+// An Outcome is a command's output and status.
 type Outcome struct {
 	Stdout, Stderr string
 	Status         syscall.WaitStatus

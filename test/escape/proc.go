@@ -43,8 +43,8 @@ func exiting(pid int) bool {
 	return err == nil && n&pfExiting != 0
 }
 
-// OpenFiles are the names of what a process has open, as its links in /proc/PID/fd have them: proc_pid_fd(5). One that
-// is closed meanwhile is left out.
+// OpenFiles returns the names of a process's open files, as in the links in /proc/PID/fd: proc_pid_fd(5). A
+// file that is closed meanwhile is left out.
 func OpenFiles(pid int) ([]string, error) {
 	dir := fmt.Sprintf("/proc/%d/fd", pid)
 	all, err := os.ReadDir(dir)
@@ -57,7 +57,7 @@ func OpenFiles(pid int) ([]string, error) {
 	return names, err
 }
 
-// Describe says all that a failure message can tell of a process.
+// Describe describes a process for a failure message.
 func Describe(pid int) string {
 	var words []string
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -70,7 +70,7 @@ func Describe(pid int) string {
 			words = append(words, key+"="+strings.Join(strings.Fields(value), " "))
 		}
 	}
-	group, _ := bed.ProcessPath(pid) // empty when it is gone
+	group, _ := bed.ProcessPath(pid) // empty if it has exited
 	words = append(words, "cgroup="+group)
 	wchan, _ := os.ReadFile(fmt.Sprintf("/proc/%d/wchan", pid)) // not on every kernel
 	return fmt.Sprintf("pid %d, %s wchan=%s", pid, strings.Join(words, " "), wchan)

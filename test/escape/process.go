@@ -45,7 +45,6 @@ func ParentProcess(p *Process) (*Process, error) {
 	return parent, nil
 }
 
-// Close lets go of it.
 func (p *Process) Close() { unix.Close(p.fd) }
 
 // Ended waits until the process has exited, reaped or not.
@@ -58,8 +57,7 @@ func (p *Process) Signal(sig syscall.Signal) {
 	_ = unix.PidfdSendSignal(p.fd, sig, nil, 0)
 }
 
-// PollFor waits until one of the descriptors has what is asked of it, at most until limit has passed on the clock of
-// package pace.
+// PollFor waits until one of the descriptors is ready, at most for limit on the clock of package pace.
 func PollFor(limit time.Duration, fds ...unix.PollFd) bool {
 	deadline := pace.Now().Add(limit)
 	for {

@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// AwaitRemoval returns when a directory is not there any more.
+// AwaitRemoval waits until a directory no longer exists.
 func AwaitRemoval(dir string, limit time.Duration) error {
 	return awaitChange(dir, unix.IN_DELETE, limit, func() bool {
 		_, err := os.Stat(dir)
@@ -22,8 +22,8 @@ func AwaitRemoval(dir string, limit time.Duration) error {
 	})
 }
 
-// SweepUntil sweeps once, and again until what a manager has forgotten is gone: it does so only when it has tried to
-// stop the unit, and no event tells of that.
+// SweepUntil sweeps once, and again until the groups that a manager has forgotten no longer exist. It forgets
+// a group only after it has tried to stop the unit, and no event reports that.
 func SweepUntil(gone func() bool, sweep func()) {
 	sweep()
 	for pause := time.Millisecond; pause < Patience && !gone(); pause *= 2 {
@@ -48,12 +48,12 @@ func AwaitNote(group, part string, limit time.Duration) error {
 	return awaitAttr(group, "notes", limit, func(text string) bool { return strings.Contains(text, part) })
 }
 
-// AwaitIdle waits until a server is frozen because it is idle and was woken so often by then.
+// AwaitIdle waits until a server is frozen because it is idle and has been woken at least wakes times.
 func AwaitIdle(group string, wakes int, limit time.Duration) error {
 	return awaitIdle(group, limit, func(since int64, n int) bool { return since != 0 && n >= wakes })
 }
 
-// AwaitWake waits until it was woken so often.
+// AwaitWake waits until a server has been woken at least wakes times.
 func AwaitWake(group string, wakes int, limit time.Duration) error {
 	return awaitIdle(group, limit, func(_ int64, n int) bool { return n >= wakes })
 }
@@ -67,7 +67,7 @@ func awaitIdle(group string, limit time.Duration, wanted func(since int64, wakes
 	})
 }
 
-// awaitAttr waits until an attribute of the payload has the text that is wanted; "" is none.
+// awaitAttr waits until wanted accepts an attribute of the payload, "" if it is not set.
 func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
 	payload := filepath.Join(group, "payload")
 	return awaitChange(filepath.Join(payload, "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool {
@@ -75,7 +75,7 @@ func awaitAttr(group, name string, limit time.Duration, wanted func(text string)
 	})
 }
 
-// AwaitText waits until a file that grows has what is wanted.
+// AwaitText waits until wanted accepts the text of a file that grows.
 func AwaitText(file string, limit time.Duration, wanted func(text string) bool) error {
 	return awaitChange(file, unix.IN_CREATE|unix.IN_MODIFY, limit, func() bool {
 		text, _ := os.ReadFile(file) // none yet
@@ -83,7 +83,7 @@ func AwaitText(file string, limit time.Duration, wanted func(text string) bool) 
 	})
 }
 
-// awaitChange looks at what is at path, now and after each change of its directory.
+// awaitChange calls done now and after each change of path's directory, until it returns true.
 func awaitChange(path string, changes uint32, limit time.Duration, done func() bool) error {
 	watch, err := unix.InotifyInit1(unix.IN_CLOEXEC)
 	if err != nil {
@@ -103,7 +103,7 @@ func awaitChange(path string, changes uint32, limit time.Duration, done func() b
 	return nil
 }
 
-// attr is an attribute of the payload, "" if there is none.
+// attr returns an attribute of the payload, "" if it is not set.
 func attr(group, name string) string {
 	text := make([]byte, 4096)
 	n, _ := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope."+name, text)

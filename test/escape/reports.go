@@ -21,8 +21,8 @@ func (m *Members) watch(watched chan<- struct{}) {
 	}
 }
 
-// take reads all there is. Deaths come first: who forks and exits does so after
-// its child has reported, so the child is never missing when the parent is gone.
+// take reads all deaths and reports. Deaths come first: a process that forks exits only after
+// its child has reported, so the child is never missing once its parent has exited.
 func (m *Members) take() {
 	m.takeDeaths()
 	for m.takeReport() {

@@ -25,7 +25,7 @@ type Table struct {
 	Backend Backend
 	Modes   []Mode
 	Ends    []End
-	// Core tells which cells are in the core, nil that all are.
+	// Core reports whether a cell is in the core; nil means that all are.
 	Core func(Mode, End) bool
 
 	mu    sync.Mutex
@@ -33,7 +33,7 @@ type Table struct {
 	began time.Time
 }
 
-// A Result is what a cell has come to.
+// A Result is the outcome of a cell.
 type Result struct {
 	Members, Left, BystandersDead int
 	Swept                         bool // it took a sweep
@@ -45,7 +45,7 @@ func (t *Table) Fill(tb *testing.T) {
 	t.fill(tb, t.escape, t.refused)
 }
 
-// FillWith is Fill for servers that are started in another way than by run: cell starts one, ends
+// FillWith is Fill for servers that are started in another way than by run: cell starts one, stops
 // it and judges. A mode that is refused has no cells.
 func (t *Table) FillWith(tb *testing.T, cell func(*testing.T, Mode, End) Result) {
 	t.fill(tb, func(tb *testing.T, m Mode, e End) {
@@ -87,7 +87,7 @@ func redNotOver(tb *testing.T) {
 func (t *Table) escape(tb *testing.T, m Mode, e End) {
 	tb.Parallel()
 	if bare && e.KillsGuard {
-		return // there is none
+		return // without mcpscope there is no guard
 	}
 	defer Slots.Take(m.weight)()
 	t.Backend.hold(tb)
@@ -110,7 +110,7 @@ func (t *Table) begin(tb *testing.T, m Mode, e End) *Cell {
 	return c
 }
 
-// refused sees to it that the mode can't be had here, for the reason that is known.
+// refused checks that the mode fails here, for the known reason.
 func (t *Table) refused(tb *testing.T, m Mode) {
 	tb.Parallel()
 	if bare {
@@ -141,7 +141,7 @@ func (t *Table) put(m Mode, e End, r Result) {
 // that passes.
 const tableEnv = "MCPSCOPE_E2E_TABLE"
 
-// TableFiles are the files that tables are appended to, for who has to let a host write them.
+// TableFiles returns the files that tables are appended to: a test host must make them writable.
 func TableFiles() []string {
 	if file := os.Getenv(tableEnv); file != "" {
 		return []string{file}
@@ -159,7 +159,7 @@ func (t *Table) publish(tb testing.TB) {
 	}
 }
 
-// AppendTable makes the file if there is none yet.
+// AppendTable creates the file if it does not exist.
 func AppendTable(text string) error {
 	path := os.Getenv(tableEnv)
 	if path == "" {
@@ -211,7 +211,7 @@ func mark(r Result, ran bool) string {
 	return fmt.Sprint(r.Left)
 }
 
-// A sum is what the cells of a table come to.
+// A sum has the totals of a table's cells.
 type sum struct{ cells, clean, exempt, swept, members, left, known, bystandersDead int }
 
 func (t *Table) sum() sum {

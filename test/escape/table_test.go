@@ -29,7 +29,7 @@ func TestTableTellsKindsOfCellsApart(t *testing.T) {
 	}
 }
 
-// A cell is exempt for what is known of its backend alone.
+// Only its backend can exempt a cell.
 func TestExemptions(t *testing.T) {
 	group := func(*Site, string) string { return "" }
 	own := Backend{Groups: group, Exempt: func(m Mode, e End) string {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Talk is a command that a test talks to by lines, as clients do.
+// A Talk is a command that exchanges lines with a test, as a server with a client.
 type Talk struct {
 	Cmd    *exec.Cmd
 	Stdin  io.WriteCloser
@@ -51,7 +51,7 @@ func StartTalk(t *testing.T, cmd *exec.Cmd, start func() error) *Talk {
 // Wait waits until the command has ended, and kills one that does not.
 func (k *Talk) Wait() error {
 	k.t.Helper()
-	if p, err := OpenProcess(k.Cmd.Process.Pid); err == nil { // not waited for, so it is the one
+	if p, err := OpenProcess(k.Cmd.Process.Pid); err == nil { // not reaped, so the pid is still its own
 		defer p.Close()
 		if !p.Ended(Patience) {
 			k.t.Errorf("it does not end: %s; stderr: %s", Describe(p.PID), k.Said())
@@ -61,10 +61,10 @@ func (k *Talk) Wait() error {
 	return k.Cmd.Wait()
 }
 
-// Said is what is on stderr.
+// Said returns the text on stderr.
 func (k *Talk) Said() string { return Contents(k.stderr) }
 
-// Line waits for the next one.
+// Line waits for the next line of stdout.
 func (k *Talk) Line() string {
 	k.t.Helper()
 	line, err := readLine(k.out, k.Out)
@@ -74,7 +74,6 @@ func (k *Talk) Line() string {
 	return strings.TrimSuffix(line, "\n")
 }
 
-// Hear waits for a line.
 func (k *Talk) Hear(want string) {
 	k.t.Helper()
 	if line := k.Line(); line != want {
@@ -82,7 +81,6 @@ func (k *Talk) Hear(want string) {
 	}
 }
 
-// Tell writes a line.
 func (k *Talk) Tell(line string) {
 	k.t.Helper()
 	if _, err := io.WriteString(k.Stdin, line+"\n"); err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/mcpscope/mcpscope/test/bed"
 )
 
-// A World is a group that is the root of the cgroup2 hierarchy for all that is
-// started in it. What a test left in one, no sweep in another removes; so an
-// orphan can't pass for a group that was ended as it should be.
+// A World is a group that the processes in it see as the root of the cgroup2
+// hierarchy. A sweep in one world cannot remove an orphan in another, so that the
+// orphan cannot pass for a group that was stopped correctly.
 type World struct{ *Site }
 
 // NewWorld makes one. Its root process keeps its namespaces.

@@ -113,8 +113,8 @@ func (b *bus) serve(client net.Conn) {
 	}
 }
 
-// dialAs connects as a user: a manager answers no other user, and checks who
-// connected. The ids are a thread's own; this one ends with its goroutine.
+// dialAs connects as a user: a manager answers no other user, and checks the peer's
+// uid. The ids are a thread's own; the thread ends with its goroutine.
 func dialAs(uid int, path string) (conn net.Conn, err error) {
 	done := make(chan struct{})
 	go func() {

@@ -49,8 +49,8 @@ func build(dir string) error {
 // traces are how many runs are watched to find the points: not every run meets all.
 const traces = 3
 
-// rounds is how often the same call on the same thing is a point. What asks the kernel again and
-// again, until everybody is found stopped or dead, does so some thousand times.
+// rounds is how often the same call on the same thing is a point. A loop that waits until all
+// members are stopped or dead makes the call some thousand times.
 const rounds = 5
 
 // workers is how many runs go on at a time; they wait more than they work.
@@ -131,14 +131,14 @@ func (b backend) trace(t *testing.T, all lanes, kind func(visit) bool) (points [
 	return points
 }
 
-// plan is what is tried where: what is done with a manager's scopes, or with a tree, is mostly what is done with any
-// group. MCPSCOPE_FAULTS=all tries all there, too.
+// plan chooses the faults of a backend: the calls on a manager's scopes, or on a tree, are mostly those on
+// any group. MCPSCOPE_FAULTS=all tries all there, too.
 func (b backend) plan(points []visit) (all []shot) {
 	whole := escape.Full() && (b.name == cgroup.name || b.way != nil || os.Getenv("MCPSCOPE_FAULTS") == "all")
 	for i, v := range points {
 		for j, f := range v.faults() {
 			if b.tree && f.unguarded() {
-				continue // without a directory no sweep finds the members: docs/dev/hosts.md
+				continue // without a directory no sweep finds the members: docs/use/containers.md
 			}
 			if whole || j == i%len(v.faults()) && (escape.Full() || i%2 == 0) {
 				all = append(all, shot{v, f})

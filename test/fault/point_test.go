@@ -25,11 +25,11 @@ func (p point) String() string {
 // visit is a point as it was met in one run.
 type visit struct {
 	point
-	alive  []role // who could be killed
+	alive  []role // the processes that could be killed
 	errnos errnos
 }
 
-// fault is what happens at a point.
+// fault is a failure at a point.
 type fault struct {
 	kill  []role
 	errno unix.Errno // of a call
@@ -52,7 +52,7 @@ func (f fault) String() string {
 
 func (f fault) kills(r role) bool { return slices.Contains(f.kill, r) }
 
-// unguarded tells that nobody is left to end the server but a sweep.
+// unguarded reports whether only a sweep is left to end the server.
 func (f fault) unguarded() bool { return f.kills(launcher) && f.kills(guard) }
 
 // kills are the guards that are killed at a point, together or alone.
@@ -96,7 +96,7 @@ const (
 	fromManager role = "from the manager:"
 )
 
-// act is what a bus does with a message beside passing it on.
+// act is a bus's treatment of a message, beside passing it on.
 type act string
 
 const (

@@ -15,11 +15,11 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// role is what a process is to a server.
+// role is a process's part in the life of a server.
 type role string
 
 const (
-	stranger role = "" // the server itself, or what comes before mcpscope
+	stranger role = "" // the server itself, or a program before mcpscope
 	launcher role = "launcher"
 	guard    role = "guard"
 	brain    role = "brain" // a later one
@@ -40,7 +40,7 @@ type process struct {
 	pid, pidfd int
 	role       role
 	event      uint64 // the descriptor by which the runtime wakes its own poller, 0 for none yet
-	executed   bool   // it has asked for another program: it may be somebody else now
+	executed   bool   // it has called execve: it may run another program now
 }
 
 // ended waits until it has exited.
@@ -48,7 +48,7 @@ func (p *process) ended() bool {
 	return escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(p.pidfd), Events: unix.POLLIN})
 }
 
-// reaped waits until somebody has waited for it.
+// reaped waits until its parent has reaped it.
 func (p *process) reaped() bool {
 	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(time.Millisecond) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.pidfd)) // it is ours
@@ -65,13 +65,13 @@ func (p *process) alive() bool {
 
 func (p *process) signal(sig unix.Signal) { _ = unix.PidfdSendSignal(p.pidfd, sig, nil, 0) } // gone is as good
 
-// identify finds out who a process is, from what it executes and whose child it is. It waits
-// in a system call, so it is who it was.
+// identify finds the role of a process, from its program and its parent. The process waits
+// in a system call, so its role does not change.
 func (w *watcher) identify(p *process, parent role) role {
 	if !isMcpscope(p.pid) {
 		return stranger
 	}
-	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // without one it is nobody we know
+	line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.pid)) // without one it has no known role
 	words := strings.Split(string(line), "\x00")
 	switch {
 	case p.pid == w.root:

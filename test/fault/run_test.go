@@ -216,7 +216,7 @@ func (r *run) judge() verdict {
 	return v
 }
 
-// told reads the client's view: a status, and a line.
+// the verdict on the client's view: a status, and a line
 func (r *run) told(fired bool) verdict {
 	status, said := r.status(), escape.Contents(r.stderr)
 	if fired && r.shot.kills(launcher) {

@@ -216,8 +216,8 @@ func (n notification) waits(fd int) bool {
 // say anything then. Guards are killed there all the same. (mcpscope has them happen before a
 // server runs, and tries first whether they can.)
 
-// runtimes recognises the runtime's word to its own poller, which comes at any time and
-// concerns nobody else.
+// runtimes recognises the runtime's wake-up of its own poller, which comes at any time and
+// concerns no other process.
 func (p *process) runtimes(n notification) bool {
 	return p.event > 0 && n.Args[0] == p.event && (n.NR == unix.SYS_WRITE || n.NR == unix.SYS_READ)
 }

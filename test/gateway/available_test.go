@@ -40,7 +40,7 @@ func TestExecutes(t *testing.T) {
 			w := newWorld(t)
 			g := w.gateway("--match", "zoo")
 			s := g.Server(binaries.Programs, "before", "setsid")
-			watcher, runs, harms, most := w.await(w.watchers), 500, 0, 20
+			watcher, runs, harms, most := w.await(w.watchers), 100, 0, 5
 			if escape.Full() && !strings.HasPrefix(name, "guards") { // a new guard starts a watcher, for which programs wait
 				runs, most = 10000, math.MaxInt
 			}

@@ -17,7 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A Cell is a gateway with a server that is to end, a second one, and what a tool has left running.
+// A Cell is a gateway with a server that must end, a second one, and a process that a tool has left running.
 type Cell struct {
 	T        *testing.T
 	G        *Gateway
@@ -25,17 +25,17 @@ type Cell struct {
 	Programs escape.Programs
 	// Run runs a command of mcpscope where the gateway is.
 	Run func(args ...string)
-	// Forgets: who made the groups may forget them when nobody is left; a sweep removes them.
+	// Forgets: an empty group may be forgotten by the process that made it; a sweep removes it.
 	Forgets bool
 
 	one, two *Server
 }
 
-// An End is a way in which a server's life is over.
+// End is a way in which a server's life is over.
 type End struct {
 	Name string
 	Do   func(*Cell)
-	// Gateway: all servers are to end, with the gateway; Tools: and what its tools have left.
+	// Gateway: all servers must end, with the gateway; Tools: the processes that its tools have left, too.
 	Gateway, Tools bool
 }
 
@@ -99,13 +99,13 @@ func (c *Cell) gone(s *Server) int {
 	return s.Gone(c.T)
 }
 
-// Modes are those of the zoo but for what a main process does to its parent: that is the gateway here,
+// Modes are those of the zoo without the attacks on the parent: that is the gateway here,
 // which the test talks to.
 func Modes(t *testing.T, p escape.Programs) []escape.Mode {
 	return slices.DeleteFunc(p.Modes(t), func(m escape.Mode) bool { return strings.Contains(m.Name, "-parent") && m.Name != "move-parent" })
 }
 
-// FillTable prints the table of modes × ends. A quarter of what the core has elsewhere is in the core.
+// FillTable prints the table of modes × ends. Its core is a sixth of the core of other tables.
 func FillTable(t *testing.T, title string, b escape.Backend, modes []escape.Mode, ends []End,
 	cell func(*testing.T, escape.Mode, End) escape.Result) {
 	table := escape.Table{Title: title, Name: strings.ReplaceAll(title, " ", "-"), Backend: b, Modes: modes}
@@ -116,6 +116,6 @@ func FillTable(t *testing.T, title string, b escape.Backend, modes []escape.Mode
 		table.Ends = append(table.Ends, escape.End{Name: e.Name})
 		byName[e.Name] = e
 	}
-	table.Core = escape.InCore(modes, names, 0, 4)
+	table.Core = escape.InCore(modes, names, 0, 6)
 	table.FillWith(t, func(t *testing.T, m escape.Mode, e escape.End) escape.Result { return cell(t, m, byName[e.Name]) })
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// The gateway is what was started, its servers are in groups of their own from their first
-// instruction on, and a SIGKILL of it ends them, and not what a tool has left: that goes on executing programs, and
-// nobody is beside it when it has ended.
+// The started process becomes the gateway, and its servers are in groups of their own from their first
+// instruction on. A SIGKILL of it ends them, but not a tool's left-over: that goes on executing programs, and
+// watcher and guard exit after it.
 func TestServersEndWithTheGateway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -60,7 +60,7 @@ func TestServersEndWithTheGateway(t *testing.T) {
 	w.ended([]*escape.Process{watcher, guard})
 }
 
-// A gateway's end ends its servers also where nobody can see it, or says that it is no end.
+// The servers end with their gateway also if its guards were killed or stopped, or a tool keeps their stdin.
 func TestEndIsSeen(t *testing.T) {
 	for name, hide := range map[string]func(*world, *Gateway, *Server) (kept *escape.Process){
 		"a server has stopped its guard": func(_ *world, _ *Gateway, s *Server) *escape.Process {
@@ -100,7 +100,7 @@ func TestEndIsSeen(t *testing.T) {
 	}
 }
 
-// Where a unit is delegated the groups are below it, and whoever watches as well.
+// Where a unit is delegated the groups are below it, and so are watcher and guards.
 func TestDelegated(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

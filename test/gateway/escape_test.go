@@ -22,7 +22,7 @@ func TestEscape(t *testing.T) {
 	FillTable(t, "below a gateway", escape.Backend{Name: "cgroup"}, Modes(t, binaries.Programs), ends, cell)
 }
 
-// killGroup is what a unit's stop comes to in the end.
+// killGroup is the last step of a unit's stop.
 func killGroup(c *Cell) {
 	c.T.Helper()
 	if err := bed.Kill(filepath.Join(bed.Root(c.T), mustPath(c.T, c.G.PID)), escape.Patience); err != nil {
@@ -34,13 +34,13 @@ func cell(t *testing.T, m escape.Mode, e End) escape.Result {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--eof-grace", "200ms", "--term-grace", "200ms")
 	c := &Cell{T: t, End: e, G: g, Programs: binaries.Programs, Run: func(args ...string) { w.run(args...) }}
-	options := []string{"--sibling", w.Seen(w.Unique("sibling")), "--scratch", w.Seen(w.Unique("scratch")), ""}
-	r := c.Judge(strings.Join(options, " "), m.Name, w.Root, w.Plain("beside", w.Unique("beside")))
+	options := append([]string{"--sibling", w.Seen(w.Unique("sibling")), "--scratch", w.Seen(w.Unique("scratch"))}, m.Nice()...)
+	r := c.Judge(strings.Join(options, " ")+" ", m.Name, w.Root, w.Plain("beside", w.Unique("beside")))
 	w.clean()
 	return r
 }
 
-// With nobody left who guards it a server is an orphan, and a sweep finds who has moved away, too.
+// Without guards a server is an orphan, and a sweep also finds members that have moved away.
 func TestSweepFindsWhoMovedAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway runs a gateway below mcpscope gateway, and tells it what to do. The tests on
+// Package gateway runs a gateway below mcpscope gateway, and sends it commands. The tests on
 // groups of root's own are beside it, those with a systemd in a package below.
 package gateway
 
@@ -28,7 +28,7 @@ type Gateway struct {
 	// Explain is where mcpscope says what it took, and Groups the directory of its servers' groups; "" where no test asks.
 	Explain, Groups string
 	servers         int // that were started
-	// What it has said of itself.
+	// from its first line
 	PID, Parent int
 	Group       string
 }
@@ -53,7 +53,7 @@ func Start(t *testing.T, cmd *exec.Cmd, start func() error) *Gateway {
 	return g
 }
 
-// Attach is Start for one that somebody else has started.
+// Attach is Start for a gateway that another process has started.
 func Attach(t *testing.T, in, out, stderr *os.File) *Gateway {
 	t.Helper()
 	g := &Gateway{t: t, in: in, lines: make(chan string, 1024), Stderr: stderr}
@@ -85,7 +85,6 @@ func (g *Gateway) Up() {
 	g.t.Cleanup(g.Own.Close)
 }
 
-// Tell tells it to do something.
 func (g *Gateway) Tell(format string, args ...any) { fmt.Fprintf(g.in, format+"\n", args...) } // EPIPE shows as no answer
 
 // Expect waits for a line that begins with a word, and returns the rest.
@@ -109,7 +108,7 @@ func (g *Gateway) Expect(word string) string {
 	}
 }
 
-// Silent tells whether it has said nothing that was not expected yet.
+// Silent reports whether all its output was expected.
 func (g *Gateway) Silent() bool { return len(g.lines) == 0 }
 
 // A Server is one that it has started.
@@ -122,7 +121,7 @@ type Server struct {
 	Guard     *escape.Process
 }
 
-// Server has it start a mode of the zoo and speak to it, and returns when all its members are up and it was captured.
+// Server has it start a mode of the zoo and write to it, and returns when all members are up and captured.
 func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
 	s := g.Born("server", name, p.Zoo, mode)
@@ -132,17 +131,18 @@ func (g *Gateway) Server(p escape.Programs, name, mode string) *Server {
 	return s
 }
 
-// slow starts as what an interpreter runs: its client has spoken long before it reads. Until then it has started
-// something.
+// slow starts like a program of an interpreter: its client writes long before it reads. Until then it has
+// started another process.
 const slow = `#!/bin/sh
 sleep 1000 &
+until grep -q sleep /proc/$!/comm; do sleep 0.01; done
 echo up >"$0.up"
 until grep -q /mcp- /proc/self/cgroup; do sleep 0.01; done
 exec "$@"
 `
 
-// Unnamed is Server for one that is known by nothing but what its client writes. It fails the test unless what it has
-// started by then is in its group, too.
+// Unnamed is Server for a server that is recognized only by its client's first bytes. It fails the test
+// unless the process that it has started by then is in its group, too.
 func (g *Gateway) Unnamed(dir string, p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
 	script := filepath.Join(dir, "slow")

@@ -16,10 +16,10 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// What a server is told at once by its client decides, and what a configuration, --match or an earlier start says.
+// A server is recognized by its client's first bytes, by a configuration, by --match, or by an earlier start.
 
-// bystanders are programs that are started with pipes, and are spoken to in something else than MCP, or in nothing.
-// They are written to right after their start, and read so many lines.
+// bystanders are programs that are started with pipes but do not receive MCP. They receive said right after
+// their start, and read so many lines.
 var bystanders = []struct {
 	what, said string
 	lines      int
@@ -34,7 +34,7 @@ var bystanders = []struct {
 	{"an agent's stream", `{"type":"control_request","request":{"subtype":"mcp_message","message":{"jsonrpc":"2.0","id":1,"method":"tools/list"}}}` + "\n", 1},
 }
 
-// What is no server is not taken, and its background processes live. A server that is started after them is.
+// Programs that are not servers are not taken, and their background processes live. A later server is taken.
 func TestBystanders(t *testing.T) {
 	w := newWorld(t)
 	scripts := t.TempDir()
@@ -75,9 +75,9 @@ func TestBystanders(t *testing.T) {
 	w.clean()
 }
 
-// What a configuration has is a server, by its whole command line, and has the name that it has there: also
-// a shell script, which is none otherwise, and one that a tool starts or that listens. The same with another argument
-// is not.
+// A configured command line is a server, and has its name from the configuration: also a shell script, which
+// is not a server otherwise, a program that a tool starts, and one that listens. The same with another
+// argument is not.
 func TestConfigured(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -123,7 +123,7 @@ func TestConfigured(t *testing.T) {
 	}
 }
 
-// Settings of a server are those of its name in mcpscope.toml; what the gateway's flags say counts more. It is
+// Settings of a server are those of its name in mcpscope.toml; the gateway's flags win over them. It is
 // listed like any other, with the gateway as its client, by which it is stopped.
 func TestListedWithSettings(t *testing.T) {
 	t.Parallel()
@@ -175,8 +175,8 @@ func TestInside(t *testing.T) {
 	w.clean()
 }
 
-// A client that connects again starts the same command: that is captured before it runs, and whether or not it
-// is spoken to.
+// A client that connects again starts the same command: that is captured before it runs, even if its client
+// writes nothing.
 func TestStartedAgain(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -204,7 +204,7 @@ func TestStartedAgain(t *testing.T) {
 }
 
 // Another user makes a group with the id of root's server, which stands in the names of directories and in
-// /proc/PID/limits. What root then does about that user's group must not reach root's server.
+// /proc/PID/limits. Root's commands on that user's group must not reach root's server.
 func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	t.Parallel()
 	const attacker = "65533"

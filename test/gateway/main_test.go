@@ -37,7 +37,7 @@ func build() (func(), error) {
 	})
 }
 
-// clients is where test/e2e/clients/setup has put clients of the registries. What needs them is no fast test.
+// clients is the directory of the clients that test/e2e/clients/setup installs. Tests that use it are slow.
 func clients(t *testing.T) string {
 	t.Helper()
 	if escape.Core() {
@@ -187,8 +187,8 @@ func (w *world) ended(all []*escape.Process) {
 	}
 }
 
-// clean fails the test for each group that is left. Who watches the gateway is beside them, as
-// long as what it has left lives.
+// clean fails the test for each group that is left. The gateway's watchers are beside them, as
+// long as a process that it has left lives.
 func (w *world) clean() {
 	w.T.Helper()
 	for _, dir := range escape.Servers(w.slice(), "*", "*") {

@@ -30,6 +30,7 @@ var masked = []string{
 func (t tree) configure(p bootPlan) error {
 	for _, step := range []func() error{
 		t.maskUnits,
+		t.maskGenerators,
 		t.disarmTmpfiles,
 		t.identity,
 		t.accounts,
@@ -54,6 +55,20 @@ func (t tree) maskUnits() error {
 	for _, name := range masked {
 		if err := t.link("/dev/null", units+name); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// maskGenerators is for programs that a manager runs at each start and reload, some of them 15: they make
+// nothing that the host needs, and together take longer than systemd.
+func (t tree) maskGenerators() error {
+	for _, kind := range []string{"system-generators", "user-generators", "user-environment-generators"} {
+		all, _ := os.ReadDir("/usr/lib/systemd/" + kind) // none, where there is no such directory
+		for _, generator := range all {
+			if err := t.link("/dev/null", "etc/systemd/"+kind+"/"+generator.Name()); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

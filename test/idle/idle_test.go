@@ -44,10 +44,7 @@ func TestMain(m *testing.M) {
 	bed.Main(m, func() (func(), error) {
 		return escape.BuildTemporary(func(dir string) map[string][]string {
 			mcpscope = filepath.Join(dir, "mcpscope")
-			return map[string][]string{
-				"mcpscope":    escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscope"),
-				"mcpscopectl": escape.Go("-trimpath", "-ldflags=-s -w", "../../cmd/mcpscopectl"),
-			}
+			return nil
 		})
 	})
 }

@@ -17,7 +17,7 @@ func load() int {
 	if escape.Full() {
 		return 51
 	}
-	return 6
+	return 3
 }
 
 // Churn: servers start and end at random, while operators list them, sweep, and stop some. Each

@@ -23,10 +23,10 @@ import (
 const (
 	// pause is the sleep of the threads between rounds; work is a generous time for a round on a quiet
 	// machine.
-	pause = 400 * time.Millisecond
-	work  = 20 * time.Millisecond
+	pause = time.Second
+	work  = 10 * time.Millisecond
 	// turns of each thread in a round. Each turn is a wake-up, which waits for a processor like any other.
-	turns = 10
+	turns = 5
 )
 
 var (

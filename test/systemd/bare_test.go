@@ -18,8 +18,8 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// What a server can tell, against the bare command, where its group is a manager's scope. Test/e2e has the rest, which does not
-// depend on managers. These tests come before TestEscape: a systemd that has executed itself again grants no core dumps any more.
+// A server in a manager's scope sees the same as the bare command; test/e2e has the tests without managers.
+// These come before TestEscape: a systemd that has executed itself again grants no core dumps any more.
 func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)

@@ -62,8 +62,8 @@ exec "$d/command" <"$d/in" >"$d/out" 2>"$d/stderr"`
 	return u
 }
 
-// lines are the ends of a client's stdin, stdout and stderr that a test has when somebody
-// else starts it. dir has the others.
+// lines are a test's ends of the stdin, stdout and stderr of a client that another process
+// starts. dir has the client's ends.
 type lines struct {
 	in, stderr *os.File
 	out        int // not yet to be read: without a writer it would be at its end

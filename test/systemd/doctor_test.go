@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// diagnosis is what these tests read of doctor's JSON.
+// diagnosis is the part of doctor's JSON that these tests read.
 type diagnosis struct {
 	Backend  string
 	Group    bool
@@ -49,7 +49,7 @@ func diagnose(t *testing.T, c *exec.Cmd) diagnosis {
 	return d
 }
 
-// remedy is what is said of a backend that does not work.
+// remedy returns the advice on a backend that does not work.
 func (d diagnosis) remedy(backend string) string {
 	for _, b := range d.Backends {
 		if b.Backend == backend && !b.Works {
@@ -86,9 +86,9 @@ func inService(t *testing.T, manager, as host.User, args string, properties ...s
 	return d
 }
 
-// Doctor names the backend, and what the unit that it is in lacks.
+// Doctor names the backend, and the settings that its unit lacks.
 func TestDoctor(t *testing.T) {
-	host.Both(t, func(t *testing.T, u host.User) {
+	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		edit := "systemctl --user edit test-"
 		if u == host.Root {
 			edit = "sudo systemctl edit test-"

@@ -124,7 +124,7 @@ func TestLauncherKilledWhileItAsks(t *testing.T) {
 	c.wantGone("SIGKILL")
 }
 
-// The manager has other numbers for the processes of another pid namespace: it is asked for nothing from there.
+// The manager has other numbers for the processes of another pid namespace: from there it gets no request.
 func TestScopeFromAnotherPidNamespace(t *testing.T) {
 	y := newEarlyYard(t, host.Tester)
 	m, site := escape.NewMembers(t), y.site(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// ends are those of any host, and what a manager can do to a server or its client.
+// ends are those of any host, and the ways in which a manager ends a server or its client.
 func (y *yard) ends() []escape.End {
 	all := append(escape.Ends(),
 		escape.End{Name: "scope", Do: y.stopScope},
@@ -29,8 +29,7 @@ func (y *yard) ends() []escape.End {
 	return all
 }
 
-// stopScope finds no scope in the mode that kills its guard, and need not find one in that whose members have all left the
-// group before the manager is asked.
+// stopScope finds no scope in the mode that kills its guard.
 func (y *yard) stopScope(c *escape.Cell) {
 	c.T.Helper()
 	switch {
@@ -44,7 +43,7 @@ func (y *yard) stopScope(c *escape.Cell) {
 	}
 }
 
-// reexecute has the manager read again from what it has written down which scopes it has,
+// reexecute has the manager execute itself again, with its scopes read from its saved state,
 // and then ends the server in the usual way.
 func (y *yard) reexecute(c *escape.Cell) {
 	c.T.Helper()
@@ -78,8 +77,8 @@ func (y *yard) inSession(end func(*escape.Cell, *host.Session)) func(*escape.Cel
 	}
 }
 
-// hangUp is what the end of a terminal's session comes to: the leader ends, and the kernel
-// tells the rest.
+// hangUp is the end of a terminal's session: the leader ends, and the kernel sends SIGHUP to
+// the foreground process group.
 func hangUp(c *escape.Cell, s *host.Session) {
 	c.T.Helper()
 	if err := s.Logout(); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // TestEscape holds the promise that nothing survives and nothing else dies, where groups are scopes of the system's manager
-// or of a user's. The core has what a manager does to a server, and a sixth of what the core has elsewhere.
+// or of a user's. The core has the ends that a manager causes, and two ninths of the core of other tables.
 func TestEscape(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		t.Parallel()
@@ -29,7 +29,7 @@ func TestEscape(t *testing.T) {
 		if refused["move-parent"] != nil { // only from when the manager has the scope, and its directory hands controllers down
 			modes = slices.DeleteFunc(modes, func(m escape.Mode) bool { return m.Name == "move-parent" })
 		}
-		elsewhere := escape.InCore(modes, escape.Classes, min(u.UID, 1), 6)
+		elsewhere := escape.InCore(modes, escape.Classes, min(u.UID, 1), 9)
 		fill("scopes", "auto", modes, func(m escape.Mode, e escape.End) bool {
 			return elsewhere(m, e) || m.Name == "setsid" && slices.Contains(managed, e.Name)
 		})

@@ -13,7 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// leak is what the tests read of `sweep --json`.
+// leak is the part of `sweep --json` that the tests read.
 type leak struct {
 	State, Name string
 	PID         int

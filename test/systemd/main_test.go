@@ -19,7 +19,7 @@ var mcpscope = host.Shared + "/mcpscope"
 
 var programs = escape.ProgramsIn(host.Shared)
 
-// beside the core is what takes many seconds.
+// beside the core are the tests that take many seconds.
 const beside = "Test(PoorHosts|SweepService|GatewayLeavesNothing|Selftest|Soak|MetricsService|" +
 	"DoctorInASessionOrServiceOfTheOtherManager|UnitsThatAServerAsksForSurvive|KilledWhileItStarts)"
 

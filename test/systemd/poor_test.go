@@ -11,14 +11,14 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// A verdict is what mcpscope makes of a kind of host.
+// A verdict is mcpscope's result on a kind of host.
 type verdict struct {
 	backend string // that `run` takes and doctor names; "" where run refuses to start a server
 	says    string // why: what run prints where it refuses, and notes in the report where it takes tree
 	remedy  string // BACKEND: what doctor advises for one that does not work
 }
 
-// verdicts has every kind of host. What works is taken, and a server never runs uncontained.
+// verdicts has every kind of host. The best backend that works is taken, and a server never runs uncontained.
 var verdicts = map[string]verdict{
 	"read-only cgroupfs":                   {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
 	"no cgroupfs":                          {"tree", "requires a cgroup2 mount", "cgroup: a cgroup2 mount"},
@@ -119,7 +119,7 @@ func runs(t *testing.T, k host.Kind, want verdict) string {
 	return report.Backend
 }
 
-// unasked: a server that ends before its manager is asked for the scope is in a directory of that, whether the manager hangs or not.
+// unasked: a server that ends before the request for its scope is in a directory of the manager, hung or not.
 func unasked(k host.Kind, took string) bool {
 	return k.Name == host.HangingManager.Name && took == backendOf(host.Root)
 }

@@ -126,7 +126,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 }
 
 // A frozen server can be ended, no matter what has frozen it. systemd 257 refuses to stop a unit that it
-// has frozen itself, 252 thaws it: so it is asked for nothing.
+// has frozen itself, 252 thaws it: so mcpscope sends it no request.
 func TestEndOfAFrozenScope(t *testing.T) {
 	h := host.Current(t)
 	for _, c := range []struct {
@@ -151,7 +151,7 @@ func TestEndOfAFrozenScope(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			host.BothAtOnce(t, func(t *testing.T, u host.User) {
-				s := launch(t, u, "frozen", "ignore-both")
+				s := launch(t, u, "frozen", "setsid")
 				if c.bySystemd {
 					host.Must(t, h.Manage(u, "systemctl", "freeze", s.unit()))
 				} else {

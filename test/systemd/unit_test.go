@@ -117,7 +117,7 @@ func TestServerStartedWhileItsClientsUnitStops(t *testing.T) {
 	})
 }
 
-// A manager that is asked for a scope when the client's unit has crashed does not start that unit again, though the scope is bound to it.
+// A request for a scope does not start the client's crashed unit again, though the scope is bound to it.
 func TestScopeIsAskedForAfterTheCrash(t *testing.T) {
 	u := host.Tester
 	y := newEarlyYard(t, u)

@@ -123,13 +123,13 @@ func TestMetricsService(t *testing.T) {
 		const page = "http://127.0.0.1:9500/metrics"
 		answer, err := http.Get(page)
 		for deadline := pace.Now().Add(patience); err != nil && pace.Until(deadline) > 0; answer, err = http.Get(page) {
-			escape.PollFor(time.Millisecond) // no event tells when it listens
+			escape.PollFor(time.Millisecond) // no event shows when it listens
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer answer.Body.Close()
-		text, _ := io.ReadAll(answer.Body) // what came of it is looked at
+		text, _ := io.ReadAll(answer.Body) // the text is checked below
 		if !strings.Contains(string(text), `name="measured"`) || !strings.Contains(string(text), "mcpscope_server_memory_bytes{") {
 			t.Errorf("the server is not in\n%s", text)
 		}

@@ -74,9 +74,6 @@ func (y *yard) command(args ...string) *exec.Cmd {
 // backend is the one whose servers are in scopes of this manager: asked for by its name, their servers start when it has started the
 // scope, otherwise (auto) before.
 func (y *yard) backend(name string) escape.Backend {
-	if name == "auto" {
-		name = "auto"
-	}
 	return escape.Backend{
 		Name: name, Site: y.site, Hold: managers.RLocker(),
 		Groups:  func(*escape.Site, string) string { return y.user.Slice() },

@@ -4,7 +4,6 @@ package transparent
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -24,7 +23,7 @@ import (
 
 // Bytes arrive as they were sent, each way and on each kind of channel, while stdin is open.
 func Bytes(t *testing.T, s Subject) {
-	size := int64(16 << 20)
+	size := int64(4 << 20)
 	if escape.Full() {
 		size = 1 << 30
 	}
@@ -32,17 +31,17 @@ func Bytes(t *testing.T, s Subject) {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			k := startTalk(t, s.Site(t), kind, s.contained("--eof-grace", "infinity").line("cat"))
-			sent, got := sha256.New(), sha256.New()
 			done := make(chan error, 1)
 			go func() {
-				_, err := io.CopyBuffer(io.MultiWriter(k.in, sent), &pattern{left: size}, make([]byte, 1<<20))
+				_, err := io.CopyBuffer(struct{ io.Writer }{k.in}, &pattern{left: size}, make([]byte, 1<<20))
 				done <- err
 			}()
+			got := &pattern{left: size}
 			n, err := io.CopyN(got, k.out, size)
 			if werr := <-done; werr != nil || err != nil {
 				t.Errorf("sent with %v; got %d of %d with %v", werr, n, size, err)
 			}
-			if !bytes.Equal(sent.Sum(nil), got.Sum(nil)) {
+			if got.differs {
 				t.Error("other bytes came back")
 			}
 			k.in.Close()
@@ -58,13 +57,24 @@ func Bytes(t *testing.T, s Subject) {
 
 // A pattern gives bytes that show when some are lost, doubled or moved: its period is no
 // multiple of any buffer's size.
-type pattern struct{ left, at int64 }
+type pattern struct {
+	left, at int64
+	differs  bool
+}
 
 var period = func() []byte {
 	all := make([]byte, 1<<20+7)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(all) // it never fails
 	return all
 }()
+
+// Write compares with the bytes that Read gives.
+func (p *pattern) Write(buf []byte) (int, error) {
+	want := make([]byte, len(buf))
+	n, _ := io.ReadFull(p, want)
+	p.differs = p.differs || !bytes.Equal(want[:n], buf)
+	return len(buf), nil
+}
 
 func (p *pattern) Read(buf []byte) (int, error) {
 	if p.left == 0 {

@@ -56,7 +56,9 @@ func TerminalSignals(t *testing.T, s Subject) {
 			term.Expect("read\r\nread")
 			c.do(term)
 			crew.want(func(sig unix.Signal) { _ = term.Cmd.Process.Signal(sig) }, c.want)
-			if name == "window" && !slices.ContainsFunc(crew.Said(), func(s escape.Saying) bool { return s.Text == "size 50 132" }) {
+			if name == "window" && !crew.AwaitSaid(escape.Patience, func(all []escape.Saying) bool {
+				return slices.ContainsFunc(all, func(s escape.Saying) bool { return s.Text == "size 50 132" })
+			}) {
 				t.Errorf("the server does not know its size: %v", crew.Said())
 			}
 			if strings.HasPrefix(name, "key") {

@@ -85,9 +85,9 @@ func removeBackup(path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return cause(err)
 	}
-	for dir := filepath.Dir(path); dir != backups() && os.Remove(dir) == nil; {
+	state := filepath.Dir(filepath.Dir(backups()))
+	for dir := filepath.Dir(path); dir != state && os.Remove(dir) == nil; {
 		dir = filepath.Dir(dir)
 	}
-	_ = os.Remove(backups()) // if it is empty
 	return nil
 }

@@ -99,7 +99,7 @@ func TestReplaceKeepsWhatIsNotContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantText(t, target, "old")
-	wantNames(t, os.Getenv("XDG_STATE_HOME")+"/mcpscope", 0)
+	wantNames(t, os.Getenv("XDG_STATE_HOME"), 0)
 	if files, err := configfile.Wrapped(); err != nil || len(files) > 0 {
 		t.Errorf("wrapped are %q, %v", files, err)
 	}

@@ -20,10 +20,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 )
 
-// Token tells which descriptor of a loop is ready.
+// Token names the descriptor of a loop that is ready.
 type Token int32
 
-// tokens of what can happen
+// tokens of the possible events
 const (
 	TokenNone Token = iota // the deadline has passed
 	TokenStdin
@@ -83,9 +83,9 @@ func (l *Loop) Park() error {
 	return nil
 }
 
-// Catch has TokenSignals reported for the signals, each time that there are any. What the client ignores
-// (nohup) stays ignored, for the server too, where that can be told: the runtime has left SIGHUP and SIGINT
-// alone then. It fails the first time alone.
+// Catch has TokenSignals reported whenever any of the signals is pending. SIGHUP and SIGINT stay
+// ignored, for the server too, if the client ignores them (nohup): of these alone the runtime keeps an
+// inherited SIG_IGN. Only the first call can fail.
 func (l *Loop) Catch(sigs ...unix.Signal) error {
 	if err := signals.Catch(notLeftAlone(sigs)...); err != nil || l.caught {
 		return err
@@ -102,8 +102,8 @@ func (l *Loop) Add(fd int, t Token) error {
 	return l.add(fd, readable, t)
 }
 
-// AddChanges waits for a change of a file that the kernel tells changes of (cgroup.events and
-// its kin): to be readable is nothing special there.
+// AddChanges waits for a change of a file whose changes the kernel reports (cgroup.events and
+// its kin): such a file is always readable.
 func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
 
 func (l *Loop) add(fd int, events uint32, t Token) error {
@@ -114,14 +114,14 @@ func (l *Loop) add(fd int, events uint32, t Token) error {
 	return nil
 }
 
-// Again asks once more for what was reported.
+// Again waits once more for an event that was reported.
 func (l *Loop) Again(fd int, t Token) {
 	if fd >= 0 {
 		l.again(fd, readable, t)
 	}
 }
 
-// ChangesAgain is Again for what was added by AddChanges.
+// ChangesAgain is Again for a file that was added by AddChanges.
 func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
 
 func (l *Loop) again(fd int, events uint32, t Token) {
@@ -134,7 +134,7 @@ const (
 	changed  = unix.EPOLLPRI | unix.EPOLLONESHOT
 )
 
-// Next waits until something has happened, or the deadline has passed; the zero time is none.
+// Next waits until something has happened, or the deadline has passed; the zero time means no deadline.
 func (l *Loop) Next(deadline time.Time) Token {
 	if len(l.ready) == 0 {
 		l.wait(deadline)
@@ -148,7 +148,7 @@ func (l *Loop) Next(deadline time.Time) Token {
 }
 
 func (l *Loop) wait(deadline time.Time) {
-	runtime.Gosched() // a new goroutine runs now, not when the runtime notices that this one is blocked
+	runtime.Gosched() // a new goroutine runs now, not when the runtime notices that ours is blocked
 	if l.parked == nil {
 		l.poll(deadline)
 		return

@@ -46,7 +46,7 @@ func pipes(t *testing.T) (read, write int) {
 	return ends[0], ends[1]
 }
 
-// An end is reported once, until somebody asks again; of several that come together none is lost.
+// The end of a pipe is reported once, until Again is called; of several that come together none is lost.
 func TestLoopReportsEachOnce(t *testing.T) { testBoth(t, reportsEachOnce) }
 
 func reportsEachOnce(t *testing.T, l *Loop) {

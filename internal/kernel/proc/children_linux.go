@@ -55,7 +55,7 @@ func childrenOf(pid int, tids []int) ([]int, error) {
 // childrenOfThread: a missing file means that the thread has exited, or that this kernel has no such file.
 // Our own thread distinguishes the two.
 func childrenOfThread(pid, tid int) ([]int, error) {
-	b, err := read(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid), noLimit)
+	b, err := read(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid), NoLimit)
 	switch {
 	case err == nil:
 		return ParsePIDs(b)

@@ -12,7 +12,7 @@ import (
 // HoldsFlock reports whether a process has taken a flock(2) that still exists on the file with that device
 // and inode number (/proc/locks).
 func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
-	b, err := read("/proc/locks", noLimit)
+	b, err := read("/proc/locks", NoLimit)
 	if err != nil {
 		return false, err
 	}

@@ -25,19 +25,13 @@ import (
 // whose others (the runtime always has one) run on until the end of stdin.
 const leaderless = "MCPSCOPE_TEST_LEADERLESS"
 
-func init() {
-	if os.Getenv(leaderless) != "" {
-		runtime.LockOSThread() // in an init, to the first thread
-	}
-}
-
 func TestMain(m *testing.M) {
 	if os.Getenv(leaderless) != "" {
 		go func() {
 			_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended
 			os.Exit(1)
 		}()
-		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the thread, so it does not return
+		_, _, _ = unix.Syscall(unix.SYS_EXIT, 0, 0, 0) // of the first thread, which bed locks, so it does not return
 	}
 	bed.Main(m)
 }
@@ -157,13 +151,13 @@ var readers = map[string]func(pid int) error{
 	"cgroup":   func(pid int) error { _, err := ReadCgroup(pid); return err },
 	"cmdline":  func(pid int) error { _, err := Cmdline(pid, 10); return err },
 	"children": func(pid int) error { _, err := Children(pid); return err },
-	"resident": func(pid int) error { _, err := Resident(pid); return err },
+	"resident": func(pid int) error { _, err := ReadMemory(pid); return err },
 }
 
 func TestGone(t *testing.T) {
 	child := sleeper(t)
 	pid := child.Process.Pid
-	fd, err := open(pidPath(pid) + "/stat")
+	fd, err := unix.Open(pidPath(pid)+"/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,7 +175,7 @@ func TestGone(t *testing.T) {
 		}
 	}
 	// between open and read the kernel says ESRCH, not ENOENT
-	_, err = ReadAll(fd, noLimit)
+	_, err = unix.Read(fd, make([]byte, 64))
 	if err := markGone(pid, err); !errors.Is(err, ErrGone) || !errors.Is(err, unix.ESRCH) {
 		t.Errorf("got %v", err)
 	}

@@ -12,7 +12,7 @@ type Mapping struct{ From, To uintptr }
 
 // PrivateMemory lists the writable private mappings of this process but the stack, none without /proc.
 func PrivateMemory() (all []Mapping) {
-	maps, _ := read("/proc/self/maps", noLimit)
+	maps, _ := read("/proc/self/maps", NoLimit)
 	for line := range bytes.Lines(maps) { // "7f00-7f80 rw-p …"
 		addresses, rest, _ := bytes.Cut(line, []byte(" "))
 		first, last, _ := bytes.Cut(addresses, []byte("-"))

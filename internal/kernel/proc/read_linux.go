@@ -3,9 +3,10 @@
 package proc
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -36,13 +37,11 @@ func ReadStatus(pid int) (Status, error) {
 	return ParseStatus(b)
 }
 
-// SoftLimit reads one of /proc/PID/limits, which is readable for all users; prlimit(2) is not.
-func SoftLimit(pid int, name string) (soft uint64, ok bool) {
-	b, err := readPID(pid, "limits")
-	if err != nil {
-		return 0, false
-	}
-	return ParseLimit(b, name)
+// FileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits, which is readable for all users;
+// prlimit(2) is not. ok is false for "unlimited".
+func FileLocks(pid int) (soft uint64, ok bool) {
+	b, _ := readPID(pid, "limits") // none, if it has exited
+	return parseFileLocks(b)
 }
 
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
@@ -62,14 +61,14 @@ func ReadCgroup(pid int) (string, error) {
 func readCgroup(pid int) ([]byte, error) {
 	if pid == 0 {
 		// not by number: "self" fails in the /proc of another pid namespace
-		return read("/proc/self/cgroup", noLimit)
+		return read("/proc/self/cgroup", NoLimit)
 	}
 	return readPID(pid, "cgroup")
 }
 
 // ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].
 func ReadCgroup2Mounts() ([]Mount, error) {
-	b, err := read("/proc/self/mountinfo", noLimit)
+	b, err := read("/proc/self/mountinfo", NoLimit)
 	if err != nil {
 		return nil, err
 	}
@@ -111,39 +110,18 @@ func Wchan(pid int) string {
 	return oneLine(b)
 }
 
+// DescriptorPath returns the file of a process's descriptor in /proc.
+func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, number) }
+
 // Environ returns the environment that this process was started with: byte for byte, in that order and with
 // duplicates. os.Environ loses all of these.
 func Environ() ([]string, error) {
-	b, err := read("/proc/self/environ", noLimit)
+	b, err := read("/proc/self/environ", NoLimit)
 	return ended(b), err
 }
 
-// PIDOf returns the pid of the process behind a pidfd (fdinfo). It returns ErrGone if the process has been
-// reaped, or is in no visible pid namespace.
-func PIDOf(pidfd int) (int, error) {
-	b, err := read(fmt.Sprintf("/proc/self/fdinfo/%d", pidfd), noLimit)
-	if err != nil {
-		return 0, err
-	}
-	for line := range bytes.Lines(b) {
-		value, ok := bytes.CutPrefix(line, []byte("Pid:"))
-		if !ok {
-			continue
-		}
-		pid, err := strconv.Atoi(string(bytes.TrimSpace(value)))
-		if err != nil {
-			return 0, fmt.Errorf("parse fdinfo of %d: %w", pidfd, err)
-		}
-		if pid <= 0 {
-			return 0, fmt.Errorf("pidfd %d: %w", pidfd, ErrGone)
-		}
-		return pid, nil
-	}
-	return 0, fmt.Errorf("descriptor %d is no pidfd: %w", pidfd, errors.ErrUnsupported)
-}
-
 func readPID(pid int, file string) ([]byte, error) {
-	return readPIDLimit(pid, file, noLimit)
+	return readPIDLimit(pid, file, NoLimit)
 }
 
 func readPIDLimit(pid int, file string, limit int) ([]byte, error) {
@@ -180,55 +158,39 @@ func markGone(pid int, err error) error {
 	return fmt.Errorf("%w: %w", ErrGone, err)
 }
 
-const noLimit = -1
+// NoLimit is no limit of bytes.
+const NoLimit = math.MaxInt
 
 // read reads a file of /proc, limit bytes of it at most.
+func read(path string, limit int) ([]byte, error) {
+	b, err := ReadAt(unix.AT_FDCWD, path, limit)
+	if err != nil {
+		err = fmt.Errorf("read %s: %w", path, err)
+	}
+	return b, err
+}
+
+// ReadAt reads a file below an open directory, limit bytes of it at most. The error is an errno.
 //
 // os.File would register each descriptor with the runtime's poller and make pollable files (mountinfo)
 // non-blocking. The size in stat(2) is 0, and one read may return only a page.
-func read(path string, limit int) ([]byte, error) {
-	fd, err := open(path)
+func ReadAt(dir int, path string, limit int) ([]byte, error) {
+	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, err)
+		return nil, err
 	}
 	defer unix.Close(fd)
-	b, err := ReadAll(fd, limit)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return b, nil
-}
-
-func open(path string) (fd int, err error) {
-	for {
-		fd, err = unix.Open(path, unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != unix.EINTR {
-			return fd, err
-		}
-	}
-}
-
-// ReadAll reads a file to its end, or limit bytes of it if limit is not negative.
-func ReadAll(fd, limit int) ([]byte, error) {
 	buf := make([]byte, 0, 4096)
-	for limit < 0 || len(buf) < limit {
-		if len(buf) == cap(buf) {
-			buf = append(buf, 0)[:len(buf)]
-		}
-		room := buf[len(buf):cap(buf)]
-		if limit >= 0 {
-			room = room[:min(len(room), limit-len(buf))]
-		}
-		n, err := unix.Read(fd, room)
-		switch {
-		case err == unix.EINTR:
-		case err != nil:
+	for len(buf) < limit {
+		buf = slices.Grow(buf, 1)
+		n, err := unix.Read(fd, buf[len(buf):min(cap(buf), limit)])
+		if err != nil {
 			return nil, err
-		case n == 0:
-			return buf, nil
-		default:
-			buf = buf[:len(buf)+n]
 		}
+		if n == 0 {
+			break
+		}
+		buf = buf[:len(buf)+n]
 	}
 	return buf, nil
 }

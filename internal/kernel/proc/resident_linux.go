@@ -36,9 +36,3 @@ func ReadMemory(pid int) (m Memory, err error) {
 	}
 	return m, nil
 }
-
-// Resident returns the physical memory of a process in bytes, with shared pages; 0 for a zombie.
-func Resident(pid int) (uint64, error) {
-	m, err := ReadMemory(pid)
-	return m.Resident, err
-}

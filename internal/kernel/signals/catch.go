@@ -15,7 +15,7 @@ import (
 //lint:ignore U1000 the handler reads it
 var end int32
 
-// handlers returns the addresses of the handler, and of what returns from it.
+// handlers returns the addresses of the handler and of the code that returns from it.
 func handlers() (handler, restorer uintptr)
 
 func writeTo(fd int) { end = int32(fd) }

@@ -12,9 +12,9 @@ import (
 
 func EndsServer(sig unix.Signal) bool { return slices.Contains(Ending, sig) }
 
-// TerminalSends lists the signals that a terminal sends to the whole foreground
-// process group, and so to the main process itself, or that a shell's fg does. Nothing in a
-// signal tells whether it was sent to the launcher alone, so on a terminal these never count as that.
+// TerminalSends lists the signals that a terminal, or a shell's fg, sends to the whole foreground
+// process group, and so to the main process itself. A signal does not show whether it was sent to
+// the launcher alone, so on a terminal these never count as sent to the launcher.
 func TerminalSends(sig unix.Signal) bool {
 	switch sig {
 	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:
@@ -23,8 +23,8 @@ func TerminalSends(sig unix.Signal) bool {
 	return false
 }
 
-// Forwarded lists everything that the launcher catches to pass on. Not caught are: KILL and
-// STOP, which nobody can; TSTP, TTIN and TTOU, which are to stop the launcher (see jobcontrol.go); CHLD
+// Forwarded lists the signals that the launcher catches to pass on. Not caught are: KILL and
+// STOP, which no process can catch; TSTP, TTIN and TTOU, which stop the launcher (see jobcontrol.go); CHLD
 // and URG, which the kernel and the Go runtime send; the signals of a fault in our
 // own code; and 32 and 33, which the C library keeps for itself.
 func Forwarded() []unix.Signal {
@@ -43,14 +43,14 @@ func Forwarded() []unix.Signal {
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// Early are those others that are likely to come in our first milliseconds: an alarm that the
-// client has set before it became us (alarm(2)), and what a client sends to a server it knows.
+// Early are the other signals that are likely to come in our first milliseconds: an alarm that the
+// client set before its exec of mcpscope (alarm(2)), and signals that a client sends to a server it knows.
 var Early = []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
 
 // JobControl are the signals by which a terminal stops a process group.
 var JobControl = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 
-// OnTerminal tells whether descriptor 0 is our controlling terminal: then job
+// OnTerminal reports whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.
 func OnTerminal() bool {
 	sid, err := unix.IoctlGetInt(0, unix.TIOCGSID)

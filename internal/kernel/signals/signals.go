@@ -32,7 +32,7 @@ var caught = struct {
 	failed      int                // reads in a row
 }{read: -1, write: -1}
 
-// Catch has Pending return these signals. It fails the first time alone, where there are no descriptors.
+// Catch has Pending return these signals. Only the first call can fail, for lack of descriptors.
 func Catch(sigs ...unix.Signal) error {
 	caught.Lock()
 	defer caught.Unlock()
@@ -69,8 +69,8 @@ func FD() int {
 	return caught.read
 }
 
-// Pending returns signals in the order in which they came, and waits for none. There may be more, as FD
-// tells. It is for one goroutine.
+// Pending returns signals in the order in which they came, and does not wait. If FD is still readable there
+// are more. It is for one goroutine.
 func Pending() (sigs []unix.Signal) {
 	var numbers [last]byte
 	n, err := unix.Read(FD(), numbers[:])

@@ -54,7 +54,7 @@ func TestCatch(t *testing.T) {
 	}
 }
 
-// What the parent blocks arrives as well, also if it was pending before.
+// A signal that the parent blocks arrives as well, also if it was pending before.
 func TestBlockedByTheParent(t *testing.T) {
 	cmd := exec.Command("env", "--block-signal=USR2", "sh", "-c", `kill -USR2 $$; exec "$0"`, os.Args[0])
 	cmd.Env = append(os.Environ(), blockedEnv+"=1")

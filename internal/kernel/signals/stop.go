@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StopBy stops this process by a signal, which it may have caught, and returns when somebody
-// has continued it; at once where nobody could. A signal that comes after SIGCONT and before this
-// thread has run again stops the process once more, caught or not: a stop that the shell is to see
-// as one by sig needs its default action.
+// StopBy stops this process by a signal, which it may have caught, and returns when the process is
+// continued. In an orphaned process group the kernel ignores the JobControl signals: it returns at
+// once. A signal that comes after SIGCONT and before this thread has run again stops the process
+// once more, caught or not: a stop that the shell should see as one by sig needs its default action.
 func StopBy(sig unix.Signal, caught bool) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -32,7 +32,7 @@ func withDefault(sig unix.Signal) (restore func()) {
 	return func() { setAction(sig, &was, nil) }
 }
 
-// Ignores tells whether this process ignores a signal. signal.Ignored knows that of SIGHUP and SIGINT alone.
+// Ignores reports whether this process ignores a signal. signal.Ignored can do so only for SIGHUP and SIGINT.
 func Ignores(sig unix.Signal) bool {
 	var act sigaction
 	setAction(sig, nil, &act)

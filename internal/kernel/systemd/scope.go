@@ -99,14 +99,6 @@ func (m *Manager) hurry() {
 	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
-// Active reports whether a unit is known to the manager, and active. It gives up after within.
-func (m *Manager) Active(unit string, within time.Duration) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	state, err := stateOf(unit, m.askState(ctx, unit))
-	return state == "active", err
-}
-
 // ControlGroup returns the path of a scope in the cgroup hierarchy. It gives up after within.
 func (m *Manager) ControlGroup(scope string, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)

@@ -21,7 +21,7 @@ import (
 )
 
 // adopter makes the directory of a scope itself, and has the manager take that over while the server runs
-// already. A manager that is asked first needs 6 to 16 ms, in which the kernel moves a process to the scope.
+// already. To wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 type adopter struct {
 	manager
 	dir *cgroup.Group // the slice's
@@ -93,7 +93,7 @@ func (a adopter) hand(g *group.ControlGroup, w Wanted) error {
 	}
 	unheard := false // it may have the scope, or get it yet
 	for try := 1; ; try++ {
-		if err = systemd.ErrRefused; !linux.Ended(w.Guard.PIDFD) { // by now its number may be somebody else's
+		if err = systemd.ErrRefused; !linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
 			err = conn.Start(scope, time.Until(deadline))
 		}
 		exists := errors.Is(err, systemd.ErrExists)

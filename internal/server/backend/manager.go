@@ -24,7 +24,7 @@ import (
 
 const (
 	busWithin   = time.Second      // for a manager to answer at all, where there is a next backend
-	SoleWithin  = 5 * time.Second  // the same where there is none, and a busy machine's manager is waited for
+	SoleWithin  = 5 * time.Second  // the same without a next backend: a busy machine's manager is slow
 	scopeWithin = 10 * time.Second // for a scope
 	scopeTries  = 3
 )
@@ -66,7 +66,7 @@ func (m manager) Backend() protocol.Backend {
 	return protocol.SystemdSystem
 }
 
-// Above is none: the scope's leaf is there when the scope is.
+// Above returns nil: the scope's leaf is there when the scope is.
 func (m manager) Above() *cgroup.Group { return nil }
 
 // Group starts the scope, bound to the client's unit.
@@ -92,7 +92,7 @@ func (m manager) Group(w Wanted) (group.Group, error) {
 var errNotInside = errors.New("its first process is not in the scope")
 
 func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
-	g := group.NewScope(w.Config.Group.ID, w.Config, m.Backend())
+	g := group.New(nil, w.Config.Group.ID, w.Config, m.Backend(), nil)
 	err := conn.Start(m.scope(g.Dir, w.Config, []int{w.Guard.PID}), scopeWithin)
 	if err != nil {
 		return nil, err

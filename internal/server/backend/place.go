@@ -34,10 +34,10 @@ type Place interface {
 	MoveOut(pids []int) error
 }
 
-// Wanted is what a group is made for.
+// Wanted describes the server that a group is made for.
 type Wanted struct {
 	*protocol.Config
-	// Guard is what a manager moves to the scope.
+	// Guard is the process that a manager moves to the scope.
 	Guard group.Guarded
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
@@ -71,7 +71,7 @@ func (e *NoBackendError) Error() string {
 
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
 
-// ErrWeak: whoever asks for tree does not overrule whoever wants more.
+// ErrWeak: a request for tree does not overrule a setting that requires more.
 var ErrWeak = errors.New(
 	"it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 
@@ -89,7 +89,7 @@ type Location struct {
 	hierarchy.Position
 	// Slice is where scopes go.
 	Slice string
-	// Limits are what a group is to have.
+	// Limits are those of the group.
 	Limits []cgroup.Limit
 	// Must refuses a backend that can't have them.
 	Must bool
@@ -188,7 +188,7 @@ func (at Location) delegated() (Place, error) {
 }
 
 // handingDown is the directory above, if it was delegated to us too and groups in it can have the
-// limits or, where there are none, have their memory counted. In our own, which has processes, none can:
+// limits or, without limits, have their memory counted. In our own, which has processes, no group can:
 // so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
 // controllers down.
 func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
@@ -200,7 +200,7 @@ func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
 		return nil
 	}
 	wanted := at.Limits
-	// a user owns all units of its manager, and only the end of that one ends its servers
+	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
 	if len(wanted) == 0 && delegation(above) {
 		wanted = []cgroup.Limit{{File: group.MemoryFile}}
 	}
@@ -212,7 +212,7 @@ func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
 }
 
 // ownedBy: to root every directory is writable, so for root only the mark counts that
-// systemd puts on what it delegates.
+// systemd puts on delegated directories.
 func ownedBy(g *cgroup.Group, uid int) error {
 	if uid == 0 && delegation(g) {
 		return nil
@@ -227,7 +227,7 @@ func ownedBy(g *cgroup.Group, uid int) error {
 	return nil
 }
 
-// delegation tells whether systemd has delegated the group.
+// delegation reports whether systemd has delegated the group.
 func delegation(g *cgroup.Group) bool {
 	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
 		if value, _, err := g.Attr(mark); err == nil && value == "1" {

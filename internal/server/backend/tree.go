@@ -18,8 +18,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had a
-// group is what descends from its guard, a subreaper, and what carries its tag.
+// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had, the
+// members of a group are the descendants of its guard, a subreaper, and the processes that carry its tag.
 type treePlace struct{}
 
 // treePlace makes sure that members can be found.
@@ -64,7 +64,7 @@ func (g *tree) Events() int { return -1 }
 
 func (g *tree) Directories() (payload, leaf int) { return -1, -1 }
 
-func (g *tree) Figures() protocol.Figures { return nil }
+func (g *tree) Figures() *protocol.Figures { return nil }
 
 func (g *tree) Limit(cgroup.Limit, protocol.Backend) (string, error) { return "", group.ErrNoGroup }
 

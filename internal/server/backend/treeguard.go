@@ -5,16 +5,15 @@
 package backend
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
@@ -32,89 +31,57 @@ type TreeGuard struct {
 	Cause    protocol.Cause
 }
 
-// othersLookMost bounds the look at processes of other users, which can have as many descriptors as they
-// like.
-const othersLookMost = time.Second
-
-// errLate: there was no time left for a process of another user.
-var errLate = fmt.Errorf(
-	"processes of other users take more than %v to look at: %w", othersLookMost, unix.ETIMEDOUT)
-
-var errNoTree = errors.New("no guard of a tree")
-
-// OpenTree returns the guard pid of a tree, nil if it is none that belongs to uid. What its page says may be
+// OpenTree returns the guard pid of a tree, nil if pid is not a guard that belongs to uid. Its page may be
 // forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeGuard {
-	left := othersLookMost
-	t, _ := openTree(pid, uid, &left)
-	return t
-}
-
-// openTree looks at a process of another user for the time that is left.
-func openTree(pid, uid int, left *time.Duration) (*TreeGuard, error) {
 	st, err := proc.ReadStat(pid)
 	if err != nil || !group.IsGuard(st) {
-		return nil, errNoTree
+		return nil
 	}
 	if where, err := proc.ReadCgroup(pid); err == nil && strings.HasSuffix(where, "/"+protocol.GuardsName) {
-		return nil, errNoTree // of a group
+		return nil // of a group
 	}
 	var of unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || uid != hierarchy.Everyone && int(of.Uid) != uid {
-		return nil, errNoTree
+		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return nil, err
+		return nil
 	}
 	t := &TreeGuard{PID: pid, UID: int(of.Uid), PIDFD: pidfd}
-	if begin := time.Now(); t.UID == os.Getuid() {
-		err = t.readPage(st.Comm, time.Time{})
-	} else {
-		err = t.readPage(st.Comm, begin.Add(*left))
-		*left -= time.Since(begin)
-	}
-	if err == nil && !(freeze.Root{PID: pid, PIDFD: pidfd}).Alive() { // what we have opened may be another's
-		err = errNoTree
-	}
-	if err != nil {
+	if !t.readPage(st.Comm) || linux.Ended(pidfd) { // what was read may be another process's
 		t.Close()
-		return nil, err
+		return nil
 	}
-	return t, nil
+	return t
 }
 
 func (t *TreeGuard) Close() { _ = unix.Close(t.PIDFD) }
 
-// readPage finds the page among the descriptors of the guard: the one of the server whose id is its name.
-func (t *TreeGuard) readPage(comm string, late time.Time) error {
+// filesMost is more than a guard has open. A process of another user can be named like a guard, and have as
+// many descriptors as it likes.
+const filesMost = 64
+
+// readPage finds the page among the descriptors of the guard. Its server has the id that is the guard's name.
+func (t *TreeGuard) readPage(comm string) bool {
 	dir := fmt.Sprintf("/proc/%d/fd", t.PID)
 	entries, err := os.Open(dir)
 	if err != nil {
-		return err
+		return false
 	}
 	defer entries.Close()
-	for {
-		if !late.IsZero() && time.Now().After(late) {
-			return errLate
-		}
-		names, err := entries.Readdirnames(64)
-		if err != nil {
-			return errNoTree // io.EOF, or it has ended
-		}
-		for _, name := range names {
-			if t.readPageAt(dir+"/"+name) && comm == protocol.GuardComm(t.Config.Group.ID) {
-				return nil
-			}
+	names, _ := entries.Readdirnames(filesMost) // none, if it has ended
+	for _, name := range names {
+		target, err := os.Readlink(dir + "/" + name)
+		if err == nil && strings.HasPrefix(target, "/memfd:"+page.FileName) {
+			return t.readPageAt(dir+"/"+name) && comm == protocol.GuardComm(t.Config.Group.ID)
 		}
 	}
+	return false
 }
 
 func (t *TreeGuard) readPageAt(path string) bool {
-	target, err := os.Readlink(path)
-	if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
-		return false
-	}
 	fd, err := reopenMemoryFile(path, t.UID)
 	if err != nil {
 		return false
@@ -128,10 +95,10 @@ func (t *TreeGuard) readPageAt(path string) bool {
 	return t.Config.Group.Backend == protocol.Tree
 }
 
-// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. What is there may
-// be anything that this user has opened: a file of somebody else's, a pipe, a file of a file system that
-// hangs. So it is looked at before it is opened: a regular file of that user on the kernel's own mount, on
-// which all memory files are and which nobody can reach by a path.
+// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. The path may lead
+// to anything that this user has opened: a file of another user, a pipe, a file of a file system that
+// hangs. So it is checked before it is opened: it must be a regular file of that user on the kernel's own
+// mount, which holds all memory files and which no path reaches.
 func reopenMemoryFile(path string, uid int) (int, error) {
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -173,7 +140,7 @@ func memoryMount() (uint64, error) {
 	return st.Dev, nil
 }
 
-// Tree is what is below the guard. Where that is another user's, only processes count that this user could
+// Tree is the tree below the guard. If the guard is another user's, only processes count that this user could
 // signal.
 func (t *TreeGuard) Tree() *freeze.Tree {
 	below := group.Below(group.Guarded{PID: t.PID, PIDFD: t.PIDFD})
@@ -183,31 +150,24 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 	return below
 }
 
-// EachTree visits the guards of a user's trees. Each is open for the call, and longer if visit keeps
-// it. The error is errLate if other users have made this too long.
-func EachTree(uid int, visit func(*TreeGuard) (keep bool)) (late error) {
-	left := othersLookMost
+// EachTree visits the guards of a user's trees. Each is open for the call, and longer if visit keeps it.
+func EachTree(uid int, visit func(*TreeGuard) (keep bool)) {
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
-		t, err := openTree(pid, uid, &left)
-		if t != nil && !visit(t) {
+		if t := OpenTree(pid, uid); t != nil && !visit(t) {
 			t.Close()
-		}
-		if err == errLate {
-			late = err
 		}
 		return true
 	})
-	return late
 }
 
-// LauncherLives tells whether a tree has a launcher, which looks after the guard.
+// LauncherLives reports whether a tree has a launcher, which looks after the guard.
 func (t *TreeGuard) LauncherLives() bool {
 	id, ok := group.ParseIdentity(t.Config.Launcher)
 	elsewhere := id.Namespace != hierarchy.PIDNamespace()
 	return ok && id.Alive() && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 
-// Stopped tells whether the guard can't act.
+// Stopped reports whether the guard is stopped, and so can't act.
 func (t *TreeGuard) Stopped() bool {
 	st, err := proc.ReadStat(t.PID)
 	return err == nil && st.Stopped()

@@ -101,6 +101,7 @@ func (b *Brain) Open(executable string) error {
 	p, c := b.Page, b.Client
 	p.Program, p.Launcher = int32(program), int32(self)
 	p.Keep[keepReport] = int32(b.Config.Report)
+	p.Graceless = b.Config.Policy.TermGrace == 0 && !b.Config.Taken // those have a next watcher
 	p.Stdin, p.Stdout, p.Client = int32(c.Stdin.FD()), int32(c.Stdout.FD()), int32(c.PIDFD)
 	return nil
 }
@@ -110,7 +111,7 @@ func (b *Brain) Begin() error {
 	c := b.Config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
 	b.reign, b.Events = b.Page.Reign, b.Group.Events()
-	if err := b.Loop.Add(b.Guard.Sock(), loop.TokenGuard); err != nil {
+	if err := b.Loop.Add(b.Guard.Sock, loop.TokenGuard); err != nil {
 		return err
 	}
 	if b.Events >= 0 {
@@ -174,7 +175,7 @@ func (b *Brain) handle(t loop.Token) {
 			b.report(lifecycle.GuardDied)
 			return
 		}
-		b.Loop.Again(b.Guard.Sock(), loop.TokenGuard)
+		b.Loop.Again(b.Guard.Sock, loop.TokenGuard)
 	}
 }
 
@@ -192,11 +193,12 @@ func (b *Brain) readPage() {
 	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
 		b.lookAgain()
-		if report.ExitCause(unix.WaitStatus(p.Status), b.Group.Figures()) == protocol.MemoryExhausted {
-			b.reportExit(lifecycle.MemoryExhausted)
-		} else {
-			b.reportExit(lifecycle.MainExited)
+		event := lifecycle.MainExited
+		// the sender is unknown; but a kernel that kills whole groups has killed the main process
+		if unix.WaitStatus(p.Status).Signal() == unix.SIGKILL && b.Group.Figures().Exhausted() {
+			event = lifecycle.MemoryExhausted
 		}
+		b.reportExit(event)
 	}
 	if p.Stops != b.stops {
 		b.stops = p.Stops

@@ -27,7 +27,7 @@ var errGuard = errors.New("the guard was killed, so the server was ended")
 
 // Outcome is how a server ended.
 type Outcome struct {
-	// Status is what wait(2) said of the main process; Known is false where it could not be waited for.
+	// Status is the main process's, from wait(2); Known is false where it could not be waited for.
 	Status unix.WaitStatus
 	Known  bool
 	Notes  []string
@@ -73,7 +73,7 @@ func (b *Brain) failure() error {
 // awaitStatus waits for the status of the main process, which the guard may reap after the group is empty.
 func (b *Brain) awaitStatus() {
 	for b.Page.MainPID > 0 && !b.Page.Exited && len(b.stuck) == 0 {
-		if !linux.AwaitEnd(b.Guard.Sock(), unix.POLLIN, protocol.ReactWithin) || b.Guard.Drain() {
+		if !linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, protocol.ReactWithin) || b.Guard.Drain() {
 			return
 		}
 	}
@@ -81,10 +81,10 @@ func (b *Brain) awaitStatus() {
 
 // wait waits for the guard's exit. A member may have stopped or traced the guard.
 func (b *Brain) wait() {
-	if !b.deposed && !linux.AwaitEnd(b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin) {
-		_ = unix.PidfdSendSignal(b.Guard.PIDFD(), unix.SIGKILL, nil, 0) // it has exited
+	if !b.deposed && !linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
+		_ = unix.PidfdSendSignal(b.Guard.PIDFD, unix.SIGKILL, nil, 0) // it has exited
 	}
-	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD()), Events: unix.POLLIN})
+	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD), Events: unix.POLLIN})
 	if b.Subreaper {
 		signals.ReapAll()
 	}

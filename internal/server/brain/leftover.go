@@ -5,11 +5,7 @@
 package brain
 
 import (
-	"slices"
-	"strings"
-
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
@@ -20,15 +16,14 @@ import (
 // the tag.
 func (b *Brain) endLeftOvers() {
 	if below := group.Below(b.Guarded()); !below.RootsAlone() {
-		nested := b.nested()
 		b.killLeftOvers(below)
-		b.removeNested(nested)
+		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them
 	}
 	b.killLeftOvers(b.Group.Tagged())
 }
 
 func (b *Brain) Guarded() group.Guarded {
-	return group.Guarded{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD()}
+	return group.Guarded{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD}
 }
 
 // killLeftOvers kills these members, and those that are re-parented to the guard by that.
@@ -43,38 +38,4 @@ func (b *Brain) killLeftOvers(found *freeze.Tree) {
 	if err != nil {
 		b.Note(protocol.MovedUnknown + protocol.OneLine(err))
 	}
-}
-
-// nested returns the ids of nested servers, by their guards.
-func (b *Brain) nested() (ids []string) {
-	children, _ := proc.Children(int(b.Page.GuardPID)) // none, if it is dead
-	for _, pid := range children {
-		if st, err := proc.ReadStat(pid); err == nil && group.IsGuard(st) {
-			ids = append(ids, strings.TrimPrefix(st.Comm, protocol.GroupPrefix))
-		}
-	}
-	return ids
-}
-
-// removeNested removes the groups of servers whose guards were killed.
-func (b *Brain) removeNested(ids []string) {
-	parent, _ := b.Group.Beside()
-	if parent == nil || len(ids) == 0 {
-		return
-	}
-	dirs, _ := parent.Children() // none, if they can't be listed: a later sweep removes them
-	for _, dir := range dirs {
-		if slices.Contains(ids, protocol.IDOf(dir)) {
-			_, _ = sweep.SweepOne(parent, dir, sweep.SweepNow) // as above
-		}
-	}
-}
-
-// parentOf is 0 if the process has exited.
-func parentOf(pid int) int {
-	st, err := proc.ReadStat(pid)
-	if err != nil {
-		return 0
-	}
-	return st.PPID
 }

@@ -36,7 +36,7 @@ func (b *Brain) replaceOlder() {
 			l.LogStop("a newer one, " + own.ID + " (--replace)")
 			_ = l.RequestStop() // without a wait for its end
 		case -1:
-			_ = unix.PidfdSendSignal(b.Guard.PIDFD(), protocol.StopSignal, nil, 0) // gone is as good
+			_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good
 		}
 	}
 }

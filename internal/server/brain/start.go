@@ -7,6 +7,7 @@ package brain
 import (
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
@@ -31,13 +32,14 @@ func (b *Brain) TellStart() {
 	}
 }
 
-// openMain is for the look at what the main process has not read or can't write.
+// openMain opens the pidfd by which Unread finds the main process.
 func (b *Brain) openMain() {
 	fd, err := unix.PidfdOpen(int(b.Page.MainPID), 0)
 	if err != nil {
 		return // it has ended
 	}
-	if parentOf(int(b.Page.MainPID)) != int(b.Page.GuardPID) { // it has ended, and was reaped
+	st, err := proc.ReadStat(int(b.Page.MainPID))
+	if err != nil || st.PPID != int(b.Page.GuardPID) { // it has ended, and was reaped
 		_ = unix.Close(fd)
 		return
 	}

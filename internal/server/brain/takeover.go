@@ -96,7 +96,9 @@ func (b *Brain) goOn() error {
 		File: c.Stdin, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
 		Tag: group.TagOf(c.Group.ID), PIDFD: int(p.Client), Main: int(p.Keep[keepMain]), Sure: true,
 	}
-	b.beginRest()
+	if b.beginRest(); b.rest != nil {
+		b.rest.Thaw() // the brain before may have died while it froze them
+	}
 	return b.WatchClient()
 }
 

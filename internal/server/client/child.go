@@ -58,7 +58,7 @@ func (in *Side) watchStdin(fd int) error {
 // Without it, borrow opens a pipe once more. The new description reports a hang-up only while it is open. A
 // socket cannot be opened.
 func (r Child) borrow(fd int) (got int, copied bool) {
-	got, err := proc.GetDescriptor(r.PID, r.PIDFD, fd)
+	got, err := unix.PidfdGetfd(r.PIDFD, fd, 0)
 	if err == nil {
 		return got, true
 	}

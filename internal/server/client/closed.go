@@ -5,7 +5,6 @@
 package client
 
 import (
-	"fmt"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -17,7 +16,7 @@ import (
 // Closed reports whether no process has the other end of a descriptor of another process, 0 or 1. It is
 // false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
 func Closed(pid, number int) bool {
-	link := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	link := proc.DescriptorPath(pid, number)
 	var st unix.Statx_t
 	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
 		return false

@@ -55,6 +55,33 @@ func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 	return c.With(flags...)
 }
 
+// engineFlags are the flags of an engine for limits. With BestEffort there are no flags: a flag that fails
+// keeps the engine from running the container.
+func engineFlags(limits cgroup.Limits) (flags []string) {
+	if limits.BestEffort {
+		return nil
+	}
+	value := map[string]string{}
+	for _, l := range limits.Files {
+		value[l.File] = l.Value
+	}
+	var memory, swap, pids, quota, period uint64
+	limited, _ := fmt.Sscan(value["memory.max"], &memory) // 0 for "max", which is no number
+	if limited > 0 {
+		flags = append(flags, fmt.Sprintf("--memory=%db", memory))
+	}
+	if n, _ := fmt.Sscan(value["memory.swap.max"], &swap); n > 0 && limited > 0 {
+		flags = append(flags, fmt.Sprintf("--memory-swap=%db", memory+swap)) // which is both together
+	}
+	if n, _ := fmt.Sscan(value["cpu.max"], &quota, &period); n == 2 && period > 0 {
+		flags = append(flags, fmt.Sprintf("--cpus=%.3f", float64(quota)/float64(period)))
+	}
+	if n, _ := fmt.Sscan(value["pids.max"], &pids); n > 0 {
+		flags = append(flags, fmt.Sprintf("--pids-limit=%d", pids))
+	}
+	return flags
+}
+
 // EndsFirst reports whether an engine needs processes among the members to stop and remove a container:
 // those of podman do (conmon).
 func EndsFirst(engine string) bool { return engine == "podman" }
@@ -116,7 +143,7 @@ func (s Contained) End() error {
 	}
 	why := "could not be asked"
 	if late {
-		why = fmt.Sprintf("did not answer within %v", within)
+		why = "did not answer within " + within.String()
 	}
 	return fmt.Errorf("%s %s: containers with the label %s%s may be left", c.Engine, why, labelKey, s.ID)
 }

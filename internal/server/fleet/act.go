@@ -28,8 +28,9 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-// StopMost bounds the term grace in a server's attribute, which the server can write.
-const StopMost = time.Minute
+// The term grace in a server's attribute, which the server can write, is bounded: for other users' servers by
+// othersMost.
+const stopMost, othersMost = time.Minute, 10 * time.Second
 
 // Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
 // nothing is left. A grace can only shorten the server's own, which AsConfigured is.
@@ -86,9 +87,9 @@ func (s *Listed) patience(grace time.Duration) time.Duration {
 	if err != nil {
 		p = protocol.DefaultPolicy() // not to be read, so the launcher is another version's
 	}
-	most := StopMost
+	most := stopMost
 	if s.UID != os.Getuid() {
-		most = sweep.OthersWithin
+		most = othersMost
 	}
 	if p.TermGrace < 0 || p.TermGrace > most {
 		p.TermGrace = most

@@ -13,39 +13,33 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Changed is a limit that was set.
-type Changed struct {
-	File, Before, Now string
-	// Ended: the kernel has killed the server, which had more memory.
-	Ended bool
-}
-
-// Limit sets a limit of a running server. It refuses one that would not apply to the memory in use.
-func (s *Listed) Limit(l cgroup.Limit) (Changed, error) {
+// Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to
+// the memory in use.
+func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	if s.group == nil {
-		return Changed{}, group.ErrNoGroup
+		return "", group.ErrNoGroup
 	}
-	c := Changed{File: l.File}
 	if err := s.holdsForAll(l); err != nil {
-		return c, err
+		return "", err
 	}
-	c.Before, _ = cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
-	figures := s.group.Figures()
-	killed := figures.OOMKills()
-	var err error
-	if c.Now, err = s.group.Limit(l, s.Backend); err != nil {
-		if cgroup.OfMemory(l.File) && s.over() {
-			c.Now, c.Ended, err = l.Value, true, nil
+	before, _ := cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
+	killed := s.group.Figures().OOMKills
+	now, err := s.group.Limit(l, s.Backend)
+	if err != nil {
+		if !cgroup.OfMemory(l.File) || !s.over() {
+			return "", err
 		}
-		return c, err
-	}
-	if figures.EndsWhole() && figures.OOMKills() > killed {
-		_, c.Ended, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
-	} else {
-		c.Ended = s.over()
+		now = l.Value // the kernel has killed the server, which had more memory
 	}
 	s.group.Limited([]string{l.File})
-	return c, nil
+	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
+	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
+		_, _, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
+	}
+	if s.over() {
+		change += "; with that the server has ended"
+	}
+	return change, nil
 }
 
 // holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
@@ -83,18 +77,5 @@ func (s *Listed) Shortages() Shortages {
 		return Shortages{}
 	}
 	f := s.group.Figures()
-	short := Shortages{OOMKills: f.OOMKills()}
-	short.PIDsRefused, _ = f.PidsRefused()
-	return short
-}
-
-func (c Changed) String() string {
-	text := fmt.Sprintf("%s=%s", c.File, c.Now)
-	if c.Before != "" {
-		text += ", was " + c.Before
-	}
-	if c.Ended {
-		text += "; with that the server has ended"
-	}
-	return text
+	return Shortages{OOMKills: f.OOMKills, PIDsRefused: f.PIDsRefused}
 }

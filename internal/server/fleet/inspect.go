@@ -50,9 +50,9 @@ func (s *Listed) Tree() ([]Member, error) {
 			continue // it has exited
 		}
 		command, _ := proc.Cmdline(pid, protocol.CommandMost)
-		memory, _ := proc.Resident(pid) // 0, if it has exited
+		memory, _ := proc.ReadMemory(pid) // 0, if it has exited
 		below[st.PPID] = append(below[st.PPID], Member{
-			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory,
+			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory.Resident,
 			Command: cmp.Or(command, "["+st.Comm+"]"),
 		})
 		known[pid] = true

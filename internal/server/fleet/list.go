@@ -34,7 +34,7 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	all, late := listTrees(uid, wanted)
+	all := listTrees(uid, wanted)
 	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
 		found, err := listIn(here, parent, uid)
 		for _, s := range found {
@@ -49,14 +49,11 @@ func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	slices.SortFunc(all, func(a, b *Listed) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
-	return all, errors.Join(err, late)
+	return all, err
 }
 
 func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
-	dirs, err := parent.Children()
-	if err != nil {
-		return nil, group.IgnoreGone(err)
-	}
+	dirs, err := hierarchy.Groups(parent, uid)
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
 	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
@@ -64,11 +61,8 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 		_ = leaf.Close() // a directory
 	}
 	var all []*Listed
-	var errs []error // a server can make its own group unreadable
+	errs := []error{err} // a server can make its own group unreadable
 	for _, dir := range dirs {
-		if !protocol.IsGroup(dir) || !hierarchy.Belongs(parent, dir, uid) {
-			continue
-		}
 		s, err := in.one(dir)
 		errs = append(errs, group.IgnoreGone(err))
 		if s != nil {
@@ -149,9 +143,8 @@ func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 }
 
 // listTrees lists servers without a group.
-func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
-	var all []*Listed
-	err := backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
+func listTrees(uid int, wanted func(*Listed) bool) (all []*Listed) {
+	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
 			ID: c.Group.ID, Name: c.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause,
@@ -174,5 +167,5 @@ func listTrees(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 		all = append(all, s)
 		return false
 	})
-	return all, err
+	return all
 }

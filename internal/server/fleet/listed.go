@@ -50,8 +50,8 @@ type Listed struct {
 	Idle     idle.Note
 
 	group *group.ControlGroup
-	notes string               // of a tree
-	below []*backend.TreeGuard // of a tree, when it is opened
+	notes string             // of a tree
+	tree  *backend.TreeGuard // when it is opened
 }
 
 // Key is the same for servers of one name and client process.
@@ -84,8 +84,8 @@ func (s *Listed) Usage() (Usage, error) {
 	pids, err := members.Members()
 	u := Usage{Processes: len(pids), CPU: members.CPU()}
 	if s.group != nil {
-		u.Memory, u.PeakBytes = s.group.Number("memory.current"), s.group.Figures().MemoryPeak()
-		u.Limits = s.group.LimitsNow()
+		f := s.group.Figures()
+		u.Memory, u.PeakBytes, u.Limits = s.group.Payload.Number("memory.current"), f.MemoryPeak, f.Limits
 	}
 	return u, err
 }
@@ -117,10 +117,10 @@ func (s *Listed) Close() {
 	if s.group != nil {
 		s.group.Close()
 	}
-	for _, t := range s.below {
-		t.Close()
+	if s.tree != nil {
+		s.tree.Close()
+		s.tree = nil
 	}
-	s.below = nil
 }
 
 // read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
@@ -174,16 +174,11 @@ func (s *Listed) payload() (group.Payload, error) {
 
 // openTree opens the guard of a tree. Close closes it.
 func (s *Listed) openTree() (*backend.TreeGuard, error) {
-	if len(s.below) > 0 {
-		return s.below[0], nil
+	if s.tree == nil {
+		s.tree = backend.OpenTree(s.Guard, s.UID)
 	}
-	t := backend.OpenTree(s.Guard, s.UID)
-	if t == nil {
+	if s.tree == nil || s.tree.Config.Group.ID != s.ID {
 		return nil, fmt.Errorf("the guard %d: %w", s.Guard, proc.ErrGone)
 	}
-	s.below = append(s.below, t)
-	if t.Config.Group.ID != s.ID {
-		return nil, fmt.Errorf("the guard %d: %w", s.Guard, proc.ErrGone)
-	}
-	return t, nil
+	return s.tree, nil
 }

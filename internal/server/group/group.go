@@ -62,22 +62,16 @@ const GroupMode = 0o700
 const makeTries = 16
 
 // New is a group below parent that does not exist yet. adopt, if not nil, asks a manager to take it over as
-// a scope, when the server runs.
+// a scope, when the server runs. Without a parent a manager makes the directory.
 func New(
 	parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup),
 ) *ControlGroup {
 	dir := protocol.DirectoryName(facts.Name, id)
 	g := &ControlGroup{ID: id, Dir: dir, Parent: parent, backend: from, adopt: adopt}
-	if adopt != nil {
+	if adopt != nil || parent == nil {
 		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
 	}
 	return g
-}
-
-// NewScope is a group whose directory a manager makes.
-func NewScope(id string, facts *protocol.Config, from protocol.Backend) *ControlGroup {
-	dir := protocol.DirectoryName(facts.Name, id) + protocol.ScopeSuffix
-	return &ControlGroup{ID: id, Dir: dir, Managed: true, backend: from}
 }
 
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
@@ -218,15 +212,6 @@ func (g *ControlGroup) Close() {
 			_ = c.Close() // a directory
 		}
 	}
-}
-
-// Number reads a file with one number; nil without the file.
-func (g *ControlGroup) Number(file string) *uint64 {
-	n, ok := g.Payload.Number(file)
-	if !ok {
-		return nil
-	}
-	return &n
 }
 
 // Frozen reports whether the group is frozen, by itself or from above.

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
@@ -38,18 +36,9 @@ func (i Identity) Alive() bool {
 	}
 	st, err := proc.ReadStat(i.PID)
 	if err != nil {
-		return !errors.Is(err, proc.ErrGone) || exists(i.PID) // or it is hidden
+		return !errors.Is(err, proc.ErrGone) // it is hidden (hidepid=2)
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
-}
-
-// exists is for a /proc that hides processes (hidepid=2).
-func exists(pid int) bool {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err == nil {
-		_ = unix.Close(fd) // it was not used
-	}
-	return err == nil
 }
 
 func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }

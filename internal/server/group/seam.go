@@ -29,7 +29,7 @@ type Group interface {
 	// Payload and leaf are the directories of members and of the guard; -1 for none.
 	Directories() (payload, leaf int)
 	// Figures is nil for a tree.
-	Figures() protocol.Figures
+	Figures() *protocol.Figures
 	// Limit sets a limit, and returns the new content of the file.
 	Limit(l cgroup.Limit, from protocol.Backend) (now string, err error)
 	// Limited records which files have limits.

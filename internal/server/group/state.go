@@ -56,22 +56,13 @@ func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 		comm, err := proc.Comm(pid)
 		id, is := strings.CutPrefix(comm, protocol.GroupPrefix)
 		switch {
-		case pid == 0 || err != nil && !dead(pid):
+		case pid == 0 || err != nil && !errors.Is(err, proc.ErrGone):
 			hidden = true
 		case is && !TagOf(id).On(pid):
 			byID[id] = pid
 		}
 	}
 	return byID, hidden
-}
-
-// dead distinguishes a process that has exited from a hidden one.
-func dead(pid int) bool {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err == nil {
-		_ = unix.Close(fd) // a pidfd has nothing to flush
-	}
-	return err == unix.ESRCH
 }
 
 // GuardPID is the guard of a group, or 0.
@@ -127,14 +118,6 @@ func Populated(g freeze.Target) bool {
 // IgnoreGone: a group can end at any time.
 func IgnoreGone(err error) error {
 	if protocol.IsGone(err) {
-		return nil
-	}
-	return err
-}
-
-// IgnoreBusy: a group can get a member or a directory at any time.
-func IgnoreBusy(err error) error {
-	if errors.Is(err, unix.EBUSY) || errors.Is(err, unix.ENOTEMPTY) {
 		return nil
 	}
 	return err

@@ -143,7 +143,7 @@ func TestGuardIsSmall(t *testing.T) {
 	r.wantNothing()
 }
 
-// openFiles are the descriptors of the guard, of which nothing tells when it has closed the client's.
+// openFiles are the descriptors of the guard; it does not report when it has closed the client's.
 func openFiles(t *testing.T, r *run, guard int) string {
 	t.Helper()
 	files, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", guard))

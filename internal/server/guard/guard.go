@@ -177,6 +177,9 @@ func (p *process) watch() {
 			limit = due
 		}
 		n, e := p.poll(limit)
+		if e == syscall.EINVAL { // RLIMIT_NOFILE was lowered: the launcher notices a dead guard
+			exit(1)
+		}
 		if e != 0 { // EINTR, after it was stopped
 			continue
 		}
@@ -233,7 +236,7 @@ func (p *process) overdue() {
 		p.ask()
 	case p.page.Answered == p.page.Asked:
 		p.answerBy, p.slow = 0, 0
-	case p.slow < mostSlow && !p.brainStopped():
+	case p.slow < mostSlow && (p.page.Reign > 0 || !p.brainStopped()):
 		p.slow++
 		p.answerBy = now() + reactWithin
 	case !p.continued:
@@ -248,11 +251,8 @@ func (p *process) overdue() {
 	}
 }
 
-// brainStopped tells whether the launcher is stopped, or frozen with its client.
+// brainStopped reports whether the launcher is stopped, or frozen with its client.
 func (p *process) brainStopped() bool {
-	if p.page.Reign > 0 {
-		return false
-	}
 	if n := p.read(p.page.Events); n > 19 && p.buf[19] == '1' { // "populated 1\nfrozen 1"
 		return true
 	}
@@ -300,7 +300,7 @@ func (p *process) nextSignal() uint32 {
 	return uint32(p.info[0])
 }
 
-// waitChild is waitid(2), with what it reports in p.info. pid is 0 while no such child has ended.
+// waitChild is waitid(2), which fills p.info. pid is 0 while no such child has ended.
 func (p *process) waitChild(kind int, of int32, events uintptr) (pid int32, errno syscall.Errno) {
 	p.info[2] = 0
 	at := uintptr(unsafe.Pointer(&p.info))

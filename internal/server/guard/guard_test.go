@@ -240,7 +240,7 @@ func (r *run) stopLauncher() {
 
 const sleeper = "echo up; exec sleep 1000"
 
-// Every way to end, with what the brains say.
+// Every way to end, with the log of the brains.
 func TestEnds(t *testing.T) {
 	gone := -1
 	for name, c := range map[string]struct {
@@ -250,14 +250,15 @@ func TestEnds(t *testing.T) {
 		status int
 		log    string
 	}{
-		"exit":         {"echo up; exit 3", nil, func(*run) {}, 3, "main exited 0"},
-		"signal":       {"echo up; kill -9 $$", nil, func(*run) {}, 137, "main exited 0"},
-		"stdin":        {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
-		"launcher":     {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
-		"guard":        {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
-		"request":      {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, fmt.Sprintf("requests %d 0", 1<<27)},
-		"stop of main": {"echo up; kill -STOP $$", nil, func(*run) {}, 137, "stopped by 19 0"},
-		"left-overs":   {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "main exited 0"},
+		"exit":               {"echo up; exit 3", nil, func(*run) {}, 3, "main exited 0"},
+		"signal":             {"echo up; kill -9 $$", nil, func(*run) {}, 137, "main exited 0"},
+		"stdin":              {sleeper, nil, func(r *run) { _ = r.stdin.Close() }, 137, "stdin closed 0"},
+		"launcher":           {sleeper, nil, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, frozen, take-over 1"},
+		"launcher, no grace": {sleeper, func(c *config) { c.NoGrace = true }, func(r *run) { r.signal(r.Process, unix.SIGKILL) }, gone, "brain 1, take-over 1"},
+		"guard":              {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGKILL) }, 125, "guard died 0"},
+		"request":            {sleeper, nil, func(r *run) { r.signal(r.guard(), unix.SIGWINCH) }, 137, fmt.Sprintf("requests %d 0", 1<<27)},
+		"stop of main":       {"echo up; kill -STOP $$", nil, func(*run) {}, 137, "stopped by 19 0"},
+		"left-overs":         {"sleep 1000 & setsid sleep 1000 & echo up; exit 4", nil, func(*run) {}, 4, "main exited 0"},
 		"stopped launcher": {sleeper, nil, func(r *run) {
 			r.stopLauncher()
 			_ = r.stdin.Close()
@@ -285,8 +286,7 @@ func TestEnds(t *testing.T) {
 			r.signal(r.Process, unix.SIGKILL)
 			r.signal(r.guard(), unix.SIGCONT) // as above
 		}, gone, "brain 1, frozen, take-over 1"},
-		"stopped guard, stdin": {sleeper, nil, func(r *run) {
-			r.signal(r.guard(), unix.SIGSTOP)
+		"guard stopped first of all, stdin": {"kill -STOP $PPID; echo up; exec sleep 1000", nil, func(r *run) {
 			_ = r.stdin.Close() // the launcher continues it
 		}, 137, "stdin closed 0"},
 		"scope": {sleeper, func(c *config) { c.Crowds = true }, func(r *run) {

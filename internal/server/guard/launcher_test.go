@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	bed.Main(m)
 }
 
-// config is what a test tells launcher and later brains.
+// config is a test's configuration of launcher and later brains.
 type config struct {
 	Server  Server
 	Parent  string // directory of the group, which is called "server", and of guards; "" is a tree
@@ -45,7 +45,8 @@ type config struct {
 	Crowds  bool   // a scope: the guard moves to a leaf
 	Dies    int    // so many later brains die at once
 	Hangs   bool   // the first later brain stops itself
-	Program string // of a later brain; "": this one
+	NoGrace bool
+	Program string // of a later brain; "": this program
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC
 }
@@ -83,7 +84,7 @@ func launch(c *config) int {
 	runtime.KeepAlive(make([]byte, 8<<20))
 	on, err := page.New()
 	check(err)
-	on.Keep[0] = 3 // the log
+	on.Keep[0], on.Graceless = 3, c.NoGrace // 3: the log
 	unix.CloseOnExec(3)
 	open := func(path string, flags int) int {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)
@@ -179,16 +180,18 @@ func hangup(fd int) int32 {
 // run returns the status.
 func (b *brain) run() int {
 	for b.cause == "" {
-		fds := []unix.PollFd{{Fd: int32(b.guard.Sock()), Events: unix.POLLIN}, {Fd: b.page.Stdin, Events: unix.POLLIN}}
+		fds := []unix.PollFd{{Fd: int32(b.guard.Sock), Events: unix.POLLIN}, {Fd: b.page.Stdin, Events: unix.POLLIN}}
+		timeout := -1
 		if b.page.MainPID == 0 {
 			fds[1].Fd = -1 // a kill would come before the birth
+			timeout = 1    // the server may stop the guard before it reports the birth
 		}
-		if _, err := unix.Poll(fds, -1); err == unix.EINTR {
+		if _, err := unix.Poll(fds, timeout); err == unix.EINTR {
 			continue
 		}
 		switch {
 		case b.page.Reign != b.reign:
-			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN}}, -1)
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD), Events: unix.POLLIN}}, -1)
 			b.log("deposed %d", b.reign)
 			return b.status()
 		case fds[0].Revents != 0 && b.guard.Drain():
@@ -216,21 +219,23 @@ func (b *brain) run() int {
 func (b *brain) kill() {
 	if b.Parent == "" {
 		b.killTree()
-		return
 	}
-	for {
+	for b.Parent != "" {
 		_ = bed.Write(b.payload()+"/cgroup.kill", "1")
 		if empty, err := bed.Empty(b.payload()); err == nil && empty {
 			break
 		}
 	}
 	for !b.lost && !b.page.Exited && b.page.FailedStep == page.StepNone {
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.Sock()), Events: unix.POLLIN}}, -1)
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.Sock), Events: unix.POLLIN}}, -1)
 		b.lost = b.guard.Drain()
+	}
+	if b.Parent == "" {
+		return
 	}
 	if b.Crowds { // the guard is in the way
 		b.guard.Done()
-		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD()), Events: unix.POLLIN}}, -1)
+		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD), Events: unix.POLLIN}}, -1)
 		_ = unix.Rmdir(b.payload())
 		_ = unix.Rmdir(b.Parent + "/server/leaf")
 	}
@@ -238,7 +243,7 @@ func (b *brain) kill() {
 	}
 }
 
-// killTree kills children of the guard until it has none but this brain.
+// killTree kills children of the guard until only this brain is left.
 func (b *brain) killTree() {
 	for file := fmt.Sprintf("/proc/%d/task/%d/children", b.page.GuardPID, b.page.GuardPID); ; {
 		text, _ := os.ReadFile(file)

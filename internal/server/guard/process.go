@@ -66,7 +66,7 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 		return nil, err
 	}
 	on.GuardPID = p.pid
-	return page.NewGuard(on, int(f.brainEnd), int(p.pidfd)), nil
+	return &page.Guard{Page: on, Sock: int(f.brainEnd), PIDFD: int(p.pidfd)}, nil
 }
 
 const (
@@ -120,7 +120,7 @@ func leaveOut() {
 	}
 }
 
-// files are what the guard has from the beginning, beside those of the page.
+// files are the descriptors that the guard has from the beginning, beside those of the page.
 type files struct {
 	brainEnd int32 // number of the brain's end of the socket
 	sock     int32

@@ -12,16 +12,16 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// takeOver puts another brain in the place of one that is dead, or does not react. Until that can act, which
-// takes a Go runtime, nothing in a payload that is to end can: stop the guard, fork, or use up what a process
-// needs. Only where a brain can't start, or dies as well, the guard kills by itself, and then starts one more
-// for the report.
+// takeOver puts another brain in the place of one that is dead or does not react. Until its Go runtime is
+// up, a payload to be stopped is frozen, or without a term grace killed (cgroup.kill, Linux 5.14). If no
+// brain can start, or the next one dies, the guard kills, and starts one more for the report.
 func (p *process) takeOver(dead bool) {
 	p.page.Reign++
 	p.deaths++
 	p.dueAsked = p.page.Due    // of the brain before
 	goesOn := p.main.argv == 0 // below a gateway, whose end another brain sees as well
-	if p.page.Payload >= 0 && (dead && !goesOn || p.page.Phase > page.Running) {
+	if p.page.Payload >= 0 && (dead && !goesOn || p.page.Phase > page.Running) &&
+		(!dead || !p.page.Graceless || writeFile(p.page.Payload, killFile, '1') != 0) {
 		writeFile(p.page.Payload, freezeFile, '1')
 	}
 	if p.deaths == 1 && p.startBrain() {

@@ -19,11 +19,8 @@ const initialPIDNamespace = 0xEFFFFFFC
 // InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and
 // every guard would stay behind as a zombie.
 func InitReaps() bool {
-	if PIDNamespace() == initialPIDNamespace {
+	if PIDNamespace() == initialPIDNamespace || os.Getpid() == 1 { // we are it, and do
 		return true
-	}
-	if os.Getpid() == 1 {
-		return true // we are it, and do
 	}
 	st, err := proc.ReadStat(1)
 	return err == nil && knownInits()[st.Comm]
@@ -39,12 +36,9 @@ func knownInits() map[string]bool {
 }
 
 // PIDNamespace is the inode number of ours, 0 if that can't be read.
-func PIDNamespace() uint64 { return Namespace("pid") }
-
-// Namespace is the inode number of one of ours, 0 if that can't be read.
-func Namespace(kind string) uint64 {
+func PIDNamespace() uint64 {
 	var ns unix.Stat_t
-	if unix.Stat("/proc/self/ns/"+kind, &ns) != nil {
+	if unix.Stat("/proc/self/ns/pid", &ns) != nil {
 		return 0
 	}
 	return ns.Ino

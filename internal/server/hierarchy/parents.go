@@ -7,8 +7,8 @@ package hierarchy
 import (
 	"errors"
 	"fmt"
-	"iter"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -23,8 +23,9 @@ const Everyone = -1
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// InParents calls the function for each directory in which there are groups. Where there can be
-// none it does nothing.
+// InParents calls the function for each directory in which there are groups: slices, and whatever was
+// delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
+// hierarchy is looked through; a directory without others in it costs an open and a stat.
 func InParents(do func(here Position, parent *cgroup.Group) error) error {
 	here, err := OwnPosition()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EROFS) {
@@ -34,76 +35,67 @@ func InParents(do func(here Position, parent *cgroup.Group) error) error {
 		return fmt.Errorf("find our cgroup: %w", err)
 	}
 	defer here.Root.Close()
+	return here.inParents(here.Root, 0, do)
+}
+
+func (at Position) inParents(dir *cgroup.Group, depth int, do func(Position, *cgroup.Group) error) error {
+	names, err := dir.Children()
+	if err != nil || depth > parentsDeepest {
+		return nil // it has just gone, or is not for us
+	}
 	var errs []error
-	for parent := range here.parents() {
-		errs = append(errs, do(here, parent))
+	for _, name := range names {
+		if protocol.IsGroup(name) {
+			continue
+		}
+		if child, err := dir.Child(name); err == nil { // as above
+			errs = append(errs, at.inParents(child, depth+1, do))
+			_ = child.Close() // a directory
+		}
+	}
+	if slices.ContainsFunc(names, protocol.IsGroup) {
+		errs = append(errs, do(at, dir))
 	}
 	return errors.Join(errs...)
 }
 
-// parents are all directories in which there are groups: slices, and whatever was delegated to
-// a client. Each is open for the loop's body. There is no list of them, so the whole hierarchy is
-// looked through; a directory without others in it costs an open and a stat.
-func (at Position) parents() iter.Seq[*cgroup.Group] {
-	return func(yield func(*cgroup.Group) bool) { eachParent(at.Root, 0, yield) }
+// Groups lists the groups in a directory that belong to a user, or to Everyone. It lists nothing for a
+// directory that was removed.
+func Groups(parent *cgroup.Group, uid int) ([]string, error) {
+	names, err := parent.Children()
+	if protocol.IsGone(err) {
+		return nil, nil
+	}
+	return slices.DeleteFunc(names, func(name string) bool {
+		if !protocol.IsGroup(name) || uid == Everyone {
+			return !protocol.IsGroup(name)
+		}
+		owner, err := ownerOf(parent, name)
+		return err != nil || owner != uid
+	}), err
 }
 
-func eachParent(dir *cgroup.Group, depth int, yield func(*cgroup.Group) bool) bool {
-	names, err := dir.Children()
-	if err != nil || depth > parentsDeepest {
-		return true // it has just gone, or is not for us
-	}
-	groups := false
-	for _, name := range names {
-		if protocol.IsGroup(name) {
-			groups = true
-			continue
-		}
-		child, err := dir.Child(name)
-		if err != nil {
-			continue // as above
-		}
-		goOn := eachParent(child, depth+1, yield)
-		_ = child.Close() // a directory
-		if !goOn {
-			return false
-		}
-	}
-	return !groups || yield(dir)
-}
-
-// Belongs reports whether the user owns a group.
-func Belongs(parent *cgroup.Group, dir string, uid int) bool {
-	if uid == Everyone {
-		return true
-	}
-	owner, err := OwnerOf(parent, dir)
-	return err == nil && owner == uid
-}
-
-func OwnerOf(parent *cgroup.Group, dir string) (uid int, err error) {
+func ownerOf(parent *cgroup.Group, dir string) (uid int, err error) {
 	var st unix.Stat_t
 	err = unix.Fstatat(parent.FD(), dir, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return int(st.Uid), err
 }
 
-// Owner returns the other user that has a server of this name, or with an id of this prefix.
+// Owner returns another user that has a server of this name, or with an id of this prefix.
 func Owner(arg string) (uid int, found bool) {
-	here, err := OwnPosition()
-	if err != nil || arg == "" {
+	if arg == "" {
 		return 0, false
 	}
-	defer here.Root.Close()
-	for parent := range here.parents() {
-		dirs, _ := parent.Children() // none, if it has just gone
+	_ = InParents(func(_ Position, parent *cgroup.Group) error { // those that can be read
+		dirs, err := Groups(parent, Everyone)
 		for _, dir := range dirs {
 			meant := strings.HasPrefix(protocol.IDOf(dir), arg) ||
 				strings.HasPrefix(dir, protocol.DirectoryName(arg, ""))
-			uid, err := OwnerOf(parent, dir)
-			if protocol.IsGroup(dir) && meant && err == nil && uid != os.Getuid() {
-				return uid, true
+			if owner, err := ownerOf(parent, dir); meant && err == nil && owner != os.Getuid() {
+				uid, found = owner, true
 			}
 		}
-	}
-	return 0, false
+		return err
+	})
+	return uid, found
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// The measurements behind these values are in docs/operate/idle.md.
+// The measurements behind these values are in docs/dev/testing.md.
 const (
 	lookMost   = time.Minute            // between two checks of a server that runs
 	silentFor  = 10 * time.Second       // without a byte read

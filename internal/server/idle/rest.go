@@ -77,7 +77,9 @@ func (r *Rest) MarkFrozen(now time.Time) {
 	if r.Used {
 		r.note.Since = now.UnixNano()
 		if counted := r.Group.MemoryGroup(); counted != nil {
-			r.note.Before, _ = counted.Number("memory.current") // 0 is unknown
+			if n := counted.Number("memory.current"); n != nil {
+				r.note.Before = *n
+			}
 		}
 	}
 	r.writeNote(r.note.Since)

@@ -5,8 +5,6 @@
 package launcher
 
 import (
-	"fmt"
-
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -27,16 +25,15 @@ func In(pid, client int) bool {
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
-func (s *Server) MoveOut(pids ...int) (protocol.Backend, error) {
+func (s *Server) MoveOut(pids ...int) (to protocol.Backend, err error) {
 	freeze.ClearTag()
-	here, places, errs := s.placesFor()
-	defer closePlaces(here, places, nil)
-	for _, p := range places {
-		err := p.MoveOut(pids)
-		if err == nil {
-			return p.Backend(), nil
+	err = s.eachPlace(func(_ backend.Location, p backend.Place, _ []error) error {
+		if err := p.MoveOut(pids); err != nil {
+			return err
 		}
-		errs = append(errs, fmt.Errorf("%s: %w", p.Backend(), err))
-	}
-	return "", backend.NoPlace(errs)
+		to = p.Backend()
+		closeAbove(p)
+		return nil
+	})
+	return to, err
 }

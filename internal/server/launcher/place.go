@@ -5,6 +5,7 @@
 package launcher
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,43 +14,50 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// placesFor returns the places that the server may be in, the best first, and why others
-// are none.
-func (s *Server) placesFor() (here backend.Location, places []backend.Place, errs []error) {
+// eachPlace calls try with the places that the server may be in, the best first, until one works, whose
+// directory stays open. missed has the errors of the places before.
+func (s *Server) eachPlace(try func(here backend.Location, p backend.Place, missed []error) error) error {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
-		return here, nil, []error{fmt.Errorf("%s: %w", s.Backend, backend.ErrWeak)}
+		return backend.ErrWeak
 	}
 	at, err := hierarchy.PositionOf(s.Client)
-	here.Position = at
+	var errs []error
 	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
-		errs = []error{fmt.Errorf("find our cgroup: %w", err)}
+		errs = append(errs, fmt.Errorf("find our cgroup: %w", err))
 		notTree := func(c protocol.Backend) bool { return c != protocol.Tree }
 		candidates = slices.DeleteFunc(candidates, notTree)
 	}
-	here.Slice, here.Sole = s.Slice, len(candidates) == 1
-	here.Limits, here.Must = s.Limits.Files, !s.Limits.BestEffort
+	if at.Root != nil {
+		defer at.Root.Close()
+	}
+	here := backend.Location{
+		Position: at, Slice: s.Slice, Sole: len(candidates) == 1,
+		Limits: s.Limits.Files, Must: !s.Limits.BestEffort,
+	}
 	here.Early = !here.Sole && len(here.Limits) == 0
 	for _, c := range candidates {
-		of, err := here.Places(c)
+		places, err := here.Places(c)
 		if err != nil {
-			errs = append(errs, &missedError{c, err})
-			continue
+			errs = append(errs, fmt.Errorf("%s: %w", c, err))
 		}
-		places = append(places, of...)
+		for _, p := range places {
+			err := try(here, p, errs)
+			if err == nil || errors.Is(err, errGuard) {
+				return err
+			}
+			errs = append(errs, fmt.Errorf("%s: %w", c, err))
+			closeAbove(p)
+		}
 	}
-	return here, places, errs
+	return backend.NoPlace(errs)
 }
 
-// missedError says why a backend can't be had.
-type missedError struct {
-	backend protocol.Backend
-	err     error
+func closeAbove(p backend.Place) {
+	if above := p.Above(); above != nil {
+		_ = above.Close() // a directory
+	}
 }
-
-func (e *missedError) Error() string { return string(e.backend) + ": " + e.err.Error() }
-
-func (e *missedError) Unwrap() error { return e.err }
 
 // candidates lists what is tried.
 func (s *Server) candidates() []protocol.Backend {

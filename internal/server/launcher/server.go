@@ -58,7 +58,7 @@ type Server struct {
 	Executable string
 	// Client is the pid of the client where it is not our parent; otherwise 0.
 	Client int
-	// ClientName is what the client is called, where its process is called something else.
+	// ClientName is the client's name, where its process has another one.
 	ClientName string
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and no other process keeps them.
@@ -93,7 +93,7 @@ func (s *Server) Run() (Outcome, error) {
 
 // startThreads has the runtime start the threads that it may need when a server has used up all processes,
 // where it aborts the process: beside a goroutine that waits in a system call there is one for timers and one
-// for what a garbage collection wakes. A goroutine that is locked to its thread leaves that to no other one.
+// for goroutines that a garbage collection wakes. A goroutine that is locked to its thread does not share it.
 func startThreads() {
 	var locked sync.WaitGroup
 	start := make(chan struct{})
@@ -120,7 +120,7 @@ func hideArguments(args []string) {
 	}
 }
 
-// config is what a later brain has to know, but the group.
+// config is the configuration that a later brain needs, without the group.
 func (s *Server) config() *protocol.Config {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()

@@ -138,9 +138,9 @@ func (b *birth) dismiss() {
 	if b.Guard == nil {
 		return
 	}
-	_ = unix.Close(b.Guard.Sock())
-	linux.AwaitEnd(b.Guard.PIDFD(), unix.POLLIN, protocol.ReactWithin)
-	_ = unix.Close(b.Guard.PIDFD())
+	_ = unix.Close(b.Guard.Sock)
+	linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin)
+	_ = unix.Close(b.Guard.PIDFD)
 	b.Guard = nil
 	if b.Subreaper {
 		signals.ReapAll()
@@ -178,8 +178,8 @@ func (b *birth) limit() error {
 	return nil
 }
 
-// leaveClient closes what is the server's own. Our stderr stays, for our own failures. From now on all
-// signals are passed on: what the client ignores the server has by now.
+// leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures. From
+// now on all signals are passed on: by now the server ignores those that the client ignores.
 func (b *birth) leaveClient() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil { // otherwise they stay open, which a server hardly notices

@@ -24,7 +24,7 @@ import (
 type Taken struct {
 	b     *birth
 	main  int // pidfd of the process that was taken
-	alive int // hangs up when guard and later brains have gone
+	alive int // hangs up when guard and later brains have exited
 }
 
 // Take puts a process into a new group, which has its guard first. Guide or Release has to follow. The pidfd
@@ -69,7 +69,7 @@ func (t *Taken) take(r client.Child) (err error) {
 		return err
 	}
 	if linux.Ended(r.PIDFD) {
-		return unix.ESRCH // a group is entered by pid, so that may be somebody else's by now
+		return unix.ESRCH // a group is entered by pid, which may be another process's by now
 	}
 	t.tag(r.PID, r.PIDFD)
 	return nil
@@ -138,37 +138,37 @@ func (t *Taken) Guide() error {
 	return nil
 }
 
-// Live returns when nothing is left of the server, or when a later brain has replaced this one. Then FD tells
+// Live returns when nothing is left of the server, or when a later brain has replaced ours. Then FD reports
 // the end.
 func (t *Taken) Live() {
 	t.b.Live()
-	_ = unix.Close(t.b.Guard.Sock()) // a guard that still has something to do starts a later brain
+	_ = unix.Close(t.b.Guard.Sock) // a guard that still has something to do starts a later brain
 }
 
 // ID and Backend are for people.
 func (t *Taken) ID() string                { return t.b.Config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.b.Config.Group.Backend }
 
-// FD hangs up when guard and later brains have gone; then call Over.
+// FD hangs up when guard and later brains have exited; then call Over.
 func (t *Taken) FD() int { return t.alive }
 
 // Wake continues a guard that was stopped.
 func (t *Taken) Wake() {
-	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD(), unix.SIGCONT, nil, 0) // gone is as good
+	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
 }
 
-// Kill ends everything, the guard too: what does not do so itself.
+// Kill kills the guard and all members of a server that does not exit by itself.
 func (t *Taken) Kill() {
-	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD(), unix.SIGKILL, nil, 0) // as above
+	_ = unix.PidfdSendSignal(t.b.Guard.PIDFD, unix.SIGKILL, nil, 0) // as above
 	_, _ = t.Group().EndWithTagged(freeze.Stop{})
 }
 
-// Over ends what brain and guard have left that were killed, at once: a member may have done that.
+// Over kills at once the members that are left after brain and guard were killed, perhaps by a member.
 func (t *Taken) Over() {
 	if group.Populated(t.Group().Members()) {
 		_, _ = t.Group().EndWithTagged(freeze.Stop{})
 	}
-	_ = t.Group().Remove() // it is gone, as a rule
+	_ = t.Group().Remove() // as a rule it no longer exists
 	go t.Close()           // it may wait for a manager that hangs
 }
 
@@ -189,7 +189,7 @@ const untagTries = 100
 func (t *Taken) untag() {
 	tag := group.TagOf(t.Group().ID)
 	for tagged, try := true, 0; tagged && try < untagTries; try++ {
-		tagged = false // a child may have been forked before its parent's tag was gone
+		tagged = false // a child may have been forked before its parent's tag was removed
 		pids, _ := t.Group().Payload.Members()
 		for _, pid := range pids {
 			tagged = tagged || tag.On(pid)
@@ -209,7 +209,7 @@ func (t *Taken) Close() {
 	b.CloseHeld()
 	fds := []int{t.alive, b.Events, t.main}
 	if b.Guard != nil {
-		fds = append(fds, b.Guard.PIDFD())
+		fds = append(fds, b.Guard.PIDFD)
 	}
 	for _, fd := range fds {
 		if fd >= 0 {
@@ -225,8 +225,8 @@ func (t *Taken) Close() {
 	b.Loop.Close()
 }
 
-// SetStderr says where the server's stderr goes, with a note or "". It is for whoever has replaced it, before
-// Guide; otherwise it is the client's.
+// SetStderr records where the server's stderr goes, with a note or "". Call it before Guide; without a call
+// it is the client's.
 func (t *Taken) SetStderr(where protocol.Stderr, note string) {
 	t.b.Stderr = where
 	if note != "" {

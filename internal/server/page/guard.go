@@ -21,13 +21,10 @@ const (
 
 // Guard is the guard as a brain has it.
 type Guard struct {
-	page  *Page
-	sock  int
-	pidfd int
+	Page  *Page
+	Sock  int // readable when there is something new on the page, and at the guard's death: see Drain
+	PIDFD int
 }
-
-// NewGuard is for the launcher, which has forked it.
-func NewGuard(p *Page, sock, pidfd int) *Guard { return &Guard{p, sock, pidfd} }
 
 // Attach is for a later brain, with the page and the socket of its arguments. It makes the calling process
 // undumpable.
@@ -47,7 +44,7 @@ func Attach(p *Page, sock int) (*Guard, error) {
 		_ = unix.Close(pidfd)
 		return nil, fmt.Errorf("find the guard: %w", unix.ESRCH)
 	}
-	g := NewGuard(p, sock, pidfd)
+	g := &Guard{p, sock, pidfd}
 	g.Look()
 	return g, nil
 }
@@ -63,20 +60,17 @@ func (g *Guard) Go(payload, leaf int) error {
 	case payload >= 0:
 		rights = unix.UnixRights(payload)
 	}
-	if err := unix.Sendmsg(g.sock, []byte{WordGo}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
+	if err := unix.Sendmsg(g.Sock, []byte{WordGo}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
 		return fmt.Errorf("start the server: the guard: %w", err)
 	}
 	return nil
 }
 
-// Sock is readable when there is something new on the page, and at the guard's death: see Drain.
-func (g *Guard) Sock() int { return g.sock }
-
 // Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is.
 func (g *Guard) Drain() (dead bool) {
 	var words [64]byte
 	for {
-		n, _, err := unix.Recvfrom(g.sock, words[:], unix.MSG_DONTWAIT)
+		n, _, err := unix.Recvfrom(g.Sock, words[:], unix.MSG_DONTWAIT)
 		switch {
 		case err == unix.EINTR:
 			continue
@@ -85,7 +79,7 @@ func (g *Guard) Drain() (dead bool) {
 		case err != nil || n == 0:
 			return true
 		}
-		if g.page.Answered != g.page.Asked {
+		if g.Page.Answered != g.Page.Asked {
 			g.Look()
 		}
 		if n < len(words) {
@@ -94,12 +88,9 @@ func (g *Guard) Drain() (dead bool) {
 	}
 }
 
-// PIDFD is the guard's.
-func (g *Guard) PIDFD() int { return g.pidfd }
-
 // Look announces a change of Page.Due, and is a sign of life.
 func (g *Guard) Look() {
-	g.page.Answered = g.page.Asked
+	g.Page.Answered = g.Page.Asked
 	g.send(WordLook)
 }
 
@@ -116,6 +107,6 @@ func (g *Guard) Ready() { g.send(WordReady) }
 // send does not wait: a full socket has news enough, and the guard's death is noticed otherwise. A member may
 // have stopped the guard.
 func (g *Guard) send(word byte) {
-	_ = unix.PidfdSendSignal(g.pidfd, unix.SIGCONT, nil, 0) // it has ended
-	_ = unix.Sendto(g.sock, []byte{word}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	_ = unix.PidfdSendSignal(g.PIDFD, unix.SIGCONT, nil, 0) // it has ended
+	_ = unix.Sendto(g.Sock, []byte{word}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
 }

@@ -2,7 +2,7 @@
 
 //go:build linux && (amd64 || arm64)
 
-// Package page is what launcher, guard and later brains share. There is no protocol: they map the same page.
+// Package page is the memory page that launcher, guard and later brains share, in place of a protocol.
 // A byte on their socket means that there is something new on it, and the end of the socket means that the
 // other process is dead.
 package page
@@ -32,6 +32,7 @@ type Page struct {
 	Leaf          int32    // directory of the cgroup for guards and later brains; none in a tree
 	Parent        int32    // directory above those of SetDirectories
 	Keep          [8]int32 // other descriptors for a later brain
+	Graceless     bool     // nothing waits for a server whose launcher died
 
 	// The brain writes these.
 	Phase uint32
@@ -53,7 +54,7 @@ type Page struct {
 	Errno      uint32
 
 	Asked       uint32 // counts the guard's questions whether the brain reacts
-	Answered    uint32 // is Asked as soon as the brain reacts
+	Answered    uint32 // set to Asked as soon as the brain reacts
 	Directories [1024]byte
 	Refusal     [512]byte // why a watcher can't contain servers
 	memory      int32
@@ -115,7 +116,7 @@ func Open(fd int) (*Page, error) {
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 
-// Read is for a process that only looks at a guard: the configuration and the cause. Both may be anything.
+// Read is for a process that only inspects a guard: the configuration and the cause. Both may be anything.
 func Read(fd int) (config []byte, cause uint32, err error) {
 	head := make([]byte, pageSize)
 	if err := readAt(fd, head, 0); err != nil {

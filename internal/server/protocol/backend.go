@@ -31,13 +31,15 @@ const (
 var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup, Tree}
 
 // ParseBackend accepts the names of Backends.
-func ParseBackend(s string) (Backend, error) {
+func ParseBackend(s string) (Backend, error) { return oneOf(s, Backends...) }
+
+func oneOf[T ~string](s string, all ...T) (T, error) {
 	var names []string
-	for _, b := range Backends {
-		if s == string(b) {
-			return b, nil
+	for _, one := range all {
+		if s == string(one) {
+			return one, nil
 		}
-		names = append(names, string(b))
+		names = append(names, string(one))
 	}
 	return "", fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
 }

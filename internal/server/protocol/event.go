@@ -113,10 +113,4 @@ const (
 const StderrKept = "stderr is the client's: "
 
 // ParseStderr accepts "inherit" and "journal".
-func ParseStderr(s string) (Stderr, error) {
-	switch where := Stderr(s); where {
-	case StderrInherit, StderrJournal:
-		return where, nil
-	}
-	return "", fmt.Errorf("%q is neither inherit nor journal", s)
-}
+func ParseStderr(s string) (Stderr, error) { return oneOf(s, StderrInherit, StderrJournal) }

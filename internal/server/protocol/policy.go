@@ -137,11 +137,7 @@ func EndWithin(c *Config) time.Duration {
 
 // ParseClientDeath accepts "auto", "stop" and "ignore".
 func ParseClientDeath(s string) (ClientDeath, error) {
-	switch d := ClientDeath(s); d {
-	case AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath:
-		return d, nil
-	}
-	return "", fmt.Errorf("%q is none of auto, stop and ignore", s)
+	return oneOf(s, AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath)
 }
 
 // ParseDuration reads a Go duration that may begin with days: 1d, 1.5d, 1d12h.

@@ -94,7 +94,11 @@ func (g *Suspect) removeNewborn() error {
 	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
 		return err
 	}
-	return group.IgnoreBusy(g.RemoveLeaves())
+	err := g.RemoveLeaves()
+	if errors.Is(err, unix.EBUSY) { // it has got a member or a directory
+		return nil
+	}
+	return err
 }
 
 // holdsNothingElse: a cgroup of another program can have such a name (mcp-web-database). Ours contain
@@ -182,26 +186,17 @@ func (g *Suspect) halted(guard int) bool {
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
 // member. known is false for a launcher in another pid namespace.
 func (g *Suspect) launcher() (lives, known bool) {
-	known = true
-	lives = g.Said(group.AttrLauncher, func(id group.Identity) bool {
-		if known = id.Namespace == hierarchy.PIDNamespace(); !known {
-			return false
-		}
-		var st unix.Stat_t
-		if !id.Alive() || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
-			return false
-		}
-		holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
-		return holds || err != nil
-	})
-	return lives, known
-}
-
-// Said calls about with the process that an attribute names, and returns false if it names none.
-func (g *Suspect) Said(attr string, about func(group.Identity) bool) bool {
-	text, _, _ := g.Payload.Attr(attr) // none, if it can't be read
-	id, ok := group.ParseIdentity(text)
-	return ok && about(id)
+	text, _, _ := g.Payload.Attr(group.AttrLauncher) // none, if it can't be read
+	id, named := group.ParseIdentity(text)
+	if named && id.Namespace != hierarchy.PIDNamespace() {
+		return false, false
+	}
+	var st unix.Stat_t
+	if !named || !id.Alive() || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
+		return false, true
+	}
+	holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
+	return holds || err != nil, true
 }
 
 // End stops an orphan, removes its group and closes g.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +57,6 @@ const (
 	sweepParallel = 64
 	sweepFinish   = 5 * time.Second // the longest wait of a launcher for its own sweep
 	aloneWithin   = time.Second     // the longest wait for another sweep
-	OthersWithin  = 10 * time.Second
 )
 
 // Sweep stops the orphans of the calling user. It never touches a group whose guard lives, or that is being
@@ -69,19 +67,13 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	}
 	s := newSweeper(f)
 	if f.Unit == "" && f.OlderThan == 0 {
-		s.add(sweepTrees(f.UID()))
+		s.done = sweepTrees(f.UID())
 	}
-	until := time.Now().Add(aloneWithin)
-	err := hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error {
-		release, ok := alone(parent)
-		for !ok && time.Until(until) > 0 { // another sweep may be killed before its orphans are
-			time.Sleep(10 * time.Millisecond)
-			release, ok = alone(parent)
-		}
-		defer release()
-		return s.sweep(parent, "")
-	})
-	return s.result(err)
+	err := s.sweepAll(os.Getuid())
+	if f.AllUsers { // after our own, which others can't delay so
+		err = s.sweepAll(hierarchy.Everyone)
+	}
+	return s.done, errors.Join(append(s.errs, err)...)
 }
 
 // BeginSweep is the sweep of a launcher, in the directory of its group. finish waits for the orphans that
@@ -94,9 +86,8 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if !ok {
 		return func() {}
 	}
-	s := newSweeper(SweepFilter{})
-	worth := s.worth(parent, except)
-	if len(worth) == 0 { // a server may have used up all process numbers, and a thread needs one
+	found := worth(parent, except)
+	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
 		release()
 		return func() {}
 	}
@@ -110,7 +101,7 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 		defer close(done)
 		defer release()
 		defer own.Close()
-		s.own(own, worth)
+		newSweeper(SweepFilter{}).sweep(own, found)
 	}()
 	return func() {
 		select {
@@ -133,14 +124,10 @@ func alone(parent *cgroup.Group) (release func(), ok bool) {
 	return func() {}, false
 }
 
-// A sweeper stops many orphans at a time. Other users can delay it, so all their groups together have one
-// bound.
+// A sweeper stops many orphans at a time.
 type sweeper struct {
 	filter SweepFilter
-	late   time.Time // for the groups of other users
-
 	slots  chan struct{}
-	others chan struct{}
 
 	mu   sync.Mutex
 	done []Swept
@@ -148,18 +135,30 @@ type sweeper struct {
 }
 
 func newSweeper(f SweepFilter) *sweeper {
-	return &sweeper{
-		filter: f, late: time.Now().Add(OthersWithin),
-		slots: make(chan struct{}, sweepParallel), others: make(chan struct{}, sweepParallel),
-	}
+	return &sweeper{filter: f, slots: make(chan struct{}, sweepParallel)}
+}
+
+// sweepAll stops the orphans of a user, or of Everyone.
+func (s *sweeper) sweepAll(uid int) error {
+	until := time.Now().Add(aloneWithin)
+	return hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error {
+		release, ok := alone(parent)
+		for !ok && time.Until(until) > 0 { // another sweep may be killed before its orphans are
+			time.Sleep(10 * time.Millisecond)
+			release, ok = alone(parent)
+		}
+		defer release()
+		dirs, err := hierarchy.Groups(parent, uid)
+		s.sweep(parent, dirs)
+		return err
+	})
 }
 
 // worth lists the groups of the user that are not in use, at a first look.
-func (s *sweeper) worth(parent *cgroup.Group, except string) (worth []string) {
-	dirs, _ := parent.Children() // none, if it was removed
+func worth(parent *cgroup.Group, except string) (all []string) {
+	dirs, _ := hierarchy.Groups(parent, os.Getuid()) // as far as they can be listed
 	for _, dir := range dirs {
-		uid, err := hierarchy.OwnerOf(parent, dir)
-		if dir == except || !protocol.IsGroup(dir) || err != nil || uid != os.Getuid() {
+		if dir == except {
 			continue
 		}
 		g, ours, err := Open(parent, dir)
@@ -169,98 +168,41 @@ func (s *sweeper) worth(parent *cgroup.Group, except string) (worth []string) {
 		}
 		g.Close()
 		if v != inUse && err == nil {
-			worth = append(worth, dir)
+			all = append(all, dir)
 		}
 	}
-	return worth
+	return all
 }
 
-func (s *sweeper) own(parent *cgroup.Group, dirs []string) {
+// sweep returns when none of these groups is an orphan any more.
+func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 	var all sync.WaitGroup
 	for _, dir := range dirs {
-		all.Go(func() { s.one(parent, dir, s.slots) })
+		all.Go(func() {
+			s.slots <- struct{}{}
+			defer func() { <-s.slots }()
+			swept, err := s.one(parent, dir)
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			if err != nil {
+				s.errs = append(s.errs, fmt.Errorf("sweep %s: %w", dir, err))
+			} else if swept.ID != "" {
+				s.done = append(s.done, swept)
+			}
+		})
 	}
 	all.Wait()
 }
 
-func (s *sweeper) sweep(parent *cgroup.Group, except string) error {
-	dirs, err := parent.Children()
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	held, err := parent.Child(".") // for goroutines that outlast this call
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	var own []string
-	var others sync.WaitGroup
-	for _, dir := range dirs {
-		uid, err := hierarchy.OwnerOf(parent, dir)
-		switch {
-		case dir == except || !protocol.IsGroup(dir) || err != nil:
-		case uid == os.Getuid():
-			own = append(own, dir)
-		case s.filter.UID() == hierarchy.Everyone:
-			others.Go(func() { s.one(held, dir, s.others) })
-		}
-	}
-	s.own(parent, own)
-	ended := make(chan struct{})
-	go func() {
-		others.Wait()
-		_ = held.Close() // a directory
-		close(ended)
-	}()
-	select {
-	case <-ended:
-		return nil
-	case <-time.After(time.Until(s.late)):
-		return fmt.Errorf("groups in %s belong to other users, and took more than %v: %w",
-			parent, OthersWithin, unix.ETIMEDOUT)
-	}
-}
-
 // one stops a group if it is an orphan and the filter selects it.
-func (s *sweeper) one(parent *cgroup.Group, dir string, slots chan struct{}) {
-	slots <- struct{}{}
-	defer func() { <-slots }()
+func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
 	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost))
-	switch {
-	case err != nil:
-		s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
-	case g == nil:
-	case !s.filter.Means(g.ControlGroup):
-		g.Close()
-	default:
-		swept, err := g.End(SweepGrace)
-		if err != nil {
-			s.add(nil, fmt.Errorf("sweep %s: %w", dir, err))
-			return
-		}
-		s.add([]Swept{swept}, nil)
-	}
-}
-
-func (s *sweeper) add(done []Swept, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.done = append(s.done, done...)
-	if err != nil {
-		s.errs = append(s.errs, err)
-	}
-}
-
-func (s *sweeper) result(err error) ([]Swept, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.done), errors.Join(append(s.errs, err)...)
-}
-
-// SweepOne stops one group if it is an orphan.
-func SweepOne(parent *cgroup.Group, dir string, grace time.Duration) (Swept, error) {
-	orphan, err := FindOrphan(parent, dir, time.Now())
-	if orphan == nil || err != nil {
+	if g == nil || err != nil {
 		return Swept{}, err
 	}
-	return orphan.End(grace)
+	if !s.filter.Means(g.ControlGroup) {
+		g.Close()
+		return Swept{}, nil
+	}
+	return g.End(SweepGrace)
 }

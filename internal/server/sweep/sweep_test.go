@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -60,12 +61,13 @@ func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
 func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string) {
 	t.Helper()
 	s := newSweeper(SweepFilter{})
-	swept, err := s.result(s.sweep(parent, ""))
+	dirs, err := hierarchy.Groups(parent, os.Getuid())
+	s.sweep(parent, dirs)
 	left, childErr := parent.Children()
-	if err := errors.Join(err, childErr); err != nil {
+	if err := errors.Join(append(s.errs, err, childErr)...); err != nil {
 		t.Error(err)
 	}
-	return swept, left
+	return s.done, left
 }
 
 // The verdict for each state of a group.

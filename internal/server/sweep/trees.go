@@ -16,11 +16,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// sweepTrees stops what is below guards that can't act and have no launcher. They exit as soon as nobody
-// holds them.
-func sweepTrees(uid int) (swept []Swept, err error) {
+// sweepTrees stops the servers below guards that are stopped and have no launcher. Such a guard exits as soon
+// as it is continued.
+func sweepTrees(uid int) (swept []Swept) {
 	var halted []*backend.TreeGuard
-	err = backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
+	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		if !t.Stopped() || t.LauncherLives() {
 			return false
 		}
@@ -37,5 +37,5 @@ func sweepTrees(uid int) (swept []Swept, err error) {
 		}
 		t.Close()
 	}
-	return swept, err
+	return swept
 }

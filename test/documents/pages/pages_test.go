@@ -4,13 +4,17 @@
 package pages
 
 import (
+	"encoding/json"
+	"html"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 )
 
 const root = "../../.."
@@ -90,16 +94,29 @@ func pages(t *testing.T) []string {
 	return append(all, root+"/README.md")
 }
 
-// A page is short enough to be read.
+// A page is short enough to be read, and so are all of them together, without README.md.
 func TestLength(t *testing.T) {
-	for _, page := range pages(t) {
+	all, lines := pages(t), 0
+	for _, page := range all {
 		most := 160
+		content := text(t, strings.TrimPrefix(page, root))
+		n := strings.Count(content, "\n")
 		if strings.HasSuffix(page, "README.md") {
 			most = 120
+		} else {
+			lines += n
 		}
-		if n := strings.Count(text(t, strings.TrimPrefix(page, root)), "\n"); n > most {
+		if n > most {
 			t.Errorf("%s has %d lines, and at most %d are allowed", page, n, most)
 		}
+		for i, line := range strings.Split(content, "\n") {
+			if n := utf8.RuneCountInString(line); n > 120 && !strings.HasPrefix(line, "|") {
+				t.Errorf("%s:%d has %d columns, more than 120", page, i+1, n)
+			}
+		}
+	}
+	if n := len(all) - 1; n > 12 || lines > 1500 {
+		t.Errorf("docs has %d pages with %d lines, and at most 12 with 1500 are allowed", n, lines)
 	}
 }
 
@@ -139,6 +156,24 @@ func TestSourcesAreThere(t *testing.T) {
 				t.Errorf("%s: %v", page, err)
 			}
 		}
+	}
+}
+
+// The picture of the dashboard has its panels, in their order.
+func TestPictureHasThePanels(t *testing.T) {
+	var dashboard struct{ Panels []struct{ Title string } }
+	if err := json.Unmarshal([]byte(text(t, "docs/operate/prometheus/dashboard.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	var want, got []string
+	for _, panel := range dashboard.Panels {
+		want = append(want, panel.Title)
+	}
+	for _, m := range regexp.MustCompile(`font-weight="bold">([^<]*)<`).FindAllStringSubmatch(text(t, "docs/operate/prometheus/dashboard.svg"), -1) {
+		got = append(got, html.UnescapeString(m[1]))
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("the picture has %q, the dashboard %q: make dashboard", got, want)
 	}
 }
 

@@ -2,18 +2,21 @@
 
 //go:build linux
 
-// Forger pretends to be a user's guard of a process tree. Started by root, it has a child of root's
-// before it becomes that user: forger UID ID CHILD... With "squat" for a child it takes names instead
-// that guards had, and lets nobody through who connects.
+// Forger pretends to be a user's guard of a process tree. Started by root, it starts a child as root
+// before it becomes that user: forger UID MCPSCOPE CHILD... Its page is a copy of one that MCPSCOPE made for
+// that user.
 package main
 
 import (
-	"encoding/json"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -22,17 +25,15 @@ import (
 func main() {
 	uid, err := strconv.Atoi(os.Args[1])
 	must(err)
-	id, child := os.Args[2], os.Args[3:]
-	if child[0] == "squat" {
-		must(syscall.Setuid(uid))
-		squat(uid)
-	} else {
-		begin(child)
-		must(syscall.Setuid(uid))
-		must(unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) // as one that was this user from the start
-		must(os.WriteFile("/proc/self/comm", []byte("mcpscope"), 0))
-		pretend(uid, id)
-	}
+	begin(os.Args[3:])
+	comm, page := genuine(uid, os.Args[2])
+	must(syscall.Setuid(uid))
+	must(unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) // as one that was this user from the start
+	fd, err := unix.MemfdCreate("mcpscope", 0)
+	must(err)
+	_, err = unix.Write(fd, page)
+	must(err)
+	must(os.WriteFile("/proc/self/comm", []byte(comm), 0))
 	fmt.Println("ready", os.Getpid())
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has ended
 }
@@ -51,47 +52,32 @@ func begin(child []string) {
 	must(cmd.Start())
 }
 
-// pretend has what guards of trees have now, and what they had before.
-func pretend(uid int, id string) {
-	facts, err := json.Marshal(map[string]any{
-		"version": 1, "id": id, "name": "forged", "backend": "tree", "guard": os.Getpid(), "launcher": "0 0 0",
-		"started": "2020-01-01T00:00:00Z", "client": map[string]any{"pid": 1, "name": "x"}, "heard": true,
-	})
+// genuine has the name and the page of a guard that has ended.
+func genuine(uid int, mcpscope string) (comm string, page []byte) {
+	cmd := exec.Command(mcpscope, "run", "--backend", "tree", "--name", "forged-tree", "--", "sh", "-c", "echo $PPID; exec cat")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
 	must(err)
-	fd, err := unix.MemfdCreate("mcpscope-facts", 0)
+	out, err := cmd.StdoutPipe()
 	must(err)
-	_, err = unix.Write(fd, facts)
+	must(cmd.Start())
+	guard, err := bufio.NewReader(out).ReadString('\n')
 	must(err)
-	sock := listen(uid, id, 16)
-	go func() {
-		for {
-			if c, _, err := unix.Accept(sock); err == nil {
-				_, _ = unix.Write(c, facts)
-				unix.Close(c)
-			}
-		}
-	}()
-}
-
-func listen(uid int, id string, backlog int) int {
-	sock, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET, 0)
+	dir := "/proc/" + strings.TrimSpace(guard)
+	text, err := os.ReadFile(dir + "/comm")
 	must(err)
-	must(unix.Bind(sock, &unix.SockaddrUnix{Name: fmt.Sprintf("@mcpscope/%d/%s", uid, id)}))
-	must(unix.Listen(sock, backlog))
-	return sock
-}
-
-// squat fills the queue of each socket.
-func squat(uid int) {
-	for i := range 12 {
-		id := fmt.Sprintf("squat%03d", i)
-		listen(uid, id, 0)
-		for {
-			c, err := unix.Socket(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_NONBLOCK, 0)
+	files, _ := filepath.Glob(dir + "/fd/*") // the pattern is valid
+	for _, file := range files {
+		if target, _ := os.Readlink(file); strings.HasPrefix(target, "/memfd:mcpscope") {
+			page, err = os.ReadFile(file)
 			must(err)
-			if unix.Connect(c, &unix.SockaddrUnix{Name: fmt.Sprintf("@mcpscope/%d/%s", uid, id)}) != nil {
-				break
-			}
 		}
 	}
+	if page == nil {
+		must(errors.New("the guard has no page"))
+	}
+	must(in.Close())
+	must(cmd.Wait())
+	return strings.TrimSpace(string(text)), page
 }

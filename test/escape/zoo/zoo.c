@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] MODE
+ * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] [--nice N] MODE
  * zoo --list
  *
  * A mode whose name has a number is there with any other number as well. Special modes, which need
@@ -20,6 +20,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,6 +73,8 @@ static void options(int argc, char **argv)
 			slow = true;
 		else if (strcmp(argv[i], "--untag") == 0)
 			untag = true;
+		else if (strcmp(argv[i], "--nice") == 0)
+			setpriority(PRIO_PROCESS, 0, atoi(argv[i + 1]));
 		else if (strcmp(argv[i], "--target") == 0)
 			target = argv[i + 1];
 		else {

@@ -41,7 +41,7 @@ func TestGatewayEscape(t *testing.T) {
 }
 
 // flooding: orphans by the thousand are for the manager to reap, as without mcpscope. As it reaps before
-// it answers (systemd 252), nobody can ask it for a unit's end meanwhile.
+// it answers (systemd 252), it does not stop a unit meanwhile.
 func flooding(m escape.Mode) bool { return m.Name == "hop" || m.Name == "hop-storm" }
 
 // A yard is a unit with groups that members move to.

@@ -16,7 +16,7 @@ import (
 )
 
 // A service that knows nothing of mcpscope becomes a gateway by one command and a restart, with the very command that
-// its unit has, and is what it was when the drop-in is removed.
+// its unit has, and is as before when the drop-in is removed.
 func TestInstalledDropIn(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		h := host.Current(t)

@@ -63,7 +63,7 @@ func pipes(t *testing.T, u host.User) (dir string, in, out, stderr *os.File) {
 		flags := os.O_RDWR | os.O_CREATE
 		if name != "stderr" {
 			err = errors.Join(err, unix.Mkfifo(dir+"/"+name, 0o666))
-			flags = os.O_RDWR | unix.O_NONBLOCK // so that neither has an end
+			flags = os.O_RDWR | unix.O_NONBLOCK // so that neither reaches end of file
 		}
 		f, openErr := os.OpenFile(dir+"/"+name, flags, 0o666)
 		err = errors.Join(err, openErr, os.Chown(dir+"/"+name, u.UID, u.UID))

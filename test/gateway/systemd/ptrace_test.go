@@ -14,7 +14,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// ptraceScope: whoever is neither root nor above a process may not read its memory. Most distributions have it so.
+// ptraceScope: only root and a process's ancestors may read its memory. Most distributions have it so.
 var ptraceScope = bed.Feature{Name: "yama's ptrace_scope=1, as test/vm sets it", Missing: func() error {
 	text, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(text)) != "1" {

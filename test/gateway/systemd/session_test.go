@@ -16,7 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// In a login's session nobody may move a process to the user manager's groups but that manager. A server that is
+// In a login's session only the user manager may move a process to its groups. A server that is
 // recognized when it has started others is captured with them all the same.
 func TestLateInASession(t *testing.T) {
 	dir, err := os.MkdirTemp(host.Shared, "session.")
