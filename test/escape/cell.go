@@ -43,10 +43,10 @@ type Cell struct {
 // MayBeSwept reports whether another cell's sweep may stop the server at any time: its guard has been moved.
 func (c *Cell) MayBeSwept() bool { return c.mode.PullsParent }
 
-// LeavesNobody reports whether no manager may be asked for one: all members leave the group at once, or the guard is
+// MayHaveNoScope reports whether no manager may be asked for one: all members leave the group at once, or the guard is
 // stopped before it can say that there is a main process.
-func (c *Cell) LeavesNobody() bool {
-	return c.mode.Name == "move-main"
+func (c *Cell) MayHaveNoScope() bool {
+	return c.mode.Name == "move-main" || c.mode.Name == "stop-parent-first"
 }
 
 // bare runs the table without mcpscope, to see what it shows then.

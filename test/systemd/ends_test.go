@@ -33,7 +33,7 @@ func (y *yard) ends() []escape.End {
 func (y *yard) stopScope(c *escape.Cell) {
 	c.T.Helper()
 	switch {
-	case c.LeavesNobody():
+	case c.MayHaveNoScope():
 		c.Client.Tell("close")
 	case c.Group != "":
 		if err := escape.AwaitScope(c.Group, patience); err != nil {
@@ -47,7 +47,7 @@ func (y *yard) stopScope(c *escape.Cell) {
 // and then ends the server in the usual way.
 func (y *yard) reexecute(c *escape.Cell) {
 	c.T.Helper()
-	scope := c.Group != "" && !c.LeavesNobody()
+	scope := c.Group != "" && !c.MayHaveNoScope()
 	if scope {
 		if err := escape.AwaitScope(c.Group, patience); err != nil {
 			c.T.Error(err)
