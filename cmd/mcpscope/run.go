@@ -116,8 +116,9 @@ func (v *invocation) finish(o launcher.Outcome, err error) int {
 func (v *invocation) failRun(err error, reported bool) int {
 	hint := cli.Hint(v.values.Backend, err)
 	if !reported {
-		of := protocol.Placed{Backend: v.server.Backend}
-		r := report.New(&protocol.Config{Name: v.server.Name, Group: of, Started: time.Now().UnixNano()}, "")
+		of := protocol.NewConfig()
+		of.Name, of.Group.Backend, of.Started = v.server.Name, v.server.Backend, time.Now().UnixNano()
+		r := report.New(of, "")
 		r.Error, r.Hint = err.Error(), hint
 		r.Write(v.server.Report)
 	}

@@ -85,7 +85,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
 		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
 		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
-		Age: s.Age().Seconds(), Policy: s.Policy, Processes: u.Processes, CPU: u.CPU.Seconds(),
+		Age: s.Age().Seconds(), Policy: s.Policy.String(), Processes: u.Processes, CPU: u.CPU.Seconds(),
 		Peak: u.PeakBytes, Limits: u.Limits,
 	}
 	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {

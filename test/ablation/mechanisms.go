@@ -124,7 +124,7 @@ var mechanisms = []mechanism{
 	without("the lock of the group", one(group+"group.go", "if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {", "if err != nil {"),
 		tests("test/e2e", "Sweep.*|Squatted.*|NextServer.*")),
 	without("the mark of an armed group",
-		one(group+"group.go", "{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},", "{\"user.mcpscope.unused\", fmt.Sprint(protocol.ProtocolVersion)},"),
+		one(group+"group.go", "SetAttr(AttrArmed,", "SetAttr(\"user.mcpscope.unused\","),
 		tests("test/e2e", "Sweep.*|NextServer.*|UsurpedGroups")),
 	without("the sweep at the start of a server",
 		one("internal/server/sweep/sweep.go", "if parent == nil {\n\t\treturn func() {}", "if true {\n\t\treturn func() {}"),

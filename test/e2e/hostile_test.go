@@ -5,12 +5,14 @@ package e2e
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -28,6 +30,20 @@ func TestHostileAttributes(t *testing.T) {
 	payload := filepath.Join(s.group, "payload")
 	commands := []string{"ls", "ls --json", "inspect server", "metrics", "sweep --dry-run"}
 	tried := 0
+	try := func(attr, value string) {
+		command := commands[tried%len(commands)] // in turn: 8 values and 5 commands
+		tried++
+		o := w.run(w.mcpscope(strings.Fields(command)...))
+		if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
+			t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
+		}
+		if strings.ContainsFunc(o.stdout+o.stderr, raw) {
+			t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
+		}
+		if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
+			t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
+		}
+	}
 	for _, attr := range attributes(t, payload) {
 		was := make([]byte, 4096)
 		n, err := unix.Getxattr(payload, attr, was)
@@ -36,20 +52,16 @@ func TestHostileAttributes(t *testing.T) {
 		}
 		for _, value := range hostile {
 			setAttribute(t, payload, attr, value)
-			command := commands[tried%len(commands)] // in turn: 8 values and 5 commands
-			o := w.run(w.mcpscope(strings.Fields(command)...))
-			if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
-				t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
-			}
-			if strings.ContainsFunc(o.stdout+o.stderr, raw) {
-				t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
-			}
-			if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
-				t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
-			}
+			try(attr, value)
 			setAttribute(t, payload, attr, string(was[:n]))
-			tried++
 		}
+	}
+	for _, value := range slices.Repeat(hostile, 5) { // each with each command, as 8 and 5 have no common divisor
+		escape.SetFacts(t, payload, func(f *protocol.Facts) {
+			f.Policy.OnClientDeath = protocol.ClientDeath(value)
+			f.Name, f.Client.Name, f.Client.Unit, f.Engine = value, value, value, value
+		})
+		try("all facts", value)
 	}
 	if !s.Lives("still there?") {
 		t.Error("the server was hit")
@@ -84,7 +96,7 @@ func attributes(t *testing.T, dir string) []string {
 			all = append(all, name)
 		}
 	}
-	if len(all) < 4 {
+	if len(all) < 2 {
 		t.Fatalf("only %q: this tests nothing", all)
 	}
 	return all

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/pace"
@@ -43,11 +44,7 @@ func (w *world) forge(dir, name string) string {
 	if err != nil || o.Status != 0 {
 		w.T.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	payload := filepath.Join(dir, name, "payload")
-	for attr, value := range map[string]string{"armed": "1", "name": "forged", "start": "2020-01-01T00:00:00Z"} {
-		// what the attacker may do too, as the owner
-		setAttribute(w.T, payload, "user.mcpscope."+attr, value)
-	}
+	escape.SetFacts(w.T, filepath.Join(dir, name, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	return filepath.Join(dir, name)
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
@@ -223,11 +224,7 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	if o, err := escape.Finish(delegated, cmd); err != nil || o.Status != 0 {
 		t.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	for attr, value := range map[string]string{"armed": "1", "name": "forged", "start": "2020-01-01T00:00:00Z"} {
-		if err := unix.Setxattr(filepath.Join(forged, "payload"), "user.mcpscope."+attr, []byte(value), 0); err != nil {
-			t.Fatal(err)
-		}
-	}
+	escape.SetFacts(t, filepath.Join(forged, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	w.run("stop", "--all-users", "--grace", "0", "forged")
 	w.run("sweep", "--all-users")
 	if n := len(s.Running()); n != 2 {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
@@ -105,11 +106,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for name, value := range map[string]string{"armed": "1", "name": "forgotten"} {
-			if err := unix.Setxattr(whole+"/payload", "user.mcpscope."+name, []byte(value), 0); err != nil {
-				t.Fatal(err)
-			}
-		}
+		escape.SetFacts(t, whole+"/payload", func(f *protocol.Facts) { f.Name = "forgotten" })
 		long := time.Now().Add(-time.Minute) // one that is new may be a server's that starts
 		if err := os.Chtimes(rest, long, long); err != nil {
 			t.Fatal(err)

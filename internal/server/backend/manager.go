@@ -143,7 +143,7 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 	switch {
 	case grace < 0:
 		return math.MaxInt64
-	case facts.Engine() != "":
+	case facts.Engine != "":
 		return grace + protocol.KillWithin + protocol.EngineWithin
 	default:
 		return grace + protocol.KillWithin

@@ -111,7 +111,7 @@ func (b *Brain) Outcome() (Outcome, error) {
 // endContainers stops what an engine runs for the server. A server that its client has started has no label.
 func (b *Brain) endContainers(grace time.Duration) {
 	c := b.Config
-	if c.Engine() == "" || c.Taken {
+	if c.Engine == "" || c.Taken {
 		return
 	}
 	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.Env, Grace: max(grace, 0)}

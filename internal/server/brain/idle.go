@@ -22,7 +22,7 @@ func (b *Brain) beginRest() {
 	switch {
 	case after == 0:
 		return
-	case !grouped || b.Config.Engine() != "":
+	case !grouped || b.Config.Engine != "":
 		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
 		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.Client}

@@ -98,7 +98,7 @@ func (b *Brain) readEvents() {
 
 // kill freezes and kills all members. It blocks: no other event matters.
 func (b *Brain) kill() {
-	if c := b.Config; container.EndsFirst(c.Engine()) && c.Group.Backend != protocol.Tree {
+	if c := b.Config; container.EndsFirst(c.Engine) && c.Group.Backend != protocol.Tree {
 		b.thaw() // the guard has frozen the members for a later brain
 		b.endContainers(0)
 	}

@@ -83,18 +83,14 @@ func (s *Listed) patience(grace time.Duration) time.Duration {
 	if grace != AsConfigured {
 		return grace
 	}
-	p, err := protocol.ParsePolicy(s.Policy)
-	if err != nil {
-		p = protocol.DefaultPolicy() // not to be read, so the launcher is another version's
-	}
 	most := stopMost
 	if s.UID != os.Getuid() {
 		most = othersMost
 	}
-	if p.TermGrace < 0 || p.TermGrace > most {
-		p.TermGrace = most
+	if own := s.Policy.TermGrace; own >= 0 && own < most {
+		return own
 	}
-	return p.TermGrace
+	return most
 }
 
 // ErrStuck: processes of a server are left.

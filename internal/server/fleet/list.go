@@ -12,7 +12,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -147,10 +146,10 @@ func listTrees(uid int, wanted func(*Listed) bool) (all []*Listed) {
 	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
-			ID: c.Group.ID, Name: c.Name, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause,
-			Client: c.Client, Guard: t.PID, Started: time.Unix(0, c.Started).UTC(), Policy: c.Policy.String(),
+			ID: c.Group.ID, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Guard: t.PID,
 			notes: group.NoteText(c.Notes),
 		}
+		s.describe(c.Facts, c.Launcher)
 		if !wanted(s) {
 			return false
 		}
@@ -160,9 +159,6 @@ func listTrees(uid int, wanted func(*Listed) bool) (all []*Listed) {
 			s.State = Terminating
 		case err == nil && st.Frozen:
 			s.State = Frozen
-		}
-		if id, ok := group.ParseIdentity(c.Launcher); ok && id.Alive() {
-			s.Launcher = id.PID
 		}
 		all = append(all, s)
 		return false

@@ -46,7 +46,7 @@ type Listed struct {
 	Launcher int // a pid, 0 without such a process
 	Guard    int // as Launcher
 	Started  time.Time
-	Policy   string
+	Policy   protocol.Policy
 	Idle     idle.Note
 
 	group *group.ControlGroup
@@ -131,14 +131,8 @@ func (s *Listed) read() error {
 		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
 		return value
 	}
-	s.Name, s.Policy = attr(group.AttrName), attr(group.AttrPolicy)
-	s.Started, _ = time.Parse(time.RFC3339Nano, attr(group.AttrStart)) // or the zero time
-	s.Client = protocol.ParseClient(attr(group.AttrClient))
-	s.Client.Unit = attr(group.AttrUnit)
+	s.describe(g.Facts(), attr(group.AttrLauncher))
 	s.Cause, s.Idle = protocol.Cause(attr(group.AttrEnding)), idle.ReadNote(g.Payload)
-	if id, ok := group.ParseIdentity(attr(group.AttrLauncher)); ok && id.Alive() {
-		s.Launcher = id.PID
-	}
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", g.Payload, err)
@@ -158,6 +152,16 @@ func (s *Listed) read() error {
 		s.State = Running
 	}
 	return nil
+}
+
+func (s *Listed) describe(f protocol.Facts, launcher string) {
+	s.Name, s.Policy, s.Client = f.Name, f.Policy, f.Client
+	if f.Started != 0 {
+		s.Started = time.Unix(0, f.Started).UTC()
+	}
+	if id, ok := group.ParseIdentity(launcher); ok && id.Alive() {
+		s.Launcher = id.PID
+	}
 }
 
 // payload is the Target of a stop.

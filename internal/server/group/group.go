@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -21,18 +20,11 @@ import (
 )
 
 // Attributes of a payload's directory. armed is set last: an armed payload without a lock is an orphan's.
-// Its value is the version of all attributes.
 const (
-	AttrArmed    = "user.mcpscope.armed"
-	AttrName     = "user.mcpscope.name"
+	AttrArmed    = "user.mcpscope.armed" // encoded protocol.Facts
 	AttrLauncher = "user.mcpscope.launcher"
-	AttrClient   = "user.mcpscope.client"
-	AttrUnit     = "user.mcpscope.unit" // the client's
-	AttrStart    = "user.mcpscope.start"
-	AttrPolicy   = "user.mcpscope.policy"
 	AttrEnding   = "user.mcpscope.ending" // why it is being ended
 	AttrNotes    = "user.mcpscope.notes"  // a line each
-	AttrEngine   = "user.mcpscope.engine" // docker, podman or nerdctl, where it runs in a container
 	attrLimits   = "user.mcpscope.limits" // the files that were set
 	attrMemory   = "user.mcpscope.memory" // the kernel counts it since the start
 )
@@ -131,21 +123,20 @@ func (g *ControlGroup) describe(facts *protocol.Config) error {
 	if err != nil {
 		return err
 	}
-	started := time.Unix(0, facts.Started).UTC().Format(time.RFC3339Nano)
-	attributes := [][2]string{
-		{AttrName, facts.Name}, {AttrLauncher, self.String()}, {AttrClient, facts.Client.String()},
-		{AttrUnit, facts.Client.Unit}, {AttrStart, started}, {AttrPolicy, facts.Policy.String()},
-		{AttrArmed, fmt.Sprint(protocol.ProtocolVersion)},
+	if err := g.Payload.SetAttr(AttrLauncher, self.String()); err != nil {
+		return err
 	}
-	if engine := facts.Engine(); engine != "" {
-		attributes = slices.Insert(attributes, 0, [2]string{AttrEngine, engine})
+	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))
+}
+
+// Facts are those of a server. A process of its user may have overwritten them: then they are the defaults.
+func (g *ControlGroup) Facts() protocol.Facts {
+	var f protocol.Facts
+	text, _, _ := g.Payload.Attr(AttrArmed) // none, if it can't be read
+	if protocol.Decode([]byte(text), &f) != nil {
+		return protocol.Facts{Policy: protocol.DefaultPolicy()}
 	}
-	for _, a := range attributes {
-		if err := g.Payload.SetAttr(a[0], a[1]); err != nil {
-			return err
-		}
-	}
-	return nil
+	return f
 }
 
 // Disarm releases the group: no sweep stops its members.

@@ -26,7 +26,7 @@ func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}
+	facts := &protocol.Config{Facts: protocol.Facts{Version: protocol.ProtocolVersion, Name: name, Policy: protocol.DefaultPolicy()}}
 	g := New(parent, id, facts, protocol.Cgroup, nil)
 	return g, g.Make(facts)
 }
@@ -47,8 +47,8 @@ func TestMakeGroup(t *testing.T) {
 	if strings.ContainsAny(g.Dir, " /:\t") || !strings.HasSuffix(g.Dir, "-"+g.ID) || len(g.ID) != 8 {
 		t.Errorf("directory %q, id %q", g.Dir, g.ID)
 	}
-	if got, ok, err := g.Payload.Attr(AttrName); got != "a server/with: odd\tname" || !ok || err != nil {
-		t.Errorf("the name is kept as %q (%v, %v)", got, ok, err)
+	if got := g.Facts().Name; got != "a server/with: odd\tname" {
+		t.Errorf("the name is kept as %q", got)
 	}
 	again, err := parent.Child(g.Dir + "/" + protocol.PayloadName)
 	if err != nil {

@@ -18,22 +18,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Subject is the server of an orphan.
-func (g *ControlGroup) Subject() protocol.Subject {
-	attr := func(name string) string {
-		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
-		return value
-	}
-	s := protocol.Subject{ID: g.ID, Name: attr(AttrName), Client: protocol.ParseClient(attr(AttrClient))}
-	s.Client.Unit = attr(AttrUnit)
-	return s
-}
-
 // Engine is the container engine that runs the server, or "" for another user's server. The server can
 // write the attribute, so only known engines count.
 func (g *ControlGroup) Engine() string {
-	engine, is, _ := g.Payload.Attr(AttrEngine) // none, if it can't be read
-	if !is || g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
+	engine := g.Facts().Engine
+	if g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
 		return ""
 	}
 	return engine

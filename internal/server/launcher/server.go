@@ -126,7 +126,7 @@ func (s *Server) config() *protocol.Config {
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
 	c.Verbose, c.Replace = s.Verbose, s.Replace
 	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
-	c.Path = s.Path
+	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	if self, err := group.Identify(os.Getpid()); err == nil {
 		c.Launcher = self.String()
 	}

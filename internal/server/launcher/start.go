@@ -32,7 +32,7 @@ func (b *birth) start() error {
 	if b.Subreaper = !hierarchy.InitReaps(); b.Subreaper {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
 	}
-	if b.Config.Engine() != "" {
+	if b.Config.Engine != "" {
 		b.Env = s.Env
 	}
 	if err := b.acquire(); err != nil {

@@ -7,10 +7,7 @@
 package protocol
 
 import (
-	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
@@ -21,22 +18,28 @@ const ProtocolVersion = 1
 
 const MovedUnknown = "processes that have moved to another cgroup could not be looked for: "
 
+// Facts is what any command can know of a server. Its group has them in an attribute.
+type Facts struct {
+	Version int
+	Name    string
+	Policy  Policy
+	Started int64 // Unix nanoseconds
+	Client  ClientFacts
+	Engine  string // docker, podman or nerdctl, where it runs in a container
+}
+
 // Config is the configuration of a server, for its later brains. The page has it behind the fixed part. A
 // brain inherits the environment of the server.
 type Config struct {
-	Version int
+	Facts
 	// Group is where the server is.
-	Group   Placed
-	Name    string
-	Argv    []string // any bytes
-	Policy  Policy
-	Started int64 // Unix nanoseconds
+	Group Placed
+	Argv  []string // any bytes
 	// Verbose asks for notes on members that had to be killed, even without a report.
 	Verbose bool
 	Stderr  Stderr
 	// Launcher is the identity of the launcher.
 	Launcher string
-	Client   ClientFacts
 	Notes    []string
 	Report   int    // a descriptor, or -1
 	Path     string // of the main process
@@ -61,10 +64,7 @@ type Placed struct {
 	Managed bool // systemd removes it when it is empty
 }
 
-// Engine is the container engine that runs the server, or "".
-func (c *Config) Engine() string { return EngineOf(c.Argv) }
-
-// EngineOf is the same for a command line.
+// EngineOf is the container engine that a command line runs, or "".
 func EngineOf(argv []string) string {
 	if c := name.ContainerOf(argv); c != nil {
 		return c.Engine
@@ -73,7 +73,7 @@ func EngineOf(argv []string) string {
 }
 
 // NewConfig has no descriptor.
-func NewConfig() *Config { return &Config{Version: ProtocolVersion, Report: -1} }
+func NewConfig() *Config { return &Config{Facts: Facts{Version: ProtocolVersion}, Report: -1} }
 
 // ClientFacts is the process that started the server.
 type ClientFacts struct {
@@ -81,19 +81,6 @@ type ClientFacts struct {
 	Start uint64 `json:"start_ticks,omitempty"` // clock ticks from boot: with PID, which process it is
 	Name  string `json:"name"`
 	Unit  string `json:"unit,omitempty"` // that it is in
-}
-
-// String is the attribute. The name can be any text, so it comes last.
-func (c ClientFacts) String() string { return fmt.Sprintf("%d %d %s", c.PID, c.Start, c.Name) }
-
-func ParseClient(attr string) ClientFacts {
-	var c ClientFacts
-	pid, rest, _ := strings.Cut(attr, " ")
-	start, name, _ := strings.Cut(rest, " ")
-	c.PID, _ = strconv.Atoi(pid)                  // 0 for another text
-	c.Start, _ = strconv.ParseUint(start, 10, 64) // as above
-	c.Name = name
-	return c
 }
 
 // SuperviseArgs are the arguments of a later brain, before the descriptors of page and socket. The name is

@@ -5,7 +5,6 @@
 package protocol
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -39,7 +38,7 @@ func DefaultPolicy() Policy {
 	return Policy{EOFGrace: 1200 * time.Millisecond, TermGrace: time.Second, OnClientDeath: AutoOnClientDeath}
 }
 
-// String is for people, and for attributes.
+// String is for people.
 func (p Policy) String() string {
 	text := fmt.Sprintf("eof-grace=%s term-grace=%s on-client-death=%s",
 		GraceText(p.EOFGrace), GraceText(p.TermGrace), p.OnClientDeath)
@@ -53,32 +52,6 @@ func (p Policy) String() string {
 		text += " idle-freeze=" + p.IdleFreeze.String()
 	}
 	return text
-}
-
-// ParsePolicy reads the result of String. It skips unknown fields of another version.
-func ParsePolicy(s string) (Policy, error) {
-	p := DefaultPolicy()
-	var errs []error
-	for _, field := range strings.Fields(s) {
-		key, value, _ := strings.Cut(field, "=")
-		var err error
-		switch key {
-		case "eof-grace":
-			p.EOFGrace, err = ParseGrace(value)
-		case "term-grace":
-			p.TermGrace, err = ParseGrace(value)
-		case "on-client-death":
-			p.OnClientDeath, err = ParseClientDeath(value)
-		case "max-lifetime":
-			p.MaxLifetime, err = ParseLimit(value)
-		case "idle-timeout":
-			p.IdleTimeout, err = ParseLimit(value)
-		case "idle-freeze":
-			p.IdleFreeze, err = ParseLimit(value)
-		}
-		errs = append(errs, err)
-	}
-	return p, errors.Join(errs...)
 }
 
 // ParseLimit reads a duration above zero; "0" and "infinity" are no limit, which is 0.
@@ -129,7 +102,7 @@ const (
 // respond.
 func EndWithin(c *Config) time.Duration {
 	within := 5*KillWithin + max(c.Policy.TermGrace, 0)
-	if c.Engine() != "" {
+	if c.Engine != "" {
 		within += 2*EngineWithin + max(c.Policy.TermGrace, 0)
 	}
 	return within

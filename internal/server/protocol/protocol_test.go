@@ -107,7 +107,7 @@ func fill(v reflect.Value) {
 // Graces of any length make no bound that is over at once.
 func TestLongGraces(t *testing.T) {
 	long, err := ParseGrace("60000d")
-	c := &Config{Policy: Policy{TermGrace: long}, Argv: []string{"podman", "run", "IMAGE"}}
+	c := &Config{Facts: Facts{Policy: Policy{TermGrace: long}, Engine: "podman"}}
 	if err != nil || long < 60*365*24*time.Hour || EndWithin(c) < long {
 		t.Errorf("%v, %v: %v for the end", long, err, EndWithin(c))
 	}

@@ -19,21 +19,22 @@ type wire struct {
 	err     error // the first: after it nothing is decoded
 }
 
-func Encode(c *Config) []byte {
+// Encode encodes a *Facts or a *Config.
+func Encode(of any) []byte {
 	w := &wire{}
-	w.value(reflect.ValueOf(c).Elem())
+	w.value(reflect.ValueOf(of).Elem())
 	return w.buf
 }
 
 var errMalformed = errors.New("malformed")
 
-func Decode(b []byte, c *Config) error {
+func Decode(b []byte, into any) error {
 	w := &wire{buf: b, decodes: true}
-	w.value(reflect.ValueOf(c).Elem())
-	switch {
-	case c.Version != ProtocolVersion:
-		return fmt.Errorf("version %d, expected %d", c.Version, ProtocolVersion)
-	case w.err == nil && len(w.buf) > 0:
+	if version, _ := binary.Varint(b); version != ProtocolVersion { // comes first
+		return fmt.Errorf("version %d, expected %d", version, ProtocolVersion)
+	}
+	w.value(reflect.ValueOf(into).Elem())
+	if w.err == nil && len(w.buf) > 0 {
 		return errMalformed
 	}
 	return w.err

@@ -205,9 +205,8 @@ func (g *Suspect) launcher() (lives, known bool) {
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
 func (g *Suspect) End(grace time.Duration) (Swept, error) {
 	defer g.Close()
-	s := Swept{ID: g.ID, Dir: g.Dir}
-	about := g.Subject()
-	s.Name = about.Name
+	of := g.Facts()
+	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
 	empty := !group.Populated(g.Top)
 	engine := g.Engine()
 	if container.EndsFirst(engine) {
@@ -220,7 +219,7 @@ func (g *Suspect) End(grace time.Duration) (Swept, error) {
 		s.Stuck = g.endContainers(engine, 0)
 	}
 	if !empty && err == nil {
-		s.log(about)
+		s.log(protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client})
 	}
 	if !ended {
 		return s, err

@@ -44,11 +44,10 @@ func (f SweepFilter) UID() int {
 
 // Means reads the attributes of an orphan.
 func (f SweepFilter) Means(g *group.ControlGroup) bool {
-	unit, _, _ := g.Payload.Attr(group.AttrUnit) // none, if it can't be read
-	start, _, _ := g.Payload.Attr(group.AttrStart)
-	started, _ := time.Parse(time.RFC3339Nano, start) // without it, long ago
+	of := g.Facts()
+	started := time.Unix(0, of.Started) // without it, long ago
 	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0
-	return (f.Unit == "" || f.Unit == unit) && old
+	return (f.Unit == "" || f.Unit == of.Client.Unit) && old
 }
 
 const (

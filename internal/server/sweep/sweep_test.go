@@ -36,7 +36,7 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := &protocol.Config{Name: name, Policy: protocol.DefaultPolicy()}
+	facts := &protocol.Config{Facts: protocol.Facts{Version: protocol.ProtocolVersion, Name: name, Policy: protocol.DefaultPolicy()}}
 	g := group.New(parent, id, facts, protocol.Cgroup, adopt)
 	if err := g.Make(facts); err != nil {
 		t.Fatal(err)

@@ -177,7 +177,9 @@ static void ask_for_stop(void)
 {
 	ignore_signals();
 	await_word();
-	attribute(own_group(), ATTR "policy", "term-grace=infinity");
+	/* protocol.Facts with both graces infinite, and else nothing */
+	if (setxattr(own_group(), ATTR "armed", "\2\0\1\1\0\0\0\0\0\0\0\0\0\0", 14, 0) != 0)
+		die("overwrite the facts");
 	attribute(own_group(), ATTR "stop", "infinity");
 	fill_attributes();
 	if (target)
