@@ -180,7 +180,7 @@ func ReadAt(dir int, path string, limit int) ([]byte, error) {
 		return nil, err
 	}
 	defer unix.Close(fd)
-	buf := make([]byte, 0, 4096)
+	buf := make([]byte, 0, 512)
 	for len(buf) < limit {
 		buf = slices.Grow(buf, 1)
 		n, err := unix.Read(fd, buf[len(buf):min(cap(buf), limit)])

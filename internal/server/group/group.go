@@ -119,11 +119,7 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 
 // describe sets the attributes, armed last.
 func (g *ControlGroup) describe(facts *protocol.Config) error {
-	self, err := Identify(unix.Getpid())
-	if err != nil {
-		return err
-	}
-	if err := g.Payload.SetAttr(AttrLauncher, self.String()); err != nil {
+	if err := g.Payload.SetAttr(AttrLauncher, facts.Launcher); err != nil {
 		return err
 	}
 	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))

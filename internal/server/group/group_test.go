@@ -26,7 +26,8 @@ func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	facts := &protocol.Config{Facts: protocol.Facts{Version: protocol.ProtocolVersion, Name: name, Policy: protocol.DefaultPolicy()}}
+	facts := protocol.NewConfig()
+	facts.Name, facts.Policy = name, protocol.DefaultPolicy()
 	g := New(parent, id, facts, protocol.Cgroup, nil)
 	return g, g.Make(facts)
 }

@@ -35,6 +35,10 @@ func PositionOf(pid int) (Position, error) {
 	if err != nil {
 		return Position{}, err
 	}
+	const usual = "/sys/fs/cgroup" // saves reading all mounts
+	if root, err := shows(proc.Mount{Target: usual, Root: "/"}, own, pid); err == nil {
+		return Position{Root: root, Path: own}, nil
+	}
 	mounts, err := proc.ReadCgroup2Mounts()
 	if err != nil {
 		return Position{}, fmt.Errorf("find the cgroup2 mount: %w", err)

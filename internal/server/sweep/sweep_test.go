@@ -36,7 +36,12 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := &protocol.Config{Facts: protocol.Facts{Version: protocol.ProtocolVersion, Name: name, Policy: protocol.DefaultPolicy()}}
+	self, err := group.Identify(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := protocol.NewConfig()
+	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self.String()
 	g := group.New(parent, id, facts, protocol.Cgroup, adopt)
 	if err := g.Make(facts); err != nil {
 		t.Fatal(err)
