@@ -17,8 +17,8 @@ import (
 // binaries has the programs that the tests run, built once.
 var binaries struct {
 	escape.Programs
-	mcpscope, probe, forger, seizer, stray string
-	transparent                            transparent.Programs
+	mcpscope, probe, forger, seizer string
+	transparent                     transparent.Programs
 }
 
 func TestMain(m *testing.M) {
@@ -34,9 +34,9 @@ func build() (func(), error) {
 		binaries.mcpscope = filepath.Join(dir, "mcpscope")
 		binaries.transparent = transparent.ProgramsIn(dir)
 		binaries.probe, binaries.forger = binaries.transparent.Probe, filepath.Join(dir, "forger")
-		binaries.seizer, binaries.stray = filepath.Join(dir, "seizer"), filepath.Join(dir, "stray")
+		binaries.seizer = filepath.Join(dir, "seizer")
 		return transparent.Commands(map[string][]string{
-			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"), "stray": escape.CC("./stray/stray.c"),
+			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
 		})
 	})
 }

@@ -22,8 +22,8 @@ import (
 )
 
 // A process that moved to another cgroup is re-parented to the guard when its parent dies. Not so a process
-// of a taken server, one whose parent is in another pid namespace, or any after the guard was killed. The
-// tag finds all these.
+// of a taken server, or any after the guard was killed: the tag finds these. One that enters the cgroup and
+// the pid namespace of a container is that container's.
 
 // TagOf depends on the id alone, so that every sweep can compute it.
 func TagOf(id string) freeze.Tag {
