@@ -117,6 +117,7 @@ var foreign = map[string][]library{
 var helpers = map[string]rule{
 	"test/ablation":    {[]string{"test/escape"}, "it changes the product's sources, so it is built without them"},
 	"test/bed":         {[]string{"test/pace"}, "what checks a kill must not share the code that kills"},
+	"test/facts":       {[]string{"internal/server/protocol"}, "it writes facts as the product does"},
 	"test/groups":      {[]string{"cgroup", "test/bed"}, "directories for tests of what has its own"},
 	"test/host":        {[]string{"test/bed", "test/pace"}, "it gives tests a kind of host, and knows nothing of the product"},
 	"test/escape":      {[]string{"test/bed", "test/pace"}, "the table is the same on every host, and knows the product from outside alone"},

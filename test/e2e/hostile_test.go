@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 )
 
 // hostile has values that a server may write into the attributes of its own group.
@@ -57,7 +58,7 @@ func TestHostileAttributes(t *testing.T) {
 		}
 	}
 	for _, value := range slices.Repeat(hostile, 5) { // each with each command, as 8 and 5 have no common divisor
-		escape.SetFacts(t, payload, func(f *protocol.Facts) {
+		facts.Set(t, payload, func(f *protocol.Facts) {
 			f.Policy.OnClientDeath = protocol.ClientDeath(value)
 			f.Name, f.Client.Name, f.Client.Unit, f.Engine = value, value, value, value
 		})

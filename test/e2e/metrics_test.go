@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 )
 
 // An exporter is `mcpscope metrics --listen`.
@@ -59,7 +60,7 @@ func TestMetricsAreServed(t *testing.T) {
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	evil := "evil\x1b[31m\n\"\\ # EOF\xff{}"
-	escape.SetFacts(t, s.group+"/payload", func(f *protocol.Facts) { f.Name = evil })
+	facts.Set(t, s.group+"/payload", func(f *protocol.Facts) { f.Name = evil })
 	x := startExporter(w, "127.0.0.1:0")
 	const openMetrics = "application/openmetrics-text;version=1.0.0"
 	if text := x.scrape(openMetrics+",text/plain;q=0.5", "application/openmetrics-text"); !strings.HasSuffix(text, "# EOF\n") {

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -44,7 +45,7 @@ func (w *world) forge(dir, name string) string {
 	if err != nil || o.Status != 0 {
 		w.T.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	escape.SetFacts(w.T, filepath.Join(dir, name, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
+	facts.Set(w.T, filepath.Join(dir, name, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	return filepath.Join(dir, name)
 }
 

@@ -7,12 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
@@ -103,22 +101,6 @@ func awaitChange(path string, changes uint32, limit time.Duration, done func() b
 		_, _ = unix.Read(watch, make([]byte, 4096)) // that it happened is all that matters
 	}
 	return nil
-}
-
-// SetFacts changes what the group of a server says of it, as every process of its user can. A directory without an
-// attribute is armed.
-func SetFacts(t *testing.T, payload string, change func(*protocol.Facts)) {
-	t.Helper()
-	facts := protocol.Facts{Version: protocol.ProtocolVersion}
-	if text := attr(filepath.Dir(payload), "armed"); text != "" {
-		if err := protocol.Decode([]byte(text), &facts); err != nil {
-			t.Fatal(err)
-		}
-	}
-	change(&facts)
-	if err := unix.Setxattr(payload, "user.mcpscope.armed", protocol.Encode(&facts), 0); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // attr returns an attribute of the payload, "" if it is not set.

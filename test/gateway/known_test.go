@@ -15,6 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 )
 
 // A server is recognized by its client's first bytes, by a configuration, by --match, or by an earlier start.
@@ -224,7 +225,7 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	if o, err := escape.Finish(delegated, cmd); err != nil || o.Status != 0 {
 		t.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	escape.SetFacts(t, filepath.Join(forged, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
+	facts.Set(t, filepath.Join(forged, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	w.run("stop", "--all-users", "--grace", "0", "forged")
 	w.run("sweep", "--all-users")
 	if n := len(s.Running()); n != 2 {

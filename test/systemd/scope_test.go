@@ -14,6 +14,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/facts"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -106,7 +107,7 @@ func TestSweepRemovesAForgottenScope(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		escape.SetFacts(t, whole+"/payload", func(f *protocol.Facts) { f.Name = "forgotten" })
+		facts.Set(t, whole+"/payload", func(f *protocol.Facts) { f.Name = "forgotten" })
 		long := time.Now().Add(-time.Minute) // one that is new may be a server's that starts
 		if err := os.Chtimes(rest, long, long); err != nil {
 			t.Fatal(err)
