@@ -5,11 +5,15 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
+	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/show"
 )
 
 type wrapFlags struct {
@@ -74,5 +78,11 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		}
 		r.Runner = append(r.Runner, "--idle-freeze", f.idleFreeze)
 	}
-	return r.Run(operands)
+	status := r.Run(operands)
+	if memory := leftover.Bare(); memory > 0 && status == cli.ExitOK && f.idleFreeze == "" {
+		fmt.Fprintf(io.Out, `Servers that run without mcpscope now have %s of memory.
+With --idle-freeze 10m, idle servers give most of it back (to swap or zram).
+`, show.HumanBytes(memory))
+	}
+	return status
 }

@@ -64,12 +64,7 @@ func FindLeaks(uid int, olderThan time.Duration) ([]*Leak, error) {
 	}
 	servers, err := fleet.List(uid)
 	defer selection.Close(servers)
-	inside := []int{os.Getpid()}
-	for _, s := range servers {
-		pids, _ := s.Processes() // none, if it has ended
-		inside = append(append(inside, pids...), s.Launcher, s.Guard)
-	}
-	rules := configured()
+	inside, rules := grouped(servers), configured()
 	return slices.DeleteFunc(found, func(l *Leak) bool {
 		isInside := slices.ContainsFunc(l.all(), func(pid int) bool { return slices.Contains(inside, pid) })
 		isLeak := err == nil && !isInside && l.identify(rules)
@@ -78,6 +73,16 @@ func FindLeaks(uid int, olderThan time.Duration) ([]*Leak, error) {
 		}
 		return !isLeak
 	}), err
+}
+
+// grouped are the processes of the servers, and this one.
+func grouped(servers []*fleet.Listed) []int {
+	inside := []int{os.Getpid()}
+	for _, s := range servers {
+		pids, _ := s.Processes() // none, if it has ended
+		inside = append(append(inside, pids...), s.Launcher, s.Guard)
+	}
+	return inside
 }
 
 // configured reads the servers in the configurations of clients.

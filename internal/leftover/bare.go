@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package leftover
+
+import (
+	"os"
+	"slices"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/selection"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+)
+
+// Bare is the memory, in bytes, that the processes of configured servers outside any group have each for
+// themselves.
+func Bare() (memory uint64) {
+	servers, _ := fleet.List(os.Getuid()) // as far as they can be listed
+	defer selection.Close(servers)
+	inside, rules := grouped(servers), configured()
+	_ = proc.Each(func(pid int) bool { // none, without /proc
+		if rules.Server(arguments(pid)) == nil || slices.Contains(inside, pid) {
+			return true
+		}
+		if m, err := proc.ReadMemory(pid); err == nil {
+			memory += m.Resident - min(m.Shared, m.Resident)
+		}
+		return true
+	})
+	return memory
+}
