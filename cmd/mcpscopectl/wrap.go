@@ -79,7 +79,9 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 		r.Runner = append(r.Runner, "--idle-freeze", f.idleFreeze)
 	}
 	status := r.Run(operands)
-	if memory := leftover.Bare(); memory > 0 && status == cli.ExitOK && f.idleFreeze == "" {
+	if status != cli.ExitOK || f.idleFreeze != "" {
+		return status
+	} else if memory := leftover.Bare(); memory > 0 {
 		fmt.Fprintf(io.Out, `Servers that run without mcpscope now have %s of memory.
 With --idle-freeze 10m, idle servers give most of it back (to swap or zram).
 `, show.HumanBytes(memory))

@@ -17,12 +17,14 @@ import (
 // them.
 func (b *Brain) endLeftOvers() {
 	below := group.Below(b.Guarded())
-	if below.RootsAlone() && !b.Config.Taken {
-		return
+	alone := below.RootsAlone()
+	if !alone {
+		b.killLeftOvers(below)
+		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them
 	}
-	b.killLeftOvers(below)
-	sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them
-	b.killLeftOvers(b.Group.Tagged())
+	if !alone || b.Config.Taken {
+		b.killLeftOvers(b.Group.Tagged())
+	}
 }
 
 func (b *Brain) Guarded() group.Guarded {
