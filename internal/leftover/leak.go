@@ -75,7 +75,7 @@ func FindLeaks(uid int, olderThan time.Duration) ([]*Leak, error) {
 	}), err
 }
 
-// grouped are the processes of the servers, and this one.
+// grouped are the processes of the servers, and our own.
 func grouped(servers []*fleet.Listed) []int {
 	inside := []int{os.Getpid()}
 	for _, s := range servers {

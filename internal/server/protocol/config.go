@@ -18,7 +18,7 @@ const ProtocolVersion = 1
 
 const MovedUnknown = "processes that have moved to another cgroup could not be looked for: "
 
-// Facts is what any command can know of a server. Its group has them in an attribute.
+// Facts are the part of a configuration that every command may read. A group has them in an attribute.
 type Facts struct {
 	Version int
 	Name    string
