@@ -5,6 +5,7 @@
 package gateway
 
 import (
+	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -14,17 +15,20 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its
-// stdin, and that lies there until the program has started. It is read now and then, and nothing is held for
+// stdin, and that lies there until the program has started. It is copied now and then, and nothing is held for
 // that. Most servers are run by an interpreter or a package runner, which takes longer to start than a
-// client to speak. One that reads at once is missed, unless its command line was seen in MCP before.
+// client to speak. One that runs already is woken by the same write as the watcher, which sees some messages
+// before they are read.
 
 const (
 	lookEvery = 10 * time.Millisecond
-	looks     = 500  // not a time: on a busy machine a program starts later
+	starts    = 500  // looks while it starts; not a time: on a busy machine a program starts later
+	looks     = 1000 // in all: a filter or a language server has its input read no longer
 	linesMost = 4096 // command lines that are remembered
 )
 
@@ -71,12 +75,40 @@ func (all *candidates) remember(argv []string) {
 func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
 	for i := range looks {
-		if w.resting.Load() || linux.Ended(c.pidfd) || w.lookAt(c, nil, nil) {
+		over, unread := w.lookAt(c, nil, nil)
+		if over || w.resting.Load() || linux.Ended(c.pidfd) {
 			return
 		}
-		time.Sleep(min(time.Duration(i)*time.Millisecond, lookEvery))
+		if unread > 0 { // what is no message stays readable until the program has read it
+			time.Sleep(lookEvery)
+			continue
+		}
+		c.await(i)
 	}
 	w.explain(c.pid, "left", c.argv, "its client wrote no MCP that could be seen before it was read")
+}
+
+// await waits for the client's next write, the program's end, or the next look while it starts. The kernel wakes
+// those who wait for a file in turn, the newest first: so each wait is a new one.
+func (c *candidate) await(look int) {
+	var until time.Time
+	if look < starts {
+		until = time.Now().Add(min(time.Duration(look)*time.Millisecond, lookEvery))
+	}
+	l, err := loop.New()
+	if err != nil {
+		time.Sleep(lookEvery)
+		return
+	}
+	defer l.Close()
+	stdin := c.open()
+	err = errors.Join(l.Add(c.pidfd, loop.TokenMain), l.Add(stdin, loop.TokenStdin), l.Park())
+	closeAll(stdin) // the set keeps it, as long as the program does
+	if err != nil {
+		time.Sleep(lookEvery)
+		return
+	}
+	l.Next(until)
 }
 
 func (all *candidates) enter(c *candidate) {
@@ -99,21 +131,22 @@ func (all *candidates) forget(c *candidate) {
 
 // lookAt returns true if there is nothing more to be seen. A server is captured then: in its execve if r is
 // not nil, by which the candidate's process executes argv.
-func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) (over bool) {
+func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) (over bool, unread int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return true
+		return true, 0
 	}
 	if r != nil {
 		c.argv = argv
 	}
-	if message := mcp.Find(c.unread()); message != "" {
+	text := c.unread()
+	if message := mcp.Find(text); message != "" {
 		c.over = true
 		w.candidates.remember(c.argv)
 		w.capture(c.pid, c.pidfd, c.argv, "its client writes MCP: "+message, r)
 	}
-	return c.over
+	return c.over, len(text)
 }
 
 // end is for one that is decided, or nil.
@@ -126,21 +159,28 @@ func (c *candidate) end() {
 	c.over = true
 }
 
-// unread copies what is unread on a candidate's stdin. No descriptor of it is kept: as long as there is one,
-// a client that writes to a dead program gets no error.
-func (c *candidate) unread() []byte {
+// open returns a descriptor of a candidate's stdin, -1 without one. It isn't kept: as long as there is one, a
+// client that writes to a dead program gets no error.
+func (c *candidate) open() int {
 	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
 	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
 		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}
-	if err != nil {
+	var st unix.Stat_t
+	if err == nil && unix.Fstat(fd, &st) == nil && fileOf(&st) == c.stdin {
+		return fd
+	}
+	closeAll(fd) // it has another stdin by now
+	return -1
+}
+
+// unread copies what is unread on a candidate's stdin.
+func (c *candidate) unread() []byte {
+	fd := c.open()
+	if fd < 0 {
 		return nil
 	}
 	defer unix.Close(fd)
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil || fileOf(&st) != c.stdin {
-		return nil // it has another stdin by now
-	}
 	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
 	if err != nil || n == 0 {
 		return nil

@@ -6,6 +6,7 @@ package gateway
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
 	"testing"
@@ -16,36 +17,74 @@ import (
 )
 
 // The input of a candidate is copied, and stays unread.
-func TestUnread(t *testing.T) {
-	for name, open := range map[string]func() ([2]int, error){
-		"pipe": func() (fds [2]int, err error) { return fds, unix.Pipe2(fds[:], unix.O_CLOEXEC) },
-		"socket": func() ([2]int, error) {
-			return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-		},
-	} {
+var kinds = map[string]func() ([2]int, error){
+	"pipe": func() (fds [2]int, err error) { return fds, unix.Pipe2(fds[:], unix.O_CLOEXEC) },
+	"socket": func() ([2]int, error) {
+		return unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	},
+}
+
+// reader starts a program that may be a server, and reads nothing; ours is its client's end.
+func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.File) {
+	t.Helper()
+	fds, err := open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdin, ours := os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "ours")
+	t.Cleanup(func() { _ = ours.Close() })
+	cmd := exec.Command("sleep", "infinity")
+	cmd.Stdin = stdin
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // it sleeps
+		_ = cmd.Wait()         // killed
+	})
+	_ = stdin.Close() // the child has it
+	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Close(pidfd) })
+	return &candidate{pid: cmd.Process.Pid, pidfd: pidfd, stdin: fileAt(cmd.Process.Pid, 0)}, ours
+}
+
+// A program that has started is read when its client writes, and forgotten when it has ended. Then its client gets an
+// error: nobody else has its stdin.
+func TestAwait(t *testing.T) {
+	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
-			fds, err := open()
-			if err != nil {
+			c, ours := reader(t, open)
+			woken := make(chan struct{})
+			wait := func() { c.await(starts); woken <- struct{}{} }
+			go wait()
+			if _, err := ours.WriteString("x"); err != nil {
 				t.Fatal(err)
 			}
-			stdin, ours := os.NewFile(uintptr(fds[0]), "stdin"), os.NewFile(uintptr(fds[1]), "ours")
-			t.Cleanup(func() { _ = ours.Close() })
-			cmd := exec.Command("sleep", "infinity")
-			cmd.Stdin = stdin
-			if err := cmd.Start(); err != nil {
+			<-woken
+			fd := c.open()
+			if _, err := unix.Read(fd, make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() {
-				_ = cmd.Process.Kill() // it sleeps
-				_ = cmd.Wait()         // killed
-			})
-			_ = stdin.Close() // the child has it
-			pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-			if err != nil {
+			closeAll(fd)
+			go wait()
+			if err := unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { _ = unix.Close(pidfd) })
-			c := &candidate{pid: cmd.Process.Pid, pidfd: pidfd, stdin: fileAt(cmd.Process.Pid, 0)}
+			<-woken
+			if _, err := ours.WriteString("x"); !errors.Is(err, unix.EPIPE) {
+				t.Errorf("a write to a dead program: %v", err)
+			}
+		})
+	}
+}
+
+func TestUnread(t *testing.T) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			c, ours := reader(t, open)
 			if got := c.unread(); len(got) > 0 {
 				t.Errorf("before anything is written: %q", got)
 			}
