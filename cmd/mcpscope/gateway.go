@@ -5,7 +5,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -36,7 +35,7 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
-	return g.become(operands)
+	return g.become(args[:len(args)-len(operands)], operands)
 }
 
 // gatewayRun is one `gateway`, before anything is done.
@@ -45,14 +44,8 @@ type gatewayRun struct {
 	*settings.Values
 }
 
-// serverSettings are those of a gateway's command line and environment, as its watcher gets them.
-type serverSettings struct {
-	*settings.Values
-	Fixed []string // names of those that were given: no file changes them
-}
-
 // become returns only if it can't.
-func (v *gatewayRun) become(operands []string) int {
+func (v *gatewayRun) become(flags, operands []string) int {
 	file, err := protocol.Lookup(operands[0], cli.SearchPath())
 	if err != nil {
 		return v.FailCommand(operands, err)
@@ -62,10 +55,7 @@ func (v *gatewayRun) become(operands []string) int {
 		return v.fail(operands, err)
 	}
 	rules := gateway.Rules{Match: v.Match, Except: v.Except}
-	options := gateway.Options{Rules: rules, Configs: v.Configs}
-	if options.Settings, err = json.Marshal(serverSettings{v.Values, v.fixed()}); err != nil {
-		return v.fail(operands, err)
-	}
+	options := gateway.Options{Rules: rules, Configs: v.Configs, Settings: flags}
 	v.configure()
 	options.Require = v.Require
 	explain, err := cli.OpenReport(v.Explain)
@@ -82,15 +72,6 @@ func (v *gatewayRun) become(operands []string) int {
 		return v.FailCommand(operands, &protocol.CommandError{Command: file, Errno: errno})
 	}
 	return v.fail(operands, err)
-}
-
-func (v *gatewayRun) fixed() (names []string) {
-	for _, r := range settings.Rows(settings.Gateway) {
-		if v.Given(r.Name) {
-			names = append(names, r.Name)
-		}
-	}
-	return names
 }
 
 // configure reads what holds for the gateway itself, and prints mistakes in the files.
@@ -113,14 +94,10 @@ func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
 }
 
 // configureServer makes a server of that name. Files are read anew for each, as run does.
-func configureServer(text []byte, name string) *gateway.Server {
-	s := serverSettings{Values: settings.Defaults()}
-	_ = json.Unmarshal(text, &s) // what become has encoded
-	of := ofGateway(settings.ReadFiles().For(name))
-	for _, key := range s.Fixed {
-		delete(of, key)
-	}
-	s.FromFile(of)
+func configureServer(flags []string, name string) *gateway.Server {
+	s := settings.Defaults()
+	_, _, _ = s.Parse(settings.Gateway, flags) // as the gateway has done, in the same environment
+	s.FromFile(ofGateway(settings.ReadFiles().For(name)))
 	return &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Slice: s.Slice,
 		Stderr: s.Stderr,

@@ -6,7 +6,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -65,15 +64,11 @@ func TestSettingsBelowAGateway(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv(settings.FileVariable, file)
-	given, err := json.Marshal(serverSettings{settings.Defaults(), []string{"eof-grace"}})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for name, want := range map[string]string{
 		"":    "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto",
 		"git": "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
 	} {
-		s := configureServer(given, name)
+		s := configureServer([]string{"--eof-grace=1.2s"}, name)
 		if got := fmt.Sprint(s.Slice, " ", s.Backend, " ", s.Policy); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}

@@ -38,7 +38,7 @@ type Rules struct {
 	// Except are patterns of commands that never are servers.
 	Except []string
 	// Configured are those that are known by their whole command line.
-	Configured []Configured `json:",omitempty"`
+	Configured []Configured
 }
 
 // Decide errs on the side of leaving: when a server's main process has ended, so has all that it has started,

@@ -6,7 +6,6 @@ package gateway
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -19,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // WatchCommand is the subcommand that is the watcher.
@@ -45,14 +45,15 @@ type Options struct {
 	Rules
 	// Configs are the files that have servers; none means all that are found.
 	Configs []string
-	// Settings are for Watching.Configure.
-	Settings json.RawMessage
+	// Settings are arguments of the gateway's command line, for Watching.Configure.
+	Settings []string
 }
 
 // config is for a watcher, in addition to the page.
 type config struct {
-	Name string // of the gateway
-	PID  int
+	Version int
+	Name    string // of the gateway
+	PID     int
 	// Stdin is the gateway's own.
 	Stdin file
 	Options
@@ -96,7 +97,7 @@ func (g *Gateway) watched() error {
 	for _, text := range os.Args[2:] {
 		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
-	c := &config{g.Name, os.Getpid(), fileAt(os.Getpid(), 0), g.Options, mayNotRead()}
+	c := &config{protocol.ProtocolVersion, g.Name, os.Getpid(), fileAt(os.Getpid(), 0), g.Options, mayNotRead()}
 	shared, table, err := g.prepare(c)
 	if err != nil {
 		return err
@@ -142,11 +143,7 @@ func (g *Gateway) prepare(c *config) (*page.Page, *notify.Table, error) {
 	}
 	shared.Client, shared.Program = int32(self), int32(program)
 	shared.Keep[keepExplain], shared.Keep[keepTable] = int32(g.Explain), int32(memory)
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, nil, fmt.Errorf("encode configuration: %w", err)
-	}
-	return shared, table, shared.SetConfig(text)
+	return shared, table, shared.SetConfig(protocol.Encode(c))
 }
 
 // The guard has a copy of this.

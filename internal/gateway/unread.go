@@ -204,11 +204,10 @@ func (c *candidate) unread() []byte {
 
 // file identifies the file of a descriptor.
 type file struct {
-	Dev, Ino uint64
-	Kind     uint32 // of a mode's bits
+	Dev, Ino, Kind uint64 // Kind is of a mode's bits
 }
 
-func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino, st.Mode & unix.S_IFMT} }
+func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino, uint64(st.Mode & unix.S_IFMT)} }
 
 // fileAt is the zero file without a descriptor.
 func fileAt(pid, number int) file {

@@ -24,6 +24,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // executable is our own, whatever has become of its file.
@@ -35,7 +36,7 @@ type Server = launcher.Server
 // Watching has the functions of the program that the watcher runs in.
 type Watching struct {
 	// Configure makes a server of that name from a gateway's settings.
-	Configure func(settings []byte, name string) *Server
+	Configure func(settings []string, name string) *Server
 	// FindTool finds the program that reads clients' configurations.
 	FindTool func() (string, error)
 }
@@ -97,7 +98,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(text, w.config); err != nil {
+	if err := protocol.Decode(text, w.config); err != nil {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])

@@ -19,7 +19,7 @@ type wire struct {
 	err     error // the first: after it nothing is decoded
 }
 
-// Encode encodes a *Facts or a *Config.
+// Encode encodes a struct whose first field is the version (*Facts, *Config).
 func Encode(of any) []byte {
 	w := &wire{}
 	w.value(reflect.ValueOf(of).Elem())
