@@ -82,6 +82,11 @@ var allTried = []tried{
 		files: map[string]string{"two.json": two}, servers: 1},
 	{name: "OpenAI Agents SDK", program: "gateways/openaisdk.mjs", args: []string{"SERVER"}, servers: 4, node: true}, // one of each for server/discover, which it refuses
 	{name: "LangChain", program: "gateways/langchain.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "Strands Agents", program: "gateways/strands.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "Agent Development Kit", program: "gateways/adk.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "AI SDK", program: "gateways/aisdk.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "Mastra", program: "gateways/mastra.mjs", args: []string{"SERVER"}, servers: 2, node: true},
+	{name: "Genkit", program: "gateways/genkit.mjs", args: []string{"SERVER"}, servers: 2, node: true},
 	{name: "Kilo Code", program: "gateways/node_modules/@kilocode/cli-linux-x64/bin/kilo", args: strings.Fields("mcp list"), servers: 2,
 		files: map[string]string{".config/kilo/kilo.json": openCode}},
 	{name: "Claude Code", program: "agents/node_modules/@anthropic-ai/claude-code-linux-x64/claude", args: strings.Fields("mcp list"), servers: 2,
@@ -106,7 +111,7 @@ var allTried = []tried{
 // it has started lives.
 func TestTried(t *testing.T) {
 	if os.Getenv("MCPSCOPE_TEST_TRIED") == "" {
-		t.Skip("make test-tried: gateways and agents take 3.3 GB")
+		t.Skip("make test-tried: gateways and agents take 3.9 GB")
 	}
 	dir := clients(t)
 	for _, one := range allTried {
