@@ -97,7 +97,8 @@ func (g *Gateway) watched() error {
 	for _, text := range os.Args[2:] {
 		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
-	c := &config{protocol.ProtocolVersion, g.Name, os.Getpid(), fileAt(os.Getpid(), 0), g.Options, mayNotRead()}
+	own := os.Getpid()
+	c := &config{protocol.ProtocolVersion, g.Name, own, fileAt(own, 0), g.Options, mayNotRead()}
 	shared, table, err := g.prepare(c)
 	if err != nil {
 		return err

@@ -20,10 +20,8 @@ import (
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its
-// stdin, and that lies there until the program has started. It is copied now and then, and nothing is held for
-// that. Most servers are run by an interpreter or a package runner, which takes longer to start than a
-// client to speak. One that runs already is woken by the same write as the watcher, which sees some messages
-// before they are read.
+// stdin. That lies there until the program has started, which takes most servers longer than a client to
+// speak. A server that runs already is woken by the same write as the watcher, which may be first.
 
 const (
 	lookEvery = 10 * time.Millisecond
@@ -79,36 +77,32 @@ func (w *watcher) attend(c *candidate) {
 		if over || w.resting.Load() || linux.Ended(c.pidfd) {
 			return
 		}
-		if unread > 0 { // what is no message stays readable until the program has read it
+		if unread > 0 || c.await(i) != nil { // what is no message stays until it is read
 			time.Sleep(lookEvery)
-			continue
 		}
-		c.await(i)
 	}
 	w.explain(c.pid, "left", c.argv, "its client wrote no MCP that could be seen before it was read")
 }
 
-// await waits for the client's next write, the program's end, or the next look while it starts. The kernel wakes
-// those who wait for a file in turn, the newest first: so each wait is a new one.
-func (c *candidate) await(look int) {
+// await waits for the client's next write, the program's end, or the next look while it starts. The kernel
+// wakes who waits for a file in turn, the newest first: so each wait is a new one.
+func (c *candidate) await(look int) error {
 	var until time.Time
 	if look < starts {
 		until = time.Now().Add(min(time.Duration(look)*time.Millisecond, lookEvery))
 	}
 	l, err := loop.New()
 	if err != nil {
-		time.Sleep(lookEvery)
-		return
+		return err
 	}
 	defer l.Close()
 	stdin := c.open()
 	err = errors.Join(l.Add(c.pidfd, loop.TokenMain), l.Add(stdin, loop.TokenStdin), l.Park())
 	closeAll(stdin) // the set keeps it, as long as the program does
-	if err != nil {
-		time.Sleep(lookEvery)
-		return
+	if err == nil {
+		l.Next(until)
 	}
-	l.Next(until)
+	return err
 }
 
 func (all *candidates) enter(c *candidate) {

@@ -51,14 +51,19 @@ func reader(t *testing.T, open func() ([2]int, error)) (c *candidate, ours *os.F
 	return &candidate{pid: cmd.Process.Pid, pidfd: pidfd, stdin: fileAt(cmd.Process.Pid, 0)}, ours
 }
 
-// A program that has started is read when its client writes, and forgotten when it has ended. Then its client gets an
-// error: nobody else has its stdin.
+// A program that has started is read when its client writes, and forgotten when it has ended. Then its client
+// gets an error: no other process has its stdin.
 func TestAwait(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			c, ours := reader(t, open)
 			woken := make(chan struct{})
-			wait := func() { c.await(starts); woken <- struct{}{} }
+			wait := func() {
+				if err := c.await(starts); err != nil {
+					t.Error(err)
+				}
+				woken <- struct{}{}
+			}
 			go wait()
 			if _, err := ours.WriteString("x"); err != nil {
 				t.Fatal(err)

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -139,7 +138,7 @@ func (w *watcher) readConfigured() error {
 	tool, err := w.FindTool()
 	var text []byte
 	if err == nil {
-		text, err = output(tool, append([]string{tool, ConfiguredCommand}, w.Configs...), w.env)
+		text, err = proc.Output(tool, append([]string{tool, ConfiguredCommand}, w.Configs...), w.env)
 	}
 	if err == nil && json.Unmarshal(text, &w.Configured) != nil {
 		err = errors.New(strings.TrimSpace(string(text)))
@@ -153,24 +152,6 @@ func (w *watcher) readConfigured() error {
 	}
 	w.note(err.Error())
 	return nil
-}
-
-// output returns the text that a program writes to stdout and stderr.
-func output(path string, argv, env []string) ([]byte, error) {
-	r, to, err := os.Pipe()
-	if err != nil {
-		return nil, fmt.Errorf("create pipe: %w", err)
-	}
-	defer r.Close()
-	files := []uintptr{0, to.Fd(), to.Fd()}
-	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: files})
-	_ = to.Close() // the program's
-	if err != nil {
-		return nil, fmt.Errorf("execute %s: %w", path, err)
-	}
-	text, err := io.ReadAll(r)
-	_, _ = syscall.Wait4(pid, nil, 0, nil) // the text shows how it ended
-	return text, err
 }
 
 // refuse is for a watcher that can't contain servers: the guard answers from then on, or the gateway does not
