@@ -224,10 +224,14 @@ func (r *triedRun) ask() (said string) {
 func (r *triedRun) taken() {
 	r.T.Helper()
 	count := func(text string) int { return strings.Count(text, takenAs) }
-	_ = escape.AwaitText(r.explain, 4*escape.Patience, func(text string) bool { return count(text) >= r.servers })
+	least := r.servers
+	if r.more > 0 { // each that has started is taken
+		least = max(least, strings.Count(escape.Contents(r.out), "Starting default (STDIO) server"))
+	}
+	_ = escape.AwaitText(r.explain, 4*escape.Patience, func(text string) bool { return count(text) >= least })
 	text, err := os.ReadFile(r.explain)
-	if n := count(string(text)); n < r.servers || n > r.servers+r.more || err != nil {
-		r.T.Fatalf("%d servers were taken, want %d (%v)", n, r.servers, err)
+	if n := count(string(text)); n < least || n > r.servers+r.more || err != nil {
+		r.T.Fatalf("%d servers were taken, want %d to %d (%v)", n, least, r.servers+r.more, err)
 	}
 	for line := range strings.SplitSeq(string(text), "\n") {
 		if _, reason, taken := strings.Cut(line, takenAs); taken {
