@@ -16,7 +16,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ const (
 	watchFor = 10 * time.Second
 )
 
-var mcpscope, memoryGroups string
+var mcpscope string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -93,16 +92,6 @@ func BenchmarkIdle(b *testing.B) {
 		b.Skip("SKIP: NODE_MODULES names no directory")
 	}
 	load, _ := os.ReadFile("/proc/loadavg")
-	dir := b.TempDir()
-	if unix.Mount("memory", dir, "cgroup", 0, "memory") == nil { // it is not cgroup2's
-		memoryGroups = dir
-		defer func() { // servers that did not start have theirs, too
-			for _, group := range counted() {
-				_ = os.Remove(group)
-			}
-			_ = unix.Unmount(dir, unix.MNT_DETACH)
-		}()
-	}
 	fmt.Printf("load %s", load)
 	for _, kind := range swaps {
 		off, err := kind.on()
@@ -110,7 +99,7 @@ func BenchmarkIdle(b *testing.B) {
 			fmt.Printf("\nSKIP swap %q: %v\n", kind.name, err)
 			continue
 		}
-		fmt.Printf("\n### Swap: %s\n\n| server | processes | PSS | PSS idle | ratio | first answer | second | ping | wake-ups in 10 s |\n|---|---|---|---|---|---|---|---|---|\n", kind.name)
+		fmt.Printf("\n### Swap: %s\n\n| server | processes | PSS | PSS idle | of files | ratio | first answer | second | ping | wake-ups in 10 s |\n|---|---|---|---|---|---|---|---|---|---|\n", kind.name)
 		var all []*server
 		for _, p := range published(modules) {
 			s, err := start(p)
@@ -118,7 +107,14 @@ func BenchmarkIdle(b *testing.B) {
 				fmt.Printf("| %s | %v |\n", p.name, err)
 				continue
 			}
+			go s.keepAwake()
 			all = append(all, s)
+		}
+		for _, s := range all {
+			s.before, _, s.processes = s.pss()
+		}
+		for _, s := range all {
+			s.awake <- struct{}{}
 		}
 		for _, s := range all {
 			s.measure()
@@ -130,14 +126,6 @@ func BenchmarkIdle(b *testing.B) {
 	}
 	b.ReportMetric(0, "ns/op") // the duration says nothing
 }
-
-// counted are the groups of servers, those of a run that was killed included.
-func counted() []string {
-	groups, _ := filepath.Glob(filepath.Join(memoryGroups, groupPrefix+"*")) // the pattern is valid
-	return groups
-}
-
-const groupPrefix = "mcpscope-bench-"
 
 // A swap is made for the benchmark, and removed.
 type swap struct{ name, script, undo string }
@@ -176,29 +164,23 @@ type server struct {
 	in       *os.File
 	out      *bufio.Reader
 	group    string
-	counted  string // a group of the v1 memory controller, "" where the group has memory.reclaim
 	launcher int
 	id       int
+
+	awake     chan struct{} // ends keepAwake
+	before    float64       // PSS while all servers are awake
+	processes int
 }
 
-// start has the server in a memory group of its own, if the controller is v1's: its reclaim is the same.
 func start(p program) (*server, error) {
-	s := &server{program: p}
+	s := &server{program: p, awake: make(chan struct{})}
 	name := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
 	}, strings.ToLower(p.name))
-	argv := p.argv
-	if memoryGroups != "" {
-		s.counted = filepath.Join(memoryGroups, groupPrefix+name)
-		if err := os.MkdirAll(s.counted, 0o755); err != nil {
-			return nil, err
-		}
-		argv = append([]string{"sh", "-c", `echo 0 >"$0/cgroup.procs" && exec "$@"`, s.counted}, argv...)
-	}
-	s.cmd = exec.Command(mcpscope, append([]string{"run", "--backend", "cgroup", "--name", name, "--idle-freeze", after.String(), "--"}, argv...)...)
+	s.cmd = exec.Command(mcpscope, append([]string{"run", "--backend", "cgroup", "--name", name, "--idle-freeze", after.String(), "--"}, p.argv...)...)
 	s.cmd.Dir = os.TempDir() // playwright writes there
 	theirs, in, err := os.Pipe()
 	if err != nil {
@@ -248,9 +230,6 @@ func (s *server) find(name string) error {
 	if s.group == "" {
 		return fmt.Errorf("ls: no %s with a group: %s", name, text)
 	}
-	if exists(filepath.Join(s.group, "payload/memory.reclaim")) {
-		s.counted = ""
-	}
 	return nil
 }
 
@@ -295,14 +274,9 @@ func (s *server) rest() error {
 	if err := s.awaitFrozen(); err != nil {
 		return err
 	}
-	if s.counted != "" {
-		_ = os.WriteFile(filepath.Join(s.counted, "memory.force_empty"), []byte("0"), 0) // EBUSY: not all
-		return nil
-	}
-	for before := -1; ; { // until the figure stays
-		text, _ := os.ReadFile(filepath.Join(s.group, "payload/memory.current"))
-		now, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		if now == before {
+	for before := -1.0; ; { // until the figure stays
+		now, _, _ := s.pss()
+		if before == now {
 			return nil
 		}
 		before = now
@@ -329,14 +303,26 @@ func (s *server) wake(method string) (time.Duration, error) {
 	return s.call(method, nil), nil
 }
 
+// keepAwake pings the server.
+func (s *server) keepAwake() {
+	for {
+		select {
+		case <-s.awake:
+			return
+		case <-time.After(after / 4):
+			s.call("tools/list", nil)
+		}
+	}
+}
+
 func (s *server) measure() {
-	before, n := s.pss()
+	before, n := s.before, s.processes
 	if err := s.rest(); err != nil {
 		note, _ := attr(s.group, "notes")
 		fmt.Printf("| %s | %d | %.0f MB | not frozen: %s |\n", s.name, n, before, note)
 		return
 	}
-	idle, _ := s.pss()
+	idle, files, _ := s.pss()
 	woken := s.switches()
 	time.Sleep(watchFor)
 	woken = s.switches() - woken
@@ -358,7 +344,7 @@ func (s *server) measure() {
 			ping = append(ping, s.call("ping", nil))
 		}
 	}
-	fmt.Printf("| %s | %d | %.0f MB | %.1f MB | %.0f %% | %s | %s | %s | %d |\n", s.name, n, before, idle, 100*idle/before,
+	fmt.Printf("| %s | %d | %.0f MB | %.1f MB | %.1f MB | %.0f %% | %s | %s | %s | %d |\n", s.name, n, before, idle, files, 100*idle/before,
 		spread(first), spread(second), spread(ping), woken)
 }
 
@@ -370,8 +356,8 @@ func spread(all []time.Duration) string {
 	return fmt.Sprintf("%d to %d ms", all[0].Milliseconds(), all[len(all)-1].Milliseconds())
 }
 
-// pss is the sum over all members, in MB.
-func (s *server) pss() (mb float64, processes int) {
+// pss is the sum over all members, in MB; files are the part that is a file's.
+func (s *server) pss() (mb, files float64, processes int) {
 	_ = filepath.WalkDir(filepath.Join(s.group, "payload"), func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
@@ -379,15 +365,13 @@ func (s *server) pss() (mb float64, processes int) {
 		pids, _ := os.ReadFile(filepath.Join(path, "cgroup.procs"))
 		for _, pid := range strings.Fields(string(pids)) {
 			text, _ := os.ReadFile("/proc/" + pid + "/smaps_rollup")
-			_, rest, _ := strings.Cut(string(text), "\nPss:")
-			var kb float64
-			_, _ = fmt.Sscan(rest, &kb)
-			mb += kb / 1024
+			mb += keyed(text, "\nPss:") / 1024
+			files += keyed(text, "\nPss_File:") / 1024
 			processes++
 		}
 		return nil
 	})
-	return mb, processes
+	return mb, files, processes
 }
 
 // switches are those of the launcher's threads.
@@ -395,11 +379,14 @@ func (s *server) switches() (n int) {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", s.launcher))
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
-		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
-		var one int
-		_, _ = fmt.Sscan(rest, &one)
-		n += one
+		n += int(keyed(text, "\nvoluntary_ctxt_switches:"))
 	}
+	return n
+}
+
+func keyed(text []byte, key string) (n float64) {
+	_, rest, _ := strings.Cut(string(text), key)
+	_, _ = fmt.Sscan(rest, &n) // 0: the process has ended
 	return n
 }
 

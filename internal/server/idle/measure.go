@@ -64,41 +64,31 @@ func (r *Rest) Obstacle() string {
 	return ""
 }
 
-// Columns and states of /proc/net/tcp.
-const (
-	local, state, inode    = 1, 3, 9
-	established, listening = "01", "0A"
-)
+// Columns of /proc/net/tcp.
+const local, state, inode = 1, 3, 9
 
 // connection is why the TCP sockets of a process forbid a freeze, "" if they do not: a peer would wait for an
 // answer, and may give up.
 func connection(pid int) string {
+	forbids := map[string]string{"01": "has a connection on", "0A": "listens on"} // states in the kernel
 	dir := fmt.Sprintf("/proc/%d/", pid)
 	fds, err := os.ReadDir(dir + "fd")
 	if err != nil {
 		return unexamined
 	}
-	own := map[string]bool{} // inodes
+	own := map[string]bool{}
 	for _, fd := range fds {
 		target, _ := os.Readlink(dir + "fd/" + fd.Name()) // none, if it was closed
-		if number, is := strings.CutPrefix(target, "socket:["); is {
-			own[strings.TrimSuffix(number, "]")] = true
-		}
+		own[target] = true
 	}
 	for _, table := range []string{"tcp", "tcp6"} {
 		b, _ := os.ReadFile(dir + "net/" + table) // none, without IPv6
 		for line := range strings.Lines(string(b)) {
 			row := strings.Fields(line)
-			if len(row) <= inode || !own[row[inode]] {
-				continue
-			}
-			_, port, _ := strings.Cut(row[local], ":")
-			n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
-			switch row[state] {
-			case listening:
-				return fmt.Sprint("it listens on TCP port ", n)
-			case established:
-				return fmt.Sprint("it has a connection on TCP port ", n)
+			if len(row) > inode && own["socket:["+row[inode]+"]"] && forbids[row[state]] != "" {
+				_, port, _ := strings.Cut(row[local], ":")
+				n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
+				return fmt.Sprintf("it %s TCP port %d", forbids[row[state]], n)
 			}
 		}
 	}

@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -48,21 +46,14 @@ type Rest struct {
 	Group  *group.ControlGroup
 	Client *client.Side
 	note   Note
+	// mappings are those to reclaim, nil before they are listed.
+	mappings []mapping
 }
 
 // Freeze is a part of Server.
-func (r *Rest) Freeze() bool { return freeze.Freeze(r.Group.Payload) }
-
-// reclaimStep takes about 20 ms: a message for the server can come meanwhile.
-const reclaimStep = "4M"
-
-// Reclaim does nothing without swap: only file pages could be reclaimed then, and those of a runtime are
-// shared. Ten servers gave nothing back.
-func (r *Rest) Reclaim() bool {
-	var of unix.Sysinfo_t
-	counted := r.Group.MemoryGroup()
-	return counted != nil && unix.Sysinfo(&of) == nil && of.Freeswap > 0 &&
-		counted.Write("memory.reclaim", reclaimStep) == nil // Linux 5.19; EAGAIN: the kernel finds no more
+func (r *Rest) Freeze() bool {
+	r.mappings = nil
+	return freeze.Freeze(r.Group.Payload)
 }
 
 // Thaw leaves members frozen that a person has frozen.
