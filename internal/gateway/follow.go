@@ -56,9 +56,6 @@ func awaitReadable(fd int) error {
 	}
 	defer l.Close()
 	if err = l.Add(fd, loop.TokenInput); err == nil {
-		err = l.Park()
-	}
-	if err == nil {
 		l.Next(time.Time{})
 	}
 	return err

@@ -97,7 +97,7 @@ func (c *candidate) await(look int) error {
 	}
 	defer l.Close()
 	stdin := c.open()
-	err = errors.Join(l.Add(c.pidfd, loop.TokenMain), l.Add(stdin, loop.TokenStdin), l.Park())
+	err = errors.Join(l.Add(c.pidfd, loop.TokenMain), l.Add(stdin, loop.TokenStdin))
 	closeAll(stdin) // the set keeps it, as long as the program does
 	if err == nil {
 		l.Next(until)

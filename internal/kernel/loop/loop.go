@@ -6,11 +6,8 @@
 package loop
 
 import (
-	"errors"
 	"fmt"
-	"math"
 	"os"
-	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -29,59 +26,51 @@ const (
 	TokenStdin
 	TokenStdout
 	TokenClient
-	TokenGuard   // the guard's socket
-	TokenInput   // of a frozen server
-	TokenMain    // the main process of a server that the client has started
-	TokenEvents  // the group may be empty
-	TokenSignals // or a goroutine has finished: see Wake
+	TokenGuard  // the guard's socket
+	TokenInput  // of a frozen server
+	TokenMain   // the main process of a server that the client has started
+	TokenEvents // the group may be empty
+	TokenSignals
 )
 
-// Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call, made by
-// the goroutine that reacts. Each descriptor but that of the signals is reported once and has to be asked for
-// again: a hang-up would otherwise be reported for ever.
+// Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call of the
+// runtime's poller, so none of many loops in a process has a thread of its own. Each descriptor but that of
+// the signals is reported once and has to be asked for again: a hang-up would otherwise be reported for ever.
 type Loop struct {
 	epoll  int
-	parked syscall.RawConn // waits by the runtime's poller; nil: by a thread
-	file   *os.File        // of parked
+	file   *os.File // of epoll
+	parked syscall.RawConn
 	events [8]unix.EpollEvent
 	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
 	caught bool              // signals are
 }
 
+// New fails where the runtime can't wait for the loop, for lack of memory. The runtime makes its poller here,
+// and not when a server runs: it aborts the process where descriptors are used up.
 func New() (*Loop, error) {
-	if err := readyPoller(); err != nil {
-		return nil, err
-	}
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
-	return &Loop{epoll: fd}, nil
+	return park(fd)
 }
 
-// Close gives the descriptor back.
-func (l *Loop) Close() {
-	if l.file != nil {
-		_ = l.file.Close() // a set of descriptors
-		return
-	}
-	_ = unix.Close(l.epoll)
-}
-
-// Park is for one of many loops in a process: from now on it waits without a thread of its own. It fails
-// where the runtime can't wait for it, for lack of memory.
-func (l *Loop) Park() error {
-	_ = unix.SetNonblock(l.epoll, true) // then package os uses the poller
-	l.file = os.NewFile(uintptr(l.epoll), "epoll")
+func park(epoll int) (*Loop, error) {
+	_ = unix.SetNonblock(epoll, true) // then package os uses the poller
+	l := &Loop{epoll: epoll, file: os.NewFile(uintptr(epoll), "epoll")}
 	err := l.file.SetReadDeadline(time.Time{})
 	if err == nil {
 		l.parked, err = l.file.SyscallConn()
 	}
 	if err != nil {
-		return fmt.Errorf("wait by the runtime: %w", err)
+		l.Close()
+		return nil, fmt.Errorf("wait by the runtime: %w", err)
 	}
-	return nil
+	return l, nil
 }
+
+// Close gives the descriptor back.
+func (l *Loop) Close() { _ = l.file.Close() }
 
 // Catch has TokenSignals reported whenever any of the signals is pending. SIGHUP and SIGINT stay
 // ignored, for the server too, if the client ignores them (nohup): of these alone the runtime keeps an
@@ -91,24 +80,16 @@ func (l *Loop) Catch(sigs ...unix.Signal) error {
 		return err
 	}
 	l.caught = true
-	return l.add(signals.FD(), unix.EPOLLIN, TokenSignals)
+	return l.Add(signals.FD(), TokenSignals)
 }
 
-// Add waits for fd to become readable; a negative fd is passed over.
+// Add waits for fd to become readable, or for a change of cgroup.events, which is always readable. A negative
+// fd is passed over.
 func (l *Loop) Add(fd int, t Token) error {
 	if fd < 0 {
 		return nil
 	}
-	return l.add(fd, readable, t)
-}
-
-// AddChanges waits for a change of a file whose changes the kernel reports (cgroup.events and
-// its kin): such a file is always readable.
-func (l *Loop) AddChanges(fd int, t Token) error { return l.add(fd, changed, t) }
-
-func (l *Loop) add(fd int, events uint32, t Token) error {
-	event := &unix.EpollEvent{Events: events, Fd: int32(t)}
-	if err := unix.EpollCtl(l.epoll, unix.EPOLL_CTL_ADD, fd, event); err != nil {
+	if err := l.control(unix.EPOLL_CTL_ADD, fd, t); err != nil {
 		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
 	}
 	return nil
@@ -117,22 +98,20 @@ func (l *Loop) add(fd int, events uint32, t Token) error {
 // Again waits once more for an event that was reported.
 func (l *Loop) Again(fd int, t Token) {
 	if fd >= 0 {
-		l.again(fd, readable, t)
+		_ = l.control(unix.EPOLL_CTL_MOD, fd, t) // it was added, so it can't fail
 	}
 }
 
-// ChangesAgain is Again for a file that was added by AddChanges.
-func (l *Loop) ChangesAgain(fd int, t Token) { l.again(fd, changed, t) }
-
-func (l *Loop) again(fd int, events uint32, t Token) {
-	event := &unix.EpollEvent{Events: events, Fd: int32(t)}
-	_ = unix.EpollCtl(l.epoll, unix.EPOLL_CTL_MOD, fd, event) // it was added, so it can't fail
+func (l *Loop) control(operation, fd int, t Token) error {
+	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(t)}
+	switch t {
+	case TokenSignals:
+		event.Events = unix.EPOLLIN
+	case TokenEvents:
+		event.Events = unix.EPOLLPRI | unix.EPOLLONESHOT
+	}
+	return unix.EpollCtl(l.epoll, operation, fd, &event)
 }
-
-const (
-	readable = unix.EPOLLIN | unix.EPOLLONESHOT
-	changed  = unix.EPOLLPRI | unix.EPOLLONESHOT
-)
 
 // Next waits until something has happened, or the deadline has passed; the zero time means no deadline.
 func (l *Loop) Next(deadline time.Time) Token {
@@ -148,39 +127,19 @@ func (l *Loop) Next(deadline time.Time) Token {
 }
 
 func (l *Loop) wait(deadline time.Time) {
-	runtime.Gosched() // a new goroutine runs now, not when the runtime notices that ours is blocked
-	if l.parked == nil {
-		l.poll(deadline)
-		return
+	_ = l.file.SetReadDeadline(deadline) // New has tried it
+	if err := l.parked.Read(l.poll); err != nil {
+		l.poll(0) // what has happened meanwhile comes before the deadline
 	}
-	now := time.Now()
-	if l.poll(now); len(l.ready) > 0 || !deadline.IsZero() && !deadline.After(now) {
-		return
-	}
-	_ = l.file.SetReadDeadline(deadline)   // by Park the poller has it
-	_ = l.parked.Read(func(uintptr) bool { // the deadline is the only error
-		l.poll(now)
-		return len(l.ready) > 0
-	})
 }
 
-func (l *Loop) poll(deadline time.Time) {
-	n, err := unix.EpollWait(l.epoll, l.events[:], until(deadline))
-	for errors.Is(err, unix.EINTR) { // what has happened meanwhile comes before the deadline
-		n, err = unix.EpollWait(l.epoll, l.events[:], until(deadline))
-	}
-	if err != nil {
+func (l *Loop) poll(uintptr) (happened bool) {
+	n, err := unix.EpollWait(l.epoll, l.events[:], 0)
+	if err != nil && err != unix.EINTR {
 		panic("bug: epoll_wait on our own set: " + err.Error())
 	}
 	l.ready = l.events[:max(n, 0)]
-}
-
-// until is in milliseconds, -1 for ever.
-func until(deadline time.Time) int {
-	if deadline.IsZero() {
-		return -1
-	}
-	return int(min((max(time.Until(deadline), 0)+time.Millisecond-1)/time.Millisecond, math.MaxInt32))
+	return n > 0
 }
 
 // Signals are those that have come since it was asked last.

@@ -23,18 +23,6 @@ func testLoop(t *testing.T) *Loop {
 	return l
 }
 
-// testBoth tests a loop that waits by a thread, and one that is parked.
-func testBoth(t *testing.T, test func(*testing.T, *Loop)) {
-	t.Run("thread", func(t *testing.T) { test(t, testLoop(t)) })
-	t.Run("parked", func(t *testing.T) {
-		l := testLoop(t)
-		if err := l.Park(); err != nil {
-			t.Fatal(err)
-		}
-		test(t, l)
-	})
-}
-
 // pipes returns the ends of a pipe.
 func pipes(t *testing.T) (read, write int) {
 	t.Helper()
@@ -47,9 +35,8 @@ func pipes(t *testing.T) (read, write int) {
 }
 
 // The end of a pipe is reported once, until Again is called; of several that come together none is lost.
-func TestLoopReportsEachOnce(t *testing.T) { testBoth(t, reportsEachOnce) }
-
-func reportsEachOnce(t *testing.T, l *Loop) {
+func TestLoopReportsEachOnce(t *testing.T) {
+	l := testLoop(t)
 	want := []Token{TokenStdin, TokenStdout, TokenGuard}
 	first := 0
 	for i, token := range want {
@@ -85,9 +72,8 @@ func reportsEachOnce(t *testing.T, l *Loop) {
 }
 
 // The deadline ends the wait, and not before it has passed.
-func TestLoopWaitsForTheDeadline(t *testing.T) { testBoth(t, waitsForTheDeadline) }
-
-func waitsForTheDeadline(t *testing.T, l *Loop) {
+func TestLoopWaitsForTheDeadline(t *testing.T) {
+	l := testLoop(t)
 	for range 20 {
 		deadline := time.Now().Add(1500 * time.Microsecond)
 		if token := l.Next(deadline); token != TokenNone || time.Now().Before(deadline) {
@@ -120,9 +106,7 @@ func TestParkFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &Loop{epoll: fd}
-	defer l.Close()
-	if err := l.Park(); err == nil {
+	if _, err := park(fd); err == nil {
 		t.Error("a file is waited for")
 	}
 }

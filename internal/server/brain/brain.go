@@ -114,10 +114,7 @@ func (b *Brain) Begin() error {
 	if err := b.Loop.Add(b.Guard.Sock, loop.TokenGuard); err != nil {
 		return err
 	}
-	if b.Events >= 0 {
-		return b.Loop.AddChanges(b.Events, loop.TokenEvents)
-	}
-	return nil
+	return b.Loop.Add(b.Events, loop.TokenEvents)
 }
 
 // Live returns when the group is empty, or when another brain has replaced this process.

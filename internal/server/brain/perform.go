@@ -92,7 +92,7 @@ func (b *Brain) look() {
 func (b *Brain) readEvents() {
 	var text [256]byte
 	_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
-	b.Loop.ChangesAgain(b.Events, loop.TokenEvents)
+	b.Loop.Again(b.Events, loop.TokenEvents)
 	b.lookAt = time.Now()
 }
 

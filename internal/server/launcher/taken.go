@@ -46,9 +46,6 @@ func (s *Server) Take(r client.Child) (*Taken, error) {
 
 func (t *Taken) take(r client.Child) (err error) {
 	b := t.b
-	if err := b.Loop.Park(); err != nil {
-		return err
-	}
 	if b.Client, b.Held, err = client.WatchChild(r); err != nil {
 		return err
 	}
