@@ -55,7 +55,7 @@ func (m manager) adopter(own string) Place {
 
 func (a adopter) Above() *cgroup.Group { return a.dir }
 
-func (a adopter) Group(w Wanted) (group.Group, error) {
+func (a adopter) Group(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(a.dir, w.Config.Group.ID, w.Config, a.Backend(), func(g *group.ControlGroup) {
 		switch err := a.hand(g, w); {
 		case err == nil:

@@ -70,7 +70,7 @@ func (m manager) Backend() protocol.Backend {
 func (m manager) Above() *cgroup.Group { return nil }
 
 // Group starts the scope, bound to the client's unit.
-func (m manager) Group(w Wanted) (group.Group, error) {
+func (m manager) Group(w Wanted) (*group.ControlGroup, error) {
 	conn, err := systemd.Dial(m.kind, m.within)
 	if err != nil {
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
@@ -29,7 +30,7 @@ type Place interface {
 	// Above is the directory of all groups. It is nil for a tree, and for a manager that makes the groups.
 	Above() *cgroup.Group
 	// Group makes, locks and arms a group.
-	Group(w Wanted) (group.Group, error)
+	Group(w Wanted) (*group.ControlGroup, error)
 	// MoveOut moves processes to where nothing reaches them that ends their client.
 	MoveOut(pids []int) error
 }
@@ -139,13 +140,13 @@ func (d Directory) Backend() protocol.Backend { return d.name }
 
 func (d Directory) Above() *cgroup.Group { return d.Parent }
 
-func (d Directory) Group(w Wanted) (group.Group, error) {
+func (d Directory) Group(w Wanted) (*group.ControlGroup, error) {
 	g := group.New(d.Parent, w.Config.Group.ID, w.Config, d.name, nil)
 	if err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir); err != nil {
 		return nil, err
 	}
 	if err := g.Make(w.Config); err != nil {
-		return nil, err // not g: a nil pointer in an interface is not nil
+		return nil, err
 	}
 	w.count(g, d.name)
 	return g, nil
@@ -248,6 +249,29 @@ func (d Directory) MoveOut(pids []int) error {
 		err = errors.Join(err, leaf.Take(pid))
 	}
 	return err
+}
+
+// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had, the
+// members of a group are the descendants of its guard, a subreaper, and the processes that carry its tag.
+type treePlace struct{}
+
+// treePlace makes sure that members can be found.
+func (at Location) treePlace() (Place, error) {
+	if len(at.Limits) > 0 && at.Must {
+		return nil, group.ErrNoGroup
+	}
+	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good
+		return nil, fmt.Errorf("list our children: %w", err)
+	}
+	return treePlace{}, nil
+}
+
+func (treePlace) Backend() protocol.Backend { return protocol.Tree }
+
+func (treePlace) Above() *cgroup.Group { return nil }
+
+func (treePlace) Group(w Wanted) (*group.ControlGroup, error) {
+	return group.NewTree(w.Config.Group.ID, w.Guard), nil
 }
 
 func (treePlace) MoveOut([]int) error {

@@ -32,8 +32,8 @@ import (
 type Brain struct {
 	Config *protocol.Config
 	Page   *page.Page
-	Guard  *page.Guard // nil before it is forked
-	Group  group.Group // nil before it is made
+	Guard  *page.Guard         // nil before it is forked
+	Group  *group.ControlGroup // nil before it is made
 	Loop   *loop.Loop
 	life   *lifecycle.Lifecycle
 	Client *client.Side // nil for a later brain that stops the server

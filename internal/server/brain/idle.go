@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -18,14 +17,13 @@ import (
 // beginRest is for when the server runs. A later brain stops it.
 func (b *Brain) beginRest() {
 	after := b.Config.Policy.IdleFreeze
-	g, grouped := b.Group.(*group.ControlGroup)
 	switch {
 	case after == 0:
 		return
-	case !grouped || b.Config.Engine != "":
+	case b.Group.Payload == nil || b.Config.Engine != "":
 		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
-		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: g, Client: b.Client}
+		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: b.Group, Client: b.Client}
 		_ = b.Loop.Add(b.Client.Input.FD(), loop.TokenInput) // a server without input is never frozen
 		if after < protocol.IdleFreezeLeast {
 			b.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +

@@ -10,7 +10,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
@@ -66,7 +65,7 @@ func resume(memory, sock int) (*Brain, error) {
 	b.later = true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
-		b.Group = backend.NewTree(c.Group.ID, b.Guarded())
+		b.Group = group.NewTree(c.Group.ID, b.Guarded())
 	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}

@@ -5,12 +5,15 @@
 package group
 
 import (
+	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -18,9 +21,18 @@ func (g *ControlGroup) Placed() protocol.Placed {
 	return protocol.Placed{ID: g.ID, Dir: g.Dir, Backend: g.backend, Managed: g.Managed}
 }
 
-func (g *ControlGroup) Members() Payload { return g.Payload }
+func (g *ControlGroup) Members() Payload {
+	if g.tree != nil {
+		return g.tree
+	}
+	return g.Payload
+}
 
+// Events is a descriptor with an event when the group may be empty, or -1.
 func (g *ControlGroup) Events() int {
+	if g.tree != nil {
+		return -1
+	}
 	fd, err := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY)
 	if err != nil {
 		return -1 // the brain polls
@@ -28,12 +40,16 @@ func (g *ControlGroup) Events() int {
 	return fd
 }
 
+// Directories are those of members and of the guard; -1 for none.
 func (g *ControlGroup) Directories() (payload, leaf int) {
-	leaf = -1
+	payload, leaf = -1, -1
+	if g.Payload != nil {
+		payload = g.Payload.FD()
+	}
 	if g.Guards != nil {
 		leaf = g.Guards.FD()
 	}
-	return g.Payload.FD(), leaf
+	return payload, leaf
 }
 
 // SetGuard sets the guard, which a manager moves to a scope.
@@ -50,16 +66,38 @@ func (g *ControlGroup) MoveGuard() error {
 	return leaf.Take(g.guard.PID)
 }
 
-func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) { return g.Parent, g.Dir }
+// Beside is the directory to sweep, or nil, and the name of this group in it. For a tree it is where the
+// groups of the backend cgroup are: whatever keeps a server from having one can have been left by another
+// server.
+func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
+	if g.tree == nil {
+		return g.Parent, g.Dir
+	}
+	here, err := hierarchy.OwnPosition()
+	if err != nil {
+		return nil, ""
+	}
+	defer here.Root.Close()
+	parent, _ = here.Root.Child(path.Join(protocol.SliceName, strconv.Itoa(os.Getuid())))
+	return parent, "" // nil, if no such server has run
+}
+
+// record sets an attribute for people only.
+func (g *ControlGroup) record(attr, text string) {
+	if g.tree == nil {
+		_ = g.Payload.SetAttr(attr, text)
+	}
+}
 
 // holds reports whether a cgroup path is in the payload: the id is unique.
 func (g *ControlGroup) holds(where string) bool {
 	return strings.Contains(where+"/", "/"+path.Join(g.Dir, protocol.PayloadName)+"/")
 }
 
+// Note records remarks on the start.
 func (g *ControlGroup) Note(notes []string) {
 	if text := NoteText(notes); text != "" {
-		_ = g.Payload.SetAttr(AttrNotes, text) // for people only
+		g.record(AttrNotes, text)
 	}
 }
 
@@ -70,10 +108,10 @@ func NoteText(notes []string) string {
 	return strings.ToValidUTF8(text[:min(len(text), notesMost)], "")
 }
 
-func (g *ControlGroup) Ending(why protocol.Cause) {
-	_ = g.Payload.SetAttr(AttrEnding, string(why)) // for people only
-}
+// Ending records the cause of a stop.
+func (g *ControlGroup) Ending(why protocol.Cause) { g.record(AttrEnding, string(why)) }
 
+// Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
 	if g.adopt == nil || g.adopted != nil {
 		return

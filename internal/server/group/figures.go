@@ -10,8 +10,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Figures reads the present figures.
+// Figures reads the present figures; nil for a tree.
 func (g *ControlGroup) Figures() *protocol.Figures {
+	if g.tree != nil {
+		return nil
+	}
 	f := &protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.LimitsNow()}
 	if counted := g.MemoryGroup(); counted != nil {
 		f.MemoryPeak = counted.Number("memory.peak") // Linux 5.19

@@ -10,12 +10,14 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -30,8 +32,10 @@ const (
 )
 
 // ControlGroup is the cgroup of one server. The payload has lock and attributes: it is always ours to make.
+// Where no cgroup can be had it is a process tree, without any directory.
 type ControlGroup struct {
 	ID      string
+	tree    *freeze.Tree
 	Dir     string
 	Managed bool                // a scope's: see LeftToManager
 	backend protocol.Backend    // of a group that this process has made or adopted
@@ -42,6 +46,12 @@ type ControlGroup struct {
 	Top     *cgroup.Group
 	Guards  *cgroup.Group // the leaf of the guard in a scope
 	Payload *cgroup.Group
+}
+
+// Payload is the Target of a stop, and its use of CPU time.
+type Payload interface {
+	freeze.Target
+	CPU() time.Duration
 }
 
 // Guarded is a guard.
@@ -63,6 +73,13 @@ func New(
 	if adopt != nil || parent == nil {
 		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
 	}
+	return g
+}
+
+// NewTree is the group of the processes below a guard, and of those that carry its tag.
+func NewTree(id string, guard Guarded) *ControlGroup {
+	g := &ControlGroup{ID: id, backend: protocol.Tree, tree: Below(guard)}
+	g.tree.Tag, g.tree.Owner = TagOf(id), os.Getuid()
 	return g
 }
 
@@ -156,7 +173,7 @@ func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
 // sweep.
 func (g *ControlGroup) Remove() error {
 	g.awaitAdoption()
-	if g.LeftToManager() {
+	if g.tree != nil || g.LeftToManager() {
 		return nil
 	}
 	if g.RemoveLeaves() == nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// ErrNoGroup is for a tree.
 var ErrNoGroup = &protocol.LimitError{
 	Text: "the backend tree has no group that could be limited", Step: limitStep,
 }
@@ -23,6 +24,9 @@ const limitStep = "mcpscope doctor"
 // Limit sets a limit. The first memory limit makes the kernel kill the whole server when it is out of
 // memory.
 func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (now string, err error) {
+	if g.tree != nil {
+		return "", ErrNoGroup
+	}
 	owned := g.OwnedAbove(from)
 	first := !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory)
 	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
@@ -77,7 +81,7 @@ func (g *ControlGroup) Limited(files []string) {
 			all = append(all, f)
 		}
 	}
-	_ = g.Payload.SetAttr(attrLimits, strings.Join(all, " ")) // for people only
+	g.record(attrLimits, strings.Join(all, " "))
 }
 
 func (g *ControlGroup) LimitedFiles() []string {

@@ -20,7 +20,7 @@ func (g *ControlGroup) CountMemory(from protocol.Backend) {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // it is not counted
 	}
 	if cgroup.HasController(g.memoryAt(), MemoryFile) {
-		_ = g.Payload.SetAttr(attrMemory, "counted") // for people only
+		g.record(attrMemory, "counted")
 	}
 }
 

@@ -88,15 +88,14 @@ func (g *ControlGroup) Tagged() *freeze.Tree {
 
 // owner is the user that made the group, or -1, which owns no process.
 func (g *ControlGroup) owner() int {
+	if g.tree != nil {
+		return os.Getuid()
+	}
 	var st unix.Stat_t
 	if unix.Fstat(g.Payload.FD(), &st) != nil {
 		return -1
 	}
 	return int(st.Uid)
-}
-
-func TaggedTree(id string) *freeze.Tree {
-	return &freeze.Tree{Tag: TagOf(id), Owner: os.Getuid(), Spare: inAnotherGroup(nil)}
 }
 
 // inAnotherGroup reports whether a process is in the group of another server that is in use. If that is

@@ -75,11 +75,8 @@ func (t *Taken) take(r client.Child) (err error) {
 // tag is for a member that leaves the group before Guide.
 func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
-// Group: a tree can't take in a process that is there already.
-func (t *Taken) Group() *group.ControlGroup {
-	g, _ := t.b.Group.(*group.ControlGroup) // nil before it is made
-	return g
-}
+// Group is nil before it is made, and no tree: that can't take in a process that is there already.
+func (t *Taken) Group() *group.ControlGroup { return t.b.Group }
 
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
 // already.
