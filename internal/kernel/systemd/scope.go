@@ -33,9 +33,6 @@ type Scope struct {
 // ErrRefused: the manager does not have the unit, and will not start it later. After another error it may.
 var ErrRefused = errors.New("refused")
 
-// ErrExists: the manager already has a unit of that name.
-var ErrExists = errors.New("it exists")
-
 // Start starts the scope and returns when the process is in it. It gives up after within.
 //
 // A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo=
@@ -52,9 +49,7 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &answer) && answer.Name == "org.freedesktop.systemd1.UnitExists":
-		err = fmt.Errorf("%w: %w", ErrExists, err)
-	case answer.Name != "":
+	case errors.As(err, &answer):
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
 	return fmt.Errorf("start %s: %w", s.Name, err)

@@ -5,7 +5,6 @@
 package backend
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -76,67 +75,27 @@ func (a adopter) Group(w Wanted) (*group.ControlGroup, error) {
 }
 
 // hand has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
-// the scope ends when the guard has.
+// the scope ends when the guard has. A server whose manager does not answer stays in a plain directory.
 func (a adopter) hand(g *group.ControlGroup, w Wanted) error {
 	if g.EndsAtOnce() {
 		return errEnded
 	}
-	scope := a.scope(g.Dir, w.Config, []int{w.Guard.PID})
-	deadline := time.Now().Add(takeWithin)
-	conn, err := a.dial(g, deadline)
+	conn, err := systemd.Dial(a.kind, takeWithin)
 	if err != nil {
 		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
 	}
-	if !group.Populated(g.Payload) {
-		conn.Close()
+	defer conn.Close()
+	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
 		return errEnded
 	}
-	unheard := false // it may have the scope, or get it yet
-	for try := 1; ; try++ {
-		if err = systemd.ErrRefused; !linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
-			err = conn.Start(scope, time.Until(deadline))
-		}
-		exists := errors.Is(err, systemd.ErrExists)
-		if exists && unheard { // it executed itself again before it answered
-			err = nil
-		}
-		conn.Close()
-		noAnswer := fmt.Errorf("no answer: %s", err) // which is no refusal
-		switch {
-		case err == nil:
-			return g.MoveGuard()
-		case unheard || errors.Is(err, context.DeadlineExceeded):
-			return noAnswer
-		case errors.Is(err, systemd.ErrRefused):
-			return err
-		case try == scopeTries:
-			return noAnswer
-		default:
-			unheard = !exists
-		}
-		if conn, err = a.dial(g, deadline); err != nil {
-			return err
-		}
+	if err := conn.Start(a.scope(g.Dir, w.Config, []int{w.Guard.PID}), takeWithin); err != nil {
+		return err
 	}
+	return g.MoveGuard()
 }
 
-// dial gives up when the server has ended, for its launcher waits until it returns.
-func (a adopter) dial(g *group.ControlGroup, deadline time.Time) (*systemd.Manager, error) {
-	for try := 1; ; try++ {
-		conn, err := systemd.Dial(a.kind, busWithin)
-		hangs := errors.Is(err, os.ErrDeadlineExceeded) && time.Now().Before(deadline)
-		if err == nil || !group.Populated(g.Payload) || try >= dialTries && !hangs {
-			return conn, err
-		}
-	}
-}
-
-const (
-	dialTries = 10 // where it is not there at all
-	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
-	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
-	// is new.
-	takeWithin = 2 * time.Minute
-)
+// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits for
+// that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes is new.
+const takeWithin = 2 * time.Minute
 
 var errEnded = errors.New("the server has ended")
