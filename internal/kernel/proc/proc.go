@@ -1,40 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 
+//go:build linux
+
+// Package proc reads the files of /proc about processes, and the formats of cgroup files with pids and
+// counters.
+//
+// A process controls part of these texts (its comm, its arguments, the names of its cgroups), so parsers
+// accept any bytes: they return a value or an error, never panic, and never let one field spill into the
+// next. [ErrGone] means that the process has exited, and is not returned for a process that is merely
+// invisible.
+//
+// A result was true at some moment during the call. The package does not pin processes (the caller's pidfd
+// does), sends no signals, and caches nothing.
 package proc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
 
-// ReadStat reads /proc/PID/stat.
-func ReadStat(pid int) (Stat, error) {
-	b, err := readPID(pid, "stat")
-	if err != nil {
-		return Stat{}, err
-	}
-	return ParseStat(b)
-}
+var (
+	// ErrGone: the process has exited and has been reaped. The errno (ENOENT or ESRCH, depending on the
+	// moment) stays in the chain.
+	ErrGone = errors.New("process has gone")
+
+	// ErrNoCgroup2: /proc/PID/cgroup has no "0::" line. Either the kernel has no cgroup2 hierarchy, or it has
+	// not been mounted since boot.
+	ErrNoCgroup2 = errors.New("no cgroup2 hierarchy")
+)
 
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
 	b, err := readPID(pid, "comm")
 	return strings.TrimSuffix(string(b), "\n"), err
-}
-
-// ReadStatus reads /proc/PID/status.
-func ReadStatus(pid int) (Status, error) {
-	b, err := readPID(pid, "status")
-	if err != nil {
-		return Status{}, err
-	}
-	return ParseStatus(b)
 }
 
 // FileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits, which is readable for all users;
@@ -47,7 +54,10 @@ func FileLocks(pid int) (soft uint64, ok bool) {
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
 // process. The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (string, error) {
-	b, err := readCgroup(pid)
+	b, err := readPID(pid, "cgroup")
+	if pid == 0 { // not by number: "self" fails in the /proc of another pid namespace
+		b, err = read("/proc/self/cgroup", NoLimit)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -56,14 +66,6 @@ func ReadCgroup(pid int) (string, error) {
 		return "", fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
 	}
 	return path, nil
-}
-
-func readCgroup(pid int) ([]byte, error) {
-	if pid == 0 {
-		// not by number: "self" fails in the /proc of another pid namespace
-		return read("/proc/self/cgroup", NoLimit)
-	}
-	return readPID(pid, "cgroup")
 }
 
 // ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].
@@ -193,4 +195,103 @@ func ReadAt(dir int, path string, limit int) ([]byte, error) {
 		buf = buf[:len(buf)+n]
 	}
 	return buf, nil
+}
+
+// ParseCgroup finds the cgroup2 line, "0::PATH", in the contents of /proc/PID/cgroup.
+//
+// PATH is verbatim: nothing in it is escaped (a backslash is a backslash, also in "\012"). It contains any
+// byte but NUL and newline. It is relative to the reader's cgroup namespace, and begins with "/.." for a
+// process outside it. That of a zombie in a removed cgroup ends in " (deleted)".
+func ParseCgroup(b []byte) (path string, ok bool) {
+	for line := range bytes.Lines(b) {
+		p, found := bytes.CutPrefix(line, []byte("0::/"))
+		if found {
+			return "/" + string(bytes.TrimSuffix(p, []byte("\n"))), true
+		}
+	}
+	return "", false
+}
+
+// oneLine makes the contents of /proc/PID/cmdline printable: valid UTF-8, on one line, never longer than b.
+func oneLine(b []byte) string {
+	b = bytes.TrimRight(b, "\x00")
+	var out strings.Builder
+	for len(b) > 0 {
+		r, size := utf8.DecodeRune(b)
+		b = b[size:]
+		switch {
+		case r == 0:
+			out.WriteByte(' ')
+		case r == utf8.RuneError && size == 1, misleads(r):
+			out.WriteByte('?')
+		default:
+			out.WriteRune(r)
+		}
+	}
+	return out.String()
+}
+
+// misleads reports runes that control a terminal: control characters, line separators, and characters that
+// change the direction of the text.
+func misleads(r rune) bool {
+	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 ||
+		r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
+}
+
+// parseFileLocks finds the soft limit RLIMIT_LOCKS in /proc/PID/limits. ok is false for "unlimited", and
+// without such a line: the file of a zombie is empty.
+func parseFileLocks(b []byte) (soft uint64, ok bool) {
+	_, rest, _ := bytes.Cut(b, []byte("\nMax file locks "))
+	number, _, _ := bytes.Cut(bytes.TrimLeft(rest, " "), []byte(" "))
+	soft, err := strconv.ParseUint(string(number), 10, 64)
+	return soft, err == nil
+}
+
+// Mount is a mount of the cgroup2 hierarchy.
+type Mount struct {
+	Root     string // the mounted directory; "/" is the root of the mounter's cgroup namespace
+	Target   string
+	ReadOnly bool // the mount, or the whole file system
+}
+
+// ParseCgroup2Mounts lists the cgroup2 mounts in the contents of /proc/PID/mountinfo, in the kernel's order:
+// of two mounts with the same Target, the later hides the earlier. It skips malformed lines.
+func ParseCgroup2Mounts(mountinfo []byte) []Mount {
+	var all []Mount
+	for line := range strings.Lines(string(mountinfo)) {
+		// six fields and any number of optional ones, then "-" and three more
+		mount, super, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
+		m, s := strings.Split(mount, " "), strings.Split(super, " ") // not Fields: the source may be empty
+		if len(m) > 5 && len(s) > 2 && s[0] == "cgroup2" {
+			all = append(all, Mount{
+				escapes.Replace(m[3]), escapes.Replace(m[4]), readOnly(m[5]) || readOnly(s[2]),
+			})
+		}
+	}
+	return all
+}
+
+// readOnly: the kernel writes ro or rw before all other options.
+func readOnly(options string) bool { return options == "ro" || strings.HasPrefix(options, "ro,") }
+
+// escapes are those of the kernel in a path of mountinfo.
+var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
+
+// Keyed finds one value in a flat-keyed cgroup file (cgroup.events, cpu.stat, memory.events): lines of "KEY
+// VALUE". It does not allocate: the wait for an empty group calls it often.
+func Keyed(b []byte, key string) (value uint64, ok bool) {
+	for len(b) > 0 {
+		var line []byte
+		line, b, _ = bytes.Cut(b, []byte("\n"))
+		n := len(key)
+		if n == 0 || len(line) <= n || line[n] != ' ' || string(line[:n]) != key {
+			continue
+		}
+		v, err := strconv.ParseUint(string(line[n+1:]), 10, 64)
+		if err != nil {
+			return 0, false // v would be the largest number for one that is too large
+		}
+		return v, true
+	}
+	return 0, false
 }
