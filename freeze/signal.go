@@ -13,15 +13,7 @@ import (
 
 // batch is the number of pidfds that are open at a time. A group can have more members than the limit of
 // descriptors.
-func batch() int {
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) != nil {
-		return batchLeast
-	}
-	return int(min(max(limit.Cur/4, batchLeast), batchMost))
-}
-
-const batchLeast, batchMost = 32, 2048
+const batch = 256
 
 // Signal sends the signals, in this order, to every member once, and returns the pids that it reached. It
 // ignores members that are forked meanwhile: a server may start commands to clean up.
@@ -30,7 +22,7 @@ func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	var reached []int
-	for part := range slices.Chunk(pids, batch()) {
+	for part := range slices.Chunk(pids, batch) {
 		some, again := signalSome(g, part, sigs)
 		reached = append(reached, some...)
 		err = errors.Join(err, again)

@@ -49,15 +49,10 @@ func (t Tag) Put(pid, pidfd int) error {
 	return nil
 }
 
-// Remove removes the tag from a process that carries it, but not from its children.
+// Remove removes the tag from a process that carries it, but not from its children; pid 0 is the calling one.
 func (t Tag) Remove(pid int) {
-	removeTag(pid, func(its Tag) bool { return its == t && t.isTag() })
-}
-
-// removeTag removes a tag from a process; pid 0 is the calling one.
-func removeTag(pid int, such func(Tag) bool) {
 	var limit unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && such(Tag(limit.Cur)) {
+	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && Tag(limit.Cur) == t && t.isTag() {
 		limit.Cur = limit.Max                                 // which the soft limit may always be
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil) // it may have ended
 	}
@@ -73,7 +68,11 @@ func (t Tag) Limit() *unix.Rlimit {
 }
 
 // ClearTag removes any tag from the calling process, before it starts a server with a group of its own.
-func ClearTag() { removeTag(0, Tag.isTag) }
+func ClearTag() {
+	var own unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &own) // it can't fail
+	Tag(own.Cur).Remove(0)
+}
 
 // carriers lists the processes that carry the tag and that a process of the owner may signal. The tag alone
 // proves nothing: a user can set it on own processes, and a setuid program inherits it.

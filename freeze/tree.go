@@ -7,7 +7,11 @@ package freeze
 import (
 	"errors"
 	"slices"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
@@ -113,4 +117,139 @@ func (t *Tree) leftOut(st proc.Stat) bool {
 // zombie: only its parent can remove it. With other threads it still runs.
 func zombie(st proc.Stat) bool {
 	return st.State == 'X' || st.State == 'Z' && st.Threads <= 1
+}
+
+// State is populated while a member is found, and frozen if all are stopped. Below a root, "empty" needs a
+// second read: the first can miss a member that is re-parented meanwhile.
+func (t *Tree) State() (cgroup.State, error) {
+	st, err := t.look()
+	if err == nil && !st.Populated && len(t.Roots) > 0 {
+		return t.look()
+	}
+	return st, err
+}
+
+func (t *Tree) look() (cgroup.State, error) {
+	st := cgroup.State{Frozen: true}
+	err := t.each(func(m proc.Stat) {
+		st.Populated = true
+		// a process whose first thread has exited is shown as a zombie
+		st.Frozen = st.Frozen && (m.Stopped() || m.State == 'Z')
+	})
+	st.Frozen = st.Frozen && st.Populated
+	return st, err
+}
+
+// longestPause is the longest time between two reads of /proc. No event reports that all members have
+// exited.
+const longestPause = 100 * time.Millisecond
+
+// Await is as cgroup.Group.Await.
+func (t *Tree) Await(deadline time.Time, done func(cgroup.State) bool) (cgroup.State, bool, error) {
+	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+		st, err := t.State()
+		if err != nil || done(st) {
+			return st, err == nil, err
+		}
+		if !deadline.IsZero() {
+			if pause = min(pause, time.Until(deadline)); pause <= 0 {
+				return st, false, nil
+			}
+		}
+		time.Sleep(pause)
+	}
+}
+
+// actWithin bounds one act on the whole tree, which repeats until it has reached all members. A member in
+// uninterruptible sleep neither stops nor exits.
+const actWithin = 50 * time.Millisecond
+
+// SetFrozen sends SIGSTOP until no member runs. A stopped member does not fork, so the set no longer grows
+// then. It gives up after 50 ms, without an error.
+func (t *Tree) SetFrozen(frozen bool) error {
+	if !frozen {
+		_, err := Signal(t, unix.SIGCONT)
+		return err
+	}
+	return t.until(unix.SIGSTOP, settled)
+}
+
+// Thaw does nothing: Ask sends SIGCONT, and members of a tree have no cgroups to freeze.
+func (t *Tree) Thaw() error { return nil }
+
+// Kill kills every member until none is found, for 50 ms at most.
+func (t *Tree) Kill() error { return t.until(unix.SIGKILL, empty) }
+
+const (
+	homePasses = 1000
+	homeQuiet  = 20 // passes without a new orphan, about as long as one list of a small tree
+)
+
+// killAtHome kills the orphans of the roots until no new one appears for some time. A process that forks
+// and exits again and again does not exist any more when all processes have been listed. But each time it
+// is re-parented to a root. On a busy machine we get no more of a processor than each of these, so no pass
+// waits for a process that is exiting.
+func (t *Tree) killAtHome() {
+	killed := map[int]bool{}
+	for pass, quiet := 0, 0; pass < homePasses && quiet < homeQuiet; pass++ {
+		quiet++
+		for _, r := range t.Roots {
+			pids, _ := proc.Orphans(r.PID) // none, if it has exited
+			for _, pid := range pids {
+				if !killed[pid] {
+					killed[pid], quiet = true, 0
+					t.killChild(r, pid)
+				}
+			}
+		}
+	}
+}
+
+// killChild kills pid if it is a child of r. The parent is read after the pidfd was opened, so the pidfd
+// refers to that child or to a dead process.
+func (t *Tree) killChild(r Root, pid int) {
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return
+	}
+	defer unix.Close(fd)
+	st, err := proc.ReadStat(pid)
+	if err != nil || st.PPID != r.PID || t.leftOut(st) || t.OwnersOnly && !owns(t.Owner, pid) {
+		return
+	}
+	if r.Alive() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
+	}
+}
+
+// until repeats a signal to all members without a pause, for a bounded time. No event reports that a
+// process which is not our child has stopped. A member that forks faster than we list must get the next
+// signal at once.
+func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
+	for deadline := time.Now().Add(actWithin); ; {
+		_, err := Signal(t, sig)
+		reached := true
+		for looks := 0; reached && looks < 2; looks++ { // a list can miss a member that is re-parented
+			if sig == unix.SIGKILL {
+				t.killAtHome()
+			}
+			st, lookErr := t.look()
+			reached = lookErr == nil && done(st)
+		}
+		if err != nil || reached || time.Now().After(deadline) {
+			return err
+		}
+	}
+}
+
+// CPU is the time that the members have used, and their reaped children, and those of the roots.
+func (t *Tree) CPU() time.Duration {
+	var ticks uint64
+	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a partial sum
+	for _, r := range t.Roots {
+		if st, err := proc.ReadStat(r.PID); err == nil && r.Alive() {
+			ticks += st.CUTime + st.CSTime
+		}
+	}
+	return time.Duration(ticks) * (time.Second / 100) // USER_HZ
 }

@@ -101,10 +101,10 @@ var mechanisms = []mechanism{
 	// the kill
 	without("the freeze before the kill", one("freeze/stop.go", "Freeze(s.Target)", "_ = Freeze"),
 		cells(onBoth, "hop|hop-storm|fork-bomb|pairs|fork-on-term", "stdin"), tests("test/e2e", "NobodyWitnessesTheKill")),
-	without("cgroup.kill", one("freeze/kill.go", "if g.Kill() == nil {", "if false {"),
+	without("cgroup.kill", one("freeze/stop.go", "if g.Kill() == nil {", "if false {"),
 		tests("freeze", "KillReachesAnotherUsersMember")),
 	without("SIGKILL by pidfd beside cgroup.kill",
-		one("freeze/kill.go", "reached, signalErr := Signal(g, unix.SIGKILL)", "reached, signalErr := Signal(g, unix.Signal(0))"),
+		one("freeze/stop.go", "reached, signalErr := Signal(g, unix.SIGKILL)", "reached, signalErr := Signal(g, unix.Signal(0))"),
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
