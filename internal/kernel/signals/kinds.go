@@ -24,7 +24,7 @@ func TerminalSends(sig unix.Signal) bool {
 }
 
 // Forwarded lists the signals that the launcher catches to pass on. Not caught are: KILL and
-// STOP, which no process can catch; TSTP, TTIN and TTOU, which stop the launcher (see jobcontrol.go); CHLD
+// STOP, which no process can catch; TSTP, TTIN and TTOU, which stop the launcher (see brain/perform.go); CHLD
 // and URG, which the kernel and the Go runtime send; the signals of a fault in our
 // own code; and 32 and 33, which the C library keeps for itself.
 func Forwarded() []unix.Signal {

@@ -7,23 +7,22 @@ package brain
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
 // reported is the page's phase after the report: a later brain only waits and removes.
 const reported = 100
-
-var errGuard = errors.New("the guard was killed, so the server was ended")
 
 // Outcome is how a server ended.
 type Outcome struct {
@@ -95,17 +94,14 @@ func (b *Brain) Outcome() (Outcome, error) {
 		Status: unix.WaitStatus(b.Page.Status), Known: b.Page.Exited, Notes: b.notesForPeople(),
 		Stuck: b.stuckForPeople(), Reported: b.Page.FailedStep == page.StepNone,
 	}
-	if err := b.failure(); err != nil {
-		return o, err
-	}
-	if b.life.Cause == protocol.GuardGone {
-		err := errGuard
+	err := b.failure()
+	if err == nil && b.life.Cause == protocol.GuardGone {
+		err = errors.New("the guard was killed, so the server was ended")
 		for _, left := range o.Stuck {
 			err = fmt.Errorf("%w, but %s is left", err, left)
 		}
-		return o, err
 	}
-	return o, nil
+	return o, err
 }
 
 // endContainers stops what an engine runs for the server. A server that its client has started has no label.
@@ -115,16 +111,43 @@ func (b *Brain) endContainers(grace time.Duration) {
 		return
 	}
 	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.Env, Grace: max(grace, 0)}
-	switch err := server.End(); {
+	err := server.End()
+	status := unix.WaitStatus(b.Page.Status).ExitStatus()
+	switch {
 	case err == nil:
 		b.undone = ""
-	case b.Page.Exited && slices.Contains(neverStarted, unix.WaitStatus(b.Page.Status).ExitStatus()):
+	// of an engine that could not start a container, and of a shell that could not start the engine
+	case b.Page.Exited && status >= 125 && status <= 127:
 		b.Note(err.Error())
 	default:
 		b.undone = err.Error()
 	}
 }
 
-// neverStarted are exit statuses of an engine that could not start a container, and of a shell that could
-// not start the engine.
-var neverStarted = []int{125, 126, 127}
+// endLeftOvers kills the members that left the group. They descend from the guard, a subreaper, while that
+// lives. Otherwise they carry the tag; to search for it reads all processes of the host, 1 ms for 100 of
+// them.
+func (b *Brain) endLeftOvers() {
+	below := group.Below(b.Guarded())
+	alone := below.RootsAlone()
+	if !alone {
+		b.killLeftOvers(below)
+		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them
+	}
+	if !alone || b.Config.Taken {
+		b.killLeftOvers(b.Group.Tagged())
+	}
+}
+
+func (b *Brain) Guarded() group.Guarded {
+	return group.Guarded{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD}
+}
+
+// killLeftOvers kills these members, and those that are re-parented to the guard by that.
+func (b *Brain) killLeftOvers(found *freeze.Tree) {
+	left, err := freeze.Stop{Target: found, Frozen: func() { b.inspect(found) }}.Run()
+	b.stuck = freeze.AddStuck(b.stuck, left)
+	if err != nil {
+		b.Note(protocol.MovedUnknown + protocol.OneLine(err))
+	}
+}

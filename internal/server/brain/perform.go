@@ -5,31 +5,34 @@
 package brain
 
 import (
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// facts are asked for before a stop alone, so there is a client's side.
 type facts struct{ b *Brain }
 
 // Unread: a server that is only starting has read nothing.
-func (f facts) Unread() bool { return f.b.Client != nil && (!f.b.Begun || f.b.Client.Unread()) }
-
-func (f facts) Blocked() bool      { return f.b.Client != nil && f.b.Client.Blocked() }
-func (f facts) Open() bool         { return f.b.Client != nil && f.b.Client.Open() }
+func (f facts) Unread() bool       { return !f.b.Begun || f.b.Client.Unread() }
+func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
+func (f facts) Open() bool         { return f.b.Client.Open() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {
-	case in == nil, in.Sure, in.HungUp():
+	case in.Sure, in.HungUp():
 		return true
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
@@ -45,7 +48,7 @@ func (b *Brain) perform(all []lifecycle.Action) {
 			freeze.Ask(b.Group.Members(), a.Signal)
 			b.lookAgain()
 		case lifecycle.ThawMembers:
-			b.thaw()
+			_ = b.Group.Members().Thaw() // it was removed
 			b.lookAgain()
 		case lifecycle.KillMembers:
 			b.kill()
@@ -57,11 +60,6 @@ func (b *Brain) perform(all []lifecycle.Action) {
 			}
 		}
 	}
-}
-
-func (b *Brain) thaw() {
-	_ = b.Group.Members().SetFrozen(false) // it was removed
-	_ = b.Group.Members().Thaw()           // as above
 }
 
 const (
@@ -99,13 +97,33 @@ func (b *Brain) readEvents() {
 // kill freezes and kills all members. It blocks: no other event matters.
 func (b *Brain) kill() {
 	if c := b.Config; container.EndsFirst(c.Engine) && c.Group.Backend != protocol.Tree {
-		b.thaw() // the guard has frozen the members for a later brain
+		_ = b.Group.Members().Thaw() // the guard has frozen them for a later brain
 		b.endContainers(0)
 	}
 	var err error
-	b.stuck, err = freeze.Stop{Target: b.Group.Members(), Frozen: b.inspect}.Run()
+	members := b.Group.Members()
+	b.stuck, err = freeze.Stop{Target: members, Frozen: func() { b.inspect(members) }}.Run()
 	if err != nil {
 		b.Note("members may be left: " + protocol.OneLine(err))
 	}
 	b.report(lifecycle.GroupEmptied)
+}
+
+// The shell of a terminal knows the launcher alone. If ^Z stopped the launcher at once, the shell would
+// take the terminal back while the server (top, less, an editor) still restores it. A server that ignores
+// ^Z would be in the background. So the launcher stops only when the main process has stopped, which the
+// guard writes to the page. Then the shell continues both: they are in one process group.
+
+func terminalStops(sig unix.Signal) bool { return slices.Contains(signals.JobControl, sig) }
+
+// stopToo stops this process by the same signal as the main process, unless that runs again. It returns
+// when the shell has continued both.
+func (b *Brain) stopToo(sig unix.Signal) {
+	if !b.Terminal || b.life.State >= lifecycle.Terminating { // a kill of a tree begins with SIGSTOP
+		return
+	}
+	st, err := proc.ReadStat(int(b.Page.MainPID))
+	if err == nil && st.State == 'T' && st.PPID == int(b.Page.GuardPID) {
+		signals.StopBy(sig, terminalStops(sig))
+	}
 }

@@ -18,22 +18,18 @@ import (
 )
 
 // inspect describes some members before they are killed.
-func (b *Brain) inspect() {
+func (b *Brain) inspect(members freeze.Target) {
 	if !report.Wanted(b.Config.Report) && !b.Config.Verbose {
 		return
 	}
-	pids, _ := b.Group.Members().Members() // a partial list is better than none
+	pids, _ := members.Members() // a partial list is better than none
 	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
-		b.killed = append(b.killed, describe(pid))
+		k := report.Killed{PID: pid}
+		k.Name, _ = proc.Comm(pid)
+		k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
+		b.killed = append(b.killed, k)
 	}
 	b.total += len(pids)
-}
-
-func describe(pid int) report.Killed {
-	k := report.Killed{PID: pid}
-	k.Name, _ = proc.Comm(pid)
-	k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
-	return k
 }
 
 func (b *Brain) Note(text string) {
@@ -48,8 +44,8 @@ func (b *Brain) notesForPeople() []string {
 	for _, k := range b.killed {
 		notes = append(notes, "killed "+k.String())
 	}
-	if total := max(b.total, len(b.killed)); total > len(b.killed) {
-		notes = append(notes, fmt.Sprintf("killed %d processes in all", total))
+	if b.total > len(b.killed) {
+		notes = append(notes, fmt.Sprintf("killed %d processes in all", b.total))
 	}
 	return notes
 }
@@ -82,7 +78,7 @@ func (b *Brain) writeReport() {
 		r.SetStatus(unix.WaitStatus(b.Page.Status))
 	}
 	r.Count(b.Group.Members(), b.Group.Figures())
-	r.Killed, r.KilledTotal = b.killed, max(b.total, len(b.killed))
+	r.Killed, r.KilledTotal = b.killed, b.total
 	r.Stuck, r.Notes = b.stuckForPeople(), b.Notes
 	r.Log()
 	r.Write(c.Report)
