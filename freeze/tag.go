@@ -58,13 +58,14 @@ func (t Tag) Remove(pid int) {
 	}
 }
 
-// Limit is the RLIMIT_LOCKS of a process with the tag. It is nil if a limit is set: then it is in use.
-func (t Tag) Limit() *unix.Rlimit {
-	var own unix.Rlimit
-	if !t.isTag() || unix.Getrlimit(unix.RLIMIT_LOCKS, &own) != nil || own.Cur != unix.RLIM_INFINITY {
-		return nil
+// Limit is the RLIMIT_LOCKS of a process with the tag. If a limit is set, and so in use, it stays.
+func (t Tag) Limit() unix.Rlimit {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) // it can't fail
+	if t.isTag() && limit.Cur == unix.RLIM_INFINITY {
+		limit.Cur = uint64(t)
 	}
-	return &unix.Rlimit{Cur: uint64(t), Max: own.Max}
+	return limit
 }
 
 // ClearTag removes any tag from the calling process, before it starts a server with a group of its own.

@@ -107,17 +107,16 @@ func (p *process) executeServer() {
 	p.page.MainPID = int32(pid) // here, because the server may stop the guard before it can write that
 	_, e := sys(unix.SYS_SETPGID, 0, m.pgid, 0, 0, 0)
 	p.check(page.StepProcessGroup, e)
-	if m.limitsFiles { // the runtime has raised the launcher's
-		_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&m.nofile)), 0, 0)
-		p.check(page.StepLimits, e)
+	if m.stderr != 0 {
+		sys(unix.SYS_DUP3, m.stderr, 2, 0, 0, 0) // both are open, so it can't fail
 	}
-	if m.limitsLocks {
-		_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
-		p.check(page.StepLimits, e)
-	}
+	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, uintptr(unsafe.Pointer(&m.nofile)), 0, 0)
+	p.check(page.StepLimits, e)
+	_, e = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_LOCKS, uintptr(unsafe.Pointer(&m.locks)), 0, 0)
+	p.check(page.StepLimits, e)
 	setMask(&m.mask, nil)
 	_, e = sys(unix.SYS_EXECVE, m.path, m.argv, m.env, 0, 0)
-	if e == syscall.ENOEXEC && m.shell != 0 {
+	if e == syscall.ENOEXEC {
 		_, e = sys(unix.SYS_EXECVE, m.shell, m.shellArgv, m.env, 0, 0)
 	}
 	p.check(page.StepExec, e)

@@ -47,8 +47,8 @@ func TestBirth(t *testing.T) {
 		"group of its own":     {"test $$ = $(cut -d' ' -f5 /proc/$$/stat); echo $?", nil, "0"},
 		"launcher's group":     {"cut -d' ' -f5 /proc/$$/stat", func(c *config) { c.Server.Pgid = unix.Getpgrp() }, own},
 		"launcher's session":   {"cut -d' ' -f6 /proc/$$/stat", nil, strconv.Itoa(session)},
-		"files":                {"ulimit -Sn; ulimit -Hn", func(c *config) { c.Server.NoFile = &unix.Rlimit{Cur: 321, Max: 4000} }, "321"},
-		"tag":                  {"grep -c 'file locks *77 *88 ' /proc/self/limits", func(c *config) { c.Server.Locks = &unix.Rlimit{Cur: 77, Max: 88} }, "1"},
+		"files":                {"ulimit -Sn; ulimit -Hn", func(c *config) { c.Server.NoFile = unix.Rlimit{Cur: 321, Max: 4000} }, "321"},
+		"tag":                  {"grep -c 'file locks *77 *88 ' /proc/self/limits", func(c *config) { c.Server.Locks = unix.Rlimit{Cur: 77, Max: 88} }, "1"},
 		"blocked signals":      {"grep SigBlk /proc/self/status | cut -f2", func(c *config) { c.Server.Mask = 1<<11 | 1<<40 }, "0000010000000800"},
 		"no blocked signals":   {"grep SigBlk /proc/self/status | cut -f2", nil, "0000000000000000"},
 		"ignored signals":      {"grep SigIgn /proc/self/status | cut -f2", nil, ignored},
@@ -56,7 +56,7 @@ func TestBirth(t *testing.T) {
 		"dumpable":             {"test -O /proc/$$/mem && echo yes", nil, "yes"},
 		"the guard's comm":     {"cat /proc/$PPID/comm", nil, "mcp-test"},
 		"in nobody's tree":     {"cut -d' ' -f4 /proc/$PPID/stat", nil, "1"},
-		"script without #!":    {"", func(c *config) { c.Server.Path, c.Server.Argv, c.Server.Shell = script, []string{"name", "arg"}, true }, script + " arg"},
+		"script without #!":    {"", func(c *config) { c.Server.Path, c.Server.Argv = script, []string{"name", "arg"} }, script + " arg"},
 		"guard in its leaf":    {"grep -c '^0::.*/guards$' /proc/$PPID/cgroup", nil, "1"},
 		"guard joins its leaf": {"grep -c '^0::.*/guards$' /proc/$PPID/cgroup", func(c *config) { c.Refuses = uint32(unix.EPERM) }, "1"},
 	} {
@@ -77,19 +77,14 @@ func TestBirth(t *testing.T) {
 // A server that can't be executed.
 func TestFailures(t *testing.T) {
 	dir := t.TempDir()
-	script := filepath.Join(dir, "script")
-	if err := os.WriteFile(script, []byte("exit 3\n"), 0o755); err != nil {
-		t.Fatal(err)
-	}
 	for name, c := range map[string]struct {
 		change func(*config)
 		status int
 	}{
 		"none":      {func(c *config) { c.Server.Path = dir + "/none" }, 127},
 		"directory": {func(c *config) { c.Server.Path = dir }, 126},
-		"no shell":  {func(c *config) { c.Server.Path = script }, 126},
 		"group":     {func(c *config) { c.Server.Pgid = 1 << 22 }, 125},
-		"limits":    {func(c *config) { c.Server.Locks = &unix.Rlimit{Cur: 2, Max: 1} }, 125},
+		"limits":    {func(c *config) { c.Server.Locks = unix.Rlimit{Cur: 2, Max: 1} }, 125},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -37,7 +37,7 @@ const (
 //lint:ignore U1000 forkOn calls it
 func guardMain(p *process) {
 	if p.joins {
-		p.joinLate()
+		enter(p.page.Leaf)
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
 	p.holdBrainEnd()
@@ -60,19 +60,6 @@ func guardMain(p *process) {
 	enter(leaf)
 	p.send()
 	p.watch()
-}
-
-// joinLate does what clone3 would have done.
-func (p *process) joinLate() {
-	for sig := uintptr(1); sig <= 64; sig++ {
-		var action [4]uintptr
-		sys(unix.SYS_RT_SIGACTION, sig, 0, uintptr(unsafe.Pointer(&action)), 8, 0)
-		if action[0] != 1 { // SIG_IGN
-			action = [4]uintptr{}
-			sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&action)), 0, 8, 0)
-		}
-	}
-	enter(p.page.Leaf)
 }
 
 func enter(leaf int32) {

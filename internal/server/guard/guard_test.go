@@ -44,6 +44,8 @@ type run struct {
 func start(t *testing.T, script string, change func(*config)) *run {
 	t.Helper()
 	c := &config{Server: Server{Path: "/bin/sh", Argv: []string{"sh", "-c", script}, Env: os.Environ()}}
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &c.Server.NoFile) // it can't fail
+	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &c.Server.Locks)   // as above
 	c.Parent = bed.Group(t, "groups")
 	if err := os.Mkdir(c.Parent+"/guards", 0o700); err != nil {
 		t.Fatal(err)

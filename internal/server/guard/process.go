@@ -22,10 +22,10 @@ type Server struct {
 	Path      string
 	Argv, Env []string
 	Pgid      int          // process group to join; 0 makes a new one
-	NoFile    *unix.Rlimit // RLIMIT_NOFILE; nil: the launcher's
-	Locks     *unix.Rlimit // RLIMIT_LOCKS, the tag; nil: the launcher's
-	Mask      uint64       // blocked signals: signal n is bit n-1. Ignored signals stay ignored
-	Shell     bool         // execute a file without "#!" by /bin/sh, as execvp(3)
+	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
+	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
+	Mask      uint64      // blocked signals: signal n is bit n-1. Ignored signals stay ignored
+	Stderr    int         // descriptor 2; 0: the launcher's
 }
 
 // Options are those of Fork.
@@ -131,12 +131,11 @@ type files struct {
 
 // mainProcess is Server as system calls want it.
 type mainProcess struct {
-	path, argv, env          uintptr
-	shell, shellArgv         uintptr // 0: no fallback for ENOEXEC
-	pgid                     uintptr
-	mask                     uint64
-	nofile, locks            unix.Rlimit
-	limitsFiles, limitsLocks bool
+	path, argv, env  uintptr
+	shell, shellArgv uintptr // for a file without "#!", as execvp(3)
+	pgid, stderr     uintptr
+	mask             uint64
+	nofile, locks    unix.Rlimit
 }
 
 // fixedSize is that of a process with its stack.
@@ -216,17 +215,10 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 	written := writeLists(unsafe.Add(at, fixedSize), words, size, lists)
 	p.argv, p.env = addressOf(written[0]), addressOf(written[1])
 	if s != nil {
-		m := &p.main
-		m.pgid, m.mask = uintptr(s.Pgid), s.Mask
-		m.argv, m.env, m.path = addressOf(written[2]), addressOf(written[3]), written[4][1]
-		if s.Shell {
-			m.shell, m.shellArgv = written[4][0], addressOf(written[4])
-		}
-		if s.NoFile != nil {
-			m.nofile, m.limitsFiles = *s.NoFile, true
-		}
-		if s.Locks != nil {
-			m.locks, m.limitsLocks = *s.Locks, true
+		p.main = mainProcess{
+			argv: addressOf(written[2]), env: addressOf(written[3]), path: written[4][1],
+			shell: written[4][0], shellArgv: addressOf(written[4]),
+			pgid: uintptr(s.Pgid), stderr: uintptr(s.Stderr), mask: s.Mask, nofile: s.NoFile, locks: s.Locks,
 		}
 	}
 	return p, nil

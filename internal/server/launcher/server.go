@@ -63,7 +63,7 @@ type Server struct {
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and no other process keeps them.
 	Foreign []int
-	NoFile  *unix.Rlimit
+	NoFile  unix.Rlimit
 }
 
 // Outcome is how a server ended.
@@ -167,7 +167,7 @@ func (b *birth) mainProcess() *guard.Server {
 	m := &guard.Server{
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
 		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
-		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: signals.Mask(), Shell: true,
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: signals.Mask(),
 	}
 	if b.Terminal {
 		m.Pgid = unix.Getpgrp()

@@ -5,7 +5,6 @@
 package launcher
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 
@@ -90,15 +89,21 @@ func (b *birth) settle(p backend.Place) error {
 	return err
 }
 
-// fork starts the guard. Its descriptor 2 is the server's.
+// fork starts the guard.
 func (b *birth) fork(readable bool) error {
 	s := b.server
 	var server *guard.Server
 	if !b.Config.Taken {
-		if s.Stderr == protocol.StderrJournal {
-			defer b.connectStderr()()
-		}
 		server = b.mainProcess()
+		if s.Stderr == protocol.StderrJournal {
+			name := protocol.LogIdentifier(b.Config.Name, b.Config.Group.ID)
+			if fd, err := systemd.JournalStream(name, systemd.Info); err == nil {
+				defer unix.Close(fd)
+				b.Stderr, server.Stderr = protocol.StderrJournal, fd
+			} else {
+				b.Note(protocol.StderrKept + err.Error())
+			}
+		}
 	}
 	var err error
 	b.Guard, err = guard.Fork(b.Page, server, &guard.Options{
@@ -106,31 +111,6 @@ func (b *birth) fork(readable bool) error {
 		Env: protocol.BrainEnv(s.Env), Readable: readable,
 	})
 	return err
-}
-
-// connectStderr makes our descriptor 2 the journal's, until restore is called.
-func (b *birth) connectStderr() (restore func()) {
-	fd, err := systemd.JournalStream(protocol.LogIdentifier(b.Config.Name, b.Config.Group.ID), systemd.Info)
-	own := -1
-	if err == nil {
-		defer unix.Close(fd)
-		if own, err = unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3); err == nil || errors.Is(err, unix.EBADF) {
-			err = unix.Dup3(fd, 2, 0)
-		}
-	}
-	if err != nil {
-		b.Note(protocol.StderrKept + err.Error())
-		return func() {}
-	}
-	b.Stderr = protocol.StderrJournal
-	return func() {
-		if own < 0 {
-			_ = unix.Close(2) // it was closed
-			return
-		}
-		_ = unix.Dup3(own, 2, 0) // it was open, so it can't fail
-		_ = unix.Close(own)
-	}
 }
 
 // dismiss ends a guard without a server, which removes what was made of a group.
