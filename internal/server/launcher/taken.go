@@ -62,18 +62,8 @@ func (t *Taken) take(r client.Child) (err error) {
 	if err := b.acquire(); err != nil {
 		return err
 	}
-	if err := t.enter(r.PID); err != nil {
-		return err
-	}
-	if linux.Ended(r.PIDFD) {
-		return unix.ESRCH // a group is entered by pid, which may be another process's by now
-	}
-	t.tag(r.PID, r.PIDFD)
-	return nil
+	return t.TakeAlso(r.PID, r.PIDFD)
 }
-
-// tag is for a member that leaves the group before Guide.
-func (t *Taken) tag(pid, pidfd int) { _ = group.TagOf(t.Group().ID).Put(pid, pidfd) }
 
 // Group is nil before it is made, and no tree: that can't take in a process that is there already.
 func (t *Taken) Group() *group.ControlGroup { return t.b.Group }
@@ -81,17 +71,15 @@ func (t *Taken) Group() *group.ControlGroup { return t.b.Group }
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
 // already.
 func (t *Taken) TakeAlso(pid, pidfd int) error {
-	if err := t.enter(pid); err != nil {
-		return err
-	}
-	t.tag(pid, pidfd)
-	return nil
-}
-
-func (t *Taken) enter(pid int) error {
 	err := t.Group().Payload.Take(pid)
 	if (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) && t.Group().Managed {
 		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+	}
+	if err == nil && linux.Ended(pidfd) {
+		err = unix.ESRCH // a group is entered by pid, which may be another process's by now
+	}
+	if err == nil { // for a member that leaves the group before Guide
+		_ = group.TagOf(t.ID()).Put(pid, pidfd)
 	}
 	return err
 }
@@ -177,12 +165,10 @@ func (t *Taken) Release() {
 	t.Close()
 }
 
-// untagTries bounds the race with members that fork.
-const untagTries = 100
-
+// untag gives up the race with members that fork at some time.
 func (t *Taken) untag() {
-	tag := group.TagOf(t.Group().ID)
-	for tagged, try := true, 0; tagged && try < untagTries; try++ {
+	tag := group.TagOf(t.ID())
+	for tagged, try := true, 0; tagged && try < 100; try++ {
 		tagged = false // a child may have been forked before its parent's tag was removed
 		pids, _ := t.Group().Payload.Members()
 		for _, pid := range pids {
