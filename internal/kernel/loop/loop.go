@@ -45,13 +45,19 @@ type Loop struct {
 	caught bool              // signals are
 }
 
-// New fails where the runtime can't wait for the loop, for lack of memory. The runtime makes its poller here,
-// and not when a server runs: it aborts the process where descriptors are used up.
+// New fails where the runtime can't wait for the loop, for lack of memory. With the first loop the runtime
+// makes its poller, and aborts the process where it gets no descriptors.
 func New() (*Loop, error) {
 	fd, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
+	var room [2]int
+	if err == nil {
+		err = unix.Pipe2(room[:], unix.O_CLOEXEC)
+	}
 	if err != nil {
+		_ = unix.Close(fd) // an empty set
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
+	_, _ = unix.Close(room[0]), unix.Close(room[1]) // for the two descriptors of the runtime's poller
 	return park(fd)
 }
 
