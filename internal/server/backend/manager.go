@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -27,62 +28,103 @@ const (
 	SoleWithin  = 5 * time.Second  // the same without a next backend: a busy machine's manager is slow
 	scopeWithin = 10 * time.Second // for a scope
 	scopeTries  = 3
+	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
+	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
+	// is new.
+	takeWithin = 2 * time.Minute
 )
-
-// manager is a place whose groups systemd makes: transient scopes.
-type manager struct {
-	kind   systemd.Kind
-	root   *cgroup.Group
-	slice  string
-	client string        // the client's unit, if it is of the same manager
-	within time.Duration // for the manager to answer at all
-}
 
 // FindManager says why no manager can start anything for this user.
 func FindManager() error { return systemd.Present(systemd.Own(), os.Getuid()) }
 
-// managerPlace finds out by one stat(2) whether there is such a manager.
-func (at Location) managerPlace(kind systemd.Kind) (Place, error) {
+// checkManager finds out by one stat(2) whether there is such a manager.
+func checkManager(kind systemd.Kind) error {
 	if err := systemd.Present(kind, os.Getuid()); err != nil {
-		return nil, err
+		return err
 	}
 	if there, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
-		return nil, fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
+		return fmt.Errorf("the manager is outside of our cgroup namespace: %w", errors.ErrUnsupported)
 	}
-	m := manager{kind: kind, root: at.Root, slice: at.Slice, within: busWithin}
-	if at.Sole {
-		m.within = SoleWithin
-	}
-	if unit, of, ok := systemd.UnitOf(at.Path, os.Getuid()); ok && of == kind {
-		m.client = unit
-	}
-	return m, nil
+	return nil
 }
 
-func (m manager) Backend() protocol.Backend {
-	if m.kind == systemd.User {
-		return protocol.SystemdUser
+// ownSlice is nil where the slice is not there, or we may not make a process in a directory of it: for that
+// we have to be below a directory of the manager's user as well.
+func (p Place) ownSlice() *cgroup.Group {
+	above := ""
+	switch p.kind {
+	case systemd.User:
+		service := "/user@" + fmt.Sprint(os.Getuid()) + ".service"
+		before, _, inside := strings.Cut(p.Path+"/", service+"/")
+		if !inside {
+			return nil
+		}
+		above = before + service
+	default:
+		init, err := proc.ReadCgroup(1)
+		if err != nil || os.Getuid() != 0 {
+			return nil
+		}
+		above = strings.TrimSuffix(init, "/init.scope")
 	}
-	return protocol.SystemdSystem
+	dir, err := p.Root.Child(strings.TrimPrefix(above+"/"+systemd.SlicePath(p.Slice), "/"))
+	if err != nil {
+		return nil
+	}
+	return dir
 }
 
-// Above returns nil: the scope's leaf is there when the scope is.
-func (m manager) Above() *cgroup.Group { return nil }
+// adopt has the manager take a group over.
+func (p Place) adopt(g *group.ControlGroup, w Wanted) {
+	switch err := p.hand(g, w); {
+	case err == nil:
+		g.Taken(p.Backend)
+	case errors.Is(err, systemd.ErrRefused):
+		g.Refused(err)
+	}
+}
 
-// Group starts the scope, bound to the client's unit.
-func (m manager) Group(w Wanted) (*group.ControlGroup, error) {
-	conn, err := systemd.Dial(m.kind, m.within)
+// hand has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
+// the scope ends when the guard has. A server whose manager does not answer stays in a plain directory.
+func (p Place) hand(g *group.ControlGroup, w Wanted) error {
+	if g.EndsAtOnce() {
+		return errEnded
+	}
+	conn, err := systemd.Dial(p.kind, takeWithin)
+	if err != nil {
+		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
+	}
+	defer conn.Close()
+	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
+		return errEnded
+	}
+	if err := conn.Start(p.scope(g.Dir, w), takeWithin); err != nil {
+		return err
+	}
+	return g.MoveGuard(w.Guard.PID)
+}
+
+var errEnded = errors.New("the server has ended")
+
+// dial gives the only backend more time: a busy machine's manager is slow.
+func (p Place) dial() (*systemd.Manager, error) {
+	if p.Sole {
+		return systemd.Dial(p.kind, SoleWithin)
+	}
+	return systemd.Dial(p.kind, busWithin)
+}
+
+// startScope starts the scope, bound to the client's unit.
+func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
+	conn, err := p.dial()
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
 	for try := 1; ; try++ {
-		g, err := m.try(conn, w)
-		switch {
-		case err == nil:
-			return g, nil
-		case try == scopeTries || !errors.Is(err, errNotInside):
-			return nil, err
+		g, err := p.tryScope(conn, w)
+		if err == nil || try == scopeTries || !errors.Is(err, errNotInside) {
+			return g, err
 		}
 	}
 }
@@ -91,9 +133,9 @@ func (m manager) Group(w Wanted) (*group.ControlGroup, error) {
 // (systemd #36781).
 var errNotInside = errors.New("its first process is not in the scope")
 
-func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
-	g := group.New(nil, w.Config.Group.ID, w.Config, m.Backend(), nil)
-	err := conn.Start(m.scope(g.Dir, w.Config, []int{w.Guard.PID}), scopeWithin)
+func (p Place) tryScope(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
+	g := group.New(nil, w.Config.Group.ID, w.Config, p.Backend, nil)
+	err := conn.Start(p.scope(g.Dir, w), scopeWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +148,7 @@ func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, erro
 	if path.Base(where) != g.Dir {
 		return nil, fmt.Errorf("%w %s, but in %s", errNotInside, g.Dir, where)
 	}
-	if g.Top, err = m.root.Child(strings.TrimPrefix(where, "/")); err != nil {
+	if g.Top, err = p.Root.Child(strings.TrimPrefix(where, "/")); err != nil {
 		return nil, err
 	}
 	if g.Parent, err = g.Top.Parent(); err != nil {
@@ -114,27 +156,32 @@ func (m manager) try(conn *systemd.Manager, w Wanted) (*group.ControlGroup, erro
 		return nil, err
 	}
 	if err = g.Arm(w.Config); err == nil {
-		g.SetGuard(w.Guard)
-		if err = g.MoveGuard(); err == nil {
-			w.count(g, m.Backend())
+		if err = g.MoveGuard(w.Guard.PID); err == nil {
+			w.count(g, p.Backend)
+			return g, nil
 		}
 	}
-	if err != nil {
-		if g.Payload != nil {
-			_ = g.Disarm() // the guard is in it, and may get another
-		}
-		_ = g.Parent.Close() // a directory
-		g.Close()
-		return nil, err
+	if g.Payload != nil {
+		_ = g.Disarm() // the guard is in it, and may get another
 	}
-	return g, nil
+	_ = g.Parent.Close() // a directory
+	g.Close()
+	return nil, err
 }
 
-func (m manager) scope(name string, facts *protocol.Config, pids []int) systemd.Scope {
+func (p Place) scope(name string, w Wanted) systemd.Scope {
 	return systemd.Scope{
-		Name: name, Slice: m.slice, Description: "MCP server " + facts.Name, PIDs: pids,
-		TimeoutStop: stopTimeout(facts), KillSignal: int(protocol.StopSignal), Client: m.client,
+		Name: name, Slice: p.Slice, Description: "MCP server " + w.Config.Name, PIDs: []int{w.Guard.PID},
+		TimeoutStop: stopTimeout(w.Config), KillSignal: int(protocol.StopSignal), Client: p.clientUnit(),
 	}
+}
+
+// clientUnit is the client's unit, if it is of the same manager.
+func (p Place) clientUnit() string {
+	if unit, of, ok := systemd.UnitOf(p.Path, os.Getuid()); ok && of == p.kind {
+		return unit
+	}
+	return ""
 }
 
 // stopTimeout lets the launcher finish the stop before systemd kills.
@@ -161,9 +208,9 @@ func CheckSlice(s string) error {
 	return nil
 }
 
-// MoveOut moves processes to a scope without a server in it, which the client's unit is stopped before.
-func (m manager) MoveOut(pids []int) error {
-	conn, err := systemd.Dial(m.kind, m.within)
+// moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
+func (p Place) moveToScope(pids []int) error {
+	conn, err := p.dial()
 	if err != nil {
 		return err
 	}
@@ -173,8 +220,8 @@ func (m manager) MoveOut(pids []int) error {
 		return err
 	}
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: m.slice,
-		Description: "mcpscope gateway", PIDs: pids,
-		TimeoutStop: protocol.KillWithin, KillSignal: int(unix.SIGWINCH), Client: m.client, Outlives: true,
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: p.Slice,
+		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
+		KillSignal: int(unix.SIGWINCH), Client: p.clientUnit(), Outlives: true,
 	}, scopeWithin)
 }

@@ -24,15 +24,14 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Place is where a backend gets a group.
-type Place interface {
-	Backend() protocol.Backend
-	// Above is the directory of all groups. It is nil for a tree, and for a manager that makes the groups.
-	Above() *cgroup.Group
-	// Group makes, locks and arms a group.
-	Group(w Wanted) (*group.ControlGroup, error)
-	// MoveOut moves processes to where nothing reaches them that ends their client.
-	MoveOut(pids []int) error
+// Place is where a backend gets a group: from a manager, from us, from both, or, for a tree, from neither.
+type Place struct {
+	Location
+	Backend protocol.Backend
+	// Above is the directory of all groups that we make, or nil.
+	Above *cgroup.Group
+	// kind is that of the manager that has scopes for groups, or "".
+	kind systemd.Kind
 }
 
 // Wanted describes the server that a group is made for.
@@ -100,76 +99,101 @@ type Location struct {
 	Early bool
 }
 
-// Places are where b can get a group, the fastest first.
-func (at Location) Places(b protocol.Backend) ([]Place, error) {
-	p, err := at.Place(b)
+// Places are where b can get a group, the fastest first. It checks, as cheaply as it can, whether b can be
+// had.
+func (at Location) Places(b protocol.Backend) (all []Place, err error) {
+	p := Place{Location: at, Backend: b}
+	switch b {
+	case protocol.SystemdSystem, protocol.SystemdUser:
+		p.kind = systemd.System
+		if b == protocol.SystemdUser {
+			p.kind = systemd.User
+		}
+		if err = checkManager(p.kind); err == nil && at.Early {
+			early := p
+			if early.Above = p.ownSlice(); early.Above != nil {
+				all = append(all, early)
+			}
+		}
+	case protocol.Delegated:
+		p.Above, err = at.delegated()
+	case protocol.Tree:
+		err = at.checkTree()
+	default:
+		p.Above, err = at.userDirectory()
+	}
 	if err != nil {
 		return nil, err
 	}
-	if m, is := p.(manager); is && at.Early {
-		if a := m.adopter(at.Path); a != nil {
-			return []Place{a, p}, nil
-		}
-	}
-	return []Place{p}, nil
+	return append(all, p), nil
 }
 
-// Place checks, as cheaply as it can, whether b can be had.
-func (at Location) Place(b protocol.Backend) (Place, error) {
-	switch b {
-	case protocol.SystemdSystem:
-		return at.managerPlace(systemd.System)
-	case protocol.SystemdUser:
-		return at.managerPlace(systemd.User)
-	case protocol.Delegated:
-		return at.delegated()
-	case protocol.Tree:
-		return at.treePlace()
+// Group makes, locks and arms a group.
+func (p Place) Group(w Wanted) (*group.ControlGroup, error) {
+	switch {
+	case p.Above != nil:
+		return p.makeGroup(w)
+	case p.kind != "":
+		return p.startScope(w)
 	default:
-		return at.slicePlace()
+		return group.NewTree(w.Config.Group.ID, w.Guard), nil
 	}
 }
 
-// Directory is a place whose groups we make ourselves.
-type Directory struct {
-	name   protocol.Backend
-	Parent *cgroup.Group
-}
-
-func (d Directory) Backend() protocol.Backend { return d.name }
-
-func (d Directory) Above() *cgroup.Group { return d.Parent }
-
-func (d Directory) Group(w Wanted) (*group.ControlGroup, error) {
-	g := group.New(d.Parent, w.Config.Group.ID, w.Config, d.name, nil)
-	if err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir); err != nil {
+// makeGroup makes a directory, which a manager takes over while the server runs already, if there is one. To
+// wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
+func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
+	var adopt func(*group.ControlGroup)
+	if p.kind != "" {
+		adopt = func(g *group.ControlGroup) { p.adopt(g, w) }
+	}
+	g := group.New(p.Above, w.Config.Group.ID, w.Config, p.Backend, adopt)
+	err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir+"/"+protocol.GuardsName, g.Dir)
+	if err == nil {
+		err = g.Make(w.Config)
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := g.Make(w.Config); err != nil {
-		return nil, err
-	}
-	w.count(g, d.name)
+	w.count(g, p.Backend)
 	return g, nil
 }
 
-// slicePlace is the user's directory of the cgroup backend, made where it is missing.
+// MoveOut moves processes to where nothing reaches them that ends their client: a scope, or the leaf of
+// guards.
+func (p Place) MoveOut(pids []int) error {
+	switch {
+	case p.kind != "":
+		return p.moveToScope(pids)
+	case p.Above == nil:
+		const feature = "a process that runs already, in a tree"
+		return &cgroup.UnsupportedError{Feature: feature, MinVersion: "a cgroup"}
+	}
+	leaf, err := group.Leaf(p.Above)
+	if err != nil {
+		return err
+	}
+	defer leaf.Close()
+	for _, pid := range pids {
+		err = errors.Join(err, leaf.Take(pid))
+	}
+	return err
+}
+
+// userDirectory is the user's directory of the cgroup backend, made where it is missing.
 // Nothing is ever written to a subtree_control here.
-func (at Location) slicePlace() (Place, error) {
+func (at Location) userDirectory() (*cgroup.Group, error) {
 	slice, err := at.Root.MkdirOpen(protocol.SliceName, 0o755)
 	if err != nil {
 		return nil, err
 	}
 	defer slice.Close()
-	parent, err := slice.MkdirOpen(strconv.Itoa(os.Getuid()), 0o700)
-	if err != nil {
-		return nil, err
-	}
-	return Directory{protocol.Cgroup, parent}, nil
+	return slice.MkdirOpen(strconv.Itoa(os.Getuid()), 0o700)
 }
 
 // delegated is our own cgroup, if a manager has delegated it or it belongs to our user.
 // The unit's own stop covers what is made below.
-func (at Location) delegated() (Place, error) {
+func (at Location) delegated() (*cgroup.Group, error) {
 	if at.Path == "/" {
 		return nil, fmt.Errorf("we are in no unit, but in the root cgroup: %w", errors.ErrUnsupported)
 	}
@@ -177,15 +201,14 @@ func (at Location) delegated() (Place, error) {
 	if err != nil {
 		return nil, err
 	}
-	if above := at.handingDown(here); above != nil {
-		_ = here.Close() // a directory
-		return Directory{protocol.Delegated, above}, nil
+	above := at.handingDown(here)
+	if above == nil {
+		if err = ownedBy(here, os.Getuid()); err == nil {
+			return here, nil
+		}
 	}
-	if err := ownedBy(here, os.Getuid()); err != nil {
-		_ = here.Close() // as above
-		return nil, err
-	}
-	return Directory{protocol.Delegated, here}, nil
+	_ = here.Close() // a directory
+	return above, err
 }
 
 // handingDown is the directory above, if it was delegated to us too and groups in it can have the
@@ -238,42 +261,14 @@ func delegation(g *cgroup.Group) bool {
 	return false
 }
 
-// MoveOut moves them to the leaf of guards.
-func (d Directory) MoveOut(pids []int) error {
-	leaf, err := group.Leaf(d.Parent)
-	if err != nil {
-		return err
-	}
-	defer leaf.Close()
-	for _, pid := range pids {
-		err = errors.Join(err, leaf.Take(pid))
-	}
-	return err
-}
-
-// treePlace gives groups that need nothing of the host but pidfds and /proc: where no cgroup can be had, the
-// members of a group are the descendants of its guard, a subreaper, and the processes that carry its tag.
-type treePlace struct{}
-
-// treePlace makes sure that members can be found.
-func (at Location) treePlace() (Place, error) {
+// checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and
+// /proc: the members are the descendants of the guard, a subreaper, and the processes that carry its tag.
+func (at Location) checkTree() error {
 	if len(at.Limits) > 0 && at.Must {
-		return nil, group.ErrNoGroup
+		return group.ErrNoGroup
 	}
 	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good
-		return nil, fmt.Errorf("list our children: %w", err)
+		return fmt.Errorf("list our children: %w", err)
 	}
-	return treePlace{}, nil
-}
-
-func (treePlace) Backend() protocol.Backend { return protocol.Tree }
-
-func (treePlace) Above() *cgroup.Group { return nil }
-
-func (treePlace) Group(w Wanted) (*group.ControlGroup, error) {
-	return group.NewTree(w.Config.Group.ID, w.Guard), nil
-}
-
-func (treePlace) MoveOut([]int) error {
-	return &cgroup.UnsupportedError{Feature: "a process that runs already, in a tree", MinVersion: "a cgroup"}
+	return nil
 }

@@ -52,18 +52,15 @@ func (g *ControlGroup) Directories() (payload, leaf int) {
 	return payload, leaf
 }
 
-// SetGuard sets the guard, which a manager moves to a scope.
-func (g *ControlGroup) SetGuard(of Guarded) { g.guard = &of }
-
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
 // down.
-func (g *ControlGroup) MoveGuard() error {
+func (g *ControlGroup) MoveGuard(guard int) error {
 	leaf, err := g.Top.MkdirOpen(protocol.GuardsName, GroupMode)
 	if err != nil {
 		return err
 	}
 	g.Guards = leaf
-	return leaf.Take(g.guard.PID)
+	return leaf.Take(guard)
 }
 
 // Beside is the directory to sweep, or nil, and the name of this group in it. For a tree it is where the

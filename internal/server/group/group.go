@@ -39,7 +39,6 @@ type ControlGroup struct {
 	Dir     string
 	Managed bool                // a scope's: see LeftToManager
 	backend protocol.Backend    // of a group that this process has made or adopted
-	guard   *Guarded            // nil outside its brain
 	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
 	Parent  *cgroup.Group

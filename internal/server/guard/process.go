@@ -21,7 +21,7 @@ import (
 type Server struct {
 	Path      string
 	Argv, Env []string
-	Pgid      int          // process group to join; 0 makes a new one
+	Pgid      int         // process group to join; 0 makes a new one
 	NoFile    unix.Rlimit // RLIMIT_NOFILE: the runtime has raised the launcher's
 	Locks     unix.Rlimit // RLIMIT_LOCKS, the tag
 	Mask      uint64      // blocked signals: signal n is bit n-1. Ignored signals stay ignored

@@ -23,7 +23,7 @@ import (
 
 // eachPlace calls try with the places that the server may be in, the best first, until one works, whose
 // directory stays open. missed has the errors of the places before.
-func (s *Server) eachPlace(try func(here backend.Location, p backend.Place, missed []error) error) error {
+func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
 		return backend.ErrWeak
@@ -49,7 +49,7 @@ func (s *Server) eachPlace(try func(here backend.Location, p backend.Place, miss
 			errs = append(errs, fmt.Errorf("%s: %w", c, err))
 		}
 		for _, p := range places {
-			err := try(here, p, errs)
+			err := try(p, errs)
 			if err == nil || errors.Is(err, errGuard) {
 				return err
 			}
@@ -61,8 +61,8 @@ func (s *Server) eachPlace(try func(here backend.Location, p backend.Place, miss
 }
 
 func closeAbove(p backend.Place) {
-	if above := p.Above(); above != nil {
-		_ = above.Close() // a directory
+	if p.Above != nil {
+		_ = p.Above.Close() // a directory
 	}
 }
 
@@ -88,21 +88,22 @@ func (b *birth) acquire() (err error) {
 		return err
 	}
 	var broken []error // places that there are
-	err = s.eachPlace(func(here backend.Location, p backend.Place, missed []error) error {
-		b.Config.Client.Unit, _, _ = systemd.UnitOf(here.Path, os.Getuid()) // none, outside of any
-		if b.Page.Events < 0 && here.Root != nil && !b.Config.Taken {       // the watcher is elsewhere
-			fd, err := here.Root.OpenFile("."+here.Path+"/cgroup.events", unix.O_RDONLY)
+	err = s.eachPlace(func(p backend.Place, missed []error) error {
+		b.Config.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
+		if b.Page.Events < 0 && p.Root != nil && !b.Config.Taken {       // the watcher is elsewhere
+			fd, err := p.Root.OpenFile("."+p.Path+"/cgroup.events", unix.O_RDONLY)
 			if err == nil { // the root cgroup does not have the file
 				b.Page.Events = int32(fd)
 			}
 		}
 		if err := b.settle(p); err != nil {
-			if _, ours := p.(backend.Directory); ours { // a manager can be busy, or not be meant for us
-				broken = append(broken, fmt.Errorf("%s: %w", p.Backend(), err))
+			// a manager can be busy, or not be meant for us
+			if p.Backend == protocol.Delegated || p.Backend == protocol.Cgroup {
+				broken = append(broken, fmt.Errorf("%s: %w", p.Backend, err))
 			}
 			return err
 		}
-		b.Notes = append(s.notesOn(p.Backend(), missed), b.Notes...)
+		b.Notes = append(s.notesOn(p.Backend, missed), b.Notes...)
 		return nil
 	})
 	if err != nil {
@@ -146,11 +147,11 @@ func In(pid, client int) bool {
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
 func (s *Server) MoveOut(pids ...int) (to protocol.Backend, err error) {
 	freeze.ClearTag()
-	err = s.eachPlace(func(_ backend.Location, p backend.Place, _ []error) error {
+	err = s.eachPlace(func(p backend.Place, _ []error) error {
 		if err := p.MoveOut(pids); err != nil {
 			return err
 		}
-		to = p.Backend()
+		to = p.Backend
 		closeAbove(p)
 		return nil
 	})

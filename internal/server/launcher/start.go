@@ -70,15 +70,15 @@ func (b *birth) begin() error {
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
 func (b *birth) settle(p backend.Place) error {
 	b.Page.Leaf, b.Page.Parent = -1, -1
-	if above := p.Above(); above != nil {
-		leaf, err := group.Leaf(above) // where the guard is born
+	if p.Above != nil {
+		leaf, err := group.Leaf(p.Above) // where the guard is born
 		if err != nil {
 			return err
 		}
 		defer leaf.Close()
-		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(above.FD())
+		b.Page.Leaf, b.Page.Parent = int32(leaf.FD()), int32(p.Above.FD())
 	}
-	if err := b.fork(p.Backend() == protocol.Tree); err != nil {
+	if err := b.fork(p.Backend == protocol.Tree); err != nil {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
 	wanted := backend.Wanted{Config: b.Config, Guard: b.Guarded(), Names: b.Page.SetDirectories}
