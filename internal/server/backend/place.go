@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -38,7 +39,7 @@ type Place struct {
 type Wanted struct {
 	*protocol.Config
 	// Guard is the process that a manager moves to the scope.
-	Guard group.Guarded
+	Guard freeze.Root
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
 }

@@ -34,8 +34,9 @@ type TreeGuard struct {
 // OpenTree returns the guard pid of a tree, nil if pid is not a guard that belongs to uid. Its page may be
 // forged, so its descendants count only as far as its owner could signal them: see freeze.Tree.
 func OpenTree(pid, uid int) *TreeGuard {
-	st, err := proc.ReadStat(pid)
-	if err != nil || !group.IsGuard(st) {
+	comm, err := proc.Comm(pid) // which a process can choose
+	id, named := strings.CutPrefix(comm, protocol.GroupPrefix)
+	if err != nil || !named || len(id) != protocol.IDLength || group.TagOf(id) == 0 {
 		return nil
 	}
 	if where, err := proc.ReadCgroup(pid); err == nil && strings.HasSuffix(where, "/"+protocol.GuardsName) {
@@ -50,7 +51,7 @@ func OpenTree(pid, uid int) *TreeGuard {
 		return nil
 	}
 	t := &TreeGuard{PID: pid, UID: int(of.Uid), PIDFD: pidfd}
-	if !t.readPage(st.Comm) || linux.Ended(pidfd) { // what was read may be another process's
+	if !t.readPage(id) || linux.Ended(pidfd) { // what was read may be another process's
 		t.Close()
 		return nil
 	}
@@ -64,7 +65,7 @@ func (t *TreeGuard) Close() { _ = unix.Close(t.PIDFD) }
 const filesMost = 64
 
 // readPage finds the page among the descriptors of the guard. Its server has the id that is the guard's name.
-func (t *TreeGuard) readPage(comm string) bool {
+func (t *TreeGuard) readPage(id string) bool {
 	dir := fmt.Sprintf("/proc/%d/fd", t.PID)
 	entries, err := os.Open(dir)
 	if err != nil {
@@ -74,25 +75,20 @@ func (t *TreeGuard) readPage(comm string) bool {
 	names, _ := entries.Readdirnames(filesMost) // none, if it has ended
 	for _, name := range names {
 		target, err := os.Readlink(dir + "/" + name)
-		if err == nil && strings.HasPrefix(target, "/memfd:"+page.FileName) {
-			return t.readPageAt(dir+"/"+name) && comm == protocol.GuardComm(t.Config.Group.ID)
+		if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
+			continue
 		}
+		fd, err := reopenMemoryFile(dir+"/"+name, t.UID)
+		if err != nil {
+			return false
+		}
+		defer unix.Close(fd)
+		text, cause, err := page.Read(fd)
+		t.Cause = protocol.CauseOf(cause)
+		return err == nil && protocol.Decode(text, &t.Config) == nil &&
+			t.Config.Group.Backend == protocol.Tree && t.Config.Group.ID == id
 	}
 	return false
-}
-
-func (t *TreeGuard) readPageAt(path string) bool {
-	fd, err := reopenMemoryFile(path, t.UID)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	text, cause, err := page.Read(fd)
-	if err != nil || protocol.Decode(text, &t.Config) != nil {
-		return false
-	}
-	t.Cause = protocol.CauseOf(cause)
-	return t.Config.Group.Backend == protocol.Tree
 }
 
 // reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. The path may lead
@@ -100,54 +96,47 @@ func (t *TreeGuard) readPageAt(path string) bool {
 // hangs. So it is checked before it is opened: it must be a regular file of that user on the kernel's own
 // mount, which holds all memory files and which no path reaches.
 func reopenMemoryFile(path string, uid int) (int, error) {
+	own, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
+	if err != nil {
+		return -1, fmt.Errorf("create memory file: %w", err)
+	}
+	defer unix.Close(own)
 	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return -1, fmt.Errorf("open memory file: %w", err)
+		return -1, fmt.Errorf("find memory file: %w", err)
 	}
 	defer unix.Close(at)
-	mount, err := memoryMount()
-	if err != nil {
-		return -1, err
-	}
-	var st unix.Statx_t
+	var ours, st unix.Statx_t
 	// without asking the file system, which could be one in user space
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	if err := unix.Statx(at, "", how, unix.STATX_BASIC_STATS, &st); err != nil {
+	err = unix.Statx(own, "", how, unix.STATX_BASIC_STATS, &ours)
+	if err == nil {
+		err = unix.Statx(at, "", how, unix.STATX_BASIC_STATS, &st)
+	}
+	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev_major != ours.Dev_major ||
+		st.Dev_minor != ours.Dev_minor || int(st.Uid) != uid) {
+		err = unix.EINVAL
+	}
+	if err != nil {
 		return -1, fmt.Errorf("look at memory file: %w", err)
 	}
-	on := unix.Mkdev(st.Dev_major, st.Dev_minor)
-	if st.Mode&unix.S_IFMT != unix.S_IFREG || on != mount || int(st.Uid) != uid {
-		return -1, fmt.Errorf("open memory file: %s is none of user %d: %w", path, uid, unix.EINVAL)
-	}
-	fd, err := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("open memory file: %w", err)
-	}
-	return fd, nil
-}
-
-// memoryMount is the device number of the mount that memory files are on.
-func memoryMount() (uint64, error) {
-	fd, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
-	if err != nil {
-		return 0, fmt.Errorf("create memory file: %w", err)
-	}
-	defer unix.Close(fd)
-	var st unix.Stat_t
-	if err := unix.Fstat(fd, &st); err != nil {
-		return 0, fmt.Errorf("look at memory file: %w", err)
-	}
-	return st.Dev, nil
+	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
 }
 
 // Tree is the tree below the guard. If the guard is another user's, only processes count that this user could
 // signal.
 func (t *TreeGuard) Tree() *freeze.Tree {
-	below := group.Below(group.Guarded{PID: t.PID, PIDFD: t.PIDFD})
+	below := group.Below(freeze.Root{PID: t.PID, PIDFD: t.PIDFD})
 	below.Tag, below.Owner, below.OwnersOnly = group.TagOf(t.Config.Group.ID), t.UID, t.UID != os.Getuid()
 	spare := below.Spare
-	below.Spare = func(st proc.Stat) bool { return spare(st) || group.IsBrain(st, t.PID) }
+	below.Spare = func(st proc.Stat) bool { return spare(st) || st.PPID == t.PID && isBrain(st.PID) }
 	return below
+}
+
+// isBrain reports whether a child of a guard is a later brain, by its arguments.
+func isBrain(pid int) bool {
+	line, err := proc.Cmdline(pid, protocol.CommandMost)
+	return err == nil && strings.HasPrefix(line, strings.Join(protocol.SuperviseArgs(""), " "))
 }
 
 // EachTree visits the guards of a user's trees. Each is open for the call, and longer if visit keeps it.

@@ -139,8 +139,9 @@ func (b *Brain) endLeftOvers() {
 	}
 }
 
-func (b *Brain) Guarded() group.Guarded {
-	return group.Guarded{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD}
+// Guarded is the root of the tree of members that left the group.
+func (b *Brain) Guarded() freeze.Root {
+	return freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD}
 }
 
 // killLeftOvers kills these members, and those that are re-parented to the guard by that.

@@ -130,3 +130,13 @@ func DescribeStuck(all []freeze.Stuck) string {
 }
 
 func IsEmpty(s cgroup.State) bool { return !s.Populated }
+
+// Below is the tree of a guard's descendants, but for the calling process: a later brain is a child of the
+// guard.
+func Below(guard freeze.Root) *freeze.Tree {
+	own := os.Getpid()
+	return &freeze.Tree{
+		Roots: []freeze.Root{guard},
+		Spare: func(st proc.Stat) bool { return st.PID == own },
+	}
+}
