@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
@@ -48,15 +47,16 @@ var ErrNotFound = errors.New("no such server")
 // Stop stops the server with that id and returns when nothing of it is left: SIGTERM, the server's term
 // grace, SIGKILL. A server that ended meanwhile is no error.
 func Stop(id string) error {
-	all, err := fleet.Find(os.Getuid(), func(s *fleet.Listed) bool { return s.ID == id })
-	if len(all) == 0 {
-		return errors.Join(fmt.Errorf("stop %q: %w", id, ErrNotFound), err)
-	}
+	all, err := fleet.List(os.Getuid())
+	err = errors.Join(ErrNotFound, err)
 	for _, s := range all {
 		defer s.Close()
-		if err := s.Stop(fleet.AsConfigured); err != nil && !protocol.IsGone(err) {
-			return fmt.Errorf("stop %q: %w", id, err)
+		if s.ID == id {
+			err = s.Stop(fleet.AsConfigured)
 		}
+	}
+	if err != nil {
+		return fmt.Errorf("stop %q: %w", id, err)
 	}
 	return nil
 }

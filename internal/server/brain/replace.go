@@ -22,13 +22,11 @@ func (b *Brain) replaceOlder() {
 		ID: b.Config.Group.ID, Name: b.Config.Name, UID: os.Getuid(), Client: b.Config.Client,
 		Started: time.Unix(0, b.Config.Started),
 	}
-	// An invisible server stays. The state of others is unread: that takes long in a fork storm.
-	all, _ := fleet.Find(os.Getuid(), func(l *fleet.Listed) bool {
-		return l.Key() == own.Key() && l.ID != own.ID
-	})
+	all, _ := fleet.List(os.Getuid()) // an invisible server stays
 	for _, l := range all {
 		defer l.Close()
-		if l.State != fleet.Running && l.State != fleet.Frozen && l.State != fleet.Idle {
+		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
+		if l.Key() != own.Key() || l.ID == own.ID || !running {
 			continue
 		}
 		switch own.Started.Compare(l.Started) {

@@ -70,11 +70,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 
 // kill leaves the removal and the report to the launcher.
 func (s *Listed) kill() error {
-	members, err := s.payload()
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	_, err = freeze.Stop{Target: members}.Run()
+	_, err := freeze.Stop{Target: s.members}.Run()
 	return group.IgnoreGone(err)
 }
 
@@ -139,11 +135,7 @@ func (s *Listed) sweep(grace time.Duration, find func(parent *cgroup.Group) (*sw
 // stopped.
 func (s *Listed) RequestStop() error {
 	if s.group == nil {
-		t, err := s.openTree()
-		if err != nil {
-			return group.IgnoreGone(err)
-		}
-		return requestOf(t.PIDFD)
+		return requestOf(s.tree.PIDFD)
 	}
 	guard := s.group.OpenGuard()
 	if guard < 0 {
@@ -170,10 +162,6 @@ const frozenWithin = 5 * time.Second
 
 // Freeze freezes all members. A stop thaws them.
 func (s *Listed) Freeze() error {
-	members, err := s.payload()
-	if err != nil {
-		return err
-	}
 	if err := s.awaitRoom(); err != nil {
 		return err
 	}
@@ -182,8 +170,8 @@ func (s *Listed) Freeze() error {
 			return fmt.Errorf("freeze: %w", err)
 		}
 	}
-	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(members); {
-		if err := members.SetFrozen(true); err != nil {
+	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
+		if err := s.members.SetFrozen(true); err != nil {
 			return fmt.Errorf("freeze: %w", err)
 		}
 		if time.Now().After(deadline) {
@@ -214,17 +202,13 @@ func (s *Listed) awaitRoom() error {
 }
 
 func (s *Listed) Thaw() error {
-	members, err := s.payload()
-	if err != nil {
-		return err
-	}
 	if s.group != nil {
 		_ = s.group.Payload.RemoveAttr(idle.AttrHeld) // there may be none
 	}
-	if err := members.SetFrozen(false); err != nil {
+	if err := s.members.SetFrozen(false); err != nil {
 		return err
 	}
-	if err := members.Thaw(); err != nil {
+	if err := s.members.Thaw(); err != nil {
 		return err
 	}
 	s.subject().Log(protocol.EventThawed, systemd.Info, "thawed")
@@ -233,8 +217,12 @@ func (s *Listed) Thaw() error {
 
 // Wait waits until nothing of the server is left, its guard included.
 func (s *Listed) Wait(deadline time.Time) error {
-	if s.group == nil {
-		return s.waitTree(deadline)
+	if s.group == nil { // the guard stays until nothing is left
+		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(s.tree.PIDFD), Events: unix.POLLIN})
+		if err == nil && fds[0].Revents == 0 {
+			err = ErrStuck
+		}
+		return err
 	}
 	_, gone, err := s.group.Top.Await(deadline, group.IsEmpty)
 	if err == nil && !gone {
@@ -246,19 +234,6 @@ func (s *Listed) Wait(deadline time.Time) error {
 	if guard := s.group.OpenGuard(); err == nil && guard >= 0 { // it removes the group
 		defer unix.Close(guard)
 		_ = linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
-	}
-	return err
-}
-
-// waitTree waits for the guard, which stays until nothing is left.
-func (s *Listed) waitTree(deadline time.Time) error {
-	t, err := s.openTree()
-	if err != nil {
-		return group.IgnoreGone(err)
-	}
-	fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(t.PIDFD), Events: unix.POLLIN})
-	if err == nil && fds[0].Revents == 0 {
-		err = ErrStuck
 	}
 	return err
 }

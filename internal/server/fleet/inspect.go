@@ -29,11 +29,11 @@ type Member struct {
 
 // Notes are remarks on the start, such as the reason for a weaker backend.
 func (s *Listed) Notes() []string {
-	text := s.notes
-	if s.group != nil {
-		text, _, _ = s.group.Payload.Attr(group.AttrNotes) // none, if it can't be read
+	if s.group == nil {
+		return s.tree.Config.Notes
 	}
-	return slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool { return line == "" })
+	text, _, _ := s.group.Payload.Attr(group.AttrNotes) // none, if it can't be read
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }
 
 // Tree lists the members, children below their parents.

@@ -25,24 +25,13 @@ import (
 // List finds the servers of a user, or of Everyone, the oldest first. It leaves out a server that ends
 // meanwhile. The caller closes each.
 func List(uid int) ([]*Listed, error) {
-	return Find(uid, func(*Listed) bool { return true })
-}
-
-// Find is List for the servers that wanted accepts. wanted is called before the state is known.
-func Find(uid int, wanted func(*Listed) bool) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	all := listTrees(uid, wanted)
+	all := listTrees(uid)
 	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
 		found, err := listIn(here, parent, uid)
-		for _, s := range found {
-			if wanted(s) {
-				all = append(all, s)
-			} else {
-				s.Close()
-			}
-		}
+		all = append(all, found...)
 		return err
 	})
 	slices.SortFunc(all, func(a, b *Listed) int {
@@ -93,7 +82,7 @@ func (in *listing) one(dir string) (*Listed, error) {
 	if err == nil {
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
-	s := &Listed{ID: g.ID, group: g, Group: in.above + "/" + dir, Backend: in.made}
+	s := &Listed{ID: g.ID, group: g, members: g.Payload, Group: in.above + "/" + dir, Backend: in.made}
 	if g.Managed {
 		s.Backend = in.managed
 	}
@@ -142,18 +131,15 @@ func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
 }
 
 // listTrees lists servers without a group.
-func listTrees(uid int, wanted func(*Listed) bool) (all []*Listed) {
+func listTrees(uid int) (all []*Listed) {
 	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
 			ID: c.Group.ID, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Guard: t.PID,
-			notes: group.NoteText(c.Notes),
+			members: t.Tree(), tree: t,
 		}
 		s.describe(c.Facts, c.Launcher)
-		if !wanted(s) {
-			return false
-		}
-		st, err := t.Tree().State()
+		st, err := s.members.State()
 		switch {
 		case s.Cause != "":
 			s.State = Terminating
@@ -161,7 +147,7 @@ func listTrees(uid int, wanted func(*Listed) bool) (all []*Listed) {
 			s.State = Frozen
 		}
 		all = append(all, s)
-		return false
+		return true
 	})
 	return all
 }

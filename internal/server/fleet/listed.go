@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
@@ -49,9 +48,9 @@ type Listed struct {
 	Policy   protocol.Policy
 	Idle     idle.Note
 
-	group *group.ControlGroup
-	notes string             // of a tree
-	tree  *backend.TreeGuard // when it is opened
+	members group.Payload
+	group   *group.ControlGroup // nil for a tree
+	tree    *backend.TreeGuard  // nil for a group
 }
 
 // Key is the same for servers of one name and client process.
@@ -77,12 +76,8 @@ type Usage struct {
 }
 
 func (s *Listed) Usage() (Usage, error) {
-	members, err := s.payload()
-	if err != nil {
-		return Usage{}, err
-	}
-	pids, err := members.Members()
-	u := Usage{Processes: len(pids), CPU: members.CPU()}
+	pids, err := s.members.Members()
+	u := Usage{Processes: len(pids), CPU: s.members.CPU()}
 	if s.group != nil {
 		f := s.group.Figures()
 		u.Memory, u.PeakBytes, u.Limits = s.group.Payload.Number("memory.current"), f.MemoryPeak, f.Limits
@@ -98,20 +93,7 @@ func (s *Listed) Directory() string {
 	return fmt.Sprintf("/proc/self/fd/%d", s.group.Payload.FD())
 }
 
-func (s *Listed) Limits() map[string]string {
-	if s.group == nil {
-		return nil
-	}
-	return s.group.LimitsNow()
-}
-
-func (s *Listed) Processes() ([]int, error) {
-	members, err := s.payload()
-	if err != nil {
-		return nil, err
-	}
-	return members.Members()
-}
+func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
 
 func (s *Listed) Close() {
 	if s.group != nil {
@@ -119,7 +101,6 @@ func (s *Listed) Close() {
 	}
 	if s.tree != nil {
 		s.tree.Close()
-		s.tree = nil
 	}
 }
 
@@ -162,27 +143,4 @@ func (s *Listed) describe(f protocol.Facts, launcher string) {
 	if id, ok := group.ParseIdentity(launcher); ok && id.Alive() {
 		s.Launcher = id.PID
 	}
-}
-
-// payload is the Target of a stop.
-func (s *Listed) payload() (group.Payload, error) {
-	if s.group != nil {
-		return s.group.Payload, nil
-	}
-	t, err := s.openTree()
-	if err != nil {
-		return nil, err
-	}
-	return t.Tree(), nil
-}
-
-// openTree opens the guard of a tree. Close closes it.
-func (s *Listed) openTree() (*backend.TreeGuard, error) {
-	if s.tree == nil {
-		s.tree = backend.OpenTree(s.Guard, s.UID)
-	}
-	if s.tree == nil || s.tree.Config.Group.ID != s.ID {
-		return nil, fmt.Errorf("the guard %d: %w", s.Guard, proc.ErrGone)
-	}
-	return s.tree, nil
 }
