@@ -38,11 +38,14 @@ const valueMost = 2048
 // JournalExists reports whether this process can write to a journal.
 func JournalExists() bool { return unix.Access(directory+"/socket", unix.W_OK) == nil }
 
-// JournalEntry encodes an entry for SendJournal. The length precedes each value, so a value cannot contain
-// another field.
+// JournalEntry encodes an entry for SendJournal, without empty fields. The length precedes each value, so a
+// value cannot contain another field.
 func JournalEntry(p Priority, fields ...JournalField) []byte {
 	var b []byte
 	for _, f := range append([]JournalField{{"PRIORITY", strconv.Itoa(int(p))}}, fields...) {
+		if f.Value == "" {
+			continue
+		}
 		value := f.Value[:min(len(f.Value), valueMost)]
 		b = append(append(b, f.Name...), '\n')
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(value)))

@@ -7,13 +7,11 @@ package fleet
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -28,34 +26,37 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-// The term grace in a server's attribute, which the server can write, is bounded: for other users' servers by
-// othersMost.
-const stopMost, othersMost = time.Minute, 10 * time.Second
+// stopMost bounds the term grace in a server's attribute, which the server can write.
+const stopMost = time.Minute
 
 // Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
 // nothing is left. A grace can only shorten the server's own, which AsConfigured is.
 func (s *Listed) Stop(grace time.Duration) error {
-	var err error
 	if s.State == Orphaned {
-		err = s.stopOrphan(grace)
-	} else {
-		err = s.RequestStop()
+		if grace == AsConfigured {
+			grace = sweep.SweepGrace
+		}
+		return s.sweep(grace)
 	}
-	if err != nil {
+	if err := s.RequestStop(); err != nil {
 		return err
 	}
-	var deadline time.Time
-	asked := grace != AsConfigured
-	if grace = s.patience(grace); grace >= 0 {
-		if !asked {
-			grace += protocol.ReactWithin // for the launcher to do it
+	if grace == AsConfigured {
+		grace = stopMost
+		if own := s.Policy.TermGrace; own >= 0 {
+			grace = min(own, stopMost)
 		}
+		grace += protocol.ReactWithin // for the launcher to do it
+	}
+	var deadline time.Time
+	if grace >= 0 {
 		deadline = time.Now().Add(grace)
 	}
 	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
 		return err
 	}
-	if err := s.kill(); err != nil {
+	// the kill leaves the removal and the report to the launcher
+	if _, err := (freeze.Stop{Target: s.members}).Run(); group.IgnoreGone(err) != nil {
 		return err
 	}
 	slack := protocol.ReactWithin
@@ -65,66 +66,21 @@ func (s *Listed) Stop(grace time.Duration) error {
 	if err := s.Wait(time.Now().Add(slack)); s.group == nil || !errors.Is(err, ErrStuck) {
 		return err
 	}
-	return s.forceStop()
-}
-
-// kill leaves the removal and the report to the launcher.
-func (s *Listed) kill() error {
-	_, err := freeze.Stop{Target: s.members}.Run()
-	return group.IgnoreGone(err)
-}
-
-// patience is the time until the kill.
-func (s *Listed) patience(grace time.Duration) time.Duration {
-	if grace != AsConfigured {
-		return grace
-	}
-	most := stopMost
-	if s.UID != os.Getuid() {
-		most = othersMost
-	}
-	if own := s.Policy.TermGrace; own >= 0 && own < most {
-		return own
-	}
-	return most
+	return s.sweep(0)
 }
 
 // ErrStuck: processes of a server are left.
 var ErrStuck = errors.New("not all has ended")
 
-// stopOrphan ignores a group that another sweep is stopping.
-func (s *Listed) stopOrphan(grace time.Duration) error {
-	if grace == AsConfigured {
-		grace = sweep.SweepGrace
-	}
-	return s.sweep(grace, func(parent *cgroup.Group) (*sweep.Suspect, error) {
-		return sweep.FindOrphan(parent, s.group.Dir, time.Now().Add(protocol.DoubtMost))
-	})
-}
-
-// forceStop stops a group whose launcher and guard did not do so in time.
-func (s *Listed) forceStop() error {
-	return s.sweep(sweep.SweepNow, func(parent *cgroup.Group) (*sweep.Suspect, error) {
-		g, ours, err := sweep.Open(parent, s.group.Dir)
-		if err != nil || !ours || !g.Top.Same(s.group.Top) {
-			g.Close()
-			return nil, group.IgnoreGone(err)
-		}
-		return g, nil
-	})
-}
-
-func (s *Listed) sweep(grace time.Duration, find func(parent *cgroup.Group) (*sweep.Suspect, error)) error {
-	parent, err := s.group.Top.Parent()
-	if err != nil {
+// sweep stops a group whose launcher and guard are dead, or did not stop it in time.
+func (s *Listed) sweep(grace time.Duration) error {
+	g := *s.group
+	var err error
+	if g.Parent, err = g.Top.Parent(); err != nil {
 		return group.IgnoreGone(err)
 	}
-	defer parent.Close()
-	g, err := find(parent)
-	if err != nil || g == nil {
-		return err
-	}
-	swept, err := g.End(grace)
+	defer g.Parent.Close()
+	swept, err := sweep.End(&g, grace)
 	if err == nil && swept.Stuck != "" {
 		return fmt.Errorf("%w: %s", ErrStuck, swept.Stuck)
 	}

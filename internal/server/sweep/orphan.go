@@ -25,51 +25,60 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Suspect is a group that may be an orphan.
-type Suspect struct{ *group.ControlGroup }
-
-// FindOrphan returns the group of dir, locked if possible, or nil if it is no orphan. Without any sign of a
-// guard it waits until the deadline, 5 s at most. It removes an old group that was never armed.
-func FindOrphan(parent *cgroup.Group, dir string, until time.Time) (*Suspect, error) {
-	g, ours, err := Open(parent, dir)
+// findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. A group that stays
+// unclear is one.
+func findOrphan(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
+	g, err := open(parent, dir)
+	if g == nil {
+		return nil, err
+	}
+	v, err := look(g)
+	for until := time.Now().Add(protocol.DoubtMost); v == unclear && err == nil && time.Now().Before(until); {
+		time.Sleep(pause)
+		v, err = look(g)
+	}
 	orphan := false
-	if ours && err == nil {
-		orphan, err = g.orphan(until)
+	if v != inUse && err == nil {
+		orphan, err = isServers(g) // a gateway may have released it
 	}
-	if orphan && err == nil {
-		return g, nil
+	if !orphan || err != nil {
+		g.Close()
+		return nil, group.IgnoreGone(err)
 	}
-	g.Close()
-	return nil, group.IgnoreGone(err)
+	return g, nil
 }
 
-// Open opens a group and reports whether it belongs to a server. The caller closes it, also after an error.
-func Open(parent *cgroup.Group, dir string) (g *Suspect, ours bool, err error) {
+// open opens the group of a server; nil for another directory. It removes an old group that was never armed.
+func open(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
-	g = &Suspect{&group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: managed}}
-	if g.Top, err = parent.Child(dir); err != nil {
-		return g, false, err
+	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: managed}
+	ours := false
+	var err error
+	if g.Top, err = parent.Child(dir); err == nil {
+		g.Payload, err = g.Top.Child(protocol.PayloadName)
+		switch {
+		case err == nil:
+			ours, err = isServers(g)
+		case errors.Is(err, unix.ENOENT):
+			err = removeNewborn(g)
+		}
 	}
-	g.Payload, err = g.Top.Child(protocol.PayloadName)
-	if errors.Is(err, unix.ENOENT) {
-		return g, false, g.removeNewborn()
+	if !ours || err != nil {
+		g.Close()
+		return nil, group.IgnoreGone(err)
 	}
-	if err != nil {
-		return g, false, err
-	}
-	ours, err = g.isServers()
-	return g, ours, err
+	return g, nil
 }
 
 // isServers reports whether the group was armed. A directory of another program can have such a name. An
 // unarmed group with members counts if a member carries its tag: the owner can remove the attribute.
-func (g *Suspect) isServers() (bool, error) {
+func isServers(g *group.ControlGroup) (bool, error) {
 	_, armed, err := g.Payload.Attr(group.AttrArmed)
 	if armed || err != nil {
 		return armed, err
 	}
 	if !group.Populated(g.Top) {
-		return false, g.removeNewborn()
+		return false, removeNewborn(g)
 	}
 	pids, err := g.Top.Members()
 	return slices.ContainsFunc(pids, group.TagOf(g.ID).On), err
@@ -77,7 +86,7 @@ func (g *Suspect) isServers() (bool, error) {
 
 // removeNewborn removes a group whose launcher died before it armed it, or the rest of a group that was
 // busy. A launcher that is only slow finds its group removed, or the lock taken, and makes another group.
-func (g *Suspect) removeNewborn() error {
+func removeNewborn(g *group.ControlGroup) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", g.Top, err)
@@ -89,9 +98,9 @@ func (g *Suspect) removeNewborn() error {
 		return nil // a launcher is arming it
 	}
 	if g.Managed {
-		g.nudgeManager()
+		nudgeManager(g)
 	}
-	if ours, err := g.holdsNothingElse(st.Mode); !ours || err != nil {
+	if ours, err := holdsNothingElse(g, st.Mode); !ours || err != nil {
 		return err
 	}
 	err := g.RemoveLeaves()
@@ -103,7 +112,7 @@ func (g *Suspect) removeNewborn() error {
 
 // holdsNothingElse: a cgroup of another program can have such a name (mcp-web-database). Ours contain
 // nothing but the leaves, or are empty with a mode that no other program uses.
-func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
+func holdsNothingElse(g *group.ControlGroup, mode uint32) (bool, error) {
 	names, err := g.Top.Children()
 	others := slices.ContainsFunc(names, func(name string) bool {
 		return name != protocol.GuardsName && name != protocol.PayloadName
@@ -114,7 +123,7 @@ func (g *Suspect) holdsNothingElse(mode uint32) (bool, error) {
 // nudgeManager makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first
 // process exits at once, or that has a threaded group. It checks again at each change of cgroup.events,
 // also for a freeze.
-func (g *Suspect) nudgeManager() {
+func nudgeManager(g *group.ControlGroup) {
 	if !group.Populated(g.Top) && g.Top.SetFrozen(true) == nil {
 		_ = g.Top.SetFrozen(false) // gone is as good
 	}
@@ -129,31 +138,11 @@ const (
 	unclear          // members, no guard, and a launcher in another pid namespace
 )
 
-// orphan applies the rule to an armed group. A group that is still unclear at the deadline is an orphan.
-func (g *Suspect) orphan(until time.Time) (bool, error) {
-	v, err := g.look()
-	if v == unclear && err == nil {
-		if most := time.Now().Add(protocol.DoubtMost); until.After(most) {
-			until = most
-		}
-		var waitErr error
-		_, _, waitErr = g.Top.Await(until, func(cgroup.State) bool {
-			v, err = g.look()
-			return err != nil || v != unclear
-		})
-		err = errors.Join(err, waitErr)
-	}
-	if v == inUse || err != nil {
-		return false, err
-	}
-	return g.isServers() // a gateway may have released it
-}
-
 // look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so this attempt
 // meets no start. When launcher and guard are dead a member can take the lock. So a lock does not count
 // without either of them, or with a guard that cannot act. Attributes, which the server can write, can
 // delay a stop and not prevent it.
-func (g *Suspect) look() (verdict, error) {
+func look(g *group.ControlGroup) (verdict, error) {
 	err := g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
 		return orphaned, nil
@@ -162,11 +151,11 @@ func (g *Suspect) look() (verdict, error) {
 		return inUse, err
 	}
 	guard, hidden := g.GuardPID()
-	lives, known := g.launcher()
+	lives, known := launcher(g)
 	switch {
 	case lives || hidden && guard == 0:
 		return inUse, nil
-	case guard > 0 && (!known || !g.halted(guard)):
+	case guard > 0 && (!known || !halted(g, guard)):
 		return inUse, nil
 	case known:
 		return orphaned, nil
@@ -178,14 +167,14 @@ func (g *Suspect) look() (verdict, error) {
 
 // halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
 // paused.
-func (g *Suspect) halted(guard int) bool {
+func halted(g *group.ControlGroup, guard int) bool {
 	st, err := proc.ReadStat(guard)
 	return err == nil && st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
 }
 
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
 // member. known is false for a launcher in another pid namespace.
-func (g *Suspect) launcher() (lives, known bool) {
+func launcher(g *group.ControlGroup) (lives, known bool) {
 	text, _, _ := g.Payload.Attr(group.AttrLauncher) // none, if it can't be read
 	id, named := group.ParseIdentity(text)
 	if named && id.Namespace != hierarchy.PIDNamespace() {
@@ -199,27 +188,32 @@ func (g *Suspect) launcher() (lives, known bool) {
 	return holds || err != nil, true
 }
 
-// End stops an orphan, removes its group and closes g.
+// End stops an orphan and removes its group. It calls a container engine as the calling user.
 //
 // The kernel delays the notification of an empty group for 10 ms, and much longer on a busy machine. A
 // removal drops it, and systemd keeps the scope. So systemd gets the time to remove the scope itself.
-func (g *Suspect) End(grace time.Duration) (Swept, error) {
-	defer g.Close()
-	of := g.Facts()
+func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
+	of, engine, empty := g.Facts(), g.Engine(), !group.Populated(g.Top)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
-	empty := !group.Populated(g.Top)
-	engine := g.Engine()
+	inside := container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}
 	if container.EndsFirst(engine) {
-		_ = g.endContainers(engine, grace) // repeated below
+		_ = inside.End() // repeated below
 	}
 	left, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace})
 	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
 	if ended { // a server may have named an engine that fails: the group is removed all the same
-		s.Stuck = g.endContainers(engine, 0)
+		if failed := inside.End(); failed != nil {
+			s.Stuck = failed.Error()
+		}
 	}
 	if !empty && err == nil {
-		s.log(protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client})
+		text, priority := "swept: its launcher and guard were gone", systemd.Notice
+		if s.Stuck != "" {
+			text, priority = "swept, but for "+s.Stuck, systemd.Warning
+		}
+		protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client}.Log(protocol.EventSwept, priority, text,
+			systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck})
 	}
 	if !ended {
 		return s, err
@@ -231,30 +225,9 @@ func (g *Suspect) End(grace time.Duration) (Swept, error) {
 		_ = unix.Close(guard)
 	}
 	if g.Managed {
-		if g.nudgeManager(); g.AwaitManager() {
+		if nudgeManager(g); g.AwaitManager() {
 			return s, nil
 		}
 	}
 	return s, g.Parent.Remove(g.Dir)
-}
-
-// endContainers stops the containers of the orphan. It calls the engine as the calling user.
-func (g *Suspect) endContainers(engine string, grace time.Duration) (left string) {
-	if engine == "" {
-		return ""
-	}
-	c := container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}
-	if err := c.End(); err != nil {
-		return err.Error()
-	}
-	return ""
-}
-
-func (s Swept) log(about protocol.Subject) {
-	if s.Stuck == "" {
-		about.Log(protocol.EventSwept, systemd.Notice, "swept: its launcher and guard were gone")
-		return
-	}
-	stuck := systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck}
-	about.Log(protocol.EventSwept, systemd.Warning, "swept, but for "+s.Stuck, stuck)
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Swept is an orphan that was stopped.
@@ -52,10 +51,10 @@ func (f SweepFilter) Means(g *group.ControlGroup) bool {
 
 const (
 	SweepGrace    = time.Second // from SIGTERM to SIGKILL
-	SweepNow      = 0
 	sweepParallel = 64
 	sweepFinish   = 5 * time.Second // the longest wait of a launcher for its own sweep
 	aloneWithin   = time.Second     // the longest wait for another sweep
+	pause         = 10 * time.Millisecond
 )
 
 // Sweep stops the orphans of the calling user. It never touches a group whose guard lives, or that is being
@@ -81,24 +80,22 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
 		return func() {}
 	}
-	release, ok := alone(parent)
-	if !ok {
-		return func() {}
-	}
-	found := worth(parent, except)
-	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
-		release()
-		return func() {}
-	}
-	own, err := parent.Child(".") // the caller may close its own before all orphans are stopped
+	// The lock is the description's, and the caller may close its own before all orphans are stopped.
+	own, err := parent.Child(".")
 	if err != nil {
-		release()
+		return func() {}
+	}
+	var found []string
+	if own.TryLock(unix.LOCK_EX) == nil {
+		found = worth(own, except)
+	}
+	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
+		_ = own.Close() // a directory
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer release()
 		defer own.Close()
 		newSweeper(SweepFilter{}).sweep(own, found)
 	}()
@@ -108,19 +105,6 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 		case <-time.After(sweepFinish):
 		}
 	}
-}
-
-// alone takes the lock of a directory of groups, if it is free.
-func alone(parent *cgroup.Group) (release func(), ok bool) {
-	own, err := parent.Child(".") // the lock is the description's
-	if err != nil {
-		return func() {}, true
-	}
-	if err = own.TryLock(unix.LOCK_EX); err == nil {
-		return func() { _ = own.Close() }, true
-	}
-	_ = own.Close() // a directory
-	return func() {}, false
 }
 
 // A sweeper stops many orphans at a time.
@@ -141,12 +125,10 @@ func newSweeper(f SweepFilter) *sweeper {
 func (s *sweeper) sweepAll(uid int) error {
 	until := time.Now().Add(aloneWithin)
 	return hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error {
-		release, ok := alone(parent)
-		for !ok && time.Until(until) > 0 { // another sweep may be killed before its orphans are
-			time.Sleep(10 * time.Millisecond)
-			release, ok = alone(parent)
+		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
+		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
+			time.Sleep(pause)
 		}
-		defer release()
 		dirs, err := hierarchy.Groups(parent, uid)
 		s.sweep(parent, dirs)
 		return err
@@ -160,15 +142,14 @@ func worth(parent *cgroup.Group, except string) (all []string) {
 		if dir == except {
 			continue
 		}
-		g, ours, err := Open(parent, dir)
-		v := inUse
-		if ours && err == nil {
-			v, err = g.look()
+		g, _ := open(parent, dir) // nil, if it can't be opened
+		if g == nil {
+			continue
 		}
-		g.Close()
-		if v != inUse && err == nil {
+		if v, err := look(g); v != inUse && err == nil {
 			all = append(all, dir)
 		}
+		g.Close()
 	}
 	return all
 }
@@ -195,13 +176,13 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 
 // one stops a group if it is an orphan and the filter selects it.
 func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
-	g, err := FindOrphan(parent, dir, time.Now().Add(protocol.DoubtMost))
-	if g == nil || err != nil {
+	g, err := findOrphan(parent, dir)
+	if g == nil {
 		return Swept{}, err
 	}
-	if !s.filter.Means(g.ControlGroup) {
-		g.Close()
+	defer g.Close()
+	if !s.filter.Means(g) {
 		return Swept{}, nil
 	}
-	return g.End(SweepGrace)
+	return End(g, SweepGrace)
 }
