@@ -19,7 +19,6 @@ import (
 	"os"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"golang.org/x/sys/unix"
 )
 
@@ -78,7 +77,7 @@ func (p *Printer) Fail(status int, text, hint string) int {
 // FailCommand prints why the command of a server or gateway cannot be executed.
 func (p *Printer) FailCommand(argv []string, err error) int {
 	status, hint := ExitNotRunnable, ""
-	if command, ok := errors.AsType[*protocol.CommandError](err); ok && command.NotFound() {
+	if errors.Is(err, unix.ENOENT) {
 		status = ExitNotFound
 		if strings.Contains(argv[0], " ") {
 			hint = "a command and its arguments are separate words: mcpscope run -- " + argv[0]

@@ -184,7 +184,7 @@ func (p Place) MoveOut(pids []int) error {
 // userDirectory is the user's directory of the cgroup backend, made where it is missing.
 // Nothing is ever written to a subtree_control here.
 func (at Location) userDirectory() (*cgroup.Group, error) {
-	slice, err := at.Root.MkdirOpen(protocol.SliceName, 0o755)
+	slice, err := at.Root.MkdirOpen(protocol.DefaultSlice, 0o755)
 	if err != nil {
 		return nil, err
 	}

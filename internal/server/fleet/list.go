@@ -111,7 +111,7 @@ func backendOf(above string, managed bool) protocol.Backend {
 		return protocol.SystemdUser
 	case managed:
 		return protocol.SystemdSystem
-	case strings.HasPrefix(above+"/", "/"+protocol.SliceName+"/"):
+	case strings.HasPrefix(above+"/", "/"+protocol.DefaultSlice+"/"):
 		return protocol.Cgroup
 	}
 	return protocol.Delegated

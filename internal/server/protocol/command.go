@@ -5,9 +5,8 @@
 package protocol
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -20,64 +19,44 @@ const CommandMost = 256
 // ENOENT for one that is not there, otherwise EACCES, EISDIR and the like.
 type CommandError struct {
 	Command string
-	Errno   unix.Errno
+	Errno   error
 }
 
 func (e *CommandError) Error() string { return fmt.Sprintf("%s: %v", e.Command, e.Errno) }
 
 func (e *CommandError) Unwrap() error { return e.Errno }
 
-// NotFound distinguishes 127 from 126.
-func (e *CommandError) NotFound() bool { return errors.Is(e.Errno, fs.ErrNotExist) }
-
 // Lookup finds what execvp(3) would execute: command itself if it has a slash,
 // otherwise the first executable file in the directories of path. A file that may
 // not be executed is remembered and the search goes on.
 func Lookup(command, path string) (string, error) {
-	if strings.Contains(command, "/") {
-		if errno := executable(command); errno != 0 {
-			return "", &CommandError{command, errno}
+	if command == "" || strings.Contains(command, "/") {
+		if err := executable(command); err != nil {
+			return "", &CommandError{command, err}
 		}
 		return command, nil
 	}
-	worst := unix.ENOENT
+	worst := error(unix.ENOENT)
 	for dir := range strings.SplitSeq(path, ":") {
-		if command == "" {
-			break
-		}
-		if dir == "" {
-			dir = "."
-		}
-		file := dir + "/" + command
-		switch errno := executable(file); errno {
-		case 0:
+		file := cmp.Or(dir, ".") + "/" + command
+		switch err := executable(file); err {
+		case nil:
 			return file, nil
 		case unix.EACCES, unix.EISDIR:
-			worst = errno
+			worst = err
 		}
 	}
 	return "", &CommandError{command, worst}
 }
 
-func executable(file string) unix.Errno {
+func executable(file string) error {
 	var st unix.Stat_t
-	if err := unix.Stat(file, &st); err != nil {
-		return errnoOf(err)
-	}
-	if st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	err := unix.Stat(file, &st)
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return unix.EISDIR
 	}
-	// with the effective ids, as execve would
-	if err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS); err != nil {
-		return errnoOf(err)
+	if err == nil { // with the effective ids, as execve would
+		err = unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
 	}
-	return 0
-}
-
-func errnoOf(err error) unix.Errno {
-	var errno unix.Errno
-	if errors.As(err, &errno) {
-		return errno
-	}
-	return unix.EIO
+	return err
 }

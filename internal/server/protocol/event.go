@@ -73,30 +73,18 @@ type Subject struct {
 
 // Log writes an event, if there is a journal that takes it at once.
 func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
-	_ = systemd.SendJournal(s.Entry(e, p, what, more...))
-}
-
-// Entry encodes an event.
-func (s Subject) Entry(e Event, p systemd.Priority, what string, more ...systemd.JournalField) []byte {
-	fields := []systemd.JournalField{
+	pid := ""
+	if s.Client.PID > 0 {
+		pid = strconv.Itoa(s.Client.PID)
+	}
+	_ = systemd.SendJournal(systemd.JournalEntry(p, append([]systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
 		{Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		{Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
-	}
-	client, pid := "", ""
-	if s.Client.PID > 0 {
-		client, pid = s.Client.Name, strconv.Itoa(s.Client.PID)
-	}
-	for _, f := range []systemd.JournalField{
-		{Name: FieldClient, Value: client}, {Name: FieldClientPID, Value: pid},
+		{Name: FieldClient, Value: s.Client.Name}, {Name: FieldClientPID, Value: pid},
 		{Name: FieldClientUnit, Value: s.Client.Unit}, {Name: FieldBackend, Value: string(s.Backend)},
-	} {
-		if f.Value != "" {
-			fields = append(fields, f)
-		}
-	}
-	return systemd.JournalEntry(p, append(fields, more...)...)
+	}, more...)...))
 }
 
 // Stderr is where the server's stderr goes.

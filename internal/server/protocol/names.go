@@ -20,7 +20,6 @@ const DefaultSlice = "mcp.slice"
 
 // Names in the cgroup tree.
 const (
-	SliceName   = DefaultSlice
 	SliceSuffix = ".slice"
 	GroupPrefix = "mcp-"
 	ScopeSuffix = ".scope"

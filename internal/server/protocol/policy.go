@@ -7,9 +7,9 @@ package protocol
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/mcpscope/mcpscope/freeze"
 )
@@ -113,25 +113,17 @@ func ParseClientDeath(s string) (ClientDeath, error) {
 	return oneOf(s, AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath)
 }
 
-// ParseDuration reads a Go duration that may begin with days: 1d, 1.5d, 1d12h.
+// ParseDuration reads a Go duration that may begin with a number of days: 1d, 1d12h.
 func ParseDuration(s string) (time.Duration, error) {
-	text, rest, some := strings.Cut(s, "d")
+	days, rest, some := strings.Cut(s, "d")
 	if !some {
 		return time.ParseDuration(s)
 	}
-	hours, err := time.ParseDuration(text + "h")
-	if err != nil || strings.ContainsFunc(text, unicode.IsLetter) || hours.Abs() > math.MaxInt64/24 {
-		return 0, fmt.Errorf("%q is no duration", s)
+	n, err := strconv.ParseUint(days, 10, 32)
+	if err != nil {
+		return 0, err
 	}
-	days := 24 * hours
-	if rest == "" {
-		return days, nil
-	}
-	more, err := time.ParseDuration(rest)
-	if err != nil || more < 0 || hours < 0 || days+more < days {
-		return 0, fmt.Errorf("%q is no duration", s)
-	}
-	return days + more, nil
+	return time.ParseDuration(fmt.Sprintf("%dh%s", 24*n, rest))
 }
 
 // ParseGrace reads a grace period: a Go duration that is not negative, 0, or

@@ -79,19 +79,24 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 	r.ExitStatus = &status
 }
 
-func (r *Report) Subject() protocol.Subject {
-	return protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
+// Count adds the resources that the server used, its limits, and failures for lack of them.
+func (r *Report) Count(members interface{ CPU() time.Duration }, f *protocol.Figures) {
+	cpu := members.CPU().Seconds()
+	r.CPUSeconds = &cpu
+	if f == nil {
+		return
+	}
+	r.MemoryPeakBytes, r.Limits = f.MemoryPeak, f.Limits
+	if f.OOMKills > 0 {
+		r.OutOfMemory = &OutOfMemory{Kills: f.OOMKills, LimitBytes: f.MemoryMax, PeakBytes: f.MemoryPeak}
+	}
+	if f.PIDsRefused > 0 {
+		r.PIDsRefused = &PIDsRefused{Times: f.PIDsRefused, Limit: f.PIDsMax}
+	}
 }
 
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
-
-// Log writes the event to the journal.
-func (r *Report) Log() {
-	if systemd.JournalExists() {
-		_ = systemd.SendJournal(r.entry()) // no process is left for an error
-	}
-}
 
 // Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not
 // mix. If a pipe is full it waits for a bounded time.
@@ -103,7 +108,7 @@ func (r *Report) Write(fd int) {
 	line = append(line, '\n')
 	written := make(chan struct{})
 	go func() {
-		_, _ = unix.Write(fd, line) // as above
+		_, _ = unix.Write(fd, line) // no process is left for an error
 		close(written)
 	}()
 	select {
@@ -126,7 +131,15 @@ type PIDsRefused struct {
 	Limit *uint64 `json:"pids_max,omitempty"`
 }
 
-func (r *Report) entry() []byte {
+// LogStart writes the event of a start to the journal.
+func LogStart(about protocol.Subject, stderr protocol.Stderr) {
+	text := fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend)
+	about.Log(protocol.EventStarted, systemd.Info, text,
+		systemd.JournalField{Name: protocol.FieldStderr, Value: string(stderr)})
+}
+
+// Log writes the event of the end to the journal.
+func (r *Report) Log() {
 	fields := []systemd.JournalField{
 		{Name: protocol.FieldCause, Value: string(r.Cause)},
 		{Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
@@ -172,5 +185,6 @@ func (r *Report) entry() []byte {
 	for _, stuck := range r.Stuck {
 		add(protocol.FieldStuck, stuck, ", left: ")
 	}
-	return r.Subject().Entry(protocol.EventEnded, priority, text, fields...)
+	about := protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
+	about.Log(protocol.EventEnded, priority, text, fields...)
 }
