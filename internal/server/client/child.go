@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Child is a process of the client that becomes a server. The caller keeps it from forking meanwhile.
@@ -24,7 +25,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	if stdin >= 0 {
 		err = in.watchStdin(stdin)
 	}
-	if stdin >= 0 && borrowed {
+	if borrowed {
 		_ = unix.Close(stdin)
 	} else {
 		held = stdin
@@ -33,8 +34,6 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 		if in.Stdout, err = newWatch(stdout, failure); err == nil {
 			in.Room[0], err = newWatch(stdout, room)
 		}
-		_ = unix.Close(stdout)
-	} else if stdout >= 0 {
 		_ = unix.Close(stdout)
 	}
 	return in, held, err
@@ -45,13 +44,38 @@ func (in *Side) watchStdin(fd int) error {
 	if in.Stdin, err = newWatch(fd, hangUp); err != nil {
 		return err
 	}
-	file, conveyed := identifyFile(fd)
-	if !conveyed {
-		return nil
+	file, kind := identifyFile(fd)
+	in.Socket = kind == unix.S_IFSOCK
+	if in.Conveyed = in.Socket || kind == unix.S_IFIFO; in.Conveyed {
+		in.File = file
+		in.Input, err = newWatch(fd, input)
 	}
-	in.File, in.Conveyed, in.Socket = file, true, !isFIFO(fd)
-	in.Input, err = newWatch(fd, input)
 	return err
+}
+
+// identifyFile returns the file of fd, and the type in its mode; 0 for none.
+func identifyFile(fd int) (f protocol.File, kind uint32) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return protocol.File{}, 0
+	}
+	return protocol.File{Dev: uint64(st.Dev), Ino: st.Ino}, st.Mode & unix.S_IFMT
+}
+
+// unreadInput reports whether input that the client wrote to f is still waiting for the
+// process behind pidfd, which has f as its descriptor 0 (pidfd_getfd, Linux 5.6).
+// What can't be found out counts as read.
+func unreadInput(pidfd int, f protocol.File) bool {
+	fd, err := unix.PidfdGetfd(pidfd, 0, 0)
+	if err != nil {
+		return false
+	}
+	defer unix.Close(fd)
+	if is, _ := identifyFile(fd); is != f {
+		return false
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
+	return err == nil && n > 0
 }
 
 // borrow copies a descriptor. That needs the right to ptrace, which yama gives to an ancestor alone.
@@ -66,17 +90,12 @@ func (r Child) borrow(fd int) (got int, copied bool) {
 		return -1, false // another writer would keep the client from seeing the end of stdout
 	}
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
-	got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0)
-	if err == nil && isFIFO(got) {
-		return got, false
+	if got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0); err != nil {
+		return -1, false
 	}
-	if err == nil {
+	if _, kind := identifyFile(got); kind != unix.S_IFIFO {
 		_ = unix.Close(got) // a file has no other end
+		return -1, false
 	}
-	return -1, false
-}
-
-func isFIFO(fd int) bool {
-	var st unix.Stat_t
-	return unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+	return got, false
 }

@@ -7,7 +7,6 @@
 package client
 
 import (
-	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -50,7 +49,7 @@ func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 		}
 	}
 	if err == nil && (in.Conveyed || onDeath == protocol.StopOnClientDeath) {
-		in.PIDFD, err = openClient()
+		in.PIDFD = openClient()
 	}
 	return in, err
 }
@@ -75,23 +74,20 @@ func (in *Side) CloseWatches() {
 
 // openClient returns a pidfd of our parent, or -1 if that is init: then init is not the client, or its end
 // stops everything anyway.
-func openClient() (int, error) {
+func openClient() int {
 	parent := os.Getppid()
 	if parent <= 1 {
-		return -1, nil
+		return -1
 	}
 	fd, err := unix.PidfdOpen(parent, 0)
-	if err == nil && os.Getppid() == parent {
-		return fd, nil
+	if err != nil {
+		return -1 // seccomp: only stdin reports the end of the client
 	}
-	if err == nil {
+	if os.Getppid() != parent {
 		_ = unix.Close(fd) // our parent exited meanwhile, and the pid may be reused
-		return -1, nil
+		return -1
 	}
-	if err == unix.ENOSYS || err == unix.EPERM || err == unix.ESRCH {
-		return -1, nil // seccomp: only stdin reports the end of the client
-	}
-	return -1, fmt.Errorf("open pidfd of client %d: %w", parent, err)
+	return fd
 }
 
 // HungUp reports whether the client has closed its end of stdin.

@@ -23,7 +23,8 @@ func Closed(pid, number int) bool {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
-		return peerClosed(st.Ino)
+		peer, stream, err := peerOf(st.Ino)
+		return err == nil && peer == 0 && stream
 	case unix.S_IFIFO:
 		return pipeClosed(link, number, st.Ino)
 	}
@@ -58,11 +59,9 @@ func pipeClosed(link string, number int, ino uint64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	if f, conveyed := identifyFile(fd); !conveyed || f.Ino != ino {
-		return false
-	}
+	f, _ := identifyFile(fd)
 	var on unix.Statfs_t
-	if unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
+	if f.Ino != ino || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
 		return false // a FIFO reports no hang-up after an open
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}

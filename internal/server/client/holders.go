@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,7 @@ import (
 func otherEndHeld(f protocol.File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
 	end := f
 	if socket {
-		peer, err := peerOf(f.Ino)
+		peer, _, err := peerOf(f.Ino)
 		if err != nil || peer == 0 {
 			return false, err
 		}
@@ -79,66 +80,63 @@ func writes(link string) bool {
 	return unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0
 }
 
-// peerOf returns the inode number of the peer of a UNIX socket; 0 without a peer.
-func peerOf(ino uint64) (uint32, error) {
-	answer, err := askDiag(ino)
+// peerOf asks the kernel for the inode number of the peer of a UNIX socket, 0 without a peer. stream is true
+// for a stream that is, or was, connected.
+func peerOf(ino uint64) (peer uint32, stream bool, err error) {
+	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return 0, err
-	}
-	return parsePeer(answer)
-}
-
-// peerClosed reports whether the peer of a UNIX socket is closed.
-func peerClosed(ino uint64) bool {
-	answer, err := askDiag(ino)
-	if err != nil {
-		return false
-	}
-	peer, err := parsePeer(answer)
-	return err == nil && peer == 0 &&
-		answer[headerSize+1] == unix.SOCK_STREAM && answer[headerSize+2] == established
-}
-
-// askDiag returns the kernel's answer about a socket, a struct nlmsghdr and a struct unix_diag_msg with its
-// attributes.
-func askDiag(ino uint64) ([]byte, error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_INET_DIAG)
-	if err != nil {
-		return nil, fmt.Errorf("create sock_diag socket: %w", err)
+		return 0, false, fmt.Errorf("create sock_diag socket: %w", err)
 	}
 	defer unix.Close(fd)
 	wait := unix.Timeval{Sec: 1} // the kernel answers at once
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return nil, fmt.Errorf("set timeout: %w", err)
+		return 0, false, fmt.Errorf("set timeout: %w", err)
 	}
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, kernel); err != nil {
-		return nil, fmt.Errorf("ask sock_diag: %w", err)
+		return 0, false, fmt.Errorf("ask sock_diag: %w", err)
 	}
 	buf := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, buf, 0)
 	if err != nil {
-		return nil, fmt.Errorf("ask sock_diag: %w", err)
+		return 0, false, fmt.Errorf("ask sock_diag: %w", err)
 	}
-	return buf[:n], nil
+	all, err := syscall.ParseNetlinkMessage(buf[:n])
+	if err != nil || len(all) == 0 || all[0].Header.Type != unix.SOCK_DIAG_BY_FAMILY ||
+		len(all[0].Data) < answerSize {
+		return 0, false, errAnswer
+	}
+	answer := all[0].Data
+	stream = answer[1] == unix.SOCK_STREAM && answer[2] == established
+	e := binary.NativeEndian
+	for attrs := answer[answerSize:]; len(attrs) >= 8; {
+		if e.Uint16(attrs[2:]) == attributePeer {
+			return e.Uint32(attrs[4:]), stream, nil
+		}
+		size := max(int(e.Uint16(attrs)), 4)
+		attrs = attrs[min((size+3)&^3, len(attrs)):]
+	}
+	return 0, stream, nil
 }
+
+// errAnswer: the kernel does not know the socket, or says something else than expected.
+var errAnswer = errors.New("sock_diag: unexpected answer")
 
 // The parts of linux/unix_diag.h that are used.
 const (
-	sockDiagByFamily = 20
-	showPeer         = 0x4 // UDIAG_SHOW_PEER
-	attributePeer    = 2   // UNIX_DIAG_PEER
-	headerSize       = 16  // struct nlmsghdr
-	answerSize       = 16  // struct unix_diag_msg
-	established      = 1   // TCP_ESTABLISHED, which a socket stays when its peer is closed
+	showPeer      = 0x4 // UDIAG_SHOW_PEER
+	attributePeer = 2   // UNIX_DIAG_PEER
+	answerSize    = 16  // struct unix_diag_msg
+	established   = 1   // TCP_ESTABLISHED, which a socket stays when its peer is closed
 )
 
 // diagRequest is a struct nlmsghdr and a struct unix_diag_req.
 func diagRequest(ino uint32) []byte {
-	b := make([]byte, 0, headerSize+24)
+	const size = unix.SizeofNlMsghdr + 24
+	b := make([]byte, 0, size)
 	e := binary.NativeEndian
-	b = e.AppendUint32(b, headerSize+24)
-	b = e.AppendUint16(b, sockDiagByFamily)
+	b = e.AppendUint32(b, size)
+	b = e.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
 	b = e.AppendUint16(b, unix.NLM_F_REQUEST)
 	b = e.AppendUint64(b, 0) // sequence number, port
 	b = append(b, unix.AF_UNIX, 0, 0, 0)
@@ -146,31 +144,4 @@ func diagRequest(ino uint32) []byte {
 	b = e.AppendUint32(b, ino)
 	b = e.AppendUint32(b, showPeer)
 	return e.AppendUint64(b, 0xffffffffffffffff) // no cookie
-}
-
-// errAnswer: the kernel says something else than expected.
-var errAnswer = errors.New("sock_diag: unexpected answer")
-
-func parsePeer(b []byte) (uint32, error) {
-	e := binary.NativeEndian
-	if len(b) < headerSize+4 {
-		return 0, errAnswer
-	}
-	if e.Uint16(b[4:]) == unix.NLMSG_ERROR {
-		return 0, fmt.Errorf("sock_diag: %w", unix.Errno(-int32(e.Uint32(b[headerSize:]))))
-	}
-	if e.Uint16(b[4:]) != sockDiagByFamily || len(b) < headerSize+answerSize {
-		return 0, errAnswer
-	}
-	for attrs := b[headerSize+answerSize:]; len(attrs) >= 4; {
-		size := int(e.Uint16(attrs))
-		if size < 4 || size > len(attrs) {
-			return 0, errAnswer
-		}
-		if e.Uint16(attrs[2:]) == attributePeer && size >= 8 {
-			return e.Uint32(attrs[4:]), nil
-		}
-		attrs = attrs[min((size+3)&^3, len(attrs)):]
-	}
-	return 0, nil
 }
