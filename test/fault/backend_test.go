@@ -161,12 +161,12 @@ func newUnit(t *testing.T, u host.User) *lane {
 	return &lane{site: s, client: group}
 }
 
-// ways are how a manager can be reached, of which mcpscope tries the private socket first: one for each.
+// ways are the managers, by their private sockets.
 func ways() map[*way]backend {
 	root, tester := host.Root, host.Tester
 	return map[*way]backend{
-		{root, "/run/dbus/system_bus_socket", "/run/systemd/private"}:       managed(root),
-		{tester, filepath.Join(tester.RuntimeDir(), "systemd/private"), ""}: managed(tester),
+		{root, "/run/systemd/private"}:                                  managed(root),
+		{tester, filepath.Join(tester.RuntimeDir(), "systemd/private")}: managed(tester),
 	}
 }
 

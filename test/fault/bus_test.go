@@ -24,11 +24,10 @@ import (
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
-// way is one of the two sockets by which a manager can be reached.
+// way is the socket of a manager.
 type way struct {
 	user   host.User
 	socket string // which we take the place of
-	hidden string // another, which would be taken first, or ""
 }
 
 // bus is between one mcpscope and its manager.
@@ -72,9 +71,9 @@ func (b *bus) close() {
 
 // command is for a process that finds us where it looks for the manager.
 func (b *bus) command(site *escape.Site, line []string) *exec.Cmd {
-	const script = `mount --bind "$1" "$2" && { test -z "$3" || mount --bind /dev/null "$3"; } && shift 3 && exec "$@"`
+	const script = `mount --bind "$1" "$2" && shift 2 && exec "$@"`
 	uid := fmt.Sprint(b.way.user.UID)
-	all := []string{"unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", b.path, b.way.socket, b.way.hidden,
+	all := []string{"unshare", "--mount", "--propagation", "private", "--", "sh", "-c", script, "sh", b.path, b.way.socket,
 		"setpriv", "--reuid=" + uid, "--regid=" + uid, "--clear-groups", "--"}
 	cmd := exec.Command(all[0], append(all[1:], line...)...)
 	cmd.Env = site.Command(line...).Env

@@ -11,7 +11,6 @@ package systemd
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +27,6 @@ type Manager struct {
 	conn   *dbus.Conn
 	object dbus.BusObject
 	gone   chan *dbus.Signal // JobRemoved
-	cancel context.CancelFunc
 }
 
 // Kind selects the system manager or the manager of a user.
@@ -39,45 +37,30 @@ const (
 	User   Kind = "user"
 )
 
-// socket is a socket of a manager. The private sockets lead to it directly, without a bus, and deliver
-// signals without a match rule.
-type socket struct {
-	path string
-	bus  bool
-}
+const manager = "org.freedesktop.systemd1.Manager"
 
-// sockets of a manager, the fastest first.
-func sockets(kind Kind, uid int) []socket {
-	if kind == System {
-		return []socket{{"/run/systemd/private", false}, {"/run/dbus/system_bus_socket", true}}
-	}
-	dir := "/run/user/" + strconv.Itoa(uid)
-	return []socket{{dir + "/systemd/private", false}, {dir + "/bus", true}}
-}
-
-// Dial connects to a manager, and gives up after within.
+// Dial connects to the private socket of a manager, and gives up after within. systemctl uses it as well. It
+// needs no bus, and delivers signals without a match rule.
 func Dial(kind Kind, within time.Duration) (*Manager, error) {
-	uid := os.Getuid()
+	path := "/run/systemd/private"
 	if kind == User {
-		if err := checkRuntimeDir(uid); err != nil {
+		if err := checkRuntimeDir(os.Getuid()); err != nil {
 			return nil, err
 		}
+		path = runtimeDir(os.Getuid()) + "/systemd/private"
 	}
-	deadline := time.Now().Add(within)
-	var errs []error
-	for _, s := range sockets(kind, uid) {
-		m, err := dial(s, uid, deadline)
-		if err == nil {
-			return m, nil
-		}
-		errs = append(errs, err)
+	m, err := dial(path, time.Now().Add(within))
+	if err != nil {
+		return nil, fmt.Errorf("connect to the %s manager: %w", kind, err)
 	}
-	return nil, fmt.Errorf("connect to the %s manager: %w", kind, errors.Join(errs...))
+	return m, nil
 }
+
+func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
 
 // checkRuntimeDir refuses a directory of another user: its sockets are not those of our manager.
 func checkRuntimeDir(uid int) error {
-	dir := "/run/user/" + strconv.Itoa(uid)
+	dir := runtimeDir(uid)
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return fmt.Errorf("find the user manager: %s: %w", dir, err)
@@ -88,27 +71,24 @@ func checkRuntimeDir(uid int) error {
 	return nil
 }
 
-func dial(s socket, uid int, deadline time.Time) (*Manager, error) {
-	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", s.path)
+func dial(path string, deadline time.Time) (*Manager, error) {
+	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPIDs(c); err != nil {
-		_ = c.Close() // nothing was written
-		return nil, fmt.Errorf("%s: %w", s.path, err)
-	}
 	_ = c.SetDeadline(deadline) // a socket has deadlines
-	ctx, cancel := context.WithCancel(context.Background())
-	m := &Manager{cancel: cancel, gone: make(chan *dbus.Signal, 64)}
-	if m.conn, err = dbus.NewConn(c, dbus.WithContext(ctx)); err == nil {
-		err = m.greet(s, uid)
+	conn, _ := dbus.NewConn(c)  // only an option can fail
+	if err = checkPIDs(c); err == nil {
+		err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	}
 	if err != nil {
-		cancel()
-		_ = c.Close() // closed with the connection, if there is one
-		return nil, fmt.Errorf("%s: %w", s.path, err)
+		_ = conn.Close() // and c
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	_ = c.SetDeadline(time.Time{}) // from here on each call has its own limit
+	m := &Manager{conn: conn, gone: make(chan *dbus.Signal, 64)}
+	m.object = conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
+	conn.Signal(m.gone)
 	return m, nil
 }
 
@@ -131,32 +111,8 @@ func checkPIDs(c net.Conn) error {
 	return nil
 }
 
-func (m *Manager) greet(s socket, uid int) error {
-	if err := m.conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(uid))}); err != nil {
-		return err
-	}
-	m.object = m.conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
-	m.conn.Signal(m.gone)
-	if !s.bus {
-		return nil // no Hello on a private socket
-	}
-	if err := m.conn.Hello(); err != nil {
-		return err
-	}
-	err := m.conn.AddMatchSignal(dbus.WithMatchInterface(manager), dbus.WithMatchMember("JobRemoved"))
-	if err != nil {
-		return err
-	}
-	return m.object.Call(manager+".Subscribe", 0).Err
-}
-
-const manager = "org.freedesktop.systemd1.Manager"
-
 // Close closes the connection.
-func (m *Manager) Close() {
-	_ = m.conn.Close() // no call is pending
-	m.cancel()
-}
+func (m *Manager) Close() { _ = m.conn.Close() } // no call is pending
 
 // Own returns the kind of manager that starts units for this user: root uses the system manager.
 func Own() Kind {

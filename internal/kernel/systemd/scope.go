@@ -79,19 +79,15 @@ func (m *Manager) startScope(ctx context.Context, s Scope) error {
 
 // readyFor reports whether the client runs. It starts the slice, which a scope without dependencies does not.
 func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
-	m.hurry()
-	asked := m.askState(ctx, s.Client)
+	// systemd 252 reads up to 256 bytes of a private connection's handshake at once. It processes a first
+	// message among them only when more data arrives.
+	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
+	asked := m.ask(ctx, s.Client, "Unit", "ActiveState")
 	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
 	state, err := stateOf(s.Client, asked)
 	return state != "inactive" && state != "failed", err
-}
-
-// hurry makes the manager answer a short first message. systemd 252 reads up to 256 bytes of a private
-// connection's handshake at once. It processes a first message among them only when more data arrives.
-func (m *Manager) hurry() {
-	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
 // ControlGroup returns the path of a scope in the cgroup hierarchy. It gives up after within.
@@ -101,10 +97,6 @@ func (m *Manager) ControlGroup(scope string, within time.Duration) (string, erro
 	value, err := stateOf(scope, m.ask(ctx, scope, "Scope", "ControlGroup"))
 	path, _ := value.(string)
 	return path, err
-}
-
-func (m *Manager) askState(ctx context.Context, unit string) *godbus.Call {
-	return m.ask(ctx, unit, "Unit", "ActiveState")
 }
 
 func (m *Manager) ask(ctx context.Context, unit, of, property string) *godbus.Call {

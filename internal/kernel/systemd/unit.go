@@ -18,21 +18,13 @@ func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
 		case part == "user@"+strconv.Itoa(uid)+".service":
 			unit, kind = "", User // the rest of the path belongs to the user manager
 		case strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope"):
-			unit = unescape(part)
+			unit = strings.TrimPrefix(part, "_") // before names that could collide with a controller's file
 		case strings.HasSuffix(part, ".slice"):
 		case unit != "":
 			return unit, kind, true // a group below the unit
 		}
 	}
 	return unit, kind, unit != ""
-}
-
-// unescape removes the "_" that systemd prepends to names that could collide with a controller's file.
-func unescape(part string) string {
-	if rest, ok := strings.CutPrefix(part, "_"); ok {
-		return rest
-	}
-	return part
 }
 
 // UnitLetters are the characters of unit names, without the "@" of templates.
