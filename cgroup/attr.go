@@ -73,31 +73,25 @@ func (g *Group) SetFrozen(frozen bool) error {
 	return g.Write("cgroup.freeze", "0")
 }
 
-// Enter moves the calling process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
-func (g *Group) Enter() error { return g.Write("cgroup.procs", "0") }
-
-// Take moves another process into the group, in the same time.
+// Take moves a process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
 func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }
 
 // Holds reports whether the process is in this very directory, and not below it.
 func (g *Group) Holds(pid int) (bool, error) {
 	pids, err := g.procs()
-	if err != nil {
-		return false, fmt.Errorf("read cgroup.procs of %q: %w", g.path, err)
-	}
-	return slices.Contains(pids, pid), nil
+	return slices.Contains(pids, pid), err
 }
 
 // CPU is the time that the group's processes have used so far; 0 if that cannot be read.
 func (g *Group) CPU() time.Duration {
-	b, _ := readFile(g.fd, "cpu.stat")
+	b, _ := g.Read("cpu.stat")
 	usec, _ := proc.Keyed(b, "usage_usec")
 	return time.Duration(usec) * time.Microsecond
 }
 
 // Number reads a file with one number. It is nil without the file, and for a word like "max".
 func (g *Group) Number(file string) *uint64 {
-	b, _ := readFile(g.fd, file)
+	b, _ := g.Read(file)
 	n, err := strconv.ParseUint(string(bytes.TrimSpace(b)), 10, 64)
 	if err != nil {
 		return nil

@@ -13,6 +13,8 @@ import (
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // Group is one open cgroup v2 directory. The zero value is not usable.
@@ -38,7 +40,7 @@ func FromFD(fd int, path string) (*Group, error) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(fd, &st)
 	if err == nil && st.Type != unix.CGROUP2_SUPER_MAGIC {
-		err = &UnsupportedError{Feature: "cgroup v2 at this place", MinVersion: "a cgroup2 mount"}
+		err = fmt.Errorf("not on a cgroup2 mount: %w", errors.ErrUnsupported)
 	}
 	if err != nil {
 		_ = unix.Close(fd) // the error that matters is the one we return
@@ -96,9 +98,21 @@ func (g *Group) Child(name string) (*Group, error) {
 	return &Group{fd: fd, path: full}, nil
 }
 
+// An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN
+// (memory.reclaim) would park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing
+// file into EACCES.
+
+func open(dir int, name string, flags int) (int, error) {
+	return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
+}
+
+func openDir(dir int, name string) (int, error) {
+	return open(dir, name, unix.O_RDONLY|unix.O_DIRECTORY)
+}
+
 // Read returns the content of one of the group's files.
 func (g *Group) Read(file string) ([]byte, error) {
-	b, err := readFile(g.fd, file)
+	b, err := proc.ReadAt(g.fd, file, proc.NoLimit)
 	if err != nil {
 		return nil, fmt.Errorf("read %s: %w", path.Join(g.path, file), err)
 	}
@@ -107,7 +121,16 @@ func (g *Group) Read(file string) ([]byte, error) {
 
 // Write writes value to one of the group's files with a single write(2).
 func (g *Group) Write(file, value string) error {
-	if err := writeFile(g.fd, file, value); err != nil {
+	fd, err := g.OpenFile(file, unix.O_WRONLY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd)
+	_, err = unix.Write(fd, []byte(value))
+	for err == unix.EINTR { // of memory.reclaim
+		_, err = unix.Write(fd, []byte(value))
+	}
+	if err != nil {
 		return fmt.Errorf("write %q to %s: %w", value, path.Join(g.path, file), err)
 	}
 	return nil
@@ -121,19 +144,6 @@ func (g *Group) OpenFile(file string, flags int) (int, error) {
 	}
 	return fd, nil
 }
-
-// UnsupportedError says that the running kernel or host lacks something.
-type UnsupportedError struct {
-	Feature    string
-	MinVersion string
-}
-
-func (e *UnsupportedError) Error() string {
-	return fmt.Sprintf("%s not supported (requires %s)", e.Feature, e.MinVersion)
-}
-
-// Is makes the error match errors.ErrUnsupported.
-func (e *UnsupportedError) Is(target error) bool { return target == errors.ErrUnsupported }
 
 // Parent opens the directory above g.
 func (g *Group) Parent() (*Group, error) {

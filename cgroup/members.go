@@ -25,16 +25,13 @@ func (g *Group) Members() ([]int, error) {
 		pids = append(pids, here...)
 		return err
 	})
-	if err != nil {
-		return pids, fmt.Errorf("list members of cgroup %q: %w", g.path, err)
-	}
-	return pids, nil
+	return pids, err
 }
 
 // procs lists the processes in this directory alone. A threaded group answers with EOPNOTSUPP: the domain
 // above it lists its processes.
 func (g *Group) procs() ([]int, error) {
-	b, err := readFile(g.fd, "cgroup.procs")
+	b, err := g.Read("cgroup.procs")
 	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil
 	}

@@ -7,7 +7,6 @@ package cgroup
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 
@@ -20,10 +19,11 @@ func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 	if err := EnableController(g, l.File, owned); err != nil {
 		return "", err
 	}
-	if _, err := ReadLimit(g, l.File); err != nil {
-		return "", err
+	err = g.Write(l.File, l.Value)
+	if errors.Is(err, unix.ENOENT) {
+		err = fmt.Errorf("this kernel has no %s: %w", l.File, err)
 	}
-	if err := g.Write(l.File, l.Value); err != nil {
+	if err != nil {
 		return "", err
 	}
 	return ReadLimit(g, l.File)
@@ -32,9 +32,6 @@ func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 // ReadLimit returns what a file says, as one line.
 func ReadLimit(g *Group, file string) (string, error) {
 	b, err := g.Read(file)
-	if errors.Is(err, unix.ENOENT) {
-		return "", fmt.Errorf("this kernel has no %s: %w", file, err)
-	}
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", "), err
 }
 
@@ -65,7 +62,7 @@ func EnableController(g *Group, file string, owned int) error {
 		return nil
 	}
 	if owned == 0 {
-		return fmt.Errorf("%s has no controller %s: %w", where(g), controller, errors.ErrUnsupported)
+		return fmt.Errorf("%s has no controller %s: %w", g.path, controller, errors.ErrUnsupported)
 	}
 	above, err := g.Parent()
 	if err != nil {
@@ -78,16 +75,7 @@ func EnableController(g *Group, file string, owned int) error {
 	err = above.Write("cgroup.subtree_control", "+"+controller)
 	if errors.Is(err, unix.EBUSY) {
 		return fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
-			where(above), controller, err)
+			above.path, controller, err)
 	}
 	return err
-}
-
-// where is the present path of a directory.
-func where(g *Group) string {
-	path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", g.FD()))
-	if err != nil {
-		return g.Path()
-	}
-	return path
 }

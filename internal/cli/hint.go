@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -21,7 +21,6 @@ import (
 
 // Hint returns a remedy for an error of a backend or of auto, or "".
 func Hint(b protocol.Backend, err error) string {
-	var unsupported *cgroup.UnsupportedError
 	var nowhere *backend.NoBackendError
 	var limit *protocol.LimitError
 	uid, user, system := os.Getuid(), b == protocol.SystemdUser, b == protocol.SystemdSystem
@@ -41,8 +40,8 @@ func Hint(b protocol.Backend, err error) string {
 		return "start a systemd user manager: " + EnableLinger()
 	case errors.As(err, &nowhere):
 		return delegateHint()
-	case errors.As(err, &unsupported):
-		return "it needs " + unsupported.MinVersion
+	case is(proc.ErrNoCgroup2):
+		return "it needs a cgroup2 mount"
 	case is(unix.EROFS):
 		return "mount /sys/fs/cgroup read-write " +
 			"(docker: --security-opt writable-cgroups=true, podman: --systemd=always)"

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 )
 
 // Choose returns the servers of the arguments, and closes all others. An argument is an id, the beginning of
@@ -88,12 +87,7 @@ func find(all []*fleet.Listed, arg string) ([]*fleet.Listed, error) {
 // UnknownError: no server has this name or id.
 type UnknownError struct{ Arg string }
 
-func (e *UnknownError) Error() string {
-	if uid, found := hierarchy.Owner(e.Arg); found {
-		return fmt.Sprintf("%q is a server of user %d: that is for root", e.Arg, uid)
-	}
-	return fmt.Sprintf("there is no server %q", e.Arg)
-}
+func (e *UnknownError) Error() string { return fmt.Sprintf("there is no server %q", e.Arg) }
 
 // Servers are those that are named or, if none is, all that the filter lets through.
 func (f *Filter) Servers(operands []string) ([]*fleet.Listed, error) {

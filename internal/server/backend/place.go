@@ -167,8 +167,7 @@ func (p Place) MoveOut(pids []int) error {
 	case p.kind != "":
 		return p.moveToScope(pids)
 	case p.Above == nil:
-		const feature = "a process that runs already, in a tree"
-		return &cgroup.UnsupportedError{Feature: feature, MinVersion: "a cgroup"}
+		return fmt.Errorf("a tree has no group for a process that runs already: %w", errors.ErrUnsupported)
 	}
 	leaf, err := group.Leaf(p.Above)
 	if err != nil {

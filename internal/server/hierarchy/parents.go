@@ -7,9 +7,7 @@ package hierarchy
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -70,32 +68,7 @@ func Groups(parent *cgroup.Group, uid int) ([]string, error) {
 		if !protocol.IsGroup(name) || uid == Everyone {
 			return !protocol.IsGroup(name)
 		}
-		owner, err := ownerOf(parent, name)
-		return err != nil || owner != uid
+		var st unix.Stat_t
+		return unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid
 	}), err
-}
-
-func ownerOf(parent *cgroup.Group, dir string) (uid int, err error) {
-	var st unix.Stat_t
-	err = unix.Fstatat(parent.FD(), dir, &st, unix.AT_SYMLINK_NOFOLLOW)
-	return int(st.Uid), err
-}
-
-// Owner returns another user that has a server of this name, or with an id of this prefix.
-func Owner(arg string) (uid int, found bool) {
-	if arg == "" {
-		return 0, false
-	}
-	_ = InParents(func(_ Position, parent *cgroup.Group) error { // those that can be read
-		dirs, err := Groups(parent, Everyone)
-		for _, dir := range dirs {
-			meant := strings.HasPrefix(protocol.IDOf(dir), arg) ||
-				strings.HasPrefix(dir, protocol.DirectoryName(arg, ""))
-			if owner, err := ownerOf(parent, dir); meant && err == nil && owner != os.Getuid() {
-				uid, found = owner, true
-			}
-		}
-		return err
-	})
-	return uid, found
 }

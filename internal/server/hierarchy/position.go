@@ -23,14 +23,16 @@ type Position struct {
 	Path string        // from there
 }
 
+var errNoCgroup2 = fmt.Errorf("%w: %w", proc.ErrNoCgroup2, errors.ErrUnsupported)
+
 // OwnPosition is that of the calling process.
 func OwnPosition() (Position, error) { return PositionOf(0) }
 
-// PositionOf is ownPosition for another process; 0 is ourselves.
+// PositionOf is OwnPosition for another process; 0 is ourselves.
 func PositionOf(pid int) (Position, error) {
 	own, err := proc.ReadCgroup(pid)
 	if errors.Is(err, proc.ErrNoCgroup2) {
-		return Position{}, &cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount"}
+		err = errNoCgroup2
 	}
 	if err != nil {
 		return Position{}, err
@@ -43,7 +45,7 @@ func PositionOf(pid int) (Position, error) {
 	if err != nil {
 		return Position{}, fmt.Errorf("find the cgroup2 mount: %w", err)
 	}
-	err = error(&cgroup.UnsupportedError{Feature: "cgroup v2", MinVersion: "a cgroup2 mount"})
+	err = errNoCgroup2
 	for _, m := range mounts {
 		var root *cgroup.Group
 		if root, err = shows(m, own, pid); err == nil {
