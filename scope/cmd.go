@@ -2,10 +2,18 @@
 
 //go:build linux
 
+// Package scope runs MCP servers under mcpscope from a Go program. Cmd has the shape of os/exec's: it starts
+// "mcpscope run" as a child process, which puts the server into a group of its own. When Wait has returned,
+// or the calling program was killed and the grace periods are over, nothing that the server started is left.
+// A program may run any number of servers at once; the package changes neither its signals, descriptors nor
+// children.
+//
+// List, Stop and Sweep act on all servers of the calling user, however they were started.
+//
+// It needs Linux 5.14, and the program mcpscope.
 package scope
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,8 +21,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"strconv"
-	"time"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -32,14 +39,7 @@ type Cmd struct {
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 	ExtraFiles     []*os.File
-	// MemoryMax in bytes, CPUMax in processors and PIDsMax in tasks limit the server; 0 is no limit.
-	MemoryMax int64
-	CPUMax    float64
-	PIDsMax   int
-	// EOFGrace is the time from the end of stdin to SIGTERM, TermGrace the time from SIGTERM to SIGKILL. 0
-	// stands for mcpscope's own (1.2 s and 1 s).
-	EOFGrace, TermGrace time.Duration
-	// Flags are other flags of "mcpscope run".
+	// Flags are flags of "mcpscope run" for limits, grace periods and others: "--memory-max=1G".
 	Flags []string
 	// Runner is the program mcpscope; "" looks for it in PATH.
 	Runner string
@@ -113,22 +113,6 @@ func (c *Cmd) prepared() *exec.Cmd {
 	return c.cmd
 }
 
-func (c *Cmd) arguments(report int) []string {
-	args := []string{"run", "--report", "fd:" + strconv.Itoa(report)}
-	add := func(is bool, flag, value string) {
-		if is {
-			args = append(args, flag, value)
-		}
-	}
-	add(c.Name != "", "--name", c.Name)
-	add(c.MemoryMax > 0, "--memory-max", strconv.FormatInt(c.MemoryMax, 10))
-	add(c.CPUMax > 0, "--cpu-max", strconv.FormatFloat(c.CPUMax, 'f', -1, 64))
-	add(c.PIDsMax > 0, "--pids-max", strconv.Itoa(c.PIDsMax))
-	add(c.EOFGrace > 0, "--eof-grace", c.EOFGrace.String())
-	add(c.TermGrace > 0, "--term-grace", c.TermGrace.String())
-	return append(append(append(args, c.Flags...), "--"), c.Args...)
-}
-
 // Start starts the server, and returns without waiting for it. The error is an *exec.Error if there is no
 // mcpscope.
 func (c *Cmd) Start() error {
@@ -155,7 +139,11 @@ func (c *Cmd) Start() error {
 		cmd.Stderr = c.Stderr
 	}
 	cmd.ExtraFiles = append(append([]*os.File(nil), c.ExtraFiles...), write)
-	cmd.Args = append([]string{cmd.Path}, c.arguments(2+len(cmd.ExtraFiles))...)
+	own := []string{cmd.Path, "run", fmt.Sprintf("--report=fd:%d", 2+len(cmd.ExtraFiles))}
+	if c.Name != "" {
+		own = append(own, "--name", c.Name)
+	}
+	cmd.Args = slices.Concat(own, c.Flags, []string{"--"}, c.Args)
 	if err := cmd.Start(); err != nil {
 		_ = read.Close()
 		return err
@@ -178,12 +166,9 @@ func (c *Cmd) Wait() error {
 	if !errors.As(err, &exit) {
 		return err
 	}
-	failed := &ExitError{ExitError: exit}
-	if line, _, found := bytes.Cut(text, []byte("\n")); found {
-		failed.Report = &Report{}
-		if json.Unmarshal(line, failed.Report) != nil {
-			failed.Report = nil
-		}
+	failed := &ExitError{exit, &Report{}}
+	if json.Unmarshal(text, failed.Report) != nil {
+		failed.Report = nil
 	}
 	return failed
 }

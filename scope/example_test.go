@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"time"
 
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -18,7 +17,7 @@ import (
 // A server that copies its input stands for one that speaks MCP.
 func ExampleCmd_Start() {
 	cmd := scope.Command("cat")
-	cmd.Name, cmd.TermGrace = "echo", 2*time.Second
+	cmd.Name, cmd.Flags = "echo", []string{"--term-grace=2s"}
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {
