@@ -23,23 +23,17 @@ import (
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
-// measured is a server with the shortages that it has had so far.
-type measured struct {
-	show.Server
-	fleet.Shortages
-}
-
-// measured measures all servers.
-func measureAll(f *selection.Filter) ([]measured, error) {
+// measureAll measures all servers.
+func measureAll(f *selection.Filter) ([]show.Server, error) {
 	servers, err := f.List()
 	defer selection.Close(servers)
 	if err != nil {
 		return nil, err
 	}
-	var all []measured
+	var all []show.Server
 	for _, s := range servers {
 		if v, err := show.Measure(s); err == nil { // otherwise it has ended meanwhile
-			all = append(all, measured{v, s.Shortages()})
+			all = append(all, v)
 		}
 	}
 	return all, nil
@@ -47,13 +41,13 @@ func measureAll(f *selection.Filter) ([]measured, error) {
 
 // source is where figures come from.
 type source struct {
-	servers func() ([]measured, error)
+	servers func() ([]show.Server, error)
 	leaks   func() int
 }
 
 func sourceOf(f *selection.Filter) source {
 	return source{
-		func() ([]measured, error) { return measureAll(f) },
+		func() ([]show.Server, error) { return measureAll(f) },
 		func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
 	}
 }
@@ -96,8 +90,8 @@ func registry(of source) *prometheus.Registry {
 type metric struct {
 	desc  *prometheus.Desc
 	kind  prometheus.ValueType
-	value func(measured) (float64, bool)
-	more  func(measured) string // the value of one more label; may be nil
+	value func(show.Server) (float64, bool)
+	more  func(show.Server) string // the value of one more label; may be nil
 }
 
 var labels = []string{"id", "name", "client", "backend"}
@@ -107,41 +101,41 @@ func describe(name, unit, help string, more ...string) *prometheus.Desc {
 	return prometheus.V2.NewDesc("mcpscope_"+name, help, all, nil, prometheus.WithUnit(unit))
 }
 
-func gauge(name, unit, help string, value func(measured) (float64, bool)) metric {
+func gauge(name, unit, help string, value func(show.Server) (float64, bool)) metric {
 	return metric{desc: describe(name, unit, help), kind: prometheus.GaugeValue, value: value}
 }
 
-func counter(name, unit, help string, value func(measured) (float64, bool)) metric {
+func counter(name, unit, help string, value func(show.Server) (float64, bool)) metric {
 	return metric{desc: describe(name+"_total", unit, help), kind: prometheus.CounterValue, value: value}
 }
 
 var (
 	families = []metric{
 		gauge("server_processes", "", "Processes of the server.",
-			func(v measured) (float64, bool) { return float64(v.Processes), true }),
+			func(v show.Server) (float64, bool) { return float64(v.Processes), true }),
 		counter("server_cpu_seconds", "seconds", "CPU time of the server.",
-			func(v measured) (float64, bool) { return v.CPU, true }),
+			func(v show.Server) (float64, bool) { return v.CPU, true }),
 		{ // a sum over processes is not a count of the kernel
 			describe("server_memory_bytes", "bytes", "Current memory of the server: that of its group, "+
 				"of the scope around it, or a sum over its processes (members).", "source"),
-			prometheus.GaugeValue, func(v measured) (float64, bool) { return number(v.Memory) },
-			func(v measured) string { return string(v.MemoryFrom) },
+			prometheus.GaugeValue, func(v show.Server) (float64, bool) { return number(v.Memory) },
+			func(v show.Server) string { return string(v.MemoryFrom) },
 		},
 		gauge("server_memory_peak_bytes", "bytes", "Peak memory of the server.",
-			func(v measured) (float64, bool) { return number(v.Peak) }),
+			func(v show.Server) (float64, bool) { return number(v.Peak) }),
 		gauge("server_memory_limit_bytes", "bytes", "Memory limit of the server.",
-			func(v measured) (float64, bool) { return number(v.Limit("memory.max")) }),
+			func(v show.Server) (float64, bool) { return number(v.Limit("memory.max")) }),
 		gauge("server_processes_limit", "", "Limit of processes and threads of the server.",
-			func(v measured) (float64, bool) { return number(v.Limit("pids.max")) }),
+			func(v show.Server) (float64, bool) { return number(v.Limit("pids.max")) }),
 		gauge("server_cpu_limit_processors", "processors", "CPU limit of the server.", cpuLimit),
 		counter("server_oom_kills", "", "Processes of the server that the kernel killed for lack of memory.",
-			func(v measured) (float64, bool) { return float64(v.OOMKills), true }),
+			func(v show.Server) (float64, bool) { return float64(v.OOMKills), true }),
 		counter("server_forks_refused", "", "Forks of the server that a limit refused.",
-			func(v measured) (float64, bool) { return float64(v.PIDsRefused), true }),
+			func(v show.Server) (float64, bool) { return float64(v.PIDsRefused), true }),
 		counter("server_wakes", "", "Wakes of the idle server by its input.",
-			func(v measured) (float64, bool) { return float64(v.Wakes), v.Wakes > 0 }),
+			func(v show.Server) (float64, bool) { return float64(v.Wakes), v.Wakes > 0 }),
 		gauge("server_memory_before_bytes", "bytes", "Memory of the idle server before it was reclaimed.",
-			func(v measured) (float64, bool) { return float64(v.Before), v.Before > 0 }),
+			func(v show.Server) (float64, bool) { return float64(v.Before), v.Before > 0 }),
 		gauge("server_start_time_seconds", "seconds", "Start of the server (Unix time).", startTime),
 	}
 	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
@@ -190,7 +184,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-func collect(to chan<- prometheus.Metric, v measured, of []string) {
+func collect(to chan<- prometheus.Metric, v show.Server, of []string) {
 	for _, m := range families {
 		value, ok := m.value(v)
 		if !ok {
@@ -211,7 +205,7 @@ func number(n *uint64) (float64, bool) {
 	return float64(*n), true
 }
 
-func startTime(v measured) (float64, bool) {
+func startTime(v show.Server) (float64, bool) {
 	if v.Started == nil {
 		return 0, false
 	}
@@ -219,7 +213,7 @@ func startTime(v measured) (float64, bool) {
 }
 
 // cpuLimit reads "QUOTA PERIOD".
-func cpuLimit(v measured) (float64, bool) {
+func cpuLimit(v show.Server) (float64, bool) {
 	var quota, period float64
 	n, _ := fmt.Sscanf(v.Limits["cpu.max"], "%g %g", &quota, &period)
 	return quota / period, n == 2 && period > 0

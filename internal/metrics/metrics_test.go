@@ -38,9 +38,9 @@ func someViews() []show.Server {
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() (all []measured, err error) { // one of them twice
+	some := func() (all []show.Server, err error) { // one of them twice
 		for _, v := range append(someViews(), someViews()[0]) {
-			all = append(all, measured{Server: v})
+			all = append(all, v)
 		}
 		return all, nil
 	}
@@ -76,7 +76,7 @@ func TestMetricsServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := metricsServer(source{func() ([]measured, error) { return []measured{{Server: someViews()[0]}}, nil },
+	server := metricsServer(source{func() ([]show.Server, error) { return someViews()[:1], nil },
 		func() int { return 0 }})
 	done := make(chan error)
 	go func() { done <- server.Serve(listener) }()

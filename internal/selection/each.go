@@ -20,7 +20,7 @@ import (
 func OwnCommand() string {
 	text := "mcpscope " + strings.Join(os.Args[1:], " ")
 	if above := fleet.Ancestry(os.Getppid()); len(above) > 0 {
-		text += fmt.Sprintf(", from %s[%d]", above[0].Name, above[0].PID)
+		text += fmt.Sprintf(", from %s[%d]", above[0].Comm, above[0].PID)
 	}
 	return text
 }

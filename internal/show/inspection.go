@@ -21,7 +21,6 @@ import (
 // Inspection is a server in full. Fields are only ever added.
 type Inspection struct {
 	Server
-	fleet.Shortages
 	Ancestry  []Process         `json:"ancestry"` // of the client, itself first
 	Tree      []fleet.Member    `json:"tree"`
 	Stdio     map[string]string `json:"stdio,omitempty"` // of the main process
@@ -57,15 +56,15 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	found := Inspection{
-		Server: v, Shortages: s.Shortages(), Stdio: s.Stdio(), Resources: s.Resources(), Notes: s.Notes(),
+	found := Inspection{Server: v, Resources: s.Resources(), Notes: s.Notes()}
+	if found.Tree, err = s.Tree(); len(found.Tree) > 0 {
+		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
-	found.Tree, err = s.Tree()
 	for _, p := range fleet.Ancestry(s.Client.PID) {
 		if p.PID == s.Client.PID {
-			p.Name = s.Client.Name
+			p.Comm = s.Client.Name
 		}
-		found.Ancestry = append(found.Ancestry, Process{p.PID, p.Name})
+		found.Ancestry = append(found.Ancestry, Process{p.PID, p.Comm})
 	}
 	return found, err
 }

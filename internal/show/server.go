@@ -9,10 +9,7 @@ package show
 
 import (
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -49,6 +46,7 @@ type Server struct {
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are the values in the files of the group.
 	Limits map[string]string `json:"limits,omitempty"`
+	fleet.Shortages
 }
 
 // Process is one that is no server.
@@ -85,8 +83,8 @@ func Measure(s *fleet.Listed) (Server, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
 		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
 		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
-		Age: s.Age().Seconds(), Policy: s.Policy.String(), Processes: u.Processes, CPU: u.CPU.Seconds(),
-		Peak: u.PeakBytes, Limits: u.Limits,
+		Age: s.Age().Seconds(), Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
+		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.PeakBytes, Limits: u.Limits, Shortages: u.Shortages,
 	}
 	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {
 		since := time.Unix(0, s.Idle.Since).UTC()
@@ -95,19 +93,14 @@ func Measure(s *fleet.Listed) (Server, error) {
 	if !s.Started.IsZero() {
 		v.Started = &s.Started
 	}
-	if dir := s.MemoryDirectory(); dir != "" {
-		v.Memory, v.MemoryFrom = inFile(filepath.Join(dir, "memory.current")), fromScope
-		if dir == s.Directory() {
-			v.MemoryFrom = fromGroup
-		}
+	if u.WithGuard {
+		v.MemoryFrom = fromScope
 	}
 	if v.Memory == nil || *v.Memory == 0 { // a zombie has no memory
 		v.Memory, v.MemoryFrom = nil, ""
-		var pids []int
-		pids, err = s.Processes()
-		v.AddMembers(pids)
+		v.AddMembers(u.PIDs)
 	}
-	return v, err
+	return v, nil
 }
 
 // AddMembers sums up what the processes have: the private memory of each, and the files and shared memory of
@@ -125,11 +118,6 @@ func (v *Server) AddMembers(pids []int) {
 	if sum := private + shared; sum > 0 {
 		v.Memory, v.Peak, v.MemoryFrom = &sum, nil, FromMembers
 	}
-}
-
-func inFile(file string) *uint64 {
-	text, _ := os.ReadFile(file) // "" is no number
-	return number(strings.TrimSpace(string(text)))
 }
 
 // number returns nil for a text that is not one, such as "max".

@@ -18,20 +18,18 @@ import (
 // closing would collect them. Each is visible before it looks. So of two that start at the same time at
 // least one sees the other, and the older stops.
 func (b *Brain) replaceOlder() {
-	own := &fleet.Listed{
-		ID: b.Config.Group.ID, Name: b.Config.Name, UID: os.Getuid(), Client: b.Config.Client,
-		Started: time.Unix(0, b.Config.Started),
-	}
+	own := b.Config
 	all, _ := fleet.List(os.Getuid()) // an invisible server stays
 	for _, l := range all {
 		defer l.Close()
 		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
-		if l.Key() != own.Key() || l.ID == own.ID || !running {
+		rival := l.Name == own.Name && l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
+		if !running || !rival || l.ID == own.Group.ID {
 			continue
 		}
-		switch own.Started.Compare(l.Started) {
+		switch time.Unix(0, own.Started).Compare(l.Started) {
 		case 1:
-			l.LogStop("a newer one, " + own.ID + " (--replace)")
+			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
 			_ = l.RequestStop() // without a wait for its end
 		case -1:
 			_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good

@@ -5,16 +5,14 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -52,25 +50,27 @@ func (s *Listed) Stop(grace time.Duration) error {
 	if grace >= 0 {
 		deadline = time.Now().Add(grace)
 	}
-	if err := s.Wait(deadline); !errors.Is(err, ErrStuck) {
+	if ended, err := s.awaitEnd(deadline); ended || err != nil {
 		return err
 	}
-	// the kill leaves the removal and the report to the launcher
-	if _, err := (freeze.Stop{Target: s.members}).Run(); group.IgnoreGone(err) != nil {
+	left, err := freeze.Stop{Target: s.members}.Run() // the launcher removes the group and reports
+	if group.IgnoreGone(err) != nil {
 		return err
 	}
 	slack := protocol.ReactWithin
 	if s.group != nil && s.group.Engine() != "" {
 		slack += protocol.EngineWithin
 	}
-	if err := s.Wait(time.Now().Add(slack)); s.group == nil || !errors.Is(err, ErrStuck) {
+	if ended, err := s.awaitEnd(time.Now().Add(slack)); ended || err != nil {
 		return err
+	}
+	if s.group == nil {
+		return stuckError(group.DescribeStuck(left))
 	}
 	return s.sweep(0)
 }
 
-// ErrStuck: processes of a server are left.
-var ErrStuck = errors.New("not all has ended")
+func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", left) }
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
 func (s *Listed) sweep(grace time.Duration) error {
@@ -82,7 +82,7 @@ func (s *Listed) sweep(grace time.Duration) error {
 	defer g.Parent.Close()
 	swept, err := sweep.End(&g, grace)
 	if err == nil && swept.Stuck != "" {
-		return fmt.Errorf("%w: %s", ErrStuck, swept.Stuck)
+		return stuckError(swept.Stuck)
 	}
 	return err
 }
@@ -171,41 +171,77 @@ func (s *Listed) Thaw() error {
 	return nil
 }
 
-// Wait waits until nothing of the server is left, its guard included.
-func (s *Listed) Wait(deadline time.Time) error {
+// awaitEnd waits until nothing of the server is left, its guard included.
+func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	if s.group == nil { // the guard stays until nothing is left
 		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(s.tree.PIDFD), Events: unix.POLLIN})
-		if err == nil && fds[0].Revents == 0 {
-			err = ErrStuck
-		}
-		return err
+		return err == nil && fds[0].Revents != 0, err
 	}
-	_, gone, err := s.group.Top.Await(deadline, group.IsEmpty)
-	if err == nil && !gone {
-		err = ErrStuck
-		if pids, memberErr := s.group.Payload.Members(); memberErr == nil && len(pids) > 0 {
-			err = fmt.Errorf("%w: %s", ErrStuck, describeAll(pids))
-		}
+	if _, ended, err = s.group.Top.Await(deadline, group.IsEmpty); !ended {
+		return false, err
 	}
-	if guard := s.group.OpenGuard(); err == nil && guard >= 0 { // it removes the group
+	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
 		defer unix.Close(guard)
 		_ = linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 	}
-	return err
-}
-
-func describeAll(pids []int) string {
-	var all []string
-	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err == nil {
-			all = append(all, fmt.Sprintf("process %d (%s)", pid, st.Comm))
-		}
-	}
-	return strings.Join(all, ", ")
+	return true, nil
 }
 
 // LogStop writes an event about a request to the journal, which records the user.
 func (s *Listed) LogStop(by string) {
 	s.subject().Log(protocol.EventStopRequested, systemd.Info, "is to stop: "+by,
 		systemd.JournalField{Name: protocol.FieldBy, Value: by})
+}
+
+// Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to
+// the memory in use.
+func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
+	if s.group == nil {
+		return "", group.ErrNoGroup
+	}
+	if err := s.holdsForAll(l); err != nil {
+		return "", err
+	}
+	before, _ := cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
+	killed := s.group.Figures().OOMKills
+	now, err := s.group.Limit(l, s.Backend)
+	if err != nil {
+		if !cgroup.OfMemory(l.File) || !s.over() {
+			return "", err
+		}
+		now = l.Value // the kernel has killed the server, which had more memory
+	}
+	s.group.Limited([]string{l.File})
+	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
+	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
+		_, _, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
+	}
+	if s.over() {
+		change += "; with that the server has ended"
+	}
+	return change, nil
+}
+
+// holdsForAll refuses a memory limit if the kernel does not count from the start: memory stays with the
+// group that it was charged to.
+func (s *Listed) holdsForAll(l cgroup.Limit) error {
+	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
+		return nil
+	}
+	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
+		return group.LimitError(l, err)
+	}
+	return &protocol.LimitError{
+		Text: fmt.Sprintf("set %s: memory used before now was not accounted to this group", l),
+		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
+	}
+}
+
+// oomWithin is the longest time from the kernel's SIGKILL to the end of the members.
+const oomWithin = 5 * time.Second
+
+// over reports whether the server has ended.
+func (s *Listed) over() bool {
+	st, err := s.group.Payload.State()
+	return protocol.IsGone(err) || err == nil && group.IsEmpty(st)
 }

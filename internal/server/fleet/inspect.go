@@ -6,11 +6,11 @@ package fleet
 
 import (
 	"cmp"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -42,6 +42,8 @@ func (s *Listed) Tree() ([]Member, error) {
 	if err != nil {
 		return nil, err
 	}
+	slices.Sort(pids)
+	var found []Member
 	below := map[int][]Member{}
 	known := map[int]bool{}
 	for _, pid := range pids {
@@ -51,65 +53,49 @@ func (s *Listed) Tree() ([]Member, error) {
 		}
 		command, _ := proc.Cmdline(pid, protocol.CommandMost)
 		memory, _ := proc.ReadMemory(pid) // 0, if it has exited
-		below[st.PPID] = append(below[st.PPID], Member{
+		m := Member{
 			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory.Resident,
 			Command: cmp.Or(command, "["+st.Comm+"]"),
-		})
-		known[pid] = true
+		}
+		found, known[pid] = append(found, m), true
+		below[m.PPID] = append(below[m.PPID], m)
 	}
 	var all []Member
-	var descend func(parent, depth int)
-	descend = func(parent, depth int) {
-		slices.SortFunc(below[parent], func(a, b Member) int { return a.PID - b.PID })
-		for _, m := range below[parent] {
-			m.Depth = depth
-			all = append(all, m)
-			descend(m.PID, depth+1)
+	var add func(m Member, depth int)
+	add = func(m Member, depth int) {
+		m.Depth = depth
+		all = append(all, m)
+		for _, child := range below[m.PID] {
+			add(child, depth+1)
 		}
 	}
-	var parents []int
-	for parent := range below {
-		parents = append(parents, parent)
-	}
-	slices.Sort(parents)
-	for _, parent := range parents {
-		if !known[parent] {
-			descend(parent, 0)
+	for _, m := range found {
+		if !known[m.PPID] {
+			add(m, 0)
 		}
 	}
 	return all, nil
 }
 
-// Ancestor is a process above a client.
-type Ancestor struct {
-	PID  int
-	Name string
-}
-
 // Ancestry lists a process, its parent, and so on.
-func Ancestry(pid int) []Ancestor {
+func Ancestry(pid int) (all []proc.Stat) {
 	const most = 32 // a chain that is read while pids are reused could have a circle
-	var all []Ancestor
 	for pid > 0 && len(all) < most {
 		st, err := proc.ReadStat(pid)
 		if err != nil {
 			break
 		}
-		all = append(all, Ancestor{pid, st.Comm})
+		all = append(all, st)
 		pid = st.PPID
 	}
 	return all
 }
 
-// Stdio returns the files of the main process's stdin, stdout and stderr.
-func (s *Listed) Stdio() map[string]string {
-	tree, err := s.Tree()
-	if err != nil || len(tree) == 0 {
-		return nil
-	}
+// Stdio returns the files of a process's stdin, stdout and stderr.
+func Stdio(pid int) map[string]string {
 	all := map[string]string{}
 	for fd, name := range []string{"stdin", "stdout", "stderr"} {
-		if target, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", tree[0].PID, fd)); err == nil {
+		if target, err := os.Readlink(proc.DescriptorPath(pid, fd)); err == nil {
 			all[name] = target
 		}
 	}
@@ -118,38 +104,16 @@ func (s *Listed) Stdio() map[string]string {
 
 // Resources are the kernel's other figures, by their file's name.
 func (s *Listed) Resources() map[string]string {
+	if s.group == nil {
+		return nil
+	}
 	all := map[string]string{}
 	for _, file := range []string{
 		"memory.max", "pids.current", "pids.max", "cpu.max", "io.stat", "memory.events", "pids.events",
 	} {
-		if text := s.file(file); text != "" {
+		if text, _ := cgroup.ReadLimit(s.group.Payload, file); text != "" {
 			all[file] = text
 		}
 	}
 	return all
-}
-
-// file is the content of a file of the payload on one line, or "".
-func (s *Listed) file(name string) string {
-	if s.group == nil {
-		return ""
-	}
-	b, err := s.group.Payload.Read(name)
-	if err != nil {
-		return ""
-	}
-	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", ")
-}
-
-// MemoryDirectory is the directory with the memory figures of the server since its start, as Directory; ""
-// without such figures.
-func (s *Listed) MemoryDirectory() string {
-	if s.group == nil {
-		return ""
-	}
-	g := s.group.MemoryGroup()
-	if g == nil {
-		return ""
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", g.FD())
 }

@@ -43,7 +43,6 @@ func List(uid int) ([]*Listed, error) {
 func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
 	dirs, err := hierarchy.Groups(parent, uid)
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
-	in.made, in.managed = backendOf(in.above, false), backendOf(in.above, true)
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
 		in.guards, _ = group.GuardsOf(leaf)
 		_ = leaf.Close() // a directory
@@ -62,10 +61,9 @@ func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, er
 
 // listing is common to all groups of a directory.
 type listing struct {
-	parent        *cgroup.Group
-	above         string           // its path below the mount
-	made, managed protocol.Backend // of a group that we made, of a scope
-	guards        map[string]int   // pids by ids
+	parent *cgroup.Group
+	above  string         // its path below the mount
+	guards map[string]int // pids by ids
 }
 
 // one returns nil for a directory that is no server's. It keeps few descriptors: there may be more servers
@@ -82,10 +80,8 @@ func (in *listing) one(dir string) (*Listed, error) {
 	if err == nil {
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
-	s := &Listed{ID: g.ID, group: g, members: g.Payload, Group: in.above + "/" + dir, Backend: in.made}
-	if g.Managed {
-		s.Backend = in.managed
-	}
+	s := &Listed{ID: g.ID, group: g, members: g.Payload, Group: in.above + "/" + dir}
+	s.Backend = backendOf(in.above, g.Managed)
 	if err == nil && g.LeftToManager() {
 		s.Unit = dir
 	}

@@ -53,11 +53,6 @@ type Listed struct {
 	tree    *backend.TreeGuard  // nil for a group
 }
 
-// Key is the same for servers of one name and client process.
-func (s *Listed) Key() string {
-	return fmt.Sprintf("%d %d %d %s", s.UID, s.Client.PID, s.Client.Start, s.Name)
-}
-
 // Age is how long ago it was started; 0 where that is unknown.
 func (s *Listed) Age() time.Duration {
 	if s.Started.IsZero() {
@@ -66,31 +61,35 @@ func (s *Listed) Age() time.Duration {
 	return max(time.Since(s.Started), 0)
 }
 
+// Shortages are failures of members for lack of resources.
+type Shortages struct {
+	OOMKills    uint64 `json:"oom_kills,omitempty"`
+	PIDsRefused uint64 `json:"pids_refused,omitempty"`
+}
+
 // Usage is the present use of resources; nil is unknown.
 type Usage struct {
-	Processes int
+	PIDs      []int
 	CPU       time.Duration
-	Memory    *uint64 // bytes
+	Memory    *uint64 // bytes since the start
+	WithGuard bool    // Memory includes the guard's
 	PeakBytes *uint64
 	Limits    map[string]string
+	Shortages
 }
 
-func (s *Listed) Usage() (Usage, error) {
-	pids, err := s.members.Members()
-	u := Usage{Processes: len(pids), CPU: s.members.CPU()}
-	if s.group != nil {
-		f := s.group.Figures()
-		u.Memory, u.PeakBytes, u.Limits = s.group.Payload.Number("memory.current"), f.MemoryPeak, f.Limits
+func (s *Listed) Usage() (u Usage, err error) {
+	u.PIDs, err = s.members.Members()
+	u.CPU = s.members.CPU()
+	if s.group == nil {
+		return u, err
+	}
+	f := s.group.Figures()
+	u.PeakBytes, u.Limits, u.Shortages = f.MemoryPeak, f.Limits, Shortages{f.OOMKills, f.PIDsRefused}
+	if counted := s.group.MemoryGroup(); counted != nil {
+		u.Memory, u.WithGuard = counted.Number("memory.current"), counted == s.group.Top
 	}
 	return u, err
-}
-
-// Directory is the payload's directory until Close, by descriptor; "" for a tree.
-func (s *Listed) Directory() string {
-	if s.group == nil {
-		return ""
-	}
-	return fmt.Sprintf("/proc/self/fd/%d", s.group.Payload.FD())
 }
 
 func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
