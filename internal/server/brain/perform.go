@@ -20,7 +20,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// facts are asked for before a stop alone, so there is a client's side.
+// facts are for events before a stop alone, so there is a client's side.
 type facts struct{ b *Brain }
 
 // Unread: a server that is only starting has read nothing.

@@ -37,7 +37,7 @@ func (r *Rest) Reclaim() bool {
 		}
 	}
 	if r.mappings == nil {
-		pids, _ := r.Group.Payload.Members() // none: it is gone
+		pids, _ := r.Group.Payload.Members() // none: its directory was removed
 		r.mappings = mappingsOf(pids)
 	}
 	if len(r.mappings) == 0 {
