@@ -27,7 +27,7 @@ func main() {
 }
 
 // stderr may have no reader when the server has ended, whose status counts. Package os would end the
-// program by SIGPIPE, which we have caught without os/signal.
+// program by SIGPIPE until that is caught.
 type stderr struct{}
 
 func (stderr) Write(text []byte) (int, error) { return unix.Write(2, text) }

@@ -2,7 +2,7 @@
 
 //go:build linux
 
-// Package linux waits for descriptors.
+// Package linux waits for descriptors, and has the signals that the launcher catches.
 package linux
 
 import (

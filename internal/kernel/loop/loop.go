@@ -8,13 +8,11 @@ package loop
 import (
 	"fmt"
 	"os"
-	"slices"
+	"os/signal"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 )
 
 // Token names the descriptor of a loop that is ready.
@@ -37,12 +35,13 @@ const (
 // runtime's poller, so none of many loops in a process has a thread of its own. Each descriptor but that of
 // the signals is reported once and has to be asked for again: a hang-up would otherwise be reported for ever.
 type Loop struct {
-	epoll  int
-	file   *os.File // of epoll
-	parked syscall.RawConn
-	events [8]unix.EpollEvent
-	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
-	caught bool              // signals are
+	epoll   int
+	file    *os.File // of epoll
+	parked  syscall.RawConn
+	events  [8]unix.EpollEvent
+	ready   []unix.EpollEvent // reported by the kernel, and not yet by Next
+	caught  chan os.Signal    // nil before Catch
+	numbers int               // the end of a pipe, to read them
 }
 
 // New fails where the runtime can't wait for the loop, for lack of memory. With the first loop the runtime
@@ -78,15 +77,41 @@ func park(epoll int) (*Loop, error) {
 // Close gives the descriptor back.
 func (l *Loop) Close() { _ = l.file.Close() }
 
-// Catch has TokenSignals reported whenever any of the signals is pending. SIGHUP and SIGINT stay
+// Catch has TokenSignals reported whenever any of the signals has come. SIGHUP and SIGINT stay
 // ignored, for the server too, if the client ignores them (nohup): of these alone the runtime keeps an
 // inherited SIG_IGN. Only the first call can fail.
 func (l *Loop) Catch(sigs ...unix.Signal) error {
-	if err := signals.Catch(notLeftAlone(sigs)...); err != nil || l.caught {
-		return err
+	if l.caught == nil {
+		var ends [2]int
+		if err := unix.Pipe2(ends[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+			return fmt.Errorf("create pipe: %w", err)
+		}
+		l.numbers, l.caught = ends[0], make(chan os.Signal, 64)
+		go func() {
+			for sig := range l.caught { // a write fails if thousands are unread
+				_, _ = unix.Write(ends[1], []byte{byte(sig.(unix.Signal))})
+			}
+		}()
+		if err := l.Add(l.numbers, TokenSignals); err != nil {
+			return err
+		}
 	}
-	l.caught = true
-	return l.Add(signals.FD(), TokenSignals)
+	for _, sig := range sigs {
+		if !signal.Ignored(sig) {
+			signal.Notify(l.caught, sig)
+		}
+	}
+	return nil
+}
+
+// Signals are those that have come since it was asked last.
+func (l *Loop) Signals() (sigs []unix.Signal) {
+	var numbers [64]byte
+	n, _ := unix.Read(l.numbers, numbers[:]) // if it fails, TokenSignals is reported again
+	for _, number := range numbers[:max(n, 0)] {
+		sigs = append(sigs, unix.Signal(number))
+	}
+	return sigs
 }
 
 // Add waits for fd to become readable, or for a change of cgroup.events, which is always readable. A negative
@@ -146,14 +171,4 @@ func (l *Loop) poll(uintptr) (happened bool) {
 	}
 	l.ready = l.events[:max(n, 0)]
 	return n > 0
-}
-
-// Signals are those that have come since it was asked last.
-func (l *Loop) Signals() []unix.Signal { return signals.Pending() }
-
-// notLeftAlone leaves out what the runtime has left alone.
-func notLeftAlone(sigs []unix.Signal) []unix.Signal {
-	return slices.DeleteFunc(slices.Clone(sigs), func(sig unix.Signal) bool {
-		return (sig == unix.SIGHUP || sig == unix.SIGINT) && signals.Ignores(sig)
-	})
 }

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
@@ -203,7 +203,7 @@ func (b *Brain) readPage() {
 	}
 	fresh := p.Requests &^ b.requests
 	b.requests |= fresh
-	for _, sig := range append(slices.Clip(signals.Ending), protocol.StopSignal) {
+	for _, sig := range append(slices.Clip(linux.Ending), protocol.StopSignal) {
 		if fresh&(1<<(sig-1)) != 0 {
 			b.report(lifecycle.StopRequested)
 		}
@@ -232,10 +232,10 @@ func (b *Brain) handleSignal(sig unix.Signal) {
 	}
 	switch {
 	case sig == unix.SIGCHLD:
-		signals.ReapAll() // as init, or where init does not
-	case terminalStops(sig): // the main process has got it: see jobcontrol.go
-	case b.Terminal && signals.TerminalSends(sig): // as well
-	case signals.EndsServer(sig):
+		linux.ReapAll() // as init, or where init does not
+	case slices.Contains(linux.JobControl, sig): // the main process has got it: see stopToo
+	case b.Terminal && linux.TerminalSends(sig): // as well
+	case slices.Contains(linux.Ending, sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
 	case b.Page.MainPID > 0:
 		b.Guard.Forward(sig)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -85,7 +84,7 @@ func (b *Brain) wait() {
 	}
 	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD), Events: unix.POLLIN})
 	if b.Subreaper {
-		signals.ReapAll()
+		linux.ReapAll()
 	}
 }
 

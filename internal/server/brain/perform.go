@@ -5,15 +5,14 @@
 package brain
 
 import (
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
@@ -114,8 +113,6 @@ func (b *Brain) kill() {
 // ^Z would be in the background. So the launcher stops only when the main process has stopped, which the
 // guard writes to the page. Then the shell continues both: they are in one process group.
 
-func terminalStops(sig unix.Signal) bool { return slices.Contains(signals.JobControl, sig) }
-
 // stopToo stops this process by the same signal as the main process, unless that runs again. It returns
 // when the shell has continued both.
 func (b *Brain) stopToo(sig unix.Signal) {
@@ -124,6 +121,6 @@ func (b *Brain) stopToo(sig unix.Signal) {
 	}
 	st, err := proc.ReadStat(int(b.Page.MainPID))
 	if err == nil && st.State == 'T' && st.PPID == int(b.Page.GuardPID) {
-		signals.StopBy(sig, terminalStops(sig))
+		linux.StopBy(sig)
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -150,7 +150,7 @@ func (s *Server) prepare() (*birth, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Terminal = signals.OnTerminal()
+	b.Terminal = linux.OnTerminal()
 	if b.Client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (b *birth) mainProcess() *guard.Server {
 	m := &guard.Server{
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
 		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
-		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: signals.Mask(),
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: linux.Mask(),
 	}
 	if b.Terminal {
 		m.Pgid = unix.Getpgrp()

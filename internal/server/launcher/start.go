@@ -11,7 +11,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/signals"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/container"
@@ -25,7 +24,7 @@ import (
 func (b *birth) start() error {
 	s := b.server
 	// before there is a server to pass them on to, so that none is lost
-	if err := b.Loop.Catch(slices.Concat(signals.Ending, signals.Early)...); err != nil {
+	if err := b.Loop.Catch(slices.Concat(linux.Ending, linux.Early)...); err != nil {
 		return err
 	}
 	if b.Subreaper = !hierarchy.InitReaps(); b.Subreaper {
@@ -44,7 +43,7 @@ func (b *birth) start() error {
 		return err
 	}
 	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
-		_ = b.Loop.Catch(signals.JobControl...) // some signals are caught already, so it can't fail
+		_ = b.Loop.Catch(linux.JobControl...) // some signals are caught already, so it can't fail
 	}
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
 		return err
@@ -123,7 +122,7 @@ func (b *birth) dismiss() {
 	_ = unix.Close(b.Guard.PIDFD)
 	b.Guard = nil
 	if b.Subreaper {
-		signals.ReapAll()
+		linux.ReapAll()
 	}
 }
 
@@ -172,5 +171,5 @@ func (b *birth) leaveClient() {
 			_ = unix.Close(fd)
 		}
 	}
-	_ = b.Loop.Catch(append(signals.Forwarded(), unix.SIGCHLD)...) // it can't fail, as above
+	_ = b.Loop.Catch(linux.Late...) // it can't fail, as above
 }

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package linux
+
+import (
+	"runtime"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// TerminalSends lists the signals that a terminal, or a shell's fg, sends to the whole foreground
+// process group, and so to the main process itself. A signal does not show whether it was sent to
+// the launcher alone, so on a terminal these never count as sent to the launcher.
+func TerminalSends(sig unix.Signal) bool {
+	switch sig {
+	case unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SIGCONT:
+		return true
+	}
+	return false
+}
+
+// Ending are the signals by which a client ends a server.
+var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
+
+// Early are the other signals that are likely to come in our first milliseconds: an alarm that the
+// client set before its exec of mcpscope (alarm(2)), and signals that a client sends to a server it knows.
+var Early = []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
+
+// Late are the signals that the launcher catches when there is a server, and passes on but for CHLD. Never
+// caught are KILL and STOP, URG, the signals of a fault in our own code, and what no client sends: 16 and the
+// real-time signals.
+var Late = []unix.Signal{
+	unix.SIGABRT, unix.SIGPIPE, unix.SIGCHLD, unix.SIGCONT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM,
+	unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
+}
+
+// JobControl are the signals by which a terminal stops a process group.
+var JobControl = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
+
+// OnTerminal reports whether descriptor 0 is our controlling terminal: then job
+// control is the terminal's business.
+func OnTerminal() bool {
+	sid, err := unix.IoctlGetInt(0, unix.TIOCGSID)
+	if err != nil {
+		return false
+	}
+	own, err := unix.Getsid(0)
+	return err == nil && own == sid
+}
+
+// ReapAll waits for every child that has ended.
+func ReapAll() {
+	for {
+		pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
+		if err != unix.EINTR && (err != nil || pid == 0) {
+			return
+		}
+	}
+}
+
+// Mask is the set of signals that are blocked in the calling thread: signal n is bit n-1.
+func Mask() uint64 {
+	var set unix.Sigset_t
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail
+	return set.Val[0]
+}
+
+// StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
+// group the kernel ignores the JobControl signals: it returns at once. A signal that comes after SIGCONT and
+// before this thread has run again stops the process once more, caught or not: a stop that the shell should
+// see as one by sig needs its default action. signal.Reset leaves the runtime's handler, which passes over
+// these signals.
+func StopBy(sig unix.Signal) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var was, byDefault [4]uintptr // the kernel's struct sigaction, all zero: SIG_DFL
+	setAction(sig, &byDefault, &was)
+	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) // to this thread: it arrives before the call returns
+	setAction(sig, &was, nil)
+}
+
+// setAction is rt_sigaction(2), which fails for SIGSTOP alone.
+func setAction(sig unix.Signal, to, old *[4]uintptr) {
+	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
+		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
+}
