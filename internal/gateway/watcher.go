@@ -157,7 +157,7 @@ func (w *watcher) readConfigured() error {
 // refuse is for a watcher that can't contain servers: the guard answers from then on, or the gateway does not
 // start.
 func (w *watcher) refuse(why error) {
-	defer w.guard.Done()
+	defer w.guard.Send(page.WordDone)
 	if !w.Require {
 		w.note("the servers are not contained: " + why.Error())
 		return
@@ -194,7 +194,7 @@ func (w *watcher) note(text string) {
 func (w *watcher) watch() error {
 	var left []*notify.Request
 	w.listener, left = notify.Open(w.held, w.table)
-	w.guard.Ready()
+	w.guard.Send(page.WordReady)
 	answered, idle, alone := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() { answered <- answerAll(w.listener, left, w.answer) }()
 	go func() {
@@ -219,7 +219,7 @@ func (w *watcher) watch() error {
 		}
 		return err
 	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
-		w.guard.Done()
+		w.guard.Send(page.WordDone)
 		return nil
 	case <-alone:
 		return w.forkGuard()

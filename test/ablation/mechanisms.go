@@ -114,7 +114,7 @@ var mechanisms = []mechanism{
 	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), ends("all brains die|no brain starts|tree, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
-		one("freeze/signal.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
+		one("freeze/stop.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
 		tests("freeze", "SignalSparesWhoIsNoMember")),
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
 	without("tracers kept off", one(guard+"process.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),

@@ -74,37 +74,33 @@ func (p Place) ownSlice() *cgroup.Group {
 	return dir
 }
 
-// adopt has the manager take a group over.
+// adopt has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
+// the scope ends when the guard has. A server whose manager does not have the scope stays in a plain
+// directory.
 func (p Place) adopt(g *group.ControlGroup, w Wanted) {
-	switch err := p.hand(g, w); {
-	case err == nil:
-		g.Taken(p.Backend)
+	ends := time.Now().Add(protocol.EndsWithin) // before a scope is worth a request
+	if _, empty, err := g.Payload.Await(ends, group.IsEmpty); err == nil && empty {
+		return
+	}
+	conn, err := systemd.Dial(p.kind, takeWithin)
+	if err != nil {
+		g.Refused(err)
+		return
+	}
+	defer conn.Close()
+	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
+		return
+	}
+	if err = conn.Start(p.scope(g.Dir, w), takeWithin); err == nil {
+		err = g.MoveGuard(w.Guard.PID)
+	}
+	switch {
+	case err == nil: // from now on the directory may hand controllers down; a limit reports the error
+		_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove(p.Backend))
 	case errors.Is(err, systemd.ErrRefused):
 		g.Refused(err)
 	}
 }
-
-// hand has the manager take the group over, with the guard in it: so a stop of the scope reaches that, and
-// the scope ends when the guard has. A server whose manager does not answer stays in a plain directory.
-func (p Place) hand(g *group.ControlGroup, w Wanted) error {
-	if g.EndsAtOnce() {
-		return errEnded
-	}
-	conn, err := systemd.Dial(p.kind, takeWithin)
-	if err != nil {
-		return fmt.Errorf("%w: %w", systemd.ErrRefused, err)
-	}
-	defer conn.Close()
-	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
-		return errEnded
-	}
-	if err := conn.Start(p.scope(g.Dir, w), takeWithin); err != nil {
-		return err
-	}
-	return g.MoveGuard(w.Guard.PID)
-}
-
-var errEnded = errors.New("the server has ended")
 
 // dial gives the only backend more time: a busy machine's manager is slow.
 func (p Place) dial() (*systemd.Manager, error) {

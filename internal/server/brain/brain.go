@@ -238,7 +238,7 @@ func (b *Brain) handleSignal(sig unix.Signal) {
 	case slices.Contains(linux.Ending, sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
 	case b.Page.MainPID > 0:
-		b.Guard.Forward(sig)
+		b.Guard.Send(page.WordForward + byte(sig))
 	}
 }
 

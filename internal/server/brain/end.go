@@ -50,7 +50,7 @@ func (b *Brain) end() {
 	}
 	b.finish()
 	_ = b.Group.Remove() // a sweep removes what can't be removed now
-	b.Guard.Done()
+	b.Guard.Send(page.WordDone)
 	if !b.later {
 		b.wait()
 	}

@@ -212,7 +212,7 @@ func (b *brain) run() int {
 	b.page.Phase = page.Running + 1
 	b.guard.Look() // as a launcher, which sets Page.Due
 	b.kill()
-	b.guard.Done()
+	b.guard.Send(page.WordDone)
 	return b.status()
 }
 
@@ -234,7 +234,7 @@ func (b *brain) kill() {
 		return
 	}
 	if b.Crowds { // the guard is in the way
-		b.guard.Done()
+		b.guard.Send(page.WordDone)
 		_, _ = unix.Poll([]unix.PollFd{{Fd: int32(b.guard.PIDFD), Events: unix.POLLIN}}, -1)
 		_ = unix.Rmdir(b.payload())
 		_ = unix.Rmdir(b.Parent + "/server/leaf")

@@ -5,6 +5,7 @@
 package guard
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -143,27 +144,24 @@ const fixedSize = (unsafe.Sizeof(process{})+4095)&^4095 + stackSize
 
 // openOwn opens them in the launcher.
 func openOwn() (f files, err error) {
-	f = files{-1, -1, -1, -1, -1}
+	open := func(fd int, failed error) int32 {
+		err = cmp.Or(err, failed)
+		return int32(fd)
+	}
 	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
-		return f, fmt.Errorf("create socket: %w", err)
+		ends = [2]int{-1, -1}
 	}
 	f.brainEnd, f.sock = int32(ends[0]), int32(ends[1])
 	var caught unix.Sigset_t
 	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
-	fd, err := unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
-	if f.signals = int32(fd); err != nil {
-		return f, fmt.Errorf("create signalfd: %w", err)
+	f.signals = open(unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK))
+	f.state = open(unix.Open("/proc/self/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0))
+	f.null = open(unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0))
+	if err != nil {
+		err = fmt.Errorf("open the guard's descriptors: %w", err)
 	}
-	fd, err = unix.Open("/proc/self/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	if f.state = int32(fd); err != nil {
-		return f, fmt.Errorf("open our own state: %w", err)
-	}
-	fd, err = unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if f.null = int32(fd); err != nil {
-		return f, fmt.Errorf("open /dev/null: %w", err)
-	}
-	return f, nil
+	return f, err
 }
 
 // close closes the launcher's copies.
