@@ -24,8 +24,7 @@ import (
 )
 
 const (
-	busWithin   = time.Second      // for a manager to answer at all, where there is a next backend
-	SoleWithin  = 5 * time.Second  // the same without a next backend: a busy machine's manager is slow
+	BusWithin   = 5 * time.Second  // for a manager to answer at all: a busy machine's is slow
 	scopeWithin = 10 * time.Second // for a scope
 	scopeTries  = 3
 	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
@@ -102,17 +101,9 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	}
 }
 
-// dial gives the only backend more time: a busy machine's manager is slow.
-func (p Place) dial() (*systemd.Manager, error) {
-	if p.Sole {
-		return systemd.Dial(p.kind, SoleWithin)
-	}
-	return systemd.Dial(p.kind, busWithin)
-}
-
 // startScope starts the scope, bound to the client's unit.
 func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
-	conn, err := p.dial()
+	conn, err := systemd.Dial(p.kind, BusWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +197,7 @@ func CheckSlice(s string) error {
 
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
 func (p Place) moveToScope(pids []int) error {
-	conn, err := p.dial()
+	conn, err := systemd.Dial(p.kind, BusWithin)
 	if err != nil {
 		return err
 	}

@@ -94,8 +94,6 @@ type Location struct {
 	Limits []cgroup.Limit
 	// Must refuses a backend that can't have them.
 	Must bool
-	// Sole: there is one candidate.
-	Sole bool
 	// Early: the server may run before a manager has been asked for its scope.
 	Early bool
 }

@@ -234,7 +234,7 @@ func (b *Brain) handleSignal(sig unix.Signal) {
 	case sig == unix.SIGCHLD:
 		linux.ReapAll() // as init, or where init does not
 	case slices.Contains(linux.JobControl, sig): // the main process has got it: see stopToo
-	case b.Terminal && linux.TerminalSends(sig): // as well
+	case b.Terminal && slices.Contains(linux.OfTerminal, sig): // as well
 	case slices.Contains(linux.Ending, sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
 	case b.Page.MainPID > 0:

@@ -121,7 +121,10 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	if err = g.describe(facts); err != nil {
+	if err = g.Payload.SetAttr(AttrLauncher, facts.Launcher); err != nil {
+		return err
+	}
+	if err = g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts))); err != nil {
 		return err
 	}
 	// lock and attributes also succeed on a directory that a sweep has removed; this read does not
@@ -131,14 +134,6 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 			g.Payload, unix.EOPNOTSUPP)
 	}
 	return err
-}
-
-// describe sets the attributes, armed last.
-func (g *ControlGroup) describe(facts *protocol.Config) error {
-	if err := g.Payload.SetAttr(AttrLauncher, facts.Launcher); err != nil {
-		return err
-	}
-	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))
 }
 
 // Facts are those of a server. A process of its user may have overwritten them: then they are the defaults.
@@ -290,11 +285,6 @@ func (g *ControlGroup) record(attr, text string) {
 	if g.tree == nil {
 		_ = g.Payload.SetAttr(attr, text)
 	}
-}
-
-// holds reports whether a cgroup path is in the payload: the id is unique.
-func (g *ControlGroup) holds(where string) bool {
-	return strings.Contains(where+"/", "/"+path.Join(g.Dir, protocol.PayloadName)+"/")
 }
 
 // Note records remarks on the start.

@@ -94,20 +94,15 @@ const limitsMost = 64
 
 // LimitsNow returns the present limits. A process of the user can have written the list of files.
 func (g *ControlGroup) LimitsNow() map[string]string {
-	var all map[string]string
+	all := map[string]string{}
 	files := g.LimitedFiles()
 	for _, file := range files[:min(len(files), limitsMost)] {
 		if strings.ContainsRune(file, '/') {
 			continue
 		}
-		now, err := cgroup.ReadLimit(g.Payload, file)
-		if err != nil {
-			continue
+		if now, err := cgroup.ReadLimit(g.Payload, file); err == nil {
+			all[file] = now
 		}
-		if all == nil {
-			all = map[string]string{}
-		}
-		all[file] = now
 	}
 	return all
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -65,7 +64,8 @@ func (g *ControlGroup) tagOne(pid int) error {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
 	defer unix.Close(fd)
-	if where, err := proc.ReadCgroup(pid); err != nil || !g.holds(where) {
+	inside := "/" + path.Join(g.Dir, protocol.PayloadName) + "/" // the id is unique
+	if where, err := proc.ReadCgroup(pid); err != nil || !strings.Contains(where+"/", inside) {
 		return unix.ESRCH // it has ended or left, and the pid may be another's
 	}
 	return TagOf(g.ID).Put(pid, fd)
@@ -119,11 +119,6 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		defer here.Root.Close()
 		return belowAnother(here.Root, own, where)
 	}
-}
-
-// InAny reports whether a cgroup path contains the name of a server's group.
-func InAny(where string) bool {
-	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
 }
 
 // belowAnother checks each directory on the way to where.

@@ -51,7 +51,9 @@ func forkGuard(p *process) {
 	into.cgroup = uint64(p.page.Leaf)
 	at, size := uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into)
 	pid, errno := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, p, &p.g)
-	if refused(errno) {
+	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
+	// anything else.
+	if errno == uintptr(syscall.ENOSYS) || errno == uintptr(syscall.EPERM) {
 		const flags = unix.CLONE_SETTLS | unix.CLONE_PIDFD | uintptr(unix.SIGCHLD)
 		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
 		p.joins = true

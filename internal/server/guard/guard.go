@@ -192,7 +192,7 @@ func (p *process) watch() {
 func (p *process) send() {
 	word := [1]byte{page.WordLook}
 	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL
-	sys6(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, how, 0, 0)
+	sys(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&word)), 1, how, 0)
 }
 
 // ask wants a sign of life from the brain, after an event that it should have noticed as well.
@@ -273,7 +273,7 @@ func (p *process) receive() {
 // receiveWord returns 0 for none.
 func (p *process) receiveWord() (word byte, dead bool) {
 	at := uintptr(unsafe.Pointer(&word))
-	n, e := sys6(unix.SYS_RECVFROM, uintptr(p.sock), at, 1, unix.MSG_DONTWAIT, 0, 0)
+	n, e := sys(unix.SYS_RECVFROM, uintptr(p.sock), at, 1, unix.MSG_DONTWAIT, 0)
 	return word, e != syscall.EAGAIN && e != syscall.EINTR && (e != 0 || n == 0)
 }
 

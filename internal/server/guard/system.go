@@ -40,14 +40,6 @@ type cloneArgs struct {
 
 const vforkFlags = unix.CLONE_VM | unix.CLONE_VFORK
 
-// refused reports whether seccomp refuses clone3. Then clone(2) starts the process, which joins the cgroup
-// before it does anything else.
-//
-//go:nosplit
-func refused(errno uintptr) bool {
-	return errno == uintptr(syscall.ENOSYS) || errno == uintptr(syscall.EPERM)
-}
-
 // names of files, in read-only memory
 const (
 	procsFile    = "cgroup.procs\x00"
@@ -59,12 +51,7 @@ const (
 
 //go:nosplit
 func sys(trap, a1, a2, a3, a4, a5 uintptr) (uintptr, syscall.Errno) {
-	return sys6(trap, a1, a2, a3, a4, a5, 0)
-}
-
-//go:nosplit
-func sys6(trap, a1, a2, a3, a4, a5, a6 uintptr) (uintptr, syscall.Errno) {
-	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, a6)
+	r, _, errno := syscall.RawSyscall6(trap, a1, a2, a3, a4, a5, 0)
 	return r, errno
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -39,10 +40,9 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		defer at.Root.Close()
 	}
 	here := backend.Location{
-		Position: at, Slice: s.Slice, Sole: len(candidates) == 1,
-		Limits: s.Limits.Files, Must: !s.Limits.BestEffort,
+		Position: at, Slice: s.Slice, Limits: s.Limits.Files, Must: !s.Limits.BestEffort,
+		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
-	here.Early = !here.Sole && len(here.Limits) == 0
 	for _, c := range candidates {
 		places, err := here.Places(c)
 		if err != nil {
@@ -141,7 +141,7 @@ func In(pid, client int) bool {
 	if theirs, err := proc.ReadCgroup(client); err == nil && theirs == where {
 		return false
 	}
-	return group.InAny(where)
+	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.

@@ -90,12 +90,12 @@ func (t *Taken) attach(pid int) error {
 	if t.Backend() == protocol.SystemdUser {
 		kind = systemd.User
 	}
-	conn, err := systemd.Dial(kind, backend.SoleWithin)
+	conn, err := systemd.Dial(kind, backend.BusWithin)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid}, backend.SoleWithin)
+	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid}, backend.BusWithin)
 }
 
 // Guide begins to watch the server, and has its guard do so. Live has to follow.
