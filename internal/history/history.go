@@ -114,7 +114,7 @@ func (q *Query) events(match string, kinds ...protocol.Event) []string {
 // matches are the server's events, by its user or root, and its stderr. Only a stream (_TRANSPORT=stdout)
 // counts as that: another entry may have any identifier.
 func (s server) matches() []string {
-	return append(append(eventsOf([]string{s.uid, "0"}), protocol.FieldID+"="+s.id),
+	return append(append(eventsOf([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id),
 		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.LogIdentifier(s.name, s.id))
 }
 
@@ -131,9 +131,9 @@ func (q *Query) find(tool, called string) (found []server, err error) {
 		return found, err
 	}
 	kinds := []protocol.Event{protocol.EventStarted, protocol.EventEnded}
-	events := q.events(protocol.FieldID+"="+called, kinds...)
+	events := q.events("MCPSCOPE_ID="+called, kinds...)
 	args := append([]string{"--quiet", "--output=json", "--lines=1"}, events...)
-	args = append(append(args, "+"), q.events(protocol.FieldName+"="+called, kinds...)...)
+	args = append(append(args, "+"), q.events("MCPSCOPE_NAME="+called, kinds...)...)
 	line, journalErr := exec.Command(tool, args...).Output()
 	var e struct {
 		UID  string `json:"_UID"`

@@ -190,7 +190,7 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 // LogStop writes an event about a request to the journal, which records the user.
 func (s *Listed) LogStop(by string) {
 	s.subject().Log(protocol.EventStopRequested, systemd.Info, "is to stop: "+by,
-		systemd.JournalField{Name: protocol.FieldBy, Value: by})
+		protocol.Field("by", by))
 }
 
 // Limit sets a limit of a running server, and describes the change. It refuses one that would not apply to

@@ -7,6 +7,7 @@ package protocol
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
@@ -35,32 +36,11 @@ func MessageIDs() map[Event]string {
 	}
 }
 
-// Fields of an event. The server's arguments and environment are in none.
-const (
-	FieldEvent      = "MCPSCOPE_EVENT"
-	FieldID         = "MCPSCOPE_ID"
-	FieldName       = "MCPSCOPE_NAME"
-	FieldClient     = "MCPSCOPE_CLIENT"
-	FieldClientPID  = "MCPSCOPE_CLIENT_PID"
-	FieldClientUnit = "MCPSCOPE_CLIENT_UNIT"
-	FieldBackend    = "MCPSCOPE_BACKEND"
-	FieldStderr     = "MCPSCOPE_STDERR" // of EventStarted
-	FieldCause      = "MCPSCOPE_CAUSE"  // from here on of EventEnded
-	FieldSignal     = "MCPSCOPE_SIGNAL"
-	FieldExitStatus = "MCPSCOPE_EXIT_STATUS"
-	FieldExitSignal = "MCPSCOPE_EXIT_SIGNAL"
-	FieldSeconds    = "MCPSCOPE_SECONDS"
-	FieldCPU        = "MCPSCOPE_CPU_SECONDS"
-	FieldMemoryPeak = "MCPSCOPE_MEMORY_PEAK_BYTES"
-	FieldKilled     = "MCPSCOPE_KILLED" // once for each of the first 16
-	FieldTotal      = "MCPSCOPE_KILLED_TOTAL"
-	FieldOOMKills   = "MCPSCOPE_OOM_KILLS"
-	FieldMemoryMax  = "MCPSCOPE_MEMORY_MAX_BYTES"
-	FieldRefused    = "MCPSCOPE_PIDS_REFUSED"
-	FieldPIDsMax    = "MCPSCOPE_PIDS_MAX"
-	FieldStuck      = "MCPSCOPE_STUCK" // also of EventSwept; once for each
-	FieldBy         = "MCPSCOPE_BY"    // of EventStopRequested
-)
+// Field is a field of an event, by the key that the report has for it. The server's arguments and environment
+// are in none.
+func Field(key, value string) systemd.JournalField {
+	return systemd.JournalField{Name: "MCPSCOPE_" + strings.ToUpper(key), Value: value}
+}
 
 // LogIdentifier is the SYSLOG_IDENTIFIER of the server's stderr.
 func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
@@ -81,9 +61,9 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
 		{Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
-		{Name: FieldEvent, Value: string(e)}, {Name: FieldID, Value: s.ID}, {Name: FieldName, Value: s.Name},
-		{Name: FieldClient, Value: s.Client.Name}, {Name: FieldClientPID, Value: pid},
-		{Name: FieldClientUnit, Value: s.Client.Unit}, {Name: FieldBackend, Value: string(s.Backend)},
+		Field("event", string(e)), Field("id", s.ID), Field("name", s.Name),
+		Field("client", s.Client.Name), Field("client_pid", pid),
+		Field("client_unit", s.Client.Unit), Field("backend", string(s.Backend)),
 	}, more...)...))
 }
 

@@ -135,55 +135,55 @@ type PIDsRefused struct {
 func LogStart(about protocol.Subject, stderr protocol.Stderr) {
 	text := fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend)
 	about.Log(protocol.EventStarted, systemd.Info, text,
-		systemd.JournalField{Name: protocol.FieldStderr, Value: string(stderr)})
+		protocol.Field("stderr", string(stderr)))
 }
 
 // Log writes the event of the end to the journal.
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
-		{Name: protocol.FieldCause, Value: string(r.Cause)},
-		{Name: protocol.FieldSeconds, Value: fmt.Sprintf("%.3f", r.Seconds)},
+		protocol.Field("cause", string(r.Cause)),
+		protocol.Field("seconds", fmt.Sprintf("%.3f", r.Seconds)),
 	}
 	priority := systemd.Info
 	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
-	add := func(name, value, said string) {
+	add := func(key, value, said string) {
 		if value != "" {
-			fields, text = append(fields, systemd.JournalField{Name: name, Value: value}), text+said+value
+			fields, text = append(fields, protocol.Field(key, value)), text+said+value
 		}
 	}
-	number := func(name string, n *uint64, said string) {
+	number := func(key string, n *uint64, said string) {
 		if n != nil {
-			add(name, strconv.FormatUint(*n, 10), said)
+			add(key, strconv.FormatUint(*n, 10), said)
 		}
 	}
-	add(protocol.FieldSignal, r.Signal, " ")
+	add("signal", r.Signal, " ")
 	if r.ExitStatus != nil {
-		add(protocol.FieldExitStatus, strconv.Itoa(*r.ExitStatus), ", exit status ")
+		add("exit_status", strconv.Itoa(*r.ExitStatus), ", exit status ")
 	}
-	add(protocol.FieldExitSignal, r.ExitSignal, ", by ")
+	add("exit_signal", r.ExitSignal, ", by ")
 	if r.CPUSeconds != nil {
-		add(protocol.FieldCPU, fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
+		add("cpu_seconds", fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
 	}
-	number(protocol.FieldMemoryPeak, r.MemoryPeakBytes, ", peak memory ")
+	number("memory_peak_bytes", r.MemoryPeakBytes, ", peak memory ")
 	if r.KilledTotal > 0 {
 		priority = systemd.Notice
-		add(protocol.FieldTotal, strconv.Itoa(r.KilledTotal), ", members that were killed: ")
+		add("killed_total", strconv.Itoa(r.KilledTotal), ", members that were killed: ")
 	}
 	for _, k := range r.Killed {
-		add(protocol.FieldKilled, k.String(), "; ")
+		add("killed", k.String(), "; ")
 	}
 	if o := r.OutOfMemory; o != nil {
 		priority = systemd.Warning
-		number(protocol.FieldOOMKills, &o.Kills, ", members that the kernel killed for lack of memory: ")
-		number(protocol.FieldMemoryMax, o.LimitBytes, ", limit ")
+		number("oom_kills", &o.Kills, ", members that the kernel killed for lack of memory: ")
+		number("memory_max_bytes", o.LimitBytes, ", limit ")
 	}
 	if p := r.PIDsRefused; p != nil {
 		priority = systemd.Warning
-		number(protocol.FieldRefused, &p.Times, ", failed forks: ")
-		number(protocol.FieldPIDsMax, p.Limit, ", limit ")
+		number("pids_refused", &p.Times, ", failed forks: ")
+		number("pids_max", p.Limit, ", limit ")
 	}
 	for _, stuck := range r.Stuck {
-		add(protocol.FieldStuck, stuck, ", left: ")
+		add("stuck", stuck, ", left: ")
 	}
 	about := protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
 	about.Log(protocol.EventEnded, priority, text, fields...)

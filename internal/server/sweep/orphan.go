@@ -213,7 +213,7 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 			text, priority = "swept, but for "+s.Stuck, systemd.Warning
 		}
 		protocol.Subject{ID: g.ID, Name: of.Name, Client: of.Client}.Log(protocol.EventSwept, priority, text,
-			systemd.JournalField{Name: protocol.FieldStuck, Value: s.Stuck})
+			protocol.Field("stuck", s.Stuck))
 	}
 	if !ended {
 		return s, err

@@ -63,7 +63,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	s := newSweeper(f)
+	s := sweeper{filter: f}
 	if f.Unit == "" && f.OlderThan == 0 {
 		s.done = sweepTrees(f.UID())
 	}
@@ -97,7 +97,7 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	go func() {
 		defer close(done)
 		defer own.Close()
-		newSweeper(SweepFilter{}).sweep(own, found)
+		(&sweeper{}).sweep(own, found)
 	}()
 	return func() {
 		select {
@@ -110,15 +110,10 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 // A sweeper stops many orphans at a time.
 type sweeper struct {
 	filter SweepFilter
-	slots  chan struct{}
 
 	mu   sync.Mutex
 	done []Swept
 	errs []error
-}
-
-func newSweeper(f SweepFilter) *sweeper {
-	return &sweeper{filter: f, slots: make(chan struct{}, sweepParallel)}
 }
 
 // sweepAll stops the orphans of a user, or of Everyone.
@@ -156,11 +151,12 @@ func worth(parent *cgroup.Group, except string) (all []string) {
 
 // sweep returns when none of these groups is an orphan any more.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
+	slots := make(chan struct{}, sweepParallel)
 	var all sync.WaitGroup
 	for _, dir := range dirs {
 		all.Go(func() {
-			s.slots <- struct{}{}
-			defer func() { <-s.slots }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			swept, err := s.one(parent, dir)
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -64,7 +64,7 @@ func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
 // sweepAll sweeps, and lists the groups that are left.
 func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string) {
 	t.Helper()
-	s := newSweeper(SweepFilter{})
+	s := &sweeper{}
 	dirs, err := hierarchy.Groups(parent, os.Getuid())
 	s.sweep(parent, dirs)
 	left, childErr := parent.Children()
