@@ -65,10 +65,8 @@ func Groups(parent *cgroup.Group, uid int) ([]string, error) {
 		return nil, nil
 	}
 	return slices.DeleteFunc(names, func(name string) bool {
-		if !protocol.IsGroup(name) || uid == Everyone {
-			return !protocol.IsGroup(name)
-		}
 		var st unix.Stat_t
-		return unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid
+		return !protocol.IsGroup(name) || uid != Everyone &&
+			(unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid)
 	}), err
 }

@@ -9,14 +9,19 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Swept is an orphan that was stopped.
@@ -181,4 +186,23 @@ func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
 		return Swept{}, nil
 	}
 	return End(g, SweepGrace)
+}
+
+// sweepTrees stops the servers below guards that are stopped and have no launcher. Such a guard exits as soon
+// as it is continued.
+func sweepTrees(uid int) (swept []Swept) {
+	until := time.Now().Add(protocol.DoubtMost) // for all of them together
+	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
+		if !t.Stopped() || t.LauncherLives() {
+			return false
+		}
+		below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
+		_, _ = below.Run()                                      // the next sweep tries again
+		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
+		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
+			swept = append(swept, Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)})
+		}
+		return false
+	})
+	return swept
 }

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package cgroup
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// A Limit is a file of a group (memory.max) and its value.
+type Limit struct{ File, Value string }
+
+func (l Limit) String() string { return l.File + "=" + l.Value }
+
+// None reports whether it removes a limit.
+func (l Limit) None() bool { return l.Value == none }
+
+func (l Limit) controller() string {
+	name, _, _ := strings.Cut(l.File, ".")
+	return name
+}
+
+// none is the value of a file without a limit.
+const none = "max"
+
+// OOMGroup makes the kernel kill the whole group when it is out of memory.
+const OOMGroup = "memory.oom.group"
+
+type Limits struct {
+	Files []Limit // one for a file
+	// BestEffort: the server may start without a limit that fails.
+	BestEffort bool
+}
+
+// Put replaces the limit of the same file.
+func (l *Limits) Put(limit Limit) {
+	l.Files = slices.DeleteFunc(l.Files, func(old Limit) bool { return old.File == limit.File })
+	at := len(l.Files)
+	if at > 0 && l.Files[at-1].File == OOMGroup { // which each limit of the memory sets
+		at--
+	}
+	if !limit.None() {
+		l.Files = slices.Insert(l.Files, at, limit)
+	}
+}
+
+// OfMemory reports whether a file belongs to the memory controller.
+func OfMemory(file string) bool { return Limit{File: file}.controller() == "memory" }
+
+// controllers that have limits, as the kernel's names of files begin.
+var controllers = []string{"cpu", "cpuset", "dmem", "hugetlb", "io", "memory", "misc", "pids", "rdma"}
+
+// fileLetters are in names of files of a controller.
+const fileLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._"
+
+// ParseLimit reads FILE=VALUE. The value is the kernel's; a size may have a unit, and cpu.max may be
+// a percentage.
+func ParseLimit(s string) (Limit, error) {
+	file, value, ok := strings.Cut(strings.TrimSpace(s), "=")
+	value = strings.TrimSpace(value)
+	controller, rest, _ := strings.Cut(file, ".")
+	switch {
+	case !ok || value == "" || strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' }):
+		return Limit{}, fmt.Errorf("%q is not FILE=VALUE, like memory.min=64M", s)
+	case !slices.Contains(controllers, controller) || rest == "" || strings.Trim(rest, fileLetters) != "":
+		return Limit{}, fmt.Errorf("%q is no file of a controller (like memory.min or io.max)", file)
+	}
+	var err error
+	switch {
+	case file == "memory.max" || file == "memory.high":
+		value, err = ParseMemory(value)
+	case controller == "memory" && file != OOMGroup:
+		value, err = parseSize(value)
+	case file == "pids.max":
+		value, err = ParsePIDs(value)
+	case file == "cpu.max" && strings.HasSuffix(value, "%"):
+		value, err = ParseCPU(value)
+	}
+	return Limit{file, value}, err
+}
+
+// ParseLimits reads several, with semicolons between them.
+func ParseLimits(s string) ([]Limit, error) {
+	var all []Limit
+	for part := range strings.SplitSeq(s, ";") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		l, err := ParseLimit(part)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, l)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("%q is not FILE=VALUE, like memory.min=64M", s)
+	}
+	return all, nil
+}
+
+// ParseMemory reads a size of at least 1 MiB; a smaller one lacks its unit. K, M, G and T are powers of
+// 1024.
+func ParseMemory(s string) (string, error) {
+	text, err := parseSize(s)
+	if n, _ := strconv.ParseUint(text, 10, 64); err == nil && text != none && n < 1<<20 {
+		return "", fmt.Errorf("%q is too small: nothing runs with less than 1M; did you mean %sM?",
+			s, strings.TrimRight(s, "K"))
+	}
+	return text, err
+}
+
+func parseSize(s string) (string, error) {
+	if s == none {
+		return none, nil
+	}
+	digits, shift := s, 0
+	if last := len(s) - 1; last > 0 {
+		if i := strings.IndexByte("KMGT", s[last]); i >= 0 {
+			digits, shift = s[:last], 10*(i+1)
+		}
+	}
+	n, err := strconv.ParseUint(digits, 10, 62-shift)
+	if err != nil {
+		return "", fmt.Errorf("%q is no size (like 512M, 2G or max)", s)
+	}
+	return strconv.FormatUint(n<<shift, 10), nil
+}
+
+// ParsePIDs reads a number of processes and threads above zero.
+func ParsePIDs(s string) (string, error) {
+	if n, err := strconv.ParseUint(s, 10, 31); s != none && (err != nil || n == 0) {
+		return "", fmt.Errorf("%q is no number of processes (like 100 or max)", s)
+	}
+	return s, nil
+}
+
+// cpuPeriod is the kernel's own, in microseconds.
+const cpuPeriod = 100_000
+
+// ParseCPU reads a percentage of one processor.
+func ParseCPU(s string) (string, error) {
+	if s == none {
+		return none, nil
+	}
+	number, ok := strings.CutSuffix(s, "%")
+	n, err := strconv.ParseUint(number, 10, 31)
+	if !ok || err != nil || n == 0 {
+		return "", fmt.Errorf("%q is no percentage of a processor (like 150%% or max)", s)
+	}
+	return fmt.Sprintf("%d %d", n*cpuPeriod/100, cpuPeriod), nil
+}
+
+// SetLimit sets one limit of g, and returns the new content of its file. The caller owns so many
+// directories above g; in these SetLimit enables the controller.
+func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
+	if err := EnableController(g, l.File, owned); err != nil {
+		return "", err
+	}
+	err = g.Write(l.File, l.Value)
+	if errors.Is(err, unix.ENOENT) {
+		err = fmt.Errorf("this kernel has no %s: %w", l.File, err)
+	}
+	if err != nil {
+		return "", err
+	}
+	return ReadLimit(g, l.File)
+}
+
+// ReadLimit returns what a file says, as one line.
+func ReadLimit(g *Group, file string) (string, error) {
+	b, err := g.Read(file)
+	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", "), err
+}
+
+// HasController reports whether g has the controller of a file.
+func HasController(g *Group, file string) bool {
+	return lists(g, "cgroup.controllers", Limit{File: file}.controller())
+}
+
+// HandsDown reports whether groups in g could have all of the limits: g delegates the controllers, and has
+// no processes of its own.
+func HandsDown(g *Group, all []Limit) bool {
+	procs, err := g.Read("cgroup.procs")
+	return err == nil && len(procs) == 0 && !slices.ContainsFunc(all, func(l Limit) bool {
+		return !lists(g, "cgroup.subtree_control", l.controller())
+	})
+}
+
+func lists(g *Group, file, controller string) bool {
+	b, err := g.Read(file)
+	return err == nil && slices.Contains(strings.Fields(string(b)), controller)
+}
+
+// EnableController enables the controller of a file for g, beginning at the outermost directory that the
+// caller owns.
+func EnableController(g *Group, file string, owned int) error {
+	controller := Limit{File: file}.controller()
+	if lists(g, "cgroup.controllers", controller) {
+		return nil
+	}
+	if owned == 0 {
+		return fmt.Errorf("%s has no controller %s: %w", g.path, controller, errors.ErrUnsupported)
+	}
+	above, err := g.Parent()
+	if err != nil {
+		return err
+	}
+	defer above.Close()
+	if err := EnableController(above, file, owned-1); err != nil {
+		return err
+	}
+	err = above.Write("cgroup.subtree_control", "+"+controller)
+	if errors.Is(err, unix.EBUSY) {
+		return fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
+			above.path, controller, err)
+	}
+	return err
+}
