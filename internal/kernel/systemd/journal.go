@@ -38,9 +38,14 @@ const valueMost = 2048
 // JournalExists reports whether this process can write to a journal.
 func JournalExists() bool { return unix.Access(directory+"/socket", unix.W_OK) == nil }
 
-// JournalEntry encodes an entry for SendJournal, without empty fields. The length precedes each value, so a
+// SendJournal writes one entry, without empty fields, or fails at once. The length precedes each value, so a
 // value cannot contain another field.
-func JournalEntry(p Priority, fields ...JournalField) []byte {
+func SendJournal(p Priority, fields ...JournalField) error {
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+	if err != nil {
+		return fmt.Errorf("create socket: %w", err)
+	}
+	defer unix.Close(fd)
 	var b []byte
 	for _, f := range append([]JournalField{{"PRIORITY", strconv.Itoa(int(p))}}, fields...) {
 		if f.Value == "" {
@@ -51,19 +56,11 @@ func JournalEntry(p Priority, fields ...JournalField) []byte {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(value)))
 		b = append(append(b, value...), '\n')
 	}
-	return b
-}
-
-// SendJournal writes one entry, or fails at once.
-func SendJournal(entry []byte) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return fmt.Errorf("create socket: %w", err)
-	}
-	defer unix.Close(fd)
 	address := &unix.SockaddrUnix{Name: directory + "/socket"}
-	err = unix.Sendto(fd, entry, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, address)
-	return explain("write to the journal", err)
+	if err := unix.Sendto(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, address); err != nil {
+		return fmt.Errorf("write to the journal: %w", err)
+	}
+	return nil
 }
 
 // streamBuffer is the size that sd_journal_stream_fd(3) requests; the kernel may grant less.
@@ -87,8 +84,11 @@ func JournalStream(ident string, p Priority) (int, error) {
 func open(fd int, ident string, p Priority) error {
 	// EAGAIN: the queue of connections is full, so the journal does not respond
 	err := unix.Connect(fd, &unix.SockaddrUnix{Name: directory + "/stdout"})
+	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
+		return ErrNoJournal
+	}
 	if err != nil {
-		return explain("connect to the journal", err)
+		return fmt.Errorf("connect to the journal: %w", err)
 	}
 	if err := unix.Shutdown(fd, unix.SHUT_RD); err != nil {
 		return fmt.Errorf("shut the journal's side: %w", err)
@@ -104,14 +104,4 @@ func open(fd int, ident string, p Priority) error {
 		return fmt.Errorf("make the journal's stream blocking: %w", err)
 	}
 	return nil
-}
-
-func explain(what string, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ECONNREFUSED):
-		return ErrNoJournal
-	}
-	return fmt.Errorf("%s: %w", what, err)
 }

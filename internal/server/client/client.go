@@ -110,14 +110,7 @@ func (in *Side) HeldByNobodyBut(p group.Payload) bool {
 	for _, pid := range members {
 		inside[pid] = true
 	}
-	// Another user's process cannot be inspected. Only one in the client's cgroup can be the client.
-	beside := func(pid int) bool {
-		where, err := proc.ReadCgroup(pid)
-		return err != nil || where == in.Where
-	}
-	member := func(pid int) bool { return inside[pid] || in.Tag.On(pid) }
-	held, err := otherEndHeld(in.File, in.Socket, member, beside)
-	return err == nil && !held
+	return !in.heldOutside(inside)
 }
 
 // Blocked reports whether stdout is full.

@@ -18,37 +18,33 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// otherEndHeld reports whether a process has the other end of f, a pipe or socket. It ignores processes
-// that skip accepts. If it cannot inspect a process that unseen accepts, it fails with EACCES. It finds the
-// peer of a socket in our network namespace alone (sock_diag(7)).
-func otherEndHeld(f protocol.File, socket bool, skip, unseen func(pid int) bool) (bool, error) {
-	end := f
-	if socket {
-		peer, _, err := peerOf(f.Ino)
+// heldOutside reports whether a process that is neither inside nor tagged has the other end of stdin, or may
+// have it. The kernel finds the peer of a socket in our network namespace alone (sock_diag(7)).
+func (in *Side) heldOutside(inside map[int]bool) bool {
+	end := in.File
+	if in.Socket {
+		peer, _, err := peerOf(end.Ino)
 		if err != nil || peer == 0 {
-			return false, err
+			return err != nil
 		}
 		end.Ino = uint64(peer)
 	}
 	held := false
-	var failed error
 	err := proc.Each(func(pid int) bool {
-		if skip(pid) {
+		if inside[pid] || in.Tag.On(pid) {
 			return true
 		}
-		has, err := holds(pid, end, socket)
-		switch {
-		case errors.Is(err, os.ErrPermission) && unseen(pid):
-			failed = fmt.Errorf("look at the descriptors of process %d: %w", pid, unix.EACCES)
-		case has:
-			held = true
-		}
+		has, err := holds(pid, end, in.Socket)
+		held = has || errors.Is(err, os.ErrPermission) && in.isBeside(pid)
 		return !held
 	})
-	if held {
-		return true, nil
-	}
-	return false, errors.Join(err, failed)
+	return held || err != nil
+}
+
+// isBeside: another user's process cannot be inspected. Only one in the client's cgroup can be the client.
+func (in *Side) isBeside(pid int) bool {
+	where, err := proc.ReadCgroup(pid)
+	return err != nil || where == in.Where
 }
 
 // holds compares each descriptor of a process. It sends no request to a file system, which may hang.

@@ -57,14 +57,14 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 	if s.Client.PID > 0 {
 		pid = strconv.Itoa(s.Client.PID)
 	}
-	_ = systemd.SendJournal(systemd.JournalEntry(p, append([]systemd.JournalField{
+	_ = systemd.SendJournal(p, append([]systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
 		{Name: "MESSAGE_ID", Value: MessageIDs()[e]},
 		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
 		Field("event", string(e)), Field("id", s.ID), Field("name", s.Name),
 		Field("client", s.Client.Name), Field("client_pid", pid),
 		Field("client_unit", s.Client.Unit), Field("backend", string(s.Backend)),
-	}, more...)...))
+	}, more...)...)
 }
 
 // Stderr is where the server's stderr goes.
