@@ -45,8 +45,9 @@ type Server struct {
 	// MemoryFrom is where Memory comes from, if that is known.
 	MemoryFrom memorySource `json:"memory_source,omitempty"`
 	// Limits are the values in the files of the group.
-	Limits map[string]string `json:"limits,omitempty"`
-	fleet.Shortages
+	Limits      map[string]string `json:"limits,omitempty"`
+	OOMKills    uint64            `json:"oom_kills,omitempty"`
+	PIDsRefused uint64            `json:"pids_refused,omitempty"`
 }
 
 // Process is one that is no server.
@@ -84,7 +85,8 @@ func Measure(s *fleet.Listed) (Server, error) {
 		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
 		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
 		Age: s.Age().Seconds(), Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
-		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.PeakBytes, Limits: u.Limits, Shortages: u.Shortages,
+		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.MemoryPeak, Limits: u.Limits,
+		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused,
 	}
 	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {
 		since := time.Unix(0, s.Idle.Since).UTC()

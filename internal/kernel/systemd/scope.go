@@ -82,11 +82,10 @@ func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 	// systemd 252 reads up to 256 bytes of a private connection's handshake at once. It processes a first
 	// message among them only when more data arrives.
 	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
-	asked := m.ask(ctx, s.Client, "Unit", "ActiveState")
 	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
-	state, err := stateOf(s.Client, asked)
+	state, err := m.get(ctx, s.Client, "Unit", "ActiveState")
 	return state != "inactive" && state != "failed", err
 }
 
@@ -94,25 +93,18 @@ func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
 func (m *Manager) ControlGroup(scope string, within time.Duration) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	value, err := stateOf(scope, m.ask(ctx, scope, "Scope", "ControlGroup"))
-	path, _ := value.(string)
-	return path, err
+	return m.get(ctx, scope, "Scope", "ControlGroup")
 }
 
-func (m *Manager) ask(ctx context.Context, unit, of, property string) *godbus.Call {
+// get reads a property of a unit, which is a text.
+func (m *Manager) get(ctx context.Context, unit, of, property string) (text string, err error) {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
-	object := m.conn.Object(m.object.Destination(), path)
-	of = "org.freedesktop.systemd1." + of
-	return object.GoWithContext(ctx, "org.freedesktop.DBus.Properties.Get", 0, nil, of, property)
-}
-
-func stateOf(unit string, asked *godbus.Call) (any, error) {
-	<-asked.Done
-	var state godbus.Variant
-	if err := asked.Store(&state); err != nil {
-		return nil, fmt.Errorf("read the state of %s: %w", unit, err)
+	call := m.conn.Object(m.object.Destination(), path).CallWithContext(ctx,
+		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1."+of, property)
+	if err := call.Store(&text); err != nil {
+		return "", fmt.Errorf("read the state of %s: %w", unit, err)
 	}
-	return state.Value(), nil
+	return text, nil
 }
 
 // await waits for the end of the job: in half of all cases, the reply alone arrives before the process is in

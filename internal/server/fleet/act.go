@@ -90,21 +90,18 @@ func (s *Listed) sweep(grace time.Duration) error {
 // RequestStop requests a stop with the server's own term grace. It continues a guard that a member has
 // stopped.
 func (s *Listed) RequestStop() error {
+	var guard int
 	if s.group == nil {
-		return requestOf(s.tree.PIDFD)
+		guard = s.tree.PIDFD
+	} else {
+		if guard = s.group.OpenGuard(); guard < 0 {
+			return nil // the server starts, or has ended
+		}
+		defer unix.Close(guard)
+		if group.Frozen(s.group.Top) {
+			_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
+		}
 	}
-	guard := s.group.OpenGuard()
-	if guard < 0 {
-		return nil // the server starts, or has ended
-	}
-	defer unix.Close(guard)
-	if group.Frozen(s.group.Top) {
-		_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
-	}
-	return requestOf(guard)
-}
-
-func requestOf(guard int) error {
 	for _, sig := range []unix.Signal{protocol.StopSignal, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
 			return group.IgnoreGone(fmt.Errorf("request a stop: %w", err))
@@ -206,7 +203,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	killed := s.group.Figures().OOMKills
 	now, err := s.group.Limit(l, s.Backend)
 	if err != nil {
-		if !cgroup.OfMemory(l.File) || !s.over() {
+		if !cgroup.OfMemory(l.File) || group.Populated(s.group.Payload) {
 			return "", err
 		}
 		now = l.Value // the kernel has killed the server, which had more memory
@@ -216,7 +213,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
 		_, _, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
 	}
-	if s.over() {
+	if !group.Populated(s.group.Payload) {
 		change += "; with that the server has ended"
 	}
 	return change, nil
@@ -239,9 +236,3 @@ func (s *Listed) holdsForAll(l cgroup.Limit) error {
 
 // oomWithin is the longest time from the kernel's SIGKILL to the end of the members.
 const oomWithin = 5 * time.Second
-
-// over reports whether the server has ended.
-func (s *Listed) over() bool {
-	st, err := s.group.Payload.State()
-	return protocol.IsGone(err) || err == nil && group.IsEmpty(st)
-}

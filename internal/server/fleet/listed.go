@@ -61,21 +61,13 @@ func (s *Listed) Age() time.Duration {
 	return max(time.Since(s.Started), 0)
 }
 
-// Shortages are failures of members for lack of resources.
-type Shortages struct {
-	OOMKills    uint64 `json:"oom_kills,omitempty"`
-	PIDsRefused uint64 `json:"pids_refused,omitempty"`
-}
-
 // Usage is the present use of resources; nil is unknown.
 type Usage struct {
 	PIDs      []int
 	CPU       time.Duration
 	Memory    *uint64 // bytes since the start
 	WithGuard bool    // Memory includes the guard's
-	PeakBytes *uint64
-	Limits    map[string]string
-	Shortages
+	protocol.Figures
 }
 
 func (s *Listed) Usage() (u Usage, err error) {
@@ -84,8 +76,7 @@ func (s *Listed) Usage() (u Usage, err error) {
 	if s.group == nil {
 		return u, err
 	}
-	f := s.group.Figures()
-	u.PeakBytes, u.Limits, u.Shortages = f.MemoryPeak, f.Limits, Shortages{f.OOMKills, f.PIDsRefused}
+	u.Figures = *s.group.Figures()
 	if counted := s.group.MemoryGroup(); counted != nil {
 		u.Memory, u.WithGuard = counted.Number("memory.current"), counted == s.group.Top
 	}
