@@ -55,19 +55,6 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 
 func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
 
-// checkRuntimeDir refuses a directory of another user: its sockets are not those of our manager.
-func checkRuntimeDir(uid int) error {
-	dir := runtimeDir(uid)
-	var st unix.Stat_t
-	if err := unix.Lstat(dir, &st); err != nil {
-		return fmt.Errorf("find the user manager: %s: %w", dir, err)
-	}
-	if int(st.Uid) != uid || st.Mode&unix.S_IFMT != unix.S_IFDIR {
-		return fmt.Errorf("find the user manager: %s is not a directory of ours: %w", dir, unix.EPERM)
-	}
-	return nil
-}
-
 func dial(path string, deadline time.Time) (*Manager, error) {
 	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
 	if err != nil {
@@ -120,13 +107,21 @@ func Own() Kind {
 }
 
 // Present checks, without a connection, whether there can be such a manager: systemd runs and, for a user
-// manager, there is a runtime directory.
+// manager, there is a runtime directory of this user.
 func Present(kind Kind, uid int) error {
 	if err := unix.Access("/run/systemd/system", unix.F_OK); err != nil { // sd_booted(3)
 		return fmt.Errorf("this host was not booted with systemd: %w", errors.ErrUnsupported)
 	}
-	if kind == User {
-		return checkRuntimeDir(uid)
+	if kind == System {
+		return nil
+	}
+	dir := runtimeDir(uid)
+	var st unix.Stat_t
+	if err := unix.Lstat(dir, &st); err != nil {
+		return fmt.Errorf("find the user manager: %s: %w", dir, err)
+	}
+	if int(st.Uid) != uid || st.Mode&unix.S_IFMT != unix.S_IFDIR { // its sockets are not those of our manager
+		return fmt.Errorf("find the user manager: %s is not a directory of ours: %w", dir, unix.EPERM)
 	}
 	return nil
 }

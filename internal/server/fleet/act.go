@@ -24,8 +24,11 @@ import (
 // AsConfigured as a grace leaves it to the server's policy.
 const AsConfigured time.Duration = -2
 
-// stopMost bounds the term grace in a server's attribute, which the server can write.
-const stopMost = time.Minute
+const (
+	stopMost     = time.Minute     // the term grace in a server's attribute, which the server can write
+	frozenWithin = 5 * time.Second // for a member without a processor; uninterruptible sleep lasts longer
+	oomWithin    = 5 * time.Second // from the kernel's SIGKILL to the end of the members
+)
 
 // Stop requests a stop of the guard, and after the term grace it stops the server itself. It waits until
 // nothing is left. A grace can only shorten the server's own, which AsConfigured is.
@@ -109,9 +112,6 @@ func (s *Listed) RequestStop() error {
 	}
 	return nil
 }
-
-// frozenWithin is for a member that gets no processor. One in uninterruptible sleep takes longer.
-const frozenWithin = 5 * time.Second
 
 // Freeze freezes all members. A stop thaws them.
 func (s *Listed) Freeze() error {
@@ -233,6 +233,3 @@ func (s *Listed) holdsForAll(l cgroup.Limit) error {
 		Step: "start it with the limit: as a flag of mcpscope run or gateway, or in mcpscope.toml",
 	}
 }
-
-// oomWithin is the longest time from the kernel's SIGKILL to the end of the members.
-const oomWithin = 5 * time.Second

@@ -129,18 +129,12 @@ func ParseDuration(s string) (time.Duration, error) {
 // ParseGrace reads a grace period: a Go duration that is not negative, 0, or
 // "infinity".
 func ParseGrace(s string) (time.Duration, error) {
-	switch s {
-	case "infinity":
+	if s == "infinity" {
 		return freeze.Forever, nil
-	case "0":
-		return 0, nil
 	}
 	d, err := ParseDuration(s)
-	if err != nil {
+	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q is no duration (like 1.2s, 500ms, 1d, 0 or infinity)", s)
-	}
-	if d < 0 {
-		return 0, fmt.Errorf("%q is negative", s)
 	}
 	return min(d, graceMost), nil
 }
