@@ -38,9 +38,7 @@ func someViews() []show.Server {
 }
 
 func TestMetrics(t *testing.T) {
-	some := func() ([]show.Server, error) { // one of them twice
-		return append(someViews(), someViews()[0]), nil
-	}
+	some := func() ([]show.Server, error) { return append(someViews(), someViews()[0]), nil } // one of them twice
 	of := source{some, func() int { return 3 }}
 	var out bytes.Buffer
 	if err := write(of, &out); err != nil {

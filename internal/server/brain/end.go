@@ -109,10 +109,8 @@ func (b *Brain) endContainers(grace time.Duration) {
 	if c.Engine == "" || c.Taken {
 		return
 	}
-	server := container.Contained{ID: c.Group.ID, Argv: c.Argv, Env: b.Env, Grace: max(grace, 0)}
-	err := server.End()
 	status := unix.WaitStatus(b.Page.Status).ExitStatus()
-	switch {
+	switch err := container.End(c.Group.ID, c.Argv, b.Env, grace); {
 	case err == nil:
 		b.undone = ""
 	// of an engine that could not start a container, and of a shell that could not start the engine

@@ -26,13 +26,6 @@ import (
 
 const labelKey = "mcpscope.id="
 
-type Contained struct {
-	ID        string
-	Argv, Env []string // as it was started
-	// Grace is the time between SIGTERM and SIGKILL in a container.
-	Grace time.Duration
-}
-
 // Uncontained is a note for a command that an engine runs in an existing container (docker exec), or "".
 func Uncontained(argv []string) string {
 	if what := name.OtherContainer(argv); what != "" {
@@ -108,30 +101,31 @@ echo ` + none
 
 const none = "none"
 
-// End stops and removes the containers of the server. An error means that a container may be left.
-func (s Contained) End() error {
-	c := name.ContainerOf(s.Argv)
+// End stops and removes the containers of the server with this id, command line and environment. grace is the
+// time between SIGTERM and SIGKILL in a container. An error means that a container may be left.
+func End(id string, command, env []string, grace time.Duration) error {
+	c := name.ContainerOf(command)
 	if c == nil {
 		return nil
 	}
-	grace := max(int((s.Grace+time.Second-1)/time.Second), 0)
+	seconds := max(int((grace+time.Second-1)/time.Second), 0)
 	// a launcher that reaps orphans may have reaped it, so the exit status is of no use
 	answer, err := unix.MemfdCreate("answer", unix.MFD_CLOEXEC)
 	if err != nil {
 		return fmt.Errorf("create memory file: %w", err)
 	}
 	defer unix.Close(answer)
-	argv := append([]string{"sh", "-c", script, "sh", labelKey + s.ID, strconv.Itoa(grace)}, c.Asked()...)
+	argv := append([]string{"sh", "-c", script, "sh", labelKey + id, strconv.Itoa(seconds)}, c.Asked()...)
 	pidfd := -1
 	pid, err := syscall.ForkExec("/bin/sh", argv, &syscall.ProcAttr{ // os/exec drops duplicate variables
-		Env: s.Env, Files: []uintptr{0, uintptr(answer), 2},
+		Env: env, Files: []uintptr{0, uintptr(answer), 2},
 		Sys: &syscall.SysProcAttr{Setpgid: true, PidFD: &pidfd},
 	})
 	if err != nil {
 		return fmt.Errorf("ask %s for containers: %w", c.Engine, err)
 	}
 	defer unix.Close(pidfd)
-	within := time.Duration(grace)*time.Second + protocol.EngineWithin
+	within := time.Duration(seconds)*time.Second + protocol.EngineWithin
 	late := !linux.AwaitEnd(pidfd, unix.POLLIN, within)
 	if late {
 		_ = unix.Kill(-pid, unix.SIGKILL) // its process group: it lives, so the number is not reused
@@ -145,5 +139,5 @@ func (s Contained) End() error {
 	if late {
 		why = "did not answer within " + within.String()
 	}
-	return fmt.Errorf("%s %s: containers with the label %s%s may be left", c.Engine, why, labelKey, s.ID)
+	return fmt.Errorf("%s %s: containers with the label %s%s may be left", c.Engine, why, labelKey, id)
 }

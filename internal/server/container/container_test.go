@@ -54,8 +54,8 @@ func TestEngineIsAskedWithPauses(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := Contained{ID: "id", Argv: []string{filepath.Join(dir, "docker"), "run", "IMAGE"}, Env: []string{"PATH=" + dir + ":" + os.Getenv("PATH")}}
-	if err := s.End(); err != nil {
+	command := []string{filepath.Join(dir, "docker"), "run", "IMAGE"}
+	if err := End("id", command, []string{"PATH=" + dir + ":" + os.Getenv("PATH")}, 0); err != nil {
 		t.Error(err)
 	}
 }

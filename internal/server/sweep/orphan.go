@@ -195,15 +195,15 @@ func launcher(g *group.ControlGroup) (lives, known bool) {
 func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 	of, engine, empty := g.Facts(), g.Engine(), !group.Populated(g.Top)
 	s := Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}
-	inside := container.Contained{ID: g.ID, Argv: []string{engine, "run"}, Env: os.Environ(), Grace: grace}
+	command := []string{engine, "run"}
 	if container.EndsFirst(engine) {
-		_ = inside.End() // repeated below
+		_ = container.End(g.ID, command, os.Environ(), grace) // repeated below
 	}
 	left, err := g.EndWithTagged(freeze.Stop{Ask: unix.SIGTERM, Grace: grace})
 	s.Stuck = group.DescribeStuck(left)
 	ended := err == nil && s.Stuck == ""
 	if ended { // a server may have named an engine that fails: the group is removed all the same
-		if failed := inside.End(); failed != nil {
+		if failed := container.End(g.ID, command, os.Environ(), grace); failed != nil {
 			s.Stuck = failed.Error()
 		}
 	}
