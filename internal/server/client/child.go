@@ -22,35 +22,17 @@ type Child struct {
 func WatchChild(r Child) (in *Side, held int, err error) {
 	in, held = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1
 	stdin, borrowed := r.borrow(0)
-	if stdin >= 0 {
-		err = in.watchStdin(stdin)
-	}
+	stdout, _ := r.borrow(1)
+	err = in.watch(stdin, stdout, -1)
 	if borrowed {
 		_ = unix.Close(stdin)
 	} else {
 		held = stdin
 	}
-	if stdout, borrowed := r.borrow(1); borrowed && err == nil {
-		if in.Stdout, err = newWatch(stdout, failure); err == nil {
-			in.Room[0], err = newWatch(stdout, room)
-		}
+	if stdout >= 0 {
 		_ = unix.Close(stdout)
 	}
 	return in, held, err
-}
-
-func (in *Side) watchStdin(fd int) error {
-	var err error
-	if in.Stdin, err = newWatch(fd, hangUp); err != nil {
-		return err
-	}
-	file, kind := identifyFile(fd)
-	in.Socket = kind == unix.S_IFSOCK
-	if in.Conveyed = in.Socket || kind == unix.S_IFIFO; in.Conveyed {
-		in.File = file
-		in.Input, err = newWatch(fd, input)
-	}
-	return err
 }
 
 // identifyFile returns the file of fd, and the type in its mode; 0 for none.

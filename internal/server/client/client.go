@@ -39,19 +39,31 @@ type Side struct {
 func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 	in := &Side{PIDFD: -1, Main: -1}
 	in.Where, _ = proc.ReadCgroup(0) // none, without cgroup2
-	err := in.watchStdin(0)
-	if err == nil {
-		in.Stdout, err = newWatch(1, failure)
-	}
-	for i := range in.Room {
-		if err == nil {
-			in.Room[i], err = newWatch(i+1, room)
-		}
-	}
+	err := in.watch(0, 1, 2)
 	if err == nil && (in.Conveyed || onDeath == protocol.StopOnClientDeath) {
 		in.PIDFD = openClient()
 	}
 	return in, err
+}
+
+// watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
+func (in *Side) watch(stdin, stdout, stderr int) (err error) {
+	add := func(to **Watch, fd int, events uint32) {
+		if err == nil {
+			*to, err = newWatch(fd, events)
+		}
+	}
+	add(&in.Stdin, stdin, hangUp)
+	file, kind := identifyFile(stdin)
+	in.Socket = kind == unix.S_IFSOCK
+	if in.Conveyed = in.Socket || kind == unix.S_IFIFO; in.Conveyed {
+		in.File = file
+		add(&in.Input, stdin, input)
+	}
+	add(&in.Stdout, stdout, failure)
+	add(&in.Room[0], stdout, room)
+	add(&in.Room[1], stderr, room)
+	return err
 }
 
 func (in *Side) Close() {
