@@ -255,7 +255,7 @@ func grow(t *testing.T, script string) (*Tree, *exec.Cmd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &Tree{Roots: []Root{{PID: cmd.Process.Pid, PIDFD: fd}}}
+	tr := &Tree{Root: &Root{PID: cmd.Process.Pid, PIDFD: fd}}
 	t.Cleanup(func() {
 		tr.Spare = nil // the test's
 		_ = tr.Kill()
@@ -300,7 +300,7 @@ func TestADeadRootHasNobody(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(child)
-	tr.Roots = append(tr.Roots, Root{PID: os.Getpid(), PIDFD: tr.Roots[0].PIDFD})
+	tr.Root.PID = os.Getpid()
 	_ = cmd.Process.Kill()
 	_ = cmd.Wait()
 	if got := members(t, tr); len(got) != 0 {

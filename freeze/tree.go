@@ -6,7 +6,6 @@ package freeze
 
 import (
 	"errors"
-	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,9 +21,9 @@ type Root struct {
 	PIDFD int // -1 for the calling process
 }
 
-// Tree is the set of processes below its roots, and of those that carry its tag.
+// Tree is the set of processes below its root, and of those that carry its tag.
 type Tree struct {
-	Roots []Root
+	Root *Root // nil for none
 	// Tag adds the processes that carry it and that a process of the user Owner may signal.
 	Tag   Tag
 	Owner int
@@ -44,56 +43,47 @@ func (t *Tree) Members() ([]int, error) {
 }
 
 func (t *Tree) each(fn func(proc.Stat)) error {
-	if t.RootsAlone() {
+	if t.RootAlone() {
 		return nil
 	}
-	var errs []error
-	seen := map[int]bool{} // a member that has the tag and descends from a root is one
-	for _, r := range t.Roots {
-		found, err := t.below(r)
-		if !r.Alive() {
-			continue // its pid may be another's by now, and so what was found below it
-		}
-		for _, st := range found {
-			seen[st.PID] = true
-			fn(st)
-		}
-		errs = append(errs, err)
+	found, err := t.below()
+	seen := map[int]bool{} // a member that has the tag and descends from the root is one
+	for _, st := range found {
+		seen[st.PID] = true
+		fn(st)
 	}
-	tagged, err := t.Tag.carriers(t.Owner)
+	tagged, tagErr := t.Tag.carriers(t.Owner)
 	for _, st := range tagged {
-		if !seen[st.PID] && (t.Spare == nil || !t.Spare(st)) {
+		if !seen[st.PID] && !t.leftOut(st) {
 			fn(st)
 		}
 	}
-	return errors.Join(append(errs, err)...)
+	return errors.Join(err, tagErr)
 }
 
-// RootsAlone reports whether the roots live and have no children. A root is a subreaper, so its descendants
+// RootAlone reports whether the root lives and has no children. A root is a subreaper, so its descendants
 // are found by their parents, except in a foreign pid namespace. A search by tag reads all processes, so it
 // is left to the end of a stop.
-func (t *Tree) RootsAlone() bool {
-	for _, r := range t.Roots {
-		if children, err := proc.Children(r.PID); err != nil || len(children) > 0 || !r.Alive() {
-			return false
-		}
+func (t *Tree) RootAlone() bool {
+	if t.Root == nil {
+		return false
 	}
-	return len(t.Roots) > 0
+	children, err := proc.Children(t.Root.PID)
+	return err == nil && len(children) == 0 && t.Root.Alive()
 }
 
 // Alive reports whether the root can have descendants.
 func (r Root) Alive() bool { return !linux.Ended(r.PIDFD) }
 
-// below lists the descendants of a root, parents first.
-func (t *Tree) below(r Root) ([]proc.Stat, error) {
-	var found []proc.Stat
-	var errs []error
-	for todo := []int{r.PID}; len(todo) > 0; {
-		pid := todo[0]
-		todo = todo[1:]
-		children, err := proc.Children(pid)
-		if err != nil && !errors.Is(err, proc.ErrGone) {
-			errs = append(errs, err)
+// below lists the descendants of the root, parents first.
+func (t *Tree) below() (found []proc.Stat, err error) {
+	if t.Root == nil {
+		return nil, nil
+	}
+	for todo := []int{t.Root.PID}; len(todo) > 0; todo = todo[1:] {
+		children, failed := proc.Children(todo[0])
+		if failed != nil && !errors.Is(failed, proc.ErrGone) {
+			err = errors.Join(err, failed)
 		}
 		for _, child := range children {
 			st, err := proc.ReadStat(child)
@@ -106,12 +96,14 @@ func (t *Tree) below(r Root) ([]proc.Stat, error) {
 			todo = append(todo, child)
 		}
 	}
-	return found, errors.Join(errs...)
+	if !t.Root.Alive() {
+		return nil, nil // its pid may be another's by now, and so what was found below it
+	}
+	return found, err
 }
 
 func (t *Tree) leftOut(st proc.Stat) bool {
-	isRoot := slices.ContainsFunc(t.Roots, func(r Root) bool { return r.PID == st.PID })
-	return isRoot || t.Spare != nil && t.Spare(st)
+	return t.Root != nil && t.Root.PID == st.PID || t.Spare != nil && t.Spare(st)
 }
 
 // zombie: only its parent can remove it. With other threads it still runs.
@@ -123,7 +115,7 @@ func zombie(st proc.Stat) bool {
 // second read: the first can miss a member that is re-parented meanwhile.
 func (t *Tree) State() (cgroup.State, error) {
 	st, err := t.look()
-	if err == nil && !st.Populated && len(t.Roots) > 0 {
+	if err == nil && !st.Populated && t.Root != nil {
 		return t.look()
 	}
 	return st, err
@@ -185,39 +177,37 @@ const (
 	homeQuiet  = 20 // passes without a new orphan, about as long as one list of a small tree
 )
 
-// killAtHome kills the orphans of the roots until no new one appears for some time. A process that forks
+// killAtHome kills the orphans of the root until no new one appears for some time. A process that forks
 // and exits again and again does not exist any more when all processes have been listed. But each time it
-// is re-parented to a root. On a busy machine we get no more of a processor than each of these, so no pass
+// is re-parented to the root. On a busy machine we get no more of a processor than each of these, so no pass
 // waits for a process that is exiting.
 func (t *Tree) killAtHome() {
 	killed := map[int]bool{}
-	for pass, quiet := 0, 0; pass < homePasses && quiet < homeQuiet; pass++ {
+	for pass, quiet := 0, 0; t.Root != nil && pass < homePasses && quiet < homeQuiet; pass++ {
 		quiet++
-		for _, r := range t.Roots {
-			pids, _ := proc.Orphans(r.PID) // none, if it has exited
-			for _, pid := range pids {
-				if !killed[pid] {
-					killed[pid], quiet = true, 0
-					t.killChild(r, pid)
-				}
+		pids, _ := proc.Orphans(t.Root.PID) // none, if it has exited
+		for _, pid := range pids {
+			if !killed[pid] {
+				killed[pid], quiet = true, 0
+				t.killChild(pid)
 			}
 		}
 	}
 }
 
-// killChild kills pid if it is a child of r. The parent is read after the pidfd was opened, so the pidfd
-// refers to that child or to a dead process.
-func (t *Tree) killChild(r Root, pid int) {
+// killChild kills pid if it is a child of the root. The parent is read after the pidfd was opened, so the
+// pidfd refers to that child or to a dead process.
+func (t *Tree) killChild(pid int) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err != nil || st.PPID != r.PID || t.leftOut(st) || t.OwnersOnly && !owns(t.Owner, pid) {
+	if err != nil || st.PPID != t.Root.PID || t.leftOut(st) || t.OwnersOnly && !owns(t.Owner, pid) {
 		return
 	}
-	if r.Alive() {
+	if t.Root.Alive() {
 		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
 	}
 }
@@ -242,12 +232,12 @@ func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 	}
 }
 
-// CPU is the time that the members have used, and their reaped children, and those of the roots.
+// CPU is the time that the members have used, and their reaped children, and those of the root.
 func (t *Tree) CPU() time.Duration {
 	var ticks uint64
 	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a partial sum
-	for _, r := range t.Roots {
-		if st, err := proc.ReadStat(r.PID); err == nil && r.Alive() {
+	if t.Root != nil {
+		if st, err := proc.ReadStat(t.Root.PID); err == nil && t.Root.Alive() {
 			ticks += st.CUTime + st.CSTime
 		}
 	}

@@ -126,7 +126,7 @@ func (b *Brain) endContainers(grace time.Duration) {
 // them.
 func (b *Brain) endLeftOvers() {
 	below := group.Below(b.Guarded())
-	alone := below.RootsAlone()
+	alone := below.RootAlone()
 	if !alone {
 		b.killLeftOvers(below)
 		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them

@@ -138,7 +138,7 @@ func IsEmpty(s cgroup.State) bool { return !s.Populated }
 func Below(guard freeze.Root) *freeze.Tree {
 	own := os.Getpid()
 	return &freeze.Tree{
-		Roots: []freeze.Root{guard},
+		Root:  &guard,
 		Spare: func(st proc.Stat) bool { return st.PID == own },
 	}
 }
