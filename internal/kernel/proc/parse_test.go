@@ -156,7 +156,7 @@ func TestParsePIDs(t *testing.T) {
 	}
 	for _, text := range []string{"x\n", "-1\n", "12 -1 ", "+1\n", "2147483648\n", "1\n\x00"} {
 		got, err := ParsePIDs([]byte(text))
-		if err == nil || got != nil || !strings.HasPrefix(err.Error(), "parse pids: pid ") {
+		if err == nil || got != nil || !strings.HasPrefix(err.Error(), "parse pids: ") {
 			t.Errorf("%q: got %v, %v", text, got, err)
 		}
 	}

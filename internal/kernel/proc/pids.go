@@ -103,10 +103,7 @@ func Each(visit func(pid int) bool) error {
 }
 
 func threads(pid int) ([]int, error) {
-	if err := checkPID(pid); err != nil {
-		return nil, fmt.Errorf("list threads: %w", err)
-	}
-	entries, err := os.ReadDir(pidPath(pid) + "/task")
+	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	var tids []int
 	for _, e := range entries {
 		if tid, err := strconv.Atoi(e.Name()); err == nil {
@@ -127,7 +124,7 @@ func ParsePIDs(b []byte) ([]int, error) {
 		// 31 bits and no sign: a negative number would be a process group to kill(2)
 		n, err := strconv.ParseUint(string(text), 10, 31)
 		if err != nil {
-			return nil, fmt.Errorf("parse pids: pid %q: %w", clip(text), errors.Unwrap(err))
+			return nil, fmt.Errorf("parse pids: %w", err)
 		}
 		pids = append(pids, int(n))
 	}

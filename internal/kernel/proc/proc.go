@@ -40,21 +40,21 @@ var (
 
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
-	b, err := readPID(pid, "comm")
+	b, err := readPID(pid, "comm", NoLimit)
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
 // FileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits, which is readable for all users;
 // prlimit(2) is not. ok is false for "unlimited".
 func FileLocks(pid int) (soft uint64, ok bool) {
-	b, _ := readPID(pid, "limits") // none, if it has exited
+	b, _ := readPID(pid, "limits", NoLimit) // none, if it has exited
 	return parseFileLocks(b)
 }
 
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
 // process. The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (string, error) {
-	b, err := readPID(pid, "cgroup")
+	b, err := readPID(pid, "cgroup", NoLimit)
 	if pid == 0 { // not by number: "self" fails in the /proc of another pid namespace
 		b, err = read("/proc/self/cgroup", NoLimit)
 	}
@@ -84,13 +84,13 @@ func ReadCgroup2Mounts() ([]Mount, error) {
 // The kernel reads them from the process's memory. If that is backed by a file system of the process, the
 // call can hang: do not call it in the stop sequence.
 func Cmdline(pid, max int) (string, error) {
-	b, err := readPIDLimit(pid, "cmdline", max)
+	b, err := readPID(pid, "cmdline", max)
 	return oneLine(b), err
 }
 
 // Arguments returns the arguments of a process within the first max bytes, see Cmdline; nil if it has exited.
 func Arguments(pid, max int) []string {
-	b, _ := readPIDLimit(pid, "cmdline", max)
+	b, _ := readPID(pid, "cmdline", max)
 	return ended(b)
 }
 
@@ -105,7 +105,7 @@ func ended(b []byte) []string {
 // Wchan returns the kernel function in which a process waits: a hint why it does not die. It is "" while the
 // process runs, and without the right to ptrace.
 func Wchan(pid int) string {
-	b, err := readPID(pid, "wchan")
+	b, err := readPID(pid, "wchan", NoLimit)
 	if err != nil || string(b) == "0" {
 		return ""
 	}
@@ -122,27 +122,10 @@ func Environ() ([]string, error) {
 	return ended(b), err
 }
 
-func readPID(pid int, file string) ([]byte, error) {
-	return readPIDLimit(pid, file, NoLimit)
-}
-
-func readPIDLimit(pid int, file string, limit int) ([]byte, error) {
-	if err := checkPID(pid); err != nil {
-		return nil, fmt.Errorf("read %s: %w", file, err)
-	}
-	b, err := read(pidPath(pid)+"/"+file, limit)
+// readPID fails for pid 0: in cgroup.procs and as a parent it is a process outside our pid namespace.
+func readPID(pid int, file string, limit int) ([]byte, error) {
+	b, err := read(fmt.Sprintf("/proc/%d/%s", pid, file), limit)
 	return b, markGone(pid, err)
-}
-
-func pidPath(pid int) string { return "/proc/" + strconv.Itoa(pid) }
-
-// checkPID refuses 0: in cgroup.procs and as a parent it is a process outside our pid namespace, not our own
-// process.
-func checkPID(pid int) error {
-	if pid <= 0 {
-		return fmt.Errorf("pid %d: %w", pid, unix.EINVAL)
-	}
-	return nil
 }
 
 // markGone adds ErrGone to the error if the process has exited.
@@ -214,21 +197,15 @@ func ParseCgroup(b []byte) (path string, ok bool) {
 
 // oneLine makes the contents of /proc/PID/cmdline printable: valid UTF-8, on one line, never longer than b.
 func oneLine(b []byte) string {
-	b = bytes.TrimRight(b, "\x00")
-	var out strings.Builder
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		b = b[size:]
+	return strings.Map(func(r rune) rune {
 		switch {
 		case r == 0:
-			out.WriteByte(' ')
-		case r == utf8.RuneError && size == 1, misleads(r):
-			out.WriteByte('?')
-		default:
-			out.WriteRune(r)
+			return ' '
+		case r == utf8.RuneError, misleads(r):
+			return '?'
 		}
-	}
-	return out.String()
+		return r
+	}, string(bytes.TrimRight(b, "\x00")))
 }
 
 // misleads reports runes that control a terminal: control characters, line separators, and characters that

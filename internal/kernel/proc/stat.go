@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 )
 
 // Stat contains fields of /proc/PID/stat.
@@ -34,7 +35,7 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
 // ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
-	b, err := readPID(pid, "stat")
+	b, err := readPID(pid, "stat", NoLimit)
 	if err != nil {
 		return Stat{}, err
 	}
@@ -46,18 +47,18 @@ func ReadStat(pid int) (Stat, error) {
 // The comm is not escaped, and may contain parentheses, blanks and newlines. No field after it contains a
 // ')', so it ends at the last one.
 func ParseStat(b []byte) (Stat, error) {
-	pid, comm, rest, err := cutComm(b)
-	if err != nil {
-		return Stat{}, fmt.Errorf("parse stat: %w", err)
+	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
+	if open < 0 || shut < open+2 {
+		return Stat{}, errors.New("parse stat: no comm in parentheses")
 	}
-	f := bytes.Fields(rest) // from the state, the third field in proc(5)
+	f := bytes.Fields(b[shut+1:]) // from the state, the third field in proc(5)
 	if len(f) < 20 {
-		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm in %q", len(f), clip(rest))
+		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm", len(f))
 	}
 	var n numbers
 	s := Stat{
-		PID:       n.int(pid),
-		Comm:      string(comm),
+		PID:       n.int(b[:open]),
+		Comm:      string(b[open+2 : shut]),
 		State:     f[0][0],
 		PPID:      n.int(f[1]),
 		UTime:     n.unsigned(f[11]),
@@ -73,15 +74,6 @@ func ParseStat(b []byte) (Stat, error) {
 	return s, nil
 }
 
-// cutComm splits "PID (COMM) REST".
-func cutComm(b []byte) (pid, comm, rest []byte, err error) {
-	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
-	if open < 0 || shut < open+2 {
-		return nil, nil, nil, errors.New("no comm in parentheses")
-	}
-	return b[:open], b[open+2 : shut], b[shut+1:], nil
-}
-
 // Status contains fields of /proc/PID/status.
 type Status struct {
 	Tgid int    // the process; differs from the argument if that is a thread
@@ -90,7 +82,7 @@ type Status struct {
 
 // ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
-	b, err := readPID(pid, "status")
+	b, err := readPID(pid, "status", NoLimit)
 	if err != nil {
 		return Status{}, err
 	}
@@ -99,28 +91,20 @@ func ReadStatus(pid int) (Status, error) {
 
 // ParseStatus parses the contents of /proc/PID/status. The kernel escapes newlines in the name, so a process
 // cannot forge a line.
-func ParseStatus(b []byte) (Status, error) {
-	var s Status
-	var n numbers
-	for line := range bytes.Lines(b) {
-		key, value, _ := bytes.Cut(line, []byte(":"))
-		values := bytes.Fields(value)
-		switch {
-		case string(key) == "Tgid" && len(values) > 0:
-			s.Tgid = n.int(values[0])
-		case string(key) == "Uid" && len(values) == len(s.UID):
-			for i, text := range values {
-				s.UID[i] = int(n.unsigned(text)) // (uid_t)-1 too
-			}
-		case string(key) == "Uid":
-			n.err = errors.New("not four uids")
+func ParseStatus(b []byte) (s Status, err error) {
+	for line := range strings.Lines(string(b)) {
+		switch key, value, _ := strings.Cut(line, ":"); key {
+		case "Tgid":
+			_, err = fmt.Sscan(value, &s.Tgid)
+		case "Uid": // (uid_t)-1 too
+			_, err = fmt.Sscan(value, &s.UID[0], &s.UID[1], &s.UID[2], &s.UID[3])
+		}
+		if err != nil {
+			return Status{}, fmt.Errorf("parse status: %w", err)
 		}
 	}
-	if n.err == nil && s.Tgid == 0 {
-		n.err = errors.New("no Tgid")
-	}
-	if n.err != nil {
-		return Status{}, fmt.Errorf("parse status: %w", n.err)
+	if s.Tgid == 0 {
+		return Status{}, errors.New("parse status: no Tgid")
 	}
 	return s, nil
 }
@@ -141,9 +125,6 @@ func (n *numbers) unsigned(text []byte) uint64 {
 	return v
 }
 
-// clip keeps the error about a malformed line short.
-func clip(b []byte) []byte { return b[:min(len(b), 64)] }
-
 // Memory is the physical memory of a process, in bytes.
 type Memory struct {
 	Resident uint64
@@ -152,20 +133,15 @@ type Memory struct {
 
 // ReadMemory reads /proc/PID/statm. A zombie has no memory.
 func ReadMemory(pid int) (m Memory, err error) {
-	b, err := readPID(pid, "statm")
+	b, err := readPID(pid, "statm", NoLimit)
 	if err != nil {
 		return m, err
 	}
-	f := bytes.Fields(b)
-	if len(f) < 3 {
-		return m, fmt.Errorf("parse statm of %d: %q", pid, clip(b))
+	var size uint64
+	if _, err := fmt.Sscan(string(b), &size, &m.Resident, &m.Shared); err != nil {
+		return Memory{}, fmt.Errorf("parse statm of %d: %w", pid, err)
 	}
-	for i, to := range []*uint64{&m.Resident, &m.Shared} {
-		pages, err := strconv.ParseUint(string(f[1+i]), 10, 52)
-		if err != nil {
-			return m, fmt.Errorf("parse statm of %d: %w", pid, err)
-		}
-		*to = pages * uint64(os.Getpagesize())
-	}
+	m.Resident *= uint64(os.Getpagesize())
+	m.Shared *= uint64(os.Getpagesize())
 	return m, nil
 }
