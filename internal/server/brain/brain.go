@@ -162,9 +162,14 @@ func (b *Brain) handle(t loop.Token) {
 	case loop.TokenInput:
 		b.report(lifecycle.Woken)
 	case loop.TokenMain:
-		b.mainEnded()
+		b.CloseHeld()
+		b.lookAgain()
+		b.reportExit(lifecycle.MainExited) // without the status, which only its parent gets
 	case loop.TokenEvents:
-		b.readEvents()
+		var text [256]byte
+		_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
+		b.Loop.Again(b.Events, loop.TokenEvents)
+		b.lookAt = time.Now()
 	case loop.TokenGuard:
 		dead := b.Guard.Drain()
 		b.readPage()
@@ -208,13 +213,6 @@ func (b *Brain) readPage() {
 			b.report(lifecycle.StopRequested)
 		}
 	}
-}
-
-// mainEnded: a main process has exited that is not the guard's child. Only its parent gets the status.
-func (b *Brain) mainEnded() {
-	b.CloseHeld()
-	b.lookAgain()
-	b.reportExit(lifecycle.MainExited)
 }
 
 // CloseHeld is for when the server does not read any more: the client gets its EPIPE.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -84,13 +83,6 @@ func (b *Brain) look() {
 	if !group.Populated(b.Group.Members()) {
 		b.report(lifecycle.GroupEmptied)
 	}
-}
-
-func (b *Brain) readEvents() {
-	var text [256]byte
-	_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
-	b.Loop.Again(b.Events, loop.TokenEvents)
-	b.lookAt = time.Now()
 }
 
 // kill freezes and kills all members. It blocks: no other event matters.

@@ -128,20 +128,12 @@ func (p *process) leaveClient() {
 			}
 		}
 		if next > from {
-			closeRange(from, next-1)
+			sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(next-1), 0, 0, 0) // Linux 5.9
 		}
 		if next == math.MaxInt32 {
 			return
 		}
 		from = next + 1
-	}
-}
-
-// closeRange is close_range(2) (Linux 5.9), or closes one after the other where it is refused.
-func closeRange(from, to int32) {
-	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0)
-	for fd := from; e != 0 && fd <= min(to, 4096); fd++ {
-		closeFD(fd)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -179,10 +178,7 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 		shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
 		lists = append(lists, s.Argv, s.Env, shell)
 	}
-	words, size, err := sizeOf(lists)
-	if err != nil {
-		return nil, err
-	}
+	words, size := sizeOf(lists)
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+size, access, how)
@@ -223,17 +219,14 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 }
 
 // sizeOf counts the pointers of lists, and the bytes with them.
-func sizeOf(lists [][]string) (words int, size uintptr, err error) {
+func sizeOf(lists [][]string) (words int, size uintptr) {
 	for _, list := range lists {
 		words += len(list) + 1
 		for _, text := range list {
 			size += uintptr(len(text)) + 1
-			if strings.IndexByte(text, 0) >= 0 {
-				return 0, 0, fmt.Errorf("argument %q: %w", text, unix.EINVAL)
-			}
 		}
 	}
-	return words, size + 8*uintptr(words), nil
+	return words, size + 8*uintptr(words)
 }
 
 // writeLists writes lists of strings as execve(2) wants them: all pointers first. The memory is zero.

@@ -82,7 +82,7 @@ func (s *Server) Run() (Outcome, error) {
 	if systemd.JournalExists() {
 		hideArguments(s.Argv[1:])
 	}
-	b, err := s.prepare()
+	b, err := s.birth()
 	if err != nil {
 		return Outcome{}, err
 	}
@@ -147,22 +147,6 @@ func (s *Server) birth() (*birth, error) {
 	return &birth{b, s}, err
 }
 
-// prepare makes everything that can fail before anything is started.
-func (s *Server) prepare() (*birth, error) {
-	b, err := s.birth()
-	if err != nil {
-		return nil, err
-	}
-	b.Terminal = linux.OnTerminal()
-	if b.Client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
-		return nil, err
-	}
-	if err = b.Client.Add(b.Loop); err != nil {
-		return nil, err
-	}
-	return b, b.Open(s.Executable)
-}
-
 // mainProcess is the server as the guard starts it.
 func (b *birth) mainProcess() *guard.Server {
 	s := b.server
@@ -179,8 +163,18 @@ func (b *birth) mainProcess() *guard.Server {
 }
 
 // start has the guard start the server in a group of its own.
-func (b *birth) start() error {
+func (b *birth) start() (err error) {
 	s := b.server
+	b.Terminal = linux.OnTerminal()
+	if b.Client, err = client.WatchParent(s.Policy.OnClientDeath); err != nil {
+		return err
+	}
+	if err := b.Client.Add(b.Loop); err != nil {
+		return err
+	}
+	if err := b.Open(s.Executable); err != nil {
+		return err
+	}
 	// before there is a server to pass them on to, so that none is lost
 	if err := b.Loop.Catch(slices.Concat(linux.Ending, linux.Early)...); err != nil {
 		return err
