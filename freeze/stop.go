@@ -168,8 +168,12 @@ func stuck(g Target) (left []Stuck) {
 }
 
 // batch is the number of pidfds that are open at a time. A group can have more members than the limit of
-// descriptors.
-const batch = 256
+// descriptors, and a list of the members of a tree takes long.
+func batch() int {
+	var limit unix.Rlimit
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
+	return int(min(max(limit.Cur/4, 32), 2048))
+}
 
 // Signal sends the signals, in this order, to every member once, and returns the pids that it reached. It
 // ignores members that are forked meanwhile: a server may start commands to clean up.
@@ -178,7 +182,7 @@ func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
 	slices.Sort(pids)
 	pids = slices.Compact(pids)
 	var reached []int
-	for part := range slices.Chunk(pids, batch) {
+	for part := range slices.Chunk(pids, batch()) {
 		some, again := signalSome(g, part, sigs)
 		reached = append(reached, some...)
 		err = errors.Join(err, again)
