@@ -71,10 +71,7 @@ func ReadCgroup(pid int) (string, error) {
 // ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].
 func ReadCgroup2Mounts() ([]Mount, error) {
 	b, err := read("/proc/self/mountinfo", NoLimit)
-	if err != nil {
-		return nil, err
-	}
-	return ParseCgroup2Mounts(b), nil
+	return ParseCgroup2Mounts(b), err
 }
 
 // Cmdline returns at most max bytes of the arguments of a process for display, with '?' for bytes that are no

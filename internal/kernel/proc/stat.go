@@ -36,10 +36,8 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 // ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
 	b, err := readPID(pid, "stat", NoLimit)
-	if err != nil {
-		return Stat{}, err
-	}
-	return ParseStat(b)
+	s, malformed := ParseStat(b)
+	return s, cmp.Or(err, malformed)
 }
 
 // ParseStat parses the contents of /proc/PID/stat.
@@ -83,10 +81,8 @@ type Status struct {
 // ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
 	b, err := readPID(pid, "status", NoLimit)
-	if err != nil {
-		return Status{}, err
-	}
-	return ParseStatus(b)
+	s, malformed := ParseStatus(b)
+	return s, cmp.Or(err, malformed)
 }
 
 // ParseStatus parses the contents of /proc/PID/status. The kernel escapes newlines in the name, so a process

@@ -51,14 +51,6 @@ func (w Wanted) count(g *group.ControlGroup, from protocol.Backend) {
 	}
 }
 
-// NoPlace says in one line why no backend works here.
-func NoPlace(errs []error) error {
-	if len(errs) == 1 {
-		return errors.Unwrap(errs[0]) // the only candidate needs no name
-	}
-	return &NoBackendError{errs}
-}
-
 // NoBackendError has the reason of each backend that was tried.
 type NoBackendError struct{ Reasons []error }
 
@@ -71,10 +63,6 @@ func (e *NoBackendError) Error() string {
 }
 
 func (e *NoBackendError) Unwrap() []error { return e.Reasons }
-
-// ErrWeak: a request for tree does not overrule a setting that requires more.
-var ErrWeak = errors.New(
-	"it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, or mcpscope.toml) allows")
 
 // Candidates lists what auto tries for the calling user, the best first. For root the system manager is the
 // nearer one.

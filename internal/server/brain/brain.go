@@ -61,7 +61,6 @@ type Brain struct {
 	stuck     []freeze.Stuck
 	Notes     []string
 	Stderr    protocol.Stderr
-	told      bool           // the group says that the server is being stopped
 	finish    func()         // ends the sweep of this start
 	Beside    sync.WaitGroup // goroutines of TellStart
 }
@@ -190,7 +189,9 @@ func (b *Brain) readPage() {
 	}
 	if !b.Begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
 		b.Begun = true
-		b.started()
+		b.openMain() // its exec may still fail
+		b.Group.Adopt()
+		b.TellStart()
 	}
 	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
@@ -275,8 +276,7 @@ func (b *Brain) Publish() {
 		b.due, b.Page.Due = due, monotonic(due, now)
 		b.Guard.Look()
 	}
-	if state >= lifecycle.Terminating && !b.told {
-		b.told = true
+	if state >= lifecycle.Terminating {
 		b.Group.Ending(b.life.Cause)
 	}
 }

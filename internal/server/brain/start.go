@@ -13,13 +13,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
-// started is for when there is a main process. Its exec may still fail.
-func (b *Brain) started() {
-	b.openMain()
-	b.Group.Adopt()
-	b.TellStart()
-}
-
 // TellStart is for everything that waits until the server runs.
 func (b *Brain) TellStart() {
 	b.beginRest()

@@ -61,8 +61,7 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Page, b.Guard, b.Env, b.Notes, b.Begun = p, g, env, c.Notes, true
-	b.later = true
+	b.Page, b.Guard, b.Env, b.Notes, b.Begun, b.later = p, g, env, c.Notes, true, true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
 		b.Group = group.NewTree(c.Group.ID, b.Guarded())

@@ -76,13 +76,9 @@ func OfSystemd(g *cgroup.Group) bool {
 
 // Limited records which files have limits.
 func (g *ControlGroup) Limited(files []string) {
-	all := g.LimitedFiles()
-	for _, f := range files {
-		if !slices.Contains(all, f) {
-			all = append(all, f)
-		}
-	}
-	g.record(attrLimits, strings.Join(all, " "))
+	all := append(g.LimitedFiles(), files...)
+	slices.Sort(all)
+	g.record(attrLimits, strings.Join(slices.Compact(all), " "))
 }
 
 func (g *ControlGroup) LimitedFiles() []string {

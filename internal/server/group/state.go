@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -172,14 +171,7 @@ func (i Identity) Alive() bool {
 
 func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }
 
-func ParseIdentity(s string) (Identity, bool) {
-	pid, rest, _ := strings.Cut(s, " ")
-	start, rest, _ := strings.Cut(rest, " ")
-	namespace, _, _ := strings.Cut(rest, " ")
-	var i Identity
-	var errs [3]error
-	i.PID, errs[0] = strconv.Atoi(pid)
-	i.Start, errs[1] = strconv.ParseUint(start, 10, 64)
-	i.Namespace, errs[2] = strconv.ParseUint(namespace, 10, 64)
-	return i, errs == [3]error{}
+func ParseIdentity(s string) (i Identity, ok bool) {
+	_, err := fmt.Sscan(s, &i.PID, &i.Start, &i.Namespace)
+	return i, err == nil
 }

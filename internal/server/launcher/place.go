@@ -27,7 +27,8 @@ import (
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
-		return backend.ErrWeak
+		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
+			"or mcpscope.toml) allows")
 	}
 	at, err := hierarchy.PositionOf(s.Client)
 	var errs []error
@@ -57,7 +58,10 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 			closeAbove(p)
 		}
 	}
-	return backend.NoPlace(errs)
+	if len(errs) == 1 {
+		return errors.Unwrap(errs[0]) // the only candidate needs no name
+	}
+	return &backend.NoBackendError{Reasons: errs}
 }
 
 func closeAbove(p backend.Place) {

@@ -123,8 +123,14 @@ func hideArguments(args []string) {
 	}
 }
 
-// config is the configuration that a later brain needs, without the group.
-func (s *Server) config() *protocol.Config {
+// birth is the start of a server.
+type birth struct {
+	*brain.Brain
+	server *Server
+}
+
+// birth has the configuration that a later brain needs, without the group.
+func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
 	c.Verbose, c.Replace = s.Verbose, s.Replace
@@ -133,17 +139,7 @@ func (s *Server) config() *protocol.Config {
 	if self, err := group.Identify(os.Getpid()); err == nil {
 		c.Launcher = self.String()
 	}
-	return c
-}
-
-// birth is the start of a server.
-type birth struct {
-	*brain.Brain
-	server *Server
-}
-
-func (s *Server) birth() (*birth, error) {
-	b, err := brain.New(s.config())
+	b, err := brain.New(c)
 	return &birth{b, s}, err
 }
 
