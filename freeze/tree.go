@@ -132,13 +132,10 @@ func (t *Tree) look() (cgroup.State, error) {
 	return st, err
 }
 
-// longestPause is the longest time between two reads of /proc. No event reports that all members have
-// exited.
-const longestPause = 100 * time.Millisecond
-
-// Await is as cgroup.Group.Await.
+// Await is as cgroup.Group.Await. No event reports that all members have exited, so it reads /proc again and
+// again.
 func (t *Tree) Await(deadline time.Time, done func(cgroup.State) bool) (cgroup.State, bool, error) {
-	for pause := time.Millisecond; ; pause = min(2*pause, longestPause) {
+	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		st, err := t.State()
 		if err != nil || done(st) {
 			return st, err == nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
@@ -88,7 +89,7 @@ func (v *invocation) tellWeaker(err error) {
 }
 
 // finish turns the outcome into the way in which we end.
-func (v *invocation) finish(o launcher.Outcome, err error) int {
+func (v *invocation) finish(o brain.Outcome, err error) int {
 	if v.Verbose {
 		for _, n := range o.Notes {
 			fmt.Fprintf(v.Err, "mcpscope: note: %s\n", cli.OneLine(n))

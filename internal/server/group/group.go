@@ -59,9 +59,6 @@ type Payload interface {
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
-// makeTries bounds the retries after a sweep has locked or removed a new directory.
-const makeTries = 16
-
 // New is a group below parent that does not exist yet. adopt, if not nil, asks a manager to take it over as
 // a scope, when the server runs. Without a parent a manager makes the directory.
 func New(
@@ -94,7 +91,7 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 
 func (g *ControlGroup) Make(facts *protocol.Config) error {
 	var err error
-	for range makeTries {
+	for range 16 { // a sweep may have locked or removed the new directory
 		if g.Top, err = g.Parent.Mkdir(g.Dir, GroupMode); err == nil {
 			if err = g.Arm(facts); err == nil {
 				return nil
@@ -177,8 +174,8 @@ func (g *ControlGroup) Remove() error {
 		return err
 	}
 	err := g.Parent.Remove(g.Dir)
-	if errors.Is(err, unix.EBUSY) { // a process can be dead and its cgroup not know it yet
-		_, _, _ = g.Top.Await(time.Now().Add(busyWithin), IsEmpty)
+	if errors.Is(err, unix.EBUSY) { // a process is dead, and has not ended its exit yet
+		_, _, _ = g.Top.Await(time.Now().Add(20*time.Millisecond), IsEmpty)
 		err = g.Parent.Remove(g.Dir)
 	}
 	return err
@@ -196,9 +193,6 @@ func (g *ControlGroup) RemoveLeaves() error {
 	}
 	return g.Parent.RemoveLeaf(g.Dir)
 }
-
-// busyWithin is longer than a process takes from its death to the end of its exit.
-const busyWithin = 20 * time.Millisecond
 
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
 func (g *ControlGroup) Close() {
@@ -294,11 +288,9 @@ func (g *ControlGroup) Note(notes []string) {
 	}
 }
 
-const notesMost = 1000
-
 func NoteText(notes []string) string {
 	text := strings.Join(notes, "\n")
-	return strings.ToValidUTF8(text[:min(len(text), notesMost)], "")
+	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
 // Ending records the cause of a stop.

@@ -86,13 +86,11 @@ func (g *ControlGroup) LimitedFiles() []string {
 	return strings.Fields(text)
 }
 
-const limitsMost = 64
-
 // LimitsNow returns the present limits. A process of the user can have written the list of files.
 func (g *ControlGroup) LimitsNow() map[string]string {
 	all := map[string]string{}
 	files := g.LimitedFiles()
-	for _, file := range files[:min(len(files), limitsMost)] {
+	for _, file := range files[:min(len(files), 64)] {
 		if strings.ContainsRune(file, '/') {
 			continue
 		}

@@ -69,12 +69,9 @@ type Server struct {
 	NoFile  unix.Rlimit
 }
 
-// Outcome is how a server ended.
-type Outcome = brain.Outcome
-
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was stopped.
-func (s *Server) Run() (Outcome, error) {
+func (s *Server) Run() (brain.Outcome, error) {
 	freeze.ClearTag()     // a server in a server has its own group and guard
 	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	startThreads()
@@ -84,11 +81,11 @@ func (s *Server) Run() (Outcome, error) {
 	}
 	b, err := s.birth()
 	if err != nil {
-		return Outcome{}, err
+		return brain.Outcome{}, err
 	}
 	if err := b.start(); err != nil {
 		b.abandon()
-		return Outcome{}, err
+		return brain.Outcome{}, err
 	}
 	b.Live()
 	return b.Outcome()
