@@ -84,7 +84,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 		ID: s.ID, Name: s.Name, UID: s.UID, Backend: s.Backend, State: s.State, Cause: s.Cause,
 		Group: s.Group, Unit: s.Unit, Client: Process{s.Client.PID, s.Client.Name},
 		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
-		Age: s.Age().Seconds(), Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
+		Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
 		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.MemoryPeak, Limits: u.Limits,
 		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused,
 	}
@@ -93,7 +93,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 		v.IdleSince = &since
 	}
 	if !s.Started.IsZero() {
-		v.Started = &s.Started
+		v.Started, v.Age = &s.Started, max(time.Since(s.Started), 0).Seconds()
 	}
 	if u.WithGuard {
 		v.MemoryFrom = fromScope

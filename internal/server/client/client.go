@@ -7,6 +7,7 @@
 package client
 
 import (
+	"cmp"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -163,8 +164,6 @@ func Describe(pid int, name string) protocol.ClientFacts {
 	if st, err := proc.ReadStat(c.PID); err == nil {
 		c.Name, c.Start = st.Comm, st.StartTime
 	}
-	if name != "" {
-		c.Name = name
-	}
+	c.Name = cmp.Or(name, c.Name)
 	return c
 }

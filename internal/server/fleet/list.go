@@ -14,7 +14,6 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
@@ -101,9 +100,8 @@ func (in *listing) one(dir string) (*Listed, error) {
 
 // backendOf derives the backend from the directory of a group.
 func backendOf(above string, managed bool) protocol.Backend {
-	_, kind, _ := systemd.UnitOf(above, os.Getuid())
 	switch {
-	case managed && (kind == systemd.User || strings.Contains(above, "/user@")):
+	case managed && strings.Contains(above, "/user@"):
 		return protocol.SystemdUser
 	case managed:
 		return protocol.SystemdSystem

@@ -42,23 +42,15 @@ type Listed struct {
 	Group    string
 	Unit     string // the scope's, "" if systemd does not know of it
 	Client   protocol.ClientFacts
-	Launcher int // a pid, 0 without such a process
-	Guard    int // as Launcher
-	Started  time.Time
+	Launcher int       // a pid, 0 without such a process
+	Guard    int       // as Launcher
+	Started  time.Time // zero if unknown
 	Policy   protocol.Policy
 	Idle     idle.Note
 
 	members group.Payload
 	group   *group.ControlGroup // nil for a tree
 	tree    *backend.TreeGuard  // nil for a group
-}
-
-// Age is how long ago it was started; 0 where that is unknown.
-func (s *Listed) Age() time.Duration {
-	if s.Started.IsZero() {
-		return 0
-	}
-	return max(time.Since(s.Started), 0)
 }
 
 // Usage is the present use of resources; nil is unknown.

@@ -6,6 +6,7 @@ package hierarchy
 
 import (
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -23,16 +24,13 @@ func InitReaps() bool {
 		return true
 	}
 	st, err := proc.ReadStat(1)
-	return err == nil && knownInits()[st.Comm]
+	return err == nil && slices.Contains(knownInits, st.Comm)
 }
 
 // knownInits are the names of programs made to be PID 1 of a container.
-func knownInits() map[string]bool {
-	return map[string]bool{
-		"systemd": true, "init": true, "tini": true, "docker-init": true, "dumb-init": true,
-		"catatonit": true, "s6-svscan": true, "runit": true, "openrc-init": true, "busybox": true,
-		"podman-init": true, "mcpscope": true,
-	}
+var knownInits = []string{
+	"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit", "openrc-init",
+	"busybox", "podman-init", "mcpscope",
 }
 
 // PIDNamespace is the inode number of ours, 0 if that can't be read.
