@@ -57,8 +57,8 @@ var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 var Early = []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
 
 // Late are the signals that the launcher catches when there is a server, and passes on but for CHLD. Never
-// caught are KILL and STOP, URG, the signals of a fault in our own code, and what no client sends: 16 and the
-// real-time signals.
+// caught are KILL and STOP, URG, the signals of a fault in our own code, 16, and the real-time signals, which
+// no client sends.
 var Late = []unix.Signal{
 	unix.SIGABRT, unix.SIGPIPE, unix.SIGCHLD, unix.SIGCONT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM,
 	unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
