@@ -317,4 +317,5 @@ func (b *birth) leaveClient() {
 		}
 	}
 	_ = b.Loop.Catch(linux.Late...) // it can't fail, as above
+	linux.ReapAll()                 // no SIGCHLD has come for those that ended before
 }
