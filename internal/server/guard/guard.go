@@ -128,7 +128,10 @@ func (p *process) leaveClient() {
 			}
 		}
 		if next > from {
-			sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(next-1), 0, 0, 0) // Linux 5.9
+			_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(next-1), 0, 0, 0) // Linux 5.9
+			for fd := from; e != 0 && fd < min(next, 4096); fd++ {                     // seccomp refuses it
+				sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0)
+			}
 		}
 		if next == math.MaxInt32 {
 			return
