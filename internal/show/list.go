@@ -69,8 +69,12 @@ func savings(views []Server) (lines []string) {
 			}
 		}
 		if idle > 0 {
-			lines = append(lines, fmt.Sprintf("%s: %s of %s, %d idle: %s saved", cli.OneLine(client.Text()),
-				cli.Counted(len(own), "server"), cli.Counted(len(names), "name"), idle, HumanBytes(saved)))
+			line := fmt.Sprintf("%s: %s of %s, %d idle", cli.OneLine(client.Text()),
+				cli.Counted(len(own), "server"), cli.Counted(len(names), "name"), idle)
+			if saved > 0 { // or the kernel does not count it
+				line += ": " + HumanBytes(saved) + " saved"
+			}
+			lines = append(lines, line)
 		}
 	}
 	slices.Sort(lines)
