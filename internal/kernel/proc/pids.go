@@ -68,6 +68,8 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 		return nil, err
 	case unix.Access("/proc/thread-self/children", unix.F_OK) != nil:
 		return nil, fmt.Errorf("no CONFIG_PROC_CHILDREN: %w", errors.ErrUnsupported)
+	case tid == pid: // the first thread stays as long as the process
+		return nil, markGone(pid, err)
 	}
 	return nil, nil
 }
