@@ -223,7 +223,7 @@ func (s *stage) endClient(kill bool) {
 
 // await polls for a state that has no event.
 func await(is func() bool) bool {
-	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(50 * time.Millisecond) {
+	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; time.Sleep(50 * time.Millisecond) {
 		if is() {
 			return true
 		}

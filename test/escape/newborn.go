@@ -75,7 +75,7 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 		started := b.Backend.starting()
 		s.Client = site.NewClient(own, []string{"--group"}, []string{
 			b.Program, "run", "--backend", b.Backend.Name, "--name", name, "--eof-grace", "5s", "--term-grace", "100ms", "--", site.Programs.Zoo, "plain"})
-		PollFor(after) // the kill comes at a random moment, not at an event
+		time.Sleep(after) // the kill comes at a random moment, not at an event
 		want := kill(s)
 		if got := s.Status(Patience); want != "" && got != want {
 			t.Errorf("after %v: ended with %q, want %q; stderr: %s", after, got, want, Contents(s.Stderr))
@@ -123,7 +123,7 @@ func (s *newborn) killLauncher() string {
 // killBrains kills the launcher, and some moment later the brain that the guard starts for it.
 func (s *newborn) killBrains() string {
 	s.killLauncher()
-	PollFor(rand.N(newbornWithin))
+	time.Sleep(rand.N(newbornWithin))
 	pids, _ := GroupPids(s.groups + "/guards") // there may be none
 	for _, pid := range pids {
 		if p, err := OpenProcess(pid); err == nil {

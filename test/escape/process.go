@@ -57,7 +57,8 @@ func (p *Process) Signal(sig syscall.Signal) {
 	_ = unix.PidfdSendSignal(p.fd, sig, nil, 0)
 }
 
-// PollFor waits until one of the descriptors is ready, at most for limit on the clock of package pace.
+// PollFor waits until one of the descriptors is ready, at most for limit on the clock of package pace, which
+// goes on once a second.
 func PollFor(limit time.Duration, fds ...unix.PollFd) bool {
 	deadline := pace.Now().Add(limit)
 	for {

@@ -50,7 +50,7 @@ func (p *process) ended() bool {
 
 // reaped waits until its parent has reaped it.
 func (p *process) reaped() bool {
-	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; escape.PollFor(time.Millisecond) {
+	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; time.Sleep(time.Millisecond) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.pidfd)) // it is ours
 		if strings.Contains(string(text), "\nPid:\t-1\n") {
 			return true

@@ -42,7 +42,7 @@ func (p *Plan) flat(t *testing.T, do func()) {
 			t.Errorf("before %+v, after %+v: %s", before, after, escape.Tree(p.site.Dir))
 			return
 		}
-		escape.PollFor(50 * time.Millisecond)
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

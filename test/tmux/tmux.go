@@ -108,7 +108,7 @@ func (s *Screen) Lines() []string {
 // Until waits for a screen that is as wanted, and returns its lines.
 func (s *Screen) Until(what string, wanted func(lines []string) bool) []string {
 	s.t.Helper()
-	for deadline := pace.Now().Add(escape.Patience); ; escape.PollFor(20 * time.Millisecond) {
+	for deadline := pace.Now().Add(escape.Patience); ; time.Sleep(20 * time.Millisecond) {
 		lines := s.Lines()
 		if wanted(lines) {
 			return lines
