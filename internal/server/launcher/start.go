@@ -190,6 +190,9 @@ func (b *birth) start() (err error) {
 	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
 		_ = b.Loop.Catch(linux.JobControl...) // some signals are caught already, so it can't fail
 	}
+	// All signals are passed on from the server's first moment. What the client ignores the guard has by now.
+	_ = b.Loop.Catch(linux.Late...) // as above
+	linux.ReapAll()                 // no SIGCHLD has come for those that ended before
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
 		return err
 	}
@@ -316,8 +319,7 @@ func (b *birth) limit() error {
 	return nil
 }
 
-// leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures. From
-// now on all signals are passed on: by now the server ignores those that the client ignores.
+// leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures.
 func (b *birth) leaveClient() {
 	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil { // otherwise they stay open, which a server hardly notices
@@ -330,6 +332,4 @@ func (b *birth) leaveClient() {
 			_ = unix.Close(fd)
 		}
 	}
-	_ = b.Loop.Catch(linux.Late...) // it can't fail, as above
-	linux.ReapAll()                 // no SIGCHLD has come for those that ended before
 }
