@@ -190,7 +190,7 @@ func (b *birth) start() (err error) {
 	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
 		_ = b.Loop.Catch(linux.JobControl...) // some signals are caught already, so it can't fail
 	}
-	// All signals are passed on from the server's first moment. What the client ignores the guard has by now.
+	// Signals are passed on from the server's first moment. The guard ignores those that the client ignores.
 	_ = b.Loop.Catch(linux.Late...) // as above
 	linux.ReapAll()                 // no SIGCHLD has come for those that ended before
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
