@@ -54,9 +54,12 @@ func FileLocks(pid int) (soft uint64, ok bool) {
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
 // process. The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (string, error) {
-	b, err := readPID(pid, "cgroup", NoLimit)
+	var b []byte
+	var err error
 	if pid == 0 { // not by number: "self" fails in the /proc of another pid namespace
 		b, err = read("/proc/self/cgroup", NoLimit)
+	} else {
+		b, err = readPID(pid, "cgroup", NoLimit)
 	}
 	if err != nil {
 		return "", err
