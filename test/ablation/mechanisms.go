@@ -147,7 +147,7 @@ var mechanisms = []mechanism{
 		tests("internal/server/idle", "SecondLook")),
 	without("the thaw by input", one(brain+"idle.go", "\t\tb.Loop.Again(b.Client.Input.FD(), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
-	without("the thaw by a signal", one(brain+"brain.go", "if sig != unix.SIGCHLD {\n\t\tb.report", "if false {\n\t\tb.report"),
+	without("the thaw by a signal", one(brain+"brain.go", "\tb.report(lifecycle.Woken) // only a server that runs can react\n", ""),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
 		one(idle+"measure.go", "in.Room[0].Full() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),

@@ -52,17 +52,13 @@ var OfTerminal = []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SI
 // Ending are the signals by which a client ends a server.
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
-// Early are the other signals that are likely to come in our first milliseconds: an alarm that the
-// client set before its exec of mcpscope (alarm(2)), and signals that a client sends to a server it knows.
-var Early = []unix.Signal{unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2}
-
-// Late are the signals that the launcher catches when there is a server, and passes on but for CHLD. Never
-// caught are KILL and STOP, URG, the signals of a fault in our own code, 16, and the real-time signals, which
-// no client sends.
-var Late = []unix.Signal{
-	unix.SIGABRT, unix.SIGPIPE, unix.SIGCHLD, unix.SIGCONT, unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM,
-	unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
-}
+// Caught are the signals that a launcher reacts to or passes on. It does not catch KILL and STOP, URG and
+// CHLD, JobControl, the signals of a fault in our own code, 16, and the real-time signals, which no client
+// sends.
+var Caught = append([]unix.Signal{
+	unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGABRT, unix.SIGPIPE, unix.SIGCONT, unix.SIGXCPU,
+	unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
+}, Ending...)
 
 // JobControl are the signals by which a terminal stops a process group.
 var JobControl = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
@@ -75,8 +71,11 @@ func OnTerminal() bool {
 	return err == nil && own == sid
 }
 
-// ReapAll waits for every child that has ended.
+// ReapAll has the kernel reap every child that ends from now on, and reaps those that have ended.
 func ReapAll() {
+	now := ActionOf(unix.SIGCHLD)
+	now.Flags |= noZombies
+	now.Set(unix.SIGCHLD)
 	for {
 		pid, err := unix.Wait4(-1, nil, unix.WNOHANG|unix.WALL, nil)
 		if err != unix.EINTR && (err != nil || pid == 0) {
@@ -95,19 +94,44 @@ func Mask() uint64 {
 // StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
 // group the kernel ignores the JobControl signals: it returns at once. A signal that comes after SIGCONT and
 // before this thread has run again stops the process once more, caught or not: a stop that the shell should
-// see as one by sig needs its default action. signal.Reset leaves the runtime's handler, which passes over
-// these signals.
+// see as one by sig needs its default action.
 func StopBy(sig unix.Signal) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	var was, byDefault [4]uintptr // the kernel's struct sigaction, all zero: SIG_DFL
-	setAction(sig, &byDefault, &was)
+	was := ActionOf(sig)
+	new(Action).Set(sig)
 	_ = unix.Tgkill(unix.Getpid(), unix.Gettid(), sig) // to this thread: it arrives before the call returns
-	setAction(sig, &was, nil)
+	was.Set(sig)
 }
 
-// setAction is rt_sigaction(2), which fails for SIGSTOP alone.
-func setAction(sig unix.Signal, to, old *[4]uintptr) {
+// Ignore ignores signals. A program that this process executes inherits that.
+func Ignore(sigs ...unix.Signal) {
+	for _, sig := range sigs {
+		(&Action{Handler: ignored}).Set(sig)
+	}
+}
+
+// Action is the kernel's struct sigaction; zero is SIG_DFL.
+type Action struct{ Handler, Flags, Restorer, Mask uintptr }
+
+const (
+	ignored   = 1 // SIG_IGN
+	noZombies = 2 // SA_NOCLDWAIT
+)
+
+// ActionOf is zero for SIGKILL and SIGSTOP.
+func ActionOf(sig unix.Signal) (a Action) {
+	setAction(sig, nil, &a)
+	return a
+}
+
+// Ignored is SIG_IGN.
+func (a *Action) Ignored() bool { return a.Handler == ignored }
+
+// Set does nothing for SIGKILL and SIGSTOP.
+func (a *Action) Set(sig unix.Signal) { setAction(sig, a, nil) }
+
+func setAction(sig unix.Signal, to, old *Action) {
 	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig),
 		uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0)
 }

@@ -48,21 +48,20 @@ type Brain struct {
 	requests uint64
 	due      time.Time // as the guard knows it
 
-	Held      int       // stdin, where that can be watched only by holding it; or -1
-	Events    int       // of the group, or -1
-	lookAt    time.Time // the next look whether the group is empty
-	pause     time.Duration
-	Terminal  bool
-	Subreaper bool     // PID 1 does not reap
-	Env       []string // the server's, for its container engine
-	undone    string   // containers that may be left
-	killed    []report.Killed
-	total     int // members that had to be killed
-	stuck     []freeze.Stuck
-	Notes     []string
-	Stderr    protocol.Stderr
-	finish    func()         // ends the sweep of this start
-	Beside    sync.WaitGroup // goroutines of TellStart
+	Held     int       // stdin, where that can be watched only by holding it; or -1
+	Events   int       // of the group, or -1
+	lookAt   time.Time // the next look whether the group is empty
+	pause    time.Duration
+	Terminal bool
+	Env      []string // the server's, for its container engine
+	undone   string   // containers that may be left
+	killed   []report.Killed
+	total    int // members that had to be killed
+	stuck    []freeze.Stuck
+	Notes    []string
+	Stderr   protocol.Stderr
+	finish   func()         // ends the sweep of this start
+	Beside   sync.WaitGroup // goroutines of TellStart
 }
 
 func New(c *protocol.Config) (*Brain, error) {
@@ -226,14 +225,9 @@ func (b *Brain) CloseHeld() {
 
 // handleSignal handles a signal to this process or to its process group.
 func (b *Brain) handleSignal(sig unix.Signal) {
-	if sig != unix.SIGCHLD {
-		b.report(lifecycle.Woken) // only a server that runs can react
-	}
+	b.report(lifecycle.Woken) // only a server that runs can react
 	switch {
-	case sig == unix.SIGCHLD:
-		linux.ReapAll() // as init, or where init does not
-	case slices.Contains(linux.JobControl, sig): // the main process has got it: see stopToo
-	case b.Terminal && slices.Contains(linux.OfTerminal, sig): // as well
+	case b.Terminal && slices.Contains(linux.OfTerminal, sig): // the main process has got it
 	case slices.Contains(linux.Ending, sig):
 		b.perform(b.life.HandleSignal(sig, time.Now()))
 	case b.Page.MainPID > 0:

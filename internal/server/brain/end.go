@@ -83,9 +83,6 @@ func (b *Brain) wait() {
 		_ = unix.PidfdSendSignal(b.Guard.PIDFD, unix.SIGKILL, nil, 0) // it has exited
 	}
 	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD), Events: unix.POLLIN})
-	if b.Subreaper {
-		linux.ReapAll()
-	}
 }
 
 func (b *Brain) Outcome() (Outcome, error) {

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -69,7 +70,7 @@ func resume(memory, sock int) (*Brain, error) {
 		return nil, err
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
-	if err := b.Loop.Catch(unix.SIGCHLD, unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT); err != nil {
+	if err := b.Loop.Catch(linux.Ending...); err != nil {
 		return nil, err
 	}
 	if err := b.Begin(); err != nil {

@@ -169,12 +169,13 @@ func (b *birth) start() (err error) {
 		return err
 	}
 	// before there is a server to pass them on to, so that none is lost
-	if err := b.Loop.Catch(slices.Concat(linux.Ending, linux.Early)...); err != nil {
+	if err := b.Loop.Catch(linux.Caught...); err != nil {
 		return err
 	}
-	if b.Subreaper = !hierarchy.InitReaps(); b.Subreaper {
+	if !hierarchy.InitReaps() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
 	}
+	linux.ReapAll()
 	if b.Config.Engine != "" {
 		b.Env = s.Env
 	}
@@ -187,12 +188,9 @@ func (b *birth) start() (err error) {
 	if err := b.begin(); err != nil {
 		return err
 	}
-	if b.Terminal { // ^Z is the server's from now on; what the client ignores the guard has by now
-		_ = b.Loop.Catch(linux.JobControl...) // some signals are caught already, so it can't fail
+	if b.Terminal { // ^Z is the server's from now on, which has its actions from the guard
+		linux.Ignore(linux.JobControl...)
 	}
-	// Signals are passed on from the server's first moment. The guard ignores those that the client ignores.
-	_ = b.Loop.Catch(linux.Late...) // as above
-	linux.ReapAll()                 // no SIGCHLD has come for those that ended before
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
 		return err
 	}
@@ -283,9 +281,6 @@ func (b *birth) dismiss() {
 	linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin)
 	_ = unix.Close(b.Guard.PIDFD)
 	b.Guard = nil
-	if b.Subreaper {
-		linux.ReapAll()
-	}
 }
 
 // abandon undoes a start that failed.
