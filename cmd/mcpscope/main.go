@@ -2,7 +2,8 @@
 
 //go:build linux
 
-// A launcher sets GOMAXPROCS itself. That the runtime looks for the limits of its cgroup takes 0.3 ms of a start.
+// A launcher sets GOMAXPROCS itself. The runtime would look for the limits of its cgroup, for 0.3 ms of
+// each start.
 //
 //go:debug containermaxprocs=0
 //go:debug updatemaxprocs=0

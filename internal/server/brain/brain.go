@@ -46,7 +46,7 @@ type Brain struct {
 	exited   bool   // the main process has
 	stops    uint32
 	requests uint64
-	due      time.Time // as the guard knows it
+	told     told      // to the guard
 
 	Held     int       // stdin, where that can be watched only by holding it; or -1
 	Events   int       // of the group, or -1
@@ -70,6 +70,7 @@ func New(c *protocol.Config) (*Brain, error) {
 		return nil, err
 	}
 	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, Stderr: protocol.StderrInherit, finish: func() {}}
+	b.told.state = -1 // none
 	return b, nil
 }
 
@@ -161,7 +162,6 @@ func (b *Brain) handle(t loop.Token) {
 		b.report(lifecycle.Woken)
 	case loop.TokenMain:
 		b.CloseHeld()
-		b.lookAgain()
 		b.reportExit(lifecycle.MainExited) // without the status, which only its parent gets
 	case loop.TokenEvents:
 		var text [256]byte
@@ -194,7 +194,6 @@ func (b *Brain) readPage() {
 	}
 	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
-		b.lookAgain()
 		event := lifecycle.MainExited
 		// the sender is unknown; but a kernel that kills whole groups has killed the main process
 		if unix.WaitStatus(p.Status).Signal() == unix.SIGKILL && b.Group.Figures().Exhausted() {
@@ -239,16 +238,29 @@ func (b *Brain) report(e lifecycle.Event) { b.perform(b.life.Handle(e, time.Now(
 
 // reportExit omits the steps of a stop if no member is left.
 func (b *Brain) reportExit(e lifecycle.Event) {
+	empty := b.lookAgain()
 	all := b.life.Handle(e, time.Now())
-	if b.life.State == lifecycle.Terminating && !group.Populated(b.Group.Members()) {
+	if b.life.State == lifecycle.Terminating && empty {
 		all = b.life.Handle(lifecycle.GroupEmptied, time.Now())
 	}
 	b.perform(all)
 }
 
+// told is all that Publish depends on. It comes here after each event.
+type told struct {
+	state lifecycle.State
+	cause protocol.Cause
+	due   time.Time
+}
+
 // Publish writes the state to the page, for a later brain, and the time when the guard starts one.
 func (b *Brain) Publish() {
-	state, now, due, phase := b.life.State, time.Now(), b.life.Due(), uint32(lifecycle.Running)
+	fresh := told{b.life.State, b.life.Cause, b.life.Due()}
+	if fresh == b.told {
+		return
+	}
+	b.told = fresh
+	state, now, due, phase := fresh.state, time.Now(), fresh.due, uint32(lifecycle.Running)
 	if state == lifecycle.Idle || state >= lifecycle.Terminating {
 		phase = uint32(state)
 	}
@@ -266,8 +278,8 @@ func (b *Brain) Publish() {
 	case !due.IsZero():
 		due = due.Add(protocol.KillWithin)
 	}
-	if !due.Equal(b.due) {
-		b.due, b.Page.Due = due, monotonic(due, now)
+	if at := monotonic(due, now); at != b.Page.Due {
+		b.Page.Due = at
 		b.Guard.Look()
 	}
 	if state >= lifecycle.Terminating {

@@ -67,9 +67,10 @@ const (
 )
 
 // lookAgain: the group may be empty soon.
-func (b *Brain) lookAgain() {
-	_, _, _ = b.Group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
+func (b *Brain) lookAgain() (empty bool) {
+	_, empty, _ = b.Group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
 	b.pause, b.lookAt = lookFirst, time.Now()
+	return empty
 }
 
 // look reports an empty group.
