@@ -77,7 +77,7 @@ func TestEscapeIdle(t *testing.T) {
 // TestKilledWhileItStarts holds it for servers whose guards are killed at any moment of the start.
 func TestKilledWhileItStarts(t *testing.T) {
 	t.Parallel()
-	for _, b := range []escape.Backend{cgroup, delegated} {
+	for _, b := range []escape.Backend{cgroup, delegated, tree} {
 		t.Run(b.Name, func(t *testing.T) {
 			t.Parallel()
 			escape.Newborns{Backend: b, Program: binaries.mcpscope}.Run(t)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // Newborns starts servers of one name one after the other, and kills a process of each during its start.
@@ -68,7 +70,10 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 	site := b.Backend.Site(t)
 	own := site.Group("client")
 	name := fmt.Sprintf("newborn-%s.%d", who, cells.Add(1))
-	groups := b.Backend.Groups(site, own)
+	groups := own // in a tree all processes are in the client's group
+	if b.Backend.Groups != nil {
+		groups = b.Backend.Groups(site, own)
+	}
 	for range n {
 		after := rand.N(newbornWithin)
 		s := &newborn{t: t, name: name, groups: groups}
@@ -84,6 +89,12 @@ func (b Newborns) batch(t *testing.T, who string, n int, kill func(*newborn) str
 			t.Errorf("after %v: the launcher hangs: %s", after, Describe(s.Server.PID))
 		}
 		started()
+		if b.Backend.Groups == nil {
+			var left []int
+			if !pace.Eventually(Patience, func() bool { left = s.others(); return len(left) == 0 }) {
+				t.Errorf("after %v: left: %v", after, left)
+			}
+		}
 		if b.Backend.Removal == 0 {
 			WantNoServers(t, groups, name, Patience)
 		}
@@ -115,6 +126,18 @@ type newborn struct {
 	name, groups string
 }
 
+// guards are the processes in the guards' group; there may be none.
+func (s *newborn) guards() []int {
+	pids, _ := GroupPids(s.groups + "/guards")
+	return pids
+}
+
+// others are the processes in a client's group but the client, none in a group of servers.
+func (s *newborn) others() []int {
+	pids, _ := GroupPids(s.groups)
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == s.Own.PID })
+}
+
 func (s *newborn) killLauncher() string {
 	s.Server.Signal(unix.SIGKILL)
 	return killedStatus
@@ -124,8 +147,7 @@ func (s *newborn) killLauncher() string {
 func (s *newborn) killBrains() string {
 	s.killLauncher()
 	time.Sleep(rand.N(newbornWithin))
-	pids, _ := GroupPids(s.groups + "/guards") // there may be none
-	for _, pid := range pids {
+	for _, pid := range append(s.guards(), s.others()...) {
 		if p, err := OpenProcess(pid); err == nil {
 			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 			if bytes.HasPrefix(line, []byte("mcpscope\x00supervise\x00")) { // no guard, whose death too would make an orphan
@@ -155,6 +177,16 @@ func (s *newborn) killGuard() string {
 			defer p.Close()
 			p.Signal(unix.SIGKILL)
 			return "exit 125"
+		}
+	}
+	for _, pid := range s.others() {
+		if p, err := OpenProcess(pid); err == nil {
+			defer p.Close()
+			comm, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+			if bytes.HasPrefix(comm, []byte("mcp-")) {
+				p.Signal(unix.SIGKILL)
+				return "exit 125"
+			}
 		}
 	}
 	s.Tell("close")
