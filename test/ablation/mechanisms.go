@@ -145,7 +145,7 @@ var mechanisms = []mechanism{
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),
 		tests("internal/server/idle", "SecondLook")),
-	without("the thaw by input", one(brain+"idle.go", "\t\tb.Loop.Again(b.Client.Input.FD(), loop.TokenInput)\n", ""),
+	without("the thaw by input", one(brain+"perform.go", "\t\tb.Loop.Again(b.Client.Input.FD(), loop.TokenInput)\n", ""),
 		tests("test/e2e", "IdleServerAnswers|IdleServerInAMessage")),
 	without("the thaw by a signal", one(brain+"brain.go", "\tb.report(lifecycle.Woken) // only a server that runs can react\n", ""),
 		tests("test/e2e", "IdleServerGetsSignals")),

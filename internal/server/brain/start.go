@@ -5,10 +5,21 @@
 package brain
 
 import (
+	"os"
+	"time"
+
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/lifecycle"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/report"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -37,4 +48,126 @@ func (b *Brain) openMain() {
 		return
 	}
 	b.Client.Main = fd
+}
+
+// replaceOlder stops older servers of the same name and client process: a client that reconnects without
+// closing would collect them. Each is visible before it looks. So of two that start at the same time at
+// least one sees the other, and the older stops.
+func (b *Brain) replaceOlder() {
+	own := b.Config
+	all, _ := fleet.List(os.Getuid()) // an invisible server stays
+	for _, l := range all {
+		defer l.Close()
+		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
+		rival := l.Name == own.Name && l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
+		if !running || !rival || l.ID == own.Group.ID {
+			continue
+		}
+		switch time.Unix(0, own.Started).Compare(l.Started) {
+		case 1:
+			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
+			_ = l.RequestStop() // without a wait for its end
+		case -1:
+			_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good
+		}
+	}
+}
+
+// TakeOver is the whole life of a later brain. memory and sock are the descriptors of the page and of the
+// guard's socket. No process reads the exit status.
+func TakeOver(memory, sock int) int {
+	_ = os.WriteFile("/proc/self/comm", []byte("mcpscope"), 0) // for people: it was executed by a descriptor
+	b, err := resume(memory, sock)
+	if err != nil {
+		return 125 // the guard ends everything by itself
+	}
+	if b.Client == nil {
+		b.report(lifecycle.LauncherDied)
+	} else {
+		b.report(lifecycle.Woken)
+	}
+	b.Live()
+	return 0
+}
+
+// resume continues in the state and with the deadline of the page.
+func resume(memory, sock int) (*Brain, error) {
+	p, err := page.Open(memory)
+	if err != nil {
+		return nil, err
+	}
+	env, err := protocol.ServerEnv() // which is not ours to read any more when tracers are kept off
+	if err != nil {
+		return nil, err
+	}
+	g, err := page.Attach(p, sock)
+	if err != nil {
+		return nil, err
+	}
+	text, err := p.Config()
+	if err != nil {
+		return nil, err
+	}
+	c := &protocol.Config{}
+	if err := protocol.Decode(text, c); err != nil {
+		return nil, err
+	}
+	b, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	b.Page, b.Guard, b.Env, b.Notes, b.Begun, b.later = p, g, env, c.Notes, true, true
+	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
+	if c.Group.Backend == protocol.Tree {
+		b.Group = group.NewTree(c.Group.ID, b.Guarded())
+	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
+		return nil, err
+	}
+	// Caught, not ignored: that would be inherited by a container engine.
+	if err := b.Loop.Catch(linux.Ending...); err != nil {
+		return nil, err
+	}
+	if err := b.Begin(); err != nil {
+		return nil, err
+	}
+	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
+	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
+	b.finish = sweep.BeginSweep(b.Group.Beside())
+	if c.Taken && b.life.State <= lifecycle.Idle {
+		err = b.goOn()
+	}
+	return b, err
+}
+
+// goOn watches a server whose client lives, as the brain before did.
+func (b *Brain) goOn() error {
+	p, c := b.Page, b.Config
+	room := client.WatchFromFD(int(p.Keep[keepRoom]))
+	b.Client = &client.Side{
+		Stdin: client.WatchFromFD(int(p.Stdin)), Input: client.WatchFromFD(int(p.Keep[keepInput])),
+		Stdout: client.WatchFromFD(int(p.Stdout)), Room: [2]*client.Watch{room},
+		File: c.Stdin, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
+		Tag: group.TagOf(c.Group.ID), PIDFD: int(p.Client), Main: int(p.Keep[keepMain]), Sure: true,
+	}
+	if b.beginRest(); b.rest != nil {
+		b.rest.Thaw() // the brain before may have died while it froze them
+	}
+	return b.WatchClient()
+}
+
+// ShareClient writes to the page what goOn reads. alive is the end of a pipe that the watcher of a gateway
+// has.
+func (b *Brain) ShareClient(alive int) {
+	p, c, in := b.Page, b.Config, b.Client
+	c.Stdin, c.Conveyed, c.Socket, c.Where = in.File, in.Conveyed, in.Socket, in.Where
+	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
+	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input.FD()), int32(in.Room[0].FD())
+}
+
+// WatchClient is for a server that its client has started.
+func (b *Brain) WatchClient() error {
+	if err := b.Client.Add(b.Loop); err != nil {
+		return err
+	}
+	return b.Loop.Add(b.Client.Main, loop.TokenMain)
 }
