@@ -46,7 +46,7 @@ type Brain struct {
 	exited   bool   // the main process has
 	stops    uint32
 	requests uint64
-	told     told      // to the guard
+	told     told // to the guard
 
 	Held     int       // stdin, where that can be watched only by holding it; or -1
 	Events   int       // of the group, or -1
