@@ -62,7 +62,7 @@ func TestLifeOfAServer(t *testing.T) {
 			}
 			for _, which := range []string{name, started.ID} {
 				if text := b.succeed(t, "logs", which); !strings.Contains(text, name+" ("+started.ID+") ended after ") ||
-					!strings.Contains(text, "stdin-closed, by SIGKILL") || !strings.Contains(text, ") frozen\n") {
+					!strings.Contains(text, "stdin-closed, exit signal SIGKILL") || !strings.Contains(text, ") frozen\n") {
 					t.Errorf("logs %s: %s", which, text)
 				}
 			}

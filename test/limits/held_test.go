@@ -63,7 +63,7 @@ func TestLimitsHold(t *testing.T) {
 		s.end()
 		r := s.told()
 		if r.Limits["memory.max"] != "67108864" || r.Limits["pids.max"] != "60" ||
-			r.OutOfMemory.Kills > 0 || r.PIDsRefused.Times > 0 {
+			r.OOMKills > 0 || r.PIDsRefused > 0 {
 			t.Errorf("%+v", r)
 		}
 	}, "memory", "pids")
@@ -92,13 +92,12 @@ func TestOutOfMemory(t *testing.T) {
 			t.Error("the other member is left")
 		}
 		r := s.told()
-		o := r.OutOfMemory
 		if r.Name != name || r.Backend != b.name || r.Cause != "out-of-memory" ||
-			r.ExitSignal != "SIGKILL" || o.Kills < 1 || o.Max != 20<<20 {
+			r.ExitSignal != "SIGKILL" || r.OOMKills < 1 || r.MemoryMax != 20<<20 {
 			t.Errorf("%+v", r)
 		}
-		if o.Peak < 15<<20 || o.Peak > 21<<20 { // the kernel charges a few pages beyond the limit
-			t.Fatalf("%+v", o)
+		if r.MemoryPeak < 15<<20 || r.MemoryPeak > 21<<20 { // the kernel charges a few pages beyond the limit
+			t.Fatalf("%+v", r)
 		}
 	}, "memory")
 }
@@ -113,7 +112,7 @@ func TestForksAreRefused(t *testing.T) {
 		if status := s.wait(); status == 0 {
 			t.Error("it could fork")
 		}
-		if r := s.told(); r.PIDsRefused.Times < 1 || r.PIDsRefused.Max != 5 || r.Limits["pids.max"] != "5" {
+		if r := s.told(); r.PIDsRefused < 1 || r.PIDsMax != 5 || r.Limits["pids.max"] != "5" {
 			t.Errorf("%+v", r)
 		}
 	}, "pids")
@@ -165,7 +164,7 @@ func TestMemoryIsSeen(t *testing.T) {
 		if status := s.wait(); status.Signal() != unix.SIGKILL {
 			t.Errorf("it ended with %v", status)
 		}
-		if r := s.told(); r.Cause != "out-of-memory" || r.OutOfMemory.Kills < 1 {
+		if r := s.told(); r.Cause != "out-of-memory" || r.OOMKills < 1 {
 			t.Errorf("%+v", r)
 		}
 	}, "memory")

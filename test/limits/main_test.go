@@ -195,16 +195,12 @@ type report struct {
 	Name, Backend, Cause string
 	ExitSignal           string `json:"exit_signal"`
 	Limits               map[string]string
-	OutOfMemory          struct {
-		Kills int    `json:"oom_kills"`
-		Max   uint64 `json:"memory_max_bytes"`
-		Peak  uint64 `json:"memory_peak_bytes"`
-	} `json:"out_of_memory"`
-	PIDsRefused struct {
-		Times int
-		Max   int `json:"pids_max"`
-	} `json:"pids_refused"`
-	Notes []string
+	OOMKills             int    `json:"oom_kills"`
+	MemoryMax            uint64 `json:"memory_max_bytes"`
+	MemoryPeak           uint64 `json:"memory_peak_bytes"`
+	PIDsRefused          int    `json:"pids_refused"`
+	PIDsMax              int    `json:"pids_max"`
+	Notes                []string
 }
 
 // The report of a server that has ended.

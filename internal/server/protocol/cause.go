@@ -44,13 +44,13 @@ func CauseOf(number uint32) Cause {
 
 // Figures are the counters and limits of a group. A number is nil without its controller.
 type Figures struct {
-	MemoryPeak  *uint64 // bytes, as MemoryMax
-	MemoryMax   *uint64
-	OOMKills    uint64 // members that the kernel has killed for lack of memory
-	EndsWhole   bool   // the kernel kills the whole group when it is out of memory
-	PIDsRefused uint64 // failed forks
-	PIDsMax     *uint64
-	Limits      map[string]string // that were set, by their files
+	MemoryPeak  *uint64           `json:"memory_peak_bytes,omitempty"`
+	MemoryMax   *uint64           `json:"memory_max_bytes,omitempty"`
+	OOMKills    uint64            `json:"oom_kills,omitempty"`    // members, for lack of memory
+	EndsWhole   bool              `json:"-"`                      // the kernel kills the whole group then
+	PIDsRefused uint64            `json:"pids_refused,omitempty"` // failed forks
+	PIDsMax     *uint64           `json:"pids_max,omitempty"`
+	Limits      map[string]string `json:"limits,omitempty"` // that were set, by their files
 }
 
 // Exhausted reports whether the kernel has killed the whole group. f is nil for a tree.

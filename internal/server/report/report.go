@@ -8,7 +8,7 @@ package report
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -19,27 +19,24 @@ import (
 
 // Report is the line for --report. Fields are only ever added.
 type Report struct {
-	Version         int                  `json:"version"`
-	ID              string               `json:"id"`
-	Name            string               `json:"name"`
-	Backend         protocol.Backend     `json:"backend"`
-	Client          protocol.ClientFacts `json:"client"`
-	Cause           protocol.Cause       `json:"cause"`
-	Signal          string               `json:"signal,omitempty"` // for the cause "signal"
-	Started         time.Time            `json:"started"`
-	Ended           time.Time            `json:"ended"`
-	Seconds         float64              `json:"seconds"`
-	ExitStatus      *int                 `json:"exit_status,omitempty"`
-	ExitSignal      string               `json:"exit_signal,omitempty"`
-	CPUSeconds      *float64             `json:"cpu_seconds,omitempty"`
-	MemoryPeakBytes *uint64              `json:"memory_peak_bytes,omitempty"`
-	Limits          map[string]string    `json:"limits,omitempty"`
-	OutOfMemory     *OutOfMemory         `json:"out_of_memory,omitempty"`
-	PIDsRefused     *PIDsRefused         `json:"pids_refused,omitempty"`
-	Killed          []Killed             `json:"killed,omitempty"`
-	KilledTotal     int                  `json:"killed_total"`
-	Stuck           []string             `json:"stuck,omitempty"`
-	Notes           []string             `json:"notes,omitempty"`
+	Version    int                  `json:"version"`
+	ID         string               `json:"id"`
+	Name       string               `json:"name"`
+	Backend    protocol.Backend     `json:"backend"`
+	Client     protocol.ClientFacts `json:"client"`
+	Cause      protocol.Cause       `json:"cause"`
+	Signal     string               `json:"signal,omitempty"` // for the cause "signal"
+	Started    time.Time            `json:"started"`
+	Ended      time.Time            `json:"ended"`
+	Seconds    float64              `json:"seconds"`
+	ExitStatus *int                 `json:"exit_status,omitempty"`
+	ExitSignal string               `json:"exit_signal,omitempty"`
+	CPUSeconds *float64             `json:"cpu_seconds,omitempty"`
+	protocol.Figures
+	Killed      []Killed `json:"killed,omitempty"`
+	KilledTotal int      `json:"killed_total,omitempty"`
+	Stuck       []string `json:"stuck,omitempty"`
+	Notes       []string `json:"notes,omitempty"`
 	// Error is set if the server could not be started. The other figures are then zero.
 	Error string `json:"error,omitempty"`
 	Hint  string `json:"hint,omitempty"`
@@ -66,7 +63,7 @@ func New(c *protocol.Config, why protocol.Cause) *Report {
 	return &Report{
 		Version: protocol.ProtocolVersion, ID: c.Group.ID, Name: c.Name, Backend: c.Group.Backend,
 		Client: c.Client, Cause: why,
-		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Seconds(),
+		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Round(time.Millisecond).Seconds(),
 	}
 }
 
@@ -81,17 +78,9 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 
 // Count adds the resources that the server used, its limits, and failures for lack of them.
 func (r *Report) Count(members interface{ CPU() time.Duration }, f *protocol.Figures) {
-	cpu := members.CPU().Seconds()
-	r.CPUSeconds = &cpu
-	if f == nil {
-		return
-	}
-	r.MemoryPeakBytes, r.Limits = f.MemoryPeak, f.Limits
-	if f.OOMKills > 0 {
-		r.OutOfMemory = &OutOfMemory{Kills: f.OOMKills, LimitBytes: f.MemoryMax, PeakBytes: f.MemoryPeak}
-	}
-	if f.PIDsRefused > 0 {
-		r.PIDsRefused = &PIDsRefused{Times: f.PIDsRefused, Limit: f.PIDsMax}
+	cpu := members.CPU().Round(time.Millisecond).Seconds()
+	if r.CPUSeconds = &cpu; f != nil {
+		r.Figures = *f
 	}
 }
 
@@ -117,20 +106,6 @@ func (r *Report) Write(fd int) {
 	}
 }
 
-// OutOfMemory: the kernel has killed members for lack of memory.
-type OutOfMemory struct {
-	Kills uint64 `json:"oom_kills"`
-	// LimitBytes is nil if the limit belongs to a unit or slice.
-	LimitBytes *uint64 `json:"memory_max_bytes,omitempty"`
-	PeakBytes  *uint64 `json:"memory_peak_bytes,omitempty"`
-}
-
-// PIDsRefused: members could not fork.
-type PIDsRefused struct {
-	Times uint64  `json:"times"`
-	Limit *uint64 `json:"pids_max,omitempty"`
-}
-
 // LogStart writes the event of a start to the journal.
 func LogStart(about protocol.Subject, stderr protocol.Stderr) {
 	text := fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend)
@@ -138,52 +113,42 @@ func LogStart(about protocol.Subject, stderr protocol.Stderr) {
 		protocol.Field("stderr", string(stderr)))
 }
 
+// logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.
+var logged = []string{
+	"signal", "exit_status", "exit_signal", "cpu_seconds", "memory_peak_bytes", "memory_max_bytes",
+	"oom_kills", "pids_refused", "pids_max", "killed_total",
+}
+
 // Log writes the event of the end to the journal.
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
-		protocol.Field("cause", string(r.Cause)),
-		protocol.Field("seconds", fmt.Sprintf("%.3f", r.Seconds)),
+		protocol.Field("cause", string(r.Cause)), protocol.Field("seconds", fmt.Sprint(r.Seconds)),
 	}
-	priority := systemd.Info
 	text := fmt.Sprintf("ended after %v: %s", r.Ended.Sub(r.Started).Round(time.Millisecond), r.Cause)
-	add := func(key, value, said string) {
-		if value != "" {
-			fields, text = append(fields, protocol.Field(key, value)), text+said+value
+	add := func(key, value string) {
+		fields = append(fields, protocol.Field(key, value))
+		text += ", " + strings.ReplaceAll(key, "_", " ") + " " + value
+	}
+	var values map[string]json.RawMessage
+	line, _ := json.Marshal(r)        // as in Write
+	_ = json.Unmarshal(line, &values) // it was just written
+	for _, key := range logged {
+		if value, known := values[key]; known {
+			add(key, strings.Trim(string(value), `"`))
 		}
-	}
-	number := func(key string, n *uint64, said string) {
-		if n != nil {
-			add(key, strconv.FormatUint(*n, 10), said)
-		}
-	}
-	add("signal", r.Signal, " ")
-	if r.ExitStatus != nil {
-		add("exit_status", strconv.Itoa(*r.ExitStatus), ", exit status ")
-	}
-	add("exit_signal", r.ExitSignal, ", by ")
-	if r.CPUSeconds != nil {
-		add("cpu_seconds", fmt.Sprintf("%.3f", *r.CPUSeconds), ", seconds of CPU ")
-	}
-	number("memory_peak_bytes", r.MemoryPeakBytes, ", peak memory ")
-	if r.KilledTotal > 0 {
-		priority = systemd.Notice
-		add("killed_total", strconv.Itoa(r.KilledTotal), ", members that were killed: ")
 	}
 	for _, k := range r.Killed {
-		add("killed", k.String(), "; ")
-	}
-	if o := r.OutOfMemory; o != nil {
-		priority = systemd.Warning
-		number("oom_kills", &o.Kills, ", members that the kernel killed for lack of memory: ")
-		number("memory_max_bytes", o.LimitBytes, ", limit ")
-	}
-	if p := r.PIDsRefused; p != nil {
-		priority = systemd.Warning
-		number("pids_refused", &p.Times, ", failed forks: ")
-		number("pids_max", p.Limit, ", limit ")
+		add("killed", k.String())
 	}
 	for _, stuck := range r.Stuck {
-		add("stuck", stuck, ", left: ")
+		add("stuck", stuck)
+	}
+	priority := systemd.Info
+	switch {
+	case r.OOMKills > 0 || r.PIDsRefused > 0:
+		priority = systemd.Warning
+	case r.KilledTotal > 0:
+		priority = systemd.Notice
 	}
 	about := protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
 	about.Log(protocol.EventEnded, priority, text, fields...)
