@@ -14,6 +14,7 @@
 package scope
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,26 +27,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Cmd is a server that is being prepared or runs. As with os/exec it can't be reused after Start.
+// Cmd is a server that is being prepared or runs: Command makes it, and it can't be reused after Start. Env,
+// Dir, Stdin, Stdout, Stderr, ExtraFiles and the pipes are the server's. Process and ProcessState are
+// mcpscope's.
+//
+// Process.Kill leaves the server its term grace, and Wait waits for that. Stderr also has mcpscope's own
+// failures.
 type Cmd struct {
-	// Args is the command line of the server. As execvp(3) does, mcpscope looks for Args[0] in PATH.
-	Args []string
-	// Name is the name of the server in "mcpscope ls"; "" derives it from the command (npx, uvx and others).
-	Name string
-	// Env, Dir, Stdin, Stdout, Stderr and ExtraFiles are the server's, with the meaning that they have in
-	// exec.Cmd.
-	Env            []string
-	Dir            string
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	ExtraFiles     []*os.File
-	// Flags are flags of "mcpscope run" for limits, grace periods and others: "--memory-max=1G".
+	// Path is the program mcpscope, which Command finds in PATH, and Args the command line of the server. As
+	// execvp(3) does, mcpscope looks for Args[0] in PATH.
+	*exec.Cmd
+	// Flags are flags of "mcpscope run" for a name, limits, grace periods and others: "--memory-max=1G".
 	Flags []string
-	// Runner is the program mcpscope; "" looks for it in PATH.
-	Runner string
 
-	cmd    *exec.Cmd
-	ctx    context.Context
 	report *os.File // the pipe with the report
 }
 
@@ -89,62 +83,30 @@ func (e *ExitError) Unwrap() error { return e.ExitError }
 
 // Command returns a Cmd for a server.
 func Command(name string, args ...string) *Cmd {
-	return &Cmd{Args: append([]string{name}, args...), ctx: context.Background()}
+	return CommandContext(context.Background(), name, args...)
 }
 
 // CommandContext is Command with a context: when it is done, the server is stopped with SIGTERM and the term
 // grace.
 func CommandContext(ctx context.Context, name string, args ...string) *Cmd {
-	c := Command(name, args...)
-	c.ctx = ctx
-	return c
-}
-
-// prepared returns what is executed. The first call of Start or of a pipe makes it.
-func (c *Cmd) prepared() *exec.Cmd {
-	if c.cmd == nil {
-		runner := c.Runner
-		if runner == "" {
-			runner = "mcpscope"
-		}
-		c.cmd = exec.CommandContext(c.ctx, runner)
-		c.cmd.Cancel = func() error { return c.cmd.Process.Signal(unix.SIGTERM) }
-	}
-	return c.cmd
+	cmd := exec.CommandContext(ctx, "mcpscope")
+	cmd.Args = append([]string{name}, args...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(unix.SIGTERM) }
+	return &Cmd{Cmd: cmd}
 }
 
 // Start starts the server, and returns without waiting for it. The error is an *exec.Error if there is no
 // mcpscope.
 func (c *Cmd) Start() error {
-	if len(c.Args) == 0 {
-		return errors.New("start a server: no command")
-	}
-	if c.report != nil {
-		return errors.New("start a server: already started")
-	}
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	defer write.Close()
-	cmd := c.prepared()
-	cmd.Env, cmd.Dir = c.Env, c.Dir
-	if c.Stdin != nil {
-		cmd.Stdin = c.Stdin
-	}
-	if c.Stdout != nil {
-		cmd.Stdout = c.Stdout
-	}
-	if c.Stderr != nil {
-		cmd.Stderr = c.Stderr
-	}
-	cmd.ExtraFiles = append(append([]*os.File(nil), c.ExtraFiles...), write)
-	own := []string{cmd.Path, "run", fmt.Sprintf("--report=fd:%d", 2+len(cmd.ExtraFiles))}
-	if c.Name != "" {
-		own = append(own, "--name", c.Name)
-	}
-	cmd.Args = slices.Concat(own, c.Flags, []string{"--"}, c.Args)
-	if err := cmd.Start(); err != nil {
+	c.ExtraFiles = append(slices.Clip(c.ExtraFiles), write)
+	own := []string{c.Path, "run", fmt.Sprintf("--report=fd:%d", 2+len(c.ExtraFiles))}
+	c.Args = slices.Concat(own, c.Flags, []string{"--"}, c.Args)
+	if err := c.Cmd.Start(); err != nil {
 		_ = read.Close()
 		return err
 	}
@@ -155,11 +117,8 @@ func (c *Cmd) Start() error {
 // Wait waits until nothing of the server is left. Of a server that ended with a status other than 0 the error
 // is an *ExitError.
 func (c *Cmd) Wait() error {
-	if c.report == nil {
-		return errors.New("wait for a server: not started")
-	}
 	defer c.report.Close()
-	err := c.cmd.Wait()
+	err := c.Cmd.Wait()
 	// A launcher that was killed has a successor, which stops the server and closes the pipe at the end.
 	text, _ := io.ReadAll(c.report)
 	var exit *exec.ExitError
@@ -181,19 +140,18 @@ func (c *Cmd) Run() error {
 	return c.Wait()
 }
 
-// Kill kills mcpscope itself. The server gets SIGTERM and its term grace, and Wait waits for that.
-func (c *Cmd) Kill() error {
-	if c.report == nil {
-		return errors.New("kill a server: not started")
-	}
-	return c.cmd.Process.Kill()
+// Output runs the server and returns its stdout.
+func (c *Cmd) Output() ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout = &out
+	err := c.Run()
+	return out.Bytes(), err
 }
 
-// StdinPipe returns a pipe to the server's stdin. Closing it asks the server to exit.
-func (c *Cmd) StdinPipe() (io.WriteCloser, error) { return c.prepared().StdinPipe() }
-
-// StdoutPipe returns a pipe from the server's stdout. As with os/exec, read it to the end before Wait.
-func (c *Cmd) StdoutPipe() (io.ReadCloser, error) { return c.prepared().StdoutPipe() }
-
-// StderrPipe returns a pipe from the server's stderr, which has mcpscope's own failures, too.
-func (c *Cmd) StderrPipe() (io.ReadCloser, error) { return c.prepared().StderrPipe() }
+// CombinedOutput runs the server and returns its stdout and stderr.
+func (c *Cmd) CombinedOutput() ([]byte, error) {
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	err := c.Run()
+	return out.Bytes(), err
+}

@@ -67,7 +67,8 @@ func TestFiftyServersInOneProgram(t *testing.T) {
 // oneOfMany runs a server that leaves a process in a session of its own, and waits until all servers run.
 func oneOfMany(i int, running *sync.WaitGroup) error {
 	cmd := scope.Command("sh", "-c", `setsid sh -c 'echo $$; exec sleep 1000' & read word; exit "$word"`)
-	cmd.Name = fmt.Sprint("number-", i)
+	name := fmt.Sprint("number-", i)
+	cmd.Flags = []string{"--name", name}
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
 	err := errors.Join(inErr, outErr, cmd.Start())
@@ -91,7 +92,7 @@ func oneOfMany(i int, running *sync.WaitGroup) error {
 	switch {
 	case i == 0 && err != nil, i > 0 && !errors.As(err, &exit):
 		return fmt.Errorf("ended with %v", err)
-	case i > 0 && (exit.ExitCode() != i || exit.Report == nil || exit.Report.Name != cmd.Name || exit.Report.Cause != "main-exited"):
+	case i > 0 && (exit.ExitCode() != i || exit.Report == nil || exit.Report.Name != name || exit.Report.Cause != "main-exited"):
 		return fmt.Errorf("ended with %v, %+v", err, exit.Report)
 	}
 	ended := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
@@ -108,14 +109,12 @@ func TestErrors(t *testing.T) {
 		t.Errorf("a command that is not there: %v", err)
 	}
 	missing := scope.Command("true")
-	missing.Runner = "/nonexistent"
+	missing.Path = "/nonexistent"
 	if err := missing.Start(); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without mcpscope: %v", err)
 	}
-	for _, bad := range []error{new(scope.Cmd).Start(), scope.Command("true").Wait()} {
-		if bad == nil {
-			t.Error("accepted")
-		}
+	if scope.Command("true").Wait() == nil {
+		t.Error("waited for a server that was not started")
 	}
 }
 
@@ -142,7 +141,7 @@ func TestKilledLauncher(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(pidfd)
-	if err := cmd.Kill(); err != nil {
+	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
 	var exit *scope.ExitError

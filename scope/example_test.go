@@ -17,7 +17,7 @@ import (
 // A server that copies its input stands for one that speaks MCP.
 func ExampleCmd_Start() {
 	cmd := scope.Command("cat")
-	cmd.Name, cmd.Flags = "echo", []string{"--term-grace=2s"}
+	cmd.Flags = []string{"--name=echo", "--term-grace=2s"}
 	in, _ := cmd.StdinPipe()
 	out, _ := cmd.StdoutPipe()
 	if err := cmd.Start(); err != nil {
@@ -37,13 +37,21 @@ func ExampleCmd_Start() {
 // Left-over processes are stopped before Run returns.
 func ExampleCmd_Run() {
 	cmd := scope.Command("sh", "-c", "setsid sleep 1000 & exit 3")
-	cmd.Name = "leaky"
+	cmd.Flags = []string{"--name=leaky"}
 	err := cmd.Run()
 	var exit *scope.ExitError
 	if errors.As(err, &exit) {
 		fmt.Println(exit.ExitCode(), exit.Report.Cause)
 	}
 	// Output: 3 main-exited
+}
+
+func ExampleCmd_Output() {
+	text, err := scope.Command("echo", "hello").Output()
+	fmt.Println(string(text), err)
+	// Output:
+	// hello
+	//  <nil>
 }
 
 func ExampleCommand() {
@@ -68,7 +76,7 @@ func ExampleCommandContext() {
 
 func ExampleList() {
 	cmd := scope.Command("cat")
-	cmd.Name, cmd.Stdout = "listed", os.Stdout
+	cmd.Flags, cmd.Stdout = []string{"--name=listed"}, os.Stdout
 	in, _ := cmd.StdinPipe()
 	if err := cmd.Start(); err != nil {
 		fmt.Println(err)
