@@ -8,9 +8,8 @@
 // A program may run any number of servers at once; the package changes neither its signals, descriptors nor
 // children.
 //
-// List, Stop and Sweep act on all servers of the calling user, however they were started.
-//
-// It needs Linux 5.14, and the program mcpscope.
+// It needs Linux 5.14, and the program mcpscope. "mcpscope ls --json" lists the servers of the calling user,
+// and "mcpscope stop" and "mcpscope sweep" act on them, however they were started.
 package scope
 
 import (

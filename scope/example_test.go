@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 
 	"github.com/mcpscope/mcpscope/scope"
 )
@@ -72,42 +71,4 @@ func ExampleCommandContext() {
 	cancel()
 	fmt.Println(cmd.Wait() != nil)
 	// Output: true
-}
-
-func ExampleList() {
-	cmd := scope.Command("cat")
-	cmd.Flags, cmd.Stdout = []string{"--name=listed"}, os.Stdout
-	in, _ := cmd.StdinPipe()
-	if err := cmd.Start(); err != nil {
-		fmt.Println(err)
-		return
-	}
-	for found := false; !found; {
-		servers, err := scope.List()
-		if err != nil {
-			fmt.Println(err)
-		}
-		for _, s := range servers {
-			if s.Name == "listed" {
-				fmt.Println(s.Name, s.State)
-				found = true
-			}
-		}
-	}
-	in.Close()
-	fmt.Println(cmd.Wait())
-	// Output:
-	// listed running
-	// <nil>
-}
-
-func ExampleStop() {
-	fmt.Println(errors.Is(scope.Stop("nosuchid"), scope.ErrNotFound))
-	// Output: true
-}
-
-func ExampleSweep() {
-	ids, err := scope.Sweep()
-	fmt.Println(len(ids), err)
-	// Output: 0 <nil>
 }

@@ -29,7 +29,7 @@ type rule struct {
 var rules = map[string]rule{
 	"cgroup": {[]string{"internal/kernel/linux", "internal/kernel/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
 	"freeze": {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc"}, "it ends groups and trees, and does not decide when"},
-	"scope":  {[]string{room + "fleet", room + "protocol", room + "sweep"}, "a library that starts the runner as a child; programs of others import it"},
+	"scope":  {nil, "a library that starts the runner as a child; programs of others import it"},
 
 	room + "protocol":      {[]string{"cgroup", "freeze", "internal/name", "internal/kernel/proc", "internal/kernel/systemd"}, "words, which everyone may know: it holds no group"},
 	room + "group":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "hierarchy", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
