@@ -95,7 +95,7 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	}
 	switch {
 	case err == nil: // from now on the directory may hand controllers down; a limit reports the error
-		_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove(p.Backend))
+		_ = cgroup.EnableController(g.Payload, group.MemoryFile, g.OwnedAbove())
 	case errors.Is(err, systemd.ErrRefused):
 		g.Refused(err)
 	}
@@ -144,7 +144,7 @@ func (p Place) tryScope(conn *systemd.Manager, w Wanted) (*group.ControlGroup, e
 	}
 	if err = g.Arm(w.Config); err == nil {
 		if err = g.MoveGuard(w.Guard.PID); err == nil {
-			w.count(g, p.Backend)
+			w.count(g)
 			return g, nil
 		}
 	}

@@ -45,9 +45,9 @@ type Wanted struct {
 }
 
 // count is not for a server that its client has started: it has memory already.
-func (w Wanted) count(g *group.ControlGroup, from protocol.Backend) {
+func (w Wanted) count(g *group.ControlGroup) {
 	if !w.Taken {
-		g.CountMemory(from)
+		g.CountMemory()
 	}
 }
 
@@ -142,7 +142,7 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.count(g, p.Backend)
+	w.count(g)
 	return g, nil
 }
 

@@ -77,13 +77,13 @@ func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", 
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
 func (s *Listed) sweep(grace time.Duration) error {
-	g := *s.group
+	g := s.group
 	var err error
-	if g.Parent, err = g.Top.Parent(); err != nil {
+	if g.Parent, err = g.Top.Parent(); err != nil { // the one of the listing is closed
 		return group.IgnoreGone(err)
 	}
 	defer g.Parent.Close()
-	swept, err := sweep.End(&g, grace)
+	swept, err := sweep.End(g, grace)
 	if err == nil && swept.Stuck != "" {
 		return stuckError(swept.Stuck)
 	}
@@ -201,7 +201,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	}
 	before, _ := cgroup.ReadLimit(s.group.Payload, l.File) // if there is no such file, setting it says so
 	killed := s.group.Figures().OOMKills
-	now, err := s.group.Limit(l, s.Backend)
+	now, err := s.group.Limit(l)
 	if err != nil {
 		if !cgroup.OfMemory(l.File) || group.Populated(s.group.Payload) {
 			return "", err
@@ -225,7 +225,7 @@ func (s *Listed) holdsForAll(l cgroup.Limit) error {
 	if l.None() || !cgroup.OfMemory(l.File) || s.group.MemoryGroup() != nil {
 		return nil
 	}
-	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove(s.Backend)); err != nil {
+	if err := cgroup.EnableController(s.group.Payload, l.File, s.group.OwnedAbove()); err != nil {
 		return group.LimitError(l, err)
 	}
 	return &protocol.LimitError{

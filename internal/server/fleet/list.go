@@ -68,19 +68,13 @@ type listing struct {
 // one returns nil for a directory that is no server's. It keeps few descriptors: there may be more servers
 // than descriptors.
 func (in *listing) one(dir string) (*Listed, error) {
-	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
-	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
-	var err error
-	if g.Top, err = in.parent.Child(dir); err != nil {
-		return nil, err
-	}
-	g.Payload, err = g.Top.Child(protocol.PayloadName)
+	g, err := group.Open(in.parent, dir)
 	armed := false
 	if err == nil {
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
-	s := &Listed{ID: g.ID, group: g, members: g.Payload, Group: in.above + "/" + dir}
-	s.Backend = backendOf(in.above, g.Managed)
+	g.Backend = backendOf(in.above, g.Managed)
+	s := &Listed{ID: g.ID, Backend: g.Backend, group: g, members: g.Payload, Group: in.above + "/" + dir}
 	if err == nil && g.LeftToManager() {
 		s.Unit = dir
 	}

@@ -37,11 +37,8 @@ const (
 // ControlGroup is the cgroup of one server. The payload has lock and attributes: it is always ours to make.
 // Where no cgroup can be had it is a process tree, without any directory.
 type ControlGroup struct {
-	ID      string
+	protocol.Placed
 	tree    *freeze.Tree
-	Dir     string
-	Managed bool                // a scope's: see LeftToManager
-	backend protocol.Backend    // of a group that this process has made or adopted
 	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
 	Parent  *cgroup.Group
@@ -64,19 +61,30 @@ const GroupMode = 0o700
 func New(
 	parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup),
 ) *ControlGroup {
-	dir := protocol.DirectoryName(facts.Name, id)
-	g := &ControlGroup{ID: id, Dir: dir, Parent: parent, backend: from, adopt: adopt}
+	at := protocol.Placed{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Backend: from}
 	if adopt != nil || parent == nil {
-		g.Dir, g.Managed = g.Dir+protocol.ScopeSuffix, true
+		at.Dir, at.Managed = at.Dir+protocol.ScopeSuffix, true
 	}
-	return g
+	return &ControlGroup{Placed: at, Parent: parent, adopt: adopt}
+}
+
+// Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
+func Open(parent *cgroup.Group, dir string) (*ControlGroup, error) {
+	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
+	at := protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
+	g := &ControlGroup{Placed: at, Parent: parent}
+	var err error
+	if g.Top, err = parent.Child(dir); err == nil {
+		g.Payload, err = g.Top.Child(protocol.PayloadName)
+	}
+	return g, err
 }
 
 // NewTree is the group of the processes below a guard, and of those that carry its tag.
 func NewTree(id string, guard freeze.Root) *ControlGroup {
-	g := &ControlGroup{ID: id, backend: protocol.Tree, tree: Below(guard)}
-	g.tree.Tag, g.tree.Owner = TagOf(id), os.Getuid()
-	return g
+	below := Below(guard)
+	below.Tag, below.Owner = TagOf(id), os.Getuid()
+	return &ControlGroup{Placed: protocol.Placed{ID: id, Backend: protocol.Tree}, tree: below}
 }
 
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
@@ -148,7 +156,7 @@ func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 
 // Reopen is the group of a payload that a later brain has inherited.
 func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
-	g := &ControlGroup{ID: at.ID, Dir: at.Dir, Managed: at.Managed, backend: at.Backend}
+	g := &ControlGroup{Placed: at}
 	var err error
 	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
 		return nil, err
@@ -186,10 +194,8 @@ func (g *ControlGroup) RemoveLeaves() error {
 	if err := g.Top.RemoveLeaf(protocol.PayloadName); err != nil {
 		return err
 	}
-	if g.Managed {
-		if err := g.Top.RemoveLeaf(protocol.GuardsName); err != nil {
-			return err
-		}
+	if err := g.Top.RemoveLeaf(protocol.GuardsName); err != nil { // only a scope has this
+		return err
 	}
 	return g.Parent.RemoveLeaf(g.Dir)
 }
@@ -210,10 +216,6 @@ func (g *ControlGroup) Close() {
 func Frozen(g *cgroup.Group) bool {
 	st, err := g.State()
 	return err == nil && st.Frozen
-}
-
-func (g *ControlGroup) Placed() protocol.Placed {
-	return protocol.Placed{ID: g.ID, Dir: g.Dir, Backend: g.backend, Managed: g.Managed}
 }
 
 func (g *ControlGroup) Members() Payload {

@@ -102,11 +102,7 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 		for removed.Load() < enough {
 			dirs, _ := parent.Children()
 			for _, dir := range dirs {
-				g := &ControlGroup{Dir: dir, Parent: parent}
-				var err error
-				if g.Top, err = parent.Child(dir); err == nil {
-					g.Payload, err = g.Top.Child(protocol.PayloadName)
-				}
+				g, err := Open(parent, dir)
 				if err == nil && g.Payload.TryLock(unix.LOCK_EX) == nil && g.RemoveLeaves() == nil {
 					removed.Add(1)
 				}
@@ -179,7 +175,7 @@ func TestLimitThatDoesNotHold(t *testing.T) {
 	defer g.Close()
 	for _, l := range []cgroup.Limit{{File: "cgroup.nope", Value: "1"}, {File: "cgroup.freeze", Value: "7"}, {File: "cgroup.events", Value: "1"}, {File: "nope.max", Value: "1"}} {
 		var limit *protocol.LimitError
-		if now, err := g.Limit(l, protocol.Cgroup); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
+		if now, err := g.Limit(l); !errors.As(err, &limit) || !strings.HasPrefix(err.Error(), "set "+l.String()+": ") {
 			t.Errorf("%s: %q, %v", l, now, err)
 		}
 	}

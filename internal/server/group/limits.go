@@ -24,11 +24,11 @@ const limitStep = "mcpscope doctor"
 
 // Limit sets a limit. The first memory limit makes the kernel kill the whole server when it is out of
 // memory.
-func (g *ControlGroup) Limit(l cgroup.Limit, from protocol.Backend) (now string, err error) {
+func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 	if g.tree != nil {
 		return "", ErrNoGroup
 	}
-	owned := g.OwnedAbove(from)
+	owned := g.OwnedAbove()
 	first := !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory)
 	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
 		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)
@@ -48,8 +48,8 @@ func LimitError(l cgroup.Limit, err error) error {
 
 // OwnedAbove counts the directories above the payload whose subtree_control is ours: the group, and those
 // that the backend cgroup makes.
-func (g *ControlGroup) OwnedAbove(from protocol.Backend) int {
-	if from != protocol.Cgroup {
+func (g *ControlGroup) OwnedAbove() int {
+	if g.Backend != protocol.Cgroup {
 		return 1
 	}
 	users, err := g.Top.Parent()
@@ -140,9 +140,9 @@ const MemoryFile = "memory.current"
 // CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a
 // member stays with the group that it was charged to. A directory that a manager takes over cannot hand
 // controllers down yet: a process is moved to it.
-func (g *ControlGroup) CountMemory(from protocol.Backend) {
+func (g *ControlGroup) CountMemory() {
 	if g.adopt == nil {
-		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove(from)) // it is not counted
+		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
 	if cgroup.HasController(g.memoryAt(), MemoryFile) {
 		g.record(attrMemory, "counted")

@@ -57,14 +57,11 @@ func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 
 // GuardPID is the guard of a group, or 0.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	parent := g.Parent
-	if parent == nil {
-		var err error
-		if parent, err = g.Top.Parent(); err != nil {
-			return 0, false
-		}
-		defer parent.Close()
+	parent, err := g.Top.Parent()
+	if err != nil {
+		return 0, false
 	}
+	defer parent.Close()
 	for _, in := range []*cgroup.Group{g.Top, parent} {
 		leaf, err := in.Child(protocol.GuardsName)
 		if err != nil {

@@ -127,12 +127,8 @@ func belowAnother(root, own *cgroup.Group, where string) bool {
 		if !protocol.IsGroup(path.Base(dir)) {
 			continue
 		}
-		g := &ControlGroup{Dir: path.Base(dir)}
-		var err error
-		if g.Top, err = root.Child(strings.TrimPrefix(dir, "/")); err != nil {
-			continue // it was removed, so the process has exited
-		}
-		another := (own == nil || !g.Top.Same(own)) && g.inUse()
+		g, err := Open(root, strings.TrimPrefix(dir, "/")) // if it was removed, the process has exited
+		another := err == nil && (own == nil || !g.Top.Same(own)) && g.inUse()
 		g.Close()
 		if another {
 			return true
@@ -143,10 +139,6 @@ func belowAnother(root, own *cgroup.Group, where string) bool {
 
 // inUse reports whether the group is armed and locked.
 func (g *ControlGroup) inUse() bool {
-	var err error
-	if g.Payload, err = g.Top.Child(protocol.PayloadName); err != nil {
-		return false
-	}
 	_, armed, _ := g.Payload.Attr(AttrArmed)
 	return armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
 }

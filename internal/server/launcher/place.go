@@ -113,7 +113,7 @@ func (b *birth) acquire() (err error) {
 	if err != nil {
 		return err
 	}
-	b.Config.Group = b.Group.Placed()
+	b.Config.Group = b.Group.Placed
 	b.Client.Tag = group.TagOf(b.Config.Group.ID)
 	// That a host has no better backend is a note. One that it has but that does not work any more must be
 	// reported, for tree is weaker.

@@ -303,7 +303,7 @@ func (b *birth) abandon() {
 func (b *birth) limit() error {
 	var held []string
 	for _, l := range b.server.Limits.Files {
-		_, err := b.Group.Limit(l, b.Config.Group.Backend)
+		_, err := b.Group.Limit(l)
 		switch {
 		case err == nil:
 			held = append(held, l.File)

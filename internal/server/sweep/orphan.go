@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,18 +49,13 @@ func findOrphan(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
 
 // open opens the group of a server; nil for another directory. It removes an old group that was never armed.
 func open(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
-	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
-	g := &group.ControlGroup{ID: protocol.IDOf(dir), Dir: dir, Parent: parent, Managed: managed}
+	g, err := group.Open(parent, dir)
 	ours := false
-	var err error
-	if g.Top, err = parent.Child(dir); err == nil {
-		g.Payload, err = g.Top.Child(protocol.PayloadName)
-		switch {
-		case err == nil:
-			ours, err = isServers(g)
-		case errors.Is(err, unix.ENOENT):
-			err = removeNewborn(g)
-		}
+	switch {
+	case err == nil:
+		ours, err = isServers(g)
+	case g.Top != nil && errors.Is(err, unix.ENOENT):
+		err = removeNewborn(g)
 	}
 	if !ours || err != nil {
 		g.Close()
