@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -129,53 +128,24 @@ func TestMembersOfThreadedGroup(t *testing.T) {
 	}
 }
 
-func TestAwaitSeesTheEnd(t *testing.T) {
+func TestState(t *testing.T) {
 	g := fresh(t)
-	cmd := start(t, g, "sleep", "1000")
-	empty := func(s State) bool { return !s.Populated }
-	if _, ok, err := g.Await(time.Now().Add(20*time.Millisecond), empty); ok || err != nil {
-		t.Fatalf("a populated group counts as empty (%v)", err)
-	}
-	_ = cmd.Process.Kill()
-	if _, ok, err := g.Await(time.Time{}, empty); !ok || err != nil {
-		t.Fatalf("the end was not seen (%v)", err)
-	}
-	g2, err := g.Mkdir("gone", 0o700)
+	below, err := g.Mkdir("below", 0o700)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g2.Close()
-	if err := g.Remove("gone"); err != nil {
+	defer below.Close()
+	start(t, g, "sleep", "1000")
+	for g, want := range map[*Group]bool{g: true, below: false} {
+		if st, err := g.State(); err != nil || st.Populated != want {
+			t.Errorf("%s: %+v, %v", g, st, err)
+		}
+	}
+	if err := g.Remove("below"); err != nil {
 		t.Fatal(err)
 	}
-	if st, err := g2.State(); err != nil || st.Populated {
-		t.Fatalf("a removed group: %+v, %v", st, err)
-	}
-}
-
-// A wait ends with a removal, also if the group was populated and emptied within 10 ms, which is one
-// notification.
-func TestAwaitSeesARemoval(t *testing.T) {
-	g := fresh(t)
-	for range 20 {
-		short, err := g.Mkdir("short", 0o700)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer short.Close()
-		cmd := start(t, short, "sleep", "0.004") // by its end the wait is for the kernel's word
-		seen := make(chan error, 1)
-		go func() {
-			_, _, err := short.Await(time.Time{}, func(s State) bool { return !s.Populated })
-			seen <- err
-		}()
-		_ = cmd.Wait()
-		if err := g.Remove("short"); err != nil {
-			t.Fatal(err)
-		}
-		if err := <-seen; err != nil {
-			t.Fatal(err)
-		}
+	if st, err := below.State(); err != nil || st.Populated {
+		t.Errorf("a removed group: %+v, %v", st, err)
 	}
 }
 

@@ -43,6 +43,29 @@ func (g *Group) procs() ([]int, error) {
 	return slices.DeleteFunc(pids, func(pid int) bool { return pid <= 0 }), err
 }
 
+// State is the content of cgroup.events.
+type State struct {
+	Populated bool
+	Frozen    bool
+}
+
+// State reads cgroup.events. A group that was removed is neither populated nor frozen.
+func (g *Group) State() (State, error) {
+	b, err := g.Read("cgroup.events")
+	if err != nil {
+		return State{}, ignoreGone(err)
+	}
+	return parseState(b), nil
+}
+
+// parseState takes an unknown "populated" for true: a member that does not exist costs time, and the opposite
+// mistake leaves a process alive.
+func parseState(b []byte) State {
+	populated, ok := proc.Keyed(b, "populated")
+	frozen, _ := proc.Keyed(b, "frozen")
+	return State{Populated: !ok || populated != 0, Frozen: frozen != 0}
+}
+
 // Thaw thaws the group and all groups below it, which a member may have frozen.
 func (g *Group) Thaw() error {
 	return g.Each(func(sub *Group) error {
@@ -73,6 +96,13 @@ func (g *Group) Each(fn func(*Group) error) error {
 // ENODEV for a file that was open.
 func gone(err error) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
+}
+
+func ignoreGone(err error) error {
+	if gone(err) {
+		return nil
+	}
+	return err
 }
 
 // Children lists the names of the directories directly below g.

@@ -341,14 +341,13 @@ func TestFrozenAndThawed(t *testing.T) {
 
 func TestAwait(t *testing.T) {
 	tr, _ := grow(t, `sleep 1000 & echo; wait`)
-	empty := func(s cgroup.State) bool { return !s.Populated }
-	if _, ok, err := tr.Await(time.Now().Add(20*time.Millisecond), empty); ok || err != nil {
+	if ok, err := AwaitEmpty(tr, time.Now().Add(20*time.Millisecond)); ok || err != nil {
 		t.Fatalf("a populated tree counts as empty (%v)", err)
 	}
 	var signalling sync.WaitGroup
 	signalling.Go(func() { _, _ = Signal(tr, unix.SIGKILL) })
 	defer signalling.Wait() // the clean-up changes the tree
-	if _, ok, err := tr.Await(time.Time{}, empty); !ok || err != nil {
+	if ok, err := AwaitEmpty(tr, time.Time{}); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
@@ -25,7 +26,6 @@ type Target interface {
 	// Members lists the processes, in any order.
 	Members() ([]int, error)
 	State() (cgroup.State, error)
-	Await(deadline time.Time, done func(cgroup.State) bool) (cgroup.State, bool, error)
 	// SetFrozen begins to freeze or thaw all members.
 	SetFrozen(bool) error
 	// Thaw also thaws what members have frozen.
@@ -43,11 +43,39 @@ func Freeze(g Target) bool {
 	if err := g.SetFrozen(true); err != nil {
 		return false
 	}
-	st, ok, _ := g.Await(time.Now().Add(frozenWithin), settled)
-	return ok && st.Frozen
+	st, _ := await(g, time.Now().Add(frozenWithin), settled) // not frozen, if it can't be read
+	return st.Frozen
 }
 
 func settled(s cgroup.State) bool { return s.Frozen || !s.Populated }
+
+func empty(s cgroup.State) bool { return !s.Populated }
+
+// AwaitEmpty blocks until no member is left, or until the deadline; the zero Time means none.
+func AwaitEmpty(g Target, deadline time.Time) (bool, error) {
+	st, err := await(g, deadline, empty)
+	return err == nil && empty(st), err
+}
+
+// await returns the last state. It looks again and again: no event reports the end of a tree. The kernel
+// limits the events of a group to one in 10 ms, and loses a delayed one if the group is removed (seen on
+// Linux 6.18). The pauses depend on the time so far, and on the time that a look takes.
+func await(g Target, deadline time.Time, done func(cgroup.State) bool) (cgroup.State, error) {
+	for begun := time.Now(); ; {
+		looked := time.Now()
+		st, err := g.State()
+		now := time.Now()
+		if err != nil || done(st) || !deadline.IsZero() && !now.Before(deadline) {
+			return st, err
+		}
+		pause := max(now.Sub(begun)/16, 4*now.Sub(looked), 20*time.Microsecond)
+		next := now.Add(min(pause, time.Second))
+		if !deadline.IsZero() && deadline.Before(next) {
+			next = deadline
+		}
+		_, _ = linux.PollUntil(next) // time.Sleep takes a millisecond at least
+	}
+}
 
 // Forever as a grace period has no end.
 const Forever time.Duration = -1
@@ -83,7 +111,7 @@ func (s Stop) Run() ([]Stuck, error) {
 		if s.Grace >= 0 {
 			deadline = time.Now().Add(s.Grace)
 		}
-		if _, done, _ := s.Target.Await(deadline, empty); done {
+		if done, _ := AwaitEmpty(s.Target, deadline); done {
 			return nil, nil
 		}
 	}
@@ -132,7 +160,7 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 	last := -1
 	for {
 		if g.Kill() == nil {
-			if _, ok, _ := g.Await(time.Now().Add(killRound), empty); ok {
+			if ended, _ := AwaitEmpty(g, time.Now().Add(killRound)); ended {
 				return nil, nil
 			}
 		}
@@ -140,8 +168,8 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		if last < 0 {
 			last = len(reached)
 		}
-		_, ok, err := g.Await(time.Now().Add(killRound), empty)
-		if ok || err != nil {
+		ended, err := AwaitEmpty(g, time.Now().Add(killRound))
+		if ended || err != nil {
 			return nil, err
 		}
 		if time.Now().Before(deadline) {
@@ -154,8 +182,6 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 		last, deadline = len(left), time.Now().Add(within)
 	}
 }
-
-func empty(s cgroup.State) bool { return !s.Populated }
 
 func stuck(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none

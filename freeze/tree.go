@@ -132,23 +132,6 @@ func (t *Tree) look() (cgroup.State, error) {
 	return st, err
 }
 
-// Await is as cgroup.Group.Await. No event reports that all members have exited, so it reads /proc again and
-// again.
-func (t *Tree) Await(deadline time.Time, done func(cgroup.State) bool) (cgroup.State, bool, error) {
-	for pause := time.Millisecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		st, err := t.State()
-		if err != nil || done(st) {
-			return st, err == nil, err
-		}
-		if !deadline.IsZero() {
-			if pause = min(pause, time.Until(deadline)); pause <= 0 {
-				return st, false, nil
-			}
-		}
-		time.Sleep(pause)
-	}
-}
-
 // actWithin bounds one act on the whole tree, which repeats until it has reached all members. A member in
 // uninterruptible sleep neither stops nor exits.
 const actWithin = 50 * time.Millisecond

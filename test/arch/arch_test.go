@@ -27,7 +27,7 @@ type rule struct {
 }
 
 var rules = map[string]rule{
-	"cgroup": {[]string{"internal/kernel/linux", "internal/kernel/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
+	"cgroup": {[]string{"internal/kernel/proc"}, "one directory by descriptor, and its limits: neither signals nor systemd"},
 	"freeze": {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc"}, "it ends groups and trees, and does not decide when"},
 	"scope":  {nil, "a library that starts the runner as a child; programs of others import it"},
 

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -78,7 +79,7 @@ func (p Place) ownSlice() *cgroup.Group {
 // directory.
 func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	ends := time.Now().Add(protocol.EndsWithin) // before a scope is worth a request
-	if _, empty, err := g.Payload.Await(ends, group.IsEmpty); err == nil && empty {
+	if empty, err := freeze.AwaitEmpty(g.Payload, ends); err == nil && empty {
 		return
 	}
 	conn, err := systemd.Dial(p.kind, takeWithin)

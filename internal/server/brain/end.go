@@ -49,7 +49,7 @@ func (b *Brain) end() {
 		return // a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
-		_, _, _ = b.Group.Members().Await(time.Time{}, group.IsEmpty)
+		_, _ = freeze.AwaitEmpty(b.Group.Members(), time.Time{})
 	}
 	b.finish()
 	_ = b.Group.Remove() // a sweep removes what can't be removed now

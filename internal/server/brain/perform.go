@@ -71,7 +71,7 @@ const (
 
 // lookAgain: the group may be empty soon.
 func (b *Brain) lookAgain() (empty bool) {
-	_, empty, _ = b.Group.Members().Await(time.Now().Add(emptyWithin), group.IsEmpty)
+	empty, _ = freeze.AwaitEmpty(b.Group.Members(), time.Now().Add(emptyWithin))
 	b.pause, b.lookAt = lookFirst, time.Now()
 	return empty
 }

@@ -174,7 +174,7 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(s.tree.PIDFD), Events: unix.POLLIN})
 		return err == nil && fds[0].Revents != 0, err
 	}
-	if _, ended, err = s.group.Top.Await(deadline, group.IsEmpty); !ended {
+	if ended, err = freeze.AwaitEmpty(s.group.Top, deadline); !ended {
 		return false, err
 	}
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
@@ -211,7 +211,7 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 	s.group.Limited([]string{l.File})
 	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
 	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
-		_, _, _ = s.group.Payload.Await(time.Now().Add(oomWithin), group.IsEmpty)
+		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin))
 	}
 	if !group.Populated(s.group.Payload) {
 		change += "; with that the server has ended"

@@ -183,7 +183,7 @@ func (g *ControlGroup) Remove() error {
 	}
 	err := g.Parent.Remove(g.Dir)
 	if errors.Is(err, unix.EBUSY) { // a process is dead, and has not ended its exit yet
-		_, _, _ = g.Top.Await(time.Now().Add(20*time.Millisecond), IsEmpty)
+		_, _ = freeze.AwaitEmpty(g.Top, time.Now().Add(20*time.Millisecond))
 		err = g.Parent.Remove(g.Dir)
 	}
 	return err

@@ -127,8 +127,6 @@ func DescribeStuck(all []freeze.Stuck) string {
 	return strings.Join(parts, ", ")
 }
 
-func IsEmpty(s cgroup.State) bool { return !s.Populated }
-
 // Below is the tree of a guard's descendants, but for the calling process: a later brain is a child of the
 // guard.
 func Below(guard freeze.Root) *freeze.Tree {
