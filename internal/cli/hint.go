@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -27,7 +27,7 @@ func Hint(b protocol.Backend, err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	here, hierarchyErr := hierarchy.OwnPosition()
+	here, hierarchyErr := group.OwnPosition()
 	if hierarchyErr == nil {
 		_ = here.Root.Close() // a directory
 	}

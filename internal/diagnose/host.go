@@ -15,7 +15,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
@@ -50,12 +50,12 @@ func readHost() host {
 	_, err := fmt.Sscanf(h.Kernel, "%d.%d", &major, &minor)
 	h.Old = err == nil && (major < 5 || major == 5 && minor < 14)
 	h.Init.Name, _ = proc.Comm(1) // "" without /proc
-	h.Init.Reaps = hierarchy.InitReaps()
+	h.Init.Reaps = group.InitReaps()
 	if u, err := user.Current(); err == nil {
 		_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
 		h.Lingering = err == nil
 	}
-	here, err := hierarchy.OwnPosition()
+	here, err := group.OwnPosition()
 	if err != nil {
 		h.Cgroup.Problem = err.Error()
 	} else {
@@ -87,7 +87,7 @@ func swap() string {
 // ownGroup is the group of this process. The controllers above it are those for the limits of a server.
 func ownGroup() (own probed) {
 	own.Cgroup, _ = proc.ReadCgroup(0) // "" without /proc
-	here, err := hierarchy.OwnPosition()
+	here, err := group.OwnPosition()
 	if err != nil {
 		return own
 	}

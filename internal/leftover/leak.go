@@ -39,7 +39,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // Leak is a process, with all processes below it.
@@ -112,7 +112,7 @@ func abandoned(uid int, olderThan time.Duration) (found []*Leak, err error) {
 		}
 		l := &Leak{PID: pid, UID: int(owner.Uid), Parent: st.PPID, start: st.StartTime}
 		l.Age = time.Duration(sinceBoot.Nano()) - time.Duration(st.StartTime)*(time.Second/ticks)
-		if (uid == hierarchy.Everyone || l.UID == uid) && l.Age >= olderThan && st.State != 'Z' &&
+		if (uid == group.Everyone || l.UID == uid) && l.Age >= olderThan && st.State != 'Z' &&
 			adopts(st.PPID) && l.open() {
 			found = append(found, l)
 		}

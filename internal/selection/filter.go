@@ -11,7 +11,7 @@ import (
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // Filter says which servers are meant.
@@ -23,7 +23,7 @@ type Filter struct {
 // Whose is the uid of those that are meant.
 func Whose(everyone bool) int {
 	if everyone {
-		return hierarchy.Everyone
+		return group.Everyone
 	}
 	return os.Getuid()
 }

@@ -26,7 +26,6 @@ var linked = map[string]string{
 	room + "brain":            "what it is while the server runs",
 	room + "backend":          "where the group comes from",
 	room + "group":            "what it is",
-	room + "hierarchy":        "where we are, and where others' groups are",
 	room + "idle":             "when it is frozen",
 	room + "lifecycle":        "when it is stopped",
 	room + "client":           "what the client does",

@@ -21,7 +21,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -75,7 +74,7 @@ func Candidates() []protocol.Backend {
 
 // Location is where we are in the cgroup hierarchy.
 type Location struct {
-	hierarchy.Position
+	group.Position
 	// Slice is where scopes go.
 	Slice string
 	// Limits are those of the group.

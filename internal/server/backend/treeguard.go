@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -43,7 +42,7 @@ func OpenTree(pid, uid int) *TreeGuard {
 		return nil // of a group
 	}
 	var of unix.Stat_t
-	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || uid != hierarchy.Everyone && int(of.Uid) != uid {
+	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || uid != group.Everyone && int(of.Uid) != uid {
 		return nil
 	}
 	pidfd, err := unix.PidfdOpen(pid, 0)
@@ -152,7 +151,7 @@ func EachTree(uid int, visit func(*TreeGuard) (keep bool)) {
 // LauncherLives reports whether a tree has a launcher, which looks after the guard.
 func (t *TreeGuard) LauncherLives() bool {
 	id, ok := group.ParseIdentity(t.Config.Launcher)
-	elsewhere := id.Namespace != hierarchy.PIDNamespace()
+	elsewhere := id.Namespace != group.PIDNamespace()
 	return ok && id.Alive() && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 

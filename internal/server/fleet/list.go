@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
@@ -28,8 +27,8 @@ func List(uid int) ([]*Listed, error) {
 		return nil, group.ErrOthers()
 	}
 	all := listTrees(uid)
-	err := hierarchy.InParents(func(here hierarchy.Position, parent *cgroup.Group) error {
-		found, err := listIn(here, parent, uid)
+	err := group.InParents(uid, func(here group.Position, parent *cgroup.Group, dirs []string) error {
+		found, err := listIn(here, parent, dirs)
 		all = append(all, found...)
 		return err
 	})
@@ -39,15 +38,14 @@ func List(uid int) ([]*Listed, error) {
 	return all, err
 }
 
-func listIn(at hierarchy.Position, parent *cgroup.Group, uid int) ([]*Listed, error) {
-	dirs, err := hierarchy.Groups(parent, uid)
+func listIn(at group.Position, parent *cgroup.Group, dirs []string) ([]*Listed, error) {
 	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
 		in.guards, _ = group.GuardsOf(leaf)
 		_ = leaf.Close() // a directory
 	}
 	var all []*Listed
-	errs := []error{err} // a server can make its own group unreadable
+	var errs []error // a server can make its own group unreadable
 	for _, dir := range dirs {
 		s, err := in.one(dir)
 		errs = append(errs, group.IgnoreGone(err))

@@ -3,7 +3,8 @@
 //go:build linux
 
 // Package group is the cgroup of one server: how it is made, locked, armed and removed, its attributes,
-// limits and figures, and the tag of its members. It does not decide when a group is stopped.
+// limits and figures, the tag of its members, and where in the hierarchy there are groups. It does not decide
+// when a group is stopped.
 package group
 
 import (
@@ -20,7 +21,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -267,7 +267,7 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	if g.tree == nil {
 		return g.Parent, g.Dir
 	}
-	here, err := hierarchy.OwnPosition()
+	here, err := OwnPosition()
 	if err != nil {
 		return nil, ""
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -149,12 +148,12 @@ func Identify(pid int) (Identity, error) {
 	if err != nil {
 		return Identity{}, err
 	}
-	return Identity{PID: pid, Start: st.StartTime, Namespace: hierarchy.PIDNamespace()}, nil
+	return Identity{PID: pid, Start: st.StartTime, Namespace: PIDNamespace()}, nil
 }
 
 // Alive reports whether the process may run. A pid of another pid namespace is unknown, so it may.
 func (i Identity) Alive() bool {
-	if i.Namespace != hierarchy.PIDNamespace() {
+	if i.Namespace != PIDNamespace() {
 		return true
 	}
 	st, err := proc.ReadStat(i.PID)

@@ -16,7 +16,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -112,7 +111,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+protocol.GroupPrefix) {
 			return false
 		}
-		here, err := hierarchy.OwnPosition()
+		here, err := OwnPosition()
 		if err != nil {
 			return true
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -30,7 +29,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
 			"or mcpscope.toml) allows")
 	}
-	at, err := hierarchy.PositionOf(s.Client)
+	at, err := group.PositionOf(s.Client)
 	var errs []error
 	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
 		errs = append(errs, fmt.Errorf("find our cgroup: %w", err))

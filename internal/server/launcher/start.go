@@ -27,7 +27,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -175,7 +174,7 @@ func (b *birth) start(threads chan struct{}) (err error) {
 	if err := b.Loop.Catch(linux.Caught...); err != nil {
 		return err
 	}
-	if !hierarchy.InitReaps() {
+	if !group.InitReaps() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
 	}
 	linux.ReapAll()

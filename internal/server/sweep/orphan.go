@@ -20,7 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -171,7 +170,7 @@ func halted(g *group.ControlGroup, guard int) bool {
 func launcher(g *group.ControlGroup) (lives, known bool) {
 	text, _, _ := g.Payload.Attr(group.AttrLauncher) // none, if it can't be read
 	id, named := group.ParseIdentity(text)
-	if named && id.Namespace != hierarchy.PIDNamespace() {
+	if named && id.Namespace != group.PIDNamespace() {
 		return false, false
 	}
 	var st unix.Stat_t

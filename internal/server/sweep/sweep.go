@@ -20,7 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -41,7 +40,7 @@ type SweepFilter struct {
 
 func (f SweepFilter) UID() int {
 	if f.AllUsers {
-		return hierarchy.Everyone
+		return group.Everyone
 	}
 	return os.Getuid()
 }
@@ -74,7 +73,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	}
 	err := s.sweepAll(os.Getuid())
 	if f.AllUsers { // after our own, which others can't delay so
-		err = s.sweepAll(hierarchy.Everyone)
+		err = s.sweepAll(group.Everyone)
 	}
 	return s.done, errors.Join(append(s.errs, err)...)
 }
@@ -124,21 +123,19 @@ type sweeper struct {
 // sweepAll stops the orphans of a user, or of Everyone.
 func (s *sweeper) sweepAll(uid int) error {
 	until := time.Now().Add(aloneWithin)
-	return hierarchy.InParents(func(_ hierarchy.Position, parent *cgroup.Group) error {
+	return group.InParents(uid, func(_ group.Position, parent *cgroup.Group, dirs []string) error {
 		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
 		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
 		}
-		dirs, err := hierarchy.Groups(parent, uid)
 		s.sweep(parent, dirs)
-		return err
+		return nil
 	})
 }
 
 // worth lists the groups of the user that are not in use, at a first look.
 func worth(parent *cgroup.Group, except string) (all []string) {
-	dirs, _ := hierarchy.Groups(parent, os.Getuid()) // as far as they can be listed
-	for _, dir := range dirs {
+	for _, dir := range group.OwnIn(parent) {
 		if dir == except {
 			continue
 		}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/group"
-	"github.com/mcpscope/mcpscope/internal/server/hierarchy"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -65,10 +64,9 @@ func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
 func sweepAll(t *testing.T, parent *cgroup.Group) (swept []Swept, left []string) {
 	t.Helper()
 	s := &sweeper{}
-	dirs, err := hierarchy.Groups(parent, os.Getuid())
-	s.sweep(parent, dirs)
-	left, childErr := parent.Children()
-	if err := errors.Join(append(s.errs, err, childErr)...); err != nil {
+	s.sweep(parent, group.OwnIn(parent))
+	left, err := parent.Children()
+	if err := errors.Join(append(s.errs, err)...); err != nil {
 		t.Error(err)
 	}
 	return s.done, left

@@ -2,8 +2,7 @@
 
 //go:build linux
 
-// Package hierarchy finds where a process is among the cgroups, and where there are groups of servers.
-package hierarchy
+package group
 
 import (
 	"errors"
@@ -92,10 +91,10 @@ const Everyone = -1
 // parentsDeepest bounds the descent into what any user may have nested.
 const parentsDeepest = 64
 
-// InParents calls the function for each directory in which there are groups: slices, and whatever was
-// delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
+// InParents calls the function for each directory with groups of a user, or of Everyone: slices, and whatever
+// was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
-func InParents(do func(here Position, parent *cgroup.Group) error) error {
+func InParents(uid int, do func(here Position, parent *cgroup.Group, dirs []string) error) error {
 	here, err := OwnPosition()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EROFS) {
 		return nil
@@ -104,40 +103,70 @@ func InParents(do func(here Position, parent *cgroup.Group) error) error {
 		return fmt.Errorf("find our cgroup: %w", err)
 	}
 	defer here.Root.Close()
-	return here.inParents(here.Root, 0, do)
+	var inParents func(dir *cgroup.Group, depth int) error
+	inParents = func(dir *cgroup.Group, depth int) error {
+		names, err := dir.Children()
+		if err != nil || depth > parentsDeepest {
+			return nil // it has just gone, or is not for us
+		}
+		var errs []error
+		for _, name := range names {
+			if protocol.IsGroup(name) {
+				continue
+			}
+			if child, err := dir.Child(name); err == nil { // as above
+				errs = append(errs, inParents(child, depth+1))
+				_ = child.Close() // a directory
+			}
+		}
+		if dirs := groupsOf(uid, dir, names); len(dirs) > 0 {
+			errs = append(errs, do(here, dir, dirs))
+		}
+		return errors.Join(errs...)
+	}
+	return inParents(here.Root, 0)
 }
 
-func (at Position) inParents(dir *cgroup.Group, depth int, do func(Position, *cgroup.Group) error) error {
-	names, err := dir.Children()
-	if err != nil || depth > parentsDeepest {
-		return nil // it has just gone, or is not for us
-	}
-	var errs []error
-	for _, name := range names {
-		if protocol.IsGroup(name) {
-			continue
-		}
-		if child, err := dir.Child(name); err == nil { // as above
-			errs = append(errs, at.inParents(child, depth+1, do))
-			_ = child.Close() // a directory
-		}
-	}
-	if slices.ContainsFunc(names, protocol.IsGroup) {
-		errs = append(errs, do(at, dir))
-	}
-	return errors.Join(errs...)
-}
-
-// Groups lists the groups in a directory that belong to a user, or to Everyone. It lists nothing for a
-// directory that was removed.
-func Groups(parent *cgroup.Group, uid int) ([]string, error) {
-	names, err := parent.Children()
-	if protocol.IsGone(err) {
-		return nil, nil
-	}
+// groupsOf are those of the names in a directory that are groups of a user, or of Everyone.
+func groupsOf(uid int, parent *cgroup.Group, names []string) []string {
 	return slices.DeleteFunc(names, func(name string) bool {
 		var st unix.Stat_t
 		return !protocol.IsGroup(name) || uid != Everyone &&
 			(unix.Fstatat(parent.FD(), name, &st, unix.AT_SYMLINK_NOFOLLOW) != nil || int(st.Uid) != uid)
-	}), err
+	})
+}
+
+// OwnIn lists the groups of the calling user in a directory, as far as that is possible.
+func OwnIn(parent *cgroup.Group) []string {
+	names, _ := parent.Children() // none, if it was removed
+	return groupsOf(os.Getuid(), parent, names)
+}
+
+// initialPIDNamespace is the inode number of the machine's own pid namespace
+// (PROC_PID_INIT_INO), whose PID 1 is a real init.
+const initialPIDNamespace = 0xEFFFFFFC
+
+// InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and
+// every guard would stay behind as a zombie.
+func InitReaps() bool {
+	if PIDNamespace() == initialPIDNamespace || os.Getpid() == 1 { // we are it, and do
+		return true
+	}
+	st, err := proc.ReadStat(1)
+	return err == nil && slices.Contains(knownInits, st.Comm)
+}
+
+// knownInits are the names of programs made to be PID 1 of a container.
+var knownInits = []string{
+	"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit", "openrc-init",
+	"busybox", "podman-init", "mcpscope",
+}
+
+// PIDNamespace is the inode number of ours, 0 if that can't be read.
+func PIDNamespace() uint64 {
+	var ns unix.Stat_t
+	if unix.Stat("/proc/self/ns/pid", &ns) != nil {
+		return 0
+	}
+	return ns.Ino
 }
