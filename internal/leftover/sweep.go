@@ -26,8 +26,8 @@ const LeakAge = 10 * time.Second
 // Sweep stops what is left: orphans at once, leaks after a question.
 type Sweep struct {
 	sweep.SweepFilter
-	LeakAge           time.Duration
-	DryRun, JSON, Yes bool
+	LeakAge   time.Duration
+	JSON, Yes bool
 }
 
 // Run returns the exit status.
@@ -60,15 +60,15 @@ func (s *Sweep) print(io cli.Stdio, v Swept) {
 }
 
 func (s *Sweep) orphans(io cli.Stdio) (status int) {
-	find, what, goal := sweep.Sweep, "stopped", "sweep"
+	what, goal := "stopped", "sweep"
 	if s.DryRun {
-		find, what, goal = fleet.Orphans, "would stop", "look for orphans"
+		what, goal = "would stop", "look for orphans"
 	}
 	known := map[string]show.Server{}
 	if s.JSON {
 		known = s.measured()
 	}
-	orphans, err := find(s.SweepFilter)
+	orphans, err := sweep.Sweep(s.SweepFilter)
 	if len(orphans) == 0 && err == nil && !s.JSON {
 		io.None("no orphans")
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/internal/server/sweep"
 )
 
 // List finds the servers of a user, or of Everyone, the oldest first. It leaves out a server that ends
@@ -101,19 +100,6 @@ func backendOf(above string, managed bool) protocol.Backend {
 		return protocol.Cgroup
 	}
 	return protocol.Delegated
-}
-
-// Orphans lists the servers that Sweep would stop.
-func Orphans(f sweep.SweepFilter) ([]sweep.Swept, error) {
-	all, err := List(f.UID())
-	var orphans []sweep.Swept
-	for _, s := range all {
-		if s.State == Orphaned && f.Means(s.group) {
-			orphans = append(orphans, sweep.Swept{Name: s.Name, ID: s.ID, Dir: s.group.Dir})
-		}
-		s.Close()
-	}
-	return orphans, err
 }
 
 // listTrees lists servers without a group.

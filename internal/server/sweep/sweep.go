@@ -36,17 +36,11 @@ type SweepFilter struct {
 	Unit      string        // the unit that the client was in
 	OlderThan time.Duration // since the server's start
 	AllUsers  bool          // root only
+	DryRun    bool          // they are listed, and not stopped
 }
 
-func (f SweepFilter) UID() int {
-	if f.AllUsers {
-		return group.Everyone
-	}
-	return os.Getuid()
-}
-
-// Means reads the attributes of an orphan.
-func (f SweepFilter) Means(g *group.ControlGroup) bool {
+// means reads the attributes of an orphan.
+func (f SweepFilter) means(g *group.ControlGroup) bool {
 	of := g.Facts()
 	started := time.Unix(0, of.Started) // without it, long ago
 	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0
@@ -68,14 +62,18 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 		return nil, group.ErrOthers()
 	}
 	s := sweeper{filter: f}
-	if f.Unit == "" && f.OlderThan == 0 {
-		s.done = sweepTrees(f.UID())
+	uid := os.Getuid()
+	if f.AllUsers && !f.DryRun { // our own before, which others can't delay so
+		s.sweepAll(uid)
 	}
-	err := s.sweepAll(os.Getuid())
-	if f.AllUsers { // after our own, which others can't delay so
-		err = s.sweepAll(group.Everyone)
+	if f.AllUsers {
+		uid = group.Everyone
 	}
-	return s.done, errors.Join(append(s.errs, err)...)
+	if f.Unit == "" && f.OlderThan == 0 && !f.DryRun {
+		s.sweepTrees(uid)
+	}
+	s.sweepAll(uid)
+	return s.done, errors.Join(s.errs...)
 }
 
 // BeginSweep is the sweep of a launcher, in the directory of its group. finish waits for the orphans that
@@ -121,9 +119,9 @@ type sweeper struct {
 }
 
 // sweepAll stops the orphans of a user, or of Everyone.
-func (s *sweeper) sweepAll(uid int) error {
+func (s *sweeper) sweepAll(uid int) {
 	until := time.Now().Add(aloneWithin)
-	return group.InParents(uid, func(_ group.Position, parent *cgroup.Group, dirs []string) error {
+	err := group.InParents(uid, func(_ group.Position, parent *cgroup.Group, dirs []string) error {
 		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
 		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
@@ -131,6 +129,7 @@ func (s *sweeper) sweepAll(uid int) error {
 		s.sweep(parent, dirs)
 		return nil
 	})
+	s.errs = append(s.errs, err)
 }
 
 // worth lists the groups of the user that are not in use, at a first look.
@@ -179,15 +178,18 @@ func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
 		return Swept{}, err
 	}
 	defer g.Close()
-	if !s.filter.Means(g) {
+	switch {
+	case !s.filter.means(g):
 		return Swept{}, nil
+	case s.filter.DryRun:
+		return Swept{ID: g.ID, Name: g.Facts().Name, Dir: g.Dir}, nil
 	}
 	return End(g, SweepGrace)
 }
 
 // sweepTrees stops the servers below guards that are stopped and have no launcher. Such a guard exits as soon
 // as it is continued.
-func sweepTrees(uid int) (swept []Swept) {
+func (s *sweeper) sweepTrees(uid int) {
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
 	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		if !t.Stopped() || t.LauncherLives() {
@@ -197,9 +199,9 @@ func sweepTrees(uid int) (swept []Swept) {
 		_, _ = below.Run()                                      // the next sweep tries again
 		_ = unix.PidfdSendSignal(t.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
 		if linux.AwaitEnd(t.PIDFD, unix.POLLIN, time.Until(until)) {
-			swept = append(swept, Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)})
+			one := Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
+			s.done = append(s.done, one)
 		}
 		return false
 	})
-	return swept
 }
