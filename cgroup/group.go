@@ -33,9 +33,24 @@ type Group struct {
 func Open(path string) (*Group, error) {
 	fd, err := openDir(unix.AT_FDCWD, path)
 	if err != nil {
-		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
+		return opened(fd, path, err)
 	}
 	return FromFD(fd, path)
+}
+
+func opened(fd int, path string, err error) (*Group, error) {
+	if err != nil {
+		return nil, &fs.PathError{Op: "open cgroup", Path: path, Err: err}
+	}
+	return &Group{fd: fd, path: path}, nil
+}
+
+// failed says what was tried with which of the group's files. It is nil without an error.
+func (g *Group) failed(try, file string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: try, Path: path.Join(g.path, file), Err: err}
 }
 
 // FromFD takes over a descriptor of a cgroup directory, e.g. one that was
@@ -48,9 +63,8 @@ func FromFD(fd int, path string) (*Group, error) {
 	}
 	if err != nil {
 		_ = unix.Close(fd) // the error that matters is the one we return
-		return nil, fmt.Errorf("open cgroup %q: %w", path, err)
 	}
-	return &Group{fd: fd, path: path}, nil
+	return opened(fd, path, err)
 }
 
 // FD is the directory's descriptor; it stays the Group's own.
@@ -72,8 +86,8 @@ func (g *Group) Close() error { return unix.Close(g.fd) }
 // where it is there already: a group is never adopted, because on newer kernels
 // (6.18) whatever is cloned into a group that was killed once is killed at birth.
 func (g *Group) Mkdir(name string, mode uint32) (*Group, error) {
-	if err := unix.Mkdirat(g.fd, name, mode); err != nil {
-		return nil, fmt.Errorf("create cgroup %q: %w", path.Join(g.path, name), err)
+	if err := g.failed("create cgroup", name, unix.Mkdirat(g.fd, name, mode)); err != nil {
+		return nil, err
 	}
 	return g.Child(name)
 }
@@ -90,12 +104,8 @@ func (g *Group) MkdirOpen(name string, mode uint32) (*Group, error) {
 
 // Child opens the existing directory name below g.
 func (g *Group) Child(name string) (*Group, error) {
-	full := path.Join(g.path, name)
 	fd, err := openDir(g.fd, name)
-	if err != nil {
-		return nil, fmt.Errorf("open cgroup %q: %w", full, err)
-	}
-	return &Group{fd: fd, path: full}, nil
+	return opened(fd, path.Join(g.path, name), err)
 }
 
 // An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN
@@ -113,10 +123,7 @@ func openDir(dir int, name string) (int, error) {
 // Read returns the content of one of the group's files.
 func (g *Group) Read(file string) ([]byte, error) {
 	b, err := proc.ReadAt(g.fd, file, proc.NoLimit)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", path.Join(g.path, file), err)
-	}
-	return b, nil
+	return b, g.failed("read", file, err)
 }
 
 // Write writes value to one of the group's files with a single write(2).
@@ -130,28 +137,19 @@ func (g *Group) Write(file, value string) error {
 	for err == unix.EINTR { // of memory.reclaim
 		_, err = unix.Write(fd, []byte(value))
 	}
-	if err != nil {
-		return fmt.Errorf("write %q to %s: %w", value, path.Join(g.path, file), err)
-	}
-	return nil
+	return g.failed("write "+strconv.Quote(value)+" to", file, err)
 }
 
 // OpenFile opens one of the group's files; a change of some shows as POLLPRI.
 func (g *Group) OpenFile(file string, flags int) (int, error) {
 	fd, err := open(g.fd, file, flags)
-	if err != nil {
-		return -1, fmt.Errorf("open %s: %w", path.Join(g.path, file), err)
-	}
-	return fd, nil
+	return fd, g.failed("open", file, err)
 }
 
 // Parent opens the directory above g.
 func (g *Group) Parent() (*Group, error) {
 	fd, err := openDir(g.fd, "..")
-	if err != nil {
-		return nil, fmt.Errorf("open the cgroup above %q: %w", g.path, err)
-	}
-	return &Group{fd: fd, path: path.Dir(g.path)}, nil
+	return opened(fd, path.Dir(g.path), err)
 }
 
 // Attr returns an extended attribute. ok is false if it is not set, or if the group was removed.
@@ -167,35 +165,30 @@ func (g *Group) Attr(name string) (value string, ok bool, err error) {
 		case errors.Is(err, unix.ERANGE):
 			buf = make([]byte, 64<<10) // XATTR_SIZE_MAX, so that it can't grow past this
 		default:
-			return "", false, fmt.Errorf("get attribute %s of %q: %w", name, g.path, err)
+			return "", false, g.failed("get attribute "+name+" of", "", err)
 		}
 	}
 }
 
 // SetAttr sets an extended attribute. Those in the "user." name space need ownership of the directory.
 func (g *Group) SetAttr(name, value string) error {
-	if err := unix.Fsetxattr(g.fd, name, []byte(value), 0); err != nil {
-		return fmt.Errorf("set attribute %s of %q: %w", name, g.path, err)
-	}
-	return nil
+	return g.failed("set attribute "+name+" of", "", unix.Fsetxattr(g.fd, name, []byte(value), 0))
 }
 
 // RemoveAttr removes an extended attribute, if it is set.
 func (g *Group) RemoveAttr(name string) error {
-	if err := unix.Fremovexattr(g.fd, name); err != nil && !errors.Is(err, unix.ENODATA) {
-		return fmt.Errorf("remove attribute %s of %q: %w", name, g.path, err)
+	err := unix.Fremovexattr(g.fd, name)
+	if errors.Is(err, unix.ENODATA) {
+		return nil
 	}
-	return nil
+	return g.failed("remove attribute "+name+" of", "", err)
 }
 
 // TryLock takes a flock(2) on the directory without waiting. The lock belongs to the open file description:
 // it lasts until all duplicated and inherited descriptors are closed. EWOULDBLOCK means that another
 // description has the lock.
 func (g *Group) TryLock(how int) error {
-	if err := unix.Flock(g.fd, how|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("lock cgroup %q: %w", g.path, err)
-	}
-	return nil
+	return g.failed("lock cgroup", "", unix.Flock(g.fd, how|unix.LOCK_NB))
 }
 
 // Kill writes cgroup.kill. It kills all processes of the subtree, also those that are being forked, but not a

@@ -6,9 +6,7 @@ package cgroup
 
 import (
 	"errors"
-	"fmt"
 	"os"
-	"path"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -113,7 +111,7 @@ func (g *Group) Children() ([]string, error) {
 	}
 	fd, err := openDir(g.fd, ".") // g.fd has one offset for all callers
 	if err != nil {
-		return nil, fmt.Errorf("list cgroup %q: %w", g.path, err)
+		return nil, g.failed("list cgroup", "", err)
 	}
 	dir := os.NewFile(uintptr(fd), g.path)
 	defer dir.Close()
@@ -150,8 +148,5 @@ func (g *Group) Remove(name string) error {
 // RemoveLeaf removes the directory name below g. A missing directory is no error. EBUSY means that it has a
 // member, or a directory below it.
 func (g *Group) RemoveLeaf(name string) error {
-	if err := unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR); ignoreGone(err) != nil {
-		return fmt.Errorf("remove cgroup %q: %w", path.Join(g.path, name), err)
-	}
-	return nil
+	return g.failed("remove cgroup", name, ignoreGone(unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR)))
 }
