@@ -110,7 +110,7 @@ func listTrees(uid int) (all []*Listed) {
 			ID: c.Group.ID, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Guard: t.PID,
 			members: t.Tree(), tree: t,
 		}
-		s.describe(c.Facts, c.Launcher)
+		s.describe(c.Facts)
 		st, err := s.members.State()
 		switch {
 		case s.Cause != "":

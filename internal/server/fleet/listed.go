@@ -90,12 +90,9 @@ func (s *Listed) Close() {
 // launcher has the lock already.
 func (s *Listed) read() error {
 	g := s.group
-	attr := func(name string) string {
-		value, _, _ := g.Payload.Attr(name) // none, if it can't be read
-		return value
-	}
-	s.describe(g.Facts(), attr(group.AttrLauncher))
-	s.Cause, s.Idle = protocol.Cause(attr(group.AttrEnding)), idle.ReadNote(g.Payload)
+	ending, _, _ := g.Payload.Attr(group.AttrEnding) // none, if it can't be read
+	s.describe(g.Facts())
+	s.Cause, s.Idle = protocol.Cause(ending), idle.ReadNote(g.Payload)
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
 		return fmt.Errorf("look at %s: %w", g.Payload, err)
@@ -117,12 +114,12 @@ func (s *Listed) read() error {
 	return nil
 }
 
-func (s *Listed) describe(f protocol.Facts, launcher string) {
+func (s *Listed) describe(f protocol.Facts) {
 	s.Name, s.Policy, s.Client = f.Name, f.Policy, f.Client
 	if f.Started != 0 {
 		s.Started = time.Unix(0, f.Started).UTC()
 	}
-	if id, ok := group.ParseIdentity(launcher); ok && id.Alive() {
+	if id, ok := group.ParseIdentity(f.Launcher); ok && id.Alive() {
 		s.Launcher = id.PID
 	}
 }

@@ -26,12 +26,11 @@ import (
 
 // Attributes of a payload's directory. armed is set last: an armed payload without a lock is an orphan's.
 const (
-	AttrArmed    = "user.mcpscope.armed" // encoded protocol.Facts
-	AttrLauncher = "user.mcpscope.launcher"
-	AttrEnding   = "user.mcpscope.ending" // why it is being ended
-	AttrNotes    = "user.mcpscope.notes"  // a line each
-	attrLimits   = "user.mcpscope.limits" // the files that were set
-	attrMemory   = "user.mcpscope.memory" // the kernel counts it since the start
+	AttrArmed  = "user.mcpscope.armed"  // encoded protocol.Facts
+	AttrEnding = "user.mcpscope.ending" // why it is being ended
+	AttrNotes  = "user.mcpscope.notes"  // a line each
+	attrLimits = "user.mcpscope.limits" // the files that were set
+	attrMemory = "user.mcpscope.memory" // the kernel counts it since the start
 )
 
 // ControlGroup is the cgroup of one server. The payload has lock and attributes: it is always ours to make.
@@ -124,9 +123,6 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload, unix.EBUSY)
 	}
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
-		return err
-	}
-	if err = g.Payload.SetAttr(AttrLauncher, facts.Launcher); err != nil {
 		return err
 	}
 	if err = g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts))); err != nil {
@@ -285,14 +281,9 @@ func (g *ControlGroup) record(attr, text string) {
 
 // Note records remarks on the start.
 func (g *ControlGroup) Note(notes []string) {
-	if text := NoteText(notes); text != "" {
-		g.record(AttrNotes, text)
+	if text := strings.Join(notes, "\n"); text != "" {
+		g.record(AttrNotes, strings.ToValidUTF8(text[:min(len(text), 1000)], ""))
 	}
-}
-
-func NoteText(notes []string) string {
-	text := strings.Join(notes, "\n")
-	return strings.ToValidUTF8(text[:min(len(text), 1000)], "")
 }
 
 // Ending records the cause of a stop.

@@ -25,7 +25,9 @@ type Facts struct {
 	Policy  Policy
 	Started int64 // Unix nanoseconds
 	Client  ClientFacts
-	Engine  string // docker, podman or nerdctl, where it runs in a container
+	// Launcher is the identity of the launcher.
+	Launcher string
+	Engine   string // docker, podman or nerdctl, where it runs in a container
 }
 
 // Config is the configuration of a server, for its later brains. The page has it behind the fixed part. A
@@ -38,11 +40,9 @@ type Config struct {
 	// Verbose asks for notes on members that had to be killed, even without a report.
 	Verbose bool
 	Stderr  Stderr
-	// Launcher is the identity of the launcher.
-	Launcher string
-	Notes    []string
-	Report   int    // a descriptor, or -1
-	Path     string // of the main process
+	Notes   []string
+	Report  int    // a descriptor, or -1
+	Path    string // of the main process
 
 	Replace bool
 

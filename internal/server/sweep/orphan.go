@@ -168,8 +168,7 @@ func halted(g *group.ControlGroup, guard int) bool {
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
 // member. known is false for a launcher in another pid namespace.
 func launcher(g *group.ControlGroup) (lives, known bool) {
-	text, _, _ := g.Payload.Attr(group.AttrLauncher) // none, if it can't be read
-	id, named := group.ParseIdentity(text)
+	id, named := group.ParseIdentity(g.Facts().Launcher)
 	if named && id.Namespace != group.PIDNamespace() {
 		return false, false
 	}

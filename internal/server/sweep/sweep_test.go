@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/facts"
 	"github.com/mcpscope/mcpscope/test/groups"
 )
 
@@ -161,10 +162,11 @@ func calledGuard(t *testing.T, g *group.ControlGroup) int {
 func launcherGone(t *testing.T, g *group.ControlGroup) {
 	t.Helper()
 	self, err := group.Identify(os.Getpid())
-	self.Start++
-	if err := errors.Join(err, g.Payload.SetAttr(group.AttrLauncher, self.String())); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
+	self.Start++
+	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Launcher = self.String() })
 }
 
 // member starts a process with the group's tag that is born in one of its leaves, until the test ends.
