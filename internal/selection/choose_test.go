@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Root reads how it sees the servers of users.
@@ -26,7 +27,8 @@ func TestNone(t *testing.T) {
 }
 
 func TestFindServers(t *testing.T) {
-	all := []*fleet.Listed{{ID: "abcd1234", Name: "time"}, {ID: "abzz9999", Name: "time"}, {ID: "time0000", Name: "other"}}
+	time, other := protocol.Facts{Name: "time"}, protocol.Facts{Name: "other"}
+	all := []*fleet.Listed{{ID: "abcd1234", Facts: time}, {ID: "abzz9999", Facts: time}, {ID: "time0000", Facts: other}}
 	for arg, want := range map[string]string{
 		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
 		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "nobody-is-called-so": `there is no server "nobody-is-called-so"`,

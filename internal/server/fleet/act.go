@@ -184,6 +184,10 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	return true, nil
 }
 
+func (s *Listed) subject() protocol.Subject {
+	return protocol.Subject{ID: s.ID, Name: s.Name, Client: s.Client, Backend: s.Backend}
+}
+
 // LogStop writes an event about a request to the journal, which records the user.
 func (s *Listed) LogStop(by string) {
 	s.subject().Log(protocol.EventStopRequested, systemd.Info, "is to stop: "+by,
