@@ -21,11 +21,10 @@ import (
 // Inspection is a server in full. Fields are only ever added.
 type Inspection struct {
 	Server
-	Ancestry  []Process         `json:"ancestry"` // of the client, itself first
-	Tree      []fleet.Member    `json:"tree"`
-	Stdio     map[string]string `json:"stdio,omitempty"` // of the main process
-	Resources map[string]string `json:"resources,omitempty"`
-	Notes     []string          `json:"notes,omitempty"`
+	Ancestry []Process         `json:"ancestry"` // of the client, itself first
+	Tree     []fleet.Member    `json:"tree"`
+	Stdio    map[string]string `json:"stdio,omitempty"` // of the main process
+	Notes    []string          `json:"notes,omitempty"`
 }
 
 // InspectAll leaves out what has ended meanwhile.
@@ -56,7 +55,7 @@ func inspect(s *fleet.Listed) (Inspection, error) {
 	if err != nil {
 		return Inspection{}, err
 	}
-	found := Inspection{Server: v, Resources: s.Resources(), Notes: s.Notes()}
+	found := Inspection{Server: v, Notes: s.Notes()}
 	if found.Tree, err = s.Tree(); len(found.Tree) > 0 {
 		found.Stdio = fleet.Stdio(found.Tree[0].PID)
 	}
@@ -73,12 +72,6 @@ func (i *Inspection) write(out io.Writer) {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	line := func(what, format string, args ...any) {
 		fmt.Fprintf(w, "%s\t%s\n", what, cli.OneLine(fmt.Sprintf(format, args...)))
-	}
-	// all prints sorted values, if there are any.
-	all := func(values map[string]string) {
-		for _, what := range slices.Sorted(maps.Keys(values)) {
-			line(what, "%s", values[what])
-		}
 	}
 	some := func(what, text string) {
 		if text != "" {
@@ -119,8 +112,9 @@ func (i *Inspection) write(out io.Writer) {
 	if i.PIDsRefused > 0 {
 		line("could not fork", "%d times", i.PIDsRefused)
 	}
-	all(i.Resources)
-	all(i.Stdio)
+	for _, what := range slices.Sorted(maps.Keys(i.Stdio)) {
+		line(what, "%s", i.Stdio[what])
+	}
 	_ = w.Flush() // cli.Output keeps the error
 	for _, m := range i.Tree {
 		indent := strings.Repeat("  ", m.Depth+1)

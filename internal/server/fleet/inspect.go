@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -97,22 +96,6 @@ func Stdio(pid int) map[string]string {
 	for fd, name := range []string{"stdin", "stdout", "stderr"} {
 		if target, err := os.Readlink(proc.DescriptorPath(pid, fd)); err == nil {
 			all[name] = target
-		}
-	}
-	return all
-}
-
-// Resources are the kernel's other figures, by their file's name.
-func (s *Listed) Resources() map[string]string {
-	if s.group == nil {
-		return nil
-	}
-	all := map[string]string{}
-	for _, file := range []string{
-		"memory.max", "pids.current", "pids.max", "cpu.max", "io.stat", "memory.events", "pids.events",
-	} {
-		if text, _ := cgroup.ReadLimit(s.group.Payload, file); text != "" {
-			all[file] = text
 		}
 	}
 	return all
