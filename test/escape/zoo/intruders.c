@@ -66,15 +66,28 @@ static void await_stop(pid_t pid)
 	}
 }
 
+/* The launcher has an identity of three numbers in the facts, behind the double of its length. */
+static pid_t find_launcher(void)
+{
+	char facts[4096];
+	ssize_t size = getxattr(own_group(), ATTR "armed", facts, sizeof facts - 1);
+	facts[size > 0 ? size : 0] = 0;
+	for (char *at = facts + 1; at < facts + size; at++) {
+		int pid, length = 0;
+		if (sscanf(at, "%d %*u %*u%n", &pid, &length) == 1 && length > 0 && at[-1] == 2 * length)
+			return pid;
+	}
+	die("read the launcher's identity");
+	return 0;
+}
+
 /* The launcher is stopped first, so that it does not act on the other's death. */
 static void kill_guards(void)
 {
-	char launcher[64] = "";
-	if (getxattr(own_group(), ATTR "launcher", launcher, sizeof launcher - 1) <= 0)
-		die("read the launcher's attribute");
-	int pidfd = hold(atoi(launcher));
+	pid_t launcher = find_launcher();
+	int pidfd = hold(launcher);
 	signal_held(pidfd, SIGSTOP);
-	await_stop(atoi(launcher));
+	await_stop(launcher);
 	signal_held(parent_pidfd, SIGKILL);
 	signal_held(pidfd, SIGKILL);
 	close(pidfd);
@@ -102,20 +115,26 @@ static void await_word(void)
 		;
 }
 
-static void usurp(const char *name, const char *identity)
+static void usurp(void)
 {
 	ignore_signals();
 	await_word();
 	kill_guards();
 	take_lock();
-	if (name)
-		attribute(own_group(), name, identity);
+}
+
+/* The facts are as protocol.Facts. */
+static void forge(const char *facts, size_t size)
+{
+	if (setxattr(own_group(), ATTR "armed", facts, size, 0) != 0)
+		die("overwrite the facts");
 }
 
 /* Whatever we can't see may live: the namespace is none of anybody's. */
 static void foreign_launcher(void)
 {
-	usurp(ATTR "launcher", "1 1 1");
+	usurp();
+	forge("\2\0\0\0\0\0\0\0\0\0\0\0\0\0121 1 1", 20);
 	say("usurped");
 }
 
@@ -130,7 +149,7 @@ static void sit(void)
 
 static void false_guard(void)
 {
-	usurp(NULL, NULL);
+	usurp();
 	const char *top = parent_of(own_group());
 	snprintf(guard_name, sizeof guard_name, "mcp-%.8s", strrchr(top, '-') + 1);
 	snprintf(guards, sizeof guards, "%s/guards", parent_of(top));
@@ -155,7 +174,7 @@ static void lock_directory(void)
 /* Without the attribute a directory is nobody's, as it seems. */
 static void disarm(void)
 {
-	usurp(NULL, NULL);
+	usurp();
 	if (removexattr(own_group(), ATTR "armed") != 0)
 		die("remove the attribute");
 	say("usurped");
@@ -177,9 +196,7 @@ static void ask_for_stop(void)
 {
 	ignore_signals();
 	await_word();
-	/* protocol.Facts with both graces infinite, and else nothing */
-	if (setxattr(own_group(), ATTR "armed", "\2\0\1\1\0\0\0\0\0\0\0\0\0\0", 14, 0) != 0)
-		die("overwrite the facts");
+	forge("\2\0\1\1\0\0\0\0\0\0\0\0\0\0", 15); /* both graces are infinite */
 	attribute(own_group(), ATTR "stop", "infinity");
 	fill_attributes();
 	if (target)
