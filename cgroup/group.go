@@ -67,8 +67,13 @@ func FromFD(fd int, path string) (*Group, error) {
 	return opened(fd, path, err)
 }
 
-// FD is the directory's descriptor; it stays the Group's own.
-func (g *Group) FD() int { return g.fd }
+// FD is the directory's descriptor, which stays the Group's own; -1 for nil.
+func (g *Group) FD() int {
+	if g == nil {
+		return -1
+	}
+	return g.fd
+}
 
 // Path is where the directory was when it was opened.
 func (g *Group) Path() string { return g.path }

@@ -42,12 +42,8 @@ type Limits struct {
 // Put replaces the limit of the same file.
 func (l *Limits) Put(limit Limit) {
 	l.Files = slices.DeleteFunc(l.Files, func(old Limit) bool { return old.File == limit.File })
-	at := len(l.Files)
-	if at > 0 && l.Files[at-1].File == OOMGroup { // which each limit of the memory sets
-		at--
-	}
 	if !limit.None() {
-		l.Files = slices.Insert(l.Files, at, limit)
+		l.Files = append(l.Files, limit)
 	}
 }
 
@@ -177,11 +173,6 @@ func SetLimit(g *Group, l Limit, owned int) (now string, err error) {
 func ReadLimit(g *Group, file string) (string, error) {
 	b, err := g.Read(file)
 	return strings.ReplaceAll(strings.TrimSpace(string(b)), "\n", ", "), err
-}
-
-// HasController reports whether g has the controller of a file.
-func HasController(g *Group, file string) bool {
-	return lists(g, "cgroup.controllers", Limit{File: file}.controller())
 }
 
 // HandsDown reports whether groups in g could have all of the limits: g delegates the controllers, and has

@@ -64,7 +64,7 @@ func TestPut(t *testing.T) {
 		}
 		l.Put(limit)
 	}
-	if got := fmt.Sprint(l.Files); got != "[memory.max=2147483648 memory.high=1073741824 memory.oom.group=0]" {
+	if got := fmt.Sprint(l.Files); got != "[memory.oom.group=0 memory.max=2147483648 memory.high=1073741824]" {
 		t.Error(got)
 	}
 }

@@ -32,6 +32,8 @@ type Target interface {
 	Thaw() error
 	// Kill kills all members at once, or fails if that is impossible.
 	Kill() error
+	// CPU is the time that the members have used.
+	CPU() time.Duration
 }
 
 // frozenWithin bounds the wait for frozen 1: 46 µs for one process, 4 ms for 50 busy ones. A member in

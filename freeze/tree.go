@@ -6,6 +6,7 @@ package freeze
 
 import (
 	"errors"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -24,12 +25,10 @@ type Root struct {
 // Tree is the set of processes below its root, and of those that carry its tag.
 type Tree struct {
 	Root *Root // nil for none
-	// Tag adds the processes that carry it and that a process of the user Owner may signal.
+	// Tag adds the processes that carry it and that a process of the user Owner may signal. If that is
+	// another user, who may signal fewer processes than we, this applies to descendants as well.
 	Tag   Tag
 	Owner int
-	// OwnersOnly applies that to descendants as well: for a caller that may signal more processes than the
-	// owner.
-	OwnersOnly bool
 	// Spare, if not nil, selects processes to leave out, with all their descendants below a root.
 	Spare func(proc.Stat) bool
 }
@@ -90,7 +89,7 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 			if err != nil || t.leftOut(st) {
 				continue
 			}
-			if !zombie(st) && (!t.OwnersOnly || owns(t.Owner, child)) {
+			if !zombie(st) && t.mayHave(child) {
 				found = append(found, st)
 			}
 			todo = append(todo, child)
@@ -101,6 +100,8 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 	}
 	return found, err
 }
+
+func (t *Tree) mayHave(pid int) bool { return t.Owner == os.Getuid() || owns(t.Owner, pid) }
 
 func (t *Tree) leftOut(st proc.Stat) bool {
 	return t.Root != nil && t.Root.PID == st.PID || t.Spare != nil && t.Spare(st)
@@ -184,7 +185,7 @@ func (t *Tree) killChild(pid int) {
 	}
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err != nil || st.PPID != t.Root.PID || t.leftOut(st) || t.OwnersOnly && !owns(t.Owner, pid) {
+	if err != nil || st.PPID != t.Root.PID || t.leftOut(st) || !t.mayHave(pid) {
 		return
 	}
 	if t.Root.Alive() {

@@ -162,7 +162,7 @@ func (l *Leak) all() []int { return append([]int{l.PID}, l.Below...) }
 
 // tree has the processes below the leak, and not the leak.
 func (l *Leak) tree() *freeze.Tree {
-	return &freeze.Tree{Root: &freeze.Root{PID: l.PID, PIDFD: l.pidfd}, Owner: l.UID, OwnersOnly: true}
+	return &freeze.Tree{Root: &freeze.Root{PID: l.PID, PIDFD: l.pidfd}, Owner: l.UID}
 }
 
 // Close closes the pidfd.

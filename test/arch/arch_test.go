@@ -35,7 +35,7 @@ var rules = map[string]rule{
 	room + "group":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "protocol"}, "a group does not know where it came from, nor when it ends"},
 	room + "backend":       {[]string{"cgroup", "freeze", room + "page", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "group", room + "protocol"}, "where groups come from"},
 	room + "lifecycle":     {[]string{room + "protocol"}, "when a server is stopped: a table, without processes"},
-	room + "client":        {[]string{"freeze", "internal/kernel/linux", "internal/kernel/proc", room + "group", "internal/kernel/loop", room + "protocol"}, "what the client does, and not what follows from it"},
+	room + "client":        {[]string{"freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/loop", room + "protocol"}, "what the client does, and not what follows from it"},
 	room + "container":     {[]string{"cgroup", "internal/kernel/linux", "internal/name", room + "protocol"}, "what an engine runs for a server"},
 	"internal/kernel/loop": {[]string{"internal/kernel/linux"}, "it waits, whatever for"},
 	room + "sweep":         {[]string{"cgroup", "freeze", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "container", room + "group", room + "protocol"}, "it ends orphans, and knows nothing of who made them"},

@@ -126,7 +126,7 @@ func reopenMemoryFile(path string, uid int) (int, error) {
 // signal.
 func (t *TreeGuard) Tree() *freeze.Tree {
 	below := group.Below(freeze.Root{PID: t.PID, PIDFD: t.PIDFD})
-	below.Tag, below.Owner, below.OwnersOnly = group.TagOf(t.Config.Group.ID), t.UID, t.UID != os.Getuid()
+	below.Tag, below.Owner = group.TagOf(t.Config.Group.ID), t.UID
 	spare := below.Spare
 	below.Spare = func(st proc.Stat) bool { return spare(st) || st.PPID == t.PID && isBrain(st.PID) }
 	return below

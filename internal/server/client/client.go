@@ -15,7 +15,6 @@ import (
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -111,7 +110,7 @@ func (in *Side) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
 
 // HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
 // closed it.
-func (in *Side) HeldByNobodyBut(p group.Payload) bool {
+func (in *Side) HeldByNobodyBut(p freeze.Target) bool {
 	if in.Stdin.Unheld() {
 		return true
 	}

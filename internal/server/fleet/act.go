@@ -212,7 +212,6 @@ func (s *Listed) Limit(l cgroup.Limit) (change string, err error) {
 		}
 		now = l.Value // the kernel has killed the server, which had more memory
 	}
-	s.group.Limited([]string{l.File})
 	change = fmt.Sprintf("%s=%s, was %s", l.File, now, before)
 	if f := s.group.Figures(); f.EndsWhole && f.OOMKills > killed {
 		_, _ = freeze.AwaitEmpty(s.group.Payload, time.Now().Add(oomWithin))

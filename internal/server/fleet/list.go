@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
@@ -50,7 +51,7 @@ type Listed struct {
 	Started  time.Time // zero if unknown
 	Idle     idle.Note
 
-	members group.Payload
+	members freeze.Target
 	group   *group.ControlGroup // nil for a tree
 	tree    *backend.TreeGuard  // nil for a group
 }

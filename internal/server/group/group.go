@@ -46,12 +46,6 @@ type ControlGroup struct {
 	Payload *cgroup.Group
 }
 
-// Payload is the Target of a stop, and its use of CPU time.
-type Payload interface {
-	freeze.Target
-	CPU() time.Duration
-}
-
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
@@ -82,7 +76,7 @@ func Open(parent *cgroup.Group, dir string) (*ControlGroup, error) {
 // NewTree is the group of the processes below a guard, and of those that carry its tag.
 func NewTree(id string, guard freeze.Root) *ControlGroup {
 	below := Below(guard)
-	below.Tag, below.Owner = TagOf(id), os.Getuid()
+	below.Tag = TagOf(id)
 	return &ControlGroup{Placed: protocol.Placed{ID: id, Backend: protocol.Tree}, tree: below}
 }
 
@@ -214,7 +208,7 @@ func Frozen(g *cgroup.Group) bool {
 	return err == nil && st.Frozen
 }
 
-func (g *ControlGroup) Members() Payload {
+func (g *ControlGroup) Members() freeze.Target {
 	if g.tree != nil {
 		return g.tree
 	}
@@ -234,16 +228,7 @@ func (g *ControlGroup) Events() int {
 }
 
 // Directories are those of members and of the guard; -1 for none.
-func (g *ControlGroup) Directories() (payload, leaf int) {
-	payload, leaf = -1, -1
-	if g.Payload != nil {
-		payload = g.Payload.FD()
-	}
-	if g.Guards != nil {
-		leaf = g.Guards.FD()
-	}
-	return payload, leaf
-}
+func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD(), g.Guards.FD() }
 
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
 // down.

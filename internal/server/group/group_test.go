@@ -155,15 +155,13 @@ func TestIdentity(t *testing.T) {
 func TestLimitsNow(t *testing.T) {
 	g := newGroup(t, groups.Directory(t), "named")
 	defer g.Close()
-	if all := g.LimitsNow(); len(all) > 0 {
+	if all := g.limitsNow(); len(all) > 0 {
 		t.Errorf("without a limit: %v", all)
 	}
-	g.Limited([]string{"cgroup.max.depth"})
-	g.Limited([]string{"cgroup.max.depth", "cgroup.freeze"})
-	if err := g.Payload.SetAttr(attrLimits, strings.Join(g.LimitedFiles(), " ")+" ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
+	if err := g.Payload.SetAttr(attrLimits, "cgroup.max.depth cgroup.freeze ../cgroup.procs /etc/passwd nope \x00 .. "+strings.Repeat("cgroup.stat ", 1000)); err != nil {
 		t.Fatal(err)
 	}
-	all := g.LimitsNow()
+	all := g.limitsNow()
 	if len(all) != 3 || all["cgroup.max.depth"] != "max" || all["cgroup.freeze"] != "0" || !strings.HasPrefix(all["cgroup.stat"], "nr_descendants 0, ") {
 		t.Errorf("%v", all)
 	}

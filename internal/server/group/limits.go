@@ -22,14 +22,14 @@ var ErrNoGroup = &protocol.LimitError{
 // limitStep: doctor lists the controllers of each backend.
 const limitStep = "mcpscope doctor"
 
-// Limit sets a limit. The first memory limit makes the kernel kill the whole server when it is out of
-// memory.
+// Limit sets a limit, and records that its file has one. The first memory limit makes the kernel kill the
+// whole server when it is out of memory.
 func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 	if g.tree != nil {
 		return "", ErrNoGroup
 	}
-	owned := g.OwnedAbove()
-	first := !slices.ContainsFunc(g.LimitedFiles(), cgroup.OfMemory)
+	owned, limited := g.OwnedAbove(), g.limitedFiles()
+	first := !slices.ContainsFunc(limited, cgroup.OfMemory)
 	if first && cgroup.OfMemory(l.File) && l.File != cgroup.OOMGroup {
 		_, err = cgroup.SetLimit(g.Payload, cgroup.Limit{File: cgroup.OOMGroup, Value: "1"}, owned)
 	}
@@ -37,9 +37,12 @@ func (g *ControlGroup) Limit(l cgroup.Limit) (now string, err error) {
 		now, err = cgroup.SetLimit(g.Payload, l, owned)
 	}
 	if err != nil {
-		err = LimitError(l, err)
+		return "", LimitError(l, err)
 	}
-	return now, err
+	if !slices.Contains(limited, l.File) {
+		g.record(attrLimits, strings.Join(append(limited, l.File), " "))
+	}
+	return now, nil
 }
 
 func LimitError(l cgroup.Limit, err error) error {
@@ -74,22 +77,15 @@ func OfSystemd(g *cgroup.Group) bool {
 	return marked
 }
 
-// Limited records which files have limits.
-func (g *ControlGroup) Limited(files []string) {
-	all := append(g.LimitedFiles(), files...)
-	slices.Sort(all)
-	g.record(attrLimits, strings.Join(slices.Compact(all), " "))
-}
-
-func (g *ControlGroup) LimitedFiles() []string {
+func (g *ControlGroup) limitedFiles() []string {
 	text, _, _ := g.Payload.Attr(attrLimits) // none, if it can't be read
 	return strings.Fields(text)
 }
 
-// LimitsNow returns the present limits. A process of the user can have written the list of files.
-func (g *ControlGroup) LimitsNow() map[string]string {
+// limitsNow returns the present limits. A process of the user can have written the list of files.
+func (g *ControlGroup) limitsNow() map[string]string {
 	all := map[string]string{}
-	files := g.LimitedFiles()
+	files := g.limitedFiles()
 	for _, file := range files[:min(len(files), 64)] {
 		if strings.ContainsRune(file, '/') {
 			continue
@@ -106,7 +102,7 @@ func (g *ControlGroup) Figures() *protocol.Figures {
 	if g.tree != nil {
 		return nil
 	}
-	f := &protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.LimitsNow()}
+	f := &protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
 	if counted := g.MemoryGroup(); counted != nil {
 		f.MemoryPeak = counted.Number("memory.peak") // Linux 5.19
 	}
@@ -144,7 +140,7 @@ func (g *ControlGroup) CountMemory() {
 	if g.adopt == nil {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
-	if cgroup.HasController(g.memoryAt(), MemoryFile) {
+	if g.memoryAt().Number(MemoryFile) != nil {
 		g.record(attrMemory, "counted")
 	}
 }

@@ -130,10 +130,8 @@ func DescribeStuck(all []freeze.Stuck) string {
 // guard.
 func Below(guard freeze.Root) *freeze.Tree {
 	own := os.Getpid()
-	return &freeze.Tree{
-		Root:  &guard,
-		Spare: func(st proc.Stat) bool { return st.PID == own },
-	}
+	spare := func(st proc.Stat) bool { return st.PID == own }
+	return &freeze.Tree{Root: &guard, Owner: os.Getuid(), Spare: spare}
 }
 
 // Identity is a process until the machine stops: the pid alone is reused.

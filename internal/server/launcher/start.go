@@ -300,20 +300,12 @@ func (b *birth) abandon() {
 
 // limit makes the limits hold before there is a main process.
 func (b *birth) limit() error {
-	var held []string
 	for _, l := range b.server.Limits.Files {
-		_, err := b.Group.Limit(l)
-		switch {
-		case err == nil:
-			held = append(held, l.File)
-		case !b.server.Limits.BestEffort:
+		if _, err := b.Group.Limit(l); err != nil && !b.server.Limits.BestEffort {
 			return err
-		default:
+		} else if err != nil {
 			b.Note("not limited: " + protocol.OneLine(err))
 		}
-	}
-	if len(held) > 0 {
-		b.Group.Limited(held)
 	}
 	return nil
 }

@@ -24,14 +24,14 @@ import (
 )
 
 // findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. A group that stays
-// unclear is one.
-func findOrphan(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
+// unclear for that time is one.
+func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.ControlGroup, error) {
 	g, err := open(parent, dir)
 	if g == nil {
 		return nil, err
 	}
 	v, err := look(g)
-	for until := time.Now().Add(protocol.DoubtMost); v == unclear && err == nil && time.Now().Before(until); {
+	for until := time.Now().Add(doubt); v == unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
 		v, err = look(g)
 	}

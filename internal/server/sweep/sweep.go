@@ -89,7 +89,15 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 	var found []string
 	if own.TryLock(unix.LOCK_EX) == nil {
-		found = worth(own, except)
+		for _, dir := range group.OwnIn(own) {
+			if dir == except {
+				continue
+			}
+			if g, _ := findOrphan(own, dir, 0); g != nil { // nil, if it can't be opened
+				found = append(found, dir)
+				g.Close()
+			}
+		}
 	}
 	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
 		_ = own.Close() // a directory
@@ -132,24 +140,6 @@ func (s *sweeper) sweepAll(uid int) {
 	s.errs = append(s.errs, err)
 }
 
-// worth lists the groups of the user that are not in use, at a first look.
-func worth(parent *cgroup.Group, except string) (all []string) {
-	for _, dir := range group.OwnIn(parent) {
-		if dir == except {
-			continue
-		}
-		g, _ := open(parent, dir) // nil, if it can't be opened
-		if g == nil {
-			continue
-		}
-		if v, err := look(g); v != inUse && err == nil {
-			all = append(all, dir)
-		}
-		g.Close()
-	}
-	return all
-}
-
 // sweep returns when none of these groups is an orphan any more.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 	slots := make(chan struct{}, sweepParallel)
@@ -173,7 +163,7 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 
 // one stops a group if it is an orphan and the filter selects it.
 func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
-	g, err := findOrphan(parent, dir)
+	g, err := findOrphan(parent, dir, protocol.DoubtMost)
 	if g == nil {
 		return Swept{}, err
 	}

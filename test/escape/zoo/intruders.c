@@ -78,7 +78,6 @@ static pid_t find_launcher(void)
 			return pid;
 	}
 	die("read the launcher's identity");
-	return 0;
 }
 
 /* The launcher is stopped first, so that it does not act on the other's death. */
