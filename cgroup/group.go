@@ -152,10 +152,7 @@ func (g *Group) OpenFile(file string, flags int) (int, error) {
 }
 
 // Parent opens the directory above g.
-func (g *Group) Parent() (*Group, error) {
-	fd, err := openDir(g.fd, "..")
-	return opened(fd, path.Dir(g.path), err)
-}
+func (g *Group) Parent() (*Group, error) { return g.Child("..") }
 
 // Attr returns an extended attribute. ok is false if it is not set, or if the group was removed.
 func (g *Group) Attr(name string) (value string, ok bool, err error) {

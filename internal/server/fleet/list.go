@@ -108,15 +108,16 @@ func List(uid int) ([]*Listed, error) {
 }
 
 func listIn(at group.Position, parent *cgroup.Group, dirs []string) ([]*Listed, error) {
-	in := listing{parent: parent, above: strings.TrimPrefix(parent.Path(), at.Root.Path())}
+	above := strings.TrimPrefix(parent.Path(), at.Root.Path())
+	var guards map[string]int // pids by ids
 	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
-		in.guards, _ = group.GuardsOf(leaf)
+		guards, _ = group.GuardsOf(leaf)
 		_ = leaf.Close() // a directory
 	}
 	var all []*Listed
 	var errs []error // a server can make its own group unreadable
 	for _, dir := range dirs {
-		s, err := in.one(dir)
+		s, err := listOne(parent, above, dir, guards)
 		errs = append(errs, group.IgnoreGone(err))
 		if s != nil {
 			all = append(all, s)
@@ -125,28 +126,21 @@ func listIn(at group.Position, parent *cgroup.Group, dirs []string) ([]*Listed, 
 	return all, errors.Join(errs...)
 }
 
-// listing is common to all groups of a directory.
-type listing struct {
-	parent *cgroup.Group
-	above  string         // its path below the mount
-	guards map[string]int // pids by ids
-}
-
-// one returns nil for a directory that is no server's. It keeps few descriptors: there may be more servers
-// than descriptors.
-func (in *listing) one(dir string) (*Listed, error) {
-	g, err := group.Open(in.parent, dir)
+// listOne returns nil for a directory that is no server's. It keeps few descriptors: there may be more
+// servers than descriptors.
+func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*Listed, error) {
+	g, err := group.Open(parent, dir)
 	armed := false
 	if err == nil {
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
-	g.Backend = backendOf(in.above, g.Managed)
-	s := &Listed{ID: g.ID, Backend: g.Backend, group: g, members: g.Payload, Group: in.above + "/" + dir}
+	g.Backend = backendOf(above, g.Managed)
+	s := &Listed{ID: g.ID, Backend: g.Backend, group: g, members: g.Payload, Group: above + "/" + dir}
 	if err == nil && g.LeftToManager() {
 		s.Unit = dir
 	}
 	if err == nil && armed {
-		if s.Guard = in.guards[g.ID]; s.Guard == 0 {
+		if s.Guard = guards[g.ID]; s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
 		err = s.read()

@@ -21,6 +21,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -330,4 +331,57 @@ func (g *ControlGroup) AwaitManager() (removed bool) {
 		time.Sleep(pause)
 	}
 	return false
+}
+
+// Engine is the container engine that runs the server, or "" for another user's server. The server can
+// write the attribute, so only known engines count.
+func (g *ControlGroup) Engine() string {
+	engine := g.Facts().Engine
+	if g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
+		return ""
+	}
+	return engine
+}
+
+// ErrOthers: only root sees other users' servers.
+func ErrOthers() error { return fmt.Errorf("look at other users' servers: %w", unix.EPERM) }
+
+// Populated takes an unreadable state for populated: a member that does not exist costs time, and the
+// opposite mistake leaves a process alive.
+func Populated(g freeze.Target) bool {
+	st, err := g.State()
+	return err != nil || st.Populated
+}
+
+// IgnoreGone: a group can end at any time.
+func IgnoreGone(err error) error {
+	if protocol.IsGone(err) {
+		return nil
+	}
+	return err
+}
+
+func DescribeStuck(all []freeze.Stuck) string {
+	var parts []string
+	for _, m := range all {
+		text := fmt.Sprintf("process %d (%s)", m.PID, m.Name)
+		switch {
+		case m.State != 'D':
+			text += ", not ended by SIGKILL"
+		case m.Wchan != "":
+			text += ", sleeping uninterruptibly in " + m.Wchan
+		default:
+			text += ", sleeping uninterruptibly"
+		}
+		parts = append(parts, text)
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Below is the tree of a guard's descendants, but for the calling process: a later brain is a child of the
+// guard.
+func Below(guard freeze.Root) *freeze.Tree {
+	own := os.Getpid()
+	spare := func(st proc.Stat) bool { return st.PID == own }
+	return &freeze.Tree{Root: &guard, Owner: os.Getuid(), Spare: spare}
 }

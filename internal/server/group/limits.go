@@ -55,26 +55,16 @@ func (g *ControlGroup) OwnedAbove() int {
 	if g.Backend != protocol.Cgroup {
 		return 1
 	}
-	users, err := g.Top.Parent()
+	slice, err := g.Top.Child("../..")
 	if err != nil {
 		return 1
 	}
-	defer users.Close()
-	slice, err := users.Parent()
-	if err != nil {
-		return 2
-	}
 	defer slice.Close()
-	if OfSystemd(slice) {
+	// systemd sets it on the groups of its units; only root can read it, and only root has such groups
+	if _, ofSystemd, _ := slice.Attr("trusted.invocation_id"); ofSystemd {
 		return 2
 	}
 	return 3
-}
-
-// OfSystemd recognizes an attribute that systemd sets on the groups of its units.
-func OfSystemd(g *cgroup.Group) bool {
-	_, marked, _ := g.Attr("trusted.invocation_id") // only root can read it, and only root has such groups
-	return marked
 }
 
 func (g *ControlGroup) limitedFiles() []string {

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -169,4 +170,95 @@ func PIDNamespace() uint64 {
 		return 0
 	}
 	return ns.Ino
+}
+
+// Identity is a process until the machine stops: the pid alone is reused.
+type Identity struct {
+	PID       int
+	Start     uint64 // clock ticks after boot
+	Namespace uint64 // the pid namespace that numbers it so
+}
+
+func Identify(pid int) (Identity, error) {
+	st, err := proc.ReadStat(pid)
+	if err != nil {
+		return Identity{}, err
+	}
+	return Identity{PID: pid, Start: st.StartTime, Namespace: PIDNamespace()}, nil
+}
+
+// Alive reports whether the process may run. A pid of another pid namespace is unknown, so it may.
+func (i Identity) Alive() bool {
+	if i.Namespace != PIDNamespace() {
+		return true
+	}
+	st, err := proc.ReadStat(i.PID)
+	if err != nil {
+		return !errors.Is(err, proc.ErrGone) // it is hidden (hidepid=2)
+	}
+	return st.StartTime == i.Start && st.State != 'Z'
+}
+
+func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }
+
+func ParseIdentity(s string) (i Identity, ok bool) {
+	_, err := fmt.Sscan(s, &i.PID, &i.Start, &i.Namespace)
+	return i, err == nil
+}
+
+// GuardsOf lists the processes in a leaf of guards by the id of their server. A member can move there and
+// take such a name, so it skips a process with the tag of that id. hidden reports invisible processes: with
+// hidepid=2 a guard is one, and all are in another pid namespace.
+func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
+	b, err := leaf.Read("cgroup.procs")
+	if err != nil {
+		return nil, !protocol.IsGone(err)
+	}
+	pids, _ := proc.ParsePIDs(b) // as far as they can be read
+	byID = map[string]int{}
+	for _, pid := range pids {
+		comm, err := proc.Comm(pid)
+		id, is := strings.CutPrefix(comm, protocol.GroupPrefix)
+		switch {
+		case pid == 0 || err != nil && !errors.Is(err, proc.ErrGone):
+			hidden = true
+		case is && !TagOf(id).On(pid):
+			byID[id] = pid
+		}
+	}
+	return byID, hidden
+}
+
+// GuardPID is the guard of a group, or 0.
+func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
+	for _, dir := range []string{protocol.GuardsName, "../" + protocol.GuardsName, "."} {
+		leaf, err := g.Top.Child(dir)
+		if err != nil {
+			continue
+		}
+		all, some := GuardsOf(leaf)
+		_ = leaf.Close()                      // a directory
+		hidden = hidden || some && dir != "." // where a manager puts it before it has a leaf
+		if pid = all[g.ID]; pid > 0 {
+			break
+		}
+	}
+	return pid, hidden
+}
+
+// OpenGuard returns a pidfd of the guard, or -1.
+func (g *ControlGroup) OpenGuard() int {
+	pid, _ := g.GuardPID()
+	if pid == 0 {
+		return -1
+	}
+	fd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		return -1
+	}
+	if again, _ := g.GuardPID(); again != pid { // it has ended, and the pid may be another's
+		_ = unix.Close(fd)
+		return -1
+	}
+	return fd
 }
