@@ -17,15 +17,16 @@ import (
 // ours. A process can remove it, and a daemon's children do not have it. 0 is no tag.
 type Tag uint64
 
-// A tag is larger than any real limit, and fits a signed number.
+// TagBits are those that distinguish tags: eight letters and digits. A tag is larger than any real limit, and
+// fits a signed number.
 const (
-	tagBits  = 40
-	tagMagic = Tag(0x6d6370) << tagBits // "mcp"
+	TagBits  = 42
+	tagMagic = Tag(0x6d63) << TagBits // "mc"
 )
 
-func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<tagBits-1)) }
+func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<TagBits-1)) }
 
-func (t Tag) isTag() bool { return t>>tagBits == tagMagic>>tagBits }
+func (t Tag) isTag() bool { return t>>TagBits == tagMagic>>TagBits }
 
 // Put sets the tag of a process that is held by a pidfd, but not of its existing children. Without
 // CAP_SYS_RESOURCE the process must belong to the same user. If the pid was reused meanwhile, Put restores

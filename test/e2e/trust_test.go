@@ -163,7 +163,7 @@ func TestManyForgedGroupsDelayOnce(t *testing.T) {
 	var held []*escape.Bystander
 	for i := range 8 {
 		group := w.forge(dir, fmt.Sprintf("mcp-evil-abcdefg%c", 'a'+i))
-		facts.Set(t, group+"/payload", func(f *protocol.Facts) { f.Launcher = "1 1 1" })
+		facts.Set(t, group+"/payload", func(f *protocol.Facts) { f.Launcher = protocol.Identity{PID: 1, Start: 1, Namespace: 1} })
 		line := as(attacker, "flock", w.Seen(group+"/payload"), zoo, "ignore-both")
 		held = append(held, w.Bystander("of the attacker", group+"/payload", w.Command(line...)))
 	}

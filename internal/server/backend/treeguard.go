@@ -150,9 +150,9 @@ func EachTree(uid int, visit func(*TreeGuard) (keep bool)) {
 
 // LauncherLives reports whether a tree has a launcher, which looks after the guard.
 func (t *TreeGuard) LauncherLives() bool {
-	id, ok := group.ParseIdentity(t.Config.Launcher)
+	id := t.Config.Launcher
 	elsewhere := id.Namespace != group.PIDNamespace()
-	return ok && id.Alive() && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
+	return id.PID > 0 && group.Alive(id) && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
 }
 
 // Stopped reports whether the guard is stopped, and so can't act.

@@ -221,7 +221,7 @@ func (s *Listed) describe(f protocol.Facts) {
 	if f.Started != 0 {
 		s.Started = time.Unix(0, f.Started).UTC()
 	}
-	if id, ok := group.ParseIdentity(f.Launcher); ok && id.Alive() {
-		s.Launcher = id.PID
+	if group.Alive(f.Launcher) {
+		s.Launcher = f.Launcher.PID
 	}
 }

@@ -172,23 +172,13 @@ func PIDNamespace() uint64 {
 	return ns.Ino
 }
 
-// Identity is a process until the machine stops: the pid alone is reused.
-type Identity struct {
-	PID       int
-	Start     uint64 // clock ticks after boot
-	Namespace uint64 // the pid namespace that numbers it so
-}
-
-func Identify(pid int) (Identity, error) {
+func Identify(pid int) (protocol.Identity, error) {
 	st, err := proc.ReadStat(pid)
-	if err != nil {
-		return Identity{}, err
-	}
-	return Identity{PID: pid, Start: st.StartTime, Namespace: PIDNamespace()}, nil
+	return protocol.Identity{PID: pid, Start: st.StartTime, Namespace: PIDNamespace()}, err
 }
 
 // Alive reports whether the process may run. A pid of another pid namespace is unknown, so it may.
-func (i Identity) Alive() bool {
+func Alive(i protocol.Identity) bool {
 	if i.Namespace != PIDNamespace() {
 		return true
 	}
@@ -197,13 +187,6 @@ func (i Identity) Alive() bool {
 		return !errors.Is(err, proc.ErrGone) // it is hidden (hidepid=2)
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
-}
-
-func (i Identity) String() string { return fmt.Sprintf("%d %d %d", i.PID, i.Start, i.Namespace) }
-
-func ParseIdentity(s string) (i Identity, ok bool) {
-	_, err := fmt.Sscan(s, &i.PID, &i.Start, &i.Namespace)
-	return i, err == nil
 }
 
 // GuardsOf lists the processes in a leaf of guards by the id of their server. A member can move there and

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -25,13 +26,9 @@ import (
 
 // TagOf depends on the id alone, so that every sweep can compute it.
 func TagOf(id string) freeze.Tag {
-	var bits uint64
-	for _, letter := range id {
-		at := strings.IndexRune(protocol.IDLetters, letter)
-		if at < 0 {
-			return 0 // not an id of ours
-		}
-		bits = bits*uint64(len(protocol.IDLetters)) + uint64(at)
+	bits, err := strconv.ParseUint(id, 36, freeze.TagBits)
+	if err != nil {
+		return 0 // not an id of ours
 	}
 	return freeze.NewTag(bits)
 }

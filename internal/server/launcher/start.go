@@ -136,7 +136,7 @@ func (s *Server) birth() (*birth, error) {
 	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	if self, err := group.Identify(os.Getpid()); err == nil {
-		c.Launcher = self.String()
+		c.Launcher = self
 	}
 	b, err := brain.New(c)
 	return &birth{b, s}, err

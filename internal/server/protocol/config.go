@@ -20,14 +20,20 @@ const MovedUnknown = "processes that have moved to another cgroup could not be l
 
 // Facts are the part of a configuration that every command may read. A group has them in an attribute.
 type Facts struct {
-	Version int
-	Name    string
-	Policy  Policy
-	Started int64 // Unix nanoseconds
-	Client  ClientFacts
-	// Launcher is the identity of the launcher.
-	Launcher string
+	Version  int
+	Name     string
+	Policy   Policy
+	Started  int64 // Unix nanoseconds
+	Client   ClientFacts
+	Launcher Identity
 	Engine   string // docker, podman or nerdctl, where it runs in a container
+}
+
+// Identity is a process until the machine stops: the pid alone is reused.
+type Identity struct {
+	PID       int
+	Start     uint64 // clock ticks after boot
+	Namespace uint64 // the pid namespace that numbers it so
 }
 
 // Config is the configuration of a server, for its later brains. The page has it behind the fixed part. A

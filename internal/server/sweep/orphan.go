@@ -168,12 +168,13 @@ func halted(g *group.ControlGroup, guard int) bool {
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
 // member. known is false for a launcher in another pid namespace.
 func launcher(g *group.ControlGroup) (lives, known bool) {
-	id, named := group.ParseIdentity(g.Facts().Launcher)
+	id := g.Facts().Launcher
+	named := id.PID > 0
 	if named && id.Namespace != group.PIDNamespace() {
 		return false, false
 	}
 	var st unix.Stat_t
-	if !named || !id.Alive() || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
+	if !named || !group.Alive(id) || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
 		return false, true
 	}
 	holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)

@@ -40,7 +40,7 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group
 		t.Fatal(err)
 	}
 	facts := protocol.NewConfig()
-	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self.String()
+	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self
 	g := group.New(parent, id, facts, protocol.Cgroup, adopt)
 	if err := g.Make(facts); err != nil {
 		t.Fatal(err)
@@ -166,7 +166,7 @@ func launcherGone(t *testing.T, g *group.ControlGroup) {
 		t.Fatal(err)
 	}
 	self.Start++
-	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Launcher = self.String() })
+	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Launcher = self })
 }
 
 // member starts a process with the group's tag that is born in one of its leaves, until the test ends.

@@ -66,18 +66,30 @@ static void await_stop(pid_t pid)
 	}
 }
 
-/* The launcher has an identity of three numbers in the facts, behind the double of its length. */
+/* A number of the facts that is not negative, as by binary.AppendVarint. */
+static unsigned long long next_number(const unsigned char **at)
+{
+	unsigned long long n = 0;
+	for (int shift = 0;; shift += 7) {
+		n |= (unsigned long long)(**at & 0x7f) << shift;
+		if (*(*at)++ < 0x80)
+			return n >> 1;
+	}
+}
+
+/* It follows numbers and texts: version and name, the policy, the start, the client. */
 static pid_t find_launcher(void)
 {
-	char facts[4096];
-	ssize_t size = getxattr(own_group(), ATTR "armed", facts, sizeof facts - 1);
-	facts[size > 0 ? size : 0] = 0;
-	for (char *at = facts + 1; at < facts + size; at++) {
-		int pid, length = 0;
-		if (sscanf(at, "%d %*u %*u%n", &pid, &length) == 1 && length > 0 && at[-1] == 2 * length)
-			return pid;
+	unsigned char facts[4096] = "";
+	if (getxattr(own_group(), ATTR "armed", facts, sizeof facts) <= 0)
+		die("read the facts");
+	const unsigned char *at = facts;
+	for (const char *kind = "nt" "nntnnn" "n" "nntt"; *kind; kind++) {
+		unsigned long long n = next_number(&at);
+		if (*kind == 't')
+			at += n;
 	}
-	die("read the launcher's identity");
+	return next_number(&at);
 }
 
 /* The launcher is stopped first, so that it does not act on the other's death. */
@@ -133,7 +145,7 @@ static void forge(const char *facts, size_t size)
 static void foreign_launcher(void)
 {
 	usurp();
-	forge("\2\0\0\0\0\0\0\0\0\0\0\0\0\0121 1 1", 20);
+	forge("\2\0\0\0\0\0\0\0\0\0\0\0\0\2\2\2", 17); /* 1 in namespace 1, started at 1 */
 	say("usurped");
 }
 
@@ -195,7 +207,7 @@ static void ask_for_stop(void)
 {
 	ignore_signals();
 	await_word();
-	forge("\2\0\1\1\0\0\0\0\0\0\0\0\0\0", 15); /* both graces are infinite */
+	forge("\2\0\1\1\0\0\0\0\0\0\0\0\0\0\0\0", 17); /* both graces are infinite */
 	attribute(own_group(), ATTR "stop", "infinity");
 	fill_attributes();
 	if (target)
