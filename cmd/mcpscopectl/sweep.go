@@ -34,12 +34,8 @@ for leaks only with --yes, --dry-run or --json.`,
 	allUsers(fs, &s.AllUsers)
 	fs.BoolVar(&s.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
 	fs.BoolVar(&s.Yes, "yes", false, "stop leaks without asking")
-	const olderThan = "only servers that started more than `D` ago, for example 10m"
-	fs.Func("older-than", olderThan, func(text string) (err error) {
-		s.OlderThan, err = protocol.ParseGrace(text)
-		s.LeakAge = s.OlderThan
-		return err
-	})
+	fs.Func("older-than", "only leaks that started more than `D` ago, for example 10m",
+		readBy(&s.LeakAge, protocol.ParseGrace))
 	fs.StringVar(&s.Unit, "unit", "",
 		"only orphans whose client ran in `UNIT`; in a unit file: ExecStopPost=-mcpscope sweep --unit=%n")
 	fs.BoolVar(&s.JSON, "json", false, "print one JSON object per line")

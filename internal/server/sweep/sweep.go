@@ -33,18 +33,9 @@ type Swept struct {
 
 // SweepFilter selects orphans; the zero value selects all.
 type SweepFilter struct {
-	Unit      string        // the unit that the client was in
-	OlderThan time.Duration // since the server's start
-	AllUsers  bool          // root only
-	DryRun    bool          // they are listed, and not stopped
-}
-
-// means reads the attributes of an orphan.
-func (f SweepFilter) means(g *group.ControlGroup) bool {
-	of := g.Facts()
-	started := time.Unix(0, of.Started) // without it, long ago
-	old := time.Since(started) >= f.OlderThan || time.Until(started) > 0
-	return (f.Unit == "" || f.Unit == of.Client.Unit) && old
+	Unit     string // the unit that the client was in
+	AllUsers bool   // root only
+	DryRun   bool   // they are listed, and not stopped
 }
 
 const (
@@ -69,7 +60,7 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	if f.AllUsers {
 		uid = group.Everyone
 	}
-	if f.Unit == "" && f.OlderThan == 0 && !f.DryRun {
+	if f.Unit == "" && !f.DryRun {
 		s.sweepTrees(uid)
 	}
 	s.sweepAll(uid)
@@ -168,11 +159,11 @@ func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
 		return Swept{}, err
 	}
 	defer g.Close()
-	switch {
-	case !s.filter.means(g):
+	switch of := g.Facts(); {
+	case s.filter.Unit != "" && s.filter.Unit != of.Client.Unit:
 		return Swept{}, nil
 	case s.filter.DryRun:
-		return Swept{ID: g.ID, Name: g.Facts().Name, Dir: g.Dir}, nil
+		return Swept{ID: g.ID, Name: of.Name, Dir: g.Dir}, nil
 	}
 	return End(g, SweepGrace)
 }
