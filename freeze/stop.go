@@ -11,6 +11,7 @@ package freeze
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -130,13 +131,11 @@ func Ask(g Target, sig unix.Signal) {
 	_, _ = Signal(g, sig, unix.SIGCONT) // a member that it does not reach is killed
 }
 
-// Stuck is a member that SIGKILL did not end in time. As a rule its State is 'D', uninterruptible sleep,
-// e.g. on a dead NFS server, and Wchan is the kernel function.
+// Stuck is a member that SIGKILL did not end in time. As a rule it is in uninterruptible sleep, e.g. on a
+// dead NFS server, and Text has the function of the kernel.
 type Stuck struct {
-	PID   int
-	Name  string
-	State byte
-	Wchan string
+	PID  int
+	Text string
 }
 
 // AddStuck appends the members that are not in the list yet.
@@ -188,9 +187,18 @@ func Kill(g Target, within time.Duration) ([]Stuck, error) {
 func stuck(g Target) (left []Stuck) {
 	pids, _ := g.Members() // a partial list is better than none
 	for _, pid := range pids {
-		if st, err := proc.ReadStat(pid); err == nil && !zombie(st) {
-			left = append(left, Stuck{PID: pid, Name: st.Comm, State: st.State, Wchan: proc.Wchan(pid)})
+		st, err := proc.ReadStat(pid)
+		if err != nil || zombie(st) {
+			continue
 		}
+		text := "not ended by SIGKILL"
+		if st.State == 'D' {
+			text = "sleeping uninterruptibly"
+			if in := proc.Wchan(pid); in != "" {
+				text += " in " + in
+			}
+		}
+		left = append(left, Stuck{pid, fmt.Sprintf("process %d (%s), %s", pid, st.Comm, text)})
 	}
 	return left
 }

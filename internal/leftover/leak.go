@@ -235,7 +235,7 @@ func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 	l.send(unix.SIGSTOP)
 	left, err := freeze.Stop{Target: l.tree(), Ask: ask, Grace: grace}.Run()
 	for _, s := range left {
-		err = errors.Join(err, fmt.Errorf("a process is left: %v", s))
+		err = errors.Join(err, fmt.Errorf("left: %s", s.Text))
 	}
 	return err
 }

@@ -185,7 +185,7 @@ func (b *Brain) notesForPeople() []string {
 
 func (b *Brain) stuckForPeople() (all []string) {
 	for _, left := range b.stuck[:min(len(b.stuck), report.KilledMost)] {
-		all = append(all, group.DescribeStuck([]freeze.Stuck{left}))
+		all = append(all, left.Text)
 	}
 	if b.undone != "" {
 		all = append(all, b.undone)

@@ -166,9 +166,6 @@ func (g *ControlGroup) Remove() error {
 	if g.tree != nil || g.LeftToManager() {
 		return nil
 	}
-	if g.RemoveLeaves() == nil {
-		return nil // as a rule nothing has been made in it
-	}
 	if err := g.Top.Remove(protocol.PayloadName); err != nil {
 		return err
 	}
@@ -234,12 +231,11 @@ func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD()
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
 // down.
 func (g *ControlGroup) MoveGuard(guard int) error {
-	leaf, err := g.Top.MkdirOpen(protocol.GuardsName, GroupMode)
-	if err != nil {
+	var err error
+	if g.Guards, err = Leaf(g.Top); err != nil {
 		return err
 	}
-	g.Guards = leaf
-	return leaf.Take(guard)
+	return g.Guards.Take(guard)
 }
 
 // Beside is the directory to sweep, or nil, and the name of this group in it. For a tree it is where the
@@ -364,16 +360,7 @@ func IgnoreGone(err error) error {
 func DescribeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {
-		text := fmt.Sprintf("process %d (%s)", m.PID, m.Name)
-		switch {
-		case m.State != 'D':
-			text += ", not ended by SIGKILL"
-		case m.Wchan != "":
-			text += ", sleeping uninterruptibly in " + m.Wchan
-		default:
-			text += ", sleeping uninterruptibly"
-		}
-		parts = append(parts, text)
+		parts = append(parts, m.Text)
 	}
 	return strings.Join(parts, ", ")
 }
