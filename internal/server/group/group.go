@@ -287,21 +287,14 @@ func (g *ControlGroup) Adopt() {
 // directory when it is empty. If another process removes it first, systemd misses the event and keeps the
 // scope.
 func (g *ControlGroup) LeftToManager() bool {
-	if !g.Managed {
-		return false
-	}
-	leaf, err := g.Top.Child(protocol.GuardsName)
-	if err == nil {
-		_ = leaf.Close() // a directory
-	}
-	return err == nil
+	_, err := g.Top.Read(protocol.GuardsName + "/cgroup.type")
+	return g.Managed && err == nil
 }
 
 // Refused adds a note: the manager does not have the scope.
 func (g *ControlGroup) Refused(why error) {
 	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
-	text := "no scope, but a directory that systemd does not know of: " + why.Error()
-	g.Note(strings.Split(strings.TrimSpace(before+"\n"+text), "\n"))
+	g.Note([]string{before, "no scope, but a directory that systemd does not know of: " + why.Error()})
 }
 
 // awaitAdoption waits for the manager's answer, for a bounded time.
@@ -319,11 +312,9 @@ func (g *ControlGroup) awaitAdoption() {
 // instances, which can be in use.
 func (g *ControlGroup) AwaitManager() (removed bool) {
 	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
-		top, err := g.Parent.Child(g.Dir)
-		if err != nil {
+		if _, err := g.Top.Read("cgroup.type"); err != nil {
 			return true
 		}
-		_ = top.Close() // a directory
 		time.Sleep(pause)
 	}
 	return false

@@ -23,21 +23,16 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. A group that stays
-// unclear for that time is one.
+// findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. It removes an old
+// group that was never armed.
 func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.ControlGroup, error) {
-	g, err := open(parent, dir)
-	if g == nil {
-		return nil, err
-	}
-	v, err := look(g)
-	for until := time.Now().Add(doubt); v == unclear && err == nil && time.Now().Before(until); {
-		time.Sleep(pause)
-		v, err = look(g)
-	}
+	g, err := group.Open(parent, dir)
 	orphan := false
-	if v != inUse && err == nil {
-		orphan, err = isServers(g) // a gateway may have released it
+	switch {
+	case err == nil:
+		orphan, err = isOrphan(g, doubt)
+	case g.Top != nil && errors.Is(err, unix.ENOENT):
+		err = removeNewborn(g)
 	}
 	if !orphan || err != nil {
 		g.Close()
@@ -46,21 +41,20 @@ func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.C
 	return g, nil
 }
 
-// open opens the group of a server; nil for another directory. It removes an old group that was never armed.
-func open(parent *cgroup.Group, dir string) (*group.ControlGroup, error) {
-	g, err := group.Open(parent, dir)
-	ours := false
-	switch {
-	case err == nil:
-		ours, err = isServers(g)
-	case g.Top != nil && errors.Is(err, unix.ENOENT):
-		err = removeNewborn(g)
+// isOrphan waits while a group is unclear. One that stays unclear for the time of doubt is an orphan.
+func isOrphan(g *group.ControlGroup, doubt time.Duration) (bool, error) {
+	if ours, err := isServers(g); !ours || err != nil {
+		return false, err
 	}
-	if !ours || err != nil {
-		g.Close()
-		return nil, group.IgnoreGone(err)
+	v, err := look(g)
+	for until := time.Now().Add(doubt); v == unclear && err == nil && time.Now().Before(until); {
+		time.Sleep(pause)
+		v, err = look(g)
 	}
-	return g, nil
+	if v == inUse || err != nil {
+		return false, err
+	}
+	return isServers(g) // a gateway may have released it
 }
 
 // isServers reports whether the group was armed. A directory of another program can have such a name. An

@@ -48,8 +48,8 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group
 	return g
 }
 
-// isOrphan is whether the rule of orphans finds one there.
-func isOrphan(t *testing.T, parent *cgroup.Group, dir string) bool {
+// finds is whether the rule of orphans finds one there.
+func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
 	g, err := findOrphan(parent, dir, protocol.DoubtMost)
 	if err != nil {
@@ -93,7 +93,7 @@ func TestOrphanRule(t *testing.T) {
 	for dir, want := range map[string]bool{
 		live.Dir: false, orphan.Dir: true, unarmed.Dir: false, protocol.DirectoryName("half", "made0000"): false, "mcp-gone-02345678": false,
 	} {
-		if isOrphan(t, parent, dir) != want {
+		if finds(t, parent, dir) != want {
 			t.Errorf("%s is an orphan: %v, want %v", dir, !want, want)
 		}
 	}
@@ -126,7 +126,7 @@ func TestWhoGuards(t *testing.T) {
 			if !c.launcher {
 				launcherGone(t, g)
 			}
-			if isOrphan(t, g.Parent, g.Dir) != c.orphan {
+			if finds(t, g.Parent, g.Dir) != c.orphan {
 				t.Errorf("it is an orphan: %v, want %v", !c.orphan, c.orphan)
 			}
 		})
