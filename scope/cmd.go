@@ -42,40 +42,22 @@ type Cmd struct {
 	report *os.File // the pipe with the report
 }
 
-// Report says how a server ended.
-type Report struct {
-	ID      string `json:"id"`
-	Name    string `json:"name"`
-	Backend string `json:"backend"`
-	// Cause is why it was stopped: "main-exited", "stdin-closed", "signal" and others.
-	Cause   string  `json:"cause"`
-	Seconds float64 `json:"seconds"`
-	// MemoryPeakBytes is nil where the kernel does not count it.
-	MemoryPeakBytes *uint64 `json:"memory_peak_bytes"`
-	// Killed are the first of KilledTotal members that did not end on SIGTERM.
-	Killed      []Process `json:"killed"`
-	KilledTotal int       `json:"killed_total"`
-}
-
-// Process is a member of a server.
-type Process struct {
-	PID  int    `json:"pid"`
-	Name string `json:"name"`
-}
-
 // ExitError is a server that ended with another status than 0, or that mcpscope could not run.
 type ExitError struct {
 	*exec.ExitError // with the status of the server's main process
-	// Report is nil if mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be
-	// executed. The reason is on Stderr then.
-	Report *Report
+	// Cause is why the server was stopped: "main-exited", "stdin-closed", "signal" and others. It is "" if
+	// mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be executed. The
+	// reason is on Stderr then.
+	Cause string
+	// Report is what "mcpscope run --report" writes, with the cause and figures.
+	Report json.RawMessage
 }
 
 func (e *ExitError) Error() string {
-	if e.Report == nil {
+	if e.Cause == "" {
 		return "mcpscope could not run the server: " + e.ExitError.Error()
 	}
-	return fmt.Sprintf("server %s: %v (%s)", e.Report.Name, e.ExitError, e.Report.Cause)
+	return fmt.Sprintf("server: %v (%s)", e.ExitError, e.Cause)
 }
 
 func (e *ExitError) Unwrap() error { return e.ExitError }
@@ -124,11 +106,9 @@ func (c *Cmd) Wait() error {
 	if !errors.As(err, &exit) {
 		return err
 	}
-	failed := &ExitError{exit, &Report{}}
-	if json.Unmarshal(text, failed.Report) != nil {
-		failed.Report = nil
-	}
-	return failed
+	var report struct{ Cause string }
+	_ = json.Unmarshal(text, &report) // there is none if mcpscope failed
+	return &ExitError{exit, report.Cause, text}
 }
 
 // Run starts the server and waits for it.

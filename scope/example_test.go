@@ -40,7 +40,7 @@ func ExampleCmd_Run() {
 	err := cmd.Run()
 	var exit *scope.ExitError
 	if errors.As(err, &exit) {
-		fmt.Println(exit.ExitCode(), exit.Report.Cause)
+		fmt.Println(exit.ExitCode(), exit.Cause)
 	}
 	// Output: 3 main-exited
 }

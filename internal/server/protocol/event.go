@@ -46,9 +46,10 @@ func Field(key, value string) systemd.JournalField {
 func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
 
 type Subject struct {
-	ID, Name string
-	Client   ClientFacts
-	Backend  Backend
+	ID      string      `json:"id"`
+	Name    string      `json:"name"`
+	Client  ClientFacts `json:"client"`
+	Backend Backend     `json:"backend"`
 }
 
 // Log writes an event, if there is a journal that takes it at once.

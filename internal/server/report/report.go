@@ -19,19 +19,16 @@ import (
 
 // Report is the line for --report. Fields are only ever added.
 type Report struct {
-	Version    int                  `json:"version"`
-	ID         string               `json:"id"`
-	Name       string               `json:"name"`
-	Backend    protocol.Backend     `json:"backend"`
-	Client     protocol.ClientFacts `json:"client"`
-	Cause      protocol.Cause       `json:"cause"`
-	Signal     string               `json:"signal,omitempty"` // for the cause "signal"
-	Started    time.Time            `json:"started"`
-	Ended      time.Time            `json:"ended"`
-	Seconds    float64              `json:"seconds"`
-	ExitStatus *int                 `json:"exit_status,omitempty"`
-	ExitSignal string               `json:"exit_signal,omitempty"`
-	CPUSeconds *float64             `json:"cpu_seconds,omitempty"`
+	Version int `json:"version"`
+	protocol.Subject
+	Cause      protocol.Cause `json:"cause"`
+	Signal     string         `json:"signal,omitempty"` // for the cause "signal"
+	Started    time.Time      `json:"started"`
+	Ended      time.Time      `json:"ended"`
+	Seconds    float64        `json:"seconds"`
+	ExitStatus *int           `json:"exit_status,omitempty"`
+	ExitSignal string         `json:"exit_signal,omitempty"`
+	CPUSeconds *float64       `json:"cpu_seconds,omitempty"`
 	protocol.Figures
 	Killed      []Killed `json:"killed,omitempty"`
 	KilledTotal int      `json:"killed_total,omitempty"`
@@ -60,9 +57,9 @@ func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k
 func New(c *protocol.Config, why protocol.Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
+	about := protocol.Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
 	return &Report{
-		Version: protocol.ProtocolVersion, ID: c.Group.ID, Name: c.Name, Backend: c.Group.Backend,
-		Client: c.Client, Cause: why,
+		Version: protocol.ProtocolVersion, Subject: about, Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Round(time.Millisecond).Seconds(),
 	}
 }
@@ -150,6 +147,5 @@ func (r *Report) Log() {
 	case r.KilledTotal > 0:
 		priority = systemd.Notice
 	}
-	about := protocol.Subject{ID: r.ID, Name: r.Name, Client: r.Client, Backend: r.Backend}
-	about.Log(protocol.EventEnded, priority, text, fields...)
+	r.Subject.Log(protocol.EventEnded, priority, text, fields...)
 }

@@ -163,12 +163,12 @@ func halted(g *group.ControlGroup, guard int) bool {
 // member. known is false for a launcher in another pid namespace.
 func launcher(g *group.ControlGroup) (lives, known bool) {
 	id := g.Facts().Launcher
-	named := id.PID > 0
-	if named && id.Namespace != group.PIDNamespace() {
+	if id.PID > 0 && id.Namespace != group.PIDNamespace() {
 		return false, false
 	}
 	var st unix.Stat_t
-	if !named || !group.Alive(id) || group.TagOf(g.ID).On(id.PID) || unix.Fstat(g.Payload.FD(), &st) != nil {
+	dead := id.PID == 0 || !group.Alive(id) || group.TagOf(g.ID).On(id.PID)
+	if dead || unix.Fstat(g.Payload.FD(), &st) != nil {
 		return false, true
 	}
 	holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
