@@ -230,6 +230,3 @@ func (g *Group) Number(file string) *uint64 {
 	}
 	return &n
 }
-
-// String is the path, for messages.
-func (g *Group) String() string { return strconv.Quote(g.path) }

@@ -68,7 +68,7 @@ func nest(t *testing.T, g *Group, depth int) *Group {
 // Plain directories look like groups on a cgroup v1 host, where they contain nothing.
 func TestOpenRefusesOtherFileSystems(t *testing.T) {
 	if g, err := Open(os.TempDir()); err == nil {
-		t.Fatalf("opened %s, which is no cgroup", g)
+		t.Fatalf("opened %s, which is no cgroup", g.Path())
 	}
 }
 
@@ -138,7 +138,7 @@ func TestState(t *testing.T) {
 	start(t, g, "sleep", "1000")
 	for g, want := range map[*Group]bool{g: true, below: false} {
 		if st, err := g.State(); err != nil || st.Populated != want {
-			t.Errorf("%s: %+v, %v", g, st, err)
+			t.Errorf("%s: %+v, %v", g.Path(), st, err)
 		}
 	}
 	if err := g.Remove("below"); err != nil {

@@ -228,10 +228,10 @@ func ownedBy(g *cgroup.Group, uid int) error {
 	}
 	var st unix.Stat_t
 	if err := unix.Fstat(g.FD(), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", g, err)
+		return fmt.Errorf("look at %s: %w", g.Path(), err)
 	}
 	if uid == 0 || int(st.Uid) != uid {
-		return fmt.Errorf("%s is not delegated to us: %w", g, unix.EACCES)
+		return fmt.Errorf("%s is not delegated to us: %w", g.Path(), unix.EACCES)
 	}
 	return nil
 }

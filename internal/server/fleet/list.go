@@ -197,7 +197,7 @@ func (s *Listed) read() error {
 	s.Cause, s.Idle = protocol.Cause(ending), idle.ReadNote(g.Payload)
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", g.Payload, err)
+		return fmt.Errorf("look at %s: %w", g.Payload.Path(), err)
 	}
 	s.UID = int(st.Uid)
 	switch {

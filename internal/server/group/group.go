@@ -115,7 +115,7 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 		return err
 	}
 	if Frozen(g.Payload) { // a process that is started in it would not run
-		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload, unix.EBUSY)
+		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload.Path(), unix.EBUSY)
 	}
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
@@ -127,7 +127,7 @@ func (g *ControlGroup) Arm(facts *protocol.Config) error {
 	kind, err := g.Payload.Read("cgroup.type")
 	if err == nil && bytes.HasPrefix(kind, []byte("domain invalid")) {
 		err = fmt.Errorf("no process can be in %s, for a group above it is threaded: %w",
-			g.Payload, unix.EOPNOTSUPP)
+			g.Payload.Path(), unix.EOPNOTSUPP)
 	}
 	return err
 }
@@ -218,10 +218,7 @@ func (g *ControlGroup) Events() int {
 	if g.tree != nil {
 		return -1
 	}
-	fd, err := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY)
-	if err != nil {
-		return -1 // the brain polls
-	}
+	fd, _ := g.Payload.OpenFile("cgroup.events", unix.O_RDONLY) // -1 after an error: the brain polls
 	return fd
 }
 

@@ -5,6 +5,7 @@
 package group
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -93,12 +94,7 @@ func (g *ControlGroup) Figures() *protocol.Figures {
 		return nil
 	}
 	f := &protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
-	if counted := g.MemoryGroup(); counted != nil {
-		f.MemoryPeak = counted.Number("memory.peak") // Linux 5.19
-	}
-	if f.MemoryPeak == nil {
-		f.MemoryPeak = g.Payload.Number("memory.peak")
-	}
+	f.MemoryPeak = cmp.Or(g.MemoryGroup(), g.Payload).Number("memory.peak") // Linux 5.19
 	whole := g.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1
 	f.OOMKills, _ = g.counted("memory.events", "oom_kill")

@@ -76,7 +76,7 @@ func isServers(g *group.ControlGroup) (bool, error) {
 func removeNewborn(g *group.ControlGroup) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", g.Top, err)
+		return fmt.Errorf("look at %s: %w", g.Top.Path(), err)
 	}
 	if time.Since(time.Unix(st.Mtim.Unix())) < protocol.NewbornAge {
 		return nil
