@@ -46,12 +46,12 @@ func isOrphan(g *group.ControlGroup, doubt time.Duration) (bool, error) {
 	if ours, err := isServers(g); !ours || err != nil {
 		return false, err
 	}
-	v, err := look(g)
-	for until := time.Now().Add(doubt); v == unclear && err == nil && time.Now().Before(until); {
+	orphaned, unclear, err := look(g)
+	for until := time.Now().Add(doubt); unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
-		v, err = look(g)
+		orphaned, unclear, err = look(g)
 	}
-	if v == inUse || err != nil {
+	if !orphaned && !unclear || err != nil {
 		return false, err
 	}
 	return isServers(g) // a gateway may have released it
@@ -116,40 +116,26 @@ func nudgeManager(g *group.ControlGroup) {
 	}
 }
 
-// A verdict on a group.
-type verdict int
-
-const (
-	inUse    verdict = iota
-	orphaned         // no process is left to stop it
-	unclear          // members, no guard, and a launcher in another pid namespace
-)
-
 // look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so this attempt
 // meets no start. When launcher and guard are dead a member can take the lock. So a lock does not count
-// without either of them, or with a guard that cannot act. Attributes, which the server can write, can
-// delay a stop and not prevent it.
-func look(g *group.ControlGroup) (verdict, error) {
-	err := g.Payload.TryLock(unix.LOCK_EX)
+// without either of them, or with a guard that cannot act. A group is unclear that has members, no guard, and
+// a launcher in another pid namespace. Attributes, which the server can write, can delay a stop and not
+// prevent it.
+func look(g *group.ControlGroup) (orphaned, unclear bool, err error) {
+	err = g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
-		return orphaned, nil
+		return true, false, nil
 	}
 	if !errors.Is(err, unix.EWOULDBLOCK) {
-		return inUse, err
+		return false, false, err
 	}
 	guard, hidden := g.GuardPID()
 	lives, known := launcher(g)
-	switch {
-	case lives || hidden && guard == 0:
-		return inUse, nil
-	case guard > 0 && (!known || !halted(g, guard)):
-		return inUse, nil
-	case known:
-		return orphaned, nil
-	case group.Populated(g.Top):
-		return unclear, nil
+	guarded := guard > 0 && (!known || !halted(g, guard))
+	if lives || guarded || guard == 0 && hidden {
+		return false, false, nil
 	}
-	return inUse, nil // it starts, or has just ended
+	return known, !known && group.Populated(g.Top), nil // without members it starts, or has just ended
 }
 
 // halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
