@@ -28,7 +28,8 @@ func TestNone(t *testing.T) {
 
 func TestFindServers(t *testing.T) {
 	time, other := protocol.Facts{Name: "time"}, protocol.Facts{Name: "other"}
-	all := []*fleet.Listed{{ID: "abcd1234", Facts: time}, {ID: "abzz9999", Facts: time}, {ID: "time0000", Facts: other}}
+	all := []*fleet.Listed{{Facts: time}, {Facts: time}, {Facts: other}}
+	all[0].ID, all[1].ID, all[2].ID = "abcd1234", "abzz9999", "time0000"
 	for arg, want := range map[string]string{
 		"abcd1234": "abcd1234", "abc": "abcd1234", "time": "abcd1234 abzz9999", "other": "time0000",
 		"ab": `"ab" is the beginning of several ids: abcd1234 (time), abzz9999 (time)`, "": `there is no server ""`, "nobody-is-called-so": `there is no server "nobody-is-called-so"`,

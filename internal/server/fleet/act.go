@@ -5,6 +5,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -158,10 +159,7 @@ func (s *Listed) Thaw() error {
 	if s.group != nil {
 		_ = s.group.Payload.RemoveAttr(idle.AttrHeld) // there may be none
 	}
-	if err := s.members.SetFrozen(false); err != nil {
-		return err
-	}
-	if err := s.members.Thaw(); err != nil {
+	if err := errors.Join(s.members.SetFrozen(false), s.members.Thaw()); err != nil {
 		return err
 	}
 	s.subject().Log(protocol.EventThawed, systemd.Info, "thawed")

@@ -38,11 +38,10 @@ const (
 // Listed is a running server. Processes of its user have written the fields, which can be any text.
 type Listed struct {
 	protocol.Facts
-	ID      string
-	UID     int
-	Backend protocol.Backend
-	State   State
-	Cause   protocol.Cause // of a server that is ending
+	protocol.Placed
+	UID   int
+	State State
+	Cause protocol.Cause // of a server that is ending
 	// Group is the directory of its group below the mount of cgroup2; "" for a tree.
 	Group    string
 	Unit     string    // the scope's, "" if systemd does not know of it
@@ -135,7 +134,7 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		_, armed, err = g.Payload.Attr(group.AttrArmed)
 	}
 	g.Backend = backendOf(above, g.Managed)
-	s := &Listed{ID: g.ID, Backend: g.Backend, group: g, members: g.Payload, Group: above + "/" + dir}
+	s := &Listed{Placed: g.Placed, group: g, members: g.Payload, Group: above + "/" + dir}
 	if err == nil && g.LeftToManager() {
 		s.Unit = dir
 	}
@@ -171,8 +170,8 @@ func listTrees(uid int) (all []*Listed) {
 	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
-			ID: c.Group.ID, UID: t.UID, Backend: protocol.Tree, State: Running, Cause: t.Cause, Guard: t.PID,
-			members: t.Tree(), tree: t,
+			Placed: c.Group, UID: t.UID, State: Running, Cause: t.Cause, Guard: t.PID, members: t.Tree(),
+			tree: t,
 		}
 		s.describe(c.Facts)
 		st, err := s.members.State()
