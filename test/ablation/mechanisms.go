@@ -65,7 +65,7 @@ const (
 
 var (
 	noLeftOvers = one(brain+"end.go", "\tb.endLeftOvers()\n", "")
-	noTag       = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0")
+	noTag       = one(group+"tag.go", "return freeze.NewTag(bits)", "return 0 * freeze.NewTag(bits)")
 	anyOwner    = one("freeze/tag.go", "st.UID[savedID] == uid", "st.UID[savedID] >= 0")
 	noSparing   = one(group+"tag.go", "Spare: inAnotherGroup(g.Top)", "Spare: nil")
 )
