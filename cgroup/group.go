@@ -45,7 +45,7 @@ func opened(fd int, path string, err error) (*Group, error) {
 	return &Group{fd: fd, path: path}, nil
 }
 
-// failed says what was tried with which of the group's files. It is nil without an error.
+// failed adds the attempt and the file to an error, unless that is nil.
 func (g *Group) failed(try, file string, err error) error {
 	if err == nil {
 		return nil

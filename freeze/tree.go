@@ -25,8 +25,8 @@ type Root struct {
 // Tree is the set of processes below its root, and of those that carry its tag.
 type Tree struct {
 	Root *Root // nil for none
-	// Tag adds the processes that carry it and that a process of the user Owner may signal. If that is
-	// another user, who may signal fewer processes than we, this applies to descendants as well.
+	// Tag adds the processes that carry it and that a process of the user Owner may signal. For another user
+	// than ours this applies to descendants as well: we may be root, and signal more processes.
 	Tag   Tag
 	Owner int
 	// Spare, if not nil, selects processes to leave out, with all their descendants below a root.

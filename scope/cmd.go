@@ -49,7 +49,7 @@ type ExitError struct {
 	// mcpscope failed: the exit status is 125, or 126 and 127 for a command that can't be executed. The
 	// reason is on Stderr then.
 	Cause string
-	// Report is what "mcpscope run --report" writes, with the cause and figures.
+	// Report is the line of JSON from "mcpscope run --report", with the cause and figures.
 	Report json.RawMessage
 }
 
