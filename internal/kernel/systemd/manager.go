@@ -16,6 +16,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/godbus/dbus/v5"
@@ -39,8 +40,8 @@ const (
 
 const manager = "org.freedesktop.systemd1.Manager"
 
-// Dial connects to the private socket of a manager that is Present, and gives up after within. systemctl uses
-// it as well. It needs no bus, and delivers signals without a match rule.
+// Dial connects to the private socket of a manager that is Present. systemctl uses it as well. It needs no
+// bus, and delivers signals without a match rule. All calls have to end within that time together.
 func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	path := "/run/systemd/private"
 	if kind == User {
@@ -60,7 +61,7 @@ func dial(path string, deadline time.Time) (*Manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = c.SetDeadline(deadline) // a socket has deadlines
+	_ = c.SetDeadline(deadline) // a socket has deadlines; godbus ends all calls when a read fails
 	conn, _ := dbus.NewConn(c)  // only an option can fail
 	if err = checkPIDs(c); err == nil {
 		err = conn.Auth([]dbus.Auth{dbus.AuthExternal(strconv.Itoa(os.Getuid()))})
@@ -69,7 +70,6 @@ func dial(path string, deadline time.Time) (*Manager, error) {
 		_ = conn.Close() // and c
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	_ = c.SetDeadline(time.Time{}) // from here on each call has its own limit
 	m := &Manager{conn: conn, gone: make(chan *dbus.Signal, 64)}
 	m.object = conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	conn.Signal(m.gone)
@@ -124,4 +124,40 @@ func Present(kind Kind, uid int) error {
 		return fmt.Errorf("find the user manager: %s is not a directory of ours: %w", dir, unix.EPERM)
 	}
 	return nil
+}
+
+// UnitOf returns the unit of a process by its cgroup path, and the manager of the unit. Kind User stands for
+// the manager of uid. ok is false outside any unit.
+func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
+	kind = System
+	for part := range strings.SplitSeq(strings.TrimPrefix(path, "/"), "/") {
+		switch {
+		case part == "user@"+strconv.Itoa(uid)+".service":
+			unit, kind = "", User // the rest of the path belongs to the user manager
+		case strings.HasSuffix(part, ".service") || strings.HasSuffix(part, ".scope"):
+			unit = strings.TrimPrefix(part, "_") // before names that could collide with a controller's file
+		case strings.HasSuffix(part, ".slice"):
+		case unit != "":
+			return unit, kind, true // a group below the unit
+		}
+	}
+	return unit, kind, unit != ""
+}
+
+// UnitLetters are the characters of unit names, without the "@" of templates.
+const UnitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
+
+// SlicePath returns the directory of a slice below that of its manager. Each dash is a level
+// (systemd.slice(5)).
+func SlicePath(slice string) string {
+	if slice == "-.slice" {
+		return ""
+	}
+	name, parts := strings.TrimSuffix(slice, ".slice"), ""
+	for i, c := range name + "-" {
+		if c == '-' && i > 0 {
+			parts += name[:i] + ".slice/"
+		}
+	}
+	return strings.TrimSuffix(parts, "/")
 }

@@ -5,7 +5,6 @@
 package systemd
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -33,7 +32,7 @@ type Scope struct {
 // ErrRefused: the manager does not have the unit, and will not start it later. After another error it may.
 var ErrRefused = errors.New("refused")
 
-// Start starts the scope and returns when the process is in it. It gives up after within.
+// Start starts the scope and returns when the process is in it.
 //
 // A scope with a client is started without its dependencies (job mode "ignore-dependencies"). BindsTo=
 // implies Requires=, which would restart a client that has crashed meanwhile. Before= would make the scope
@@ -41,10 +40,8 @@ var ErrRefused = errors.New("refused")
 // scope that becomes active while its client is inactive (seen with 252). It also does so while the client is
 // a scope that the manager has not started yet. So Client is ignored if it does not run, or if the manager
 // does not know it.
-func (m *Manager) Start(s Scope, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	err := m.startScope(ctx, s)
+func (m *Manager) Start(s Scope) error {
+	err := m.startScope(s)
 	var answer godbus.Error
 	switch {
 	case err == nil:
@@ -55,10 +52,10 @@ func (m *Manager) Start(s Scope, within time.Duration) error {
 	return fmt.Errorf("start %s: %w", s.Name, err)
 }
 
-func (m *Manager) startScope(ctx context.Context, s Scope) error {
+func (m *Manager) startScope(s Scope) error {
 	mode := "fail"
 	if s.Client != "" {
-		runs, err := m.readyFor(ctx, s)
+		runs, err := m.readyFor(s)
 		if err != nil {
 			return err
 		}
@@ -69,37 +66,35 @@ func (m *Manager) startScope(ctx context.Context, s Scope) error {
 		}
 	}
 	var job godbus.ObjectPath
-	call := m.object.CallWithContext(ctx, manager+".StartTransientUnit", 0,
+	call := m.object.Call(manager+".StartTransientUnit", 0,
 		s.Name, mode, s.properties(), []dbus.PropertyCollection{})
 	if err := call.Store(&job); err != nil {
 		return err
 	}
-	return m.await(ctx, job)
+	return m.await(job)
 }
 
 // readyFor reports whether the client runs. It starts the slice, which a scope without dependencies does not.
-func (m *Manager) readyFor(ctx context.Context, s Scope) (bool, error) {
+func (m *Manager) readyFor(s Scope) (bool, error) {
 	// systemd 252 reads up to 256 bytes of a private connection's handshake at once. It processes a first
 	// message among them only when more data arrives.
 	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
-	if err := m.object.CallWithContext(ctx, manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
+	if err := m.object.Call(manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
-	state, err := m.get(ctx, s.Client, "Unit", "ActiveState")
+	state, err := m.get(s.Client, "Unit", "ActiveState")
 	return state != "inactive" && state != "failed", err
 }
 
-// ControlGroup returns the path of a scope in the cgroup hierarchy. It gives up after within.
-func (m *Manager) ControlGroup(scope string, within time.Duration) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	return m.get(ctx, scope, "Scope", "ControlGroup")
+// ControlGroup returns the path of a scope in the cgroup hierarchy.
+func (m *Manager) ControlGroup(scope string) (string, error) {
+	return m.get(scope, "Scope", "ControlGroup")
 }
 
 // get reads a property of a unit, which is a text.
-func (m *Manager) get(ctx context.Context, unit, of, property string) (text string, err error) {
+func (m *Manager) get(unit, of, property string) (text string, err error) {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
-	call := m.conn.Object(m.object.Destination(), path).CallWithContext(ctx,
+	call := m.conn.Object(m.object.Destination(), path).Call(
 		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1."+of, property)
 	if err := call.Store(&text); err != nil {
 		return "", fmt.Errorf("read the state of %s: %w", unit, err)
@@ -109,25 +104,18 @@ func (m *Manager) get(ctx context.Context, unit, of, property string) (text stri
 
 // await waits for the end of the job: in half of all cases, the reply alone arrives before the process is in
 // the scope.
-func (m *Manager) await(ctx context.Context, job godbus.ObjectPath) error {
-	for {
-		select {
-		case sig, open := <-m.gone:
-			if !open {
-				return errors.New("the manager closed the connection")
-			}
-			// JobRemoved(u id, o job, s unit, s result)
-			if sig.Name != manager+".JobRemoved" || len(sig.Body) < 4 || sig.Body[1] != job {
-				continue
-			}
-			if result := sig.Body[3]; result != "done" {
-				return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
-			}
-			return nil
-		case <-ctx.Done():
-			return ctx.Err()
+func (m *Manager) await(job godbus.ObjectPath) error {
+	for sig := range m.gone {
+		// JobRemoved(u id, o job, s unit, s result)
+		if sig.Name != manager+".JobRemoved" || len(sig.Body) < 4 || sig.Body[1] != job {
+			continue
 		}
+		if result := sig.Body[3]; result != "done" {
+			return fmt.Errorf("%w: its job ended with %q", ErrRefused, result)
+		}
+		return nil
 	}
+	return errors.New("the manager closed the connection, or does not answer")
 }
 
 func (s Scope) properties() []dbus.Property {
@@ -162,10 +150,8 @@ func unsigned(pids []int) (all []uint32) {
 
 // Attach moves processes into a subgroup of a unit. A user manager asks the system manager for processes
 // outside its own cgroup, which the user cannot move.
-func (m *Manager) Attach(unit, subgroup string, pids []int, within time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	call := m.object.CallWithContext(ctx, manager+".AttachProcessesToUnit", 0, unit, subgroup, unsigned(pids))
+func (m *Manager) Attach(unit, subgroup string, pids []int) error {
+	call := m.object.Call(manager+".AttachProcessesToUnit", 0, unit, subgroup, unsigned(pids))
 	if call.Err != nil {
 		return fmt.Errorf("attach to %s: %w", unit, call.Err)
 	}

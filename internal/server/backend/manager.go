@@ -25,9 +25,8 @@ import (
 )
 
 const (
-	BusWithin   = 5 * time.Second  // for a manager to answer at all: a busy machine's is slow
-	scopeWithin = 10 * time.Second // for a scope
-	scopeTries  = 3
+	BusWithin  = 8 * time.Second // for all that a manager is asked: doctor waits for 10
+	scopeTries = 3
 	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
 	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
 	// is new.
@@ -91,7 +90,7 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	if !group.Populated(g.Payload) || linux.Ended(w.Guard.PIDFD) { // its pid may be another process's by now
 		return
 	}
-	if err = conn.Start(p.scope(g.Dir, w), takeWithin); err == nil {
+	if err = conn.Start(p.scope(g.Dir, w)); err == nil {
 		err = g.MoveGuard(w.Guard.PID)
 	}
 	switch {
@@ -123,13 +122,13 @@ var errNotInside = errors.New("its first process is not in the scope")
 
 func (p Place) tryScope(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
 	g := group.New(nil, w.Config.Group.ID, w.Config, p.Backend, nil)
-	err := conn.Start(p.scope(g.Dir, w), scopeWithin)
+	err := conn.Start(p.scope(g.Dir, w))
 	if err != nil {
 		return nil, err
 	}
 	where, err := proc.ReadCgroup(w.Guard.PID)
 	if err != nil { // hidepid=2 hides the guard, which refuses to be traced (proc(5))
-		if where, err = conn.ControlGroup(g.Dir, scopeWithin); err != nil {
+		if where, err = conn.ControlGroup(g.Dir); err != nil {
 			return nil, err
 		}
 	}
@@ -211,5 +210,5 @@ func (p Place) moveToScope(pids []int) error {
 		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: p.Slice,
 		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
 		KillSignal: int(unix.SIGWINCH), Client: p.clientUnit(), Outlives: true,
-	}, scopeWithin)
+	})
 }

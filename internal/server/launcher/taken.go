@@ -95,7 +95,7 @@ func (t *Taken) attach(pid int) error {
 		return err
 	}
 	defer conn.Close()
-	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid}, backend.BusWithin)
+	return conn.Attach(t.Group().Dir, "/"+protocol.PayloadName, []int{pid})
 }
 
 // Guide begins to watch the server, and has its guard do so. Live has to follow.
