@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 )
 
 func TestParseCgroup(t *testing.T) {
@@ -43,31 +42,6 @@ func FuzzParseCgroup(f *testing.F) {
 		}
 		if !strings.Contains(string(b), "0::"+path) {
 			t.Fatalf("%q is not in the file", path)
-		}
-	})
-}
-
-func TestOneLine(t *testing.T) {
-	for text, want := range map[string]string{
-		"node\x00server.js\x00--port=1\x00": "node server.js --port=1",
-		"sshd: root@pts/0\x00\x00\x00":      "sshd: root@pts/0",
-		"\x1b[2J\x00\x9b\x00":               "?[2J ?", "sh\x00-c\x00a\n\tb\x00": "sh -c a??b",
-		"a\u0085b\u202ec\u2028d": "a?b?c?d", "a\xffb\xc3": "a?b?",
-	} {
-		if got := oneLine([]byte(text)); got != want {
-			t.Errorf("%q: got %q, want %q", text, got, want)
-		}
-	}
-}
-
-func FuzzOneLine(f *testing.F) {
-	f.Add([]byte("node\x00server.js\x00"))
-	f.Add([]byte("\xf0\x9f\x98"))
-	f.Add([]byte("\u0085\u202e\x80"))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		s := oneLine(b)
-		if !utf8.ValidString(s) || len(s) > len(b) || strings.ContainsFunc(s, misleads) {
-			t.Fatalf("%q became %q", b, s)
 		}
 	})
 }

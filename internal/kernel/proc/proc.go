@@ -18,12 +18,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -77,21 +78,19 @@ func ReadCgroup2Mounts() ([]Mount, error) {
 	return ParseCgroup2Mounts(b), err
 }
 
-// Cmdline returns at most max bytes of the arguments of a process for display, with '?' for bytes that are no
-// text or that control a terminal. It is empty for a zombie, for a kernel thread and during an execve
-// (os/exec's Start returns there). A process can rewrite its arguments.
+// Arguments returns the arguments of a process within the first max bytes. There are none of a zombie, of a
+// kernel thread, and during an execve (os/exec's Start returns there). A process can rewrite them.
 //
 // The kernel reads them from the process's memory. If that is backed by a file system of the process, the
 // call can hang: do not call it in the stop sequence.
-func Cmdline(pid, max int) (string, error) {
-	b, err := readPID(pid, "cmdline", max)
-	return oneLine(b), err
+func Arguments(pid, max int) []string {
+	b, _ := readPID(pid, "cmdline", max) // none, if it has exited
+	return ended(b)
 }
 
-// Arguments returns the arguments of a process within the first max bytes, see Cmdline; nil if it has exited.
-func Arguments(pid, max int) []string {
-	b, _ := readPID(pid, "cmdline", max)
-	return ended(b)
+// Cmdline joins Arguments.
+func Cmdline(pid, max int) string {
+	return strings.TrimRight(strings.Join(Arguments(pid, max), " "), " ")
 }
 
 // ended splits texts that each end with a zero.
@@ -105,11 +104,8 @@ func ended(b []byte) []string {
 // Wchan returns the kernel function in which a process waits: a hint why it does not die. It is "" while the
 // process runs, and without the right to ptrace.
 func Wchan(pid int) string {
-	b, err := readPID(pid, "wchan", NoLimit)
-	if err != nil || string(b) == "0" {
-		return ""
-	}
-	return oneLine(b)
+	b, _ := readPID(pid, "wchan", NoLimit) // none, if it has exited
+	return strings.TrimPrefix(string(b), "0")
 }
 
 // DescriptorPath returns the file of a process's descriptor in /proc.
@@ -195,26 +191,6 @@ func ParseCgroup(b []byte) (path string, ok bool) {
 	return "", false
 }
 
-// oneLine makes the contents of /proc/PID/cmdline printable: valid UTF-8, on one line, never longer than b.
-func oneLine(b []byte) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == 0:
-			return ' '
-		case r == utf8.RuneError, misleads(r):
-			return '?'
-		}
-		return r
-	}, string(bytes.TrimRight(b, "\x00")))
-}
-
-// misleads reports runes that control a terminal: control characters, line separators, and characters that
-// change the direction of the text.
-func misleads(r rune) bool {
-	return unicode.IsControl(r) || r == 0x2028 || r == 0x2029 ||
-		r >= 0x202A && r <= 0x202E || r >= 0x2066 && r <= 0x2069
-}
-
 // parseFileLocks finds the soft limit RLIMIT_LOCKS in /proc/PID/limits. ok is false for "unlimited", and
 // without such a line: the file of a zombie is empty.
 func parseFileLocks(b []byte) (soft uint64, ok bool) {
@@ -254,17 +230,67 @@ func readOnly(options string) bool { return options == "ro" || strings.HasPrefix
 // escapes are those of the kernel in a path of mountinfo.
 var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
+// Mapping is a range of addresses.
+type Mapping struct{ From, To uintptr }
+
+// PrivateMemory lists the writable private mappings of this process but the stack, none without /proc.
+func PrivateMemory() (all []Mapping) {
+	maps, _ := read("/proc/self/maps", NoLimit)
+	for line := range bytes.Lines(maps) { // "7f00-7f80 rw-p …"
+		addresses, rest, _ := bytes.Cut(line, []byte(" "))
+		first, last, _ := bytes.Cut(addresses, []byte("-"))
+		from, err := strconv.ParseUint(string(first), 16, 64)
+		to, err2 := strconv.ParseUint(string(last), 16, 64)
+		stack := bytes.HasSuffix(rest, []byte("[stack]\n"))
+		if err == nil && err2 == nil && bytes.HasPrefix(rest, []byte("rw-p")) && !stack {
+			all = append(all, Mapping{uintptr(from), uintptr(to)})
+		}
+	}
+	return all
+}
+
+// HoldsFlock reports whether a process has taken a flock(2) that still exists on the file with that device
+// and inode number. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
+func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
+	b, err := read("/proc/locks", NoLimit)
+	lock := fmt.Appendf(nil, "WRITE %d %02x:%02x:%d ", pid, unix.Major(dev), unix.Minor(dev), ino)
+	for line := range bytes.Lines(b) {
+		if bytes.Contains(line, []byte(": FLOCK ")) && bytes.Contains(line, lock) {
+			return true, nil
+		}
+	}
+	return false, err
+}
+
+// Output returns the text that a program writes to stdout and stderr, however it ends.
+func Output(path string, argv, env []string) ([]byte, error) {
+	r, to, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("create pipe: %w", err)
+	}
+	defer r.Close()
+	files := []uintptr{0, to.Fd(), to.Fd()}
+	pid, err := syscall.ForkExec(path, argv, &syscall.ProcAttr{Env: env, Files: files})
+	_ = to.Close() // the program's
+	if err != nil {
+		return nil, fmt.Errorf("execute %s: %w", path, err)
+	}
+	text, err := io.ReadAll(r)
+	_, _ = syscall.Wait4(pid, nil, 0, nil) // the text shows how it ended
+	return text, err
+}
+
 // Keyed finds one value in a flat-keyed cgroup file (cgroup.events, cpu.stat, memory.events): lines of "KEY
 // VALUE". It does not allocate: the wait for an empty group calls it often.
 func Keyed(b []byte, key string) (value uint64, ok bool) {
 	for len(b) > 0 {
 		var line []byte
 		line, b, _ = bytes.Cut(b, []byte("\n"))
-		n := len(key)
-		if n == 0 || len(line) <= n || line[n] != ' ' || string(line[:n]) != key {
+		name, number, _ := bytes.Cut(line, []byte(" "))
+		if string(name) != key {
 			continue
 		}
-		v, err := strconv.ParseUint(string(line[n+1:]), 10, 64)
+		v, err := strconv.ParseUint(string(number), 10, 64)
 		if err != nil {
 			return 0, false // v would be the largest number for one that is too large
 		}

@@ -7,6 +7,7 @@ package backend
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -134,8 +135,8 @@ func (t *TreeGuard) Tree() *freeze.Tree {
 
 // isBrain reports whether a child of a guard is a later brain, by its arguments.
 func isBrain(pid int) bool {
-	line, err := proc.Cmdline(pid, protocol.CommandMost)
-	return err == nil && strings.HasPrefix(line, strings.Join(protocol.SuperviseArgs(""), " "))
+	args, brain := proc.Arguments(pid, protocol.CommandMost), protocol.SuperviseArgs("")
+	return len(args) > 2 && slices.Equal(args[:2], brain[:2])
 }
 
 // EachTree visits the guards of a user's trees. Each is open for the call, and longer if visit keeps it.

@@ -159,7 +159,7 @@ func (b *Brain) inspect(members freeze.Target) {
 	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
 		k := report.Killed{PID: pid}
 		k.Name, _ = proc.Comm(pid)
-		k.Command, _ = proc.Cmdline(pid, protocol.CommandMost)
+		k.Command = proc.Cmdline(pid, protocol.CommandMost)
 		b.killed = append(b.killed, k)
 	}
 	b.total += len(pids)

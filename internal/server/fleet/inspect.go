@@ -50,11 +50,10 @@ func (s *Listed) Tree() ([]Member, error) {
 		if err != nil {
 			continue // it has exited
 		}
-		command, _ := proc.Cmdline(pid, protocol.CommandMost)
 		memory, _ := proc.ReadMemory(pid) // 0, if it has exited
 		m := Member{
 			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory.Resident,
-			Command: cmp.Or(command, "["+st.Comm+"]"),
+			Command: cmp.Or(proc.Cmdline(pid, protocol.CommandMost), "["+st.Comm+"]"),
 		}
 		found, known[pid] = append(found, m), true
 		below[m.PPID] = append(below[m.PPID], m)
