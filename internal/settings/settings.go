@@ -43,6 +43,7 @@ type Row struct {
 	Where  Where
 	Arg    string   // the value in help texts; "" for a switch
 	Values []string // for completion; parse may accept others
+	Only   bool     // no others
 	Paths  bool     // the value is the name of a file
 	Help   string
 	parse  func(v *Values, text string) error // text is "true" or "false" for a switch
@@ -76,6 +77,9 @@ func (r *Row) set(v *Values, text string) error {
 			return fmt.Errorf("%q is neither true nor false", text)
 		}
 		text = strconv.FormatBool(on)
+	}
+	if r.Only && !slices.Contains(r.Values, text) {
+		return fmt.Errorf("%q is none of %s", text, strings.Join(r.Values, ", "))
 	}
 	return r.parse(v, text)
 }

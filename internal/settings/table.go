@@ -6,7 +6,6 @@ package settings
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
@@ -26,10 +25,10 @@ var table = [...]Row{
 			return name.Check(s)
 		}},
 	{Name: "backend", For: both, Where: Everywhere, Arg: "NAME",
-		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"},
+		Values: []string{"auto", "systemd-user", "systemd-system", "delegated", "cgroup", "tree"}, Only: true,
 		Help: "where the group comes from: auto (default), " +
 			"systemd-user, systemd-system, delegated, cgroup or tree",
-		parse: func(v *Values, s string) error { return keep(&v.Backend, s, protocol.ParseBackend) }},
+		parse: func(v *Values, s string) error { return word(&v.Backend, s) }},
 	{Name: "require", For: both, Where: Everywhere,
 		Help: "fail if no cgroup is available, instead of using backend tree; " +
 			"for gateway: fail if servers cannot be contained",
@@ -49,12 +48,10 @@ var table = [...]Row{
 		Help:   "time from SIGTERM to SIGKILL (default 1s)",
 		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore",
-		Values: []string{"auto", "stop", "ignore"},
+		Values: []string{"auto", "stop", "ignore"}, Only: true,
 		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
 			"that no other process holds open. stop: stop in any case. ignore: never stop",
-		parse: func(v *Values, s string) error {
-			return keep(&v.Policy.OnClientDeath, s, protocol.ParseClientDeath)
-		}},
+		parse: func(v *Values, s string) error { return word(&v.Policy.OnClientDeath, s) }},
 	{Name: "replace", For: both, Where: Everywhere,
 		Help:  "as soon as the server runs, stop older servers with the same name and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
@@ -100,27 +97,21 @@ var table = [...]Row{
 			return err
 		}},
 	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
-		Values: []string{"strict", "best-effort"},
+		Values: []string{"strict", "best-effort"}, Only: true,
 		Help: "strict (default): start nothing if the host cannot apply a limit; " +
 			"best-effort: continue with a note",
 		parse: func(v *Values, s string) error {
 			v.Limits.BestEffort = s == "best-effort"
-			if s != "strict" && s != "best-effort" {
-				return fmt.Errorf("%q is neither strict nor best-effort", s)
-			}
 			return nil
 		}},
 	{Name: "stderr", For: both, Where: Everywhere, Arg: "inherit|journal",
-		Values: []string{"inherit", "journal"},
+		Values: []string{"inherit", "journal"}, Only: true,
 		Help: "destination of the server's stderr: that of the client (inherit, default), " +
 			"or the journal, for mcpscope logs",
-		parse: func(v *Values, s string) error { return keep(&v.Stderr, s, protocol.ParseStderr) }},
+		parse: func(v *Values, s string) error { return word(&v.Stderr, s) }},
 	{Name: "report", For: Run, Where: Everywhere, Arg: "PATH|fd:N", Paths: true,
-		Help: "append one line of JSON at the end: cause, resource use, and the processes that were killed",
-		parse: func(v *Values, s string) error {
-			v.Report = s
-			return nil
-		}},
+		Help:  "append one line of JSON at the end: cause, resource use, and the processes that were killed",
+		parse: func(v *Values, s string) error { return word(&v.Report, s) }},
 	{Name: "no-browser", For: Run, Where: Everywhere,
 		Help: "do not set BROWSER to mcpscope detach; " +
 			"by default it is set in a graphical session if it is unset",
@@ -157,6 +148,11 @@ var table = [...]Row{
 
 func flag(to *bool, text string) error {
 	*to = text == "true" // other words were refused by Row.set
+	return nil
+}
+
+func word[T ~string](to *T, text string) error {
+	*to = T(text)
 	return nil
 }
 

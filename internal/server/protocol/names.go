@@ -92,22 +92,5 @@ const (
 	Tree Backend = "tree"
 )
 
-// Backends lists what --backend accepts, after auto the best first.
-var Backends = []Backend{Auto, SystemdUser, SystemdSystem, Delegated, Cgroup, Tree}
-
-// ParseBackend accepts the names of Backends.
-func ParseBackend(s string) (Backend, error) { return oneOf(s, Backends...) }
-
-func oneOf[T ~string](s string, all ...T) (T, error) {
-	var names []string
-	for _, one := range all {
-		if s == string(one) {
-			return one, nil
-		}
-		names = append(names, string(one))
-	}
-	return "", fmt.Errorf("%q is none of %s", s, strings.Join(names, ", "))
-}
-
 // OneLine: joined errors are a line each.
 func OneLine(err error) string { return strings.ReplaceAll(err.Error(), "\n", ", ") }

@@ -108,11 +108,6 @@ func EndWithin(c *Config) time.Duration {
 	return within
 }
 
-// ParseClientDeath accepts "auto", "stop" and "ignore".
-func ParseClientDeath(s string) (ClientDeath, error) {
-	return oneOf(s, AutoOnClientDeath, StopOnClientDeath, IgnoreClientDeath)
-}
-
 // ParseDuration reads a Go duration that may begin with a number of days: 1d, 1d12h.
 func ParseDuration(s string) (time.Duration, error) {
 	days, rest, some := strings.Cut(s, "d")
