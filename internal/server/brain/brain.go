@@ -187,8 +187,7 @@ func (b *Brain) readPage() {
 		return
 	}
 	if !b.Begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
-		b.Begun = true
-		b.openMain() // its exec may still fail
+		b.Begun = true // its exec may still fail
 		b.Group.Adopt()
 		b.TellStart()
 	}

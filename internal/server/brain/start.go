@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -34,20 +33,6 @@ func (b *Brain) TellStart() {
 	if b.Config.Replace {
 		b.Beside.Go(b.replaceOlder)
 	}
-}
-
-// openMain opens the pidfd by which Unread finds the main process.
-func (b *Brain) openMain() {
-	fd, err := unix.PidfdOpen(int(b.Page.MainPID), 0)
-	if err != nil {
-		return // it has ended
-	}
-	st, err := proc.ReadStat(int(b.Page.MainPID))
-	if err != nil || st.PPID != int(b.Page.GuardPID) { // it has ended, and was reaped
-		_ = unix.Close(fd)
-		return
-	}
-	b.Client.Main = fd
 }
 
 // replaceOlder stops older servers of the same name and client process: a client that reconnects without

@@ -30,7 +30,7 @@ type Side struct {
 	Conveyed bool          // stdin is a pipe or socket, so it has another end
 	Socket   bool          // stdin is a socket
 	PIDFD    int           // the client, or -1
-	Main     int           // pidfd of the main process, or -1
+	Main     int           // pidfd of the main process, if the client has started it; or -1
 	Sure     bool          // it is the client that is known, and not a mere spawner
 	loop     *loop.Loop    // where stdin and stdout are waited for
 }
@@ -44,6 +44,52 @@ func WatchParent(onDeath protocol.ClientDeath) (*Side, error) {
 		in.PIDFD = openClient()
 	}
 	return in, err
+}
+
+// Child is a process of the client that becomes a server. The caller keeps it from forking meanwhile.
+type Child struct {
+	PID         int
+	PIDFD       int
+	ClientPIDFD int
+}
+
+// WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
+func WatchChild(r Child) (in *Side, held int, err error) {
+	in, held = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1
+	stdin, borrowed := r.borrow(0)
+	stdout, _ := r.borrow(1)
+	err = in.watch(stdin, stdout, -1)
+	if borrowed {
+		_ = unix.Close(stdin)
+	} else {
+		held = stdin
+	}
+	if stdout >= 0 {
+		_ = unix.Close(stdout)
+	}
+	return in, held, err
+}
+
+// borrow copies a descriptor. That needs the right to ptrace, which yama gives to an ancestor alone.
+// Without it, borrow opens a pipe once more. The new description reports a hang-up only while it is open. A
+// socket cannot be opened.
+func (r Child) borrow(fd int) (got int, copied bool) {
+	got, err := unix.PidfdGetfd(r.PIDFD, fd, 0)
+	if err == nil {
+		return got, true
+	}
+	if fd != 0 {
+		return -1, false // another writer would keep the client from seeing the end of stdout
+	}
+	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
+	if got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0); err != nil {
+		return -1, false
+	}
+	if _, kind := identifyFile(got); kind != unix.S_IFIFO {
+		_ = unix.Close(got) // a file has no other end
+		return -1, false
+	}
+	return got, false
 }
 
 // watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
@@ -64,6 +110,15 @@ func (in *Side) watch(stdin, stdout, stderr int) (err error) {
 	add(&in.Room[0], stdout, room)
 	add(&in.Room[1], stderr, room)
 	return err
+}
+
+// identifyFile returns the file of fd, and the type in its mode; 0 for none.
+func identifyFile(fd int) (f protocol.File, kind uint32) {
+	var st unix.Stat_t
+	if unix.Fstat(fd, &st) != nil {
+		return protocol.File{}, 0
+	}
+	return protocol.File{Dev: uint64(st.Dev), Ino: st.Ino}, st.Mode & unix.S_IFMT
 }
 
 func (in *Side) Close() {
@@ -131,7 +186,8 @@ func (in *Side) Blocked() bool { return in.Room[0].Full() }
 // Unread reports whether the server has unread input.
 func (in *Side) Unread() bool {
 	if in.Socket { // its hang-up looks like input
-		return in.Main >= 0 && unreadInput(in.Main, in.File)
+		s, err := findSocket(in.File.Ino)
+		return err == nil && s.unread > 0
 	}
 	return in.Input.Readable()
 }

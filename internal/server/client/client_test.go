@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A pipe or socket is closed when no process has its other end.
@@ -140,41 +138,38 @@ func TestNothingToWatch(t *testing.T) {
 	}
 }
 
-// On a socket only the server's own descriptor shows unread input.
+// On a socket the kernel counts unread input, whatever has become of the other end.
 func TestUnread(t *testing.T) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer unix.Close(fds[0])
-	theirs := os.NewFile(uintptr(fds[1]), "stdin")
-	file, kind := identifyFile(fds[1])
-	if kind != unix.S_IFSOCK {
-		t.Fatal("a socket has another end")
+	in := &Side{}
+	if err := in.watch(fds[1], -1, -1); err != nil || !in.Socket {
+		t.Fatalf("socket: %v, %v", in.Socket, err)
 	}
-	cmd := exec.Command("sleep", "1000")
-	cmd.Stdin = theirs
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer cmd.Process.Kill()
-	_ = theirs.Close()
-	pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer unix.Close(pidfd)
-	if unreadInput(pidfd, file) {
+	defer in.CloseWatches()
+	if in.Unread() {
 		t.Fatal("unread before anything was written")
 	}
 	if _, err := unix.Write(fds[0], []byte("x")); err != nil {
 		t.Fatal(err)
 	}
-	if !unreadInput(pidfd, file) {
+	if !in.Unread() {
 		t.Fatal("one byte is unread")
 	}
-	if unreadInput(pidfd, protocol.File{}) {
-		t.Fatal("looked at another file than was asked for")
+	_ = unix.Close(fds[0])
+	if !in.Unread() || !in.HungUp() {
+		t.Fatal("one byte is unread behind the end")
+	}
+	if _, err := unix.Read(fds[1], make([]byte, 8)); err != nil {
+		t.Fatal(err)
+	}
+	if in.Unread() {
+		t.Fatal("the end alone counts as input")
+	}
+	_ = unix.Close(fds[1])
+	if in.Unread() {
+		t.Fatal("a socket that no process has is read")
 	}
 }

@@ -25,11 +25,11 @@ import (
 func (in *Side) heldOutside(inside map[int]bool) bool {
 	end := in.File
 	if in.Socket {
-		peer, _, err := peerOf(end.Ino)
-		if err != nil || peer == 0 {
+		s, err := findSocket(end.Ino)
+		if err != nil || s.peer == 0 {
 			return err != nil
 		}
-		end.Ino = uint64(peer)
+		end.Ino = uint64(s.peer)
 	}
 	held := false
 	err := proc.Each(func(pid int) bool {
@@ -78,43 +78,52 @@ func writes(link string) bool {
 	return unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0
 }
 
-// peerOf asks the kernel for the inode number of the peer of a UNIX socket, 0 without a peer. stream is true
-// for a stream that is, or was, connected.
-func peerOf(ino uint64) (peer uint32, stream bool, err error) {
+// socket is a UNIX socket, as the kernel describes it.
+type socket struct {
+	peer   uint32 // its inode number, 0 for none
+	unread uint32 // bytes
+	stream bool   // and it is, or was, connected
+}
+
+// findSocket asks the kernel for the socket with that inode number.
+func findSocket(ino uint64) (s socket, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return 0, false, fmt.Errorf("create sock_diag socket: %w", err)
+		return s, fmt.Errorf("create sock_diag socket: %w", err)
 	}
 	defer unix.Close(fd)
 	wait := unix.Timeval{Sec: 1} // the kernel answers at once
 	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return 0, false, fmt.Errorf("set timeout: %w", err)
+		return s, fmt.Errorf("set timeout: %w", err)
 	}
 	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
 	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, kernel); err != nil {
-		return 0, false, fmt.Errorf("ask sock_diag: %w", err)
+		return s, fmt.Errorf("ask sock_diag: %w", err)
 	}
 	buf := make([]byte, 4096)
 	n, _, err := unix.Recvfrom(fd, buf, 0)
 	if err != nil {
-		return 0, false, fmt.Errorf("ask sock_diag: %w", err)
+		return s, fmt.Errorf("ask sock_diag: %w", err)
 	}
 	all, err := syscall.ParseNetlinkMessage(buf[:n])
 	if err != nil || len(all) == 0 || all[0].Header.Type != unix.SOCK_DIAG_BY_FAMILY ||
 		len(all[0].Data) < answerSize {
-		return 0, false, errAnswer
+		return s, errAnswer
 	}
 	answer := all[0].Data
-	stream = answer[1] == unix.SOCK_STREAM && answer[2] == established
+	s.stream = answer[1] == unix.SOCK_STREAM && answer[2] == established
 	e := binary.NativeEndian
 	for attrs := answer[answerSize:]; len(attrs) >= 8; {
-		if e.Uint16(attrs[2:]) == attributePeer {
-			return e.Uint32(attrs[4:]), stream, nil
+		switch e.Uint16(attrs[2:]) {
+		case attributePeer:
+			s.peer = e.Uint32(attrs[4:])
+		case attributeQueue:
+			s.unread = e.Uint32(attrs[4:])
 		}
 		size := max(int(e.Uint16(attrs)), 4)
 		attrs = attrs[min((size+3)&^3, len(attrs)):]
 	}
-	return 0, stream, nil
+	return s, nil
 }
 
 // errAnswer: the kernel does not know the socket, or says something else than expected.
@@ -122,10 +131,11 @@ var errAnswer = errors.New("sock_diag: unexpected answer")
 
 // The parts of linux/unix_diag.h that are used.
 const (
-	showPeer      = 0x4 // UDIAG_SHOW_PEER
-	attributePeer = 2   // UNIX_DIAG_PEER
-	answerSize    = 16  // struct unix_diag_msg
-	established   = 1   // TCP_ESTABLISHED, which a socket stays when its peer is closed
+	showBoth       = 0x4 | 0x10 // UDIAG_SHOW_PEER, UDIAG_SHOW_RQLEN
+	attributePeer  = 2          // UNIX_DIAG_PEER
+	attributeQueue = 4          // UNIX_DIAG_RQLEN, of which the first word counts what is to be read
+	answerSize     = 16         // struct unix_diag_msg
+	established    = 1          // TCP_ESTABLISHED, which a socket stays when its peer is closed
 )
 
 // diagRequest is a struct nlmsghdr and a struct unix_diag_req.
@@ -140,7 +150,7 @@ func diagRequest(ino uint32) []byte {
 	b = append(b, unix.AF_UNIX, 0, 0, 0)
 	b = e.AppendUint32(b, 0xffffffff) // sockets in any state
 	b = e.AppendUint32(b, ino)
-	b = e.AppendUint32(b, showPeer)
+	b = e.AppendUint32(b, showBoth)
 	return e.AppendUint64(b, 0xffffffffffffffff) // no cookie
 }
 
@@ -154,8 +164,8 @@ func Closed(pid, number int) bool {
 	}
 	switch st.Mode & unix.S_IFMT {
 	case unix.S_IFSOCK:
-		peer, stream, err := peerOf(st.Ino)
-		return err == nil && peer == 0 && stream
+		s, err := findSocket(st.Ino)
+		return err == nil && s.peer == 0 && s.stream
 	case unix.S_IFIFO:
 		return pipeClosed(link, number, st.Ino)
 	}
