@@ -21,7 +21,6 @@ import (
 
 // Hint returns a remedy for an error of a backend or of auto, or "".
 func Hint(b protocol.Backend, err error) string {
-	var nowhere *backend.NoBackendError
 	var limit *protocol.LimitError
 	uid, user, system := os.Getuid(), b == protocol.SystemdUser, b == protocol.SystemdSystem
 	is := func(targets ...error) bool {
@@ -34,11 +33,11 @@ func Hint(b protocol.Backend, err error) string {
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step
-	case errors.As(err, &nowhere) && uid == 0:
+	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
-	case errors.As(err, &nowhere) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
+	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
 		return "start a systemd user manager: " + EnableLinger()
-	case errors.As(err, &nowhere):
+	case is(backend.ErrNoBackend):
 		return delegateHint()
 	case is(proc.ErrNoCgroup2):
 		return "it needs a cgroup2 mount"

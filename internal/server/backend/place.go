@@ -50,18 +50,8 @@ func (w Wanted) count(g *group.ControlGroup) {
 	}
 }
 
-// NoBackendError has the reason of each backend that was tried.
-type NoBackendError struct{ Reasons []error }
-
-func (e *NoBackendError) Error() string {
-	var parts []string
-	for _, r := range e.Reasons {
-		parts = append(parts, protocol.OneLine(r))
-	}
-	return "no backend works here: " + strings.Join(parts, "; ")
-}
-
-func (e *NoBackendError) Unwrap() []error { return e.Reasons }
+// ErrNoBackend comes with the reason of each backend that was tried.
+var ErrNoBackend = errors.New("no backend works here")
 
 // Candidates lists what auto tries for the calling user, the best first. For root the system manager is the
 // nearer one.

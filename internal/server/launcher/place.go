@@ -60,7 +60,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	if len(errs) == 1 {
 		return errors.Unwrap(errs[0]) // the only candidate needs no name
 	}
-	return &backend.NoBackendError{Reasons: errs}
+	return fmt.Errorf("%w: %w", backend.ErrNoBackend, errors.Join(errs...))
 }
 
 func closeAbove(p backend.Place) {
