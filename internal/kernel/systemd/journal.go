@@ -56,12 +56,10 @@ func SendJournal(p Priority, fields ...JournalField) error {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(value)))
 		b = append(append(b, value...), '\n')
 	}
-	address := &unix.SockaddrUnix{Name: directory + "/socket"}
-	if err := unix.Sendto(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, address); err != nil {
-		return fmt.Errorf("write to the journal: %w", err)
-	}
-	return nil
+	return unix.Sendto(fd, b, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, address("socket"))
 }
+
+func address(name string) unix.Sockaddr { return &unix.SockaddrUnix{Name: directory + "/" + name} }
 
 // streamBuffer is the size that sd_journal_stream_fd(3) requests; the kernel may grant less.
 const streamBuffer = 8 << 20
@@ -71,37 +69,30 @@ const streamBuffer = 8 << 20
 // origin.
 func JournalStream(ident string, p Priority) (int, error) {
 	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return -1, fmt.Errorf("create socket: %w", err)
+	if err == nil { // EAGAIN: the queue of connections is full, so the journal does not respond
+		err = unix.Connect(fd, address("stdout"))
 	}
-	if err = open(fd, ident, p); err != nil {
-		_ = unix.Close(fd) // nothing was written
-		return -1, err
+	if err == nil {
+		err = unix.Shutdown(fd, unix.SHUT_RD)
 	}
-	return fd, nil
-}
-
-func open(fd int, ident string, p Priority) error {
-	// EAGAIN: the queue of connections is full, so the journal does not respond
-	err := unix.Connect(fd, &unix.SockaddrUnix{Name: directory + "/stdout"})
-	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ECONNREFUSED) {
-		return ErrNoJournal
+	if err == nil {
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, streamBuffer) // it works with less, too
+		// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether
+		// lines have a priority prefix, and whether to forward to syslog, kernel log and console
+		head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)
+		_, err = unix.Write(fd, []byte(head))
 	}
-	if err != nil {
-		return fmt.Errorf("connect to the journal: %w", err)
+	if err == nil {
+		err = unix.SetNonblock(fd, false) // the server inherits it
 	}
-	if err := unix.Shutdown(fd, unix.SHUT_RD); err != nil {
-		return fmt.Errorf("shut the journal's side: %w", err)
+	switch err {
+	case nil:
+		return fd, nil
+	case unix.ENOENT, unix.ECONNREFUSED:
+		err = ErrNoJournal
+	default:
+		err = fmt.Errorf("open a stream of the journal: %w", err)
 	}
-	_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, streamBuffer) // it works with less, too
-	// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether lines
-	// have a priority prefix, and whether to forward to syslog, kernel log and console
-	head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)
-	if _, err := unix.Write(fd, []byte(head)); err != nil {
-		return fmt.Errorf("write the header of the journal stream: %w", err)
-	}
-	if err := unix.SetNonblock(fd, false); err != nil { // the server inherits it
-		return fmt.Errorf("make the journal's stream blocking: %w", err)
-	}
-	return nil
+	_ = unix.Close(fd) // nothing was written
+	return -1, err
 }

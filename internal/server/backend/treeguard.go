@@ -78,10 +78,7 @@ func (t *TreeGuard) readPage(id string) bool {
 		if err != nil || !strings.HasPrefix(target, "/memfd:"+page.FileName) {
 			continue
 		}
-		fd, err := reopenMemoryFile(dir+"/"+name, t.UID)
-		if err != nil {
-			return false
-		}
+		fd := reopenMemoryFile(dir+"/"+name, t.UID)
 		defer unix.Close(fd)
 		text, cause, err := page.Read(fd)
 		t.Cause = protocol.CauseOf(cause)
@@ -91,36 +88,26 @@ func (t *TreeGuard) readPage(id string) bool {
 	return false
 }
 
-// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd. The path may lead
-// to anything that this user has opened: a file of another user, a pipe, a file of a file system that
-// hangs. So it is checked before it is opened: it must be a regular file of that user on the kernel's own
-// mount, which holds all memory files and which no path reaches.
-func reopenMemoryFile(path string, uid int) (int, error) {
-	own, err := unix.MemfdCreate("", unix.MFD_CLOEXEC)
-	if err != nil {
-		return -1, fmt.Errorf("create memory file: %w", err)
-	}
+// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd; -1 if it is none.
+// The path may lead to anything that this user has opened: a file of another user, a pipe, a file of a file
+// system that hangs. So it is checked before it is opened: it must be a regular file of that user on the
+// kernel's own mount, which holds all memory files and which no path reaches.
+func reopenMemoryFile(path string, uid int) int {
+	own, _ := unix.MemfdCreate("", unix.MFD_CLOEXEC) // -1 is on no mount
 	defer unix.Close(own)
-	at, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return -1, fmt.Errorf("find memory file: %w", err)
-	}
+	at, _ := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	defer unix.Close(at)
-	var ours, st unix.Statx_t
 	// without asking the file system, which could be one in user space
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	err = unix.Statx(own, "", how, unix.STATX_BASIC_STATS, &ours)
-	if err == nil {
-		err = unix.Statx(at, "", how, unix.STATX_BASIC_STATS, &st)
+	var ours, st unix.Statx_t
+	if unix.Statx(own, "", how, unix.STATX_BASIC_STATS, &ours) != nil ||
+		unix.Statx(at, "", how, unix.STATX_BASIC_STATS, &st) != nil ||
+		st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev_major != ours.Dev_major ||
+		st.Dev_minor != ours.Dev_minor || int(st.Uid) != uid {
+		return -1
 	}
-	if err == nil && (st.Mode&unix.S_IFMT != unix.S_IFREG || st.Dev_major != ours.Dev_major ||
-		st.Dev_minor != ours.Dev_minor || int(st.Uid) != uid) {
-		err = unix.EINVAL
-	}
-	if err != nil {
-		return -1, fmt.Errorf("look at memory file: %w", err)
-	}
-	return unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	fd, _ := unix.Open(fmt.Sprintf("/proc/self/fd/%d", at), unix.O_RDWR|unix.O_CLOEXEC, 0)
+	return fd
 }
 
 // Tree is the tree below the guard. If the guard is another user's, only processes count that this user could

@@ -7,7 +7,6 @@ package client
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"os"
 	"strconv"
 	"syscall"
@@ -89,21 +88,20 @@ type socket struct {
 func findSocket(ino uint64) (s socket, err error) {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	if err != nil {
-		return s, fmt.Errorf("create sock_diag socket: %w", err)
+		return s, err
 	}
 	defer unix.Close(fd)
-	wait := unix.Timeval{Sec: 1} // the kernel answers at once
-	if err := unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &wait); err != nil {
-		return s, fmt.Errorf("set timeout: %w", err)
+	// the kernel answers at once
+	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+	if err == nil {
+		err = unix.Sendto(fd, diagRequest(uint32(ino)), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	}
-	kernel := &unix.SockaddrNetlink{Family: unix.AF_NETLINK}
-	if err := unix.Sendto(fd, diagRequest(uint32(ino)), 0, kernel); err != nil {
-		return s, fmt.Errorf("ask sock_diag: %w", err)
+	buf, n := make([]byte, 4096), 0
+	if err == nil {
+		n, _, err = unix.Recvfrom(fd, buf, 0)
 	}
-	buf := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, buf, 0)
 	if err != nil {
-		return s, fmt.Errorf("ask sock_diag: %w", err)
+		return s, err
 	}
 	all, err := syscall.ParseNetlinkMessage(buf[:n])
 	if err != nil || len(all) == 0 || all[0].Header.Type != unix.SOCK_DIAG_BY_FAMILY ||
