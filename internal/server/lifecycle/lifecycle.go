@@ -26,12 +26,9 @@ type Lifecycle struct {
 
 	policy     protocol.Policy
 	facts      Facts
-	due        time.Time // of the state; zero for never
-	until      time.Time // the most that unread input or output delays the EOF grace
-	dies       time.Time // the maximum lifetime
-	idleAt     time.Time // the next check of CPU time
-	cpu        time.Duration
-	idleCPU    time.Duration
+	due        [events]time.Time // of the events that time brings; zero for never
+	until      time.Time         // the most that unread input or output delays the EOF grace
+	cpu        time.Duration     // at the last check
 	clientDead bool
 	slow       time.Time // until then the server reads its memory back
 	received   map[unix.Signal]time.Time
@@ -43,17 +40,18 @@ type Lifecycle struct {
 func New(p protocol.Policy, facts Facts, now time.Time) *Lifecycle {
 	l := &Lifecycle{policy: p, facts: facts, received: map[unix.Signal]time.Time{}}
 	if p.MaxLifetime > 0 {
-		l.dies = now.Add(p.MaxLifetime)
+		l.due[lifetimeOver] = now.Add(p.MaxLifetime)
 	}
 	if p.IdleTimeout > 0 {
-		l.idleAt = now.Add(p.IdleTimeout)
+		l.due[idleChecked] = now.Add(p.IdleTimeout)
 	}
 	return l
 }
 
 // Resume continues where another process has stopped.
 func (l *Lifecycle) Resume(at State, due time.Time, why protocol.Cause, sig unix.Signal) {
-	l.State, l.due, l.Cause, l.Signal = min(max(at, Running), Emptied), due, why, sig
+	l.enter(min(max(at, Running), Emptied), due, 0)
+	l.Cause, l.Signal = why, sig
 	l.Reclaimed = at == Idle // it may have been
 }
 
@@ -62,6 +60,9 @@ func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {
 		l.clientDead = true
+		if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
+			return nil
+		}
 	}
 	if l.State == Idle {
 		l.wake(now)
@@ -80,39 +81,38 @@ func (l *Lifecycle) HandleSignal(sig unix.Signal, now time.Time) []Action {
 
 // HandleTime reacts to deadlines that have passed.
 func (l *Lifecycle) HandleTime(now time.Time) (all []Action) {
-	passed := func(t time.Time) bool { return !t.IsZero() && !now.Before(t) }
-	if l.State < Terminating && passed(l.dies) {
-		all = append(all, l.Handle(lifetimeOver, now)...)
-	}
-	if l.State < Terminating && passed(l.idleAt) {
-		l.idleAt = now.Add(l.policy.IdleTimeout)
-		all = append(all, l.Handle(idleChecked, now)...)
-	}
-	if passed(l.due) {
-		l.due = time.Time{}
-		all = append(all, l.Handle(graceOver, now)...)
+	for e := range l.due {
+		due := l.due[e]
+		if due.IsZero() || now.Before(due) {
+			continue
+		}
+		l.due[e] = time.Time{}
+		if Event(e) == idleChecked {
+			l.due[e] = now.Add(l.policy.IdleTimeout)
+		}
+		all = append(all, l.Handle(Event(e), now)...)
 	}
 	return all
 }
 
 // Due is when HandleTime has to be called next, the zero time for never.
-func (l *Lifecycle) Due() time.Time {
-	first := l.due
-	if l.State < Terminating {
-		for _, t := range []time.Time{l.dies, l.idleAt} {
-			if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-				first = t
-			}
+func (l *Lifecycle) Due() (first time.Time) {
+	for _, due := range l.due {
+		if !due.IsZero() && (first.IsZero() || due.Before(first)) {
+			first = due
 		}
 	}
 	return first
 }
 
-// enter begins a state, which lasts for d; a negative d is for ever.
+// enter begins a state, which lasts for d; a negative d is for ever. A stop has no other deadline.
 func (l *Lifecycle) enter(s State, now time.Time, d time.Duration) {
-	l.State, l.due = s, time.Time{}
+	if l.State = s; s >= Terminating {
+		clear(l.due[:])
+	}
+	l.due[graceOver] = time.Time{}
 	if d >= 0 {
-		l.due = now.Add(d)
+		l.due[graceOver] = now.Add(d)
 	}
 }
 
@@ -175,45 +175,43 @@ func (l *Lifecycle) finish(e Event, now time.Time) {
 }
 
 func (l *Lifecycle) beginDoubting(e Event, now time.Time) {
-	if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
-		return
-	}
 	if l.facts.Abandoned() {
 		l.terminate(e, now)
 		return
 	}
-	l.cpu = l.facts.CPU()
+	l.worked()
 	l.enter(Doubting, now, protocol.IdleWindow)
 }
 
 // doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds
 // any more.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
-	if l.facts.Abandoned() {
+	switch {
+	case l.facts.Abandoned():
 		l.loseClient(e, now)
-		return
-	}
-	before := l.cpu
-	if l.cpu = l.facts.CPU(); l.cpu-before >= protocol.IdleCPU {
+	case l.worked():
 		l.enter(Doubting, now, protocol.IdleWindow)
-		return
+	default:
+		l.because(protocol.ClientIdle)
+		l.terminate(e, now)
 	}
-	l.because(protocol.ClientIdle)
-	l.terminate(e, now)
 }
 
 // loseClient does not wait for unread input: no process is left to read the answer.
 func (l *Lifecycle) loseClient(e Event, now time.Time) {
-	if l.policy.OnClientDeath == protocol.IgnoreClientDeath {
-		return
-	}
 	l.because(protocol.ClientDied)
 	l.terminate(e, now)
 }
 
+// worked reports whether the server has done something since the last check.
+func (l *Lifecycle) worked() bool {
+	before := l.cpu
+	l.cpu = l.facts.CPU()
+	return l.cpu-before >= protocol.IdleCPU
+}
+
 func (l *Lifecycle) checkIdle(e Event, now time.Time) {
-	before := l.idleCPU
-	if l.idleCPU = l.facts.CPU(); l.idleCPU-before >= protocol.IdleCPU || l.facts.Unread() {
+	if l.worked() || l.facts.Unread() {
 		return
 	}
 	l.because(protocol.IdleTooLong)
