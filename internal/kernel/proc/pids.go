@@ -24,36 +24,30 @@ import (
 // The number of attempts is bounded because a process can start threads all the time.
 func Children(pid int) ([]int, error) {
 	const attempts = 4
-	before, err := threads(pid)
-	for n := 1; err == nil; n++ {
-		var pids, after []int
-		if pids, err = childrenOf(pid, before); err != nil {
-			break
+	var all, before []int
+	for n := 0; ; n++ {
+		tids, err := threads(pid)
+		if err != nil {
+			return nil, err
 		}
-		if after, err = threads(pid); err == nil && (n == attempts || slices.Equal(before, after)) {
-			return pids, nil
+		if n == attempts || n > 0 && slices.Equal(tids, before) {
+			slices.Sort(all)
+			return slices.Compact(all), nil
 		}
-		before = after
+		all, before = nil, tids
+		for _, tid := range tids {
+			pids, err := childrenOfThread(pid, tid)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, pids...)
+		}
 	}
-	return nil, err
 }
 
 // Orphans lists the children of a process's first thread. The kernel re-parents orphans to it
 // (find_alive_thread in exit.c). It is much faster than Children.
 func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
-
-func childrenOf(pid int, tids []int) ([]int, error) {
-	var all []int
-	for _, tid := range tids {
-		pids, err := childrenOfThread(pid, tid)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pids...)
-	}
-	slices.Sort(all)
-	return slices.Compact(all), nil
-}
 
 // childrenOfThread: a missing file means that the thread has exited, or that this kernel has no such file.
 // Our own thread distinguishes the two.
