@@ -47,19 +47,10 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	if kind == User {
 		path = runtimeDir(os.Getuid()) + "/systemd/private"
 	}
-	m, err := dial(path, time.Now().Add(within))
-	if err != nil {
-		return nil, fmt.Errorf("connect to the %s manager: %w", kind, err)
-	}
-	return m, nil
-}
-
-func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
-
-func dial(path string, deadline time.Time) (*Manager, error) {
+	deadline := time.Now().Add(within)
 	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("connect to the %s manager: %w", kind, err)
 	}
 	_ = c.SetDeadline(deadline) // a socket has deadlines; godbus ends all calls when a read fails
 	conn, _ := dbus.NewConn(c)  // only an option can fail
@@ -68,13 +59,15 @@ func dial(path string, deadline time.Time) (*Manager, error) {
 	}
 	if err != nil {
 		_ = conn.Close() // and c
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, fmt.Errorf("connect to the %s manager: %s: %w", kind, path, err)
 	}
 	m := &Manager{conn: conn, gone: make(chan *dbus.Signal, 64)}
 	m.object = conn.Object("org.freedesktop.systemd1", "/org/freedesktop/systemd1")
 	conn.Signal(m.gone)
 	return m, nil
 }
+
+func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
 
 // checkPIDs refuses a manager in another pid namespace: there our pids denote other processes.
 func checkPIDs(c net.Conn) error {
