@@ -150,7 +150,7 @@ var mechanisms = []mechanism{
 	without("the thaw by a signal", one(brain+"brain.go", "\tb.report(lifecycle.Woken) // only a server that runs can react\n", ""),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
-		one(idle+"measure.go", "in.Room[0].Full() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
+		one(idle+"rest.go", "in.Room[0].Full() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server

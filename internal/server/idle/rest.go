@@ -6,10 +6,14 @@ package idle
 
 import (
 	"fmt"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 )
@@ -88,4 +92,85 @@ func (r *Rest) Wake(now time.Time) {
 
 func (r *Rest) writeNote(since int64) {
 	_ = r.Group.Payload.SetAttr(attrIdle, fmt.Sprint(since, r.note.Wakes, r.note.Before)) // for people only
+}
+
+// Usage fails if a member can't be examined: a setuid program of another user, or one that has just ended.
+func (r *Rest) Usage() (Usage, error) {
+	u := Usage{CPU: r.Group.Payload.CPU()}
+	pids, err := r.Group.Payload.Members()
+	for _, pid := range pids {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/io", pid))
+		if err != nil {
+			return u, err
+		}
+		read, _ := proc.Keyed(b, "rchar:")
+		written, _ := proc.Keyed(b, "wchar:")
+		u.Read += int64(read)
+		u.Written += int64(written)
+		st, err := proc.ReadStat(pid)
+		u.Active = u.Active || err == nil && (st.State == 'R' || st.State == 'D')
+	}
+	return u, err
+}
+
+// Pending is input or output. A freeze cuts a write short that waits for the client, and not every runtime
+// writes the rest.
+func (r *Rest) Pending() string {
+	switch in := r.Client; {
+	case in.Input.Readable():
+		return "it does not read its input"
+	case in.Room[0].Full() || in.Room[1].Full():
+		return "the client does not read its output"
+	}
+	return ""
+}
+
+// Obstacle is any other.
+func (r *Rest) Obstacle() string {
+	switch in := r.Client; {
+	case in.Input == nil:
+		return "its stdin is neither a pipe nor a socket"
+	case in.Input.Unheld():
+		return "it has replaced its stdin"
+	case group.Frozen(r.Group.Payload):
+		return "it was frozen by somebody else"
+	}
+	pids, _ := r.Group.Payload.Members() // Usage has just listed them
+	for _, pid := range pids {
+		if why := connection(pid); why != "" {
+			return why
+		}
+	}
+	return ""
+}
+
+// Columns of /proc/net/tcp.
+const local, state, inode = 1, 3, 9
+
+// connection is why the TCP sockets of a process forbid a freeze, "" if they do not: a peer would wait for an
+// answer, and may give up.
+func connection(pid int) string {
+	forbids := map[string]string{"01": "has a connection on", "0A": "listens on"} // states in the kernel
+	dir := fmt.Sprintf("/proc/%d/", pid)
+	fds, err := os.ReadDir(dir + "fd")
+	if err != nil {
+		return unexamined
+	}
+	own := map[string]bool{}
+	for _, fd := range fds {
+		target, _ := os.Readlink(dir + "fd/" + fd.Name()) // none, if it was closed
+		own[target] = true
+	}
+	for _, table := range []string{"tcp", "tcp6"} {
+		b, _ := os.ReadFile(dir + "net/" + table) // none, without IPv6
+		for line := range strings.Lines(string(b)) {
+			row := strings.Fields(line)
+			if len(row) > inode && own["socket:["+row[inode]+"]"] && forbids[row[state]] != "" {
+				_, port, _ := strings.Cut(row[local], ":")
+				n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
+				return fmt.Sprintf("it %s TCP port %d", forbids[row[state]], n)
+			}
+		}
+	}
+	return ""
 }
