@@ -50,23 +50,17 @@ func checkManager(kind systemd.Kind) error {
 // ownSlice is nil where the slice is not there, or we may not make a process in a directory of it: for that
 // we have to be below a directory of the manager's user as well.
 func (p Place) ownSlice() *cgroup.Group {
-	above := ""
-	switch p.kind {
-	case systemd.User:
-		service := "/user@" + fmt.Sprint(os.Getuid()) + ".service"
-		before, _, inside := strings.Cut(p.Path+"/", service+"/")
-		if !inside {
-			return nil
-		}
-		above = before + service
-	default:
+	service := fmt.Sprintf("/user@%d.service/", os.Getuid())
+	before, _, inside := strings.Cut(p.Path+"/", service)
+	above := before + service
+	if p.kind == systemd.System {
 		init, err := proc.ReadCgroup(1)
-		if err != nil || os.Getuid() != 0 {
-			return nil
-		}
-		above = strings.TrimSuffix(init, "/init.scope")
+		above, inside = strings.TrimSuffix(init, "/init.scope"), err == nil && os.Getuid() == 0
 	}
-	dir, err := p.Root.Child(strings.TrimPrefix(above+"/"+systemd.SlicePath(p.Slice), "/"))
+	if !inside {
+		return nil
+	}
+	dir, err := p.Root.Child(strings.TrimPrefix(path.Join(above, systemd.SlicePath(p.Slice)), "/"))
 	if err != nil {
 		return nil
 	}
@@ -101,59 +95,45 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	}
 }
 
-// startScope starts the scope, bound to the client's unit.
+// startScope starts the scope, bound to the client's unit, with the guard in it.
 func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	conn, err := systemd.Dial(p.kind, BusWithin)
 	if err != nil {
 		return nil, err
 	}
 	defer conn.Close()
-	for try := 1; ; try++ {
-		g, err := p.tryScope(conn, w)
-		if err == nil || try == scopeTries || !errors.Is(err, errNotInside) {
-			return g, err
+	g, where := group.New(nil, w.Config.Group.ID, w.Config, p.Backend, nil), ""
+	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
+	for try := 0; path.Base(where) != g.Dir; try++ {
+		if try == scopeTries {
+			return nil, fmt.Errorf("its first process is not in the scope %s, but in %s", g.Dir, where)
 		}
-	}
-}
-
-// errNotInside: systemd has been seen to stop a new scope as empty at once
-// (systemd #36781).
-var errNotInside = errors.New("its first process is not in the scope")
-
-func (p Place) tryScope(conn *systemd.Manager, w Wanted) (*group.ControlGroup, error) {
-	g := group.New(nil, w.Config.Group.ID, w.Config, p.Backend, nil)
-	err := conn.Start(p.scope(g.Dir, w))
-	if err != nil {
-		return nil, err
-	}
-	where, err := proc.ReadCgroup(w.Guard.PID)
-	if err != nil { // hidepid=2 hides the guard, which refuses to be traced (proc(5))
-		if where, err = conn.ControlGroup(g.Dir); err != nil {
+		if err = conn.Start(p.scope(g.Dir, w)); err != nil {
 			return nil, err
 		}
-	}
-	if path.Base(where) != g.Dir {
-		return nil, fmt.Errorf("%w %s, but in %s", errNotInside, g.Dir, where)
+		if where, err = proc.ReadCgroup(w.Guard.PID); err != nil {
+			// hidepid=2 hides the guard, which refuses to be traced (proc(5))
+			where, err = conn.ControlGroup(g.Dir)
+		}
+		if err != nil {
+			return nil, err
+		}
 	}
 	if g.Top, err = p.Root.Child(strings.TrimPrefix(where, "/")); err != nil {
 		return nil, err
 	}
-	if g.Parent, err = g.Top.Parent(); err != nil {
+	if err = g.Arm(w.Config); err == nil {
+		err = g.MoveGuard(w.Guard.PID)
+	}
+	if err == nil {
+		g.Parent, err = g.Top.Parent()
+	}
+	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
 		return nil, err
 	}
-	if err = g.Arm(w.Config); err == nil {
-		if err = g.MoveGuard(w.Guard.PID); err == nil {
-			w.count(g)
-			return g, nil
-		}
-	}
-	if g.Payload != nil {
-		_ = g.Disarm() // the guard is in it, and may get another
-	}
-	_ = g.Parent.Close() // a directory
-	g.Close()
-	return nil, err
+	w.count(g)
+	return g, nil
 }
 
 func (p Place) scope(name string, w Wanted) systemd.Scope {
@@ -173,15 +153,14 @@ func (p Place) clientUnit() string {
 
 // stopTimeout lets the launcher finish the stop before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
-	grace := facts.Policy.TermGrace
+	within := facts.Policy.TermGrace + protocol.KillWithin
 	switch {
-	case grace < 0:
+	case facts.Policy.TermGrace < 0:
 		return math.MaxInt64
 	case facts.Engine != "":
-		return grace + protocol.KillWithin + protocol.EngineWithin
-	default:
-		return grace + protocol.KillWithin
+		within += protocol.EngineWithin
 	}
+	return within
 }
 
 // CheckSlice accepts the name of a slice (systemd.slice(5)).

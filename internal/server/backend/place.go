@@ -53,13 +53,13 @@ func (w Wanted) count(g *group.ControlGroup) {
 // ErrNoBackend comes with the reason of each backend that was tried.
 var ErrNoBackend = errors.New("no backend works here")
 
-// Candidates lists what auto tries for the calling user, the best first. For root the system manager is the
-// nearer one.
+// Candidates lists what auto tries for the calling user, the best first.
 func Candidates() []protocol.Backend {
-	if os.Getuid() == 0 {
-		return []protocol.Backend{protocol.SystemdSystem, protocol.Delegated, protocol.Cgroup, protocol.Tree}
+	manager := protocol.SystemdUser
+	if os.Getuid() == 0 { // the nearer one
+		manager = protocol.SystemdSystem
 	}
-	return []protocol.Backend{protocol.SystemdUser, protocol.Delegated, protocol.Cgroup, protocol.Tree}
+	return []protocol.Backend{manager, protocol.Delegated, protocol.Cgroup, protocol.Tree}
 }
 
 // Location is where we are in the cgroup hierarchy.
