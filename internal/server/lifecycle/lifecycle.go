@@ -68,7 +68,7 @@ const (
 // A step reacts to an event; a cell of the table without one ignores it.
 type step func(l *Lifecycle, e Event, now time.Time)
 
-// ending are the events that stop a server in each state before Terminating.
+// ending is beside the row of each state before Terminating.
 var ending = [events]step{
 	MainExited: (*Lifecycle).terminate, MemoryExhausted: (*Lifecycle).terminate,
 	LauncherDied: (*Lifecycle).terminate, StopRequested: (*Lifecycle).terminate,
@@ -77,34 +77,22 @@ var ending = [events]step{
 }
 
 var table = [states][events]step{
-	Running: with(ending, [events]step{
+	Running: {
 		StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
 		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle,
-		MembersFrozen: (*Lifecycle).rest}),
-	Idle: {},
-	Doubting: with(ending, [events]step{
+		MembersFrozen: (*Lifecycle).rest,
+	},
+	Doubting: {
 		StdinClosed: (*Lifecycle).loseClient, StdoutClosed: (*Lifecycle).loseClient,
-		graceOver: (*Lifecycle).doubt}),
-	Draining: with(ending, [events]step{
-		ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain}),
-	Finishing: with(ending, [events]step{
-		ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish}),
+		graceOver: (*Lifecycle).doubt,
+	},
+	Draining:  {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).drain},
+	Finishing: {ClientDied: (*Lifecycle).loseClient, graceOver: (*Lifecycle).finish},
 	Terminating: {
 		signalReceived: (*Lifecycle).repeatSignal, graceOver: (*Lifecycle).kill, GuardDied: (*Lifecycle).kill,
 		LauncherDied: (*Lifecycle).thaw, GroupEmptied: (*Lifecycle).finishStop,
 	},
 	Killing: {GroupEmptied: (*Lifecycle).finishStop, LauncherDied: (*Lifecycle).kill},
-	Emptied: {},
-}
-
-// with adds cells to a row.
-func with(row, more [events]step) [events]step {
-	for e, s := range more {
-		if s != nil {
-			row[e] = s
-		}
-	}
-	return row
 }
 
 // causes of the events that can be the first reason of a stop.
@@ -199,7 +187,11 @@ func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	if l.State == Idle {
 		l.wake(now)
 	}
-	if react := table[l.State][e]; react != nil {
+	react := table[l.State][e]
+	if l.State < Terminating && ending[e] != nil {
+		react = ending[e]
+	}
+	if react != nil {
 		react(l, e, now)
 	}
 	return l.actions

@@ -206,17 +206,6 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// No event is lost on the way to the table: each state before the stop reacts to each reason to stop.
-func TestTableIsComplete(t *testing.T) {
-	for s := Running; s < Terminating; s++ {
-		for e, react := range ending {
-			if react != nil && table[s][e] == nil && s != Idle { // see TestIdle
-				t.Errorf("state %v ignores event %v", s, e)
-			}
-		}
-	}
-}
-
 // Each event thaws an idle server first, and then has the effect that it has on one that runs.
 func TestIdle(t *testing.T) {
 	for e := range events {
