@@ -124,18 +124,8 @@ func identifyFile(fd int) (f protocol.File, kind uint32) {
 	return protocol.File{Dev: uint64(st.Dev), Ino: st.Ino}, st.Mode & unix.S_IFMT
 }
 
+// Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.
 func (in *Side) Close() {
-	in.CloseWatches()
-	for _, fd := range []int{in.PIDFD, in.Main} {
-		if fd >= 0 {
-			_ = unix.Close(fd) // a pidfd has nothing to flush
-		}
-	}
-	*in = Side{PIDFD: -1, Main: -1}
-}
-
-// CloseWatches closes the sets that another process has inherited.
-func (in *Side) CloseWatches() {
 	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
 		(*w).Close()
 		*w = nil

@@ -148,7 +148,7 @@ func TestUnread(t *testing.T) {
 	if err := in.watch(fds[1], -1, -1); err != nil || !in.Socket {
 		t.Fatalf("socket: %v, %v", in.Socket, err)
 	}
-	defer in.CloseWatches()
+	defer in.Close()
 	if in.Unread() {
 		t.Fatal("unread before anything was written")
 	}

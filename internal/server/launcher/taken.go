@@ -197,7 +197,7 @@ func (t *Taken) Close() {
 		}
 	}
 	if b.Client != nil {
-		b.Client.CloseWatches()
+		b.Client.Close()
 	}
 	if b.Page != nil {
 		b.Page.Close()

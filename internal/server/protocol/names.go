@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
@@ -60,8 +59,7 @@ func GuardComm(id string) string { return GroupPrefix + id }
 
 // IsGone reports whether an error means that a server has ended meanwhile.
 func IsGone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) ||
-		errors.Is(err, unix.ESRCH) || errors.Is(err, proc.ErrGone)
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
 }
 
 // IsGroup reports whether a directory has a name as by DirectoryName, with or without ".scope". Slices and
