@@ -68,9 +68,7 @@ type Location struct {
 	// Slice is where scopes go.
 	Slice string
 	// Limits are those of the group.
-	Limits []cgroup.Limit
-	// Must refuses a backend that can't have them.
-	Must bool
+	Limits cgroup.Limits
 	// Early: the server may run before a manager has been asked for its scope.
 	Early bool
 }
@@ -198,7 +196,7 @@ func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
 	if err != nil {
 		return nil
 	}
-	wanted := at.Limits
+	wanted := at.Limits.Files
 	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
 	if len(wanted) == 0 && delegation(above) {
 		wanted = []cgroup.Limit{{File: group.MemoryFile}}
@@ -239,7 +237,7 @@ func delegation(g *cgroup.Group) bool {
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and
 // /proc: the members are the descendants of the guard, a subreaper, and the processes that carry its tag.
 func (at Location) checkTree() error {
-	if len(at.Limits) > 0 && at.Must {
+	if len(at.Limits.Files) > 0 && !at.Limits.BestEffort {
 		return group.ErrNoGroup
 	}
 	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good

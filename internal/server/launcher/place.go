@@ -40,7 +40,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		defer at.Root.Close()
 	}
 	here := backend.Location{
-		Position: at, Slice: s.Slice, Limits: s.Limits.Files, Must: !s.Limits.BestEffort,
+		Position: at, Slice: s.Slice, Limits: s.Limits,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
