@@ -67,9 +67,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	} else {
 		held = stdin
 	}
-	if stdout >= 0 {
-		_ = unix.Close(stdout)
-	}
+	_ = unix.Close(stdout) // fails for none
 	return in, held, err
 }
 
@@ -88,7 +86,7 @@ func (r Child) borrow(fd int) (got int, copied bool) {
 	if got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0); err != nil {
 		return -1, false
 	}
-	if _, kind := identifyFile(got); kind != unix.S_IFIFO {
+	if _, kind := identify(got, ""); kind != unix.S_IFIFO {
 		_ = unix.Close(got) // a file has no other end
 		return -1, false
 	}
@@ -103,7 +101,7 @@ func (in *Side) watch(stdin, stdout, stderr int) (err error) {
 		}
 	}
 	add(&in.Stdin, stdin, hangUp)
-	file, kind := identifyFile(stdin)
+	file, kind := identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
 	if in.Conveyed = in.Socket || kind == unix.S_IFIFO; in.Conveyed {
 		in.File = file
@@ -115,13 +113,16 @@ func (in *Side) watch(stdin, stdout, stderr int) (err error) {
 	return err
 }
 
-// identifyFile returns the file of fd, and the type in its mode; 0 for none.
-func identifyFile(fd int) (f protocol.File, kind uint32) {
-	var st unix.Stat_t
-	if unix.Fstat(fd, &st) != nil {
+// identify returns the file of fd, or behind a link if that is not "", and the type in its mode; 0 for none.
+// It sends no request to a file system, which may hang.
+func identify(fd int, link string) (f protocol.File, kind uint32) {
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	var st unix.Statx_t
+	if unix.Statx(fd, link, how, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
 		return protocol.File{}, 0
 	}
-	return protocol.File{Dev: uint64(st.Dev), Ino: st.Ino}, st.Mode & unix.S_IFMT
+	f = protocol.File{Dev: unix.Mkdev(st.Dev_major, st.Dev_minor), Ino: st.Ino}
+	return f, uint32(st.Mode) & unix.S_IFMT
 }
 
 // Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.

@@ -48,7 +48,7 @@ func (in *Side) isBeside(pid int) bool {
 	return err != nil || where == in.Where
 }
 
-// holds compares each descriptor of a process. It sends no request to a file system, which may hang.
+// holds compares each descriptor of a process.
 func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
 	d, err := os.Open(dir)
@@ -58,17 +58,11 @@ func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	defer d.Close()
 	names, err := d.Readdirnames(-1)
 	for _, name := range names {
-		if same(dir+name, end) && (socket || writes(dir+name)) {
+		if f, _ := identify(unix.AT_FDCWD, dir+name); f == end && (socket || writes(dir+name)) {
 			return true, nil
 		}
 	}
 	return false, err
-}
-
-func same(link string, end protocol.File) bool {
-	var st unix.Statx_t
-	err := unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_INO, &st)
-	return err == nil && st.Ino == end.Ino && unix.Mkdev(st.Dev_major, st.Dev_minor) == end.Dev
 }
 
 // writes: the mode of the link is that of the descriptor (proc_pid_fd(5)).
@@ -156,16 +150,12 @@ func diagRequest(ino uint32) []byte {
 // false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
 func Closed(pid, number int) bool {
 	link := proc.DescriptorPath(pid, number)
-	var st unix.Statx_t
-	if unix.Statx(unix.AT_FDCWD, link, unix.AT_STATX_DONT_SYNC, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
-		return false
-	}
-	switch st.Mode & unix.S_IFMT {
+	switch f, kind := identify(unix.AT_FDCWD, link); kind {
 	case unix.S_IFSOCK:
-		s, err := findSocket(st.Ino)
+		s, err := findSocket(f.Ino)
 		return err == nil && s.peer == 0 && s.stream
 	case unix.S_IFIFO:
-		return pipeClosed(link, number, st.Ino)
+		return pipeClosed(link, number, f)
 	}
 	return false
 }
@@ -188,7 +178,7 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 }
 
 // pipeClosed opens the same end once more, which does not affect the other end.
-func pipeClosed(link string, number int, ino uint64) bool {
+func pipeClosed(link string, number int, f protocol.File) bool {
 	flags, events := unix.O_RDONLY, int16(unix.POLLHUP)
 	if number > 0 {
 		flags, events = unix.O_WRONLY, unix.POLLERR
@@ -198,9 +188,8 @@ func pipeClosed(link string, number int, ino uint64) bool {
 		return false
 	}
 	defer unix.Close(fd)
-	f, _ := identifyFile(fd)
 	var on unix.Statfs_t
-	if f.Ino != ino || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
+	if now, _ := identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
 		return false // a FIFO reports no hang-up after an open
 	}
 	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
