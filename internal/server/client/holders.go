@@ -179,9 +179,9 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 
 // pipeClosed opens the same end once more, which does not affect the other end.
 func pipeClosed(link string, number int, f protocol.File) bool {
-	flags, events := unix.O_RDONLY, int16(unix.POLLHUP)
+	flags := unix.O_RDONLY
 	if number > 0 {
-		flags, events = unix.O_WRONLY, unix.POLLERR
+		flags = unix.O_WRONLY
 	}
 	fd, err := unix.Open(link, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -192,7 +192,5 @@ func pipeClosed(link string, number int, f protocol.File) bool {
 	if now, _ := identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
 		return false // a FIFO reports no hang-up after an open
 	}
-	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
-	_, err = unix.Poll(fds, 0)
-	return err == nil && fds[0].Revents&events != 0
+	return linux.AwaitEnd(fd, 0, 0) // POLLHUP or POLLERR, which nobody has to ask for
 }
