@@ -7,6 +7,7 @@ package client
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"os"
 	"strconv"
 	"syscall"
@@ -87,8 +88,13 @@ func findSocket(ino uint64) (s socket, err error) {
 	defer unix.Close(fd)
 	// the kernel answers at once
 	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+	r := diagRequest{Family: unix.AF_UNIX, Ino: uint32(ino), Show: showBoth}
+	r.Len, r.Type, r.Flags = uint32(binary.Size(r)), unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_REQUEST
+	r.States, r.Cookie = math.MaxUint32, math.MaxUint64 // sockets in any state, and no cookie
+	e := binary.NativeEndian
+	request, _ := binary.Append(nil, e, r) // it can't fail: every field has a size
 	if err == nil {
-		err = unix.Sendto(fd, diagRequest(uint32(ino)), 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+		err = unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
 	}
 	buf, n := make([]byte, 4096), 0
 	if err == nil {
@@ -104,7 +110,6 @@ func findSocket(ino uint64) (s socket, err error) {
 	}
 	answer := all[0].Data
 	s.stream = answer[1] == unix.SOCK_STREAM && answer[2] == established
-	e := binary.NativeEndian
 	for attrs := answer[answerSize:]; len(attrs) >= 8; {
 		switch e.Uint16(attrs[2:]) {
 		case attributePeer:
@@ -131,19 +136,12 @@ const (
 )
 
 // diagRequest is a struct nlmsghdr and a struct unix_diag_req.
-func diagRequest(ino uint32) []byte {
-	const size = unix.SizeofNlMsghdr + 24
-	b := make([]byte, 0, size)
-	e := binary.NativeEndian
-	b = e.AppendUint32(b, size)
-	b = e.AppendUint16(b, unix.SOCK_DIAG_BY_FAMILY)
-	b = e.AppendUint16(b, unix.NLM_F_REQUEST)
-	b = e.AppendUint64(b, 0) // sequence number, port
-	b = append(b, unix.AF_UNIX, 0, 0, 0)
-	b = e.AppendUint32(b, 0xffffffff) // sockets in any state
-	b = e.AppendUint32(b, ino)
-	b = e.AppendUint32(b, showBoth)
-	return e.AppendUint64(b, 0xffffffffffffffff) // no cookie
+type diagRequest struct {
+	unix.NlMsghdr
+	Family, Protocol  uint8
+	_                 uint16
+	States, Ino, Show uint32
+	Cookie            uint64
 }
 
 // Closed reports whether no process has the other end of a descriptor of another process, 0 or 1. It is
@@ -192,5 +190,5 @@ func pipeClosed(link string, number int, f protocol.File) bool {
 	if now, _ := identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
 		return false // a FIFO reports no hang-up after an open
 	}
-	return linux.AwaitEnd(fd, 0, 0) // POLLHUP or POLLERR, which nobody has to ask for
+	return linux.AwaitEnd(fd, 0, 0) // poll(2) always reports POLLHUP and POLLERR
 }
