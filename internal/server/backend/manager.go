@@ -130,10 +130,8 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()
-		return nil, err
 	}
-	w.count(g)
-	return g, nil
+	return g, err
 }
 
 func (p Place) scope(name string, w Wanted) systemd.Scope {

@@ -43,13 +43,6 @@ type Wanted struct {
 	Names func(dirs ...string) error
 }
 
-// count is not for a server that its client has started: it has memory already.
-func (w Wanted) count(g *group.ControlGroup) {
-	if !w.Taken {
-		g.CountMemory()
-	}
-}
-
 // ErrNoBackend comes with the reason of each backend that was tried.
 var ErrNoBackend = errors.New("no backend works here")
 
@@ -103,15 +96,22 @@ func (at Location) Places(b protocol.Backend) (all []Place, err error) {
 }
 
 // Group makes, locks and arms a group.
-func (p Place) Group(w Wanted) (*group.ControlGroup, error) {
+func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 	switch {
 	case p.Above != nil:
-		return p.makeGroup(w)
+		g, err = p.makeGroup(w)
 	case p.kind != "":
-		return p.startScope(w)
+		g, err = p.startScope(w)
 	default:
 		return group.NewTree(w.Config.Group.ID, w.Guard), nil
 	}
+	if err != nil {
+		return nil, err
+	}
+	if !w.Taken { // a server that its client has started has memory already
+		g.CountMemory()
+	}
+	return g, nil
 }
 
 // makeGroup makes a directory, which a manager takes over while the server runs already, if there is one. To
@@ -126,11 +126,7 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	if err == nil {
 		err = g.Make(w.Config)
 	}
-	if err != nil {
-		return nil, err
-	}
-	w.count(g)
-	return g, nil
+	return g, err
 }
 
 // MoveOut moves processes to where nothing reaches them that ends their client: a scope, or the leaf of
@@ -174,38 +170,32 @@ func (at Location) delegated() (*cgroup.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	above := at.handingDown(here)
-	if above == nil {
-		if err = ownedBy(here, os.Getuid()); err == nil {
-			return here, nil
+	if above, err := here.Parent(); err == nil {
+		if at.handsDown(above) {
+			_ = here.Close() // a directory
+			return above, nil
 		}
+		_ = above.Close() // a directory
 	}
-	_ = here.Close() // a directory
-	return above, err
+	if err = ownedBy(here, os.Getuid()); err != nil {
+		_ = here.Close() // a directory
+		return nil, err
+	}
+	return here, nil
 }
 
-// handingDown is the directory above, if it was delegated to us too and groups in it can have the
+// handsDown reports whether the directory above was delegated to us too and groups in it can have the
 // limits or, without limits, have their memory counted. In our own, which has processes, no group can:
 // so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
 // controllers down.
-func (at Location) handingDown(here *cgroup.Group) *cgroup.Group {
-	if path.Dir(at.Path) == "/" {
-		return nil
-	}
-	above, err := here.Parent()
-	if err != nil {
-		return nil
-	}
+func (at Location) handsDown(above *cgroup.Group) bool {
 	wanted := at.Limits.Files
 	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
 	if len(wanted) == 0 && delegation(above) {
 		wanted = []cgroup.Limit{{File: group.MemoryFile}}
 	}
-	if len(wanted) == 0 || ownedBy(above, os.Getuid()) != nil || !cgroup.HandsDown(above, wanted) {
-		_ = above.Close() // a directory
-		return nil
-	}
-	return above
+	return path.Dir(at.Path) != "/" && len(wanted) > 0 && ownedBy(above, os.Getuid()) == nil &&
+		cgroup.HandsDown(above, wanted)
 }
 
 // ownedBy: to root every directory is writable, so for root only the mark counts that
