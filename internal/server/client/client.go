@@ -209,12 +209,8 @@ func Describe(pid int, name string) protocol.ClientFacts {
 	if pid == 0 {
 		pid = os.Getppid()
 	}
-	c := protocol.ClientFacts{PID: pid}
-	if st, err := proc.ReadStat(c.PID); err == nil {
-		c.Name, c.Start = st.Comm, st.StartTime
-	}
-	c.Name = cmp.Or(name, c.Name)
-	return c
+	st, _ := proc.ReadStat(pid) // without a name, if it can't be read
+	return protocol.ClientFacts{PID: pid, Start: st.StartTime, Name: cmp.Or(name, st.Comm)}
 }
 
 // Watch is an epoll set with one descriptor registered in it.
