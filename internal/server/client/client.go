@@ -157,23 +157,6 @@ func (in *Side) HungUp() bool { return in.Stdin.Fired() }
 // Open reports whether the client holds its ends of stdin and stdout.
 func (in *Side) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
 
-// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
-// closed it.
-func (in *Side) HeldByNobodyBut(p freeze.Target) bool {
-	if in.Stdin.Unheld() {
-		return true
-	}
-	members, err := p.Members()
-	if err != nil {
-		return false
-	}
-	inside := map[int]bool{os.Getpid(): true}
-	for _, pid := range members {
-		inside[pid] = true
-	}
-	return !in.heldOutside(inside)
-}
-
 // Blocked reports whether stdout is full.
 func (in *Side) Blocked() bool { return in.Room[0].Full() }
 

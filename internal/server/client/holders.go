@@ -9,38 +9,48 @@ import (
 	"errors"
 	"math"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// heldOutside reports whether a process that is neither inside nor tagged has the other end of stdin, or may
-// have it. The kernel finds the peer of a socket in our network namespace alone (sock_diag(7)).
-func (in *Side) heldOutside(inside map[int]bool) bool {
+// HeldByNobodyBut reports whether no process outside the payload can write to stdin, or the server has
+// closed it. It is false if a process may have the other end. The kernel finds the peer of a socket in our
+// network namespace alone (sock_diag(7)).
+func (in *Side) HeldByNobodyBut(p freeze.Target) bool {
+	if in.Stdin.Unheld() {
+		return true
+	}
+	inside, err := p.Members()
+	if err != nil {
+		return false
+	}
 	end := in.File
 	if in.Socket {
 		s, err := findSocket(end.Ino)
 		if err != nil || s.peer == 0 {
-			return err != nil
+			return err == nil
 		}
 		end.Ino = uint64(s.peer)
 	}
 	held := false
-	err := proc.Each(func(pid int) bool {
-		if inside[pid] || in.Tag.On(pid) {
+	err = proc.Each(func(pid int) bool {
+		if pid == os.Getpid() || slices.Contains(inside, pid) || in.Tag.On(pid) {
 			return true
 		}
 		has, err := holds(pid, end, in.Socket)
 		held = has || errors.Is(err, os.ErrPermission) && in.isBeside(pid)
 		return !held
 	})
-	return held || err != nil
+	return !held && err == nil
 }
 
 // isBeside: another user's process cannot be inspected. Only one in the client's cgroup can be the client.
