@@ -283,9 +283,7 @@ func Output(path string, argv, env []string) ([]byte, error) {
 // Keyed finds one value in a flat-keyed cgroup file (cgroup.events, cpu.stat, memory.events): lines of "KEY
 // VALUE". It does not allocate: the wait for an empty group calls it often.
 func Keyed(b []byte, key string) (value uint64, ok bool) {
-	for len(b) > 0 {
-		var line []byte
-		line, b, _ = bytes.Cut(b, []byte("\n"))
+	for line := range bytes.SplitSeq(b, []byte("\n")) {
 		name, number, _ := bytes.Cut(line, []byte(" "))
 		if string(name) != key {
 			continue

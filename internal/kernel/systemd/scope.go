@@ -42,14 +42,13 @@ var ErrRefused = errors.New("refused")
 // does not know it.
 func (m *Manager) Start(s Scope) error {
 	err := m.startScope(s)
-	var answer godbus.Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &answer):
+	if _, answered := errors.AsType[godbus.Error](err); answered {
 		err = fmt.Errorf("%w: %w", ErrRefused, err)
 	}
-	return fmt.Errorf("start %s: %w", s.Name, err)
+	if err != nil {
+		err = fmt.Errorf("start %s: %w", s.Name, err)
+	}
+	return err
 }
 
 func (m *Manager) startScope(s Scope) error {
