@@ -60,10 +60,7 @@ func (p Place) ownSlice() *cgroup.Group {
 	if !inside {
 		return nil
 	}
-	dir, err := p.Root.Child(strings.TrimPrefix(path.Join(above, systemd.SlicePath(p.Slice)), "/"))
-	if err != nil {
-		return nil
-	}
+	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, systemd.SlicePath(p.Slice)), "/"))
 	return dir
 }
 

@@ -21,8 +21,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// TreeGuard is the guard of a tree, as another process sees it. A tree has no directory for attributes. What
-// is known of the server is on the guard's page, which other processes of its user, and root's, read by way
+// TreeGuard is the guard of a tree, as another process sees it. A tree has no directory for attributes. The
+// facts of the server are on the guard's page, which other processes of its user, and root's, read by way
 // of /proc/PID/fd.
 type TreeGuard struct {
 	PID, UID int

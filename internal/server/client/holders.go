@@ -96,20 +96,18 @@ func findSocket(ino uint64) (s socket, err error) {
 		return s, err
 	}
 	defer unix.Close(fd)
-	// the kernel answers at once
-	err = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
+	// the kernel answers at once; it can't fail
+	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
 	r := diagRequest{Family: unix.AF_UNIX, Ino: uint32(ino), Show: showBoth}
 	r.Len, r.Type, r.Flags = uint32(binary.Size(r)), unix.SOCK_DIAG_BY_FAMILY, unix.NLM_F_REQUEST
 	r.States, r.Cookie = math.MaxUint32, math.MaxUint64 // sockets in any state, and no cookie
 	e := binary.NativeEndian
 	request, _ := binary.Append(nil, e, r) // it can't fail: every field has a size
-	if err == nil {
-		err = unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK})
+	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
+		return s, err
 	}
-	buf, n := make([]byte, 4096), 0
-	if err == nil {
-		n, _, err = unix.Recvfrom(fd, buf, 0)
-	}
+	buf := make([]byte, 4096)
+	n, _, err := unix.Recvfrom(fd, buf, 0)
 	if err != nil {
 		return s, err
 	}
