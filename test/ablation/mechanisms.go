@@ -60,7 +60,7 @@ const (
 	guard      = "internal/server/guard/"
 	idle       = "internal/server/idle/"
 	launcher   = "internal/server/launcher/"
-	scope      = "internal/kernel/systemd/scope.go"
+	scope      = "internal/kernel/systemd/manager.go"
 )
 
 var (
