@@ -449,21 +449,27 @@ func ParseStat(b []byte) (Stat, error) {
 	if len(f) < 20 {
 		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm", len(f))
 	}
-	var n numbers
+	var malformed error // the first
+	number := func(text []byte, bits int) uint64 {
+		n, err := strconv.ParseUint(string(text), 10, bits)
+		malformed = cmp.Or(malformed, err)
+		return n
+	}
+	const pid = 31 // bits, and no sign: a negative number would be a process group to kill(2)
 	s := Stat{
-		PID:       n.int(b[:open]),
+		PID:       int(number(b[:open], pid)),
 		Comm:      string(b[open+2 : shut]),
 		State:     f[0][0],
-		PPID:      n.int(f[1]),
-		UTime:     n.unsigned(f[11]),
-		STime:     n.unsigned(f[12]),
-		CUTime:    n.unsigned(f[13]),
-		CSTime:    n.unsigned(f[14]),
-		Threads:   n.int(f[17]),
-		StartTime: n.unsigned(f[19]),
+		PPID:      int(number(f[1], pid)),
+		UTime:     number(f[11], 64),
+		STime:     number(f[12], 64),
+		CUTime:    number(f[13], 64),
+		CSTime:    number(f[14], 64),
+		Threads:   int(number(f[17], pid)),
+		StartTime: number(f[19], 64),
 	}
-	if n.err != nil {
-		return Stat{}, fmt.Errorf("parse stat: %w", n.err)
+	if malformed != nil {
+		return Stat{}, fmt.Errorf("parse stat: %w", malformed)
 	}
 	return s, nil
 }
@@ -499,22 +505,6 @@ func ParseStatus(b []byte) (s Status, err error) {
 		return Status{}, errors.New("parse status: no Tgid")
 	}
 	return s, nil
-}
-
-// numbers converts the fields of one file, and keeps the first error.
-type numbers struct{ err error }
-
-// int converts pids and counts, which have 32 bits in the kernel.
-func (n *numbers) int(text []byte) int {
-	v, err := strconv.ParseInt(string(text), 10, 32)
-	n.err = cmp.Or(n.err, err)
-	return int(v)
-}
-
-func (n *numbers) unsigned(text []byte) uint64 {
-	v, err := strconv.ParseUint(string(text), 10, 64)
-	n.err = cmp.Or(n.err, err)
-	return v
 }
 
 // Memory is the physical memory of a process, in bytes.

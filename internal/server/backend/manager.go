@@ -160,7 +160,7 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 
 // CheckSlice accepts the name of a slice (systemd.slice(5)).
 func CheckSlice(s string) error {
-	bare, ok := strings.CutSuffix(s, protocol.SliceSuffix)
+	bare, ok := strings.CutSuffix(s, ".slice")
 	foreign := strings.Trim(bare, systemd.UnitLetters) != ""
 	dashes := strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")
 	if !ok || bare == "" || len(s) > 255 || foreign || bare != "-" && dashes {

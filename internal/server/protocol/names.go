@@ -19,7 +19,6 @@ const DefaultSlice = "mcp.slice"
 
 // Names in the cgroup tree.
 const (
-	SliceSuffix = ".slice"
 	GroupPrefix = "mcp-"
 	ScopeSuffix = ".scope"
 	GuardsName  = "guards" // a leaf for guards, later brains, and the watchers of gateways
