@@ -132,8 +132,8 @@ dashboard: deps ## draw the dashboard of docs/operate/reference.md by a Promethe
 	@test/prometheus/record >.cache/dashboard.svg
 	@mv .cache/dashboard.svg docs/operate/prometheus/dashboard.svg
 
-ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to docs/dev/architecture.md: about an hour; ONLY=REGEXP
-	@MCPSCOPE_ABLATION='$(CURDIR)/docs/dev/architecture.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
+ablation: deps ## build mcpscope without each mechanism in turn, and write what goes red to test/ablation/README.md: about an hour; ONLY=REGEXP
+	@MCPSCOPE_ABLATION='$(CURDIR)/test/ablation/README.md' MCPSCOPE_ABLATION_ONLY='$(ONLY)' $(GO) test -count=1 -timeout 180m -v -run 'TestAblation$$' ./test/ablation
 
 lint: deps cross ## gofmt, vet, staticcheck, actionlint; links, length, commands and picture of documents; vale on documents, help and comments
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; echo 'make lint: these files need gofmt'; exit 1; }

@@ -107,7 +107,7 @@ func (c *Cmd) Wait() error {
 		return err
 	}
 	var report struct{ Cause string }
-	_ = json.Unmarshal(text, &report) // there is none if mcpscope failed
+	_ = json.Unmarshal(text, &report) // mcpscope may have failed without a report
 	return &ExitError{exit, report.Cause, text}
 }
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ablation holds the mechanisms that protect a server's stop, and for each the change that takes it
+// Package ablation holds the mechanisms of a stop and of transparency, and for each the change that takes it
 // out of the product. make ablation builds the product with each change by go build -overlay, runs a choice
-// of the tests of other packages, and writes what goes red to docs/dev/architecture.md. The product's files
-// are not touched, nor imported.
+// of the tests of other packages, and writes the red ones to README.md. The product's files are not touched,
+// nor imported.
 package ablation
 
 import (
@@ -45,7 +45,7 @@ func apply(edits []edit) (map[string]string, error) {
 
 // Each change still fits the source. Whether it compiles is seen by make ablation.
 func TestChangesFit(t *testing.T) {
-	for _, m := range mechanisms {
+	for _, m := range slices.Concat(protecting, unnoticed) {
 		if _, err := apply(m.edits); err != nil {
 			t.Errorf("%s: %v", m.name, err)
 		}
@@ -136,21 +136,18 @@ func (o *outcome) read(out []byte) {
 	}
 }
 
-// The page ends with this section.
-const title = "## What goes red without each mechanism\n"
+const head = `# Red without each mechanism
 
-const head = `
-` + "`make ablation`" + ` makes this section. It builds mcpscope without each mechanism in turn, and runs the cells and
-tests in which it could matter ([mechanisms.go](../../test/ablation/mechanisms.go)). ` + "`make test`" + ` checks that each
-change still fits the source. The last column has up to three of the cells and tests that fail without the mechanism, or
-need a sweep. The tables are not whole: a mechanism can be needed for cells that were not run.
-
-| without | in | red |
-|---|---|---|
+` + "`make ablation`" + ` makes this page. It builds mcpscope without each mechanism in turn, and runs the cells and tests
+in which it could matter ([mechanisms.go](mechanisms.go)). ` + "`make test`" + ` checks that each change still fits the source.
+The last column has up to three of the cells and tests that fail without the mechanism, or need a sweep. The tables are
+not whole: a mechanism can be needed for cells that were not run.
 `
 
-// TestAblation writes the end of the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the
-// mechanisms whose name matches, and keeps the other rows.
+const columns = "\n| without | in | red |\n|---|---|---|\n"
+
+// TestAblation writes the page that MCPSCOPE_ABLATION names. With MCPSCOPE_ABLATION_ONLY it runs the mechanisms
+// whose name matches, and keeps the other rows.
 func TestAblation(t *testing.T) {
 	file, only := os.Getenv("MCPSCOPE_ABLATION"), regexp.MustCompile(os.Getenv("MCPSCOPE_ABLATION_ONLY"))
 	if file == "" {
@@ -160,7 +157,6 @@ func TestAblation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	above, _, _ := strings.Cut(string(before), title)
 	rows := map[string]string{}
 	for line := range strings.Lines(string(before)) {
 		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " | "); ok {
@@ -169,7 +165,7 @@ func TestAblation(t *testing.T) {
 	}
 	var whole outcome // of the product itself
 	tried, unchanged := map[run]bool{}, overlay(t, nil)
-	for _, m := range mechanisms {
+	for _, m := range slices.Concat(protecting, unnoticed) {
 		if !only.MatchString(m.name) {
 			continue
 		}
@@ -189,12 +185,17 @@ func TestAblation(t *testing.T) {
 	if len(whole.red) > 0 {
 		t.Errorf("red with all mechanisms: %q", whole.red)
 	}
-	page := above + title + head
-	for _, m := range mechanisms {
-		if page += rows[m.name]; !strings.HasSuffix(rows[m.name], "` |\n") {
-			t.Errorf("no test goes red without %s", m.name)
+	page := head
+	list := func(title string, all []mechanism) {
+		page += "\n## " + title + "\n" + columns
+		for _, m := range all {
+			if page += rows[m.name]; !strings.HasSuffix(rows[m.name], "` |\n") {
+				t.Errorf("no test goes red without %s", m.name)
+			}
 		}
 	}
+	list("Nothing survives a stop, and nothing else ends", protecting)
+	list("The server does not notice", unnoticed)
 	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}

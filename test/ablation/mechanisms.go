@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A mechanism protects a server's stop. Its edits take it out of the product.
+// A mechanism's edits take it out of the product.
 type mechanism struct {
 	name  string
 	edits []edit
@@ -72,7 +72,8 @@ var (
 
 const stopping = "stop-parent|stop-parent-late|stop-parent-first|stop-parent-loop|trace-parent|pull-parent"
 
-var mechanisms = []mechanism{
+// protecting are the mechanisms of a stop: nothing survives, and nothing else ends.
+var protecting = []mechanism{
 	// the watches for the server's end
 	without("the guard's watch of the launcher", one(guard+"guard.go", "p.takeOver(true)", "exit(0)"),
 		ends("launcher"), tests("test/e2e", "KilledLauncherLeavesTheTermGrace")),
@@ -84,12 +85,6 @@ var mechanisms = []mechanism{
 		cells(onBoth, "plain|ignore-eof", "stdin|client"), tests("test/e2e", "ServerThatStaysIsAskedOnce")),
 	without("the watch of stdout", one(clientSide+"client.go", "in.Stdout.FD(): loop.TokenStdout", "-2: loop.TokenStdout"),
 		tests("test/e2e", "ClosedStdoutEndsTheServer")),
-	without("the wait for unread input",
-		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
-		tests("test/e2e", "UnreadInput.*")),
-	without("the wait for a client that reads late",
-		one(clientSide+"client.go", "return in.Room[0].Full() }", "return false }"),
-		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	without("the client's pidfd", one(clientSide+"client.go", "parent := os.Getppid()", "parent := min(os.Getppid(), 1)"),
 		cells(onCgroup, "plain|ignore-eof", "client|exit|tree"), tests("test/e2e", "ClientDies.*")),
 	// membership
@@ -141,6 +136,16 @@ var mechanisms = []mechanism{
 		tests("test/systemd", "ScopeIsAskedForAfterTheCrash|ClientIsInAScopeThatNoManagerKnows")),
 	without("KillSignal= of a scope", one(scope, "property(\"KillSignal\", int32(s.KillSignal)),", ""),
 		tests("test/systemd", "ScopeEnds.*|StopOfTheScope")),
+}
+
+// unnoticed keep a server from noticing that it is contained, or frozen while it is idle.
+var unnoticed = []mechanism{
+	without("the wait for unread input",
+		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
+		tests("test/e2e", "UnreadInput.*")),
+	without("the wait for a client that reads late",
+		one(clientSide+"client.go", "return in.Room[0].Full() }", "return false }"),
+		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
 		one(idle+"policy.go", "if err == nil && u.Read == p.last.Read && s.Pending() == \"\" {", "if err == nil {"),

@@ -39,14 +39,14 @@ type Brain struct {
 	Client *client.Side // nil for a later brain that stops the server
 	rest   *idle.Rest   // nil for a server that is never frozen
 
-	reign    uint32 // the page's, when this brain began
-	later    bool   // a guard has started this brain
-	deposed  bool   // the guard has started another brain
-	Begun    bool   // there is, or was, a main process
-	exited   bool   // the main process has
-	stops    uint32
-	requests uint64
-	told     told // to the guard
+	reign     uint32 // the page's, when this brain began
+	later     bool   // a guard has started this brain
+	deposed   bool   // the guard has started another brain
+	Begun     bool   // there is, or was, a main process
+	exited    bool   // the main process has
+	stops     uint32
+	requests  uint64
+	published published // to the guard
 
 	Held     int       // stdin, where that can be watched only by holding it; or -1
 	Events   int       // of the group, or -1
@@ -70,7 +70,7 @@ func New(c *protocol.Config) (*Brain, error) {
 		return nil, err
 	}
 	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, Stderr: protocol.StderrInherit, finish: func() {}}
-	b.told.state = -1 // none
+	b.published.state = -1 // none
 	return b, nil
 }
 
@@ -245,8 +245,8 @@ func (b *Brain) reportExit(e lifecycle.Event) {
 	b.perform(all)
 }
 
-// told is all that Publish depends on. It comes here after each event.
-type told struct {
+// published is all that Publish depends on, which is called after each event.
+type published struct {
 	state lifecycle.State
 	cause protocol.Cause
 	due   time.Time
@@ -254,11 +254,11 @@ type told struct {
 
 // Publish writes the state to the page, for a later brain, and the time when the guard starts one.
 func (b *Brain) Publish() {
-	fresh := told{b.life.State, b.life.Cause, b.life.Due()}
-	if fresh == b.told {
+	fresh := published{b.life.State, b.life.Cause, b.life.Due()}
+	if fresh == b.published {
 		return
 	}
-	b.told = fresh
+	b.published = fresh
 	state, now, due, phase := fresh.state, time.Now(), fresh.due, uint32(lifecycle.Running)
 	if state == lifecycle.Idle || state >= lifecycle.Terminating {
 		phase = uint32(state)
