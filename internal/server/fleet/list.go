@@ -95,34 +95,26 @@ func List(uid int) ([]*Listed, error) {
 		return nil, group.ErrOthers()
 	}
 	all := listTrees(uid)
-	err := group.InParents(uid, func(here group.Position, parent *cgroup.Group, dirs []string) error {
-		found, err := listIn(here, parent, dirs)
-		all = append(all, found...)
-		return err
+	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
+		var guards map[string]int // pids by ids
+		if leaf, err := parent.Child(protocol.GuardsName); err == nil {
+			guards, _ = group.GuardsOf(leaf)
+			_ = leaf.Close() // a directory
+		}
+		var errs []error // a server can make its own group unreadable
+		for _, dir := range dirs {
+			s, err := listOne(parent, above, dir, guards)
+			errs = append(errs, group.IgnoreGone(err))
+			if s != nil {
+				all = append(all, s)
+			}
+		}
+		return errors.Join(errs...)
 	})
 	slices.SortFunc(all, func(a, b *Listed) int {
 		return cmp.Or(a.Started.Compare(b.Started), strings.Compare(a.ID, b.ID))
 	})
 	return all, err
-}
-
-func listIn(at group.Position, parent *cgroup.Group, dirs []string) ([]*Listed, error) {
-	above := strings.TrimPrefix(parent.Path(), at.Root.Path())
-	var guards map[string]int // pids by ids
-	if leaf, err := parent.Child(protocol.GuardsName); err == nil {
-		guards, _ = group.GuardsOf(leaf)
-		_ = leaf.Close() // a directory
-	}
-	var all []*Listed
-	var errs []error // a server can make its own group unreadable
-	for _, dir := range dirs {
-		s, err := listOne(parent, above, dir, guards)
-		errs = append(errs, group.IgnoreGone(err))
-		if s != nil {
-			all = append(all, s)
-		}
-	}
-	return all, errors.Join(errs...)
 }
 
 // listOne returns nil for a directory that is no server's. It keeps few descriptors: there may be more

@@ -95,7 +95,7 @@ const parentsDeepest = 64
 // InParents calls the function for each directory with groups of a user, or of Everyone: slices, and whatever
 // was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
-func InParents(uid int, do func(here Position, parent *cgroup.Group, dirs []string) error) error {
+func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
 	here, err := OwnPosition()
 	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EROFS) {
 		return nil
@@ -121,7 +121,7 @@ func InParents(uid int, do func(here Position, parent *cgroup.Group, dirs []stri
 			}
 		}
 		if dirs := groupsOf(uid, dir, names); len(dirs) > 0 {
-			errs = append(errs, do(here, dir, dirs))
+			errs = append(errs, do(strings.TrimPrefix(dir.Path(), here.Root.Path()), dir, dirs))
 		}
 		return errors.Join(errs...)
 	}
@@ -143,24 +143,18 @@ func OwnIn(parent *cgroup.Group) []string {
 	return groupsOf(os.Getuid(), parent, names)
 }
 
-// initialPIDNamespace is the inode number of the machine's own pid namespace
-// (PROC_PID_INIT_INO), whose PID 1 is a real init.
-const initialPIDNamespace = 0xEFFFFFFC
-
 // InitReaps reports whether PID 1 reaps orphans. In a container it may be an application that does not, and
-// every guard would stay behind as a zombie.
+// every guard would stay behind as a zombie. It knows the programs that are made to be PID 1 of a container.
 func InitReaps() bool {
-	if PIDNamespace() == initialPIDNamespace || os.Getpid() == 1 { // we are it, and do
+	const initial = 0xEFFFFFFC                         // PROC_PID_INIT_INO: the machine's own
+	if PIDNamespace() == initial || os.Getpid() == 1 { // a real init, or ourselves
 		return true
 	}
 	st, err := proc.ReadStat(1)
-	return err == nil && slices.Contains(knownInits, st.Comm)
-}
-
-// knownInits are the names of programs made to be PID 1 of a container.
-var knownInits = []string{
-	"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit", "openrc-init",
-	"busybox", "podman-init", "mcpscope",
+	return err == nil && slices.Contains([]string{
+		"systemd", "init", "tini", "docker-init", "dumb-init", "catatonit", "s6-svscan", "runit",
+		"openrc-init", "busybox", "podman-init", "mcpscope",
+	}, st.Comm)
 }
 
 // PIDNamespace is the inode number of ours, 0 if that can't be read.

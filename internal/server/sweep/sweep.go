@@ -120,7 +120,7 @@ type sweeper struct {
 // sweepAll stops the orphans of a user, or of Everyone.
 func (s *sweeper) sweepAll(uid int) {
 	until := time.Now().Add(aloneWithin)
-	err := group.InParents(uid, func(_ group.Position, parent *cgroup.Group, dirs []string) error {
+	err := group.InParents(uid, func(_ string, parent *cgroup.Group, dirs []string) error {
 		// another sweep may be killed before its orphans are; the caller closes parent, which unlocks it
 		for parent.TryLock(unix.LOCK_EX) != nil && time.Until(until) > 0 {
 			time.Sleep(pause)
