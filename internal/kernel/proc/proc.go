@@ -79,7 +79,7 @@ func ReadCgroup2Mounts() ([]Mount, error) {
 	return ParseCgroup2Mounts(b), err
 }
 
-// Arguments returns the arguments of a process within the first max bytes. There are none of a zombie, of a
+// Arguments returns the arguments of a process within the first max bytes. It is nil for a zombie, for a
 // kernel thread, and during an execve (os/exec's Start returns there). A process can rewrite them.
 //
 // The kernel reads them from the process's memory. If that is backed by a file system of the process, the

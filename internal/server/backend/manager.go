@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	BusWithin  = 8 * time.Second // for all that a manager is asked: doctor waits for 10
+	BusWithin  = 8 * time.Second // for all requests to a manager; doctor waits for 10 s
 	scopeTries = 3
 	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
 	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes

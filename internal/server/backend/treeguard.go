@@ -88,7 +88,7 @@ func (t *TreeGuard) readPage(id string) bool {
 	return false
 }
 
-// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd; -1 if it is none.
+// reopenMemoryFile opens a memory file of a user once more, by its path below /proc/PID/fd, or returns -1.
 // The path may lead to anything that this user has opened: a file of another user, a pipe, a file of a file
 // system that hangs. So it is checked before it is opened: it must be a regular file of that user on the
 // kernel's own mount, which holds all memory files and which no path reaches.

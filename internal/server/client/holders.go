@@ -138,7 +138,7 @@ var errAnswer = errors.New("sock_diag: unexpected answer")
 const (
 	showBoth       = 0x4 | 0x10 // UDIAG_SHOW_PEER, UDIAG_SHOW_RQLEN
 	attributePeer  = 2          // UNIX_DIAG_PEER
-	attributeQueue = 4          // UNIX_DIAG_RQLEN, of which the first word counts what is to be read
+	attributeQueue = 4          // UNIX_DIAG_RQLEN; its first word is the number of unread bytes
 	answerSize     = 16         // struct unix_diag_msg
 	established    = 1          // TCP_ESTABLISHED, which a socket stays when its peer is closed
 )
