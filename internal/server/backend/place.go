@@ -202,7 +202,7 @@ func (at Location) handsDown(above *cgroup.Group) bool {
 // systemd puts on delegated directories.
 func ownedBy(g *cgroup.Group, uid int) error {
 	var st unix.Stat_t
-	_ = unix.Fstat(g.FD(), &st) // it can't fail, and root alone would own what it has not filled
+	_ = unix.Fstat(g.FD(), &st) // it can't fail: the directory is open
 	if uid == 0 && delegation(g) || uid != 0 && int(st.Uid) == uid {
 		return nil
 	}
