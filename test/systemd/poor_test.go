@@ -21,11 +21,11 @@ type verdict struct {
 // verdicts has every kind of host. The best backend that works is taken, and a server never runs uncontained.
 var verdicts = map[string]verdict{
 	"read-only cgroupfs":                   {"tree", "read-only file system", "cgroup: writable-cgroups=true"},
-	"no cgroupfs":                          {"tree", "requires a cgroup2 mount", "cgroup: a cgroup2 mount"},
+	"no cgroupfs":                          {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
 	"own cgroupfs":                         {"cgroup", "", "systemd-system: boot with systemd"},
 	"host's cgroupfs":                      {"tree", `which shows "/.." alone`, "cgroup: --cgroupns=private"},
 	"own subtree only":                     {"tree", "which shows", "cgroup: --cgroupns=private"},
-	"cgroup v1":                            {"tree", "requires a cgroup2 mount", "cgroup: a cgroup2 mount"},
+	"cgroup v1":                            {"tree", "no cgroup2 hierarchy", "cgroup: a cgroup2 mount"},
 	"hybrid":                               {"cgroup", "", ""},
 	"fake root":                            {"tree", "is not delegated to us", "cgroup: root of a user namespace is not enough"},
 	"unprivileged":                         {"tree", "is not delegated to us", "delegated: chown 65533"},

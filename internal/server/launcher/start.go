@@ -177,7 +177,6 @@ func (b *birth) start(threads chan struct{}) (err error) {
 	if !group.InitReaps() {
 		_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) // it can't fail (Linux 3.4)
 	}
-	linux.ReapAll()
 	if b.Config.Engine != "" {
 		b.Env = s.Env
 	}
@@ -190,7 +189,9 @@ func (b *birth) start(threads chan struct{}) (err error) {
 	if err := b.begin(); err != nil {
 		return err
 	}
-	if b.Terminal { // ^Z is the server's from now on, which has its actions from the guard
+	// the guard exists, and would have inherited these actions where seccomp refuses clone3
+	linux.ReapAll()
+	if b.Terminal { // ^Z is the server's from now on
 		linux.Ignore(linux.JobControl...)
 	}
 	<-threads
