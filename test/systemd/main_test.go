@@ -20,7 +20,7 @@ var mcpscope = host.Shared + "/mcpscope"
 var programs = escape.ProgramsIn(host.Shared)
 
 // beside the core are the tests that take many seconds.
-const beside = "Test(PoorHosts|SweepService|GatewayLeavesNothing|Selftest|Soak|MetricsService|" +
+const beside = "Test(PoorHostsThatHang|SweepService|GatewayLeavesNothing|Selftest|Soak|MetricsService|" +
 	"DoctorInASessionOrServiceOfTheOtherManager|UnitsThatAServerAsksForSurvive|KilledWhileItStarts)"
 
 func TestMain(m *testing.M) {

@@ -59,10 +59,18 @@ var verdicts = map[string]verdict{
 }
 
 // On each kind of host run takes the best backend that works, or refuses, and doctor agrees.
-func TestPoorHosts(t *testing.T) {
+func TestPoorHosts(t *testing.T) { tryPoorHosts(t, false) }
+
+// TestPoorHostsThatHang are those whose managers do not answer, for 16 s each.
+func TestPoorHostsThatHang(t *testing.T) { tryPoorHosts(t, true) }
+
+func tryPoorHosts(t *testing.T, hang bool) {
 	kinds := append(host.Kinds(), host.Unprivileged.WithManagers(),
 		host.Clone3Denied.As(host.Tester).WithManagers(), host.Hidepid.As(host.Tester).WithManagers(), host.Clone3Denied.WithManagers())
 	for _, k := range kinds {
+		if strings.HasPrefix(k.Name, "hanging") != hang {
+			continue
+		}
 		t.Run(k.Name, func(t *testing.T) {
 			want, known := verdicts[k.Name]
 			if !known {
