@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package cli defines the output of the commands of both programs: streams, failures and exit statuses.
 //
 // Requested output goes to stdout. A mistake or a failure is one line "mcpscope: cannot …: …" on stderr, and

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 package cli
 
 // Exit statuses; docs/operate/troubleshooting.md has the same table. `run` and `gateway` return the status of

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package clientconfig lists, wraps and unwraps the servers in the configurations of MCP clients.
 //
 // It never prints an argument of a server, which may be a secret.

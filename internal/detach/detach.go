@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package detach starts a command outside the group of every server, as a transient service of systemd.
 package detach
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package diagnose checks a host for doctor: it runs each backend with the command that clients use, and
 // changes nothing.
 package diagnose

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package history finds what happened to servers in the journal of systemd. journalctl prints it: its library
 // needs cgo.
 package history

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package leftover finds and stops leaked MCP servers: processes of configured servers that run outside any
 // group after their client exited.
 //

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package metrics has the figures of servers for Prometheus. They are measured anew for each scrape.
 package metrics
 

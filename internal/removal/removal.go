@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package removal finds what stops working without mcpscope: wrapped files and units, of all users as root.
 //
 // Root never opens the file of a user: a process of that user does.

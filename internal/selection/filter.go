@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package selection finds the servers that a command means, by name, id, client and user, and does one thing
 // to each.
 package selection

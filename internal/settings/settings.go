@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package settings has one table of all settings of `run` and `gateway`: flag, environment variable, key of
 // mcpscope.toml, parser, default, completion and help.
 //

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package show prints servers: one record, which every view embeds, as tables, text and JSON.
 //
 // Nothing that a server, a client or a user has named can act on the terminal.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
 // A file that was edited is not replaced or removed: the last line of each contains a checksum. There is no

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package configfile replaces a configuration file of another program without losing data.
 //
 // At every moment the name refers to the complete old file or to the complete new file, with the old owner,

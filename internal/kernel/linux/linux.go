@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package linux waits for descriptors, and has the signals that the launcher catches.
 package linux
 

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package proc reads the files of /proc about processes, and the formats of cgroup files with pids and
 // counters.
 //

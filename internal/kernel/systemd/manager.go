@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package systemd starts transient scopes (systemd.scope(5), org.freedesktop.systemd1(5)), reads units, and
 // writes to the journal.
 //

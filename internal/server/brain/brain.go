@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package brain decides about a server, in the client's child or in the watcher of a gateway. After their
 // death the guard starts a process that does the same. It reports events to the lifecycle and performs the
 // actions. It exits after all processes of the server.

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package container stops the containers that an engine runs for a server. The program of an engine
 // (docker, podman, nerdctl) is a client: the container belongs to another group and outlives that program.
 //

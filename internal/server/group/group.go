@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package group is the cgroup of one server: how it is made, locked, armed and removed, its attributes,
 // limits and figures, the tag of its members, and where in the hierarchy there are groups. It does not decide
 // when a group is stopped.

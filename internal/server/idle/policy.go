@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package idle decides when a server that does nothing is frozen, and measures what that depends on. The
 // policy starts no process and reads no clock. Its caller freezes, reclaims and thaws.
 package idle

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package report writes one line and one journal entry when a server has ended.
 package report
 

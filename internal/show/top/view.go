@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-//go:build linux
-
 // Package top shows the servers that run on a terminal, until a key or a signal ends it.
 //
 // A view reads and draws nothing; the model measures servers beside it, and never in the way of a key.
