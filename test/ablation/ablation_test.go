@@ -96,15 +96,13 @@ func (o *outcome) try(t *testing.T, r run, overlay string) {
 		cmd.Env = append(cmd.Env, "MCPSCOPE_TEST_FULL=1")
 	}
 	out, err := cmd.CombinedOutput() // that tests fail is no error
-	before := len(o.cells)
-	o.read(out)
-	if len(o.cells) == before {
+	if o.read(out) == 0 {
 		t.Fatalf("%s ran no test of %s: %v\n%s", r.pattern, r.pkg, err, out)
 	}
 }
 
-// read reads what go test -json prints. A test that did not end is red.
-func (o *outcome) read(out []byte) {
+// read reads what go test -json prints, and counts the tests in it. A test that did not end is red.
+func (o *outcome) read(out []byte) int {
 	ended := map[string]string{}
 	var started []string
 	for line := range bytes.Lines(out) {
@@ -134,6 +132,7 @@ func (o *outcome) read(out []byte) {
 			o.red = append(o.red, test)
 		}
 	}
+	return len(started)
 }
 
 const head = `# Red without each mechanism
