@@ -99,8 +99,7 @@ func configureServer(flags []string, name string) *gateway.Server {
 	_, _, _ = s.Parse(settings.Gateway, flags) // as the gateway has done, in the same environment
 	s.FromFile(ofGateway(settings.ReadFiles().For(name)))
 	return &gateway.Server{
-		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Slice: s.Slice,
-		Stderr: s.Stderr,
+		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
 	}
 }
 

@@ -58,18 +58,18 @@ func TestMistakes(t *testing.T) {
 // The watcher itself and each server of a gateway have the settings of files, where no flag is given.
 func TestSettingsBelowAGateway(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "mcpscope.toml")
-	text := "[defaults]\nslice = 'a.slice'\nbackend = 'tree'\non-client-death = 'ignore'\n" +
+	text := "[defaults]\nbackend = 'tree'\non-client-death = 'ignore'\n" +
 		"term-grace = '2s'\neof-grace = '2s'\n[server.git]\nmax-lifetime = '9h'\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv(settings.FileVariable, file)
 	for name, want := range map[string]string{
-		"":    "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto",
-		"git": "a.slice auto eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
+		"":    "auto eof-grace=1.2s term-grace=2s on-client-death=auto",
+		"git": "auto eof-grace=1.2s term-grace=2s on-client-death=auto max-lifetime=9h0m0s",
 	} {
 		s := configureServer([]string{"--eof-grace=1.2s"}, name)
-		if got := fmt.Sprint(s.Slice, " ", s.Backend, " ", s.Policy); got != want {
+		if got := fmt.Sprint(s.Backend, " ", s.Policy); got != want {
 			t.Errorf("%q: %s, want %s", name, got, want)
 		}
 	}

@@ -24,10 +24,13 @@ func OwnUnit() *Unit {
 	return unitAt(own)
 }
 
+// unitLetters are the characters of unit names.
+const unitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\@"
+
 // unitAt returns nil for a name that systemd does not give: a directory can have any name.
 func unitAt(group string) *Unit {
 	name, kind, ok := systemd.UnitOf(group, os.Getuid())
-	strange := func(r rune) bool { return !strings.ContainsRune(systemd.UnitLetters+"@", r) }
+	strange := func(r rune) bool { return !strings.ContainsRune(unitLetters, r) }
 	if !ok || strings.ContainsFunc(name, strange) {
 		return nil
 	}

@@ -109,7 +109,6 @@ type Values struct {
 	Backend   protocol.Backend
 	Require   bool
 	Replace   bool
-	Slice     string
 	Policy    protocol.Policy
 	Limits    cgroup.Limits
 	Stderr    protocol.Stderr
@@ -128,8 +127,8 @@ type Values struct {
 // Defaults returns the values without any setting.
 func Defaults() *Values {
 	return &Values{
-		Backend: protocol.Auto, Slice: protocol.DefaultSlice, Policy: protocol.DefaultPolicy(),
-		Stderr: protocol.StderrInherit, given: map[string]bool{},
+		Backend: protocol.Auto, Policy: protocol.DefaultPolicy(), Stderr: protocol.StderrInherit,
+		given: map[string]bool{},
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -31,12 +30,6 @@ var table = [...]Row{
 		Help: "fail if no cgroup is available, instead of using backend tree; " +
 			"for gateway: fail if servers cannot be contained",
 		parse: func(v *Values, s string) error { return flag(&v.Require, s) }},
-	{Name: "slice", For: Run, Where: Everywhere, Arg: "NAME",
-		Help: "systemd slice of the scope (default mcp.slice)",
-		parse: func(v *Values, s string) error {
-			v.Slice = s
-			return backend.CheckSlice(s)
-		}},
 	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
 		Help:   "time from the end of stdin to SIGTERM (default 1.2s)",

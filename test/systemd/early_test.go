@@ -50,7 +50,11 @@ func TestScopeIsTakenOver(t *testing.T) {
 func TestManagerRefusesAScope(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		c := y.launch(t, y.maskedSlice(t), "refused", "--slice", "masked.slice")
+		dir := u.Units() + "/mcp-refused-.scope.d" // for all scopes whose names begin so
+		t.Cleanup(func() { host.Must(t, y.command("rm", "-r", dir)) })
+		host.Must(t, y.command("sh", "-c", `mkdir -p "$0" && printf '[Unit]\nRefuseManualStart=yes\n' >"$0/test.conf"`, dir))
+		control(t, u, "daemon-reload")
+		c := y.launch(t, u.Slice(), "refused")
 		if err := escape.AwaitNote(c.scope, "systemd does not know of", patience); err != nil {
 			t.Error(err)
 		}
@@ -59,37 +63,21 @@ func TestManagerRefusesAScope(t *testing.T) {
 	})
 }
 
-// maskedSlice makes the directory of a slice that the manager refuses to start.
-func (y *yard) maskedSlice(t *testing.T) string {
-	t.Helper()
-	slice := filepath.Join(filepath.Dir(y.user.Slice()), "masked.slice")
-	if err := os.Mkdir(slice, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := bed.Destroy(slice); err != nil {
-			t.Error(err)
-		}
-	})
-	for _, file := range []string{"", "cgroup.kill", "cgroup.procs"} {
-		if err := os.Chown(filepath.Join(slice, file), y.user.UID, y.user.UID); err != nil {
-			t.Fatal(err)
-		}
-	}
-	control(t, y.user, "mask", "--runtime", "masked.slice")
-	t.Cleanup(func() { control(t, y.user, "unmask", "--runtime", "masked.slice") })
-	return slice
-}
-
-// A server whose client is in a scope that the manager has refused is bound to nothing: its own scope would be stopped at once.
+// A server whose client is in a scope that the manager does not know is bound to nothing: its own scope would be stopped at once.
 func TestClientIsInAScopeThatNoManagerKnows(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		y := newEarlyYard(t, u)
-		y.maskedSlice(t)
 		m, site := escape.NewMembers(t), y.site(t)
-		outer := []string{mcpscope, "run", "--name", "outer", "--slice", "masked.slice", "--"}
-		inner := zoo(u, "inner", m, "plain", "--backend", backendOf(u), "--eof-grace", "1m")
-		c := awaitServer(t, site.NewClient(site.Group("client"), nil, append(outer, inner...)), m, u.Slice())
+		own := filepath.Join(u.Slice(), "unknown.scope")
+		if err := os.Mkdir(own, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := bed.Destroy(own); err != nil {
+				t.Error(err)
+			}
+		})
+		c := awaitServer(t, site.NewClient(own, nil, zoo(u, "bound", m, "plain", "--backend", backendOf(u), "--eof-grace", "1m")), m, u.Slice())
 		c.awaitScope()
 		if bound := control(t, u, "show", "--value", "--property=BindsTo", c.unit()); bound != "" {
 			t.Errorf("its scope is bound to %q", bound)

@@ -136,24 +136,6 @@ func UnitOf(path string, uid int) (unit string, kind Kind, ok bool) {
 	return unit, kind, unit != ""
 }
 
-// UnitLetters are the characters of unit names, without the "@" of templates.
-const UnitLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789:-_.\\"
-
-// SlicePath returns the directory of a slice below that of its manager. Each dash is a level
-// (systemd.slice(5)).
-func SlicePath(slice string) string {
-	if slice == "-.slice" {
-		return ""
-	}
-	name, parts := strings.TrimSuffix(slice, ".slice"), ""
-	for i, c := range name + "-" {
-		if c == '-' && i > 0 {
-			parts += name[:i] + ".slice/"
-		}
-	}
-	return strings.TrimSuffix(parts, "/")
-}
-
 // Scope describes a transient scope.
 type Scope struct {
 	Name        string // with ".scope"; never one that exists

@@ -58,7 +58,7 @@ func (p Place) ownSlice() *cgroup.Group {
 	if !inside {
 		return nil
 	}
-	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, systemd.SlicePath(p.Slice)), "/"))
+	dir, _ := p.Root.Child(strings.TrimPrefix(path.Join(above, protocol.Slice), "/"))
 	return dir
 }
 
@@ -131,7 +131,8 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 
 func (p Place) scope(name string, w Wanted) systemd.Scope {
 	return systemd.Scope{
-		Name: name, Slice: p.Slice, Description: "MCP server " + w.Config.Name, PIDs: []int{w.Guard.PID},
+		Name: name, Slice: protocol.Slice,
+		Description: "MCP server " + w.Config.Name, PIDs: []int{w.Guard.PID},
 		TimeoutStop: stopTimeout(w.Config), KillSignal: int(protocol.StopSignal), Client: p.clientUnit(),
 	}
 }
@@ -156,17 +157,6 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 	return within
 }
 
-// CheckSlice accepts the name of a slice (systemd.slice(5)).
-func CheckSlice(s string) error {
-	bare, ok := strings.CutSuffix(s, ".slice")
-	foreign := strings.Trim(bare, systemd.UnitLetters) != ""
-	dashes := strings.HasPrefix(bare, "-") || strings.HasSuffix(bare, "-") || strings.Contains(bare, "--")
-	if !ok || bare == "" || len(s) > 255 || foreign || bare != "-" && dashes {
-		return fmt.Errorf("%q is no name of a slice (like mcp.slice)", s)
-	}
-	return nil
-}
-
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
 func (p Place) moveToScope(pids []int) error {
 	conn, err := systemd.Dial(p.kind, BusWithin)
@@ -179,7 +169,7 @@ func (p Place) moveToScope(pids []int) error {
 		return err
 	}
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: p.Slice,
+		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: protocol.Slice,
 		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
 		KillSignal: int(unix.SIGWINCH), Client: p.clientUnit(), Outlives: true,
 	})

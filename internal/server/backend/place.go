@@ -56,8 +56,6 @@ func Candidates() []protocol.Backend {
 // Location is where we are in the cgroup hierarchy.
 type Location struct {
 	group.Position
-	// Slice is where scopes go.
-	Slice string
 	// Limits are those of the group.
 	Limits cgroup.Limits
 	// Early: the server may run before a manager has been asked for its scope.
@@ -150,7 +148,7 @@ func (p Place) MoveOut(pids []int) error {
 // userDirectory is the user's directory of the cgroup backend, made where it is missing.
 // Nothing is ever written to a subtree_control here.
 func (at Location) userDirectory() (*cgroup.Group, error) {
-	slice, err := at.Root.MkdirOpen(protocol.DefaultSlice, 0o755)
+	slice, err := at.Root.MkdirOpen(protocol.Slice, 0o755)
 	if err != nil {
 		return nil, err
 	}

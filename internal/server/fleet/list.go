@@ -149,7 +149,7 @@ func backendOf(above string, managed bool) protocol.Backend {
 		return protocol.SystemdUser
 	case managed:
 		return protocol.SystemdSystem
-	case strings.HasPrefix(above+"/", "/"+protocol.DefaultSlice+"/"):
+	case strings.HasPrefix(above+"/", "/"+protocol.Slice+"/"):
 		return protocol.Cgroup
 	}
 	return protocol.Delegated

@@ -245,7 +245,7 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 		return nil, ""
 	}
 	defer here.Root.Close()
-	parent, _ = here.Root.Child(path.Join(protocol.DefaultSlice, strconv.Itoa(os.Getuid())))
+	parent, _ = here.Root.Child(path.Join(protocol.Slice, strconv.Itoa(os.Getuid())))
 	return parent, "" // nil, if no such server has run
 }
 

@@ -38,7 +38,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		defer at.Root.Close()
 	}
 	here := backend.Location{
-		Position: at, Slice: s.Slice, Limits: s.Limits,
+		Position: at, Limits: s.Limits,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
@@ -104,7 +104,7 @@ func (b *birth) acquire() (err error) {
 			}
 			return err
 		}
-		b.Notes = append(s.notesOn(p.Backend, missed), b.Notes...)
+		b.Notes = append(s.notesOn(missed), b.Notes...)
 		return nil
 	})
 	if err != nil {
@@ -121,14 +121,10 @@ func (b *birth) acquire() (err error) {
 }
 
 // notesOn are for people who wonder about the backend: why each better one is not available.
-func (s *Server) notesOn(taken protocol.Backend, missed []error) []string {
+func (s *Server) notesOn(missed []error) []string {
 	notes := slices.Clone(s.Notes)
 	for _, err := range missed {
 		notes = append(notes, "not available: "+protocol.OneLine(err))
-	}
-	if s.Slice != protocol.DefaultSlice && taken != protocol.SystemdUser && taken != protocol.SystemdSystem {
-		text := "the backend %s knows no slices, so the server is not in %s"
-		notes = append(notes, fmt.Sprintf(text, taken, s.Slice))
 	}
 	return notes
 }

@@ -44,8 +44,6 @@ type Server struct {
 	Weaker func(error)
 	// Replace retires older servers of this name and client process.
 	Replace bool
-	// Slice is where systemd is to put the scope.
-	Slice string
 	// Notes are the caller's own, for the report.
 	Notes []string
 	// Report is a descriptor for the report, or -1.

@@ -12,8 +12,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
-// DefaultSlice is where the groups are, unless a user wants another.
-const DefaultSlice = "mcp.slice"
+// Slice is where the groups are.
+const Slice = "mcp.slice"
 
 // Names in the cgroup tree.
 const (
