@@ -78,48 +78,6 @@ func TestParseFileLocks(t *testing.T) {
 	}
 }
 
-func TestParseCgroup2Mounts(t *testing.T) {
-	const hybrid = "31 23 0:28 / /sys/fs/cgroup rw,relatime - tmpfs tmpfs rw,mode=755\n" +
-		"37 31 0:34 / /sys/fs/cgroup/freezer rw,relatime - cgroup cgroup rw,freezer\n" +
-		"41 31 0:38 / /sys/fs/cgroup/unified rw,relatime - cgroup2 cgroup2 rw\n"
-	for text, want := range map[string][]Mount{
-		"30 23 0:26 / /sys/fs/cgroup rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n": {
-			{"/", "/sys/fs/cgroup", false}},
-		hybrid: {{"/", "/sys/fs/cgroup/unified", false}},
-		"42 27 0:38 / /a ro,relatime - cgroup2 none rw\n":            {{"/", "/a", true}},
-		"42 27 0:38 / /a rw,relatime - cgroup2 none ro,nsdelegate\n": {{"/", "/a", true}},
-		"50 41 0:38 /x.service /c rw - cgroup2 cgroup2 rw\n":         {{"/x.service", "/c", false}},
-		`42 27 0:38 /r\011\012x /m\040t\134x rw - cgroup2 none rw`:   {{"/r\t\nx", `/m t\x`, false}},
-		`42 27 0:38 / /a\134040 rw - cgroup2 none rw`:                {{"/", `/a\040`, false}},
-		"42 27 0:38 / /a rw - cgroup2  rw\n":                         {{"/", "/a", false}},
-		"1 0 0:3 / /a rw - cgroup2 c rw\n2 1 0:3 /x /a ro - cgroup2 c rw\n": {
-			{"/", "/a", false}, {"/x", "/a", true}},
-		"42 27 0:38 / /a rw - tmpfs cgroup2 rw\n":                       nil,
-		"42 27 0:38 / /a rw shared:1 cgroup2 none rw\n":                 nil,
-		"x\n\n42 27 0:38 / /a rw - cgroup2 none rw\n - - - - - - - -\n": {{"/", "/a", false}},
-	} {
-		if got := ParseCgroup2Mounts([]byte(text)); !slices.Equal(got, want) {
-			t.Errorf("%s: got  %+v\nwant %+v", text, got, want)
-		}
-	}
-}
-
-func FuzzParseCgroup2Mounts(f *testing.F) {
-	f.Add([]byte("42 27 0:38 / /tmp/m\\040t\\134x ro,relatime shared:1 - cgroup2 none rw\n"))
-	f.Add([]byte("1 2 3 \\777 \\ - - cgroup2  "))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		mounts := ParseCgroup2Mounts(b)
-		if n := strings.Count(string(b), " cgroup2 "); len(mounts) > n {
-			t.Fatalf("%d mounts in a file that names %d", len(mounts), n)
-		}
-		for _, m := range mounts {
-			if len(m.Root)+len(m.Target) > len(b) {
-				t.Fatalf("%+v is longer than the file", m)
-			}
-		}
-	})
-}
-
 func TestParsePIDs(t *testing.T) {
 	for text, want := range map[string][]int{"": nil, "9\n1\n9\n1\n": {1, 9}, "0\n7\n0\n": {0, 7}, "12 7 12 9 ": {7, 9, 12},
 		"2147483647\n4194304": {4194304, 1<<31 - 1}} {

@@ -35,7 +35,7 @@ var (
 
 	// ErrNoCgroup2: /proc/PID/cgroup has no "0::" line. Either the kernel has no cgroup2 hierarchy, or it has
 	// not been mounted since boot.
-	ErrNoCgroup2 = errors.New("no cgroup2 hierarchy")
+	ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
 )
 
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
@@ -69,12 +69,6 @@ func ReadCgroup(pid int) (string, error) {
 		return "", fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
 	}
 	return path, nil
-}
-
-// ReadCgroup2Mounts lists the visible cgroup2 mounts; see [ParseCgroup2Mounts].
-func ReadCgroup2Mounts() ([]Mount, error) {
-	b, err := read("/proc/self/mountinfo", NoLimit)
-	return ParseCgroup2Mounts(b), err
 }
 
 // Arguments returns the arguments of a process within the first max bytes. It is nil for a zombie, for a
@@ -152,8 +146,8 @@ func read(path string, limit int) ([]byte, error) {
 
 // ReadAt reads a file below an open directory, limit bytes of it at most. The error is an errno.
 //
-// os.File would register each descriptor with the runtime's poller and make pollable files (mountinfo)
-// non-blocking. The size in stat(2) is 0, and one read may return only a page.
+// os.File would register each descriptor with the runtime's poller and make pollable files non-blocking. The
+// size in stat(2) is 0, and one read may return only a page.
 func ReadAt(dir int, path string, limit int) ([]byte, error) {
 	fd, err := unix.Openat(dir, path, unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
@@ -198,36 +192,6 @@ func parseFileLocks(b []byte) (soft uint64, ok bool) {
 	soft, err := strconv.ParseUint(string(number), 10, 64)
 	return soft, err == nil
 }
-
-// Mount is a mount of the cgroup2 hierarchy.
-type Mount struct {
-	Root     string // the mounted directory; "/" is the root of the mounter's cgroup namespace
-	Target   string
-	ReadOnly bool // the mount, or the whole file system
-}
-
-// ParseCgroup2Mounts lists the cgroup2 mounts in the contents of /proc/PID/mountinfo, in the kernel's order:
-// of two mounts with the same Target, the later hides the earlier. It skips malformed lines.
-func ParseCgroup2Mounts(mountinfo []byte) []Mount {
-	var all []Mount
-	for line := range strings.Lines(string(mountinfo)) {
-		// six fields and any number of optional ones, then "-" and three more
-		mount, super, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " - ")
-		m, s := strings.Split(mount, " "), strings.Split(super, " ") // not Fields: the source may be empty
-		if len(m) > 5 && len(s) > 2 && s[0] == "cgroup2" {
-			all = append(all, Mount{
-				escapes.Replace(m[3]), escapes.Replace(m[4]), readOnly(m[5]) || readOnly(s[2]),
-			})
-		}
-	}
-	return all
-}
-
-// readOnly: the kernel writes ro or rw before all other options.
-func readOnly(options string) bool { return options == "ro" || strings.HasPrefix(options, "ro,") }
-
-// escapes are those of the kernel in a path of mountinfo.
-var escapes = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
 // Mapping is a range of addresses.
 type Mapping struct{ From, To uintptr }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path"
 	"slices"
 	"strings"
 
@@ -23,65 +22,56 @@ type Position struct {
 	Path string        // from there
 }
 
-var errNoCgroup2 = fmt.Errorf("%w: %w", proc.ErrNoCgroup2, errors.ErrUnsupported)
-
 // OwnPosition is that of the calling process.
 func OwnPosition() (Position, error) { return PositionOf(0) }
 
 // PositionOf is OwnPosition for another process; 0 is ourselves.
 func PositionOf(pid int) (Position, error) {
 	own, err := proc.ReadCgroup(pid)
-	if errors.Is(err, proc.ErrNoCgroup2) {
-		err = errNoCgroup2
-	}
 	if err != nil {
 		return Position{}, err
 	}
-	const usual = "/sys/fs/cgroup" // saves reading all mounts
-	if root, err := shows(proc.Mount{Target: usual, Root: "/"}, own, pid); err == nil {
-		return Position{Root: root, Path: own}, nil
-	}
-	mounts, err := proc.ReadCgroup2Mounts()
+	root, err := openRoot()
 	if err != nil {
-		return Position{}, fmt.Errorf("find the cgroup2 mount: %w", err)
+		return Position{}, err
 	}
-	err = errNoCgroup2
-	for _, m := range mounts {
-		var root *cgroup.Group
-		if root, err = shows(m, own, pid); err == nil {
-			return Position{Root: root, Path: own}, nil
-		}
+	if err = checkShown(root, own, pid); err != nil {
+		_ = root.Close() // a directory
+		return Position{}, err
 	}
-	return Position{}, err
+	return Position{Root: root, Path: own}, nil
 }
 
-// shows opens the root of a mount if /proc/PID/cgroup is a path below it. With a private cgroup namespace
-// and the host's hierarchy mounted, "/" would be the host's root.
-func shows(m proc.Mount, own string, pid int) (*cgroup.Group, error) {
+// openRoot opens the cgroup2 hierarchy where every init system mounts it. In hybrid mode version 1 is beside
+// it.
+func openRoot() (*cgroup.Group, error) {
+	const usual = "/sys/fs/cgroup"
+	root, err := cgroup.Open(usual)
+	if errors.Is(err, errors.ErrUnsupported) {
+		root, err = cgroup.Open(usual + "/unified")
+	}
+	if errors.Is(err, unix.ENOENT) {
+		err = proc.ErrNoCgroup2
+	}
+	return root, err
+}
+
+// checkShown makes sure that /proc/PID/cgroup is a path below root. With a private cgroup namespace and the
+// host's hierarchy mounted, "/" would be the host's root.
+func checkShown(root *cgroup.Group, own string, pid int) error {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	if m.ReadOnly {
-		return nil, fmt.Errorf("use cgroup2 mount %q: %w", m.Target, unix.EROFS)
+	here, err := root.Child("." + own)
+	member := false
+	if err == nil {
+		member, err = here.Holds(pid)
+		_ = here.Close() // a directory
 	}
-	if m.Root != "/" {
-		return nil, fmt.Errorf("use cgroup2 mount %q, which shows %q alone: %w",
-			m.Target, m.Root, errors.ErrUnsupported)
+	if protocol.IsGone(err) || err == nil && !member {
+		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
 	}
-	here, err := cgroup.Open(path.Join(m.Target, own))
-	if err != nil {
-		return nil, err
-	}
-	defer here.Close()
-	member, err := here.Holds(pid)
-	if err != nil {
-		return nil, err
-	}
-	if !member {
-		return nil, fmt.Errorf("use cgroup2 mount %q: it belongs to another cgroup namespace: %w",
-			m.Target, errors.ErrUnsupported)
-	}
-	return cgroup.Open(m.Target)
+	return err
 }
 
 // Everyone is no uid; it stands for all of them.
