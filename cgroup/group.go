@@ -162,7 +162,7 @@ func (g *Group) Attr(name string) (value string, ok bool, err error) {
 		switch {
 		case err == nil:
 			return string(buf[:n]), true, nil
-		case errors.Is(err, unix.ENODATA) || gone(err):
+		case errors.Is(err, unix.ENODATA) || proc.IsGone(err):
 			return "", false, nil
 		case errors.Is(err, unix.ERANGE):
 			buf = make([]byte, 64<<10) // XATTR_SIZE_MAX, so that it can't grow past this

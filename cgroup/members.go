@@ -30,7 +30,7 @@ func (g *Group) Members() ([]int, error) {
 // above it lists its processes.
 func (g *Group) procs() ([]int, error) {
 	b, err := g.Read("cgroup.procs")
-	if gone(err) || errors.Is(err, unix.EOPNOTSUPP) {
+	if proc.IsGone(err) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil
 	}
 	if err != nil {
@@ -51,7 +51,7 @@ type State struct {
 func (g *Group) State() (State, error) {
 	b, err := g.Read("cgroup.events")
 	if err != nil {
-		return State{}, ignoreGone(err)
+		return State{}, proc.IgnoreGone(err)
 	}
 	return parseState(b), nil
 }
@@ -77,30 +77,17 @@ func (g *Group) Thaw() error {
 func (g *Group) Each(fn func(*Group) error) error {
 	errs := []error{fn(g)}
 	names, err := g.Children()
-	errs = append(errs, ignoreGone(err))
+	errs = append(errs, proc.IgnoreGone(err))
 	for _, name := range names {
 		child, err := g.Child(name)
 		if err != nil {
-			errs = append(errs, ignoreGone(err))
+			errs = append(errs, proc.IgnoreGone(err))
 			continue
 		}
 		errs = append(errs, child.Each(fn))
 		_ = child.Close() // a directory
 	}
 	return errors.Join(errs...)
-}
-
-// gone reports whether an error means that a cgroup was removed: ENOENT for a name or a removed directory,
-// ENODEV for a file that was open.
-func gone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV)
-}
-
-func ignoreGone(err error) error {
-	if gone(err) {
-		return nil
-	}
-	return err
 }
 
 // Children lists the names of the directories directly below g.
@@ -130,11 +117,11 @@ func (g *Group) Children() ([]string, error) {
 func (g *Group) Remove(name string) error {
 	child, err := g.Child(name)
 	if err != nil {
-		return ignoreGone(err)
+		return proc.IgnoreGone(err)
 	}
 	defer child.Close()
 	names, err := child.Children()
-	if ignoreGone(err) != nil {
+	if proc.IgnoreGone(err) != nil {
 		return err
 	}
 	for _, name := range names {
@@ -148,5 +135,5 @@ func (g *Group) Remove(name string) error {
 // RemoveLeaf removes the directory name below g. A missing directory is no error. EBUSY means that it has a
 // member, or a directory below it.
 func (g *Group) RemoveLeaf(name string) error {
-	return g.failed("remove cgroup", name, ignoreGone(unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR)))
+	return g.failed("remove cgroup", name, proc.IgnoreGone(unix.Unlinkat(g.fd, name, unix.AT_REMOVEDIR)))
 }

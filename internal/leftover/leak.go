@@ -238,8 +238,4 @@ func (l *Leak) stopBelow(ask unix.Signal, grace time.Duration) error {
 	return err
 }
 
-func (l *Leak) endsWithin(d time.Duration) bool {
-	exited := unix.PollFd{Fd: int32(l.pidfd), Events: unix.POLLIN}
-	_, _ = linux.PollUntil(time.Now().Add(d), exited) // Ended decides
-	return linux.Ended(l.pidfd)
-}
+func (l *Leak) endsWithin(d time.Duration) bool { return linux.AwaitEnd(l.pidfd, unix.POLLIN, d) }

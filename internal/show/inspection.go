@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Inspection is a server in full. Fields are only ever added.
@@ -31,7 +31,7 @@ func InspectAll(servers []*fleet.Listed) (all []Inspection, err error) {
 		found, err := inspect(s)
 		if err == nil {
 			all = append(all, found)
-		} else if !protocol.IsGone(err) {
+		} else if !proc.IsGone(err) {
 			return nil, fmt.Errorf("%s (%s): %w", s.Name, s.ID, err)
 		}
 	}

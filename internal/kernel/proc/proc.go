@@ -132,6 +132,20 @@ func markGone(pid int, err error) error {
 	return fmt.Errorf("%w: %w", ErrGone, err)
 }
 
+// IsGone reports whether an error means that a group was removed, or that a process has exited: ENOENT for a
+// name or a removed directory, ENODEV for a file that was open, ESRCH for a process.
+func IsGone(err error) bool {
+	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
+}
+
+// IgnoreGone: a group can end at any time.
+func IgnoreGone(err error) error {
+	if IsGone(err) {
+		return nil
+	}
+	return err
+}
+
 // NoLimit is no limit of bytes.
 const NoLimit = math.MaxInt
 

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -56,7 +57,7 @@ func (s *Listed) Stop(grace time.Duration) error {
 		return err
 	}
 	left, err := freeze.Stop{Target: s.members}.Run() // the launcher removes the group and reports
-	if group.IgnoreGone(err) != nil {
+	if proc.IgnoreGone(err) != nil {
 		return err
 	}
 	slack := protocol.ReactWithin
@@ -79,7 +80,7 @@ func (s *Listed) sweep(grace time.Duration) error {
 	g := s.group
 	var err error
 	if g.Parent, err = g.Top.Parent(); err != nil { // the one of the listing is closed
-		return group.IgnoreGone(err)
+		return proc.IgnoreGone(err)
 	}
 	defer g.Parent.Close()
 	swept, err := sweep.End(g, grace)
@@ -106,7 +107,7 @@ func (s *Listed) RequestStop() error {
 	}
 	for _, sig := range []unix.Signal{protocol.StopSignal, unix.SIGCONT} {
 		if err := unix.PidfdSendSignal(guard, sig, nil, 0); err != nil {
-			return group.IgnoreGone(fmt.Errorf("request a stop: %w", err))
+			return proc.IgnoreGone(fmt.Errorf("request a stop: %w", err))
 		}
 	}
 	return nil

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/idle"
@@ -102,7 +103,7 @@ func List(uid int) ([]*Listed, error) {
 		var errs []error // a server can make its own group unreadable
 		for _, dir := range dirs {
 			s, err := listOne(parent, above, dir, guards)
-			errs = append(errs, group.IgnoreGone(err))
+			errs = append(errs, proc.IgnoreGone(err))
 			if s != nil {
 				all = append(all, s)
 			}

@@ -335,14 +335,6 @@ func Populated(g freeze.Target) bool {
 	return err != nil || st.Populated
 }
 
-// IgnoreGone: a group can end at any time.
-func IgnoreGone(err error) error {
-	if protocol.IsGone(err) {
-		return nil
-	}
-	return err
-}
-
 func DescribeStuck(all []freeze.Stuck) string {
 	var parts []string
 	for _, m := range all {

@@ -68,7 +68,7 @@ func checkShown(root *cgroup.Group, own string, pid int) error {
 		member, err = here.Holds(pid)
 		_ = here.Close() // a directory
 	}
-	if protocol.IsGone(err) || err == nil && !member {
+	if proc.IsGone(err) || err == nil && !member {
 		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
 	}
 	return err
@@ -177,7 +177,7 @@ func Alive(i protocol.Identity) bool {
 func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 	b, err := leaf.Read("cgroup.procs")
 	if err != nil {
-		return nil, !protocol.IsGone(err)
+		return nil, !proc.IsGone(err)
 	}
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
 	byID = map[string]int{}

@@ -3,7 +3,6 @@
 package protocol
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -53,11 +52,6 @@ const StopSignal = unix.SIGWINCH
 
 // GuardComm is the name of the process that guards the server with that id, in /proc/PID/comm.
 func GuardComm(id string) string { return GroupPrefix + id }
-
-// IsGone reports whether an error means that a server has ended meanwhile.
-func IsGone(err error) bool {
-	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENODEV) || errors.Is(err, unix.ESRCH)
-}
 
 // IsGroup reports whether a directory has a name as by DirectoryName, with or without ".scope". Slices and
 // other units have the same prefix.

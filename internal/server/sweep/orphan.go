@@ -34,7 +34,7 @@ func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.C
 	}
 	if !orphan || err != nil {
 		g.Close()
-		return nil, group.IgnoreGone(err)
+		return nil, proc.IgnoreGone(err)
 	}
 	return g, nil
 }
