@@ -25,7 +25,6 @@ type facts struct{ b *Brain }
 // Unread: a server that is only starting has read nothing.
 func (f facts) Unread() bool       { return !f.b.Begun || f.b.Client.Unread() }
 func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
-func (f facts) Open() bool         { return f.b.Client.Open() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
 func (f facts) Abandoned() bool {
@@ -51,8 +50,6 @@ func (b *Brain) perform(all []lifecycle.Action) {
 			b.lookAgain()
 		case lifecycle.KillMembers:
 			b.kill()
-		case lifecycle.WatchAgain:
-			b.Client.WatchAgain()
 		case lifecycle.WakeMembers:
 			if b.rest != nil { // a later brain stops them, which thaws
 				b.rest.Wake(time.Now())

@@ -33,7 +33,6 @@ type Side struct {
 	PIDFD    int           // the client, or -1
 	Main     int           // pidfd of the main process, if the client has started it; or -1
 	Sure     bool          // it is the client that is known, and not a mere spawner
-	loop     *loop.Loop    // where stdin and stdout are waited for
 }
 
 // WatchParent watches our descriptors 0 and 1, and our parent.
@@ -152,9 +151,6 @@ func openClient() int {
 // HungUp reports whether the client has closed its end of stdin.
 func (in *Side) HungUp() bool { return in.Stdin.Fired() }
 
-// Open reports whether the client holds its ends of stdin and stdout.
-func (in *Side) Open() bool { return !in.Stdin.Fired() && !in.Stdout.Fired() }
-
 // Blocked reports whether stdout is full.
 func (in *Side) Blocked() bool { return in.Room[0].Full() }
 
@@ -168,7 +164,6 @@ func (in *Side) Unread() bool {
 }
 
 func (in *Side) Add(to *loop.Loop) error {
-	in.loop = to
 	for fd, t := range map[int]loop.Token{
 		in.Stdin.FD(): loop.TokenStdin, in.Stdout.FD(): loop.TokenStdout, in.PIDFD: loop.TokenClient,
 	} {
@@ -177,12 +172,6 @@ func (in *Side) Add(to *loop.Loop) error {
 		}
 	}
 	return nil
-}
-
-// WatchAgain continues after a hang-up that was undone.
-func (in *Side) WatchAgain() {
-	in.loop.Again(in.Stdin.FD(), loop.TokenStdin)
-	in.loop.Again(in.Stdout.FD(), loop.TokenStdout)
 }
 
 // Describe returns the process that started the server: our parent, unless pid is given.
@@ -245,7 +234,7 @@ func (w *Watch) FD() int {
 }
 
 // Fired reports whether the other end is closed now. The set is level-triggered, so several processes can
-// share it. Another writer that opens a FIFO undoes a hang-up.
+// share it.
 func (w *Watch) Fired() bool { return w.now() != 0 }
 
 // Unheld reports whether no process has the registered descriptor: the kernel removes the registration with

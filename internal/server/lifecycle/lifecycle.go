@@ -15,11 +15,9 @@ import (
 
 //	          clientDied             idle, or stdinClosed
 //	Running ──────────────▶ Doubting ────────────────────┐
-//	 │   ▲                                                │
-//	 │   │ reopened                                       │
-//	 │   └───────────┐                                    │
+//	 │                                                    │
 //	 │ Running ◀──▶ Idle: membersFrozen, and any other event
-//	 ▼ stdinClosed   │   EOF grace over                   ▼
+//	 ▼ stdinClosed       EOF grace over                   ▼
 //	Draining ◀──▶ Finishing ────────────────────▶ Terminating ─────▶ Killing ───▶ Emptied
 //	                                                  │     term grace over         ▲
 //	any state on the left, by a signal, mainExited,   └─────────────────────────────┘
@@ -110,8 +108,6 @@ type Facts interface {
 	Blocked() bool
 	// Abandoned: no process outside the payload can write to stdin any more.
 	Abandoned() bool
-	// Open: the client's ends of stdin and stdout are open. A FIFO can be opened again after a hang-up.
-	Open() bool
 	// CPU is the time that the members have used.
 	CPU() time.Duration
 }
@@ -129,7 +125,6 @@ const (
 	SendSignal  Verb = iota // to every member, and SIGCONT after it
 	ThawMembers             // the guard has frozen them for the next brain
 	KillMembers             // and report GroupEmptied
-	WatchAgain              // for hang-ups of stdin and stdout
 	WakeMembers             // that are idle
 )
 
@@ -284,16 +279,11 @@ func (l *Lifecycle) drain(_ Event, now time.Time) {
 func (l *Lifecycle) blocked() bool { return !l.clientDead && l.facts.Blocked() }
 
 func (l *Lifecycle) finish(e Event, now time.Time) {
-	switch {
-	case l.facts.Open():
-		l.Cause = ""
-		l.enter(Running, now, -1)
-		l.do(WatchAgain)
-	case now.Before(l.until) && l.blocked():
+	if now.Before(l.until) && l.blocked() {
 		l.enter(Draining, now, protocol.UnreadEvery)
-	default:
-		l.terminate(e, now)
+		return
 	}
+	l.terminate(e, now)
 }
 
 // beginDoubting begins a window, for nothing was measured before it.

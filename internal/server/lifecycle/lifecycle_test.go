@@ -20,7 +20,6 @@ type server struct {
 	unread  bool
 	blocked bool
 	held    bool                                    // stdin is, by a process that is not the client
-	open    bool                                    // the client's ends are
 	worked  func(since time.Duration) time.Duration // nil for no CPU
 	killed  time.Time
 }
@@ -28,7 +27,6 @@ type server struct {
 func (s *server) Unread() bool    { return s.unread }
 func (s *server) Blocked() bool   { return s.blocked }
 func (s *server) Abandoned() bool { return !s.held }
-func (s *server) Open() bool      { return s.open }
 
 func (s *server) CPU() time.Duration {
 	if s.worked == nil {
@@ -121,8 +119,6 @@ func TestWhenAServerIsKilled(t *testing.T) {
 			want: 5 * s, cause: protocol.StdinClosed},
 		"output is blocked during the EOF grace": {events: []event{{0, (*server).hangUp}, {s, func(s *server) { s.blocked = true }}, {2 * s, func(s *server) { s.blocked = false }}},
 			want: 2*s + 2200*ms, cause: protocol.StdinClosed},
-		"a FIFO is opened again": {events: []event{{0, (*server).hangUp}, {s, func(s *server) { s.open = true }}, {3 * s, func(s *server) { s.open = false; s.hangUp() }}},
-			want: 5200 * ms, cause: protocol.StdinClosed},
 		"a dead client's server that is idle": {events: []event{{0, died}}, want: 11 * s, cause: protocol.ClientIdle},
 		"and one that works":                  {worked: worksFor(25 * s), events: []event{{0, died}}, want: 41 * s, cause: protocol.ClientIdle},
 		"its stdin is closed meanwhile":       {events: []event{{0, died}, {4 * s, (*server).hangUp}}, want: 5 * s, cause: protocol.ClientDied},
