@@ -91,17 +91,12 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 
 func (g *ControlGroup) Make(facts *protocol.Config) error {
 	var err error
-	for range 16 { // a sweep may have locked or removed the new directory
-		if g.Top, err = g.Parent.Mkdir(g.Dir, GroupMode); err == nil {
-			if err = g.Arm(facts); err == nil {
-				return nil
-			}
-			_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
-			g.Close()
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.ENOENT) && !errors.Is(err, unix.ENODEV) {
-			break
-		}
+	if g.Top, err = g.Parent.Mkdir(g.Dir, GroupMode); err != nil {
+		return err
+	}
+	if err = g.Arm(facts); err != nil { // a sweep removes a group that is not armed for 10 s
+		_ = g.RemoveLeaves() // which takes no descriptor; a sweeper removes what can't be removed now
+		g.Close()
 	}
 	return err
 }

@@ -112,7 +112,7 @@ func TestMakeGroupBesideASweepThatRemoves(t *testing.T) {
 	for removed.Load() < enough {
 		g, err := made(parent, "x")
 		if err != nil {
-			continue // 16 were removed one after the other
+			continue // it was removed
 		}
 		if _, err := g.Payload.Read("cgroup.procs"); err != nil {
 			t.Errorf("a group that is not there: %v", err)

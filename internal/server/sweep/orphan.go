@@ -70,7 +70,7 @@ func isServers(g *group.ControlGroup) (bool, error) {
 }
 
 // removeNewborn removes a group whose launcher died before it armed it, or the rest of a group that was
-// busy. A launcher that is only slow finds its group removed, or the lock taken, and makes another group.
+// busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next backend.
 func removeNewborn(g *group.ControlGroup) error {
 	var st unix.Stat_t
 	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
