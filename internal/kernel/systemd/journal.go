@@ -59,9 +59,6 @@ func SendJournal(p Priority, fields ...JournalField) error {
 
 func address(name string) unix.Sockaddr { return &unix.SockaddrUnix{Name: directory + "/" + name} }
 
-// streamBuffer is the size that sd_journal_stream_fd(3) requests; the kernel may grant less.
-const streamBuffer = 8 << 20
-
 // JournalStream opens a descriptor whose lines become journal entries of identifier ident. Their priority is
 // p, or the prefix of the line ("<4>", sd-daemon(3)). The journal records the calling process as their
 // origin.
@@ -74,7 +71,6 @@ func JournalStream(ident string, p Priority) (int, error) {
 		err = unix.Shutdown(fd, unix.SHUT_RD)
 	}
 	if err == nil {
-		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, streamBuffer) // it works with less, too
 		// the buffer is empty, so this does not block; the lines are: identifier, unit, priority, whether
 		// lines have a priority prefix, and whether to forward to syslog, kernel log and console
 		head := fmt.Sprintf("%s\n\n%d\n1\n0\n0\n0\n", strings.ReplaceAll(ident, "\n", " "), p)
