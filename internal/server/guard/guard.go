@@ -24,12 +24,11 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// The time that a brain has for an answer, and a later brain to start. Each has reactWithin once more after a
-// SIGCONT.
+// The time that a brain has for an answer until it gets a SIGCONT, and then for all else: it may have no
+// processor. A later brain has the second one to start, too.
 const (
-	reactWithin = 250e6
-	mostSlow    = 20 // times that a brain gets it again which is not stopped, and may have no processor
-	startWithin = 5e9
+	continueAfter = 250e6
+	startWithin   = 5e9
 )
 
 // guardMain is the guard's whole life.
@@ -194,7 +193,7 @@ func (p *process) send() {
 func (p *process) ask() {
 	if p.answerBy == 0 {
 		p.page.Asked++
-		p.answerBy, p.continued = now()+reactWithin, false
+		p.answerBy, p.continued = now()+continueAfter, false
 	}
 	p.send()
 }
@@ -217,36 +216,17 @@ func (p *process) overdue() {
 		p.dueAsked = p.page.Due
 		p.ask()
 	case p.page.Answered == p.page.Asked:
-		p.answerBy, p.slow = 0, 0
-	case p.slow < mostSlow && (p.page.Reign > 0 || !p.brainStopped()):
-		p.slow++
-		p.answerBy = now() + reactWithin
+		p.answerBy = 0
 	case !p.continued:
 		if p.page.Reign == 0 {
 			sys(unix.SYS_PIDFD_SEND_SIGNAL, uintptr(p.page.Launcher), uintptr(unix.SIGCONT), 0, 0, 0)
 		} else {
 			signalChild(p.brainPID, unix.SIGCONT)
 		}
-		p.answerBy, p.continued = now()+reactWithin, true
+		p.answerBy, p.continued = now()+startWithin, true
 	default:
 		p.takeOver(false)
 	}
-}
-
-// brainStopped reports whether the launcher is stopped, or frozen with its client.
-func (p *process) brainStopped() bool {
-	if n := p.read(p.page.Events); n > 19 && p.buf[19] == '1' { // "populated 1\nfrozen 1"
-		return true
-	}
-	last := uintptr(0)
-	n := p.read(p.state)
-	for i := uintptr(0); i+2 < n; i++ { // the name may be anything
-		if p.buf[i&(unsafe.Sizeof(p.buf)-1)] == ')' {
-			last = i
-		}
-	}
-	state := p.buf[(last+2)&(unsafe.Sizeof(p.buf)-1)]
-	return n > 0 && (state == 'T' || state == 't')
 }
 
 func (p *process) receive() {

@@ -86,7 +86,6 @@ type process struct {
 	pidfd    int32
 	errno    uint32
 	name     [16]byte
-	slow     int             // times that a brain got more time
 	children int32           // /proc/thread-self/children; a server could mount something over it
 	joins    bool            // clone3 was refused
 	keep     [mostKept]int32 // descriptors that the guard has after the birth
@@ -125,7 +124,6 @@ type files struct {
 	brainEnd int32 // number of the brain's end of the socket
 	sock     int32
 	signals  int32 // signalfd
-	state    int32 // /proc/PID/stat of the launcher
 	null     int32
 }
 
@@ -155,7 +153,6 @@ func openOwn() (f files, err error) {
 	var caught unix.Sigset_t
 	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
 	f.signals = open(unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK))
-	f.state = open(unix.Open("/proc/self/stat", unix.O_RDONLY|unix.O_CLOEXEC, 0))
 	f.null = open(unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0))
 	if err != nil {
 		err = fmt.Errorf("open the guard's descriptors: %w", err)
@@ -165,7 +162,7 @@ func openOwn() (f files, err error) {
 
 // close closes the launcher's copies.
 func (f *files) close() {
-	for _, fd := range []int32{f.sock, f.signals, f.state, f.null} {
+	for _, fd := range []int32{f.sock, f.signals, f.null} {
 		_ = unix.Close(int(fd))
 	}
 }
@@ -200,7 +197,7 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 		p.alsoKeep(fd)
 	}
 	p.shared = p.kept
-	for _, fd := range []int32{p.sock, p.signals, p.null, p.state} {
+	for _, fd := range []int32{p.sock, p.signals, p.null} {
 		p.alsoKeep(fd)
 	}
 	for i, fd := range []int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -91,12 +89,6 @@ func (b *birth) acquire() (err error) {
 	var broken []error // places that there are
 	err = s.eachPlace(func(p backend.Place, missed []error) error {
 		b.Config.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any
-		if b.Page.Events < 0 && p.Root != nil && !b.Config.Taken {       // the watcher is elsewhere
-			fd, err := p.Root.OpenFile("."+p.Path+"/cgroup.events", unix.O_RDONLY)
-			if err == nil { // the root cgroup does not have the file
-				b.Page.Events = int32(fd)
-			}
-		}
 		if err := b.settle(p); err != nil {
 			// a manager can be busy, or not be meant for us
 			if p.Backend == protocol.Delegated || p.Backend == protocol.Cgroup {

@@ -27,7 +27,6 @@ type Page struct {
 	Stdin, Stdout int32    // epoll sets, readable after an event that the launcher should notice
 	Client        int32    // pidfd, the same
 	Launcher      int32    // pidfd
-	Events        int32    // cgroup.events of the launcher's cgroup
 	Program       int32    // O_PATH descriptor of the program that a later brain executes
 	Leaf          int32    // directory of the cgroup for guards and later brains; none in a tree
 	Parent        int32    // directory above those of SetDirectories
