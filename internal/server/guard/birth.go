@@ -29,14 +29,12 @@ func forkBetween(p *process) syscall.Errno {
 	if failed == 0 && pid == 0 {
 		forkGuard(p)
 	}
+	if failed == 0 {
+		sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0) // no signal interrupts it
+		failed = uintptr(p.errno)
+	}
 	setMask(&before, nil)
-	if failed != 0 {
-		return syscall.Errno(failed)
-	}
-	for e := syscall.EINTR; e == syscall.EINTR; {
-		_, e = sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0)
-	}
-	return syscall.Errno(p.errno)
+	return syscall.Errno(failed)
 }
 
 // forkGuard is all that the process between does.

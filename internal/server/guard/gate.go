@@ -146,7 +146,7 @@ func (p *process) continueWatcher() {
 		return
 	}
 	signalChild(p.brainPID, unix.SIGCONT)
-	if pid, e := p.waitChild(unix.P_PID, p.brainPID, unix.WEXITED); e != 0 || pid == p.brainPID {
+	if pid, e := sys(unix.SYS_WAIT4, uintptr(p.brainPID), 0, unix.WNOHANG, 0, 0); e != 0 || pid != 0 {
 		p.brainPID = 0
 	}
 }

@@ -70,7 +70,7 @@ func enter(leaf int32) {
 // holdBrainEnd closes the guard's copy of the brain's end, which would hide the brain's death. The number
 // stays taken: a later brain's command line has it.
 func (p *process) holdBrainEnd() {
-	sys(unix.SYS_DUP3, uintptr(p.null), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
+	sys(unix.SYS_DUP3, uintptr(p.signals), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 }
 
 func (p *process) alsoKeep(fd int32) {
@@ -116,27 +116,28 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 // session, and has its descriptors.
 func (p *process) leaveClient() {
 	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
-	for fd := uintptr(0); fd < 3; fd++ {
-		sys(unix.SYS_DUP3, uintptr(p.null), fd, 0, 0, 0)
+	last := int32(0)
+	for i := 0; i < p.kept; i++ {
+		last = max(last, p.keep[i&(mostKept-1)])
 	}
-	for from := int32(3); ; {
-		next := int32(math.MaxInt32)
-		for i := 0; i < p.kept; i++ {
-			if fd := p.keep[i&(mostKept-1)]; fd >= from && fd < next {
-				next = fd
-			}
-		}
-		if next > from {
-			_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(next-1), 0, 0, 0) // Linux 5.9
-			for fd := from; e != 0 && fd < min(next, 4096); fd++ {                     // seccomp refuses it
-				sys(unix.SYS_CLOSE, uintptr(fd), 0, 0, 0, 0)
-			}
-		}
-		if next == math.MaxInt32 {
-			return
-		}
-		from = next + 1
+	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(last+1), math.MaxInt32, 0, 0, 0) // Linux 5.9
+	if e != 0 {                                                                // seccomp refuses it
+		last = max(last, 4096)
 	}
+	for fd := int32(0); fd <= last; fd++ {
+		if !p.keeps(fd) {
+			closeFD(fd)
+		}
+	}
+}
+
+func (p *process) keeps(fd int32) bool {
+	for i := 0; i < p.kept; i++ {
+		if p.keep[i&(mostKept-1)] == fd {
+			return true
+		}
+	}
+	return false
 }
 
 // poll waits for an event on p.polls, until limit if that is not 0.
@@ -262,14 +263,6 @@ func (p *process) nextSignal() uint32 {
 	return uint32(p.info[0])
 }
 
-// waitChild is waitid(2), which fills p.info. pid is 0 while no such child has ended.
-func (p *process) waitChild(kind int, of int32, events uintptr) (pid int32, errno syscall.Errno) {
-	p.info[2] = 0
-	at := uintptr(unsafe.Pointer(&p.info))
-	_, errno = sys(unix.SYS_WAITID, uintptr(kind), uintptr(of), at, events|unix.WNOHANG, 0)
-	return int32(p.info[2]), errno
-}
-
 // signalChild signals by pid: only the guard reaps its children.
 func signalChild(pid int32, sig unix.Signal) { sys(unix.SYS_KILL, uintptr(pid), uintptr(sig), 0, 0, 0) }
 
@@ -292,35 +285,24 @@ func (p *process) receiveSignals() {
 
 // reap waits for all children that have ended. changed: the page has news of the main process.
 func (p *process) reap() (changed bool) {
-	const ( // of siginfo_t.si_code
-		exited = 1
-		killed = 2
-		dumped = 3
-		stops  = 5
-	)
 	for {
-		pid, e := p.waitChild(unix.P_ALL, 0, unix.WEXITED|unix.WSTOPPED|unix.WALL)
+		const everyChild, options = ^uintptr(0), unix.WNOHANG | unix.WUNTRACED | unix.WALL
+		status := uint32(0)
+		pid, e := sys(unix.SYS_WAIT4, everyChild, uintptr(unsafe.Pointer(&status)), options, 0, 0)
 		p.childless = e == syscall.ECHILD
-		code, status := uint32(p.info[1]), uint32(p.info[3])
 		if e != 0 || pid == 0 {
 			return changed
 		}
-		if pid != p.mainPID || p.exited {
+		if int32(pid) != p.mainPID || p.exited {
 			continue
 		}
 		changed = true
-		switch code {
-		case exited:
-			p.page.Status = status & 0xff << 8
-		case killed:
-			p.page.Status = status & 0x7f
-		case dumped:
-			p.page.Status = status&0x7f | 0x80
-		case stops:
-			p.page.StopSignal = status
+		if status&0xff == 0x7f { // it was stopped
+			p.page.StopSignal = status >> 8
 			p.page.Stops++
 			continue
 		}
+		p.page.Status = status
 		p.exited, p.page.Exited = true, true
 	}
 }

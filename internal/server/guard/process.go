@@ -124,7 +124,6 @@ type files struct {
 	brainEnd int32 // number of the brain's end of the socket
 	sock     int32
 	signals  int32 // signalfd
-	null     int32
 }
 
 // mainProcess is Server as system calls want it.
@@ -153,7 +152,6 @@ func openOwn() (f files, err error) {
 	var caught unix.Sigset_t
 	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
 	f.signals = open(unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK))
-	f.null = open(unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0))
 	if err != nil {
 		err = fmt.Errorf("open the guard's descriptors: %w", err)
 	}
@@ -162,7 +160,7 @@ func openOwn() (f files, err error) {
 
 // close closes the launcher's copies.
 func (f *files) close() {
-	for _, fd := range []int32{f.sock, f.signals, f.null} {
+	for _, fd := range []int32{f.sock, f.signals} {
 		_ = unix.Close(int(fd))
 	}
 }
@@ -197,7 +195,7 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 		p.alsoKeep(fd)
 	}
 	p.shared = p.kept
-	for _, fd := range []int32{p.sock, p.signals, p.null} {
+	for _, fd := range []int32{p.sock, p.signals} {
 		p.alsoKeep(fd)
 	}
 	for i, fd := range []int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {

@@ -98,15 +98,3 @@ func openAt(dir int32, name string, how uintptr) (int32, syscall.Errno) {
 }
 
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
-
-// populated reports whether cgroup.events of a group says so. A group that cannot be read is not.
-func populated(dir int32) bool {
-	fd, e := openAt(dir, eventsFile, 0)
-	if e != 0 {
-		return false
-	}
-	text := [32]byte{} // "populated 0\nfrozen 0"
-	n, e := sys(unix.SYS_READ, uintptr(fd), uintptr(unsafe.Pointer(&text)), unsafe.Sizeof(text), 0, 0)
-	closeFD(fd)
-	return e == 0 && n >= 20 && text[10] == '1'
-}

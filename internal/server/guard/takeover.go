@@ -78,7 +78,7 @@ func (p *process) killAll() {
 		if p.page.Payload >= 0 {
 			writeFile(p.page.Payload, killFile, '1')
 		}
-		if p.reap(); p.childless && (p.page.Payload < 0 || !populated(p.page.Payload)) {
+		if p.reap(); p.childless && !p.populated() {
 			return
 		}
 		p.killChildren()
@@ -92,6 +92,14 @@ func (p *process) read(fd int32) uintptr {
 		return 0
 	}
 	return n
+}
+
+// populated reports whether cgroup.events of the payload says so. One that cannot be read is not.
+func (p *process) populated() bool {
+	fd, _ := openAt(p.page.Payload, eventsFile, 0)
+	n := p.read(fd) // "populated 0\nfrozen 0"
+	closeFD(fd)
+	return n >= 20 && p.buf[10] == '1'
 }
 
 func (p *process) killChildren() {
