@@ -5,7 +5,6 @@
 package guard
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -48,25 +47,26 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 	} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	f, err := openOwn()
-	defer f.close()
-	var p *process
-	if err == nil {
-		p, err = newProcess(on, f, s, o)
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("create the guard's socket: %w", err)
 	}
+	defer unix.Close(ends[1])
+	p, err := newProcess(on, ends, s, o)
 	if err == nil {
 		defer unix.MunmapPtr(unsafe.Pointer(p), p.size)
+		defer unix.Close(int(p.signals))
 		leaveOut()
 		if errno := forkBetween(p); errno != 0 {
 			err = fmt.Errorf("fork the guard: %w", errno)
 		}
 	}
 	if err != nil {
-		_ = unix.Close(int(f.brainEnd))
+		_ = unix.Close(ends[0])
 		return nil, err
 	}
 	on.GuardPID = p.pid
-	return &page.Guard{Page: on, Sock: int(f.brainEnd), PIDFD: int(p.pidfd)}, nil
+	return &page.Guard{Page: on, Sock: ends[0], PIDFD: int(p.pidfd)}, nil
 }
 
 const (
@@ -77,8 +77,10 @@ const (
 // process is all the memory that the guard has, with a stack and the strings behind it. Launcher and guard
 // share the mapping, so that no page of it is copied.
 type process struct {
-	files
 	page     *page.Page
+	brainEnd int32 // number of the brain's end of the socket
+	sock     int32
+	signals  int32   // signalfd
 	size     uintptr // of the mapping
 	g        goroutine
 	tls      [4]uintptr
@@ -119,13 +121,6 @@ func leaveOut() {
 	}
 }
 
-// files are the descriptors that the guard has from the beginning, beside those of the page.
-type files struct {
-	brainEnd int32 // number of the brain's end of the socket
-	sock     int32
-	signals  int32 // signalfd
-}
-
 // mainProcess is Server as system calls want it.
 type mainProcess struct {
 	path, argv, env  uintptr
@@ -138,36 +133,9 @@ type mainProcess struct {
 // fixedSize is that of a process with its stack.
 const fixedSize = (unsafe.Sizeof(process{})+4095)&^4095 + stackSize
 
-// openOwn opens them in the launcher.
-func openOwn() (f files, err error) {
-	open := func(fd int, failed error) int32 {
-		err = cmp.Or(err, failed)
-		return int32(fd)
-	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		ends = [2]int{-1, -1}
-	}
-	f.brainEnd, f.sock = int32(ends[0]), int32(ends[1])
-	var caught unix.Sigset_t
-	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
-	f.signals = open(unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK))
-	if err != nil {
-		err = fmt.Errorf("open the guard's descriptors: %w", err)
-	}
-	return f, err
-}
-
-// close closes the launcher's copies.
-func (f *files) close() {
-	for _, fd := range []int32{f.sock, f.signals} {
-		_ = unix.Close(int(fd))
-	}
-}
-
 // newProcess maps and fills the guard's memory.
-func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error) {
-	brain := slices.Concat(o.Argv, []string{strconv.Itoa(on.Memory()), strconv.Itoa(int(f.brainEnd))})
+func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, error) {
+	brain := slices.Concat(o.Argv, []string{strconv.Itoa(on.Memory()), strconv.Itoa(ends[0])})
 	lists := [][]string{brain, o.Env}
 	if s != nil {
 		shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
@@ -176,12 +144,19 @@ func newProcess(on *page.Page, f files, s *Server, o *Options) (*process, error)
 	words, size := sizeOf(lists)
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	var caught unix.Sigset_t
+	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
+	signals, err := unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
+	if err != nil {
+		return nil, fmt.Errorf("create the guard's signalfd: %w", err)
+	}
 	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+size, access, how)
 	if err != nil {
 		return nil, fmt.Errorf("map the guard's memory: %w", err)
 	}
 	p := (*process)(at)
-	p.files, p.page, p.size, p.gate = f, on, fixedSize+size, o.Gate
+	p.brainEnd, p.sock, p.signals = int32(ends[0]), int32(ends[1]), int32(signals)
+	p.page, p.size, p.gate = on, fixedSize+size, o.Gate
 	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
 	p.clone = cloneArgs{
 		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
