@@ -37,9 +37,8 @@ type Loop struct {
 	epoll  int
 	file   *os.File // of epoll
 	parked syscall.RawConn
-	events [8]unix.EpollEvent
-	ready  []unix.EpollEvent // reported by the kernel, and not yet by Next
-	caught int               // the end of a pipe that has the numbers of signals
+	event  [1]unix.EpollEvent // of several that are ready the kernel reports the next one then
+	caught int                // the end of a pipe that has the numbers of signals
 }
 
 // New fails where the runtime can't wait for the loop, for lack of memory. With the first loop the runtime
@@ -144,29 +143,17 @@ func (l *Loop) control(operation, fd int, t Token) error {
 
 // Next waits until something has happened, or the deadline has passed; the zero time means no deadline.
 func (l *Loop) Next(deadline time.Time) Token {
-	if len(l.ready) == 0 {
-		l.wait(deadline)
-	}
-	if len(l.ready) == 0 {
-		return TokenNone
-	}
-	t := Token(l.ready[0].Fd)
-	l.ready = l.ready[1:]
-	return t
-}
-
-func (l *Loop) wait(deadline time.Time) {
 	_ = l.file.SetReadDeadline(deadline) // New has tried it
-	if err := l.parked.Read(l.poll); err != nil {
-		l.poll(0) // what has happened meanwhile comes before the deadline
+	if err := l.parked.Read(l.poll); err != nil && !l.poll(0) {
+		return TokenNone // an event would come before the deadline
 	}
+	return Token(l.event[0].Fd)
 }
 
 func (l *Loop) poll(uintptr) (happened bool) {
-	n, err := unix.EpollWait(l.epoll, l.events[:], 0)
+	n, err := unix.EpollWait(l.epoll, l.event[:], 0)
 	if err != nil && err != unix.EINTR {
 		panic("bug: epoll_wait on our own set: " + err.Error())
 	}
-	l.ready = l.events[:max(n, 0)]
 	return n > 0
 }
