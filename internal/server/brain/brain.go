@@ -37,9 +37,7 @@ type Brain struct {
 	Client *client.Side // nil for a later brain that stops the server
 	rest   *idle.Rest   // nil for a server that is never frozen
 
-	reign     uint32 // the page's, when this brain began
-	later     bool   // a guard has started this brain
-	deposed   bool   // the guard has started another brain
+	reign     uint32 // the page's, when this brain began: the guard has started each but 0
 	Begun     bool   // there is, or was, a main process
 	exited    bool   // the main process has
 	stops     uint32
@@ -56,8 +54,6 @@ type Brain struct {
 	killed   []report.Killed
 	total    int // members that had to be killed
 	stuck    []freeze.Stuck
-	Notes    []string
-	Stderr   protocol.Stderr
 	finish   func()         // ends the sweep of this start
 	Beside   sync.WaitGroup // goroutines of TellStart
 }
@@ -67,7 +63,7 @@ func New(c *protocol.Config) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, Stderr: protocol.StderrInherit, finish: func() {}}
+	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}
 	b.published.state = -1 // none
 	return b, nil
 }
@@ -116,19 +112,22 @@ func (b *Brain) Begin() error {
 
 // Live returns when the group is empty, or when another brain has replaced this process.
 func (b *Brain) Live() {
-	for b.life.State != lifecycle.Emptied && !b.deposed {
+	for b.life.State != lifecycle.Emptied && !b.deposed() {
 		b.handle(b.Loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
 		b.lookAtRest()
 		b.look()
 	}
 	switch {
-	case !b.deposed:
+	case !b.deposed():
 		b.end()
-	case !b.later && !b.Config.Taken:
+	case b.reign == 0 && !b.Config.Taken:
 		b.wait()
 	}
 }
+
+// deposed reports whether the guard has started another brain.
+func (b *Brain) deposed() bool { return b.Page.Reign != b.reign }
 
 func (b *Brain) deadline() time.Time {
 	due := b.life.Due()
@@ -142,7 +141,7 @@ func (b *Brain) deadline() time.Time {
 }
 
 func (b *Brain) handle(t loop.Token) {
-	if b.readPage(); b.deposed { // news from before this event
+	if b.readPage(); b.deposed() { // news from before this event
 		return
 	}
 	switch t {
@@ -180,8 +179,7 @@ func (b *Brain) handle(t loop.Token) {
 // readPage handles news on the page.
 func (b *Brain) readPage() {
 	p := b.Page
-	if p.Reign != b.reign {
-		b.deposed = true
+	if b.deposed() {
 		return
 	}
 	if !b.Begun && p.MainPID > 0 && p.FailedStep == page.StepNone {

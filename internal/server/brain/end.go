@@ -43,7 +43,7 @@ func (b *Brain) end() {
 		b.writeReport()
 	}
 	b.Page.Phase = reported
-	if len(b.stuck) > 0 && !b.later {
+	if len(b.stuck) > 0 && b.reign == 0 {
 		return // a later brain waits for them
 	}
 	if len(b.stuck) > 0 {
@@ -52,7 +52,7 @@ func (b *Brain) end() {
 	b.finish()
 	_ = b.Group.Remove() // a sweep removes what can't be removed now
 	b.Guard.Send(page.WordDone)
-	if !b.later {
+	if b.reign == 0 {
 		b.wait()
 	}
 }
@@ -80,7 +80,7 @@ func (b *Brain) awaitStatus() {
 
 // wait waits for the guard's exit. A member may have stopped or traced the guard.
 func (b *Brain) wait() {
-	if !b.deposed && !linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
+	if !b.deposed() && !linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
 		_ = unix.PidfdSendSignal(b.Guard.PIDFD, unix.SIGKILL, nil, 0) // it has exited
 	}
 	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD), Events: unix.POLLIN})
@@ -164,14 +164,14 @@ func (b *Brain) inspect(members freeze.Target) {
 }
 
 func (b *Brain) Note(text string) {
-	if !slices.Contains(b.Notes, text) {
-		b.Notes = append(b.Notes, text)
+	if c := b.Config; !slices.Contains(c.Notes, text) {
+		c.Notes = append(c.Notes, text)
 	}
 }
 
 // notesForPeople adds the members that were killed.
 func (b *Brain) notesForPeople() []string {
-	notes := slices.Clone(b.Notes)
+	notes := slices.Clone(b.Config.Notes)
 	for _, k := range b.killed {
 		notes = append(notes, "killed "+k.String())
 	}
@@ -210,7 +210,7 @@ func (b *Brain) writeReport() {
 	}
 	r.Count(b.Group.Members(), b.Group.Figures())
 	r.Killed, r.KilledTotal = b.killed, b.total
-	r.Stuck, r.Notes = b.stuckForPeople(), b.Notes
+	r.Stuck, r.Notes = b.stuckForPeople(), c.Notes
 	r.Log()
 	r.Write(c.Report)
 }

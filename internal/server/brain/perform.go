@@ -132,7 +132,7 @@ func (b *Brain) beginRest() {
 				" can freeze a server during a call, and delay the answer by a minute")
 		}
 	}
-	b.Group.Note(b.Notes)
+	b.Group.Note(b.Config.Notes)
 }
 
 // lookAtRest is for when nothing else has happened. A server that is being stopped is not frozen again.
@@ -159,7 +159,7 @@ func (b *Brain) lookAtRest() {
 	case idle.None:
 		if b.rest.Note != "" {
 			b.Note(b.rest.Note)
-			b.Group.Note(b.Notes)
+			b.Group.Note(b.Config.Notes)
 		}
 	}
 }

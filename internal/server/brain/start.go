@@ -25,7 +25,7 @@ import (
 func (b *Brain) TellStart() {
 	b.beginRest()
 	if systemd.JournalExists() {
-		report.LogStart(b.subject(), b.Stderr)
+		report.LogStart(b.subject(), b.Config.Stderr)
 	}
 	b.finish = sweep.BeginSweep(b.Group.Beside())
 	if b.Config.Replace {
@@ -99,7 +99,7 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Page, b.Guard, b.Env, b.Notes, b.Begun, b.later = p, g, env, c.Notes, true, true
+	b.Page, b.Guard, b.Env, b.Begun = p, g, env, true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
 		b.Group = group.NewTree(c.Group.ID, b.Guarded())

@@ -96,7 +96,7 @@ func (b *birth) acquire() (err error) {
 			}
 			return err
 		}
-		b.Notes = append(s.notesOn(missed), b.Notes...)
+		b.Config.Notes = append(s.notesOn(missed), b.Config.Notes...)
 		return nil
 	})
 	if err != nil {

@@ -128,8 +128,8 @@ type birth struct {
 func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
-	c.Verbose, c.Replace = s.Verbose, s.Replace
-	c.Stderr, c.Report, c.Client = s.Stderr, s.Report, client.Describe(s.Client, s.ClientName)
+	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
+	c.Client = client.Describe(s.Client, s.ClientName)
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	if self, err := group.Identify(os.Getpid()); err == nil {
 		c.Launcher = self
@@ -215,8 +215,7 @@ const (
 
 // begin makes a brain of a group and its guard, and leaves all that to a later one.
 func (b *birth) begin() error {
-	b.Group.Note(b.Notes)
-	b.Config.Notes = b.Notes
+	b.Group.Note(b.Config.Notes)
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
@@ -259,7 +258,7 @@ func (b *birth) fork(readable bool) error {
 			name := protocol.LogIdentifier(b.Config.Name, b.Config.Group.ID)
 			if fd, err := systemd.JournalStream(name, systemd.Info); err == nil {
 				defer unix.Close(fd)
-				b.Stderr, server.Stderr = protocol.StderrJournal, fd
+				b.Config.Stderr, server.Stderr = protocol.StderrJournal, fd
 			} else {
 				b.Note(protocol.StderrKept + err.Error())
 			}

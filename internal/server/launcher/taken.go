@@ -99,7 +99,6 @@ func (t *Taken) attach(pid int) error {
 // Guide begins to watch the server, and has its guard do so. Live has to follow.
 func (t *Taken) Guide() error {
 	b := t.b
-	b.Config.Stderr = b.Stderr
 	if err := t.Group().TagMembers(); err != nil {
 		b.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
@@ -206,7 +205,7 @@ func (t *Taken) Close() {
 // SetStderr records where the server's stderr goes, with a note or "". Call it before Guide; without a call
 // it is the client's.
 func (t *Taken) SetStderr(where protocol.Stderr, note string) {
-	t.b.Stderr = where
+	t.b.Config.Stderr = where
 	if note != "" {
 		t.b.Note(note)
 	}
