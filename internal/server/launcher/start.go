@@ -198,20 +198,12 @@ func (b *birth) start(threads chan struct{}) (err error) {
 	b.leaveClient()
 	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
 	// would end without it. A server may have stopped the guard.
-	for range birthTries {
-		if linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, birthWithin) {
-			break
-		}
-		_ = unix.PidfdSendSignal(b.Guard.PIDFD, unix.SIGCONT, nil, 0) // it has ended
-	}
+	linux.AwaitEnd(b.Guard.Sock, unix.POLLIN, birthWithin)
 	return nil
 }
 
-// The time that the guard has for the birth, on a busy machine, and until it is continued.
-const (
-	birthWithin = 250 * time.Millisecond
-	birthTries  = 20
-)
+// birthWithin is the time that the guard has for the birth, on a busy machine.
+const birthWithin = 5 * time.Second
 
 // begin makes a brain of a group and its guard, and leaves all that to a later one.
 func (b *birth) begin() error {
