@@ -84,32 +84,22 @@ func (p *process) alsoKeep(fd int32) {
 // dies first.
 func (p *process) awaitGo() (leaf int32, ok bool) {
 	rights := [3]uint64{} // struct cmsghdr, and two descriptors
-	for {
-		word := byte(0)
-		iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-		header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)),
-			5: unsafe.Sizeof(rights)}
-		at := uintptr(unsafe.Pointer(&header))
-		n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, unix.MSG_CMSG_CLOEXEC, 0, 0)
-		if e == syscall.EINTR {
-			continue
-		}
-		if e != 0 || n == 0 || word != page.WordGo {
-			return -1, false
-		}
-		leaf = -1
-		first, second := int32(rights[2]), int32(rights[2]>>32)
-		switch rights[0] {
-		case 16 + 2*4:
-			leaf = second
-			p.alsoKeep(second)
-			fallthrough
-		case 16 + 4:
-			p.page.Payload = first
-			p.alsoKeep(first)
-		}
-		return leaf, true
+	word := byte(0)
+	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
+	header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)),
+		5: unsafe.Sizeof(rights)}
+	at := uintptr(unsafe.Pointer(&header))
+	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, unix.MSG_CMSG_CLOEXEC, 0, 0)
+	leaf = -1
+	if rights[0] >= 16+4 {
+		p.page.Payload = int32(rights[2])
+		p.alsoKeep(p.page.Payload)
 	}
+	if rights[0] == 16+2*4 {
+		leaf = int32(rights[2] >> 32)
+		p.alsoKeep(leaf)
+	}
+	return leaf, e == 0 && n > 0 && word == page.WordGo
 }
 
 // leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's
@@ -250,7 +240,7 @@ func (p *process) receive() {
 func (p *process) receiveWord() (word byte, dead bool) {
 	at := uintptr(unsafe.Pointer(&word))
 	n, e := sys(unix.SYS_RECVFROM, uintptr(p.sock), at, 1, unix.MSG_DONTWAIT, 0)
-	return word, e != syscall.EAGAIN && e != syscall.EINTR && (e != 0 || n == 0)
+	return word, e != syscall.EAGAIN && (e != 0 || n == 0)
 }
 
 // nextSignal returns 0 for none.

@@ -141,7 +141,13 @@ func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, er
 		shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
 		lists = append(lists, s.Argv, s.Env, shell)
 	}
-	words, size := sizeOf(lists)
+	words := len(lists) // pointers, one after each list
+	size := uintptr(0)  // of the texts
+	for _, text := range slices.Concat(lists...) {
+		words++
+		size += uintptr(len(text)) + 1
+	}
+	size += 8 * uintptr(words)
 	const access = unix.PROT_READ | unix.PROT_WRITE
 	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
 	var caught unix.Sigset_t
@@ -186,17 +192,6 @@ func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, er
 		}
 	}
 	return p, nil
-}
-
-// sizeOf counts the pointers of lists, and the bytes with them.
-func sizeOf(lists [][]string) (words int, size uintptr) {
-	for _, list := range lists {
-		words += len(list) + 1
-		for _, text := range list {
-			size += uintptr(len(text)) + 1
-		}
-	}
-	return words, size + 8*uintptr(words)
 }
 
 // writeLists writes lists of strings as execve(2) wants them: all pointers first. The memory is zero.
