@@ -191,11 +191,6 @@ func (b *Brain) stuckForPeople() (all []string) {
 	return all
 }
 
-func (b *Brain) subject() protocol.Subject {
-	c := b.Config
-	return protocol.Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
-}
-
 func (b *Brain) writeReport() {
 	c := b.Config
 	if !report.Wanted(c.Report) {
@@ -208,7 +203,11 @@ func (b *Brain) writeReport() {
 	if b.Page.Exited {
 		r.SetStatus(unix.WaitStatus(b.Page.Status))
 	}
-	r.Count(b.Group.Members(), b.Group.Figures())
+	cpu := b.Group.Members().CPU().Round(time.Millisecond).Seconds()
+	r.CPUSeconds = &cpu
+	if f := b.Group.Figures(); f != nil {
+		r.Figures = *f
+	}
 	r.Killed, r.KilledTotal = b.killed, b.total
 	r.Stuck, r.Notes = b.stuckForPeople(), c.Notes
 	r.Log()

@@ -147,7 +147,7 @@ func (b *Brain) lookAtRest() {
 	switch b.rest.Look(b.rest, now) {
 	case idle.Frozen:
 		if b.rest.Used { // not after each ping
-			b.subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
+			b.Config.Subject().Log(protocol.EventFrozen, systemd.Info, "frozen: idle")
 		}
 		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)

@@ -65,6 +65,10 @@ type Config struct {
 	Where            string // the client's cgroup
 }
 
+func (c *Config) Subject() Subject {
+	return Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
+}
+
 // File identifies an open pipe or socket.
 type File struct{ Dev, Ino uint64 }
 

@@ -55,9 +55,8 @@ func (k Killed) String() string { return fmt.Sprintf("process %d (%s)", k.PID, k
 func New(c *protocol.Config, why protocol.Cause) *Report {
 	now := time.Now()
 	started := time.Unix(0, c.Started)
-	about := protocol.Subject{ID: c.Group.ID, Name: c.Name, Client: c.Client, Backend: c.Group.Backend}
 	return &Report{
-		Version: protocol.ProtocolVersion, Subject: about, Cause: why,
+		Version: protocol.ProtocolVersion, Subject: c.Subject(), Cause: why,
 		Started: started.UTC(), Ended: now.UTC(), Seconds: now.Sub(started).Round(time.Millisecond).Seconds(),
 	}
 }
@@ -69,14 +68,6 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 	}
 	status := ws.ExitStatus()
 	r.ExitStatus = &status
-}
-
-// Count adds the resources that the server used, its limits, and failures for lack of them.
-func (r *Report) Count(members interface{ CPU() time.Duration }, f *protocol.Figures) {
-	cpu := members.CPU().Round(time.Millisecond).Seconds()
-	if r.CPUSeconds = &cpu; f != nil {
-		r.Figures = *f
-	}
 }
 
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
@@ -102,10 +93,9 @@ func (r *Report) Write(fd int) {
 }
 
 // LogStart writes the event of a start to the journal.
-func LogStart(about protocol.Subject, stderr protocol.Stderr) {
-	text := fmt.Sprintf("started by %s[%d], %s", about.Client.Name, about.Client.PID, about.Backend)
-	about.Log(protocol.EventStarted, systemd.Info, text,
-		protocol.Field("stderr", string(stderr)))
+func LogStart(c *protocol.Config) {
+	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
+	c.Subject().Log(protocol.EventStarted, systemd.Info, text, protocol.Field("stderr", string(c.Stderr)))
 }
 
 // logged are the keys of a report that its event has. Arguments, which may be secrets, are in none of them.
