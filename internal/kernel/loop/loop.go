@@ -54,17 +54,10 @@ func New() (*Loop, error) {
 		return nil, fmt.Errorf("create epoll set: %w", err)
 	}
 	_, _ = unix.Close(room[0]), unix.Close(room[1]) // for the two descriptors of the runtime's poller
-	return park(fd)
-}
-
-func park(epoll int) (*Loop, error) {
-	_ = unix.SetNonblock(epoll, true) // then package os uses the poller
-	l := &Loop{epoll: epoll, file: os.NewFile(uintptr(epoll), "epoll")}
-	err := l.file.SetReadDeadline(time.Time{})
-	if err == nil {
-		l.parked, err = l.file.SyscallConn()
-	}
-	if err != nil {
+	_ = unix.SetNonblock(fd, true)                  // then package os uses the poller
+	l := &Loop{epoll: fd, file: os.NewFile(uintptr(fd), "epoll")}
+	l.parked, _ = l.file.SyscallConn() // it is open
+	if err := l.file.SetReadDeadline(time.Time{}); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("wait by the runtime: %w", err)
 	}

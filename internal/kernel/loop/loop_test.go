@@ -3,7 +3,6 @@
 package loop
 
 import (
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -95,16 +94,5 @@ func TestLoopCatches(t *testing.T) {
 		if token := l.Next(time.Time{}); token != TokenSignals {
 			t.Fatalf("%v was reported, want %v", token, TokenSignals)
 		}
-	}
-}
-
-// A loop that the runtime can't wait for would never wait.
-func TestParkFails(t *testing.T) {
-	fd, err := unix.Open(os.Args[0], unix.O_RDONLY|unix.O_CLOEXEC, 0) // a file, which no epoll set takes
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := park(fd); err == nil {
-		t.Error("a file is waited for")
 	}
 }
