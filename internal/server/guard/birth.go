@@ -25,16 +25,16 @@ import (
 func forkBetween(p *process) syscall.Errno {
 	all, before := ^uint64(0), uint64(0)
 	setMask(&all, &before)
-	pid, failed := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0)
-	if failed == 0 && pid == 0 {
+	pid := vfork(unix.SYS_CLONE, vforkFlags|unix.CLONE_FILES|uintptr(unix.SIGCHLD), 0)
+	if pid == 0 {
 		forkGuard(p)
 	}
-	if failed == 0 {
-		sys(unix.SYS_WAIT4, pid, 0, unix.WALL, 0, 0) // no signal interrupts it
-		failed = uintptr(p.errno)
+	if pid > 0 {
+		sys(unix.SYS_WAIT4, uintptr(pid), 0, unix.WALL, 0, 0) // no signal interrupts it
+		pid = int(p.pid)
 	}
 	setMask(&before, nil)
-	return syscall.Errno(failed)
+	return syscall.Errno(-min(pid, 0))
 }
 
 // forkGuard is all that the process between does.
@@ -48,25 +48,25 @@ func forkGuard(p *process) {
 	}
 	into.cgroup = uint64(p.page.Leaf)
 	at, size := uintptr(unsafe.Pointer(into)), unsafe.Sizeof(*into)
-	pid, errno := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, p, &p.g)
+	pid := forkOn(unix.SYS_CLONE3, at, size, 0, 0, 0, p, &p.g)
 	// Seccomp may refuse clone3. Then clone(2) starts the process, which joins the cgroup before it does
 	// anything else.
-	if errno == uintptr(syscall.ENOSYS) || errno == uintptr(syscall.EPERM) {
+	if pid == -int(syscall.ENOSYS) || pid == -int(syscall.EPERM) {
 		const flags = unix.CLONE_SETTLS | unix.CLONE_PIDFD | uintptr(unix.SIGCHLD)
 		tls := uintptr(into.tls) // the fourth argument on arm64, the fifth on amd64; the other is not used
 		p.joins = true
-		pid, errno = forkOn(unix.SYS_CLONE, flags, uintptr(into.stack+into.stackSize), uintptr(into.pidfd),
-			tls, tls, p, &p.g)
+		top := uintptr(into.stack + into.stackSize)
+		pid = forkOn(unix.SYS_CLONE, flags, top, uintptr(into.pidfd), tls, tls, p, &p.g)
 	}
-	p.pid, p.errno = int32(pid), uint32(errno)
+	p.pid = int32(pid)
 	exit(0)
 }
 
 // startMain starts the main process in the group and returns when it executes the server, or can't.
 func (p *process) startMain() {
-	pid, errno := p.spawn(p.page.Payload, false)
-	if errno != 0 {
-		p.page.FailedStep, p.page.Errno = page.StepFork, uint32(errno)
+	pid := p.spawn(p.page.Payload, false)
+	if pid < 0 {
+		p.page.FailedStep, p.page.Errno = page.StepFork, uint32(-pid)
 		return
 	}
 	p.mainPID = int32(pid)
@@ -75,18 +75,18 @@ func (p *process) startMain() {
 
 // spawn starts the main process or a later brain in a cgroup. It borrows the guard's memory until its exec.
 // The guard's signals are all blocked and have no handlers.
-func (p *process) spawn(into int32, brain bool) (pid, errno uintptr) {
+func (p *process) spawn(into int32, brain bool) (pid int) {
 	if p.joins {
-		pid, errno = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
+		pid = vfork(unix.SYS_CLONE, vforkFlags|uintptr(unix.SIGCHLD), 0)
 	} else {
 		p.clone = cloneArgs{flags: vforkFlags, exitSignal: uint64(unix.SIGCHLD)}
 		if into >= 0 {
 			p.clone.flags |= unix.CLONE_INTO_CGROUP
 			p.clone.cgroup = uint64(into)
 		}
-		pid, errno = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
+		pid = vfork(unix.SYS_CLONE3, uintptr(unsafe.Pointer(&p.clone)), unsafe.Sizeof(p.clone))
 	}
-	if errno == 0 && pid == 0 {
+	if pid == 0 {
 		e := syscall.Errno(0)
 		if p.joins && into >= 0 {
 			e = writeFile(into, procsFile, '0')
@@ -97,7 +97,7 @@ func (p *process) spawn(into int32, brain bool) (pid, errno uintptr) {
 		p.check(page.StepJoin, e)
 		p.executeServer()
 	}
-	return pid, errno
+	return pid
 }
 
 // executeServer is the main process until its exec.

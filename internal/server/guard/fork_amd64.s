@@ -4,11 +4,11 @@
 
 #include "textflag.h"
 
-// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid, errno uintptr)
+// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
 //
 // The new process has another stack, so p is in a register that the kernel preserves. Its g is where its thread-local
 // storage says (CLONE_SETTLS).
-TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-80
+TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVQ trap+0(FP), AX
 	MOVQ a1+8(FP), DI
 	MOVQ a2+16(FP), SI
@@ -19,16 +19,7 @@ TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-80
 	SYSCALL
 	TESTQ AX, AX
 	JZ   child
-	CMPQ AX, $0xfffffffffffff001
-	JCC  failed
 	MOVQ AX, pid+64(FP)
-	MOVQ $0, errno+72(FP)
-	RET
-
-failed:
-	NEGQ AX
-	MOVQ $0, pid+64(FP)
-	MOVQ AX, errno+72(FP)
 	RET
 
 child:
@@ -37,12 +28,12 @@ child:
 	CALL ·guardMain(SB)
 	INT  $3
 
-// func vfork(trap, a1, a2 uintptr) (pid, errno uintptr)
+// func vfork(trap, a1, a2 uintptr) (pid int)
 //
 // The child returns first, on the stack that it shares with the suspended parent,
 // and may overwrite everything below the caller's frame, our return address included.
 // So that is kept in R12, which the kernel preserves in each of the two.
-TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
+TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	MOVQ trap+0(FP), AX
 	MOVQ a1+8(FP), DI
 	MOVQ a2+16(FP), SI
@@ -52,14 +43,5 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
 	POPQ R12
 	SYSCALL
 	PUSHQ R12
-	CMPQ AX, $0xfffffffffffff001
-	JCC  failed
 	MOVQ AX, pid+24(FP)
-	MOVQ $0, errno+32(FP)
-	RET
-
-failed:
-	NEGQ AX
-	MOVQ $0, pid+24(FP)
-	MOVQ AX, errno+32(FP)
 	RET

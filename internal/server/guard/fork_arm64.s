@@ -4,10 +4,10 @@
 
 #include "textflag.h"
 
-// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid, errno uintptr)
+// func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
 //
 // The new process has another stack, so p and gp are in registers that the kernel preserves.
-TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-80
+TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-72
 	MOVD trap+0(FP), R8
 	MOVD a1+8(FP), R0
 	MOVD a2+16(FP), R1
@@ -18,16 +18,7 @@ TEXT ·forkOn(SB), NOSPLIT|NOFRAME, $0-80
 	MOVD gp+56(FP), R20
 	SVC
 	CBZ  R0, child
-	CMN  $4095, R0
-	BCS  failed
 	MOVD R0, pid+64(FP)
-	MOVD ZR, errno+72(FP)
-	RET
-
-failed:
-	NEG  R0, R0
-	MOVD ZR, pid+64(FP)
-	MOVD R0, errno+72(FP)
 	RET
 
 child:
@@ -37,11 +28,11 @@ child:
 	CALL ·guardMain(SB)
 	BRK
 
-// func vfork(trap, a1, a2 uintptr) (pid, errno uintptr)
+// func vfork(trap, a1, a2 uintptr) (pid int)
 //
 // The child returns first, on the stack that it shares with the suspended parent.
 // The return address is in the link register, which each of the two has of its own.
-TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
+TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	MOVD trap+0(FP), R8
 	MOVD a1+8(FP), R0
 	MOVD a2+16(FP), R1
@@ -49,14 +40,5 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-40
 	MOVD ZR, R3
 	MOVD ZR, R4
 	SVC
-	CMN  $4095, R0
-	BCS  failed
 	MOVD R0, pid+24(FP)
-	MOVD ZR, errno+32(FP)
-	RET
-
-failed:
-	NEG  R0, R0
-	MOVD ZR, pid+24(FP)
-	MOVD R0, errno+32(FP)
 	RET

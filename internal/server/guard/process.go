@@ -84,9 +84,8 @@ type process struct {
 	size     uintptr // of the mapping
 	g        goroutine
 	tls      [4]uintptr
-	pid      int32 // pid, pidfd and errno are for the launcher, by the process between
+	pid      int32 // pid and pidfd are for the launcher, by the process between
 	pidfd    int32
-	errno    uint32
 	name     [16]byte
 	children int32           // /proc/thread-self/children; a server could mount something over it
 	joins    bool            // clone3 was refused

@@ -15,16 +15,16 @@ import (
 // stack guard of 0, see forkOn.
 
 // forkOn makes a system call that starts a process with a stack of its own. The new process calls
-// guardMain(p), with g as its goroutine as far as the compiler is concerned.
+// guardMain(p), with g as its goroutine as far as the compiler is concerned. A negative pid is an errno.
 //
 //go:noescape
-func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid, errno uintptr)
+func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid int)
 
 // vfork makes the system call trap, clone or clone3, with CLONE_VM and CLONE_VFORK in its flags. Parent and
-// child return in the same frame of the caller, which the child must not leave.
+// child return in the same frame of the caller, which the child must not leave. A negative pid is an errno.
 //
 //go:noescape
-func vfork(trap, a1, a2 uintptr) (pid, errno uintptr)
+func vfork(trap, a1, a2 uintptr) (pid int)
 
 // goroutine stands for the runtime's g, of which compiled code reads stackguard0 alone, the third word.
 type goroutine [64]uintptr

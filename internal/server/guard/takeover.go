@@ -46,12 +46,12 @@ func (p *process) startBrain() bool {
 	sys(unix.SYS_DUP3, uintptr(ends[1]), uintptr(p.brainEnd), unix.O_CLOEXEC, 0, 0)
 	closeFD(ends[0])
 	closeFD(ends[1])
-	pid, errno := p.spawn(p.page.Leaf, true) // in a scope the guard is elsewhere
+	pid := p.spawn(p.page.Leaf, true) // in a scope the guard is elsewhere
 	p.holdBrainEnd()
-	p.brainPID = int32(pid)
+	p.brainPID = int32(max(pid, 0))
 	p.page.Asked++ // Attach is the answer
 	p.answerBy, p.continued = now()+startWithin, false
-	return errno == 0
+	return pid > 0
 }
 
 // executeBrain is the brain's process until its exec.
