@@ -38,8 +38,9 @@ const RequestsMost = 128
 
 // A gateway needs no watcher to run. So after some time without a watcher the guard answers.
 const (
-	watcherWithin = 10e9
-	pause         = 1e9 // after a watcher that has ended before it was ready
+	firstWithin = 10e9
+	nextWithin  = 1e9
+	pause       = 1e9 // after a watcher that has ended before it was ready
 )
 
 const (
@@ -59,7 +60,7 @@ func (p *process) keepGate() {
 	p.polls[gateListener+1].Fd, p.polls[gateListener+2].Fd = -1, -1
 	if g.stage = !g.Start; g.Start {
 		g.startAt = now()
-		p.waitForWatcher()
+		p.waitWithin(nextWithin)
 	}
 	for {
 		if g.startAt != 0 && now() >= g.startAt {
@@ -117,9 +118,12 @@ func (p *process) receiveFromWatcher() {
 		p.polls[gateSocket].Fd = -1
 		switch {
 		case g.over || p.polls[gateListener].Fd < 0:
-		case g.stage, g.ready: // the stage executes the gateway
+		case g.stage: // it executes the gateway
 			g.startAt = now()
-			p.waitForWatcher()
+			p.waitWithin(firstWithin)
+		case g.ready:
+			g.startAt = now()
+			p.waitWithin(nextWithin)
 		default:
 			g.startAt = now() + pause
 		}
@@ -127,10 +131,10 @@ func (p *process) receiveFromWatcher() {
 	}
 }
 
-// waitForWatcher limits the time that programs wait for a watcher. It goes on while guards are killed.
-func (p *process) waitForWatcher() {
+// waitWithin is the time that programs wait for a watcher. It goes on while guards are killed.
+func (p *process) waitWithin(time int64) {
 	if p.page.Until == 0 {
-		p.page.Until = now() + watcherWithin
+		p.page.Until = now() + time
 	}
 }
 
