@@ -26,7 +26,8 @@ const (
 
 func NewTag(bits uint64) Tag { return tagMagic | Tag(bits&(1<<TagBits-1)) }
 
-func (t Tag) isTag() bool { return t>>TagBits == tagMagic>>TagBits }
+// IsTag reports whether a limit is a tag.
+func (t Tag) IsTag() bool { return t>>TagBits == tagMagic>>TagBits }
 
 // Put sets the tag of a process that is held by a pidfd, but not of its existing children. Without
 // CAP_SYS_RESOURCE the process must belong to the same user. If the pid was reused meanwhile, Put restores
@@ -53,7 +54,7 @@ func (t Tag) Put(pid, pidfd int) error {
 // Remove removes the tag from a process that carries it, but not from its children; pid 0 is the calling one.
 func (t Tag) Remove(pid int) {
 	var limit unix.Rlimit
-	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && Tag(limit.Cur) == t && t.isTag() {
+	if unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &limit) == nil && Tag(limit.Cur) == t && t.IsTag() {
 		limit.Cur = limit.Max                                 // which the soft limit may always be
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil) // it may have ended
 	}
@@ -63,7 +64,7 @@ func (t Tag) Remove(pid int) {
 func (t Tag) Limit() unix.Rlimit {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_LOCKS, &limit) // it can't fail
-	if t.isTag() && limit.Cur == unix.RLIM_INFINITY {
+	if t.IsTag() && limit.Cur == unix.RLIM_INFINITY {
 		limit.Cur = uint64(t)
 	}
 	return limit
@@ -79,7 +80,7 @@ func ClearTag() {
 // carriers lists the processes that carry the tag and that a process of the owner may signal. The tag alone
 // proves nothing: a user can set it on own processes, and a setuid program inherits it.
 func (t Tag) carriers(owner int) ([]proc.Stat, error) {
-	if !t.isTag() {
+	if !t.IsTag() {
 		return nil, nil
 	}
 	var found []proc.Stat
@@ -100,7 +101,7 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 // On reports whether a process carries the tag. prlimit(2) takes 0.7 µs; without the rights for it On reads
 // /proc/PID/limits, which takes 10.
 func (t Tag) On(pid int) bool {
-	if !t.isTag() {
+	if !t.IsTag() {
 		return false
 	}
 	var limit unix.Rlimit

@@ -82,9 +82,8 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 
 // inGroup: it is in a server's group, or has left it and carries its tag.
 func (w *watcher) inGroup(pid int) bool {
-	const magic = 40 // bits of a tag that are its own
 	soft, _ := proc.FileLocks(pid)
-	return soft>>magic == uint64(freeze.NewTag(0))>>magic || launcher.In(pid, w.PID)
+	return freeze.Tag(soft).IsTag() || launcher.In(pid, w.PID)
 }
 
 // capture puts a process into a group of its own, with all that it has started. r is its execve that waits
