@@ -108,7 +108,7 @@ func (y *yard) refused(t *testing.T) map[string]error {
 	return all
 }
 
-// hasty: a manager that stops a scope gives its guard the term grace and a second. Who
+// hasty: a manager that stops a scope gives its guard the term grace and five seconds. Who
 // is stopped again and again does not make it, nor does anyone on a machine under load.
 // systemd 252 can't list the processes of a threaded group: such a scope has no time at all.
 func hasty(m escape.Mode, e escape.End) string {

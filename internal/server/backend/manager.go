@@ -147,14 +147,10 @@ func (p Place) clientUnit() string {
 
 // stopTimeout lets the launcher finish the stop before systemd kills.
 func stopTimeout(facts *protocol.Config) time.Duration {
-	within := facts.Policy.TermGrace + protocol.KillWithin
-	switch {
-	case facts.Policy.TermGrace < 0:
+	if facts.Policy.TermGrace < 0 {
 		return math.MaxInt64
-	case facts.Engine != "":
-		within += protocol.EngineWithin
 	}
-	return within
+	return protocol.EndWithin(facts)
 }
 
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
