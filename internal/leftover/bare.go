@@ -21,9 +21,8 @@ func Bare() (memory uint64) {
 		if rules.Server(arguments(pid)) == nil || slices.Contains(inside, pid) {
 			return true
 		}
-		if m, err := proc.ReadMemory(pid); err == nil {
-			memory += m.Resident - min(m.Shared, m.Resident)
-		}
+		m := proc.ReadMemory(pid)
+		memory += m.Resident - m.Shared
 		return true
 	})
 	return memory

@@ -108,11 +108,8 @@ func Measure(s *fleet.Listed) (Server, error) {
 func (v *Server) AddMembers(pids []int) {
 	var private, shared uint64
 	for _, pid := range pids {
-		m, err := proc.ReadMemory(pid)
-		if err != nil {
-			continue // it has ended
-		}
-		private += m.Resident - min(m.Shared, m.Resident)
+		m := proc.ReadMemory(pid)
+		private += m.Resident - m.Shared
 		shared = max(shared, m.Shared)
 	}
 	if sum := private + shared; sum > 0 {

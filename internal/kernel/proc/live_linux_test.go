@@ -151,7 +151,6 @@ var readers = map[string]func(pid int) error{
 	"status":   func(pid int) error { _, err := ReadStatus(pid); return err },
 	"cgroup":   func(pid int) error { _, err := ReadCgroup(pid); return err },
 	"children": func(pid int) error { _, err := Children(pid); return err },
-	"resident": func(pid int) error { _, err := ReadMemory(pid); return err },
 }
 
 func TestGone(t *testing.T) {

@@ -489,17 +489,12 @@ type Memory struct {
 	Shared   uint64 // part of Resident: pages of files, and shared memory
 }
 
-// ReadMemory reads /proc/PID/statm. A zombie has no memory.
-func ReadMemory(pid int) (m Memory, err error) {
-	b, err := readPID(pid, "statm", NoLimit)
-	if err != nil {
-		return m, err
-	}
+// ReadMemory reads /proc/PID/statm. A zombie has no memory, nor has a process that has exited.
+func ReadMemory(pid int) (m Memory) {
+	b, _ := readPID(pid, "statm", NoLimit)
 	var size uint64
-	if _, err := fmt.Sscan(string(b), &size, &m.Resident, &m.Shared); err != nil {
-		return Memory{}, fmt.Errorf("parse statm of %d: %w", pid, err)
-	}
+	_, _ = fmt.Sscan(string(b), &size, &m.Resident, &m.Shared) // numbers of pages
 	m.Resident *= uint64(os.Getpagesize())
-	m.Shared *= uint64(os.Getpagesize())
-	return m, nil
+	m.Shared = min(m.Shared*uint64(os.Getpagesize()), m.Resident) // they are read one after the other
+	return m
 }

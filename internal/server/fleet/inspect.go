@@ -48,9 +48,9 @@ func (s *Listed) Tree() ([]Member, error) {
 		if err != nil {
 			continue // it has exited
 		}
-		memory, _ := proc.ReadMemory(pid) // 0, if it has exited
 		m := Member{
-			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State), Memory: memory.Resident,
+			PID: pid, PPID: st.PPID, Name: st.Comm, State: string(st.State),
+			Memory:  proc.ReadMemory(pid).Resident,
 			Command: cmp.Or(proc.Cmdline(pid, protocol.CommandMost), "["+st.Comm+"]"),
 		}
 		found, known[pid] = append(found, m), true
