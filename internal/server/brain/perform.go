@@ -30,7 +30,7 @@ func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {
-	case in.Sure, in.HungUp():
+	case in.Sure, in.Stdin.Fired():
 		return true
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath

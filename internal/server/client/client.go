@@ -148,9 +148,6 @@ func openClient() int {
 	return fd
 }
 
-// HungUp reports whether the client has closed its end of stdin.
-func (in *Side) HungUp() bool { return in.Stdin.Fired() }
-
 // Blocked reports whether stdout is full.
 func (in *Side) Blocked() bool { return in.Room[0].Full() }
 

@@ -157,7 +157,7 @@ func TestUnread(t *testing.T) {
 		t.Fatal("one byte is unread")
 	}
 	_ = unix.Close(fds[0])
-	if !in.Unread() || !in.HungUp() {
+	if !in.Unread() || !in.Stdin.Fired() {
 		t.Fatal("one byte is unread behind the end")
 	}
 	if _, err := unix.Read(fds[1], make([]byte, 8)); err != nil {

@@ -161,17 +161,10 @@ func listTrees(uid int) (all []*Listed) {
 	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
 		c := t.Config
 		s := &Listed{
-			Placed: c.Group, UID: t.UID, State: Running, Cause: t.Cause, Guard: t.PID, members: t.Tree(),
-			tree: t,
+			Placed: c.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
 		}
 		s.describe(c.Facts)
-		st, err := s.members.State()
-		switch {
-		case s.Cause != "":
-			s.State = Terminating
-		case err == nil && st.Frozen:
-			s.State = Frozen
-		}
+		s.State = s.livingState()
 		all = append(all, s)
 		return true
 	})
@@ -190,20 +183,25 @@ func (s *Listed) read() error {
 		return fmt.Errorf("look at %s: %w", g.Payload.Path(), err)
 	}
 	s.UID = int(st.Uid)
-	switch {
-	case s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil:
+	s.State = s.livingState()
+	if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
 		s.State = Orphaned
-	case group.Frozen(g.Payload):
-		s.State = Frozen
-		if s.Idle.Since > 0 && !idle.Held(g.Payload) {
-			s.State = Idle
-		}
-	case s.Cause != "":
-		s.State = Terminating
-	default:
-		s.State = Running
 	}
 	return nil
+}
+
+// livingState is that of a server with a launcher or a guard.
+func (s *Listed) livingState() State {
+	frozen := group.Frozen(s.members)
+	switch {
+	case frozen && s.Idle.Since > 0 && !idle.Held(s.group.Payload): // no tree
+		return Idle
+	case frozen:
+		return Frozen
+	case s.Cause != "":
+		return Terminating
+	}
+	return Running
 }
 
 func (s *Listed) describe(f protocol.Facts) {

@@ -194,7 +194,7 @@ func (g *ControlGroup) Close() {
 }
 
 // Frozen reports whether the group is frozen, by itself or from above.
-func Frozen(g *cgroup.Group) bool {
+func Frozen(g freeze.Target) bool {
 	st, err := g.State()
 	return err == nil && st.Frozen
 }

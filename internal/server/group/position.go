@@ -85,7 +85,7 @@ const parentsDeepest = 64
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
 func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
 	here, err := OwnPosition()
-	if errors.Is(err, errors.ErrUnsupported) || errors.Is(err, unix.EROFS) {
+	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	if err != nil {
