@@ -124,8 +124,7 @@ func End(id string, command, env []string, grace time.Duration) error {
 	}
 	defer unix.Close(pidfd)
 	within := time.Duration(seconds)*time.Second + protocol.EngineWithin
-	late := !linux.AwaitEnd(pidfd, unix.POLLIN, within)
-	if late {
+	if !linux.AwaitEnd(pidfd, unix.POLLIN, within) {
 		_ = unix.Kill(-pid, unix.SIGKILL) // its process group: it lives, so the number is not reused
 	}
 	_, _ = unix.Wait4(pid, nil, 0, nil) // as above
@@ -133,9 +132,6 @@ func End(id string, command, env []string, grace time.Duration) error {
 	if n, err := unix.Pread(answer, said, 0); err == nil && string(said[:n]) == none {
 		return nil
 	}
-	why := "could not be asked"
-	if late {
-		why = "did not answer within " + within.String()
-	}
-	return fmt.Errorf("%s %s: containers with the label %s%s may be left", c.Engine, why, labelKey, id)
+	const left = "%s could not be asked: containers with the label %s%s may be left"
+	return fmt.Errorf(left, c.Engine, labelKey, id)
 }
