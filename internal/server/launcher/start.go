@@ -37,27 +37,18 @@ type Server struct {
 	Policy  protocol.Policy
 	Limits  cgroup.Limits
 	Backend protocol.Backend
-	// Require refuses the backend tree, which is weaker than all others.
-	Require bool
+	Require bool // refuse the backend tree, which is weaker than all others
 	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
 	// host has does not work.
-	Weaker func(error)
-	// Replace retires older servers of this name and client process.
-	Replace bool
-	// Notes are the caller's own, for the report.
-	Notes []string
-	// Report is a descriptor for the report, or -1.
-	Report int
-	// Verbose asks for notes on members that had to be killed.
-	Verbose bool
-	// Stderr is where the server's goes. One that is taken has its own: see Taken.SetStderr.
-	Stderr protocol.Stderr
-	// Executable is mcpscope itself, for later brains.
-	Executable string
-	// Client is the pid of the client where it is not our parent; otherwise 0.
-	Client int
-	// ClientName is the client's name, where its process has another one.
-	ClientName string
+	Weaker     func(error)
+	Replace    bool            // retire older servers of this name and client process
+	Notes      []string        // the caller's own, for the report
+	Report     int             // a descriptor, or -1
+	Verbose    bool            // asks for notes on members that had to be killed
+	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
+	Executable string          // mcpscope itself, for later brains
+	Client     int             // pid of the client where it is not our parent; otherwise 0
+	ClientName string          // where its process has another one
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and no other process keeps them.
 	Foreign []int
@@ -232,7 +223,6 @@ func (b *birth) settle(p backend.Place) error {
 	return err
 }
 
-// fork starts the guard.
 func (b *birth) fork(readable bool) error {
 	s := b.server
 	var server *guard.Server
