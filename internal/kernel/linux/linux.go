@@ -123,7 +123,6 @@ func ActionOf(sig unix.Signal) (a Action) {
 	return a
 }
 
-// Ignored is SIG_IGN.
 func (a *Action) Ignored() bool { return a.Handler == ignored }
 
 // Set does nothing for SIGKILL and SIGSTOP.

@@ -17,7 +17,6 @@ import (
 // Token names the descriptor of a loop that is ready.
 type Token int32
 
-// tokens of the possible events
 const (
 	TokenNone Token = iota // the deadline has passed
 	TokenStdin
@@ -64,7 +63,6 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-// Close gives the descriptor back.
 func (l *Loop) Close() { _ = l.file.Close() }
 
 // Catch has TokenSignals reported whenever any of the signals has come. It is for one loop of a process.

@@ -60,12 +60,8 @@ type Brain struct {
 
 func New(c *protocol.Config) (*Brain, error) {
 	l, err := loop.New()
-	if err != nil {
-		return nil, err
-	}
-	b := &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}
-	b.published.state = -1 // none
-	return b, nil
+	none := published{state: -1}
+	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, published: none, finish: func() {}}, err
 }
 
 // places in Page.Keep
@@ -176,7 +172,6 @@ func (b *Brain) handle(t loop.Token) {
 	}
 }
 
-// readPage handles news on the page.
 func (b *Brain) readPage() {
 	p := b.Page
 	if b.deposed() {

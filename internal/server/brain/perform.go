@@ -71,7 +71,6 @@ func (b *Brain) lookAgain() (empty bool) {
 	return empty
 }
 
-// look reports an empty group.
 func (b *Brain) look() {
 	state := b.life.State
 	if state < lifecycle.Terminating || state == lifecycle.Emptied || time.Now().Before(b.lookAt) {

@@ -177,7 +177,6 @@ func (p *process) letGoOn(id uint64) {
 	p.control(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&answer))
 }
 
-// control is for the listener.
 func (p *process) control(request uintptr, argument unsafe.Pointer) syscall.Errno {
 	_, e := sys(unix.SYS_IOCTL, uintptr(p.page.Payload), request, uintptr(argument), 0, 0)
 	return e

@@ -65,7 +65,6 @@ func closeAbove(p backend.Place) {
 	}
 }
 
-// candidates lists what is tried.
 func (s *Server) candidates() []protocol.Backend {
 	all := []protocol.Backend{s.Backend}
 	if s.Backend == protocol.Auto {

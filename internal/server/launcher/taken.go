@@ -118,7 +118,6 @@ func (t *Taken) Live() {
 	_ = unix.Close(t.Guard.Sock) // a guard that still has something to do starts a later brain
 }
 
-// ID and Backend are for people.
 func (t *Taken) ID() string                { return t.Config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
 
@@ -169,7 +168,6 @@ func (t *Taken) untag() {
 	}
 }
 
-// Close gives descriptors and memory back.
 func (t *Taken) Close() {
 	t.Beside.Wait()
 	if g := t.Group; g != nil {

@@ -140,7 +140,6 @@ func (p *Page) Descriptors() []int32 {
 	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
 }
 
-// Memory is the descriptor of the page's file.
 func (p *Page) Memory() int { return int(p.memory) }
 
 // SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a

@@ -92,7 +92,6 @@ func (r *Report) Write(fd int) {
 	}
 }
 
-// LogStart writes the event of a start to the journal.
 func LogStart(c *protocol.Config) {
 	text := fmt.Sprintf("started by %s[%d], %s", c.Client.Name, c.Client.PID, c.Group.Backend)
 	c.Subject().Log(protocol.EventStarted, systemd.Info, text, protocol.Field("stderr", string(c.Stderr)))
@@ -104,7 +103,6 @@ var logged = []string{
 	"oom_kills", "pids_refused", "pids_max", "killed_total",
 }
 
-// Log writes the event of the end to the journal.
 func (r *Report) Log() {
 	fields := []systemd.JournalField{
 		protocol.Field("cause", string(r.Cause)), protocol.Field("seconds", fmt.Sprint(r.Seconds)),
