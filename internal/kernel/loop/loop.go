@@ -116,9 +116,7 @@ func (l *Loop) Add(fd int, t Token) error {
 
 // Again waits once more for an event that was reported.
 func (l *Loop) Again(fd int, t Token) {
-	if fd >= 0 {
-		_ = l.control(unix.EPOLL_CTL_MOD, fd, t) // it was added, so it can't fail
-	}
+	_ = l.control(unix.EPOLL_CTL_MOD, fd, t) // it was added, or is negative
 }
 
 func (l *Loop) control(operation, fd int, t Token) error {

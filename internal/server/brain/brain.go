@@ -206,10 +206,8 @@ func (b *Brain) readPage() {
 
 // CloseHeld is for when the server does not read any more: the client gets its EPIPE.
 func (b *Brain) CloseHeld() {
-	if b.Held >= 0 {
-		_ = unix.Close(b.Held) // a copy
-		b.Held = -1
-	}
+	_ = unix.Close(b.Held) // a copy, or -1
+	b.Held = -1
 }
 
 // handleSignal handles a signal to this process or to its process group.

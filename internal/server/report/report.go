@@ -73,12 +73,9 @@ func (r *Report) SetStatus(ws unix.WaitStatus) {
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not
+// Write makes one write(2) to fd, which fails for -1, so that lines of several servers in one file do not
 // mix. If a pipe is full it waits for a bounded time.
 func (r *Report) Write(fd int) {
-	if fd < 0 {
-		return
-	}
 	line, _ := json.Marshal(r) // numbers, texts, and lists of these
 	line = append(line, '\n')
 	written := make(chan struct{})
