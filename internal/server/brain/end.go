@@ -197,8 +197,10 @@ func (b *Brain) writeReport() {
 	if b.life.Cause == protocol.Signalled {
 		r.Signal = unix.SignalName(b.life.Signal)
 	}
-	if b.Page.Exited {
-		r.SetStatus(unix.WaitStatus(b.Page.Status))
+	if ws := unix.WaitStatus(b.Page.Status); ws.Signaled() {
+		r.ExitSignal = unix.SignalName(ws.Signal())
+	} else if status := ws.ExitStatus(); b.Page.Exited {
+		r.ExitStatus = &status
 	}
 	cpu := b.Group.Members().CPU().Round(time.Millisecond).Seconds()
 	r.CPUSeconds = &cpu

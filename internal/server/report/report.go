@@ -61,15 +61,6 @@ func New(c *protocol.Config, why protocol.Cause) *Report {
 	}
 }
 
-func (r *Report) SetStatus(ws unix.WaitStatus) {
-	if ws.Signaled() {
-		r.ExitSignal = unix.SignalName(ws.Signal())
-		return
-	}
-	status := ws.ExitStatus()
-	r.ExitStatus = &status
-}
-
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
