@@ -64,9 +64,12 @@ func New(c *protocol.Config, why protocol.Cause) *Report {
 // Wanted reports whether there is a journal, or a descriptor for the line (-1 for none).
 func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 
-// Write makes one write(2) to fd, which fails for -1, so that lines of several servers in one file do not
-// mix. If a pipe is full it waits for a bounded time.
+// Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not mix.
+// If a pipe is full it waits for a bounded time.
 func (r *Report) Write(fd int) {
+	if fd < 0 { // a timer needs descriptors, and that there are none may be the failure
+		return
+	}
 	line, _ := json.Marshal(r) // numbers, texts, and lists of these
 	line = append(line, '\n')
 	written := make(chan struct{})
