@@ -69,3 +69,11 @@ func PollFor(limit time.Duration, fds ...unix.PollFd) bool {
 		}
 	}
 }
+
+// WriteProgram writes a file that processes execute. A child of this process that is forked meanwhile would
+// have the file open for writing, and then no process can execute it (ETXTBSY).
+func WriteProgram(file, text string) error {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	return os.WriteFile(file, []byte(text), 0o755)
+}

@@ -146,7 +146,7 @@ exec "$@"
 func (g *Gateway) Unnamed(dir string, p escape.Programs, name, mode string) *Server {
 	g.t.Helper()
 	script := filepath.Join(dir, "slow")
-	if err := os.WriteFile(script, []byte(slow), 0o755); err != nil {
+	if err := escape.WriteProgram(script, slow); err != nil {
 		g.t.Fatal(err)
 	}
 	s := g.Born("quiet", name, script+" "+p.Zoo, mode, func() {

@@ -92,7 +92,7 @@ func TestConfigured(t *testing.T) {
 	}
 	text, err := json.Marshal(map[string]any{"mcpServers": config})
 	if err = errors.Join(err, os.Mkdir(home+"/.cursor", 0o700), os.WriteFile(home+"/.cursor/mcp.json", text, 0o600),
-		os.WriteFile(script, []byte("#!/bin/sh\n\"$@\"\nexit\n"), 0o700)); err != nil {
+		escape.WriteProgram(script, "#!/bin/sh\n\"$@\"\nexit\n")); err != nil {
 		t.Fatal(err)
 	}
 	g := w.start(append([]string{"env", "HOME=" + home}, w.line([]string{binaries.like})...))
@@ -184,7 +184,7 @@ func TestStartedAgain(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway()
 	script := filepath.Join(t.TempDir(), "server")
-	if err := os.WriteFile(script, []byte(slow), 0o700); err != nil {
+	if err := escape.WriteProgram(script, slow); err != nil {
 		t.Fatal(err)
 	}
 	members := escape.NewMembers(t) // one address for both: what is known is the command line

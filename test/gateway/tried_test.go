@@ -159,7 +159,7 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 	for name, text := range files {
 		file := filepath.Join(home, name)
 		if err = errors.Join(err, os.MkdirAll(filepath.Dir(file), 0o700)); err == nil {
-			err = os.WriteFile(file, []byte(fill(text)), 0o700)
+			err = escape.WriteProgram(file, fill(text))
 		}
 	}
 	if r.out, err = escape.OpenMemory("out"); err != nil {

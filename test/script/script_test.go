@@ -91,7 +91,7 @@ func setUp(env *testscript.Env) error {
 	for name, program := range map[string]string{"mcpscope": dir + "/mcpscope", "configured": dir + "/configured/mcpscope", "inside": ""} {
 		line := fmt.Sprintf("#!/bin/sh\necho $$ >%s/cgroup.procs && exec %s --in %d -- env -C \"$PWD\" %s \"$@\"\n",
 			clients, w.Programs.World, w.Root.Cmd.Process.Pid, program)
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(line), 0o755); err != nil {
+		if err := escape.WriteProgram(filepath.Join(bin, name), line); err != nil {
 			return err
 		}
 	}

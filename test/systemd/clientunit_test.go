@@ -86,7 +86,7 @@ func (l *lines) make(dir string, server []string, uid int) error {
 		func() error { return os.Mkdir(dir, 0o755) },
 		func() error { return unix.Mkfifo(in, 0o600) },
 		func() error { return unix.Mkfifo(out, 0o600) },
-		func() error { return os.WriteFile(script, []byte(text), 0o755) },
+		func() error { return escape.WriteProgram(script, text) },
 		func() (err error) { l.in, err = os.OpenFile(in, os.O_RDWR, 0); return err },
 		func() (err error) {
 			l.out, err = unix.Open(out, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)

@@ -186,7 +186,7 @@ func TestStderrInTheJournal(t *testing.T) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
 	script := dir + "/talks-mcp"
-	if err := os.WriteFile(script, []byte("#!/bin/sh\necho it talks >&2\nexec \"$@\"\n"), 0o755); err != nil {
+	if err := escape.WriteProgram(script, "#!/bin/sh\necho it talks >&2\nexec \"$@\"\n"); err != nil {
 		t.Fatal(err)
 	}
 	m := s.Born("server", "one", script+" "+programs.Zoo, "setsid")
