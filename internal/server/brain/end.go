@@ -124,7 +124,7 @@ func (b *Brain) endContainers(grace time.Duration) {
 // them.
 func (b *Brain) endLeftOvers() {
 	below := group.Below(b.Guarded())
-	alone := below.RootAlone()
+	alone := b.Page.Childless || below.RootAlone()
 	if !alone {
 		b.killLeftOvers(below)
 		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them

@@ -280,6 +280,7 @@ func (p *process) reap() (changed bool) {
 		status := uint32(0)
 		pid, e := sys(unix.SYS_WAIT4, everyChild, uintptr(unsafe.Pointer(&status)), options, 0, 0)
 		p.childless = e == syscall.ECHILD
+		p.page.Childless = p.childless
 		if e != 0 || pid == 0 {
 			return changed
 		}

@@ -46,6 +46,7 @@ type Page struct {
 	MainPID    int32
 	Exited     bool   // and Status is there
 	Status     uint32 // as of wait4(2)
+	Childless  bool   // the guard has no child, and so no descendant
 	Stops      uint32 // how often a signal has stopped the main process
 	StopSignal uint32
 	Requests   uint64 // signals that other processes have sent to the guard: signal n is bit n-1
