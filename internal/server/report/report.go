@@ -67,7 +67,7 @@ func Wanted(fd int) bool { return fd >= 0 || systemd.JournalExists() }
 // Write makes one write(2) to fd, unless that is -1, so that lines of several servers in one file do not mix.
 // If a pipe is full it waits for a bounded time.
 func (r *Report) Write(fd int) {
-	if fd < 0 { // a timer needs descriptors, and that there are none may be the failure
+	if fd < 0 { // a timer needs descriptors, which may have run out
 		return
 	}
 	line, _ := json.Marshal(r) // numbers, texts, and lists of these
