@@ -77,7 +77,7 @@ func (v *invocation) prepare(operands []string, foreign []int) int {
 	v.server = &launcher.Server{
 		Name: f.Name, Path: file, Argv: operands, Env: env, Policy: f.Policy, Limits: f.Limits,
 		Backend: f.Backend, Require: f.Require, Replace: f.Replace, Notes: v.notes,
-		Stderr: f.Stderr, Report: report, ClientName: clientName(os.Getppid()),
+		Stderr: f.Stderr, Report: report, Verbose: f.Verbose, ClientName: clientName(os.Getppid()),
 		Executable: "/proc/self/exe", Foreign: foreign, NoFile: limit, Weaker: v.tellWeaker,
 	}
 	return cli.ExitOK

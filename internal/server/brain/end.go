@@ -150,6 +150,9 @@ func (b *Brain) killLeftOvers(found *freeze.Tree) {
 
 // inspect describes some members before they are killed.
 func (b *Brain) inspect(members freeze.Target) {
+	if !report.Wanted(b.Config.Report) && !b.Config.Verbose {
+		return
+	}
 	pids, _ := members.Members() // a partial list is better than none
 	for _, pid := range pids[:min(len(pids), report.KilledMost)] {
 		k := report.Killed{PID: pid}

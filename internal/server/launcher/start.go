@@ -44,6 +44,7 @@ type Server struct {
 	Replace    bool            // retire older servers of this name and client process
 	Notes      []string        // the caller's own, for the report
 	Report     int             // a descriptor, or -1
+	Verbose    bool            // asks for notes on members that had to be killed
 	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
 	Executable string          // mcpscope itself, for later brains
 	Client     int             // pid of the client where it is not our parent; otherwise 0
@@ -113,7 +114,7 @@ type birth struct {
 func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
-	c.Replace, c.Report, c.Stderr = s.Replace, s.Report, protocol.StderrInherit
+	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
 	c.Client = client.Describe(s.Client, s.ClientName)
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	if self, err := group.Identify(os.Getpid()); err == nil {

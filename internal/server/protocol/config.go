@@ -47,12 +47,14 @@ type Identity struct {
 type Config struct {
 	Facts
 	// Group is where the server is.
-	Group  Placed
-	Argv   []string // any bytes
-	Stderr Stderr
-	Notes  []string
-	Report int    // a descriptor, or -1
-	Path   string // of the main process
+	Group Placed
+	Argv  []string // any bytes
+	// Verbose asks for notes on members that had to be killed, even without a report.
+	Verbose bool
+	Stderr  Stderr
+	Notes   []string
+	Report  int    // a descriptor, or -1
+	Path    string // of the main process
 
 	Replace bool
 
