@@ -8,6 +8,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
 // EndBySignal ends this process by the signal that ended the server, so that the client gets the same wait
@@ -22,9 +24,8 @@ func EndBySignal(sig unix.Signal) int {
 	// prevent a second core dump; with a pipe in core_pattern the limit alone is not enough
 	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 	_ = unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}) // never fails to lower
-	// by system calls: signal.Reset would put back the Go runtime's own handlers
-	var act [5]uintptr // no less than the kernel's struct sigaction, all zero: SIG_DFL
-	_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(sig), uintptr(unsafe.Pointer(&act)), 0, 8, 0, 0)
+	// by a system call: signal.Reset would put back the Go runtime's own handlers
+	new(linux.Action).Set(sig)
 	var set unix.Sigset_t
 	const bits = unix.Signal(unsafe.Sizeof(set.Val[0])) * 8 // 32 or 64, as the processor has it
 	set.Val[(sig-1)/bits] |= 1 << ((sig - 1) % bits)

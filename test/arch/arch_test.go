@@ -54,7 +54,7 @@ var rules = map[string]rule{
 	"internal/kernel/systemd": {nil, "it speaks to managers and writes to the journal, and knows nothing of what a scope is for"},
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
-	"internal/gateway/notify": {nil, "it holds programs until somebody has looked, and does not know what for"},
+	"internal/gateway/notify": {[]string{"internal/kernel/linux"}, "it holds programs until somebody has looked, and does not know what for"},
 	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},

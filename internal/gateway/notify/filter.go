@@ -9,6 +9,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
 // abi is one way to call the kernel.
@@ -94,14 +96,10 @@ func Install(unprivileged, begun bool) (listener int, err error) {
 // it does not know that a system call lasts; each one would abort the execve that waits for its answer, and
 // notify it once more. With its default action the signal is discarded, and execve(2) resets handlers anyway.
 func Exec(path string, argv, env []string) error {
-	var was, byDefault [4]uintptr // the kernel's struct sigaction, whose first word 0 is SIG_DFL
-	action := func(to, old *[4]uintptr) {
-		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGURG),
-			uintptr(unsafe.Pointer(to)), uintptr(unsafe.Pointer(old)), 8, 0, 0) // it can't fail
-	}
-	action(&byDefault, &was)
+	was := linux.ActionOf(unix.SIGURG)
+	new(linux.Action).Set(unix.SIGURG)
 	err := unix.Exec(path, argv, env)
-	action(&was, nil)
+	was.Set(unix.SIGURG)
 	return err
 }
 
