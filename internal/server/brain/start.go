@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -23,7 +24,9 @@ import (
 // TellStart is for everything that waits until the server runs.
 func (b *Brain) TellStart() {
 	b.beginRest()
-	report.LogStart(b.Config)
+	if systemd.JournalExists() {
+		report.LogStart(b.Config)
+	}
 	b.finish = sweep.BeginSweep(b.Group.Beside())
 	if b.Config.Replace {
 		b.Beside.Go(b.replaceOlder)
