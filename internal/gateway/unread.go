@@ -158,8 +158,7 @@ func (c *candidate) open() int {
 	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
 		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	}
-	var st unix.Stat_t
-	if err == nil && unix.Fstat(fd, &st) == nil && fileOf(&st) == c.stdin {
+	if err == nil && fileOf(fd, "") == c.stdin {
 		return fd
 	}
 	closeAll(fd) // it has another stdin by now
@@ -199,16 +198,18 @@ type file struct {
 	Dev, Ino, Kind uint64 // Kind is of a mode's bits
 }
 
-func fileOf(st *unix.Stat_t) file { return file{st.Dev, st.Ino, uint64(st.Mode & unix.S_IFMT)} }
-
-// fileAt is the zero file without a descriptor.
-func fileAt(pid, number int) file {
-	var st unix.Stat_t
-	if unix.Stat(proc.DescriptorPath(pid, number), &st) != nil {
+// fileOf is the file of a descriptor, or behind a link if that is not ""; the zero file for none. It sends no
+// request to a file system, which may hang.
+func fileOf(fd int, link string) file {
+	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	var st unix.Statx_t
+	if unix.Statx(fd, link, how, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
 		return file{}
 	}
-	return fileOf(&st)
+	return file{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, uint64(st.Mode & unix.S_IFMT)}
 }
+
+func fileAt(pid, number int) file { return fileOf(unix.AT_FDCWD, proc.DescriptorPath(pid, number)) }
 
 // piped: another process may have the other end.
 func (f file) piped() bool { return f.Kind == unix.S_IFIFO || f.Kind == unix.S_IFSOCK }

@@ -103,20 +103,26 @@ func (l *Listener) Receive() (*Request, error) {
 
 // await asks before it receives: the receiving call is not woken when the last process with
 // the filter has exited (before Linux 6.12).
+//
+// Programs are often executed one after the other. So for a moment it waits without a word to the runtime,
+// which would start a thread for the processor that it takes for idle: that is more than all else here. Not
+// while others judge, who may need the only processor.
 func (l *Listener) await() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
-	for {
-		_, err := unix.Poll(fds, -1)
-		switch {
-		case errors.Is(err, unix.EINTR):
-		case err != nil:
+	if len(l.free) == len(Table{})-1 {
+		ts := unix.Timespec{Nsec: 3e6}
+		at, limit := uintptr(unsafe.Pointer(&fds[0])), uintptr(unsafe.Pointer(&ts))
+		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, at, 1, limit, 0, 0, 0) // without an event it waits below
+	}
+	for fds[0].Revents == 0 {
+		if _, err := unix.Poll(fds, -1); err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("wait for a notification: %w", err)
-		case fds[0].Revents&unix.POLLIN != 0:
-			return nil
-		default:
-			return io.EOF
 		}
 	}
+	if fds[0].Revents&unix.POLLIN == 0 {
+		return io.EOF
+	}
+	return nil
 }
 
 // Valid reports whether the caller still waits. Then the facts that were read from /proc before are those of
