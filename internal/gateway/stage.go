@@ -59,11 +59,8 @@ type config struct {
 	Blind bool
 }
 
-// Descriptors in Page.Keep.
-const (
-	keepExplain = iota
-	keepTable
-)
+// keepExplain is the place in Page.Keep of the descriptor for explanations.
+const keepExplain = 0
 
 // refused is Page.Phase when a watcher can't contain servers. Page.Refusal says why.
 const refused = 100
@@ -97,11 +94,11 @@ func (g *Gateway) watched() error {
 	}
 	own := os.Getpid()
 	c := &config{protocol.ProtocolVersion, g.Name, own, fileAt(own, 0), g.Options, mayNotRead()}
-	shared, table, err := g.prepare(c)
+	shared, err := g.prepare(c)
 	if err != nil {
 		return err
 	}
-	watch, err := c.fork(shared, table, g.Env, g.Require)
+	watch, err := c.fork(shared, g.Env, g.Require)
 	if err != nil {
 		return err
 	}
@@ -123,37 +120,30 @@ func (g *Gateway) watched() error {
 }
 
 // prepare makes the page.
-func (g *Gateway) prepare(c *config) (*page.Page, *notify.Table, error) {
+func (g *Gateway) prepare(c *config) (*page.Page, error) {
 	shared, err := page.New()
 	if err != nil {
-		return nil, nil, err
-	}
-	memory, table, err := notify.NewTable()
-	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open pidfd: %w", err)
+		return nil, fmt.Errorf("open pidfd: %w", err)
 	}
 	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, nil, fmt.Errorf("open %s: %w", executable, err)
+		return nil, fmt.Errorf("open %s: %w", executable, err)
 	}
 	shared.Client, shared.Program = int32(self), int32(program)
-	shared.Keep[keepExplain], shared.Keep[keepTable] = int32(g.Explain), int32(memory)
-	return shared, table, shared.SetConfig(protocol.Encode(c))
+	shared.Keep[keepExplain] = int32(g.Explain)
+	return shared, shared.SetConfig(protocol.Encode(c))
 }
 
-// The guard has a copy of this.
-var _ [guard.RequestsMost]notify.Request = notify.Table{}
-
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
-func (c *config) fork(on *page.Page, table *notify.Table, env []string, start bool) (*page.Guard, error) {
+func (c *config) fork(on *page.Page, env []string, start bool) (*page.Guard, error) {
 	line := []string{"mcpscope", WatchCommand, strconv.Itoa(c.PID), c.Name}
 	return guard.Fork(on, nil, &guard.Options{
 		Name: "mcpscope-guard", Argv: line, Env: env,
-		Gate: guard.Gate{Requests: unsafe.Pointer(table), Require: c.Require, Start: start},
+		Gate: guard.Gate{Wanted: true, Require: c.Require, Start: start},
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 
@@ -48,7 +49,6 @@ type watcher struct {
 	held       int // the listener's descriptor
 	explainTo  int // descriptor, or -1
 	env        []string
-	table      *notify.Table
 	listener   *notify.Listener
 	candidates candidates
 	ended      chan struct{} // closed when the gateway has ended
@@ -99,9 +99,6 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])
-	if w.table, err = notify.OpenTable(int(w.page.Keep[keepTable])); err != nil {
-		return nil, err
-	}
 	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
 		return nil, errors.Join(err, w.forkGuard())
 	}
@@ -162,7 +159,7 @@ func (w *watcher) refuse(why error) {
 	}
 	copy(w.page.Refusal[:], why.Error())
 	w.page.Phase = refused
-	l, left := notify.Open(w.held, w.table)
+	l, left := notify.Open(w.held, w.requests())
 	_ = answerAll(l, left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
 		if err == nil && status.Tgid == w.PID {
@@ -191,7 +188,7 @@ func (w *watcher) note(text string) {
 // watch answers until no process is left that has the filter, or only ones that no server needs.
 func (w *watcher) watch() error {
 	var left []*notify.Request
-	w.listener, left = notify.Open(w.held, w.table)
+	w.listener, left = notify.Open(w.held, w.requests())
 	w.guard.Send(page.WordReady)
 	answered, idle, alone := make(chan error, 1), make(chan struct{}), make(chan struct{})
 	go func() { answered <- answerAll(w.listener, left, w.answer) }()
@@ -228,7 +225,7 @@ func (w *watcher) watch() error {
 // place.
 func (w *watcher) forkGuard() error {
 	before := w.page.Reign
-	next, err := w.fork(w.page, w.table, w.env, true)
+	next, err := w.fork(w.page, w.env, true)
 	if err == nil {
 		err = next.Go(w.held, -1)
 	}
@@ -239,6 +236,11 @@ func (w *watcher) forkGuard() error {
 		time.Sleep(time.Millisecond) // it sends no byte to us: its socket is the next one's
 	}
 	return nil
+}
+
+// requests are those of this watcher and of the ones before.
+func (w *watcher) requests() []notify.Request {
+	return (*[page.HeldMost]notify.Request)(unsafe.Pointer(&w.page.Held))[:]
 }
 
 // answer continues calls at once that can't start a server.

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Request is struct seccomp_notif: a call that waits.
+// Request is struct seccomp_notif: a call that waits. It is in memory that survives a watcher.
 type Request struct {
 	id    uint64
 	TID   uint32 // of the caller, 0 if it is in no pid namespace that we see
@@ -30,33 +30,6 @@ type response struct {
 	flags uint32
 }
 
-// Table has the requests that are being judged, in memory that survives a watcher. Further callers wait in
-// the kernel.
-type Table [128]Request
-
-// NewTable makes one, with a descriptor for OpenTable.
-func NewTable() (fd int, t *Table, err error) {
-	fd, err = unix.MemfdCreate("mcpscope", unix.MFD_CLOEXEC)
-	if err == nil {
-		err = unix.Ftruncate(fd, int64(unsafe.Sizeof(Table{})))
-	}
-	if err != nil {
-		return -1, nil, fmt.Errorf("create memory file: %w", err)
-	}
-	t, err = OpenTable(fd)
-	return fd, t, err
-}
-
-// OpenTable maps what NewTable has made.
-func OpenTable(fd int) (*Table, error) {
-	const access = unix.PROT_READ | unix.PROT_WRITE
-	at, err := unix.MmapPtr(fd, 0, nil, unsafe.Sizeof(Table{}), access, unix.MAP_SHARED)
-	if err != nil {
-		return nil, fmt.Errorf("map memory file: %w", err)
-	}
-	return (*Table)(at), nil
-}
-
 // Listener receives what the filter holds.
 type Listener struct {
 	fd   int
@@ -65,14 +38,14 @@ type Listener struct {
 
 // Open takes over a listener. left are the requests that a predecessor has received and not answered; they
 // have to be answered like any others.
-func Open(fd int, table *Table) (l *Listener, left []*Request) {
+func Open(fd int, held []Request) (l *Listener, left []*Request) {
 	// Caller and answerer take turns, so one processor serves both better than two (Linux 6.6;
 	// before, it is slower).
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, uintptr(fd),
 		unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
-	l = &Listener{fd: fd, free: make(chan *Request, len(table))}
-	for i := range table {
-		r := &table[i]
+	l = &Listener{fd: fd, free: make(chan *Request, len(held))}
+	for i := range held {
+		r := &held[i]
 		if l.Valid(r) {
 			left = append(left, r)
 		} else {
@@ -109,7 +82,7 @@ func (l *Listener) Receive() (*Request, error) {
 // while others judge, who may need the only processor.
 func (l *Listener) await() error {
 	fds := []unix.PollFd{{Fd: int32(l.fd), Events: unix.POLLIN}}
-	if len(l.free) == len(Table{})-1 {
+	if len(l.free) == cap(l.free)-1 {
 		ts := unix.Timespec{Nsec: 3e6}
 		at, limit := uintptr(unsafe.Pointer(&fds[0])), uintptr(unsafe.Pointer(&ts))
 		_, _, _ = unix.RawSyscall6(unix.SYS_PPOLL, at, 1, limit, 0, 0, 0) // without an event it waits below

@@ -71,13 +71,9 @@ func stage(t *testing.T, how string) (*exec.Cmd, int) {
 	return cmd, rights[0]
 }
 
-func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
+func open(t *testing.T, fd int, held []Request, left int) (*Listener, []*Request) {
 	t.Helper()
-	table, err := OpenTable(memory)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, all := Open(fd, table)
+	l, all := Open(fd, held)
 	if len(all) != left {
 		t.Fatalf("%d requests were left, want %d", len(all), left)
 	}
@@ -85,15 +81,12 @@ func open(t *testing.T, fd, memory int, left int) (*Listener, []*Request) {
 }
 
 // listen starts a stage and opens its listener.
-func listen(t *testing.T, how string) (cmd *exec.Cmd, l *Listener, fd, memory int) {
+func listen(t *testing.T, how string) (cmd *exec.Cmd, l *Listener, fd int, held []Request) {
 	t.Helper()
 	cmd, fd = stage(t, how)
-	memory, _, err := NewTable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, _ = open(t, fd, memory, 0)
-	return cmd, l, fd, memory
+	held = make([]Request, 128)
+	l, _ = open(t, fd, held, 0)
+	return cmd, l, fd, held
 }
 
 func wantStatus(t *testing.T, cmd *exec.Cmd, want int) {
@@ -106,7 +99,7 @@ func wantStatus(t *testing.T, cmd *exec.Cmd, want int) {
 
 // A successor finds the requests that were received and not answered, and no others.
 func TestTakeOver(t *testing.T) {
-	cmd, first, fd, memory := listen(t, "execve")
+	cmd, first, fd, held := listen(t, "execve")
 	r, err := first.Receive()
 	if err != nil || int(r.TID) != cmd.Process.Pid || r.Call != unix.SYS_EXECVE {
 		t.Fatalf("%+v, %v; the stage is %d", r, err, cmd.Process.Pid)
@@ -114,10 +107,10 @@ func TestTakeOver(t *testing.T) {
 	if catches(t, cmd.Process.Pid, unix.SIGURG) {
 		t.Error("SIGURG, by which Go preempts threads, aborts the execve that waits")
 	}
-	if err := first.Replace(r, 2, memory); err != nil {
+	if err := first.Replace(r, 2, fd); err != nil {
 		t.Errorf("replace its stderr: %v", err)
 	}
-	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", r.TID)); !strings.HasPrefix(to, "/memfd:mcpscope") {
+	if to, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/2", r.TID)); !strings.HasPrefix(to, "anon_inode:seccomp") {
 		t.Errorf("its stderr is %s (%v)", to, err)
 	}
 	first.Continue(r)
@@ -125,7 +118,7 @@ func TestTakeOver(t *testing.T) {
 	if err != nil || int(r.TID) == cmd.Process.Pid {
 		t.Fatalf("%+v, %v", r, err)
 	}
-	second, left := open(t, fd, memory, 1)
+	second, left := open(t, fd, held, 1)
 	if left[0].TID != r.TID || !second.Valid(left[0]) {
 		t.Errorf("left: %+v, want %+v", left[0], r)
 	}
@@ -134,7 +127,7 @@ func TestTakeOver(t *testing.T) {
 	if _, err := second.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)
 	}
-	open(t, fd, memory, 0)
+	open(t, fd, held, 0)
 }
 
 // A call that is refused fails, and the caller goes on.
@@ -181,7 +174,7 @@ func catches(t *testing.T, pid int, sig unix.Signal) bool {
 
 // A caller that is killed while it waits leaves a request that no process answers.
 func TestCallerKilled(t *testing.T) {
-	cmd, l, fd, memory := listen(t, "execve")
+	cmd, l, fd, held := listen(t, "execve")
 	r, err := l.Receive()
 	if err != nil || !l.Valid(r) {
 		t.Fatalf("%+v, %v", r, err)
@@ -191,10 +184,10 @@ func TestCallerKilled(t *testing.T) {
 	if l.Valid(r) {
 		t.Error("it is valid without a caller")
 	}
-	if err := l.Replace(r, 2, memory); !errors.Is(err, unix.ENOENT) {
+	if err := l.Replace(r, 2, fd); !errors.Is(err, unix.ENOENT) {
 		t.Errorf("replace the stderr of nobody: %v", err)
 	}
-	open(t, fd, memory, 0)
+	open(t, fd, held, 0)
 	l.Continue(r)
 	if _, err := l.Receive(); err != io.EOF {
 		t.Errorf("with nobody left: %v", err)

@@ -18,9 +18,8 @@ import (
 // gateway: the guard answers that call, so that the gateway need not wait for a watcher, and starts the first
 // one then.
 type Gate struct {
-	// Requests are RequestsMost times struct seccomp_notif, in memory that watchers share: the ones that were
-	// received.
-	Requests unsafe.Pointer
+	// Wanted: it is one of a gateway.
+	Wanted bool
 	// Require answers nothing without a watcher.
 	Require bool
 	// Start is for a gateway that needs its watcher at once, or runs already.
@@ -29,12 +28,9 @@ type Gate struct {
 	stage    bool  // only the process that has forked the guard has the filter
 	ready    bool  // a watcher answers
 	over     bool  // no watcher is needed any more
-	resolved bool  // Requests are answered
+	resolved bool  // Page.Held is answered
 	startAt  int64 // of the next watcher, or 0
 }
-
-// RequestsMost is how many requests a watcher may have received.
-const RequestsMost = 128
 
 // A gateway needs no watcher to run. So after some time without a watcher the guard answers.
 const (
@@ -157,7 +153,7 @@ func (p *process) resolve() {
 		return
 	}
 	p.gate.resolved = true
-	all := (*[RequestsMost][10]uint64)(p.gate.Requests)
+	all := &p.page.Held
 	for i := 0; i < len(all); i++ {
 		if id := all[i][0]; id != 0 {
 			p.letGoOn(id)

@@ -40,7 +40,7 @@ func guardMain(p *process) {
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
 	p.holdBrainEnd()
-	if p.gate.Requests != nil {
+	if p.gate.Wanted {
 		p.keepGate()
 	}
 	// Members that leave the group, and whose parents are dead, become the guard's children.

@@ -57,9 +57,15 @@ type Page struct {
 	Answered    uint32 // set to Asked as soon as the brain reacts
 	Directories [1024]byte
 	Refusal     [512]byte // why a watcher can't contain servers
-	memory      int32
-	size        uint32 // of the configuration
+	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers wait in
+	// the kernel.
+	Held   [HeldMost][10]uint64
+	memory int32
+	size   uint32 // of the configuration
 }
+
+// HeldMost is the number of calls that a watcher judges at once.
+const HeldMost = 128
 
 // Step names the failure, in the guard or in the main process before its exec.
 type Step uint32
@@ -79,8 +85,8 @@ var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set
 func (s Step) String() string { return stepNames[s] }
 
 const (
-	pageSize = 4096
-	sizeMost = 8 << 20 // of a configuration: more than a command line can be
+	pageSize = 4 * 4096 // of memory, which need not be that of the machine
+	sizeMost = 8 << 20  // of a configuration: more than a command line can be
 )
 
 // New makes a page whose descriptors are all none.
