@@ -47,13 +47,9 @@ type Options struct {
 	Settings []string
 }
 
-// config is for a watcher, in addition to the page.
+// config is for a watcher, in addition to the page and its command line. There is none from an early start.
 type config struct {
 	Version int
-	Name    string // of the gateway
-	PID     int
-	// Stdin is the gateway's own.
-	Stdin file
 	Options
 	// Blind: memory of the gateway's processes may not be read (yama), so programs are held when they begin.
 	Blind bool
@@ -92,21 +88,22 @@ func (g *Gateway) watched() error {
 	for _, text := range os.Args[2:] {
 		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
 	}
-	own := os.Getpid()
-	c := &config{protocol.ProtocolVersion, g.Name, own, fileAt(own, 0), g.Options, mayNotRead()}
+	c := &config{protocol.ProtocolVersion, g.Options, mayNotRead()}
 	shared, err := g.prepare(c)
 	if err != nil {
 		return err
 	}
-	watch, err := c.fork(shared, g.Env, g.Require)
+	watch, err := fork(shared, os.Getpid(), g.Name, g.Env, c.Require, c.Require)
 	if err != nil {
 		return err
 	}
 	runtime.LockOSThread()
-	listener, err := notify.Install(!capable(unix.CAP_SYS_ADMIN), c.Blind)
-	if err == nil {
+	listener, errno := notify.Install(!capable(unix.CAP_SYS_ADMIN), c.Blind)
+	if errno == 0 {
 		err = watch.Go(listener, -1)
 		_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
+	} else {
+		err = notify.Explain(errno)
 	}
 	if err != nil {
 		_ = unix.Close(watch.Sock) // the guard ends with it
@@ -139,13 +136,15 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 }
 
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
-func (c *config) fork(on *page.Page, env []string, start bool) (*page.Guard, error) {
-	line := []string{"mcpscope", WatchCommand, strconv.Itoa(c.PID), c.Name}
+func fork(on *page.Page, pid int, name string, env []string, require, start bool) (*page.Guard, error) {
+	line := []string{"mcpscope", WatchCommand, strconv.Itoa(pid), name}
 	return guard.Fork(on, nil, &guard.Options{
-		Name: "mcpscope-guard", Argv: line, Env: env,
-		Gate: guard.Gate{Wanted: true, Require: c.Require, Start: start},
+		Name: guardName, Argv: line, Env: env,
+		Gate: guard.Gate{Wanted: true, Require: require, Start: start},
 	})
 }
+
+const guardName = "mcpscope-guard"
 
 // mayNotRead: yama lets a process read the memory of its descendants alone, which those of the gateway are
 // not. Where seccomp refuses it, our own can't be read either.

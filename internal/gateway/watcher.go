@@ -43,6 +43,9 @@ type Watching struct {
 type watcher struct {
 	*config
 	Watching
+	Name       string // of the gateway
+	PID        int
+	Stdin      file // the gateway's own
 	page       *page.Page
 	guard      *page.Guard
 	gateway    int // pidfd
@@ -78,10 +81,11 @@ func Watch(args []string, by Watching) int {
 
 func attach(args []string, by Watching) (*watcher, error) {
 	var memory, sock int
-	if _, err := fmt.Sscan(args[2]+" "+args[3], &memory, &sock); err != nil {
+	w := &watcher{Watching: by, config: &config{}, Name: args[1], ended: make(chan struct{})}
+	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &w.PID, &memory, &sock); err != nil {
 		return nil, err
 	}
-	w := &watcher{Watching: by, config: &config{}, ended: make(chan struct{})}
+	w.Stdin = fileAt(w.PID, 0)
 	w.candidates = candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
 	var err error
 	if w.page, err = page.Open(memory); err != nil {
@@ -92,11 +96,11 @@ func attach(args []string, by Watching) (*watcher, error) {
 	}
 	w.lowerOOMScore()
 	text, err := w.page.Config()
+	if err == nil && len(text) > 0 {
+		err = protocol.Decode(text, w.config)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := protocol.Decode(text, w.config); err != nil {
-		return nil, fmt.Errorf("read configuration: %w", err)
 	}
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])
 	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
@@ -225,7 +229,7 @@ func (w *watcher) watch() error {
 // place.
 func (w *watcher) forkGuard() error {
 	before := w.page.Reign
-	next, err := w.fork(w.page, w.env, true)
+	next, err := fork(w.page, w.PID, w.Name, w.env, w.Require, true)
 	if err == nil {
 		err = next.Go(w.held, -1)
 	}

@@ -25,8 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(stageEnv) == "" {
 		os.Exit(m.Run())
 	}
-	fd, err := Install(false, os.Getenv(stageEnv) == "begun")
-	if err == nil {
+	fd, errno := Install(false, os.Getenv(stageEnv) == "begun")
+	err := Explain(errno)
+	if errno == 0 {
 		err = unix.Sendmsg(3, []byte("listener"), unix.UnixRights(fd), nil, 0)
 	}
 	if err == nil {

@@ -7,7 +7,7 @@ package guard
 import (
 	"fmt"
 	"slices"
-	"strconv"
+	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -47,26 +47,29 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 	} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	p, err := newProcess(on, s, o)
 	if err != nil {
-		return nil, fmt.Errorf("create the guard's socket: %w", err)
-	}
-	defer unix.Close(ends[1])
-	p, err := newProcess(on, ends, s, o)
-	if err == nil {
-		defer unix.MunmapPtr(unsafe.Pointer(p), p.size)
-		defer unix.Close(int(p.signals))
-		leaveOut()
-		if errno := forkBetween(p); errno != 0 {
-			err = fmt.Errorf("fork the guard: %w", errno)
-		}
-	}
-	if err != nil {
-		_ = unix.Close(ends[0])
 		return nil, err
 	}
-	on.GuardPID = p.pid
-	return &page.Guard{Page: on, Sock: ends[0], PIDFD: int(p.pidfd)}, nil
+	defer unix.MunmapPtr(unsafe.Pointer(p), p.size)
+	leaveOut()
+	g, errno := p.start()
+	if errno != 0 {
+		return nil, fmt.Errorf("fork the guard: %w", errno)
+	}
+	return &g, nil
+}
+
+// start has what is the guard's own closed in this process.
+func (p *process) start() (g page.Guard, errno syscall.Errno) {
+	errno = forkBetween(p)
+	closeFD(p.sock)
+	closeFD(p.signals)
+	if errno != 0 {
+		closeFD(p.brainEnd)
+	}
+	p.page.GuardPID = p.pid
+	return page.Guard{Page: p.page, Sock: int(p.brainEnd), PIDFD: int(p.pidfd)}, errno
 }
 
 const (
@@ -95,6 +98,7 @@ type process struct {
 
 	main      mainProcess
 	argv, env uintptr // of a later brain
+	numbers   [numbers][11]byte
 	clone     cloneArgs
 	brainPID  int32
 	mainPID   int32 // what signals are sent to: the page may be forged
@@ -133,9 +137,8 @@ type mainProcess struct {
 const fixedSize = (unsafe.Sizeof(process{})+4095)&^4095 + stackSize
 
 // newProcess maps and fills the guard's memory.
-func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, error) {
-	brain := slices.Concat(o.Argv, []string{strconv.Itoa(on.Memory()), strconv.Itoa(ends[0])})
-	lists := [][]string{brain, o.Env}
+func newProcess(on *page.Page, s *Server, o *Options) (*process, error) {
+	lists := [][]string{slices.Concat(o.Argv, make([]string, numbers)), o.Env}
 	if s != nil {
 		shell := append([]string{"/bin/sh", s.Path}, s.Argv[min(1, len(s.Argv)):]...)
 		lists = append(lists, s.Argv, s.Env, shell)
@@ -147,42 +150,15 @@ func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, er
 		size += uintptr(len(text)) + 1
 	}
 	size += 8 * uintptr(words)
-	const access = unix.PROT_READ | unix.PROT_WRITE
-	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
-	var caught unix.Sigset_t
-	caught.Val[0] = ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
-	signals, err := unix.Signalfd(-1, &caught, unix.SFD_CLOEXEC|unix.SFD_NONBLOCK)
-	if err != nil {
-		return nil, fmt.Errorf("create the guard's signalfd: %w", err)
+	p, errno := mapProcess(on, size)
+	if errno != 0 {
+		return nil, fmt.Errorf("prepare the guard: %w", errno)
 	}
-	at, err := unix.MmapPtr(-1, 0, nil, fixedSize+size, access, how)
-	if err != nil {
-		return nil, fmt.Errorf("map the guard's memory: %w", err)
-	}
-	p := (*process)(at)
-	p.brainEnd, p.sock, p.signals = int32(ends[0]), int32(ends[1]), int32(signals)
-	p.page, p.size, p.gate = on, fixedSize+size, o.Gate
-	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
-	p.clone = cloneArgs{
-		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
-		exitSignal: uint64(unix.SIGCHLD),
-		pidfd:      uint64(uintptr(unsafe.Pointer(&p.pidfd))),
-		tls:        uint64(uintptr(unsafe.Pointer(&p.tls[3]))),
-		stack:      uint64(uintptr(at) + fixedSize - stackSize), stackSize: stackSize,
-	}
+	p.gate = o.Gate
 	copy(p.name[:len(p.name)-1], o.Name)
-	for _, fd := range append(on.Descriptors(), int32(on.Memory()), p.brainEnd) {
-		p.alsoKeep(fd)
-	}
-	p.shared = p.kept
-	for _, fd := range []int32{p.sock, p.signals} {
-		p.alsoKeep(fd)
-	}
-	for i, fd := range []int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {
-		p.polls[i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
-	}
-	written := writeLists(unsafe.Add(at, fixedSize), words, size, lists)
+	written := writeLists(unsafe.Add(unsafe.Pointer(p), fixedSize), words, size, lists)
 	p.argv, p.env = addressOf(written[0]), addressOf(written[1])
+	p.number(written[0][len(o.Argv):])
 	if s != nil {
 		p.main = mainProcess{
 			argv: addressOf(written[2]), env: addressOf(written[3]), path: written[4][1],
@@ -191,6 +167,70 @@ func newProcess(on *page.Page, ends [2]int, s *Server, o *Options) (*process, er
 		}
 	}
 	return p, nil
+}
+
+// numbers is how many arguments of a later brain number adds.
+const numbers = 2
+
+// number adds the numbers of the page's file and of the brain's socket.
+func (p *process) number(argv []uintptr) {
+	argv[0], argv[1] = decimal(&p.numbers[0], p.page.Memory()), decimal(&p.numbers[1], int(p.brainEnd))
+}
+
+// decimal writes a number of at most ten digits.
+func decimal(to *[11]byte, n int) uintptr {
+	at := len(to) - 1
+	for {
+		at--
+		to[at] = byte('0' + n%10)
+		if n /= 10; n == 0 {
+			return uintptr(unsafe.Pointer(&to[at]))
+		}
+	}
+}
+
+// mapProcess makes a process with room behind it for texts. It needs no heap.
+func mapProcess(on *page.Page, room uintptr) (*process, syscall.Errno) {
+	var ends [2]int32
+	const way = unix.SOCK_STREAM | unix.SOCK_CLOEXEC
+	if _, e := sys(unix.SYS_SOCKETPAIR, unix.AF_UNIX, way, 0, uintptr(unsafe.Pointer(&ends)), 0); e != 0 {
+		return nil, e
+	}
+	caught := ^uint64(1 << (unix.SIGCONT - 1)) // it only continues
+	const quiet = unix.SFD_CLOEXEC | unix.SFD_NONBLOCK
+	signals, e := sys(unix.SYS_SIGNALFD4, ^uintptr(0), uintptr(unsafe.Pointer(&caught)), 8, quiet, 0)
+	if e != 0 {
+		return nil, e
+	}
+	const access = unix.PROT_READ | unix.PROT_WRITE
+	const how = unix.MAP_SHARED | unix.MAP_ANONYMOUS | unix.MAP_POPULATE
+	at, _, e := syscall.RawSyscall6(unix.SYS_MMAP, 0, fixedSize+room, access, how, ^uintptr(0), 0)
+	if e != 0 {
+		return nil, e
+	}
+	p := *(**process)(unsafe.Pointer(&at))
+	p.brainEnd, p.sock, p.signals = ends[0], ends[1], int32(signals)
+	p.page, p.size = on, fixedSize+room
+	p.tls[2] = uintptr(unsafe.Pointer(&p.g))
+	p.clone = cloneArgs{
+		flags:      unix.CLONE_INTO_CGROUP | unix.CLONE_CLEAR_SIGHAND | unix.CLONE_SETTLS | unix.CLONE_PIDFD,
+		exitSignal: uint64(unix.SIGCHLD),
+		pidfd:      uint64(uintptr(unsafe.Pointer(&p.pidfd))),
+		tls:        uint64(uintptr(unsafe.Pointer(&p.tls[3]))),
+		stack:      uint64(at + fixedSize - stackSize), stackSize: stackSize,
+	}
+	for _, fd := range on.Descriptors() {
+		p.alsoKeep(fd)
+	}
+	p.alsoKeep(int32(on.Memory()))
+	p.alsoKeep(p.brainEnd)
+	p.shared = p.kept
+	p.alsoKeep(p.sock)
+	p.alsoKeep(p.signals)
+	for i, fd := range [...]int32{p.sock, p.signals, on.Stdin, on.Stdout, on.Client} {
+		p.polls[i] = unix.PollFd{Fd: fd, Events: unix.POLLIN}
+	}
+	return p, 0
 }
 
 // writeLists writes lists of strings as execve(2) wants them: all pointers first. The memory is zero.

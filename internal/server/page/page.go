@@ -91,23 +91,34 @@ const (
 
 // New makes a page whose descriptors are all none.
 func New() (*Page, error) {
-	fd, err := unix.MemfdCreate(FileName, unix.MFD_CLOEXEC)
-	if err != nil {
-		return nil, fmt.Errorf("create memory file: %w", err)
+	p, errno := Make()
+	if errno != 0 {
+		return nil, fmt.Errorf("make a memory file: %w", errno)
 	}
-	var p *Page
-	if err = unix.Ftruncate(fd, pageSize); err == nil {
-		p, err = Open(fd)
+	return p, nil
+}
+
+// Make is New where there is no Go runtime yet.
+func Make() (*Page, unix.Errno) {
+	const name = FileName + "\x00"
+	at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
+	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, at, unix.MFD_CLOEXEC, 0)
+	if errno == 0 {
+		_, _, errno = unix.RawSyscall(unix.SYS_FTRUNCATE, fd, pageSize, 0)
 	}
-	if err != nil {
-		_ = unix.Close(fd)
-		return nil, fmt.Errorf("size memory file: %w", err)
+	if errno == 0 {
+		const access = unix.PROT_READ | unix.PROT_WRITE
+		at, _, errno = unix.RawSyscall6(unix.SYS_MMAP, 0, pageSize, access, unix.MAP_SHARED, fd, 0)
 	}
+	if errno != 0 {
+		return nil, errno
+	}
+	p := *(**Page)(unsafe.Pointer(&at))
 	p.memory, p.Payload = int32(fd), -1
 	for i := range p.Descriptors() {
 		p.Descriptors()[i] = -1
 	}
-	return p, nil
+	return p, 0
 }
 
 // Open maps the page of a memory file, in a later brain.
