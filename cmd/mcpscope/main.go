@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
-	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
 )
 
 func main() {
@@ -50,7 +50,7 @@ func command(args []string, io cli.Stdio) int {
 			return runCommand(args[1:], io)
 		case "gateway":
 			return gatewayCommand(args[1:], io)
-		case gateway.WatchCommand:
+		case early.WatchCommand:
 			return watchCommand(args[1:], io)
 		case "supervise":
 			return superviseCommand(args[1:], io)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/freeze"
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -177,7 +178,7 @@ func closeAll(fds ...int) {
 func (w *watcher) server(name string) *Server {
 	s := w.Configure(w.Settings, name)
 	s.Name, s.Require, s.Report, s.Env, s.Client, s.ClientName = name, true, -1, w.env, w.PID, w.Name
-	s.Executable = executable
+	s.Executable = early.Executable
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
@@ -20,7 +21,7 @@ type Running struct {
 func List(uid int) (all []Running) {
 	_ = proc.Each(func(pid int) bool { // none, without /proc
 		argv := arguments(pid)
-		if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != WatchCommand {
+		if len(argv) != 6 || argv[0] != "mcpscope" || argv[1] != early.WatchCommand {
 			return true
 		}
 		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off

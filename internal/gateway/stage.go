@@ -13,14 +13,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
-
-// WatchCommand is the subcommand that is the watcher.
-const WatchCommand = "watch"
 
 // Gateway is a command that starts servers.
 type Gateway struct {
@@ -47,7 +45,7 @@ type Options struct {
 	Settings []string
 }
 
-// config is for a watcher, in addition to the page and its command line. There is none from an early start.
+// config is for a watcher, in addition to the page and its command line. An early start writes nothing.
 type config struct {
 	Version int
 	Options
@@ -67,6 +65,9 @@ var ErrExec = errors.New("execute")
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
+	if early.Failed != 0 {
+		return g.exec()
+	}
 	err := g.watched()
 	if errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
 		return err
@@ -84,11 +85,7 @@ func (g *Gateway) Exec() error {
 // watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
 // watcher afterwards.
 func (g *Gateway) watched() error {
-	// The guard has the same command line, and some gateways look for others of their kind by that.
-	for _, text := range os.Args[2:] {
-		clear(unsafe.Slice(unsafe.StringData(text), len(text)))
-	}
-	c := &config{protocol.ProtocolVersion, g.Options, mayNotRead()}
+	c := &config{protocol.ProtocolVersion, g.Options, !notify.MayRead()}
 	shared, err := g.prepare(c)
 	if err != nil {
 		return err
@@ -98,7 +95,7 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	runtime.LockOSThread()
-	listener, errno := notify.Install(!capable(unix.CAP_SYS_ADMIN), c.Blind)
+	listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), c.Blind)
 	if errno == 0 {
 		err = watch.Go(listener, -1)
 		_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
@@ -126,9 +123,9 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open pidfd: %w", err)
 	}
-	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
+	program, err := unix.Open(early.Executable, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", executable, err)
+		return nil, fmt.Errorf("open %s: %w", early.Executable, err)
 	}
 	shared.Client, shared.Program = int32(self), int32(program)
 	shared.Keep[keepExplain] = int32(g.Explain)
@@ -137,27 +134,20 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 
 // fork starts the guard. It starts the first watcher at once, or when this process executes the gateway.
 func fork(on *page.Page, pid int, name string, env []string, require, start bool) (*page.Guard, error) {
-	line := []string{"mcpscope", WatchCommand, strconv.Itoa(pid), name}
+	line := []string{"mcpscope", early.WatchCommand, strconv.Itoa(pid), name}
 	return guard.Fork(on, nil, &guard.Options{
-		Name: guardName, Argv: line, Env: env,
-		Gate: guard.Gate{Wanted: true, Require: require, Start: start},
+		Name: early.GuardName, Argv: line, Env: env,
+		Gate: guard.Gate{Wanted: true, Require: require, Start: start, Hide: hidden()},
 	})
 }
 
-const guardName = "mcpscope-guard"
-
-// mayNotRead: yama lets a process read the memory of its descendants alone, which those of the gateway are
-// not. Where seccomp refuses it, our own can't be read either.
-func mayNotRead() bool {
-	scope, _ := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope") // none without yama
-	restricted := len(scope) > 0 && scope[0] != '0'
-	return restricted && !capable(unix.CAP_SYS_PTRACE) || !notify.MayRead(os.Getpid())
-}
-
-func capable(of uint) bool {
-	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<of) != 0
+// hidden is where all arguments of this process are but the first two.
+func hidden() (at [2]uintptr) {
+	if first, last := os.Args[2:], os.Args[len(os.Args)-1]; len(first) > 0 {
+		at[0] = uintptr(unsafe.Pointer(unsafe.StringData(first[0])))
+		at[1] = uintptr(unsafe.Pointer(unsafe.StringData(last))) + uintptr(len(last))
+	}
+	return at
 }
 
 // exec executes a script without "#!" as execvp(3) does.

@@ -25,9 +25,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// executable is our own, whatever has become of its file.
-const executable = "/proc/self/exe"
-
 // Server is a child of a gateway, in a group of its own.
 type Server = launcher.Server
 

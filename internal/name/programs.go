@@ -37,13 +37,13 @@ func KindOf(file string) Kind {
 // program is python of /usr/bin/python3.12.
 func program(file string) string { return strings.TrimRight(path.Base(file), "0123456789.") }
 
-// prefixes run the command behind them.
-const prefixes = "env sudo doas timeout nohup setsid"
+// Prefixes run the command behind them.
+const Prefixes = "env sudo doas timeout nohup setsid"
 
 // behind is the index of the program behind all prefixes and the assignments that follow them.
 func behind(argv []string) int {
 	at := 0
-	for at < len(argv) && listed(prefixes, path.Base(argv[at])) {
+	for at < len(argv) && listed(Prefixes, path.Base(argv[at])) {
 		_, operands := prefixFlags.parse(argv[at+1:])
 		if path.Base(argv[at]) == "timeout" && len(operands) > 0 {
 			operands = operands[1:] // the duration

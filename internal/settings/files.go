@@ -12,8 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// system is the file of the administrator; a test builds with another.
+// a test builds with another
 var system = "/etc/mcpscope/mcpscope.toml"
+
+// System is the file of the administrator.
+func System() string { return system }
+
+// UserFile is a user's file, below UserDir.
+const UserFile = "/mcpscope/mcpscope.toml"
 
 // FileVariable contains the path of an additional file.
 const FileVariable = "MCPSCOPE_CONFIG"
@@ -32,7 +38,7 @@ type FilePlace struct {
 func FilePlaces(getenv func(string) string) []FilePlace {
 	places := []FilePlace{{Path: system}}
 	if dir := UserDir(getenv); dir != "" {
-		places = append(places, FilePlace{Path: filepath.Join(dir, "mcpscope", "mcpscope.toml")})
+		places = append(places, FilePlace{Path: filepath.Join(dir, UserFile)})
 	}
 	if file := getenv(FileVariable); file != "" {
 		places = append(places, FilePlace{Path: file, Asked: true})

@@ -55,7 +55,8 @@ var rules = map[string]rule{
 	"internal/atomicfile":     {nil, "it replaces a file, whatever is in it and whosever it is"},
 	"internal/gateway/mcp":    {nil, "it judges bytes, wherever they were read"},
 	"internal/gateway/notify": {[]string{"internal/kernel/linux"}, "it holds programs until somebody has looked, and does not know what for"},
-	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
+	"internal/gateway/early":  {[]string{"internal/gateway/notify", room + "guard", room + "page"}, "it runs where there is no Go runtime yet"},
+	"internal/gateway":        {[]string{"freeze", "internal/glob", "internal/gateway/early", "internal/kernel/linux", "internal/kernel/loop", "internal/gateway/mcp", "internal/name", "internal/gateway/notify", "internal/kernel/proc", "internal/kernel/systemd", room + "client", room + "guard", room + "launcher", room + "page", room + "protocol"}, "it decides which child is a server; groups and ladders are scope's"},
 	"internal/cli":            {[]string{"cgroup", "internal/kernel/linux", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "group", room + "protocol"}, "what both programs print, and how they end; it is linked into the runner"},
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
@@ -76,7 +77,7 @@ var rules = map[string]rule{
 	"internal/manual":                  {[]string{"internal/cli", "internal/settings"}, "it writes pages of words that others have"},
 	"internal/detach":                  {[]string{"internal/cli", room + "backend", room + "protocol"}, "what it starts is no server"},
 	"cmd/mcpscopectl":                  {[]string{"*"}, "flags, a call and output: what commands do is elsewhere"},
-	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
+	"cmd/mcpscope":                     {[]string{"internal/cli", "internal/gateway", "internal/gateway/early", "internal/name", "internal/kernel/proc", "internal/settings", room + "backend", room + "brain", room + "launcher", room + "protocol", room + "report"}, "the runner: it stands beside every server"},
 }
 
 // library is a module of others, or a part of one, and why it is used.
@@ -231,7 +232,7 @@ type subject struct {
 
 var subjects = []subject{
 	{1500, []string{tool}},
-	{2000, []string{"internal/gateway", "internal/gateway/mcp", "internal/gateway/notify"}},
+	{2000, []string{"internal/gateway", "internal/gateway/early", "internal/gateway/mcp", "internal/gateway/notify"}},
 	{2000, []string{"internal/clientconfig", "internal/clientconfig/configfile", "internal/clientconfig/known",
 		"internal/clientconfig/splice", "internal/clientconfig/wrapping"}},
 	{350, []string{"internal/name"}},

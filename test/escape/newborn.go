@@ -30,8 +30,8 @@ const (
 	newbornBatch  = 300                   // servers whose clients are kept for the message of a failure
 )
 
-// newbornTries is how many servers there are of each kind, by default a few.
-func newbornTries(t *testing.T) int {
+// Tries is how many servers there are of each kind, by default a few.
+func Tries(t *testing.T) int {
 	t.Helper()
 	text := os.Getenv("MCPSCOPE_KILLS")
 	if text == "" {
@@ -58,7 +58,7 @@ func (b Newborns) Run(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			b.Backend.hold(t)
-			tries := newbornTries(t)
+			tries := Tries(t)
 			for done := 0; done < tries; done += newbornBatch {
 				t.Run(fmt.Sprint("from ", done), func(t *testing.T) { b.batch(t, who, min(newbornBatch, tries-done), kill) })
 			}

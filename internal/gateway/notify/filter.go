@@ -27,13 +27,13 @@ type call struct{ number, argument, value uint32 }
 // runtime's own size.
 var (
 	amd64 = [2]abi{
-		{unix.AUDIT_ARCH_X86_64, [4]call{{number: 59}, {number: 322}, {number: x32 + 520}, {number: x32 + 545}},
+		{unix.AUDIT_ARCH_X86_64, [4]call{{59, 0, 0}, {322, 0, 0}, {x32 + 520, 0, 0}, {x32 + 545, 0, 0}},
 			[4]call{{158, 0, 0x1002}}},
-		{unix.AUDIT_ARCH_I386, [4]call{{number: 11}, {number: 358}}, [4]call{{number: 243}}},
+		{unix.AUDIT_ARCH_I386, [4]call{{11, 0, 0}, {358, 0, 0}}, [4]call{{243, 0, 0}}},
 	}
 	arm64 = [2]abi{
-		{unix.AUDIT_ARCH_AARCH64, [4]call{{number: 221}, {number: 281}}, [4]call{{number: 96}, {123, 1, 8192}}},
-		{unix.AUDIT_ARCH_ARM, [4]call{{number: 11}, {number: 387}}, [4]call{}},
+		{unix.AUDIT_ARCH_AARCH64, [4]call{{221, 0, 0}, {281, 0, 0}}, [4]call{{96, 0, 0}, {123, 1, 8192}}},
+		{unix.AUDIT_ARCH_ARM, [4]call{{11, 0, 0}, {387, 0, 0}}, [4]call{}},
 	}
 )
 

@@ -24,6 +24,9 @@ type Gate struct {
 	Require bool
 	// Start is for a gateway that needs its watcher at once, or runs already.
 	Start bool
+	// Hide is where the guard's copy of the gateway's arguments begins and ends: some gateways look for
+	// others of their kind by that.
+	Hide [2]uintptr
 
 	stage    bool  // only the process that has forked the guard has the filter
 	ready    bool  // a watcher answers
@@ -48,6 +51,9 @@ const (
 // keepGate is the whole life of such a guard.
 func (p *process) keepGate() {
 	g := &p.gate
+	for at := g.Hide[0]; at < g.Hide[1]; at++ {
+		**(**byte)(unsafe.Pointer(&at)) = 0
+	}
 	if _, ok := p.awaitGo(); !ok {
 		exit(0)
 	}

@@ -60,6 +60,24 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 	return &g, nil
 }
 
+// Early is Fork for a gateway that has no Go runtime yet. argv is that of a watcher, with room for its page
+// and its socket, and a last 0. An unused guard ends with its socket.
+func Early(on *page.Page, name string, argv []uintptr, env uintptr, hide [2]uintptr) (g page.Guard,
+	errno syscall.Errno) {
+	p, errno := mapProcess(on, 0)
+	if errno == 0 {
+		_, errno = sys(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+	}
+	if errno != 0 {
+		return g, errno
+	}
+	copy(p.name[:len(p.name)-1], name)
+	p.gate = Gate{Wanted: true, Hide: hide}
+	p.argv, p.env = addressOf(argv), env
+	p.number(argv[len(argv)-1-numbers:])
+	return p.start()
+}
+
 // start has what is the guard's own closed in this process.
 func (p *process) start() (g page.Guard, errno syscall.Errno) {
 	errno = forkBetween(p)

@@ -57,8 +57,8 @@ type Page struct {
 	Answered    uint32 // set to Asked as soon as the brain reacts
 	Directories [1024]byte
 	Refusal     [512]byte // why a watcher can't contain servers
-	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers wait in
-	// the kernel.
+	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers
+	// wait in the kernel.
 	Held   [HeldMost][10]uint64
 	memory int32
 	size   uint32 // of the configuration
@@ -238,17 +238,32 @@ func Attach(p *Page, sock int) (*Guard, error) {
 // than -1 is where the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be
 // there earlier.
 func (g *Guard) Go(payload, leaf int) error {
-	var rights []byte
-	switch {
-	case leaf >= 0:
-		rights = unix.UnixRights(payload, leaf)
-	case payload >= 0:
-		rights = unix.UnixRights(payload)
-	}
-	if err := unix.Sendmsg(g.Sock, []byte{WordGo}, rights, nil, unix.MSG_NOSIGNAL); err != nil {
-		return fmt.Errorf("start the server: the guard: %w", err)
+	if errno := g.Begin(payload, leaf); errno != 0 {
+		return fmt.Errorf("start the server: the guard: %w", errno)
 	}
 	return nil
+}
+
+// Begin is Go where there may be no Go runtime yet.
+func (g *Guard) Begin(payload, leaf int) unix.Errno {
+	word := byte(WordGo)
+	text := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
+	rights := [3]uint64{16, unix.SOL_SOCKET | unix.SCM_RIGHTS<<32} // struct cmsghdr, and two descriptors
+	if payload >= 0 {
+		rights[0] += 4
+		rights[2] = uint64(uint32(payload))
+	}
+	if leaf >= 0 {
+		rights[0] += 4
+		rights[2] |= uint64(leaf) << 32
+	}
+	header := [7]uintptr{2: uintptr(unsafe.Pointer(&text)), 3: 1}
+	if rights[0] > 16 {
+		header[4], header[5] = uintptr(unsafe.Pointer(&rights)), unsafe.Sizeof(rights)
+	}
+	at := uintptr(unsafe.Pointer(&header))
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_NOSIGNAL)
+	return errno
 }
 
 // Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is.

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && !cgo
+
+package main
+
+import (
+	"path"
+	"strings"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/gateway/early"
+	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// tls is the thread-local storage of the first thread.
+//
+//lint:ignore U1000 hook uses it
+var tls [16]uintptr
+
+// begin runs before the Go runtime, whose start takes longer than all of this. It becomes a gateway that needs
+// nothing of main: one without flags, variables and files of settings. It returns for everything else and for
+// everything that fails, and main does it once more.
+//
+// No function below it uses heap, locks, goroutines, or a variable that an init sets. argv is where the kernel
+// has put it; the environment follows.
+//
+//lint:ignore U1000 hook calls it
+func begin(argv, stack uintptr) {
+	if argv < stack || argv > stack+4096 {
+		return // rt0_go of another Go has another frame
+	}
+	args := vector(argv)
+	if len(args) < 3 || text(args[1]) != "gateway" {
+		return
+	}
+	g := early.Gateway{Args: args[2:], Env: vector(argv + 8*uintptr(len(args)+1))}
+	if text(g.Args[0]) == "--" {
+		g.Args = g.Args[1:]
+	}
+	if len(g.Args) == 0 || !isName(path.Base(text(g.Args[0]))) {
+		return
+	}
+	search, home, config := "", "", ""
+	for _, at := range g.Env {
+		v := text(at)
+		if strings.HasPrefix(v, "MCPSCOPE_") {
+			return
+		}
+		value(&search, v, "PATH=")
+		value(&home, v, "HOME=")
+		value(&config, v, "XDG_CONFIG_HOME=")
+	}
+	var f file
+	if !strings.HasPrefix(config, "/") {
+		config, home = home, "/.config"
+	} else {
+		home = ""
+	}
+	if f.named(settings.System()).exists() || f.named(config, home, settings.UserFile).exists() {
+		return
+	}
+	command, last := text(g.Args[0]), g.Args[len(g.Args)-1]
+	if f.find(command, search) {
+		g.Path, g.Name = uintptr(unsafe.Pointer(&f)), g.Args[0]+uintptr(strings.LastIndexByte(command, '/')+1)
+		g.End = last + uintptr(len(text(last)))
+		g.Exec()
+	}
+}
+
+// isName reports whether a gateway of that file is called like it, whatever its arguments are.
+func isName(file string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	for rest := name.Prefixes; rest != ""; {
+		var word string
+		if word, rest, _ = strings.Cut(rest, " "); word == file {
+			return false
+		}
+	}
+	return name.KindOf(file) == name.Other && strings.Trim(file, letters+"0123456789-_.") == "" &&
+		strings.ContainsAny(file, letters)
+}
+
+func value(of *string, variable, name string) {
+	if strings.HasPrefix(variable, name) {
+		*of = variable[len(name):]
+	}
+}
+
+// vector is an array of pointers that ends with 0.
+func vector(at uintptr) []uintptr {
+	all := unsafe.Slice(*(**uintptr)(unsafe.Pointer(&at)), 1<<27)
+	n := 0
+	for all[n] != 0 {
+		n++
+	}
+	return all[:n]
+}
+
+func text(at uintptr) string {
+	all := unsafe.Slice(*(**byte)(unsafe.Pointer(&at)), 1<<30)
+	n := 0
+	for all[n] != 0 {
+		n++
+	}
+	return unsafe.String(&all[0], n)
+}
+
+// file is a path that ends with 0. There is no file of one that is too long.
+type file [4096]byte
+
+func (f *file) named(parts ...string) *file {
+	n := 0
+	for _, part := range parts {
+		n += copy(f[n:], part)
+	}
+	f[n%len(f)] = 0
+	return f
+}
+
+func (f *file) exists() bool { return !absent(f.access(unix.F_OK)) }
+
+func absent(errno unix.Errno) bool { return errno == unix.ENOENT || errno == unix.ENOTDIR }
+
+func (f *file) access(mode uintptr) unix.Errno {
+	at, here := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD
+	_, _, errno := unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), at, mode, unix.AT_EACCESS, 0, 0)
+	return errno
+}
+
+// find is protocol.Lookup for a program that there is.
+func (f *file) find(command, search string) bool {
+	if strings.Contains(command, "/") {
+		return f.named(command).isProgram()
+	}
+	for search != "" {
+		dir, rest, _ := strings.Cut(search, ":")
+		if search = rest; dir == "" {
+			dir = "."
+		}
+		if f.named(dir, "/", command).isProgram() {
+			return true
+		}
+		if f.exists() {
+			return false
+		}
+	}
+	return false
+}
+
+func (f *file) isProgram() bool {
+	var st unix.Statx_t
+	at, here, to := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD, uintptr(unsafe.Pointer(&st))
+	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(here), at, 0, unix.STATX_TYPE, to, 0)
+	return errno == 0 && st.Mode&unix.S_IFMT == unix.S_IFREG && f.access(unix.X_OK) == 0
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package early starts a gateway before there is a Go runtime, by system calls alone.
+package early
+
+import (
+	"strconv"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/page"
+)
+
+// Names for each gateway and its watcher, however the gateway is started.
+const (
+	Executable   = "/proc/self/exe" // our own, whatever has become of its file
+	WatchCommand = "watch"          // the subcommand that is the watcher
+	GuardName    = "mcpscope-guard"
+)
+
+// Gateway is one without flags and settings.
+type Gateway struct {
+	Args, Env []uintptr // as the kernel has put them, each with a 0 behind the last one
+	Path      uintptr   // the file to execute
+	Name      uintptr
+	End       uintptr // of the texts of Args
+}
+
+// Failed is why an early gateway could not be executed. Then its process has the filter, and a guard that
+// answers.
+var Failed unix.Errno
+
+// Exec turns the calling process into the gateway. It returns if it can't, for main to try.
+func (g *Gateway) Exec() {
+	if !notify.MayRead() {
+		return
+	}
+	shared, errno := page.Make()
+	if errno != 0 {
+		return
+	}
+	own, here, exe := uintptr(unix.Getpid()), unix.AT_FDCWD, address(Executable+"\x00")
+	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, own, 0, 0)
+	if errno != 0 {
+		return
+	}
+	const how = unix.O_PATH | unix.O_CLOEXEC
+	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
+	if errno != 0 {
+		return
+	}
+	shared.Client, shared.Program = int32(self), int32(program)
+	var number [20]byte
+	_ = strconv.AppendInt(number[:0], int64(own), 10)
+	env, pid := uintptr(unsafe.Pointer(unsafe.SliceData(g.Env))), uintptr(unsafe.Pointer(&number))
+	watcher := [...]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), pid, g.Name, 0, 0, 0}
+	watch, errno := guard.Early(shared, GuardName, watcher[:], env, [2]uintptr{g.Args[0], g.End})
+	if errno != 0 {
+		return
+	}
+	listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), false)
+	if errno != 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
+		return
+	}
+	if Failed = watch.Begin(listener, -1); Failed == 0 {
+		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0)
+		_, _, Failed = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
+	}
+}
+
+func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }
