@@ -107,3 +107,31 @@ func TestUnread(t *testing.T) {
 		})
 	}
 }
+
+// It is the same file, however it is found, and closed afterwards.
+func TestFileOfCaller(t *testing.T) {
+	ends, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	null, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := unix.Open("/proc/self/exe", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range []int{ends[0], ends[1], null, own, 1 << 20} {
+		if got, want := fileOfCaller(os.Getpid(), fd), fileAt(os.Getpid(), fd); got != want {
+			t.Errorf("%+v, want %+v", got, want)
+		}
+	}
+	_ = unix.Close(ends[1])
+	if n, _, err := unix.Recvfrom(ends[0], make([]byte, 1), unix.MSG_DONTWAIT); n != 0 || err != nil {
+		t.Errorf("a copy of the other end is open: %d, %v", n, err)
+	}
+	for _, fd := range []int{ends[0], null, own} {
+		_ = unix.Close(fd)
+	}
+}

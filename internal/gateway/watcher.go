@@ -246,7 +246,7 @@ func (w *watcher) requests() []notify.Request {
 
 // answer continues calls at once that can't start a server.
 func (w *watcher) answer(r *notify.Request) {
-	stdin := fileAt(int(r.TID), 0) // threads have the same
+	stdin := fileOfCaller(int(r.TID), 0) // threads have the same
 	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
 	if w.resting.Load() || !piped && len(w.Rules.Match) == 0 && !w.listening() {
 		w.listener.Continue(r)
