@@ -91,7 +91,7 @@ func (b *Brain) Open(executable string) error {
 	p.Program, p.Launcher = int32(program), int32(self)
 	p.Keep[keepReport] = int32(b.Config.Report)
 	p.Graceless = b.Config.Policy.TermGrace == 0 && !b.Config.Taken // those have a next watcher
-	p.Stdin, p.Stdout, p.Client = int32(c.Stdin.FD()), int32(c.Stdout.FD()), int32(c.PIDFD)
+	p.Stdin, p.Stdout, p.Client = int32(c.Stdin), int32(c.Stdout), int32(c.PIDFD)
 	return nil
 }
 

@@ -125,7 +125,7 @@ func (b *Brain) beginRest() {
 		b.Note("never frozen when idle: it is not in a cgroup of its own")
 	default:
 		b.rest = &idle.Rest{Policy: idle.New(after, time.Now()), Group: b.Group, Client: b.Client}
-		_ = b.Loop.Add(b.Client.Input.FD(), loop.TokenInput) // a server without input is never frozen
+		_ = b.Loop.Add(int(b.Client.Input), loop.TokenInput) // a server without input is never frozen
 		if after < protocol.IdleFreezeLeast {
 			b.Note("an idle-freeze below " + protocol.IdleFreezeLeast.String() +
 				" can freeze a server during a call, and delay the answer by a minute")
@@ -150,7 +150,7 @@ func (b *Brain) lookAtRest() {
 		}
 		b.rest.MarkFrozen(now)
 		b.report(lifecycle.MembersFrozen)
-		b.Loop.Again(b.Client.Input.FD(), loop.TokenInput)
+		b.Loop.Again(int(b.Client.Input), loop.TokenInput)
 	case idle.Reclaimed:
 		b.life.Reclaimed = true
 	case idle.Wake:

@@ -125,10 +125,9 @@ func resume(memory, sock int) (*Brain, error) {
 // goOn watches a server whose client lives, as the brain before did.
 func (b *Brain) goOn() error {
 	p, c := b.Page, b.Config
-	room := client.WatchFromFD(int(p.Keep[keepRoom]))
 	b.Client = &client.Side{
-		Stdin: client.WatchFromFD(int(p.Stdin)), Input: client.WatchFromFD(int(p.Keep[keepInput])),
-		Stdout: client.WatchFromFD(int(p.Stdout)), Room: [2]*client.Watch{room},
+		Stdin: client.Watch(p.Stdin), Input: client.Watch(p.Keep[keepInput]),
+		Stdout: client.Watch(p.Stdout), Room: [2]client.Watch{client.Watch(p.Keep[keepRoom]), -1},
 		File: c.Stdin, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
 		Tag: group.TagOf(c.Group.ID), PIDFD: int(p.Client), Main: int(p.Keep[keepMain]), Sure: true,
 	}
@@ -144,7 +143,7 @@ func (b *Brain) ShareClient(alive int) {
 	p, c, in := b.Page, b.Config, b.Client
 	c.Stdin, c.Conveyed, c.Socket, c.Where = in.File, in.Conveyed, in.Socket, in.Where
 	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
-	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input.FD()), int32(in.Room[0].FD())
+	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input), int32(in.Room[0])
 }
 
 // WatchClient is for a server that its client has started.

@@ -21,10 +21,10 @@ import (
 
 // Side is the client's side of a server, in descriptors that can be passed to a brain.
 type Side struct {
-	Stdin    *Watch
-	Input    *Watch // what is unread
-	Stdout   *Watch
-	Room     [2]*Watch     // in stdout and stderr
+	Stdin    Watch
+	Input    Watch // what is unread
+	Stdout   Watch
+	Room     [2]Watch      // in stdout and stderr
 	File     protocol.File // stdin
 	Where    string        // the cgroup that the client has started the launcher in
 	Tag      freeze.Tag    // of the payload's processes
@@ -92,15 +92,16 @@ func (r Child) borrow(fd int) (got int, copied bool) {
 
 // watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
 func (in *Side) watch(stdin, stdout, stderr int) (err error) {
-	add := func(to **Watch, fd int, events uint32) {
-		if err == nil {
+	add := func(to *Watch, fd int, events uint32) {
+		if *to = -1; err == nil {
 			*to, err = newWatch(fd, events)
 		}
 	}
 	add(&in.Stdin, stdin, hangUp)
 	file, kind := identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
-	if in.Conveyed = in.Socket || kind == unix.S_IFIFO; in.Conveyed {
+	in.Conveyed = in.Socket || kind == unix.S_IFIFO
+	if in.Input = -1; in.Conveyed {
 		in.File = file
 		add(&in.Input, stdin, input)
 	}
@@ -124,9 +125,9 @@ func identify(fd int, link string) (f protocol.File, kind uint32) {
 
 // Close closes the sets, which another process may have inherited, and no pidfd: a caller may share it.
 func (in *Side) Close() {
-	for _, w := range []**Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
-		(*w).Close()
-		*w = nil
+	for _, w := range []*Watch{&in.Stdin, &in.Input, &in.Stdout, &in.Room[0], &in.Room[1]} {
+		_ = unix.Close(int(*w)) // nothing to flush; fails for none
+		*w = -1
 	}
 }
 
@@ -161,14 +162,8 @@ func (in *Side) Unread() bool {
 }
 
 func (in *Side) Add(to *loop.Loop) error {
-	for fd, t := range map[int]loop.Token{
-		in.Stdin.FD(): loop.TokenStdin, in.Stdout.FD(): loop.TokenStdout, in.PIDFD: loop.TokenClient,
-	} {
-		if err := to.Add(fd, t); err != nil {
-			return err
-		}
-	}
-	return nil
+	return errors.Join(to.Add(int(in.Stdin), loop.TokenStdin), to.Add(int(in.Stdout), loop.TokenStdout),
+		to.Add(in.PIDFD, loop.TokenClient))
 }
 
 // Describe returns the process that started the server: our parent, unless pid is given.
@@ -180,8 +175,9 @@ func Describe(pid int, name string) protocol.ClientFacts {
 	return protocol.ClientFacts{PID: pid, Start: st.StartTime, Name: cmp.Or(name, st.Comm)}
 }
 
-// Watch is an epoll set with one descriptor registered in it.
-type Watch struct{ epoll int }
+// Watch is an epoll set with one descriptor registered in it; -1 is none. It polls readable while there is an
+// event.
+type Watch int
 
 // Events of a Watch, beside hang-up and error.
 const (
@@ -196,71 +192,43 @@ const (
 	room = unix.EPOLLOUT
 )
 
-// newWatch registers the open file of fd, which may be closed afterwards. It returns nil without an error
+// newWatch registers the open file of fd, which may be closed afterwards. It returns -1 without an error
 // for a file or /dev/null, which have no events.
-func newWatch(fd int, events uint32) (*Watch, error) {
+func newWatch(fd int, events uint32) (Watch, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
-		return nil, fmt.Errorf("create epoll set: %w", err)
+		return -1, fmt.Errorf("create epoll set: %w", err)
 	}
 	err = unix.EpollCtl(epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: events})
 	if err == nil {
-		return &Watch{epoll: epoll}, nil
+		return Watch(epoll), nil
 	}
 	_ = unix.Close(epoll) // an empty set
 	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EBADF) {
-		return nil, nil
+		return -1, nil
 	}
-	return nil, fmt.Errorf("watch descriptor %d: %w", fd, err)
-}
-
-// WatchFromFD takes over an inherited set; -1 gives nil.
-func WatchFromFD(epoll int) *Watch {
-	if epoll < 0 {
-		return nil
-	}
-	return &Watch{epoll: epoll}
-}
-
-// FD is the epoll descriptor, -1 for nil. It polls readable while Fired is true.
-func (w *Watch) FD() int {
-	if w == nil {
-		return -1
-	}
-	return w.epoll
+	return -1, fmt.Errorf("watch descriptor %d: %w", fd, err)
 }
 
 // Fired reports whether the other end is closed now. The set is level-triggered, so several processes can
 // share it.
-func (w *Watch) Fired() bool { return w.now() != 0 }
+func (w Watch) Fired() bool { return w.now() != 0 }
 
 // Unheld reports whether no process has the registered descriptor: the kernel removes the registration with
 // the open file.
-func (w *Watch) Unheld() bool {
-	if w == nil {
-		return false
-	}
-	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w.epoll))
+func (w Watch) Unheld() bool {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", w)) // fails for none
 	return err == nil && !bytes.Contains(b, []byte("tfd:"))
 }
 
 // Readable reports whether there is input; a hang-up does not count.
-func (w *Watch) Readable() bool { return w.now()&unix.EPOLLIN != 0 }
+func (w Watch) Readable() bool { return w.now()&unix.EPOLLIN != 0 }
 
-func (w *Watch) now() uint32 {
-	if w == nil {
-		return 0
-	}
-	var ev [1]unix.EpollEvent // stays zero without an event
-	_, _ = unix.EpollWait(w.epoll, ev[:], 0)
+func (w Watch) now() uint32 {
+	var ev [1]unix.EpollEvent // stays zero without an event, or a set
+	_, _ = unix.EpollWait(int(w), ev[:], 0)
 	return ev[0].Events
 }
 
 // Full reports whether a write would block. Without the descriptor in any process nothing blocks.
-func (w *Watch) Full() bool { return w != nil && w.now() == 0 && !w.Unheld() }
-
-func (w *Watch) Close() {
-	if w != nil {
-		_ = unix.Close(w.epoll) // nothing to flush
-	}
-}
+func (w Watch) Full() bool { return w >= 0 && w.now() == 0 && !w.Unheld() }

@@ -67,13 +67,13 @@ func pipe(t *testing.T) (read, write int) {
 	return p[0], p[1]
 }
 
-func watch(t *testing.T, fd int, events uint32) *Watch {
+func watch(t *testing.T, fd int, events uint32) Watch {
 	t.Helper()
 	w, err := newWatch(fd, events)
-	if err != nil || w == nil {
+	if err != nil || w < 0 {
 		t.Fatalf("watch: %v, %v", w, err)
 	}
-	t.Cleanup(w.Close)
+	t.Cleanup(func() { _ = unix.Close(int(w)) })
 	return w
 }
 
@@ -131,7 +131,7 @@ func TestHalfClosed(t *testing.T) {
 }
 
 func TestNothingToWatch(t *testing.T) {
-	if w, err := newWatch(9999, hangUp); w != nil || err != nil || w.Fired() || w.Readable() || w.FD() != -1 {
+	if w, err := newWatch(9999, hangUp); w != -1 || err != nil || w.Fired() || w.Readable() || w.Full() || w.Unheld() {
 		t.Errorf("%v, %v", w, err)
 	}
 }

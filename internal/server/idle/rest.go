@@ -126,7 +126,7 @@ func (r *Rest) Pending() string {
 // Obstacle is any other.
 func (r *Rest) Obstacle() string {
 	switch in := r.Client; {
-	case in.Input == nil:
+	case in.Input < 0:
 		return "its stdin is neither a pipe nor a socket"
 	case in.Input.Unheld():
 		return "it has replaced its stdin"
