@@ -30,12 +30,12 @@ func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {
-	case in.Sure, in.Stdin.Fired():
+	case f.b.reign > 0, in.Stdin.Fired(): // a later brain knows the client, and not a mere spawner
 		return true
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath
 	}
-	return in.HeldByNobodyBut(f.b.Group.Members())
+	return in.HeldByNobodyBut(f.b.Group.Members(), group.TagOf(f.b.Config.Group.ID))
 }
 
 func (b *Brain) perform(all []lifecycle.Action) {

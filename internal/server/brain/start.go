@@ -124,12 +124,11 @@ func resume(memory, sock int) (*Brain, error) {
 
 // goOn watches a server whose client lives, as the brain before did.
 func (b *Brain) goOn() error {
-	p, c := b.Page, b.Config
+	p := b.Page
 	b.Client = &client.Side{
 		Stdin: client.Watch(p.Stdin), Input: client.Watch(p.Keep[keepInput]),
 		Stdout: client.Watch(p.Stdout), Room: [2]client.Watch{client.Watch(p.Keep[keepRoom]), -1},
-		File: c.Stdin, Conveyed: c.Conveyed, Socket: c.Socket, Where: c.Where,
-		Tag: group.TagOf(c.Group.ID), PIDFD: int(p.Client), Main: int(p.Keep[keepMain]), Sure: true,
+		ClientSide: b.Config.Side, PIDFD: int(p.Client), Main: int(p.Keep[keepMain]),
 	}
 	if b.beginRest(); b.rest != nil {
 		b.rest.Thaw() // the brain before may have died while it froze them
@@ -140,8 +139,8 @@ func (b *Brain) goOn() error {
 // ShareClient writes to the page what goOn reads. alive is the end of a pipe that the watcher of a gateway
 // has.
 func (b *Brain) ShareClient(alive int) {
-	p, c, in := b.Page, b.Config, b.Client
-	c.Stdin, c.Conveyed, c.Socket, c.Where = in.File, in.Conveyed, in.Socket, in.Where
+	p, in := b.Page, b.Client
+	b.Config.Side = in.ClientSide
 	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
 	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input), int32(in.Room[0])
 }

@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -21,18 +20,13 @@ import (
 
 // Side is the client's side of a server, in descriptors that can be passed to a brain.
 type Side struct {
-	Stdin    Watch
-	Input    Watch // what is unread
-	Stdout   Watch
-	Room     [2]Watch      // in stdout and stderr
-	File     protocol.File // stdin
-	Where    string        // the cgroup that the client has started the launcher in
-	Tag      freeze.Tag    // of the payload's processes
-	Conveyed bool          // stdin is a pipe or socket, so it has another end
-	Socket   bool          // stdin is a socket
-	PIDFD    int           // the client, or -1
-	Main     int           // pidfd of the main process, if the client has started it; or -1
-	Sure     bool          // it is the client that is known, and not a mere spawner
+	protocol.ClientSide
+	Stdin  Watch
+	Input  Watch // what is unread
+	Stdout Watch
+	Room   [2]Watch // in stdout and stderr
+	PIDFD  int      // the client, or -1
+	Main   int      // pidfd of the main process, if the client has started it; or -1
 }
 
 // WatchParent watches our descriptors 0 and 1, and our parent.

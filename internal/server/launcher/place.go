@@ -102,7 +102,6 @@ func (b *birth) acquire() (err error) {
 		return err
 	}
 	b.Config.Group = b.Group.Placed
-	b.Client.Tag = group.TagOf(b.Config.Group.ID)
 	// That a host has no better backend is a note. One that it has but that does not work any more must be
 	// reported, for tree is weaker.
 	if b.Config.Group.Backend == protocol.Tree && len(broken) > 0 && s.Weaker != nil {

@@ -58,11 +58,16 @@ type Config struct {
 
 	Replace bool
 
-	// Of a server that its client has started.
-	Taken            bool
-	Stdin            File
-	Conveyed, Socket bool   // stdin has another end, and is a socket
-	Where            string // the client's cgroup
+	Taken bool // the client has started it, and lives when a later brain goes on
+	Side  ClientSide
+}
+
+// ClientSide is by what the client holds a server.
+type ClientSide struct {
+	File     File   // stdin
+	Conveyed bool   // stdin is a pipe or socket, so it has another end
+	Socket   bool   // stdin is a socket
+	Where    string // the cgroup that the client has started the launcher in
 }
 
 func (c *Config) Subject() Subject {
