@@ -144,7 +144,7 @@ var unnoticed = []mechanism{
 		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
 		tests("test/e2e", "UnreadInput.*")),
 	without("the wait for a client that reads late",
-		one(clientSide+"client.go", "return in.Room[0].Full() }", "return false }"),
+		one(brain+"perform.go", "return f.b.Client.Room[0].Full() }", "return false }"),
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",

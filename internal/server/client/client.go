@@ -143,14 +143,11 @@ func openClient() int {
 	return fd
 }
 
-// Blocked reports whether stdout is full.
-func (in *Side) Blocked() bool { return in.Room[0].Full() }
-
 // Unread reports whether the server has unread input.
 func (in *Side) Unread() bool {
 	if in.Socket { // its hang-up looks like input
-		s, err := findSocket(in.File.Ino)
-		return err == nil && s.unread > 0
+		s, _ := findSocket(in.File.Ino)
+		return s.unread > 0
 	}
 	return in.Input.Readable()
 }
@@ -175,15 +172,10 @@ type Watch int
 
 // Events of a Watch, beside hang-up and error.
 const (
-	// hangUp: the peer of a pipe, socket or terminal closed it, or shut down its writing side (node's
-	// stdin.end()).
-	hangUp = unix.EPOLLRDHUP
-	// failure: stdout has no reader.
-	failure = 0
-	// input: there is something to read.
-	input = unix.EPOLLIN
-	// room: something can be written.
-	room = unix.EPOLLOUT
+	hangUp  = unix.EPOLLRDHUP // the peer closed it, or shut down its writing side (node's stdin.end())
+	failure = 0               // stdout has no reader
+	input   = unix.EPOLLIN
+	room    = unix.EPOLLOUT
 )
 
 // newWatch registers the open file of fd, which may be closed afterwards. It returns -1 without an error

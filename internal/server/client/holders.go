@@ -9,7 +9,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,9 +32,9 @@ func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag) bool {
 	}
 	end := in.File
 	if in.Socket {
-		s, err := findSocket(end.Ino)
-		if err != nil || s.peer == 0 {
-			return err == nil
+		s, known := findSocket(end.Ino)
+		if s.peer == 0 {
+			return known
 		}
 		end.Ino = uint64(s.peer)
 	}
@@ -60,14 +59,10 @@ func (in *Side) isBeside(pid int) bool {
 // holds compares each descriptor of a process.
 func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	d, err := os.Open(dir)
-	if err != nil {
-		return false, err
-	}
-	defer d.Close()
-	names, err := d.Readdirnames(-1)
-	for _, name := range names {
-		if f, _ := identify(unix.AT_FDCWD, dir+name); f == end && (socket || writes(dir+name)) {
+	all, err := os.ReadDir(dir)
+	for _, fd := range all {
+		link := dir + fd.Name()
+		if f, _ := identify(unix.AT_FDCWD, link); f == end && (socket || writes(link)) {
 			return true, nil
 		}
 	}
@@ -87,12 +82,10 @@ type socket struct {
 	stream bool   // and it is, or was, connected
 }
 
-// findSocket asks the kernel for the socket with that inode number.
-func findSocket(ino uint64) (s socket, err error) {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
-	if err != nil {
-		return s, err
-	}
+// findSocket asks the kernel for the socket with that inode number. known is false if it does not know it, or
+// can't be asked.
+func findSocket(ino uint64) (s socket, known bool) {
+	fd, _ := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_SOCK_DIAG)
 	defer unix.Close(fd)
 	// the kernel answers at once; it can't fail
 	_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 1})
@@ -101,20 +94,15 @@ func findSocket(ino uint64) (s socket, err error) {
 	r.States, r.Cookie = math.MaxUint32, math.MaxUint64 // sockets in any state, and no cookie
 	e := binary.NativeEndian
 	request, _ := binary.Append(nil, e, r) // it can't fail: every field has a size
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return s, err
+	if unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}) != nil {
+		return s, false
 	}
 	buf := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, buf, 0)
-	if err != nil {
-		return s, err
+	n, _, _ := unix.Recvfrom(fd, buf, 0) // -1 after an error
+	if n < unix.SizeofNlMsghdr+answerSize || e.Uint16(buf[4:]) != unix.SOCK_DIAG_BY_FAMILY {
+		return s, false
 	}
-	all, err := syscall.ParseNetlinkMessage(buf[:n])
-	if err != nil || len(all) == 0 || all[0].Header.Type != unix.SOCK_DIAG_BY_FAMILY ||
-		len(all[0].Data) < answerSize {
-		return s, errAnswer
-	}
-	answer := all[0].Data
+	answer := buf[unix.SizeofNlMsghdr:n]
 	s.stream = answer[1] == unix.SOCK_STREAM && answer[2] == established
 	for attrs := answer[answerSize:]; len(attrs) >= 8; {
 		switch e.Uint16(attrs[2:]) {
@@ -126,11 +114,8 @@ func findSocket(ino uint64) (s socket, err error) {
 		size := max(int(e.Uint16(attrs)), 4)
 		attrs = attrs[min((size+3)&^3, len(attrs)):]
 	}
-	return s, nil
+	return s, true
 }
-
-// errAnswer: the kernel does not know the socket, or says something else than expected.
-var errAnswer = errors.New("sock_diag: unexpected answer")
 
 // The parts of linux/unix_diag.h that are used.
 const (
@@ -156,8 +141,8 @@ func Closed(pid, number int) bool {
 	link := proc.DescriptorPath(pid, number)
 	switch f, kind := identify(unix.AT_FDCWD, link); kind {
 	case unix.S_IFSOCK:
-		s, err := findSocket(f.Ino)
-		return err == nil && s.peer == 0 && s.stream
+		s, _ := findSocket(f.Ino)
+		return s.stream && s.peer == 0
 	case unix.S_IFIFO:
 		return pipeClosed(link, number, f)
 	}
@@ -183,11 +168,8 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 
 // pipeClosed opens the same end once more, which does not affect the other end.
 func pipeClosed(link string, number int, f protocol.File) bool {
-	flags := unix.O_RDONLY
-	if number > 0 {
-		flags = unix.O_WRONLY
-	}
-	fd, err := unix.Open(link, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	// 0 is O_RDONLY, and 1 is O_WRONLY
+	fd, err := unix.Open(link, number|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return false
 	}
