@@ -41,8 +41,8 @@ func (h *halfListed) Members() ([]int, error) {
 }
 
 func TestSignalReportsAListThatIsNotWhole(t *testing.T) {
-	if reached, err := Signal(&halfListed{}, unix.SIGCONT); len(reached) > 0 || !errors.Is(err, unix.EIO) {
-		t.Errorf("reached %v: %v", reached, err)
+	if err := Signal(&halfListed{}, unix.SIGCONT); !errors.Is(err, unix.EIO) {
+		t.Error(err)
 	}
 }
 
@@ -155,16 +155,16 @@ func TestLadderKillsWhoIgnores(t *testing.T) {
 // A signal does not reach a process that is not a member, even from an old list.
 func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	g := groups.Directory(t)
-	shell(t, g, `echo; sleep 1000`)
+	member := shell(t, g, `echo; sleep 1000`)
 	bystander := shell(t, groups.Directory(t), `trap 'exit 9' TERM; trap 'exit 5' WINCH; echo; while :; do sleep 0.01; done`)
 	pids, err := g.Members()
 	if err != nil {
 		t.Fatal(err)
 	}
-	reached, err := signalSome(g, append(pids, bystander.Process.Pid), []unix.Signal{unix.SIGTERM})
-	if err != nil || len(reached) != len(pids) {
-		t.Fatalf("reached %v of %v (%v)", reached, pids, err)
+	if err := signalSome(g, append(pids, bystander.Process.Pid), []unix.Signal{unix.SIGTERM}); err != nil {
+		t.Fatal(err)
 	}
+	_ = member.Wait()                           // for the end by the signal
 	_ = bystander.Process.Signal(unix.SIGWINCH) // a shell handles SIGTERM before it
 	_ = bystander.Wait()
 	if got := bystander.ProcessState.ExitCode(); got != 5 {
@@ -345,7 +345,7 @@ func TestAwait(t *testing.T) {
 		t.Fatalf("a populated tree counts as empty (%v)", err)
 	}
 	var signalling sync.WaitGroup
-	signalling.Go(func() { _, _ = Signal(tr, unix.SIGKILL) })
+	signalling.Go(func() { _ = Signal(tr, unix.SIGKILL) })
 	defer signalling.Wait() // the clean-up changes the tree
 	if ok, err := AwaitEmpty(tr, time.Time{}); !ok || err != nil {
 		t.Fatalf("the end was not seen (%v)", err)

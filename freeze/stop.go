@@ -12,6 +12,7 @@ package freeze
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -127,8 +128,8 @@ func (s Stop) Run() ([]Stuck, error) {
 
 // Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react.
 func Ask(g Target, sig unix.Signal) {
-	_ = g.Thaw()                        // a frozen member would be killed without a chance to react
-	_, _ = Signal(g, sig, unix.SIGCONT) // a member that it does not reach is killed
+	_ = g.Thaw()                     // a frozen member would be killed without a chance to react
+	_ = Signal(g, sig, unix.SIGCONT) // a member that it does not reach is killed
 }
 
 // Stuck is a member that SIGKILL did not end in time. As a rule it is in uninterruptible sleep, e.g. on a
@@ -157,18 +158,14 @@ const killRound = 20 * time.Millisecond
 // Kill returns the members that are left when their number has not decreased for that time, so a slow
 // machine gets the time that it needs.
 func Kill(g Target, within time.Duration) ([]Stuck, error) {
-	deadline := time.Now().Add(within)
-	last := -1
-	for {
+	var deadline time.Time
+	for last := math.MaxInt; ; {
 		if g.Kill() == nil {
 			if ended, _ := AwaitEmpty(g, time.Now().Add(killRound)); ended {
 				return nil, nil
 			}
 		}
-		reached, signalErr := Signal(g, unix.SIGKILL)
-		if last < 0 {
-			last = len(reached)
-		}
+		signalErr := Signal(g, unix.SIGKILL)
 		ended, err := AwaitEmpty(g, time.Now().Add(killRound))
 		if ended || err != nil {
 			return nil, err
@@ -211,55 +208,35 @@ func batch() int {
 	return int(min(max(limit.Cur/4, 32), 2048))
 }
 
-// Signal sends the signals, in this order, to every member once, and returns the pids that it reached. It
-// ignores members that are forked meanwhile: a server may start commands to clean up.
-func Signal(g Target, sigs ...unix.Signal) ([]int, error) {
+// Signal sends the signals, in this order, to every member once. It ignores members that are forked
+// meanwhile: a server may start commands to clean up.
+func Signal(g Target, sigs ...unix.Signal) error {
 	pids, err := g.Members()
 	slices.Sort(pids)
-	pids = slices.Compact(pids)
-	var reached []int
-	for part := range slices.Chunk(pids, batch()) {
-		some, again := signalSome(g, part, sigs)
-		reached = append(reached, some...)
-		err = errors.Join(err, again)
+	for part := range slices.Chunk(slices.Compact(pids), batch()) {
+		err = errors.Join(err, signalSome(g, part, sigs))
 	}
-	return reached, err
+	return err
 }
 
 // signalSome is safe against reuse of pids. It opens a pidfd for each listed pid, and uses it only if the
 // group lists the pid again. If the pid was reused before the open, the second list lacks it; if after, the
 // pidfd refers to a dead member.
-func signalSome(g Target, pids []int, sigs []unix.Signal) ([]int, error) {
-	fds := make(map[int]int, len(pids))
-	defer func() {
-		for _, fd := range fds {
-			_ = unix.Close(fd) // a pidfd has nothing to flush
-		}
-	}()
-	for _, pid := range pids {
-		if fd, err := unix.PidfdOpen(pid, 0); err == nil {
-			fds[pid] = fd
-		}
+func signalSome(g Target, pids []int, sigs []unix.Signal) error {
+	fds := make([]int, len(pids))
+	for i, pid := range pids {
+		fds[i], _ = unix.PidfdOpen(pid, 0) // -1 for one that has exited
 	}
 	again, err := g.Members()
 	slices.Sort(again)
-	var reached []int
-	for _, pid := range pids {
-		fd, open := fds[pid]
-		_, member := slices.BinarySearch(again, pid)
-		if open && member && send(fd, sigs) {
-			reached = append(reached, pid)
+	for i, pid := range pids {
+		if _, member := slices.BinarySearch(again, pid); member {
+			for _, sig := range sigs {
+				// EPERM for a setuid member of another user, which cgroup.kill reaches
+				_ = unix.PidfdSendSignal(fds[i], sig, nil, 0)
+			}
 		}
+		_ = unix.Close(fds[i]) // a pidfd has nothing to flush
 	}
-	return reached, err
-}
-
-// send is best effort: EPERM for a setuid member of another user, which cgroup.kill reaches, ESRCH for a
-// member that has exited.
-func send(pidfd int, sigs []unix.Signal) bool {
-	sent := false
-	for _, sig := range sigs {
-		sent = unix.PidfdSendSignal(pidfd, sig, nil, 0) == nil || sent
-	}
-	return sent
+	return err
 }

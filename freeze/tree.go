@@ -141,8 +141,7 @@ const actWithin = 50 * time.Millisecond
 // then. It gives up after 50 ms, without an error.
 func (t *Tree) SetFrozen(frozen bool) error {
 	if !frozen {
-		_, err := Signal(t, unix.SIGCONT)
-		return err
+		return Signal(t, unix.SIGCONT)
 	}
 	return t.until(unix.SIGSTOP, settled)
 }
@@ -198,7 +197,7 @@ func (t *Tree) killChild(pid int) {
 // signal at once.
 func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 	for deadline := time.Now().Add(actWithin); ; {
-		_, err := Signal(t, sig)
+		err := Signal(t, sig)
 		reached := true
 		for looks := 0; reached && looks < 2; looks++ { // a list can miss a member that is re-parented
 			if sig == unix.SIGKILL {

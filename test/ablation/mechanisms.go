@@ -99,7 +99,7 @@ var protecting = []mechanism{
 	without("cgroup.kill", one("freeze/stop.go", "if g.Kill() == nil {", "if false {"),
 		tests("freeze", "KillReachesAnotherUsersMember")),
 	without("SIGKILL by pidfd beside cgroup.kill",
-		one("freeze/stop.go", "reached, signalErr := Signal(g, unix.SIGKILL)", "reached, signalErr := Signal(g, unix.Signal(0))"),
+		one("freeze/stop.go", "signalErr := Signal(g, unix.SIGKILL)", "signalErr := Signal(g, unix.Signal(0))"),
 		cells(onCgroup, "dead-leader-main|threaded|frozen", "stdin|kill")),
 	without("the thaw and SIGCONT for the asking",
 		both(one("freeze/stop.go", "_ = g.Thaw()", "_ = g"), one("freeze/stop.go", "Signal(g, sig, unix.SIGCONT)", "Signal(g, sig)")),
@@ -109,7 +109,7 @@ var protecting = []mechanism{
 	without("the guard's own kill", one(guard+"takeover.go", "\tp.killAll()\n", ""), ends("all brains die|no brain starts|tree, no brain")),
 	// whom nothing may happen to
 	without("the second list of members",
-		one("freeze/stop.go", "open && member && send(fd, sigs)", "open && (member || true) && send(fd, sigs)"),
+		one("freeze/stop.go", "slices.BinarySearch(again, pid); member {", "slices.BinarySearch(again, pid); member || true {"),
 		tests("freeze", "SignalSparesWhoIsNoMember")),
 	without("the owner and the sparing, of a tag", both(anyOwner, noSparing), tests("test/e2e", "Forged.*"), tests("test/gateway", "Forged.*")),
 	without("tracers kept off", one(guard+"process.go", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0,", "} else if err := unix.Prctl(unix.PR_SET_DUMPABLE, 1,"),
