@@ -77,7 +77,7 @@ func await(g Target, deadline time.Time, done func(cgroup.State) bool) (cgroup.S
 		if !deadline.IsZero() && deadline.Before(next) {
 			next = deadline
 		}
-		_, _ = linux.PollUntil(next) // time.Sleep takes a millisecond at least
+		linux.AwaitUntil(next, -1, 0) // time.Sleep takes a millisecond at least
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
@@ -34,17 +35,17 @@ func (t Tag) IsTag() bool { return t>>TagBits == tagMagic>>TagBits }
 // the limit.
 func (t Tag) Put(pid, pidfd int) error {
 	var old unix.Rlimit
-	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &old); err != nil {
-		return fmt.Errorf("read RLIMIT_LOCKS of process %d: %w", pid, err)
-	}
-	if !(Root{PIDFD: pidfd}).Alive() {
+	err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, nil, &old)
+	if linux.Ended(pidfd) {
 		return unix.ESRCH
 	}
-	limit := unix.Rlimit{Cur: uint64(t), Max: old.Max}
-	if err := unix.Prlimit(pid, unix.RLIMIT_LOCKS, &limit, nil); err != nil {
+	if err == nil {
+		err = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &unix.Rlimit{Cur: uint64(t), Max: old.Max}, nil)
+	}
+	if err != nil {
 		return fmt.Errorf("set RLIMIT_LOCKS of process %d: %w", pid, err)
 	}
-	if !(Root{PIDFD: pidfd}).Alive() {
+	if linux.Ended(pidfd) {
 		_ = unix.Prlimit(pid, unix.RLIMIT_LOCKS, &old, nil) // of no process, as a rule
 		return unix.ESRCH
 	}

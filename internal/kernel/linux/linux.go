@@ -4,7 +4,6 @@
 package linux
 
 import (
-	"fmt"
 	"runtime"
 	"time"
 	"unsafe"
@@ -12,22 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PollUntil blocks until one of fds is ready, which shows in its Revents, or until the
-// deadline; the zero Time means none. Negative descriptors are passed over (poll(2)).
-func PollUntil(deadline time.Time, fds ...unix.PollFd) ([]unix.PollFd, error) {
+// AwaitUntil blocks until fd is ready, or until the deadline; the zero Time means none. A negative fd is
+// never ready (poll(2)).
+func AwaitUntil(deadline time.Time, fd int, events int16) (ready bool) {
 	for {
 		var timeout *unix.Timespec
 		if !deadline.IsZero() {
 			left := unix.NsecToTimespec(max(time.Until(deadline), 0).Nanoseconds())
 			timeout = &left
 		}
-		_, err := unix.Ppoll(fds, timeout, nil)
-		switch err {
-		case nil:
-			return fds, nil
-		case unix.EINTR:
-		default:
-			return fds, fmt.Errorf("poll: %w", err)
+		n, err := unix.Ppoll([]unix.PollFd{{Fd: int32(fd), Events: events}}, timeout, nil)
+		if err != unix.EINTR {
+			return n > 0
 		}
 	}
 }
@@ -35,8 +30,7 @@ func PollUntil(deadline time.Time, fds ...unix.PollFd) ([]unix.PollFd, error) {
 // AwaitEnd waits for a socket's other end to be closed (POLLHUP) or the process of a
 // pidfd to end (POLLIN, POLLHUP when it has been reaped), for a bounded time.
 func AwaitEnd(fd int, events int16, within time.Duration) bool {
-	fds, err := PollUntil(time.Now().Add(within), unix.PollFd{Fd: int32(fd), Events: events})
-	return err == nil && fds[0].Revents != 0
+	return AwaitUntil(time.Now().Add(within), fd, events)
 }
 
 // Ended reports whether the process behind a pidfd has ended. It is false for -1, which means no process.

@@ -83,7 +83,7 @@ func (b *Brain) wait() {
 	if !b.deposed() && !linux.AwaitEnd(b.Guard.PIDFD, unix.POLLIN, protocol.ReactWithin) {
 		_ = unix.PidfdSendSignal(b.Guard.PIDFD, unix.SIGKILL, nil, 0) // it has exited
 	}
-	_, _ = linux.PollUntil(time.Time{}, unix.PollFd{Fd: int32(b.Guard.PIDFD), Events: unix.POLLIN})
+	linux.AwaitUntil(time.Time{}, b.Guard.PIDFD, unix.POLLIN)
 }
 
 func (b *Brain) Outcome() (Outcome, error) {

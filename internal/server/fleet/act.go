@@ -168,8 +168,7 @@ func (s *Listed) Thaw() error {
 // awaitEnd waits until nothing of the server is left, its guard included.
 func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	if s.group == nil { // the guard stays until nothing is left
-		fds, err := linux.PollUntil(deadline, unix.PollFd{Fd: int32(s.tree.PIDFD), Events: unix.POLLIN})
-		return err == nil && fds[0].Revents != 0, err
+		return linux.AwaitUntil(deadline, s.tree.PIDFD, unix.POLLIN), nil
 	}
 	if ended, err = freeze.AwaitEmpty(s.group.Top, deadline); !ended {
 		return false, err
