@@ -138,8 +138,7 @@ func (g *Group) Write(file, value string) error {
 		return err
 	}
 	defer unix.Close(fd)
-	_, err = unix.Write(fd, []byte(value))
-	for err == unix.EINTR { // of memory.reclaim
+	for err = unix.EINTR; err == unix.EINTR; { // of memory.reclaim
 		_, err = unix.Write(fd, []byte(value))
 	}
 	return g.failed("write "+strconv.Quote(value)+" to", file, err)

@@ -85,18 +85,12 @@ func ParseLimit(s string) (Limit, error) {
 // ParseLimits reads several, with semicolons between them.
 func ParseLimits(s string) ([]Limit, error) {
 	var all []Limit
-	for part := range strings.SplitSeq(s, ";") {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
+	for part := range strings.SplitSeq(strings.Trim(s, "; \t\n"), ";") {
 		l, err := ParseLimit(part)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, l)
-	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("%q is not FILE=VALUE, like memory.min=64M", s)
 	}
 	return all, nil
 }
@@ -116,17 +110,13 @@ func parseSize(s string) (string, error) {
 	if s == none {
 		return none, nil
 	}
-	digits, shift := s, 0
-	if last := len(s) - 1; last > 0 {
-		if i := strings.IndexByte("KMGT", s[last]); i >= 0 {
-			digits, shift = s[:last], 10*(i+1)
-		}
-	}
-	n, err := strconv.ParseUint(digits, 10, 62-shift)
-	if err != nil {
+	digits := strings.TrimRight(s, "KMGT")
+	unit := slices.Index([]string{"", "K", "M", "G", "T"}, s[len(digits):])
+	n, err := strconv.ParseUint(digits, 10, 62-10*max(unit, 0))
+	if err != nil || unit < 0 {
 		return "", fmt.Errorf("%q is no size (like 512M, 2G or max)", s)
 	}
-	return strconv.FormatUint(n<<shift, 10), nil
+	return strconv.FormatUint(n<<(10*unit), 10), nil
 }
 
 // ParsePIDs reads a number of processes and threads above zero.

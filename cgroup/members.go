@@ -115,18 +115,11 @@ func (g *Group) Children() ([]string, error) {
 // Remove removes the directory name below g and all below that, children first. A missing directory is no
 // error. EBUSY means that a group has a member; nothing is killed here.
 func (g *Group) Remove(name string) error {
-	child, err := g.Child(name)
-	if err != nil {
-		return proc.IgnoreGone(err)
-	}
-	defer child.Close()
-	names, err := child.Children()
-	if proc.IgnoreGone(err) != nil {
-		return err
-	}
-	for _, name := range names {
-		if err := child.Remove(name); err != nil {
-			return err
+	if child, err := g.Child(name); err == nil {
+		defer child.Close()
+		names, _ := child.Children() // with one that is left, the directory can't be removed either
+		for _, below := range names {
+			_ = child.Remove(below) // as above
 		}
 	}
 	return g.RemoveLeaf(name)
