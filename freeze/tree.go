@@ -215,10 +215,10 @@ func (t *Tree) until(sig unix.Signal, done func(cgroup.State) bool) error {
 // CPU is the time that the members have used, and their reaped children, and those of the root.
 func (t *Tree) CPU() time.Duration {
 	var ticks uint64
-	_ = t.each(func(m proc.Stat) { ticks += m.UTime + m.STime + m.CUTime + m.CSTime }) // a partial sum
+	_ = t.each(func(m proc.Stat) { ticks += m.Ticks + m.ChildTicks }) // a partial sum
 	if t.Root != nil {
 		if st, err := proc.ReadStat(t.Root.PID); err == nil && t.Root.Alive() {
-			ticks += st.CUTime + st.CSTime
+			ticks += st.ChildTicks
 		}
 	}
 	return time.Duration(ticks) * (time.Second / 100) // USER_HZ

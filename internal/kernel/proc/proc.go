@@ -54,21 +54,16 @@ func FileLocks(pid int) (soft uint64, ok bool) {
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
 // process. The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (string, error) {
-	var b []byte
-	var err error
+	file := fmt.Sprintf("/proc/%d/cgroup", pid)
 	if pid == 0 { // not by number: "self" fails in the /proc of another pid namespace
-		b, err = read("/proc/self/cgroup", NoLimit)
-	} else {
-		b, err = readPID(pid, "cgroup", NoLimit)
+		file = "/proc/self/cgroup"
 	}
-	if err != nil {
-		return "", err
-	}
+	b, err := read(file, NoLimit)
 	path, ok := ParseCgroup(b)
-	if !ok {
-		return "", fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
+	if err == nil && !ok {
+		err = fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
 	}
-	return path, nil
+	return path, markGone(pid, err)
 }
 
 // Arguments returns the arguments of a process within the first max bytes. It is nil for a zombie, for a
@@ -213,13 +208,12 @@ type Mapping struct{ From, To uintptr }
 // PrivateMemory lists the writable private mappings of this process but the stack, none without /proc.
 func PrivateMemory() (all []Mapping) {
 	maps, _ := read("/proc/self/maps", NoLimit)
-	for line := range bytes.Lines(maps) { // "7f00-7f80 rw-p …"
-		addresses, rest, _ := bytes.Cut(line, []byte(" "))
+	for line := range bytes.Lines(maps) {
+		addresses, rest, _ := bytes.Cut(line, []byte(" rw-p "))
 		first, last, _ := bytes.Cut(addresses, []byte("-"))
 		from, err := strconv.ParseUint(string(first), 16, 64)
-		to, err2 := strconv.ParseUint(string(last), 16, 64)
-		stack := bytes.HasSuffix(rest, []byte("[stack]\n"))
-		if err == nil && err2 == nil && bytes.HasPrefix(rest, []byte("rw-p")) && !stack {
+		to, err2 := strconv.ParseUint(string(last), 16, 64) // fails without "rw-p"
+		if err == nil && err2 == nil && !bytes.HasSuffix(rest, []byte("[stack]\n")) {
 			all = append(all, Mapping{uintptr(from), uintptr(to)})
 		}
 	}
@@ -339,9 +333,6 @@ func Each(visit func(pid int) bool) error {
 	var buf [512]byte // about twenty entries
 	for {
 		n, err := unix.ReadDirent(fd, buf[:])
-		if err == unix.EINTR {
-			continue
-		}
 		if err != nil {
 			return fmt.Errorf("list /proc: %w", err)
 		}
@@ -392,14 +383,12 @@ type Stat struct {
 	Comm string // any bytes but NUL, at most 15 (63 for a kernel thread); the process chooses them
 	// State is R, S, D, T (stopped), t (traced), Z, X, I … With Z and Threads above 1, the first thread has
 	// exited and others run.
-	State     byte
-	PPID      int    // 0 where the parent lives in another pid namespace
-	UTime     uint64 // clock ticks (100 a second) of all threads, ended ones too
-	STime     uint64 // like UTime
-	CUTime    uint64 // like UTime, of reaped children
-	CSTime    uint64 // like CUTime
-	StartTime uint64 // clock ticks from boot to the start; with PID, it identifies the process
-	Threads   int
+	State      byte
+	PPID       int    // 0 where the parent lives in another pid namespace
+	Ticks      uint64 // CPU time in clock ticks (100 a second) of all threads, ended ones too
+	ChildTicks uint64 // like Ticks, of reaped children
+	StartTime  uint64 // clock ticks from boot to the start; with PID, it identifies the process
+	Threads    int
 }
 
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
@@ -418,12 +407,9 @@ func ReadStat(pid int) (Stat, error) {
 // ')', so it ends at the last one.
 func ParseStat(b []byte) (Stat, error) {
 	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
-	if open < 0 || shut < open+2 {
-		return Stat{}, errors.New("parse stat: no comm in parentheses")
-	}
 	f := bytes.Fields(b[shut+1:]) // from the state, the third field in proc(5)
-	if len(f) < 20 {
-		return Stat{}, fmt.Errorf("parse stat: %d fields behind the comm", len(f))
+	if open < 0 || shut < open+2 || len(f) < 20 {
+		return Stat{}, errors.New("parse stat: no comm in parentheses, or too few fields")
 	}
 	var malformed error // the first
 	number := func(text []byte, bits int) uint64 {
@@ -433,16 +419,14 @@ func ParseStat(b []byte) (Stat, error) {
 	}
 	const pid = 31 // bits, and no sign: a negative number would be a process group to kill(2)
 	s := Stat{
-		PID:       int(number(b[:open], pid)),
-		Comm:      string(b[open+2 : shut]),
-		State:     f[0][0],
-		PPID:      int(number(f[1], pid)),
-		UTime:     number(f[11], 64),
-		STime:     number(f[12], 64),
-		CUTime:    number(f[13], 64),
-		CSTime:    number(f[14], 64),
-		Threads:   int(number(f[17], pid)),
-		StartTime: number(f[19], 64),
+		PID:        int(number(b[:open], pid)),
+		Comm:       string(b[open+2 : shut]),
+		State:      f[0][0],
+		PPID:       int(number(f[1], pid)),
+		Ticks:      number(f[11], 64) + number(f[12], 64),
+		ChildTicks: number(f[13], 64) + number(f[14], 64),
+		Threads:    int(number(f[17], pid)),
+		StartTime:  number(f[19], 64),
 	}
 	if malformed != nil {
 		return Stat{}, fmt.Errorf("parse stat: %w", malformed)
