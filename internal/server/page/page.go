@@ -266,26 +266,18 @@ func (g *Guard) Begin(payload, leaf int) unix.Errno {
 	return errno
 }
 
-// Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is.
+// Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is. If there
+// is more to read, Sock is readable again.
 func (g *Guard) Drain() (dead bool) {
 	var words [64]byte
-	for {
-		n, _, err := unix.Recvfrom(g.Sock, words[:], unix.MSG_DONTWAIT)
-		switch {
-		case err == unix.EINTR:
-			continue
-		case err == unix.EAGAIN:
-			return false
-		case err != nil || n == 0:
-			return true
-		}
-		if g.Page.Answered != g.Page.Asked {
-			g.Look()
-		}
-		if n < len(words) {
-			return false
-		}
+	n, _, err := unix.Recvfrom(g.Sock, words[:], unix.MSG_DONTWAIT)
+	if n <= 0 {
+		return err != unix.EAGAIN && err != unix.EINTR
 	}
+	if g.Page.Answered != g.Page.Asked {
+		g.Look()
+	}
+	return false
 }
 
 // Look announces a change of Page.Due, and is a sign of life.
