@@ -44,7 +44,7 @@ const manager = "org.freedesktop.systemd1.Manager"
 func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	path := "/run/systemd/private"
 	if kind == User {
-		path = runtimeDir(os.Getuid()) + "/systemd/private"
+		path = runtimeDir() + "/systemd/private"
 	}
 	deadline := time.Now().Add(within)
 	c, err := (&net.Dialer{Deadline: deadline}).Dial("unix", path)
@@ -66,7 +66,7 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	return m, nil
 }
 
-func runtimeDir(uid int) string { return "/run/user/" + strconv.Itoa(uid) }
+func runtimeDir() string { return "/run/user/" + strconv.Itoa(os.Getuid()) }
 
 // checkPIDs refuses a manager in another pid namespace: there our pids denote other processes.
 func checkPIDs(c net.Conn) error {
@@ -74,17 +74,13 @@ func checkPIDs(c net.Conn) error {
 	if err != nil {
 		return err
 	}
-	var peer *unix.Ucred
 	failed := raw.Control(func(fd uintptr) {
-		peer, err = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		peer, unknown := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+		if unknown != nil || peer.Pid == 0 {
+			err = fmt.Errorf("the manager is in another pid namespace: %w", errors.ErrUnsupported)
+		}
 	})
-	if err := cmp.Or(failed, err); err != nil {
-		return fmt.Errorf("read the credentials of the manager: %w", err)
-	}
-	if peer.Pid == 0 {
-		return fmt.Errorf("the manager is in another pid namespace: %w", errors.ErrUnsupported)
-	}
-	return nil
+	return cmp.Or(failed, err)
 }
 
 // Close closes the connection.
@@ -100,19 +96,19 @@ func Own() Kind {
 
 // Present checks, without a connection, whether there can be such a manager: systemd runs and, for a user
 // manager, there is a runtime directory of this user.
-func Present(kind Kind, uid int) error {
+func Present(kind Kind) error {
 	if err := unix.Access("/run/systemd/system", unix.F_OK); err != nil { // sd_booted(3)
 		return fmt.Errorf("this host was not booted with systemd: %w", errors.ErrUnsupported)
 	}
 	if kind == System {
 		return nil
 	}
-	dir := runtimeDir(uid)
+	dir := runtimeDir()
 	var st unix.Stat_t
 	if err := unix.Lstat(dir, &st); err != nil {
 		return fmt.Errorf("find the user manager: %s: %w", dir, err)
 	}
-	if int(st.Uid) != uid || st.Mode&unix.S_IFMT != unix.S_IFDIR { // its sockets are not those of our manager
+	if int(st.Uid) != os.Getuid() || st.Mode&unix.S_IFMT != unix.S_IFDIR { // the sockets of another manager
 		return fmt.Errorf("find the user manager: %s is not a directory of ours: %w", dir, unix.EPERM)
 	}
 	return nil
@@ -163,18 +159,12 @@ var ErrRefused = errors.New("refused")
 // scope that becomes active while its client is inactive (seen with 252). It also does so while the client is
 // a scope that the manager has not started yet. So Client is ignored if it does not run, or if the manager
 // does not know it.
-func (m *Manager) Start(s Scope) error {
-	err := m.startScope(s)
-	if _, answered := errors.AsType[godbus.Error](err); answered {
-		err = fmt.Errorf("%w: %w", ErrRefused, err)
-	}
-	if err != nil {
-		err = fmt.Errorf("start %s: %w", s.Name, err)
-	}
-	return err
-}
-
-func (m *Manager) startScope(s Scope) error {
+func (m *Manager) Start(s Scope) (err error) {
+	defer func() {
+		if _, answered := errors.AsType[godbus.Error](err); answered {
+			err = fmt.Errorf("%w: %w", ErrRefused, err)
+		}
+	}()
 	mode := "fail"
 	if s.Client != "" {
 		runs, err := m.readyFor(s)
@@ -204,17 +194,12 @@ func (m *Manager) readyFor(s Scope) (bool, error) {
 	if err := m.object.Call(manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
-	state, err := m.get(s.Client, "Unit", "ActiveState")
+	state, err := m.Property(s.Client, "Unit", "ActiveState")
 	return state != "inactive" && state != "failed", err
 }
 
-// ControlGroup returns the path of a scope in the cgroup hierarchy.
-func (m *Manager) ControlGroup(scope string) (string, error) {
-	return m.get(scope, "Scope", "ControlGroup")
-}
-
-// get reads a property of a unit, which is a text.
-func (m *Manager) get(unit, of, property string) (text string, err error) {
+// Property reads a property of a unit, which is a text. of is the kind of unit.
+func (m *Manager) Property(unit, of, property string) (text string, err error) {
 	path := godbus.ObjectPath("/org/freedesktop/systemd1/unit/" + dbus.PathBusEscape(unit))
 	call := m.conn.Object(m.object.Destination(), path).Call(
 		"org.freedesktop.DBus.Properties.Get", 0, "org.freedesktop.systemd1."+of, property)

@@ -32,11 +32,11 @@ const (
 )
 
 // FindManager says why no manager can start anything for this user.
-func FindManager() error { return systemd.Present(systemd.Own(), os.Getuid()) }
+func FindManager() error { return systemd.Present(systemd.Own()) }
 
 // checkManager finds out by one stat(2) whether there is such a manager.
 func checkManager(kind systemd.Kind) error {
-	if err := systemd.Present(kind, os.Getuid()); err != nil {
+	if err := systemd.Present(kind); err != nil {
 		return err
 	}
 	if there, err := proc.ReadCgroup(1); err == nil && strings.HasPrefix(there, "/..") {
@@ -108,7 +108,7 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 		}
 		if where, err = proc.ReadCgroup(w.Guard.PID); err != nil {
 			// hidepid=2 hides the guard, which refuses to be traced (proc(5))
-			where, err = conn.ControlGroup(g.Dir)
+			where, err = conn.Property(g.Dir, "Scope", "ControlGroup")
 		}
 		if err != nil {
 			return nil, err
