@@ -105,19 +105,17 @@ type Stop struct {
 // Run performs the sequence and returns the members that SIGKILL did not end. An error means that the state
 // of the group could not be read; Run has killed what it found.
 func (s Stop) Run() ([]Stuck, error) {
-	st, err := s.Target.State()
-	if err == nil && empty(st) {
-		return nil, nil
-	}
-	if err == nil && s.Ask != 0 {
+	done, err := AwaitEmpty(s.Target, time.Now())
+	if !done && err == nil && s.Ask != 0 {
 		Ask(s.Target, s.Ask)
 		var deadline time.Time
 		if s.Grace >= 0 {
 			deadline = time.Now().Add(s.Grace)
 		}
-		if done, _ := AwaitEmpty(s.Target, deadline); done {
-			return nil, nil
-		}
+		done, _ = AwaitEmpty(s.Target, deadline)
+	}
+	if done {
+		return nil, nil
 	}
 	Freeze(s.Target) // a member that does not freeze is killed all the same
 	if s.Frozen != nil {
