@@ -144,7 +144,7 @@ func (b *Brain) killLeftOvers(found *freeze.Tree) {
 	left, err := freeze.Stop{Target: found, Frozen: func() { b.inspect(found) }}.Run()
 	b.stuck = freeze.AddStuck(b.stuck, left)
 	if err != nil {
-		b.Note(protocol.MovedUnknown + protocol.OneLine(err))
+		b.Note("members in other cgroups could not be looked for: " + protocol.OneLine(err))
 	}
 }
 

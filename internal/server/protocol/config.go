@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -21,8 +20,6 @@ import (
 
 // ProtocolVersion is that of the configuration and the attributes.
 const ProtocolVersion = 1
-
-const MovedUnknown = "processes that have moved to another cgroup could not be looked for: "
 
 // Facts are the part of a configuration that every command may read. A group has them in an attribute.
 type Facts struct {
@@ -108,16 +105,14 @@ type ClientFacts struct {
 // for ps.
 func SuperviseArgs(server string) []string { return []string{"mcpscope", "supervise", server} }
 
-// forBrains are variables of the Go runtime, which has memory and threads for each processor.
-var forBrains = []string{"GOMAXPROCS=1"}
-
-// BrainEnv is the environment of a brain. The runtime uses the first variable of a name.
-func BrainEnv(env []string) []string { return slices.Concat(forBrains, env) }
+// BrainEnv is the environment of a brain. The Go runtime has memory and threads for each processor, and uses
+// the first variable of a name.
+func BrainEnv(env []string) []string { return append([]string{"GOMAXPROCS=1"}, env...) }
 
 // ServerEnv is the environment of the server, which a brain has inherited.
 func ServerEnv() ([]string, error) {
 	env, err := proc.Environ()
-	return env[min(len(forBrains), len(env)):], err
+	return env[min(1, len(env)):], err
 }
 
 // LimitError: a limit is impossible here. Step is a command that helps, or "".
@@ -164,14 +159,11 @@ func Lookup(command, path string) (string, error) {
 
 func executable(file string) error {
 	var st unix.Stat_t
-	err := unix.Stat(file, &st)
-	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return unix.EISDIR
 	}
-	if err == nil { // with the effective ids, as execve would
-		err = unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
-	}
-	return err
+	// with the effective ids, as execve would
+	return unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
 }
 
 // wire encodes or decodes the fields of a struct in their order: numbers as varints, texts and lists after

@@ -103,10 +103,7 @@ type Subject struct {
 
 // Log writes an event, if there is a journal that takes it at once.
 func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.JournalField) {
-	pid := ""
-	if s.Client.PID > 0 {
-		pid = strconv.Itoa(s.Client.PID)
-	}
+	pid := strings.TrimPrefix(strconv.Itoa(s.Client.PID), "0") // "" without a client
 	_ = systemd.SendJournal(p, append([]systemd.JournalField{
 		{Name: "MESSAGE", Value: fmt.Sprintf("%s (%s) %s", s.Name, s.ID, what)},
 		{Name: "MESSAGE_ID", Value: MessageIDs()[e]},
