@@ -45,15 +45,12 @@ var OfTerminal = []unix.Signal{unix.SIGINT, unix.SIGQUIT, unix.SIGWINCH, unix.SI
 var Ending = []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGQUIT}
 
 // Caught are the signals that a launcher reacts to or passes on. It does not catch KILL and STOP, URG and
-// CHLD, JobControl, the signals of a fault in our own code, 16, and the real-time signals, which no client
+// CHLD, those of job control and of a fault in our own code, 16, and the real-time signals, which no client
 // sends.
 var Caught = append([]unix.Signal{
 	unix.SIGALRM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGABRT, unix.SIGPIPE, unix.SIGCONT, unix.SIGXCPU,
 	unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGPROF, unix.SIGWINCH, unix.SIGIO, unix.SIGPWR,
 }, Ending...)
-
-// JobControl are the signals by which a terminal stops a process group.
-var JobControl = []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU}
 
 // OnTerminal reports whether descriptor 0 is our controlling terminal: then job
 // control is the terminal's business.
@@ -84,7 +81,7 @@ func Mask() uint64 {
 }
 
 // StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
-// group the kernel ignores the JobControl signals: it returns at once. A signal that comes after SIGCONT and
+// group the kernel ignores those of job control: it returns at once. A signal that comes after SIGCONT and
 // before this thread has run again stops the process once more, caught or not: a stop that the shell should
 // see as one by sig needs its default action.
 func StopBy(sig unix.Signal) {
@@ -96,9 +93,10 @@ func StopBy(sig unix.Signal) {
 	was.Set(sig)
 }
 
-// Ignore ignores signals. A program that this process executes inherits that.
-func Ignore(sigs ...unix.Signal) {
-	for _, sig := range sigs {
+// IgnoreJobControl ignores the signals by which a terminal stops a process group. A program that this process
+// executes inherits that.
+func IgnoreJobControl() {
+	for _, sig := range []unix.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU} {
 		(&Action{Handler: ignored}).Set(sig)
 	}
 }

@@ -259,11 +259,10 @@ func Keyed(b []byte, key string) (value uint64, ok bool) {
 		if string(name) != key {
 			continue
 		}
-		v, err := strconv.ParseUint(string(number), 10, 64)
-		if err != nil {
-			return 0, false // v would be the largest number for one that is too large
+		// with an error, v is the largest number for one that is too large
+		if v, err := strconv.ParseUint(string(number), 10, 64); err == nil {
+			return v, true
 		}
-		return v, true
 	}
 	return 0, false
 }

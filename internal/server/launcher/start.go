@@ -171,7 +171,7 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 	// the guard exists, and would have inherited these actions where seccomp refuses clone3
 	linux.ReapAll()
 	if b.Terminal { // ^Z is the server's from now on
-		linux.Ignore(linux.JobControl...)
+		linux.IgnoreJobControl()
 	}
 	threads.Wait()
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
