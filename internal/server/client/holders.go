@@ -154,10 +154,9 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 	link := proc.DescriptorPath(pid, number)
 	fd, err := unix.Open(link, unix.O_WRONLY|unix.O_NONBLOCK|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
 	if err == unix.ENXIO { // a socket
-		if process, failed := unix.PidfdOpen(pid, 0); failed == nil {
-			fd, err = unix.PidfdGetfd(process, number, 0)
-			_ = unix.Close(process) // a pidfd has nothing to flush
-		}
+		process, _ := unix.PidfdOpen(pid, 0) // -1, if it has ended
+		defer unix.Close(process)
+		fd, err = unix.PidfdGetfd(process, number, 0)
 	}
 	if err != nil {
 		return true

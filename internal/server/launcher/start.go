@@ -5,6 +5,7 @@
 package launcher
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"runtime"
@@ -18,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
@@ -115,7 +117,9 @@ func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
 	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
-	c.Client = client.Describe(s.Client, s.ClientName)
+	parent := cmp.Or(s.Client, os.Getppid())
+	st, _ := proc.ReadStat(parent) // without a name, if it can't be read
+	c.Client = protocol.ClientFacts{PID: parent, Start: st.StartTime, Name: cmp.Or(s.ClientName, st.Comm)}
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	if self, err := group.Identify(os.Getpid()); err == nil {
 		c.Launcher = self
