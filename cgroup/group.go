@@ -196,13 +196,16 @@ func (g *Group) TryLock(how int) error {
 // process whose first thread has exited.
 func (g *Group) Kill() error { return g.Write("cgroup.kill", "1") }
 
-// SetFrozen begins to freeze or thaw the group; it does not wait.
-func (g *Group) SetFrozen(frozen bool) error {
-	if frozen {
-		return g.Write("cgroup.freeze", "1")
-	}
-	return g.Write("cgroup.freeze", "0")
+// Freeze begins to freeze the group; it does not wait.
+func (g *Group) Freeze() error { return g.Write("cgroup.freeze", "1") }
+
+// Thaw begins to thaw the group and all groups below it, which a member may have frozen.
+func (g *Group) Thaw() error {
+	return g.Each(func(sub *Group) error { return proc.IgnoreGone(sub.ThawAlone()) })
 }
+
+// ThawAlone leaves groups frozen that a member has frozen.
+func (g *Group) ThawAlone() error { return g.Write("cgroup.freeze", "0") }
 
 // Take moves a process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
 func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }

@@ -64,14 +64,6 @@ func parseState(b []byte) State {
 	return State{Populated: !ok || populated != 0, Frozen: frozen != 0}
 }
 
-// Thaw thaws the group and all groups below it, which a member may have frozen.
-func (g *Group) Thaw() error {
-	return g.Each(func(sub *Group) error {
-		_ = sub.SetFrozen(false) // it was removed
-		return nil
-	})
-}
-
 // Each calls fn for the group, and then for all groups below it. It skips groups that are removed
 // meanwhile. An error of one group does not end the walk.
 func (g *Group) Each(fn func(*Group) error) error {

@@ -331,7 +331,7 @@ func TestFrozenAndThawed(t *testing.T) {
 			t.Errorf("%d is in state %c (%v)", pid, st.State, err)
 		}
 	}
-	if err := tr.SetFrozen(false); err != nil {
+	if err := tr.Thaw(); err != nil {
 		t.Fatal(err)
 	}
 	if st, err := tr.State(); err != nil || st.Frozen || !st.Populated {

@@ -28,8 +28,8 @@ type Target interface {
 	// Members lists the processes, in any order.
 	Members() ([]int, error)
 	State() (cgroup.State, error)
-	// SetFrozen begins to freeze or thaw all members.
-	SetFrozen(bool) error
+	// Freeze begins to freeze all members.
+	Freeze() error
 	// Thaw also thaws what members have frozen.
 	Thaw() error
 	// Kill kills all members at once, or fails if that is impossible.
@@ -44,7 +44,7 @@ const frozenWithin = 50 * time.Millisecond
 
 // Freeze freezes the whole subtree, and returns false if that takes more than 50 ms.
 func Freeze(g Target) bool {
-	if err := g.SetFrozen(true); err != nil {
+	if err := g.Freeze(); err != nil {
 		return false
 	}
 	st, _ := await(g, time.Now().Add(frozenWithin), settled) // not frozen, if it can't be read
@@ -126,7 +126,9 @@ func (s Stop) Run() ([]Stuck, error) {
 
 // Ask sends every member a signal once, and SIGCONT after it so that a stopped member can react.
 func Ask(g Target, sig unix.Signal) {
-	_ = g.Thaw()                     // a frozen member would be killed without a chance to react
+	if frozen, is := g.(*cgroup.Group); is { // a frozen member would be killed without a chance to react
+		_ = frozen.Thaw()
+	}
 	_ = Signal(g, sig, unix.SIGCONT) // a member that it does not reach is killed
 }
 

@@ -137,17 +137,12 @@ func (t *Tree) look() (cgroup.State, error) {
 // uninterruptible sleep neither stops nor exits.
 const actWithin = 50 * time.Millisecond
 
-// SetFrozen sends SIGSTOP until no member runs. A stopped member does not fork, so the set no longer grows
+// Freeze sends SIGSTOP until no member runs. A stopped member does not fork, so the set no longer grows
 // then. It gives up after 50 ms, without an error.
-func (t *Tree) SetFrozen(frozen bool) error {
-	if !frozen {
-		return Signal(t, unix.SIGCONT)
-	}
-	return t.until(unix.SIGSTOP, settled)
-}
+func (t *Tree) Freeze() error { return t.until(unix.SIGSTOP, settled) }
 
-// Thaw does nothing: Ask sends SIGCONT, and members of a tree have no cgroups to freeze.
-func (t *Tree) Thaw() error { return nil }
+// Thaw continues every member.
+func (t *Tree) Thaw() error { return Signal(t, unix.SIGCONT) }
 
 // Kill kills every member until none is found, for 50 ms at most.
 func (t *Tree) Kill() error { return t.until(unix.SIGKILL, empty) }

@@ -3,7 +3,6 @@
 package fleet
 
 import (
-	"errors"
 	"fmt"
 	"time"
 
@@ -124,7 +123,7 @@ func (s *Listed) Freeze() error {
 		}
 	}
 	for deadline := time.Now().Add(frozenWithin); !freeze.Freeze(s.members); {
-		if err := s.members.SetFrozen(true); err != nil {
+		if err := s.members.Freeze(); err != nil {
 			return fmt.Errorf("freeze: %w", err)
 		}
 		if time.Now().After(deadline) {
@@ -158,7 +157,7 @@ func (s *Listed) Thaw() error {
 	if s.group != nil {
 		_ = s.group.Payload.RemoveAttr(idle.AttrHeld) // there may be none
 	}
-	if err := errors.Join(s.members.SetFrozen(false), s.members.Thaw()); err != nil {
+	if err := s.members.Thaw(); err != nil {
 		return err
 	}
 	s.subject().Log(protocol.EventThawed, systemd.Info, "thawed")

@@ -84,7 +84,7 @@ func NewTree(id string, guard freeze.Root) *ControlGroup {
 func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 	leaf, err := parent.MkdirOpen(protocol.GuardsName, GroupMode)
 	if err == nil && Frozen(leaf) {
-		_ = leaf.SetFrozen(false) // a server may have frozen it
+		_ = leaf.Thaw() // a server may have frozen it
 	}
 	return leaf, err
 }

@@ -62,10 +62,10 @@ func TestMakeGroup(t *testing.T) {
 // In a frozen group no process would run.
 func TestFrozenPlace(t *testing.T) {
 	parent := groups.Directory(t)
-	if err := parent.SetFrozen(true); err != nil {
+	if err := parent.Freeze(); err != nil {
 		t.Fatal(err)
 	}
-	defer parent.SetFrozen(false)
+	defer parent.Thaw()
 	if g, err := made(parent, "x"); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("%v, %v", g, err)
 	}

@@ -61,7 +61,7 @@ func (r *Rest) Freeze() bool {
 // Thaw leaves members frozen that a person has frozen.
 func (r *Rest) Thaw() {
 	if !Held(r.Group.Payload) {
-		_ = r.Group.Payload.SetFrozen(false) // gone is as good
+		_ = r.Group.Payload.ThawAlone() // gone is as good
 	}
 }
 

@@ -109,8 +109,8 @@ func holdsNothingElse(g *group.ControlGroup, mode uint32) (bool, error) {
 // process exits at once, or that has a threaded group. It checks again at each change of cgroup.events,
 // also for a freeze.
 func nudgeManager(g *group.ControlGroup) {
-	if !group.Populated(g.Top) && g.Top.SetFrozen(true) == nil {
-		_ = g.Top.SetFrozen(false) // gone is as good
+	if !group.Populated(g.Top) && g.Top.Freeze() == nil {
+		_ = g.Top.Thaw() // gone is as good
 	}
 }
 
