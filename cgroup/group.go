@@ -176,13 +176,9 @@ func (g *Group) SetAttr(name, value string) error {
 	return g.failed("set attribute "+name+" of", "", unix.Fsetxattr(g.fd, name, []byte(value), 0))
 }
 
-// RemoveAttr removes an extended attribute, if it is set.
+// RemoveAttr removes an extended attribute. ENODATA means that it is not set.
 func (g *Group) RemoveAttr(name string) error {
-	err := unix.Fremovexattr(g.fd, name)
-	if errors.Is(err, unix.ENODATA) {
-		return nil
-	}
-	return g.failed("remove attribute "+name+" of", "", err)
+	return g.failed("remove attribute "+name+" of", "", unix.Fremovexattr(g.fd, name))
 }
 
 // TryLock takes a flock(2) on the directory without waiting. The lock belongs to the open file description:

@@ -5,6 +5,7 @@
 package cgroup
 
 import (
+	"cmp"
 	"errors"
 	"os"
 	"slices"
@@ -30,15 +31,12 @@ func (g *Group) Members() ([]int, error) {
 // above it lists its processes.
 func (g *Group) procs() ([]int, error) {
 	b, err := g.Read("cgroup.procs")
-	if proc.IsGone(err) || errors.Is(err, unix.EOPNOTSUPP) {
+	if errors.Is(err, unix.EOPNOTSUPP) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	pids, err := proc.ParsePIDs(b)
-	// 0 is a process of another pid namespace
-	return slices.DeleteFunc(pids, func(pid int) bool { return pid <= 0 }), err
+	pids, malformed := proc.ParsePIDs(b)
+	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == 0 }) // of another pid namespace
+	return pids, cmp.Or(proc.IgnoreGone(err), malformed)
 }
 
 // State is the content of cgroup.events.
