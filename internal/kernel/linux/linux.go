@@ -73,13 +73,6 @@ func ReapAll() {
 	}
 }
 
-// Mask is the set of signals that are blocked in the calling thread: signal n is bit n-1.
-func Mask() uint64 {
-	var set unix.Sigset_t
-	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &set) // it can't fail
-	return set.Val[0]
-}
-
 // StopBy stops this process by a signal, and returns when the process is continued. In an orphaned process
 // group the kernel ignores those of job control: it returns at once. A signal that comes after SIGCONT and
 // before this thread has run again stops the process once more, caught or not: a stop that the shell should

@@ -110,10 +110,7 @@ func (l *Loop) Add(fd int, t Token) error {
 	if fd < 0 {
 		return nil
 	}
-	if err := l.control(unix.EPOLL_CTL_ADD, fd, t); err != nil {
-		return fmt.Errorf("wait for descriptor %d: %w", fd, err)
-	}
-	return nil
+	return os.NewSyscallError("epoll_ctl", l.control(unix.EPOLL_CTL_ADD, fd, t))
 }
 
 // Again waits once more for an event that was reported.

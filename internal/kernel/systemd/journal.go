@@ -39,10 +39,7 @@ func JournalExists() bool { return unix.Access(directory+"/socket", unix.W_OK) =
 // SendJournal writes one entry, without empty fields, or fails at once. The length precedes each value, so a
 // value cannot contain another field.
 func SendJournal(p Priority, fields ...JournalField) error {
-	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
-	if err != nil {
-		return fmt.Errorf("create socket: %w", err)
-	}
+	fd, _ := unix.Socket(unix.AF_UNIX, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0) // -1 can't send
 	defer unix.Close(fd)
 	var b []byte
 	for _, f := range append([]JournalField{{"PRIORITY", strconv.Itoa(int(p))}}, fields...) {

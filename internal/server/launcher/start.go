@@ -132,10 +132,12 @@ func (s *Server) birth() (*birth, error) {
 func (b *birth) mainProcess() *guard.Server {
 	s := b.server
 	id := b.Config.Group.ID
+	var mask unix.Sigset_t                              // signal n is bit n-1
+	_ = unix.PthreadSigmask(unix.SIG_BLOCK, nil, &mask) // it can't fail
 	m := &guard.Server{
 		Path: s.Path, Argv: container.Labelled(s.Argv, id, s.Limits),
 		Env:    append(slices.Clip(s.Env), "MCPSCOPE_ID="+id),
-		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: linux.Mask(),
+		NoFile: s.NoFile, Locks: group.TagOf(id).Limit(), Mask: mask.Val[0],
 	}
 	if b.Terminal {
 		m.Pgid = unix.Getpgrp()
