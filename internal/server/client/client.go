@@ -49,38 +49,30 @@ type Child struct {
 // WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
 func WatchChild(r Child) (in *Side, held int, err error) {
 	in, held = &Side{PIDFD: r.ClientPIDFD, Main: r.PIDFD}, -1
-	stdin, borrowed := r.borrow(0)
-	stdout, _ := r.borrow(1)
-	err = in.watch(stdin, stdout, -1)
-	if borrowed {
-		_ = unix.Close(stdin)
-	} else {
+	stdin, refused := unix.PidfdGetfd(r.PIDFD, 0, 0) // for all but an ancestor, by yama
+	if refused != nil {
+		stdin = r.openStdin()
 		held = stdin
+	} else {
+		defer unix.Close(stdin)
 	}
-	_ = unix.Close(stdout) // fails for none
+	// not opened once more: another writer would keep the client from seeing the end of stdout
+	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
+	defer unix.Close(stdout) // fails for none
+	err = in.watch(stdin, stdout, -1)
 	return in, held, err
 }
 
-// borrow copies a descriptor. That needs the right to ptrace, which yama gives to an ancestor alone.
-// Without it, borrow opens a pipe once more. The new description reports a hang-up only while it is open. A
-// socket cannot be opened.
-func (r Child) borrow(fd int) (got int, copied bool) {
-	got, err := unix.PidfdGetfd(r.PIDFD, fd, 0)
-	if err == nil {
-		return got, true
-	}
-	if fd != 0 {
-		return -1, false // another writer would keep the client from seeing the end of stdout
-	}
+// openStdin opens a pipe once more. The new description reports a hang-up only while it is open. A socket
+// cannot be opened.
+func (r Child) openStdin() int {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
-	if got, err = unix.Open(proc.DescriptorPath(r.PID, fd), flags, 0); err != nil {
-		return -1, false
+	fd, _ := unix.Open(proc.DescriptorPath(r.PID, 0), flags, 0)
+	if _, kind := identify(fd, ""); kind != unix.S_IFIFO {
+		_ = unix.Close(fd) // a file has no other end
+		return -1
 	}
-	if _, kind := identify(got, ""); kind != unix.S_IFIFO {
-		_ = unix.Close(got) // a file has no other end
-		return -1, false
-	}
-	return got, false
+	return fd
 }
 
 // watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
