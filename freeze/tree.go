@@ -81,7 +81,7 @@ func (t *Tree) below() (found []proc.Stat, err error) {
 	}
 	for todo := []int{t.Root.PID}; len(todo) > 0; todo = todo[1:] {
 		children, failed := proc.Children(todo[0])
-		if failed != nil && !errors.Is(failed, proc.ErrGone) {
+		if failed != nil && !proc.Exited(todo[0]) {
 			err = errors.Join(err, failed)
 		}
 		for _, child := range children {

@@ -5,8 +5,7 @@
 //
 // A process controls part of these texts (its comm, its arguments, the names of its cgroups), so parsers
 // accept any bytes: they return a value or an error, never panic, and never let one field spill into the
-// next. [ErrGone] means that the process has exited, and is not returned for a process that is merely
-// invisible.
+// next.
 //
 // A result was true at some moment during the call. The package does not pin processes (the caller's pidfd
 // does), sends no signals, and caches nothing.
@@ -28,15 +27,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-var (
-	// ErrGone: the process has exited and has been reaped. The errno (ENOENT or ESRCH, depending on the
-	// moment) stays in the chain.
-	ErrGone = errors.New("process has gone")
-
-	// ErrNoCgroup2: /proc/PID/cgroup has no "0::" line. Either the kernel has no cgroup2 hierarchy, or it has
-	// not been mounted since boot.
-	ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
-)
+// ErrNoCgroup2: /proc/PID/cgroup has no "0::" line. Either the kernel has no cgroup2 hierarchy, or it has not
+// been mounted since boot.
+var ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
 
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
@@ -63,7 +56,7 @@ func ReadCgroup(pid int) (string, error) {
 	if err == nil && !ok {
 		err = fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
 	}
-	return path, markGone(pid, err)
+	return path, err
 }
 
 // Arguments returns the arguments of a process within the first max bytes. It is nil for a zombie, for a
@@ -108,24 +101,13 @@ func Environ() ([]string, error) {
 
 // readPID fails for pid 0: in cgroup.procs and as a parent it is a process outside our pid namespace.
 func readPID(pid int, file string, limit int) ([]byte, error) {
-	b, err := read(fmt.Sprintf("/proc/%d/%s", pid, file), limit)
-	return b, markGone(pid, err)
+	return read(fmt.Sprintf("/proc/%d/%s", pid, file), limit)
 }
 
-// markGone adds ErrGone to the error if the process has exited.
-//
-// ESRCH proves it (the process exited after the open). ENOENT does not: it also occurs without /proc, with
-// hidepid=2 for processes of other users, and for a file that this kernel does not have. Signal 0 reaches a
-// process in all three cases.
-func markGone(pid int, err error) error {
-	switch {
-	case errors.Is(err, unix.ESRCH):
-	case errors.Is(err, unix.ENOENT) && errors.Is(unix.Kill(pid, 0), unix.ESRCH):
-	default:
-		return err
-	}
-	return fmt.Errorf("%w: %w", ErrGone, err)
-}
+// Exited reports whether a process has exited and has been reaped. ENOENT of a file does not prove it: that
+// also occurs without /proc, with hidepid=2 for processes of other users, and for a file that this kernel
+// does not have. Signal 0 reaches a process in all three cases.
+func Exited(pid int) bool { return unix.Kill(pid, 0) == unix.ESRCH }
 
 // IsGone reports whether an error means that a group was removed, or that a process has exited: ENOENT for a
 // name or a removed directory, ENODEV for a file that was open, ESRCH for a process.
@@ -315,7 +297,7 @@ func childrenOfThread(pid, tid int) ([]int, error) {
 	case unix.Access("/proc/thread-self/children", unix.F_OK) != nil:
 		return nil, fmt.Errorf("no CONFIG_PROC_CHILDREN: %w", errors.ErrUnsupported)
 	case tid == pid: // the first thread stays as long as the process
-		return nil, markGone(pid, err)
+		return nil, err
 	}
 	return nil, nil
 }
@@ -355,7 +337,7 @@ func threads(pid int) ([]int, error) {
 			tids = append(tids, tid)
 		}
 	}
-	return tids, markGone(pid, err)
+	return tids, err
 }
 
 // ParsePIDs parses cgroup.procs, cgroup.threads, or /proc/PID/task/TID/children. It returns each pid once and

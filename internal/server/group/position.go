@@ -166,7 +166,7 @@ func Alive(i protocol.Identity) bool {
 	}
 	st, err := proc.ReadStat(i.PID)
 	if err != nil {
-		return !errors.Is(err, proc.ErrGone) // it is hidden (hidepid=2)
+		return !proc.Exited(i.PID) // it is hidden (hidepid=2)
 	}
 	return st.StartTime == i.Start && st.State != 'Z'
 }
@@ -185,7 +185,7 @@ func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 		comm, err := proc.Comm(pid)
 		id, is := strings.CutPrefix(comm, protocol.GroupPrefix)
 		switch {
-		case pid == 0 || err != nil && !errors.Is(err, proc.ErrGone):
+		case pid == 0 || err != nil && !proc.Exited(pid):
 			hidden = true
 		case is && !TagOf(id).On(pid):
 			byID[id] = pid

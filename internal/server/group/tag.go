@@ -97,7 +97,7 @@ func (g *ControlGroup) owner() int {
 func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 	return func(st proc.Stat) bool {
 		where, err := proc.ReadCgroup(st.PID)
-		if errors.Is(err, proc.ErrNoCgroup2) || errors.Is(err, proc.ErrGone) {
+		if errors.Is(err, proc.ErrNoCgroup2) || err != nil && proc.Exited(st.PID) {
 			return false
 		}
 		if err != nil || strings.HasPrefix(where, "/..") {
