@@ -33,25 +33,25 @@ var ErrNoCgroup2 = fmt.Errorf("no cgroup2 hierarchy: %w", errors.ErrUnsupported)
 
 // Comm returns the name of a process, which it chooses itself: at most 15 bytes of any kind.
 func Comm(pid int) (string, error) {
-	b, err := readPID(pid, "comm", NoLimit)
+	b, err := read("/proc/%d/comm", pid)
 	return strings.TrimSuffix(string(b), "\n"), err
 }
 
 // FileLocks reads the soft limit RLIMIT_LOCKS in /proc/PID/limits, which is readable for all users;
 // prlimit(2) is not. ok is false for "unlimited".
 func FileLocks(pid int) (soft uint64, ok bool) {
-	b, _ := readPID(pid, "limits", NoLimit) // none, if it has exited
+	b, _ := read("/proc/%d/limits", pid) // none, if it has exited
 	return parseFileLocks(b)
 }
 
 // ReadCgroup returns the path of a process in the cgroup2 hierarchy, see [ParseCgroup]; pid 0 means our own
 // process. The error is [ErrNoCgroup2] without such a hierarchy.
 func ReadCgroup(pid int) (string, error) {
-	file := fmt.Sprintf("/proc/%d/cgroup", pid)
+	process := strconv.Itoa(pid)
 	if pid == 0 { // not by number: "self" fails in the /proc of another pid namespace
-		file = "/proc/self/cgroup"
+		process = "self"
 	}
-	b, err := read(file, NoLimit)
+	b, err := read("/proc/%s/cgroup", process)
 	path, ok := ParseCgroup(b)
 	if err == nil && !ok {
 		err = fmt.Errorf("find cgroup of pid %d: %w", pid, ErrNoCgroup2)
@@ -65,7 +65,7 @@ func ReadCgroup(pid int) (string, error) {
 // The kernel reads them from the process's memory. If that is backed by a file system of the process, the
 // call can hang: do not call it in the stop sequence.
 func Arguments(pid, max int) []string {
-	b, _ := readPID(pid, "cmdline", max) // none, if it has exited
+	b, _ := ReadAt(unix.AT_FDCWD, fmt.Sprintf("/proc/%d/cmdline", pid), max) // none, if it has exited
 	return ended(b)
 }
 
@@ -85,7 +85,7 @@ func ended(b []byte) []string {
 // Wchan returns the kernel function in which a process waits: a hint why it does not die. It is "" while the
 // process runs, and without the right to ptrace.
 func Wchan(pid int) string {
-	b, _ := readPID(pid, "wchan", NoLimit) // none, if it has exited
+	b, _ := read("/proc/%d/wchan", pid) // none, if it has exited
 	return strings.TrimPrefix(string(b), "0")
 }
 
@@ -95,13 +95,8 @@ func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d
 // Environ returns the environment that this process was started with: byte for byte, in that order and with
 // duplicates. os.Environ loses all of these.
 func Environ() ([]string, error) {
-	b, err := read("/proc/self/environ", NoLimit)
+	b, err := read("/proc/self/environ")
 	return ended(b), err
-}
-
-// readPID fails for pid 0: in cgroup.procs and as a parent it is a process outside our pid namespace.
-func readPID(pid int, file string, limit int) ([]byte, error) {
-	return read(fmt.Sprintf("/proc/%d/%s", pid, file), limit)
 }
 
 // Exited reports whether a process has exited and has been reaped. ENOENT of a file does not prove it: that
@@ -126,9 +121,11 @@ func IgnoreGone(err error) error {
 // NoLimit is no limit of bytes.
 const NoLimit = math.MaxInt
 
-// read reads a file of /proc, limit bytes of it at most.
-func read(path string, limit int) ([]byte, error) {
-	b, err := ReadAt(unix.AT_FDCWD, path, limit)
+// read reads a file of /proc. There is none for pid 0: in cgroup.procs and as a parent it is a process
+// outside our pid namespace.
+func read(format string, args ...any) ([]byte, error) {
+	path := fmt.Sprintf(format, args...)
+	b, err := ReadAt(unix.AT_FDCWD, path, NoLimit)
 	if err != nil {
 		err = fmt.Errorf("read %s: %w", path, err)
 	}
@@ -189,7 +186,7 @@ type Mapping struct{ From, To uintptr }
 
 // PrivateMemory lists the writable private mappings of this process but the stack, none without /proc.
 func PrivateMemory() (all []Mapping) {
-	maps, _ := read("/proc/self/maps", NoLimit)
+	maps, _ := read("/proc/self/maps")
 	for line := range bytes.Lines(maps) {
 		addresses, rest, _ := bytes.Cut(line, []byte(" rw-p "))
 		first, last, _ := bytes.Cut(addresses, []byte("-"))
@@ -205,7 +202,7 @@ func PrivateMemory() (all []Mapping) {
 // HoldsFlock reports whether a process has taken a flock(2) that still exists on the file with that device
 // and inode number. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
 func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
-	b, err := read("/proc/locks", NoLimit)
+	b, err := read("/proc/locks")
 	lock := fmt.Appendf(nil, "WRITE %d %02x:%02x:%d ", pid, unix.Major(dev), unix.Minor(dev), ino)
 	for line := range bytes.Lines(b) {
 		if bytes.Contains(line, []byte(": FLOCK ")) && bytes.Contains(line, lock) {
@@ -286,7 +283,7 @@ func Orphans(pid int) ([]int, error) { return childrenOfThread(pid, pid) }
 // childrenOfThread: a missing file means that the thread has exited, or that this kernel has no such file.
 // Our own thread distinguishes the two.
 func childrenOfThread(pid, tid int) ([]int, error) {
-	b, err := read(fmt.Sprintf("/proc/%d/task/%d/children", pid, tid), NoLimit)
+	b, err := read("/proc/%d/task/%d/children", pid, tid)
 	switch {
 	case err == nil:
 		return ParsePIDs(b)
@@ -377,7 +374,7 @@ func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
 // ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
-	b, err := readPID(pid, "stat", NoLimit)
+	b, err := read("/proc/%d/stat", pid)
 	s, malformed := ParseStat(b)
 	return s, cmp.Or(err, malformed)
 }
@@ -423,7 +420,7 @@ type Status struct {
 
 // ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
-	b, err := readPID(pid, "status", NoLimit)
+	b, err := read("/proc/%d/status", pid)
 	s, malformed := ParseStatus(b)
 	return s, cmp.Or(err, malformed)
 }
@@ -456,7 +453,7 @@ type Memory struct {
 
 // ReadMemory reads /proc/PID/statm. A zombie has no memory, nor has a process that has exited.
 func ReadMemory(pid int) (m Memory) {
-	b, _ := readPID(pid, "statm", NoLimit)
+	b, _ := read("/proc/%d/statm", pid)
 	var size uint64
 	_, _ = fmt.Sscan(string(b), &size, &m.Resident, &m.Shared) // numbers of pages
 	m.Resident *= uint64(os.Getpagesize())
