@@ -121,8 +121,8 @@ func IgnoreGone(err error) error {
 // NoLimit is no limit of bytes.
 const NoLimit = math.MaxInt
 
-// read reads a file of /proc. There is none for pid 0: in cgroup.procs and as a parent it is a process
-// outside our pid namespace.
+// read reads a file of /proc. It fails for pid 0: in cgroup.procs and as a parent that is a process outside
+// our pid namespace.
 func read(format string, args ...any) ([]byte, error) {
 	path := fmt.Sprintf(format, args...)
 	b, err := ReadAt(unix.AT_FDCWD, path, NoLimit)

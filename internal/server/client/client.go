@@ -145,7 +145,7 @@ func (in *Side) Add(to *loop.Loop) error {
 		to.Add(in.PIDFD, loop.TokenClient))
 }
 
-// Watch is an epoll set with one descriptor registered in it; -1 is none. It polls readable while there is an
+// Watch is an epoll set with one descriptor registered in it, or -1. It polls readable while there is an
 // event.
 type Watch int
 

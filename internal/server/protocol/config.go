@@ -55,11 +55,11 @@ type Config struct {
 
 	Replace bool
 
-	Taken bool // the client has started it, and lives when a later brain goes on
+	Taken bool // the client has started it
 	Side  ClientSide
 }
 
-// ClientSide is by what the client holds a server.
+// ClientSide is the client's side of a server, as a later brain has it.
 type ClientSide struct {
 	File     File   // stdin
 	Conveyed bool   // stdin is a pipe or socket, so it has another end
