@@ -217,12 +217,9 @@ func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	for _, fd := range append(p.Descriptors(), p.memory, p.Payload) {
-		if fd >= 0 {
-			unix.CloseOnExec(int(fd))
-		}
+	for _, fd := range append(p.Descriptors(), p.memory, p.Payload, int32(sock)) {
+		unix.CloseOnExec(int(fd)) // fails for none
 	}
-	unix.CloseOnExec(sock)
 	parent := unix.Getppid()
 	pidfd, err := unix.PidfdOpen(parent, 0)
 	if err != nil || parent != int(p.GuardPID) || unix.Getppid() != parent {
