@@ -84,8 +84,8 @@ func (g *Group) Same(other *Group) bool {
 	return unix.Fstat(g.fd, &a) == nil && unix.Fstat(other.fd, &b) == nil && a.Dev == b.Dev && a.Ino == b.Ino
 }
 
-// Close closes the descriptor and leaves the directory alone.
-func (g *Group) Close() error { return unix.Close(g.fd) }
+// Close closes the descriptor and leaves the directory alone. It fails for nil.
+func (g *Group) Close() error { return unix.Close(g.FD()) }
 
 // Mkdir makes and opens the directory name below g. It fails with fs.ErrExist
 // where it is there already: a group is never adopted, because on newer kernels

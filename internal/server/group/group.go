@@ -187,9 +187,7 @@ func (g *ControlGroup) Close() {
 		<-g.adopted
 	}
 	for _, c := range []*cgroup.Group{g.Payload, g.Top, g.Guards} {
-		if c != nil {
-			_ = c.Close() // a directory
-		}
+		_ = c.Close() // a directory, or nil
 	}
 }
 

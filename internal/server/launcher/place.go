@@ -32,9 +32,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		notTree := func(c protocol.Backend) bool { return c != protocol.Tree }
 		candidates = slices.DeleteFunc(candidates, notTree)
 	}
-	if at.Root != nil {
-		defer at.Root.Close()
-	}
+	defer at.Root.Close() // a directory, or nil
 	here := backend.Location{
 		Position: at, Limits: s.Limits,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
@@ -50,19 +48,13 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 				return err
 			}
 			errs = append(errs, fmt.Errorf("%s: %w", c, err))
-			closeAbove(p)
+			_ = p.Above.Close() // as Root
 		}
 	}
 	if len(errs) == 1 {
 		return errors.Unwrap(errs[0]) // the only candidate needs no name
 	}
 	return fmt.Errorf("%w: %w", backend.ErrNoBackend, errors.Join(errs...))
-}
-
-func closeAbove(p backend.Place) {
-	if p.Above != nil {
-		_ = p.Above.Close() // a directory
-	}
 }
 
 func (s *Server) candidates() []protocol.Backend {
@@ -139,7 +131,7 @@ func (s *Server) MoveOut(pids ...int) (to protocol.Backend, err error) {
 			return err
 		}
 		to = p.Backend
-		closeAbove(p)
+		_ = p.Above.Close() // a directory, or nil
 		return nil
 	})
 	return to, err
