@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,24 +33,19 @@ func TagOf(id string) freeze.Tag {
 }
 
 func (g *ControlGroup) TagMembers() error {
-	tagged := map[int]bool{}
-	for fresh := true; fresh; {
-		fresh = false
+	for tagged := map[int]bool{}; ; {
 		pids, err := g.Payload.Members()
-		if err != nil {
+		fresh := slices.DeleteFunc(pids, func(pid int) bool { return tagged[pid] })
+		if err != nil || len(fresh) == 0 {
 			return err
 		}
-		for _, pid := range pids {
-			if tagged[pid] {
-				continue
-			}
+		for _, pid := range fresh {
 			if err := g.tagOne(pid); err != nil && !errors.Is(err, unix.ESRCH) {
 				return err
 			}
-			tagged[pid], fresh = true, true
+			tagged[pid] = true
 		}
 	}
-	return nil
 }
 
 func (g *ControlGroup) tagOne(pid int) error {
@@ -111,28 +107,23 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 			return true
 		}
 		defer here.Root.Close()
-		return belowAnother(here.Root, own, where)
+		for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if protocol.IsGroup(path.Base(dir)) && inUse(here.Root, dir, own) {
+				return true
+			}
+		}
+		return false
 	}
 }
 
-// belowAnother checks each directory on the way to where.
-func belowAnother(root, own *cgroup.Group, where string) bool {
-	for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
-		if !protocol.IsGroup(path.Base(dir)) {
-			continue
-		}
-		g, err := Open(root, strings.TrimPrefix(dir, "/")) // if it was removed, the process has exited
-		another := err == nil && (own == nil || !g.Top.Same(own)) && g.inUse()
-		g.Close()
-		if another {
-			return true
-		}
+// inUse reports whether a directory is a group that is armed and locked, and not our own.
+func inUse(root *cgroup.Group, dir string, own *cgroup.Group) bool {
+	g, err := Open(root, strings.TrimPrefix(dir, "/")) // if it was removed, the process has exited
+	used := err == nil && (own == nil || !g.Top.Same(own))
+	if used {
+		_, armed, _ := g.Payload.Attr(AttrArmed)
+		used = armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
 	}
-	return false
-}
-
-// inUse reports whether the group is armed and locked.
-func (g *ControlGroup) inUse() bool {
-	_, armed, _ := g.Payload.Attr(AttrArmed)
-	return armed && errors.Is(g.Payload.TryLock(unix.LOCK_SH), unix.EWOULDBLOCK)
+	g.Close()
+	return used
 }
