@@ -24,7 +24,7 @@ func Hint(b protocol.Backend, err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	here, hierarchyErr := group.OwnPosition()
+	here, hierarchyErr := group.PositionOf(0)
 	if hierarchyErr == nil {
 		_ = here.Root.Close() // a directory
 	}

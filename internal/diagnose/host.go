@@ -53,7 +53,7 @@ func readHost() host {
 		_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
 		h.Lingering = err == nil
 	}
-	here, err := group.OwnPosition()
+	here, err := group.PositionOf(0)
 	if err != nil {
 		h.Cgroup.Problem = err.Error()
 	} else {
@@ -85,7 +85,7 @@ func swap() string {
 // ownGroup is the group of this process. The controllers above it are those for the limits of a server.
 func ownGroup() (own probed) {
 	own.Cgroup, _ = proc.ReadCgroup(0) // "" without /proc
-	here, err := group.OwnPosition()
+	here, err := group.PositionOf(0)
 	if err != nil {
 		return own
 	}

@@ -233,7 +233,7 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	if g.tree == nil {
 		return g.Parent, g.Dir
 	}
-	here, err := OwnPosition()
+	here, err := PositionOf(0)
 	if err != nil {
 		return nil, ""
 	}

@@ -22,10 +22,7 @@ type Position struct {
 	Path string        // from there
 }
 
-// OwnPosition is that of the calling process.
-func OwnPosition() (Position, error) { return PositionOf(0) }
-
-// PositionOf is OwnPosition for another process; 0 is ourselves.
+// PositionOf is that of a process; 0 is the calling one.
 func PositionOf(pid int) (Position, error) {
 	own, err := proc.ReadCgroup(pid)
 	if err != nil {
@@ -84,7 +81,7 @@ const parentsDeepest = 64
 // was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
 func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
-	here, err := OwnPosition()
+	here, err := PositionOf(0)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}

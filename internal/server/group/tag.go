@@ -102,7 +102,7 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+protocol.GroupPrefix) {
 			return false
 		}
-		here, err := OwnPosition()
+		here, err := PositionOf(0)
 		if err != nil {
 			return true
 		}
