@@ -57,18 +57,6 @@ func (b *Brain) end() {
 	}
 }
 
-// failure is the reason that there was no server.
-func (b *Brain) failure() error {
-	step, errno := b.Page.FailedStep, unix.Errno(b.Page.Errno)
-	switch step {
-	case page.StepNone:
-		return nil
-	case page.StepExec:
-		return &protocol.CommandError{Command: b.Config.Path, Errno: errno}
-	}
-	return fmt.Errorf("start the server: %v: %w", step, errno)
-}
-
 // awaitStatus waits for the status of the main process, which the guard may reap after the group is empty.
 func (b *Brain) awaitStatus() {
 	for b.Page.MainPID > 0 && !b.Page.Exited && len(b.stuck) == 0 {
@@ -86,13 +74,18 @@ func (b *Brain) wait() {
 	linux.AwaitUntil(time.Time{}, b.Guard.PIDFD, unix.POLLIN)
 }
 
-func (b *Brain) Outcome() (Outcome, error) {
-	o := Outcome{
+func (b *Brain) Outcome() (o Outcome, err error) {
+	step, errno := b.Page.FailedStep, unix.Errno(b.Page.Errno)
+	o = Outcome{
 		Status: unix.WaitStatus(b.Page.Status), Known: b.Page.Exited, Notes: b.notesForPeople(),
-		Stuck: b.stuckForPeople(), Reported: b.Page.FailedStep == page.StepNone,
+		Stuck: b.stuckForPeople(), Reported: step == page.StepNone,
 	}
-	err := b.failure()
-	if err == nil && b.life.Cause == protocol.GuardGone {
+	switch {
+	case step == page.StepExec:
+		err = &protocol.CommandError{Command: b.Config.Path, Errno: errno}
+	case step != page.StepNone:
+		err = fmt.Errorf("start the server: %v: %w", step, errno)
+	case b.life.Cause == protocol.GuardGone:
 		err = errors.New("the guard was killed, so the server was ended")
 		for _, left := range o.Stuck {
 			err = fmt.Errorf("%w, but %s is left", err, left)
@@ -197,9 +190,7 @@ func (b *Brain) writeReport() {
 		return
 	}
 	r := report.New(c, b.life.Cause)
-	if b.life.Cause == protocol.Signalled {
-		r.Signal = unix.SignalName(b.life.Signal)
-	}
+	r.Signal = unix.SignalName(b.life.Signal) // "" for another cause
 	if ws := unix.WaitStatus(b.Page.Status); ws.Signaled() {
 		r.ExitSignal = unix.SignalName(ws.Signal())
 	} else if status := ws.ExitStatus(); b.Page.Exited {
