@@ -198,10 +198,7 @@ func (b *Brain) writeReport() {
 	}
 	cpu := b.Group.Members().CPU().Round(time.Millisecond).Seconds()
 	r.CPUSeconds = &cpu
-	if f := b.Group.Figures(); f != nil {
-		r.Figures = *f
-	}
-	r.Killed, r.KilledTotal = b.killed, b.total
+	r.Figures, r.Killed, r.KilledTotal = b.Group.Figures(), b.killed, b.total
 	r.Stuck, r.Notes = b.stuckForPeople(), c.Notes
 	r.Log()
 	r.Write(c.Report)

@@ -69,7 +69,7 @@ func (s *Listed) Usage() (u Usage, err error) {
 	if s.group == nil {
 		return u, err
 	}
-	u.Figures = *s.group.Figures()
+	u.Figures = s.group.Figures()
 	if counted := s.group.MemoryGroup(); counted != nil {
 		u.Memory, u.WithGuard = counted.Number("memory.current"), counted == s.group.Top
 	}

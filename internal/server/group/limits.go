@@ -86,12 +86,12 @@ func (g *ControlGroup) limitsNow() map[string]string {
 	return all
 }
 
-// Figures reads the present figures; nil for a tree.
-func (g *ControlGroup) Figures() *protocol.Figures {
+// Figures reads the present figures; those of a tree are zero.
+func (g *ControlGroup) Figures() (f protocol.Figures) {
 	if g.tree != nil {
-		return nil
+		return f
 	}
-	f := &protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
+	f = protocol.Figures{MemoryMax: g.Payload.Number("memory.max"), Limits: g.limitsNow()}
 	f.MemoryPeak = cmp.Or(g.MemoryGroup(), g.Payload).Number("memory.peak") // Linux 5.19
 	whole := g.Payload.Number("memory.oom.group")
 	f.EndsWhole = whole != nil && *whole == 1

@@ -58,8 +58,8 @@ type Figures struct {
 	Limits      map[string]string `json:"limits,omitempty"` // that were set, by their files
 }
 
-// Exhausted reports whether the kernel has killed the whole group. f is nil for a tree.
-func (f *Figures) Exhausted() bool { return f != nil && f.EndsWhole && f.OOMKills > 0 }
+// Exhausted reports whether the kernel has killed the whole group.
+func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 }
 
 // Event is a kind of entry in the journal.
 type Event string
