@@ -23,13 +23,21 @@ import (
 )
 
 const (
-	BusWithin  = 8 * time.Second // for all requests to a manager; doctor waits for 10 s
+	busWithin  = 8 * time.Second // for all requests to a manager; doctor waits for 10 s
 	scopeTries = 3
 	// takeWithin is how long a manager has to take over a group. Its server runs meanwhile, so nothing waits
 	// for that. A manager may be busy for long: systemd 252 signals a fork bomb until none of its processes
 	// is new.
 	takeWithin = 2 * time.Minute
 )
+
+// managers of the backends that have scopes for groups.
+var managers = map[protocol.Backend]systemd.Kind{
+	protocol.SystemdSystem: systemd.System, protocol.SystemdUser: systemd.User,
+}
+
+// kind is "" without a manager.
+func (p Place) kind() systemd.Kind { return managers[p.Backend] }
 
 // FindManager says why no manager can start anything for this user.
 func FindManager() error { return systemd.Present(systemd.Own()) }
@@ -51,7 +59,7 @@ func (p Place) ownSlice() *cgroup.Group {
 	service := fmt.Sprintf("/user@%d.service/", os.Getuid())
 	before, _, inside := strings.Cut(p.Path+"/", service)
 	above := before + service
-	if p.kind == systemd.System {
+	if p.kind() == systemd.System {
 		init, err := proc.ReadCgroup(1)
 		above, inside = strings.TrimSuffix(init, "/init.scope"), err == nil && os.Getuid() == 0
 	}
@@ -70,7 +78,7 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 	if empty, err := freeze.AwaitEmpty(g.Payload, ends); err == nil && empty {
 		return
 	}
-	conn, err := systemd.Dial(p.kind, takeWithin)
+	conn, err := systemd.Dial(p.kind(), takeWithin)
 	if err != nil {
 		g.Refused(err)
 		return
@@ -92,7 +100,7 @@ func (p Place) adopt(g *group.ControlGroup, w Wanted) {
 
 // startScope starts the scope, bound to the client's unit, with the guard in it.
 func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
-	conn, err := systemd.Dial(p.kind, BusWithin)
+	conn, err := systemd.Dial(p.kind(), busWithin)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +147,7 @@ func (p Place) scope(name string, w Wanted) systemd.Scope {
 
 // clientUnit is the client's unit, if it is of the same manager.
 func (p Place) clientUnit() string {
-	if unit, of, ok := systemd.UnitOf(p.Path, os.Getuid()); ok && of == p.kind {
+	if unit, of, ok := systemd.UnitOf(p.Path, os.Getuid()); ok && of == p.kind() {
 		return unit
 	}
 	return ""
@@ -153,9 +161,19 @@ func stopTimeout(facts *protocol.Config) time.Duration {
 	return protocol.EndWithin(facts)
 }
 
+// Attach has the manager move a process to the payload that its scope is from.
+func Attach(g *group.ControlGroup, pid int) error {
+	conn, err := systemd.Dial(managers[g.Backend], busWithin)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.Attach(g.Dir, "/"+protocol.PayloadName, []int{pid})
+}
+
 // moveToScope moves processes to a scope without a server in it, which the client's unit is stopped before.
 func (p Place) moveToScope(pids []int) error {
-	conn, err := systemd.Dial(p.kind, BusWithin)
+	conn, err := systemd.Dial(p.kind(), busWithin)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -28,8 +27,6 @@ type Place struct {
 	Backend protocol.Backend
 	// Above is the directory of all groups that we make, or nil.
 	Above *cgroup.Group
-	// kind is that of the manager that has scopes for groups, or "".
-	kind systemd.Kind
 }
 
 // Wanted describes the server that a group is made for.
@@ -68,11 +65,7 @@ func (at Location) Places(b protocol.Backend) (all []Place, err error) {
 	p := Place{Location: at, Backend: b}
 	switch b {
 	case protocol.SystemdSystem, protocol.SystemdUser:
-		p.kind = systemd.System
-		if b == protocol.SystemdUser {
-			p.kind = systemd.User
-		}
-		if err = checkManager(p.kind); err == nil && at.Early {
+		if err = checkManager(p.kind()); err == nil && at.Early {
 			early := p
 			if early.Above = p.ownSlice(); early.Above != nil {
 				all = append(all, early)
@@ -96,7 +89,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 	switch {
 	case p.Above != nil:
 		g, err = p.makeGroup(w)
-	case p.kind != "":
+	case p.kind() != "":
 		g, err = p.startScope(w)
 	default:
 		return group.NewTree(w.Config.Group.ID, w.Guard), nil
@@ -114,7 +107,7 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 // wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	var adopt func(*group.ControlGroup)
-	if p.kind != "" {
+	if p.kind() != "" {
 		adopt = func(g *group.ControlGroup) { p.adopt(g, w) }
 	}
 	g := group.New(p.Above, w.Config.Group.ID, w.Config, p.Backend, adopt)
@@ -129,7 +122,7 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 // guards.
 func (p Place) MoveOut(pids []int) error {
 	switch {
-	case p.kind != "":
+	case p.kind() != "":
 		return p.moveToScope(pids)
 	case p.Above == nil:
 		return fmt.Errorf("a tree has no group for a process that runs already: %w", errors.ErrUnsupported)

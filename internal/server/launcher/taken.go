@@ -10,7 +10,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
@@ -66,7 +65,7 @@ func (t *Taken) take(r client.Child) (err error) {
 func (t *Taken) TakeAlso(pid, pidfd int) error {
 	err := t.Group.Payload.Take(pid)
 	if (errors.Is(err, unix.EACCES) || errors.Is(err, unix.EPERM)) && t.Group.Managed {
-		err = t.attach(pid) // of a login's session, whose processes only its manager may move here
+		err = backend.Attach(t.Group, pid) // of a session, whose processes only its manager may move here
 	}
 	if err == nil && linux.Ended(pidfd) {
 		err = unix.ESRCH // a group is entered by pid, which may be another process's by now
@@ -75,20 +74,6 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 		_ = group.TagOf(t.ID()).Put(pid, pidfd)
 	}
 	return err
-}
-
-// attach has the manager do it that the group is from.
-func (t *Taken) attach(pid int) error {
-	kind := systemd.System
-	if t.Backend() == protocol.SystemdUser {
-		kind = systemd.User
-	}
-	conn, err := systemd.Dial(kind, backend.BusWithin)
-	if err != nil {
-		return err
-	}
-	defer conn.Close()
-	return conn.Attach(t.Group.Dir, "/"+protocol.PayloadName, []int{pid})
 }
 
 // Guide begins to watch the server, and has its guard do so. Live has to follow.
