@@ -23,7 +23,12 @@ import (
 
 // Place is where a backend gets a group: from a manager, from us, from both, or, for a tree, from neither.
 type Place struct {
-	Location
+	group.Position // of the client
+	// Limits are those of the group.
+	Limits cgroup.Limits
+	// Early: the server may run before a manager has been asked for its scope.
+	Early bool
+	// On sets the others.
 	Backend protocol.Backend
 	// Above is the directory of all groups that we make, or nil.
 	Above *cgroup.Group
@@ -50,33 +55,24 @@ func Candidates() []protocol.Backend {
 	return []protocol.Backend{manager, protocol.Delegated, protocol.Cgroup, protocol.Tree}
 }
 
-// Location is where we are in the cgroup hierarchy.
-type Location struct {
-	group.Position
-	// Limits are those of the group.
-	Limits cgroup.Limits
-	// Early: the server may run before a manager has been asked for its scope.
-	Early bool
-}
-
-// Places are where b can get a group, the fastest first. It checks, as cheaply as it can, whether b can be
-// had.
-func (at Location) Places(b protocol.Backend) (all []Place, err error) {
-	p := Place{Location: at, Backend: b}
+// On lists where a backend can get a group, the fastest first. It checks, as cheaply as it can, whether that
+// backend can be had.
+func (p Place) On(b protocol.Backend) (all []Place, err error) {
+	p.Backend = b
 	switch b {
 	case protocol.SystemdSystem, protocol.SystemdUser:
-		if err = checkManager(p.kind()); err == nil && at.Early {
-			early := p
-			if early.Above = p.ownSlice(); early.Above != nil {
-				all = append(all, early)
+		if err = checkManager(p.kind()); err == nil && p.Early {
+			if p.Above = p.ownSlice(); p.Above != nil {
+				all = append(all, p)
 			}
+			p.Above = nil
 		}
 	case protocol.Delegated:
-		p.Above, err = at.delegated()
+		p.Above, err = p.delegated()
 	case protocol.Tree:
-		err = at.checkTree()
+		err = p.checkTree()
 	default:
-		p.Above, err = at.userDirectory()
+		p.Above, err = p.userDirectory()
 	}
 	if err != nil {
 		return nil, err
@@ -140,8 +136,8 @@ func (p Place) MoveOut(pids []int) error {
 
 // userDirectory is the user's directory of the cgroup backend, made where it is missing.
 // Nothing is ever written to a subtree_control here.
-func (at Location) userDirectory() (*cgroup.Group, error) {
-	slice, err := at.Root.MkdirOpen(protocol.Slice, 0o755)
+func (p Place) userDirectory() (*cgroup.Group, error) {
+	slice, err := p.Root.MkdirOpen(protocol.Slice, 0o755)
 	if err != nil {
 		return nil, err
 	}
@@ -151,16 +147,16 @@ func (at Location) userDirectory() (*cgroup.Group, error) {
 
 // delegated is our own cgroup, if a manager has delegated it or it belongs to our user.
 // The unit's own stop covers what is made below.
-func (at Location) delegated() (*cgroup.Group, error) {
-	if at.Path == "/" {
+func (p Place) delegated() (*cgroup.Group, error) {
+	if p.Path == "/" {
 		return nil, fmt.Errorf("we are in no unit, but in the root cgroup: %w", errors.ErrUnsupported)
 	}
-	here, err := at.Root.Child(strings.TrimPrefix(at.Path, "/"))
+	here, err := p.Root.Child(strings.TrimPrefix(p.Path, "/"))
 	if err != nil {
 		return nil, err
 	}
 	if above, err := here.Parent(); err == nil {
-		if at.handsDown(above) {
+		if p.handsDown(above) {
 			_ = here.Close() // a directory
 			return above, nil
 		}
@@ -177,13 +173,13 @@ func (at Location) delegated() (*cgroup.Group, error) {
 // limits or, without limits, have their memory counted. In our own, which has processes, no group can:
 // so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
 // controllers down.
-func (at Location) handsDown(above *cgroup.Group) bool {
-	wanted := at.Limits.Files
+func (p Place) handsDown(above *cgroup.Group) bool {
+	wanted := p.Limits.Files
 	// a user owns all units of its manager, but the stop of a unit stops only the servers in it
 	if len(wanted) == 0 && delegation(above) {
 		wanted = []cgroup.Limit{{File: group.MemoryFile}}
 	}
-	return path.Dir(at.Path) != "/" && len(wanted) > 0 && ownedBy(above, os.Getuid()) == nil &&
+	return path.Dir(p.Path) != "/" && len(wanted) > 0 && ownedBy(above, os.Getuid()) == nil &&
 		cgroup.HandsDown(above, wanted)
 }
 
@@ -210,8 +206,8 @@ func delegation(g *cgroup.Group) bool {
 
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and
 // /proc: the members are the descendants of the guard, a subreaper, and the processes that carry its tag.
-func (at Location) checkTree() error {
-	if len(at.Limits.Files) > 0 && !at.Limits.BestEffort {
+func (p Place) checkTree() error {
+	if len(p.Limits.Files) > 0 && !p.Limits.BestEffort {
 		return group.ErrNoGroup
 	}
 	if _, err := proc.Orphans(os.Getpid()); err != nil { // of one thread, which is as good

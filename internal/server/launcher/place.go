@@ -33,12 +33,12 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		candidates = slices.DeleteFunc(candidates, notTree)
 	}
 	defer at.Root.Close() // a directory, or nil
-	here := backend.Location{
+	here := backend.Place{
 		Position: at, Limits: s.Limits,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
-		places, err := here.Places(c)
+		places, err := here.On(c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c, err))
 		}
