@@ -155,18 +155,14 @@ func (p Place) delegated() (*cgroup.Group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if above, err := here.Parent(); err == nil {
-		if p.handsDown(above) {
-			_ = here.Close() // a directory
-			return above, nil
-		}
-		_ = above.Close() // a directory
-	}
-	if err = ownedBy(here, os.Getuid()); err != nil {
+	above, err := here.Parent()
+	if err == nil && p.handsDown(above) {
+		here, above = above, here
+	} else if err = ownedBy(here, os.Getuid()); err != nil {
 		_ = here.Close() // a directory
-		return nil, err
 	}
-	return here, nil
+	_ = above.Close() // a directory, or nil
+	return here, err
 }
 
 // handsDown reports whether the directory above was delegated to us too and groups in it can have the
