@@ -124,11 +124,11 @@ func isBrain(pid int) bool {
 	return len(args) > 2 && slices.Equal(args[:2], brain[:2])
 }
 
-// EachTree visits the guards of a user's trees. Each is open for the call, and longer if visit keeps it.
-func EachTree(uid int, visit func(*TreeGuard) (keep bool)) {
+// EachTree visits the guards of a user's trees, which visit closes.
+func EachTree(uid int, visit func(*TreeGuard)) {
 	_ = proc.Each(func(pid int) bool { // without /proc there is no tree
-		if t := OpenTree(pid, uid); t != nil && !visit(t) {
-			t.Close()
+		if t := OpenTree(pid, uid); t != nil {
+			visit(t)
 		}
 		return true
 	})
@@ -139,10 +139,4 @@ func (t *TreeGuard) LauncherLives() bool {
 	id := t.Config.Launcher
 	elsewhere := id.Namespace != group.PIDNamespace()
 	return id.PID > 0 && group.Alive(id) && (elsewhere || !group.TagOf(t.Config.Group.ID).On(id.PID))
-}
-
-// Stopped reports whether the guard is stopped, and so can't act.
-func (t *TreeGuard) Stopped() bool {
-	st, err := proc.ReadStat(t.PID)
-	return err == nil && st.Stopped()
 }

@@ -158,7 +158,7 @@ func backendOf(above string, managed bool) protocol.Backend {
 
 // listTrees lists servers without a group.
 func listTrees(uid int) (all []*Listed) {
-	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
+	backend.EachTree(uid, func(t *backend.TreeGuard) {
 		c := t.Config
 		s := &Listed{
 			Placed: c.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
@@ -166,7 +166,6 @@ func listTrees(uid int) (all []*Listed) {
 		s.describe(c.Facts)
 		s.State = s.livingState()
 		all = append(all, s)
-		return true
 	})
 	return all
 }

@@ -139,8 +139,8 @@ func look(g *group.ControlGroup) (orphaned, unclear bool, err error) {
 // halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
 // paused.
 func halted(g *group.ControlGroup, guard int) bool {
-	st, err := proc.ReadStat(guard)
-	return err == nil && st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
+	st, _ := proc.ReadStat(guard) // zero, if it has exited
+	return st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
 }
 
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no

@@ -16,6 +16,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -170,9 +171,10 @@ func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
 // as it is continued.
 func (s *sweeper) sweepTrees(uid int) {
 	until := time.Now().Add(protocol.DoubtMost) // for all of them together
-	backend.EachTree(uid, func(t *backend.TreeGuard) (keep bool) {
-		if !t.Stopped() || t.LauncherLives() {
-			return false
+	backend.EachTree(uid, func(t *backend.TreeGuard) {
+		defer t.Close()
+		if st, _ := proc.ReadStat(t.PID); !st.Stopped() || t.LauncherLives() { // zero, if it has exited
+			return
 		}
 		below := freeze.Stop{Target: t.Tree(), Ask: unix.SIGTERM, Grace: SweepGrace}
 		_, _ = below.Run()                                      // the next sweep tries again
@@ -181,6 +183,5 @@ func (s *sweeper) sweepTrees(uid int) {
 			one := Swept{Name: t.Config.Name, ID: t.Config.Group.ID, Dir: strconv.Itoa(t.PID)}
 			s.done = append(s.done, one)
 		}
-		return false
 	})
 }
