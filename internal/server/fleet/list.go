@@ -7,7 +7,6 @@ package fleet
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -133,7 +132,7 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		if s.Guard = guards[g.ID]; s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
-		err = s.read()
+		s.read()
 	}
 	// systemd is about to remove an empty scope
 	if err != nil || !armed || g.Managed && s.State == Orphaned && !group.Populated(g.Top) {
@@ -164,7 +163,6 @@ func listTrees(uid int) (all []*Listed) {
 			Placed: c.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
 		}
 		s.describe(c.Facts)
-		s.State = s.livingState()
 		all = append(all, s)
 	})
 	return all
@@ -172,39 +170,27 @@ func listTrees(uid int) (all []*Listed) {
 
 // read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
 // launcher has the lock already.
-func (s *Listed) read() error {
+func (s *Listed) read() {
 	g := s.group
 	ending, _, _ := g.Payload.Attr(group.AttrEnding) // none, if it can't be read
+	s.UID, s.Cause, s.Idle = g.Owner(), protocol.Cause(ending), idle.ReadNote(g.Payload)
 	s.describe(g.Facts())
-	s.Cause, s.Idle = protocol.Cause(ending), idle.ReadNote(g.Payload)
-	var st unix.Stat_t
-	if err := unix.Fstat(g.Payload.FD(), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", g.Payload.Path(), err)
-	}
-	s.UID = int(st.Uid)
-	s.State = s.livingState()
 	if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
 		s.State = Orphaned
 	}
-	return nil
 }
 
-// livingState is that of a server with a launcher or a guard.
-func (s *Listed) livingState() State {
-	frozen := group.Frozen(s.members)
-	switch {
-	case frozen && s.Idle.Since > 0 && !idle.Held(s.group.Payload): // no tree
-		return Idle
-	case frozen:
-		return Frozen
-	case s.Cause != "":
-		return Terminating
-	}
-	return Running
-}
-
+// describe is for a server with a launcher or a guard.
 func (s *Listed) describe(f protocol.Facts) {
-	s.Facts = f
+	s.Facts, s.State = f, Running
+	switch frozen := group.Frozen(s.members); {
+	case frozen && s.Idle.Since > 0 && !idle.Held(s.group.Payload): // no tree
+		s.State = Idle
+	case frozen:
+		s.State = Frozen
+	case s.Cause != "":
+		s.State = Terminating
+	}
 	if f.Started != 0 {
 		s.Started = time.Unix(0, f.Started).UTC()
 	}

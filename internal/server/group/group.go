@@ -312,7 +312,7 @@ func (g *ControlGroup) AwaitManager() (removed bool) {
 // write the attribute, so only known engines count.
 func (g *ControlGroup) Engine() string {
 	engine := g.Facts().Engine
-	if g.owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
+	if g.Owner() != os.Getuid() || protocol.EngineOf([]string{engine, "run"}) != engine {
 		return ""
 	}
 	return engine
