@@ -4,7 +4,6 @@ package sweep
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"time"
@@ -73,18 +72,14 @@ func isServers(g *group.ControlGroup) (bool, error) {
 // busy. A launcher that is only slow finds its group removed, or the lock taken, and takes the next backend.
 func removeNewborn(g *group.ControlGroup) error {
 	var st unix.Stat_t
-	if err := unix.Fstat(g.Top.FD(), &st); err != nil {
-		return fmt.Errorf("look at %s: %w", g.Top.Path(), err)
-	}
+	_ = unix.Fstat(g.Top.FD(), &st) // it can't fail: the directory is open
 	if time.Since(time.Unix(st.Mtim.Unix())) < protocol.NewbornAge {
 		return nil
 	}
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}
-	if g.Managed {
-		nudgeManager(g)
-	}
+	nudgeManager(g)
 	if ours, err := holdsNothingElse(g, st.Mode); !ours || err != nil {
 		return err
 	}
@@ -109,7 +104,7 @@ func holdsNothingElse(g *group.ControlGroup, mode uint32) (bool, error) {
 // process exits at once, or that has a threaded group. It checks again at each change of cgroup.events,
 // also for a freeze.
 func nudgeManager(g *group.ControlGroup) {
-	if !group.Populated(g.Top) && g.Top.Freeze() == nil {
+	if g.Managed && !group.Populated(g.Top) && g.Top.Freeze() == nil {
 		_ = g.Top.Thaw() // gone is as good
 	}
 }
@@ -195,10 +190,8 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
 	}
-	if g.Managed {
-		if nudgeManager(g); g.AwaitManager() {
-			return s, nil
-		}
+	if nudgeManager(g); g.Managed && g.AwaitManager() {
+		return s, nil
 	}
 	return s, g.Parent.Remove(g.Dir)
 }
