@@ -87,7 +87,11 @@ func (b *birth) acquire() (err error) {
 			}
 			return err
 		}
-		b.Config.Notes = append(s.notesOn(missed), b.Config.Notes...)
+		notes := slices.Clone(s.Notes)
+		for _, err := range missed { // for people who wonder about the backend
+			notes = append(notes, "not available: "+protocol.OneLine(err))
+		}
+		b.Config.Notes = append(notes, b.Config.Notes...)
 		return nil
 	})
 	if err != nil {
@@ -99,16 +103,14 @@ func (b *birth) acquire() (err error) {
 	if b.Config.Group.Backend == protocol.Tree && len(broken) > 0 && s.Weaker != nil {
 		s.Weaker(errors.Join(broken...))
 	}
-	return b.limit()
-}
-
-// notesOn are for people who wonder about the backend: why each better one is not available.
-func (s *Server) notesOn(missed []error) []string {
-	notes := slices.Clone(s.Notes)
-	for _, err := range missed {
-		notes = append(notes, "not available: "+protocol.OneLine(err))
+	for _, l := range s.Limits.Files { // before there is a main process
+		if _, err := b.Group.Limit(l); err != nil && !s.Limits.BestEffort {
+			return err
+		} else if err != nil {
+			b.Note("not limited: " + protocol.OneLine(err))
+		}
 	}
-	return notes
+	return nil
 }
 
 // In reports whether a process is in a server's group, and not in the cgroup of its client.

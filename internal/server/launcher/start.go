@@ -121,9 +121,7 @@ func (s *Server) birth() (*birth, error) {
 	st, _ := proc.ReadStat(parent) // without a name, if it can't be read
 	c.Client = protocol.ClientFacts{PID: parent, Start: st.StartTime, Name: cmp.Or(s.ClientName, st.Comm)}
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
-	if self, err := group.Identify(os.Getpid()); err == nil {
-		c.Launcher = self
-	}
+	c.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
 	b, err := brain.New(c)
 	return &birth{b, s}, err
 }
@@ -272,18 +270,6 @@ func (b *birth) abandon() {
 		_ = b.Group.Remove() // the guard tries as well, and a sweep
 	}
 	b.dismiss()
-}
-
-// limit makes the limits hold before there is a main process.
-func (b *birth) limit() error {
-	for _, l := range b.server.Limits.Files {
-		if _, err := b.Group.Limit(l); err != nil && !b.server.Limits.BestEffort {
-			return err
-		} else if err != nil {
-			b.Note("not limited: " + protocol.OneLine(err))
-		}
-	}
-	return nil
 }
 
 // leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures.
