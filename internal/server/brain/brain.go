@@ -60,8 +60,7 @@ type Brain struct {
 
 func New(c *protocol.Config) (*Brain, error) {
 	l, err := loop.New()
-	none := published{state: -1}
-	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, published: none, finish: func() {}}, err
+	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}, err
 }
 
 // places in Page.Keep
@@ -234,7 +233,7 @@ func (b *Brain) reportExit(e lifecycle.Event) {
 	b.perform(all)
 }
 
-// published is all that Publish depends on, which is called after each event.
+// published is all that Publish depends on, which is called after each event. The page begins with zero.
 type published struct {
 	state lifecycle.State
 	cause protocol.Cause
