@@ -3,13 +3,13 @@
 package brain
 
 import (
+	"errors"
 	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -87,12 +87,12 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := p.Config()
-	if err != nil {
-		return nil, err
-	}
 	c := &protocol.Config{}
-	if err := protocol.Decode(text, c); err != nil {
+	text, err := p.Config()
+	if err == nil {
+		err = protocol.Decode(text, c)
+	}
+	if err != nil {
 		return nil, err
 	}
 	b, err := New(c)
@@ -107,10 +107,7 @@ func resume(memory, sock int) (*Brain, error) {
 		return nil, err
 	}
 	// Caught, not ignored: that would be inherited by a container engine.
-	if err := b.Loop.Catch(linux.Ending...); err != nil {
-		return nil, err
-	}
-	if err := b.Begin(); err != nil {
+	if err := errors.Join(b.Loop.Catch(linux.Ending...), b.Begin()); err != nil {
 		return nil, err
 	}
 	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
@@ -133,7 +130,7 @@ func (b *Brain) goOn() error {
 	if b.beginRest(); b.rest != nil {
 		b.rest.Thaw() // the brain before may have died while it froze them
 	}
-	return b.WatchClient()
+	return b.Client.Add(b.Loop)
 }
 
 // ShareClient writes to the page what goOn reads. alive is the end of a pipe that the watcher of a gateway
@@ -143,12 +140,4 @@ func (b *Brain) ShareClient(alive int) {
 	b.Config.Side = in.ClientSide
 	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
 	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input), int32(in.Room[0])
-}
-
-// WatchClient is for a server that its client has started.
-func (b *Brain) WatchClient() error {
-	if err := b.Client.Add(b.Loop); err != nil {
-		return err
-	}
-	return b.Loop.Add(b.Client.Main, loop.TokenMain)
 }

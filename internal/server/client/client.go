@@ -142,7 +142,7 @@ func (in *Side) Unread() bool {
 
 func (in *Side) Add(to *loop.Loop) error {
 	return errors.Join(to.Add(int(in.Stdin), loop.TokenStdin), to.Add(int(in.Stdout), loop.TokenStdout),
-		to.Add(in.PIDFD, loop.TokenClient))
+		to.Add(in.PIDFD, loop.TokenClient), to.Add(in.Main, loop.TokenMain))
 }
 
 // Watch is an epoll set with one descriptor registered in it, or -1. It polls readable while there is an

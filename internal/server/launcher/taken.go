@@ -81,7 +81,7 @@ func (t *Taken) Guide() error {
 	if err := t.Group.TagMembers(); err != nil {
 		t.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	if err := t.WatchClient(); err != nil {
+	if err := t.Client.Add(t.Loop); err != nil {
 		return err
 	}
 	if err := t.begin(); err != nil {
