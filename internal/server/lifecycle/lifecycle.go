@@ -199,15 +199,10 @@ func (l *Lifecycle) HandleSignal(sig unix.Signal, now time.Time) []Action {
 // HandleTime reacts to deadlines that have passed.
 func (l *Lifecycle) HandleTime(now time.Time) (all []Action) {
 	for e := range l.due {
-		due := l.due[e]
-		if due.IsZero() || now.Before(due) {
-			continue
+		if due := l.due[e]; !due.IsZero() && !now.Before(due) {
+			l.due[e] = time.Time{}
+			all = append(all, l.Handle(Event(e), now)...)
 		}
-		l.due[e] = time.Time{}
-		if Event(e) == idleChecked {
-			l.due[e] = now.Add(l.policy.IdleTimeout)
-		}
-		all = append(all, l.Handle(Event(e), now)...)
 	}
 	return all
 }
@@ -321,6 +316,7 @@ func (l *Lifecycle) worked() bool {
 
 func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 	if l.worked() || l.facts.Unread() {
+		l.due[idleChecked] = now.Add(l.policy.IdleTimeout)
 		return
 	}
 	l.because(protocol.IdleTooLong)
