@@ -94,12 +94,8 @@ func List(uid int) ([]*Listed, error) {
 	}
 	all := listTrees(uid)
 	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
-		var guards map[string]int // pids by ids
-		if leaf, err := parent.Child(protocol.GuardsName); err == nil {
-			guards, _ = group.GuardsOf(leaf)
-			_ = leaf.Close() // a directory
-		}
-		var errs []error // a server can make its own group unreadable
+		guards, _ := group.GuardsOf(parent, protocol.GuardsName) // their pids by ids
+		var errs []error                                         // a server can make its own group unreadable
 		for _, dir := range dirs {
 			s, err := listOne(parent, above, dir, guards)
 			errs = append(errs, proc.IgnoreGone(err))

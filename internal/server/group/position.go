@@ -170,11 +170,11 @@ func Alive(i protocol.Identity) bool {
 
 // GuardsOf lists the processes in a leaf of guards by the id of their server. A member can move there and
 // take such a name, so it skips a process with the tag of that id. hidden reports invisible processes: with
-// hidepid=2 a guard is one, and all are in another pid namespace.
-func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
-	b, err := leaf.Read("cgroup.procs")
+// hidepid=2 a guard is one, and all are in another pid namespace. A member can make the leaf unreadable.
+func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool) {
+	b, err := dir.Read(leaf + "/cgroup.procs")
 	if err != nil {
-		return nil, !proc.IsGone(err)
+		return nil, !proc.IsGone(err) && !errors.Is(err, unix.EACCES)
 	}
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
 	byID = map[string]int{}
@@ -193,14 +193,9 @@ func GuardsOf(leaf *cgroup.Group) (byID map[string]int, hidden bool) {
 
 // GuardPID is the guard of a group, or 0.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	for _, dir := range []string{protocol.GuardsName, "../" + protocol.GuardsName, "."} {
-		leaf, err := g.Top.Child(dir)
-		if err != nil {
-			continue
-		}
-		all, some := GuardsOf(leaf)
-		_ = leaf.Close()                      // a directory
-		hidden = hidden || some && dir != "." // where a manager puts it before it has a leaf
+	for _, leaf := range []string{protocol.GuardsName, "../" + protocol.GuardsName, "."} {
+		all, some := GuardsOf(g.Top, leaf)
+		hidden = hidden || some && leaf != "." // where a manager puts it before it has a leaf
 		if pid = all[g.ID]; pid > 0 {
 			break
 		}
