@@ -38,7 +38,7 @@ type Brain struct {
 	rest   *idle.Rest   // nil for a server that is never frozen
 
 	reign     uint32 // the page's, when this brain began: the guard has started each but 0
-	Begun     bool   // there is, or was, a main process
+	begun     bool   // there is, or was, a main process
 	exited    bool   // the main process has
 	stops     uint32
 	requests  uint64
@@ -176,10 +176,8 @@ func (b *Brain) readPage() {
 	if b.deposed() {
 		return
 	}
-	if !b.Begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
-		b.Begun = true // its exec may still fail
-		b.Group.Adopt()
-		b.TellStart()
+	if !b.begun && p.MainPID > 0 && p.FailedStep == page.StepNone {
+		b.TellStart() // its exec may still fail
 	}
 	if (p.Exited || p.FailedStep == page.StepFork) && !b.exited {
 		b.exited = true
@@ -233,15 +231,15 @@ func (b *Brain) reportExit(e lifecycle.Event) {
 	b.perform(all)
 }
 
-// published is all that Publish depends on, which is called after each event. The page begins with zero.
+// published is all that publish depends on, which is called after each event. The page begins with zero.
 type published struct {
 	state lifecycle.State
 	cause protocol.Cause
 	due   time.Time
 }
 
-// Publish writes the state to the page, for a later brain, and the time when the guard starts one.
-func (b *Brain) Publish() {
+// publish writes the state to the page, for a later brain, and the time when the guard starts one.
+func (b *Brain) publish() {
 	fresh := published{b.life.State, b.life.Cause, b.life.Due()}
 	if fresh == b.published {
 		return

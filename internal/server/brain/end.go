@@ -43,10 +43,10 @@ func (b *Brain) end() {
 		b.writeReport()
 	}
 	b.Page.Phase = reported
-	if len(b.stuck) > 0 && b.reign == 0 {
-		return // a later brain waits for them
-	}
 	if len(b.stuck) > 0 {
+		if b.reign == 0 {
+			return // a later brain waits for them
+		}
 		_, _ = freeze.AwaitEmpty(b.Group.Members(), time.Time{})
 	}
 	b.finish()

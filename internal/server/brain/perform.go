@@ -23,7 +23,7 @@ import (
 type facts struct{ b *Brain }
 
 // Unread: a server that is only starting has read nothing.
-func (f facts) Unread() bool       { return !f.b.Begun || f.b.Client.Unread() }
+func (f facts) Unread() bool       { return !f.b.begun || f.b.Client.Unread() }
 func (f facts) Blocked() bool      { return f.b.Client.Room[0].Full() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
@@ -39,7 +39,7 @@ func (f facts) Abandoned() bool {
 }
 
 func (b *Brain) perform(all []lifecycle.Action) {
-	b.Publish()
+	b.publish()
 	for _, a := range all {
 		switch a.Do {
 		case lifecycle.SendSignal:

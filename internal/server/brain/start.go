@@ -23,6 +23,8 @@ import (
 
 // TellStart is for everything that waits until the server runs.
 func (b *Brain) TellStart() {
+	b.begun = true
+	b.Group.Adopt()
 	b.beginRest()
 	if systemd.JournalExists() {
 		report.LogStart(b.Config)
@@ -99,7 +101,7 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b.Page, b.Guard, b.Env, b.Begun = p, g, env, true
+	b.Page, b.Guard, b.Env, b.begun = p, g, env, true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
 		b.Group = group.NewTree(c.Group.ID, b.Guarded())

@@ -198,11 +198,7 @@ func (b *birth) begin() error {
 	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
 		return err
 	}
-	if err := b.Begin(); err != nil {
-		return err
-	}
-	b.Publish()
-	return nil
+	return b.Begin()
 }
 
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.

@@ -87,11 +87,9 @@ func (t *Taken) Guide() error {
 	if err := t.begin(); err != nil {
 		return err
 	}
-	t.Begun = true
 	if err := t.Guard.Go(t.Group.Directories()); err != nil {
 		return err
 	}
-	t.Group.Adopt()
 	t.TellStart()
 	return nil
 }
