@@ -105,7 +105,7 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 		return nil, err
 	}
 	defer conn.Close()
-	g, where := group.New(nil, w.Config.Group.ID, w.Config, p.Backend, nil), ""
+	g, where := group.New(w.Config.Group.ID, w.Config, p.Backend, true), ""
 	// systemd has been seen to stop a new scope as empty at once (systemd #36781)
 	for try := 0; path.Base(where) != g.Dir; try++ {
 		if try == scopeTries {
@@ -127,9 +127,6 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 	}
 	if err = g.Arm(w.Config); err == nil {
 		err = g.MoveGuard(w.Guard.PID)
-	}
-	if err == nil {
-		g.Parent, err = g.Top.Parent()
 	}
 	if err != nil { // its guard is dismissed, and then systemd removes the scope
 		g.Close()

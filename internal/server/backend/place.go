@@ -102,14 +102,13 @@ func (p Place) Group(w Wanted) (g *group.ControlGroup, err error) {
 // makeGroup makes a directory, which a manager takes over while the server runs already, if there is one. To
 // wait for the manager would take 6 to 16 ms, in which the kernel moves a process to the scope.
 func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
-	var adopt func(*group.ControlGroup)
-	if p.kind() != "" {
-		adopt = func(g *group.ControlGroup) { p.adopt(g, w) }
+	g := group.New(w.Config.Group.ID, w.Config, p.Backend, p.kind() != "")
+	if g.Managed {
+		g.AdoptBy = func(g *group.ControlGroup) { p.adopt(g, w) }
 	}
-	g := group.New(p.Above, w.Config.Group.ID, w.Config, p.Backend, adopt)
 	err := w.Names(g.Dir+"/"+protocol.PayloadName, g.Dir+"/"+protocol.GuardsName, g.Dir)
 	if err == nil {
-		err = g.Make(w.Config)
+		err = g.Make(p.Above, w.Config)
 	}
 	return g, err
 }

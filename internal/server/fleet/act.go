@@ -76,13 +76,7 @@ func stuckError(left string) error { return fmt.Errorf("not all has ended: %s", 
 
 // sweep stops a group whose launcher and guard are dead, or did not stop it in time.
 func (s *Listed) sweep(grace time.Duration) error {
-	g := s.group
-	var err error
-	if g.Parent, err = g.Top.Parent(); err != nil { // the one of the listing is closed
-		return proc.IgnoreGone(err)
-	}
-	defer g.Parent.Close()
-	swept, err := sweep.End(g, grace)
+	swept, err := sweep.End(s.group, grace)
 	if err == nil && swept.Stuck != "" {
 		return stuckError(swept.Stuck)
 	}

@@ -37,9 +37,8 @@ const (
 type ControlGroup struct {
 	protocol.Placed
 	tree    *freeze.Tree
-	adopt   func(*ControlGroup) // asks a manager to take the directory over; nil for none
+	AdoptBy func(*ControlGroup) // asks a manager to take the directory over; nil for none
 	adopted chan struct{}       // closed when it has answered
-	Parent  *cgroup.Group
 	Top     *cgroup.Group
 	Guards  *cgroup.Group // the leaf of the guard in a scope
 	Payload *cgroup.Group
@@ -48,23 +47,20 @@ type ControlGroup struct {
 // GroupMode is that of a group and its leaves. A directory of mode 0755 could be locked by any user.
 const GroupMode = 0o700
 
-// New is a group below parent that does not exist yet. adopt, if not nil, asks a manager to take it over as
-// a scope, when the server runs. Without a parent a manager makes the directory.
-func New(
-	parent *cgroup.Group, id string, facts *protocol.Config, from protocol.Backend, adopt func(*ControlGroup),
-) *ControlGroup {
+// New is a group that does not exist yet; managed: as a scope.
+func New(id string, facts *protocol.Config, from protocol.Backend, managed bool) *ControlGroup {
 	at := protocol.Placed{ID: id, Dir: protocol.DirectoryName(facts.Name, id), Backend: from}
-	if adopt != nil || parent == nil {
+	if managed {
 		at.Dir, at.Managed = at.Dir+protocol.ScopeSuffix, true
 	}
-	return &ControlGroup{Placed: at, Parent: parent, adopt: adopt}
+	return &ControlGroup{Placed: at}
 }
 
 // Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
 func Open(parent *cgroup.Group, dir string) (*ControlGroup, error) {
 	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
 	at := protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
-	g := &ControlGroup{Placed: at, Parent: parent}
+	g := &ControlGroup{Placed: at}
 	var err error
 	if g.Top, err = parent.Child(dir); err == nil {
 		g.Payload, err = g.Top.Child(protocol.PayloadName)
@@ -89,9 +85,9 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 	return leaf, err
 }
 
-func (g *ControlGroup) Make(facts *protocol.Config) error {
+func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) error {
 	var err error
-	if g.Top, err = g.Parent.Mkdir(g.Dir, GroupMode); err != nil {
+	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
 		return err
 	}
 	if err = g.Arm(facts); err != nil { // a sweep removes a group that is not armed for 10 s
@@ -145,10 +141,7 @@ func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
 	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
 		return nil, err
 	}
-	if g.Top, err = g.Payload.Parent(); err != nil {
-		return nil, err
-	}
-	g.Parent, err = g.Top.Parent()
+	g.Top, err = g.Payload.Parent()
 	return g, err
 }
 
@@ -162,13 +155,16 @@ func (g *ControlGroup) Remove() error {
 	if err := g.Top.Remove(protocol.PayloadName); err != nil {
 		return err
 	}
-	err := g.Parent.Remove(g.Dir)
+	err := g.RemoveWhole()
 	if errors.Is(err, unix.EBUSY) { // a process is dead, and has not ended its exit yet
 		_, _ = freeze.AwaitEmpty(g.Top, time.Now().Add(20*time.Millisecond))
-		err = g.Parent.Remove(g.Dir)
+		err = g.RemoveWhole()
 	}
 	return err
 }
+
+// RemoveWhole removes the group with all empty directories in it.
+func (g *ControlGroup) RemoveWhole() error { return g.Top.Remove("../" + g.Dir) }
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
@@ -178,7 +174,7 @@ func (g *ControlGroup) RemoveLeaves() error {
 	if err := g.Top.RemoveLeaf(protocol.GuardsName); err != nil { // only a scope has this
 		return err
 	}
-	return g.Parent.RemoveLeaf(g.Dir)
+	return g.Top.RemoveLeaf("../" + g.Dir)
 }
 
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
@@ -226,12 +222,13 @@ func (g *ControlGroup) MoveGuard(guard int) error {
 	return g.Guards.Take(guard)
 }
 
-// Beside is the directory to sweep, or nil, and the name of this group in it. For a tree it is where the
-// groups of the backend cgroup are: whatever keeps a server from having one can have been left by another
-// server.
+// Beside opens the directory to sweep, nil for none, and has the name of this group in it. For a tree it is
+// where the groups of the backend cgroup are: whatever keeps a server from having one can have been left by
+// another server.
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	if g.tree == nil {
-		return g.Parent, g.Dir
+		parent, _ = g.Top.Parent() // nil, after an error
+		return parent, g.Dir
 	}
 	here, err := PositionOf(0)
 	if err != nil {
@@ -261,13 +258,13 @@ func (g *ControlGroup) Ending(why protocol.Cause) { g.record(AttrEnding, string(
 
 // Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
-	if g.adopt == nil || g.adopted != nil {
+	if g.AdoptBy == nil {
 		return
 	}
 	g.adopted = make(chan struct{})
 	go func() {
 		defer close(g.adopted)
-		g.adopt(g)
+		g.AdoptBy(g)
 	}()
 }
 

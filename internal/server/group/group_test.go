@@ -26,8 +26,8 @@ func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
 	}
 	facts := protocol.NewConfig()
 	facts.Name, facts.Policy = name, protocol.DefaultPolicy()
-	g := New(parent, id, facts, protocol.Cgroup, nil)
-	return g, g.Make(facts)
+	g := New(id, facts, protocol.Cgroup, false)
+	return g, g.Make(parent, facts)
 }
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *ControlGroup {

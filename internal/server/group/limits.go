@@ -121,7 +121,7 @@ const MemoryFile = "memory.current"
 // member stays with the group that it was charged to. A directory that a manager takes over cannot hand
 // controllers down yet: a process is moved to it.
 func (g *ControlGroup) CountMemory() {
-	if g.adopt == nil {
+	if g.AdoptBy == nil {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
 	if g.memoryAt().Number(MemoryFile) != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// eachPlace calls try with the places that the server may be in, the best first, until one works, whose
-// directory stays open. missed has the errors of the places before.
+// eachPlace calls try with the places that the server may be in, the best first, until one works. missed
+// has the errors of the places before.
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
 	candidates := s.candidates()
 	if len(candidates) == 0 {
@@ -44,11 +44,11 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		}
 		for _, p := range places {
 			err := try(p, errs)
+			_ = p.Above.Close() // a directory, or nil
 			if err == nil || errors.Is(err, errGuard) {
 				return err
 			}
 			errs = append(errs, fmt.Errorf("%s: %w", c, err))
-			_ = p.Above.Close() // as Root
 		}
 	}
 	if len(errs) == 1 {
@@ -133,7 +133,6 @@ func (s *Server) MoveOut(pids ...int) (to protocol.Backend, err error) {
 			return err
 		}
 		to = p.Backend
-		_ = p.Above.Close() // a directory, or nil
 		return nil
 	})
 	return to, err

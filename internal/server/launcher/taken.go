@@ -155,7 +155,6 @@ func (t *Taken) Close() {
 	t.Beside.Wait()
 	if g := t.Group; g != nil {
 		g.Close()
-		_ = g.Parent.Close() // a directory
 	}
 	t.CloseHeld()
 	for _, fd := range []int{t.alive, t.Events, t.Client.Main} {

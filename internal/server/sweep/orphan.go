@@ -27,7 +27,7 @@ func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.C
 	orphan := false
 	switch {
 	case err == nil:
-		orphan, err = isOrphan(g, doubt)
+		orphan, err = isOrphan(g, parent, doubt)
 	case g.Top != nil && errors.Is(err, unix.ENOENT):
 		err = removeNewborn(g)
 	}
@@ -39,14 +39,14 @@ func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.C
 }
 
 // isOrphan waits while a group is unclear. One that stays unclear for the time of doubt is an orphan.
-func isOrphan(g *group.ControlGroup, doubt time.Duration) (bool, error) {
+func isOrphan(g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration) (bool, error) {
 	if ours, err := isServers(g); !ours || err != nil {
 		return false, err
 	}
-	orphaned, unclear, err := look(g)
+	orphaned, unclear, err := look(g, parent)
 	for until := time.Now().Add(doubt); unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
-		orphaned, unclear, err = look(g)
+		orphaned, unclear, err = look(g, parent)
 	}
 	if !orphaned && !unclear || err != nil {
 		return false, err
@@ -114,7 +114,7 @@ func nudgeManager(g *group.ControlGroup) {
 // without either of them, or with a guard that cannot act. A group is unclear that has members, no guard, and
 // a launcher in another pid namespace. Attributes, which the server can write, can delay a stop and not
 // prevent it.
-func look(g *group.ControlGroup) (orphaned, unclear bool, err error) {
+func look(g *group.ControlGroup, parent *cgroup.Group) (orphaned, unclear bool, err error) {
 	err = g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
 		return true, false, nil
@@ -124,7 +124,7 @@ func look(g *group.ControlGroup) (orphaned, unclear bool, err error) {
 	}
 	guard, hidden := g.GuardPID()
 	lives, known := launcher(g)
-	guarded := guard > 0 && (!known || !halted(g, guard))
+	guarded := guard > 0 && (!known || !halted(g, parent, guard))
 	if lives || guarded || guard == 0 && hidden {
 		return false, false, nil
 	}
@@ -133,9 +133,9 @@ func look(g *group.ControlGroup) (orphaned, unclear bool, err error) {
 
 // halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
 // paused.
-func halted(g *group.ControlGroup, guard int) bool {
+func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	st, _ := proc.ReadStat(guard) // zero, if it has exited
-	return st.Stopped() || group.Frozen(g.Top) && !group.Frozen(g.Parent)
+	return st.Stopped() || group.Frozen(g.Top) && !group.Frozen(parent)
 }
 
 // launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
@@ -193,5 +193,5 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 	if nudgeManager(g); g.Managed && g.AwaitManager() {
 		return s, nil
 	}
-	return s, g.Parent.Remove(g.Dir)
+	return s, g.RemoveWhole()
 }

@@ -66,38 +66,33 @@ func Sweep(f SweepFilter) ([]Swept, error) {
 	return s.done, errors.Join(s.errs...)
 }
 
-// BeginSweep is the sweep of a launcher, in the directory of its group. finish waits for the orphans that
-// are being stopped. Of servers that start together one sweeps.
+// BeginSweep is the sweep of a launcher, in the directory of its group, which it closes. finish waits for the
+// orphans that are being stopped. Of servers that start together one sweeps.
 func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	if parent == nil {
 		return func() {}
 	}
-	// The lock is the description's, and the caller may close its own before all orphans are stopped.
-	own, err := parent.Child(".")
-	if err != nil {
-		return func() {}
-	}
 	var found []string
-	if own.TryLock(unix.LOCK_EX) == nil {
-		for _, dir := range group.OwnIn(own) {
+	if parent.TryLock(unix.LOCK_EX) == nil {
+		for _, dir := range group.OwnIn(parent) {
 			if dir == except {
 				continue
 			}
-			if g, _ := findOrphan(own, dir, 0); g != nil { // nil, if it can't be opened
+			if g, _ := findOrphan(parent, dir, 0); g != nil { // nil, if it can't be opened
 				found = append(found, dir)
 				g.Close()
 			}
 		}
 	}
 	if len(found) == 0 { // a server may have used up all process numbers, and a thread needs one
-		_ = own.Close() // a directory
+		_ = parent.Close() // a directory
 		return func() {}
 	}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer own.Close()
-		(&sweeper{}).sweep(own, found)
+		defer parent.Close()
+		(&sweeper{}).sweep(parent, found)
 	}()
 	return func() {
 		select {

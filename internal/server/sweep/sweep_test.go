@@ -24,10 +24,10 @@ func TestMain(m *testing.M) { bed.Main(m) }
 
 func newGroup(t *testing.T, parent *cgroup.Group, name string) *group.ControlGroup {
 	t.Helper()
-	return newScope(t, parent, name, nil)
+	return newScope(t, parent, name, false)
 }
 
-func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group.ControlGroup)) *group.ControlGroup {
+func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *group.ControlGroup {
 	t.Helper()
 	id, err := protocol.NewID()
 	if err != nil {
@@ -39,8 +39,8 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, adopt func(*group
 	}
 	facts := protocol.NewConfig()
 	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self
-	g := group.New(parent, id, facts, protocol.Cgroup, adopt)
-	if err := g.Make(facts); err != nil {
+	g := group.New(id, facts, protocol.Cgroup, managed)
+	if err := g.Make(parent, facts); err != nil {
 		t.Fatal(err)
 	}
 	return g
@@ -112,11 +112,12 @@ func TestWhoGuards(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			g := newGroup(t, groups.Directory(t), "guarded")
+			parent := groups.Directory(t)
+			g := newGroup(t, parent, "guarded")
 			defer g.Close()
 			member(t, g, g.Payload)
 			if c.guard {
-				pid := calledGuard(t, g)
+				pid := calledGuard(t, parent, g)
 				if c.tagged {
 					tag(t, g, pid)
 				}
@@ -124,7 +125,7 @@ func TestWhoGuards(t *testing.T) {
 			if !c.launcher {
 				launcherGone(t, g)
 			}
-			if finds(t, g.Parent, g.Dir) != c.orphan {
+			if finds(t, parent, g.Dir) != c.orphan {
 				t.Errorf("it is an orphan: %v, want %v", !c.orphan, c.orphan)
 			}
 		})
@@ -132,9 +133,9 @@ func TestWhoGuards(t *testing.T) {
 }
 
 // calledGuard starts a process that is where the group's guard is, and called as that.
-func calledGuard(t *testing.T, g *group.ControlGroup) int {
+func calledGuard(t *testing.T, parent *cgroup.Group, g *group.ControlGroup) int {
 	t.Helper()
-	leaf, err := group.Leaf(g.Parent)
+	leaf, err := group.Leaf(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,22 +192,29 @@ func TestSweepersMeet(t *testing.T) {
 	parent := groups.Directory(t)
 	orphan := newGroup(t, parent, "orphan")
 	orphan.Close()
-	other, err := parent.Child(".")
-	if err == nil {
-		err = other.TryLock(unix.LOCK_EX)
-	}
-	if err != nil {
+	other := again(t, parent)
+	if err := other.TryLock(unix.LOCK_EX); err != nil {
 		t.Fatal(err)
 	}
-	BeginSweep(parent, "")()
+	BeginSweep(again(t, parent), "")()
 	if left, err := parent.Children(); err != nil || len(left) != 1 {
 		t.Errorf("%q, %v after a sweep that was not to be", left, err)
 	}
 	_ = other.Close()
-	BeginSweep(parent, "")()
+	BeginSweep(again(t, parent), "")()
 	if left, err := parent.Children(); err != nil || len(left) != 0 {
 		t.Errorf("%q, %v after a sweep", left, err)
 	}
+}
+
+// again opens a directory once more.
+func again(t *testing.T, dir *cgroup.Group) *cgroup.Group {
+	t.Helper()
+	other, err := dir.Child(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return other
 }
 
 // A member cannot hide its group from a sweep. A scope whose manager missed the end is removed.
@@ -217,11 +225,7 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			parent := groups.Directory(t)
-			var adopt func(*group.ControlGroup)
-			if spoil == nil {
-				adopt = func(*group.ControlGroup) {}
-			}
-			g := newScope(t, parent, "spoiled", adopt)
+			g := newScope(t, parent, "spoiled", spoil == nil)
 			member(t, g, g.Payload)
 			if spoil == nil {
 				leaf, err := group.Leaf(g.Top) // as its manager's
