@@ -119,11 +119,11 @@ func (b *Brain) endLeftOvers() {
 	below := group.Below(b.Guarded())
 	alone := b.Page.Childless || below.RootAlone()
 	if !alone {
-		b.killLeftOvers(below)
+		b.killAll(below, elsewhere)
 		sweep.BeginSweep(b.Group.Beside())() // guards of nested servers may be among them
 	}
 	if !alone || b.Config.Taken {
-		b.killLeftOvers(b.Group.Tagged())
+		b.killAll(b.Group.Tagged(), elsewhere)
 	}
 }
 
@@ -132,12 +132,15 @@ func (b *Brain) Guarded() freeze.Root {
 	return freeze.Root{PID: int(b.Page.GuardPID), PIDFD: b.Guard.PIDFD}
 }
 
-// killLeftOvers kills these members, and those that are re-parented to the guard by that.
-func (b *Brain) killLeftOvers(found *freeze.Tree) {
-	left, err := freeze.Stop{Target: found, Frozen: func() { b.inspect(found) }}.Run()
+const elsewhere = "members in other cgroups could not be looked for: "
+
+// killAll kills members, and those that are re-parented to the guard by that. failed begins the note of an
+// error.
+func (b *Brain) killAll(members freeze.Target, failed string) {
+	left, err := freeze.Stop{Target: members, Frozen: func() { b.inspect(members) }}.Run()
 	b.stuck = freeze.AddStuck(b.stuck, left)
 	if err != nil {
-		b.Note("members in other cgroups could not be looked for: " + protocol.OneLine(err))
+		b.Note(failed + protocol.OneLine(err))
 	}
 }
 

@@ -89,12 +89,7 @@ func (b *Brain) kill() {
 		_ = b.Group.Members().Thaw() // the guard has frozen them for a later brain
 		b.endContainers(0)
 	}
-	var err error
-	members := b.Group.Members()
-	b.stuck, err = freeze.Stop{Target: members, Frozen: func() { b.inspect(members) }}.Run()
-	if err != nil {
-		b.Note("members may be left: " + protocol.OneLine(err))
-	}
+	b.killAll(b.Group.Members(), "members may be left: ")
 	b.report(lifecycle.GroupEmptied)
 }
 
