@@ -37,9 +37,6 @@ func OpenTree(pid, uid int) *TreeGuard {
 	if err != nil || !named || len(id) != protocol.IDLength || group.TagOf(id) == 0 {
 		return nil
 	}
-	if where, err := proc.ReadCgroup(pid); err == nil && strings.HasSuffix(where, "/"+protocol.GuardsName) {
-		return nil // of a group
-	}
 	var of unix.Stat_t
 	if unix.Stat("/proc/"+strconv.Itoa(pid), &of) != nil || uid != group.Everyone && int(of.Uid) != uid {
 		return nil
