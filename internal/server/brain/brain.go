@@ -73,8 +73,7 @@ const (
 )
 
 // Open makes the page. executable is the program of later brains.
-func (b *Brain) Open(executable string) error {
-	var err error
+func (b *Brain) Open(executable string) (err error) {
 	if b.Page, err = page.New(); err != nil {
 		return err
 	}

@@ -80,8 +80,7 @@ func (s *Listed) Processes() ([]int, error) { return s.members.Members() }
 func (s *Listed) Close() {
 	if s.group != nil {
 		s.group.Close()
-	}
-	if s.tree != nil {
+	} else {
 		s.tree.Close()
 	}
 }

@@ -57,11 +57,10 @@ func New(id string, facts *protocol.Config, from protocol.Backend, managed bool)
 }
 
 // Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
-func Open(parent *cgroup.Group, dir string) (*ControlGroup, error) {
+func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
 	at := protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
-	g := &ControlGroup{Placed: at}
-	var err error
+	g = &ControlGroup{Placed: at}
 	if g.Top, err = parent.Child(dir); err == nil {
 		g.Payload, err = g.Top.Child(protocol.PayloadName)
 	}
@@ -85,8 +84,7 @@ func Leaf(parent *cgroup.Group) (*cgroup.Group, error) {
 	return leaf, err
 }
 
-func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) error {
-	var err error
+func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err error) {
 	if g.Top, err = parent.Mkdir(g.Dir, GroupMode); err != nil {
 		return err
 	}
@@ -98,8 +96,7 @@ func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) error 
 }
 
 // Arm makes the payload, locks it and sets the attributes.
-func (g *ControlGroup) Arm(facts *protocol.Config) error {
-	var err error
+func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 	if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
 		return err
 	}
@@ -135,9 +132,8 @@ func (g *ControlGroup) Facts() protocol.Facts {
 func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 
 // Reopen is the group of a payload that a later brain has inherited.
-func Reopen(payload int, at protocol.Placed) (*ControlGroup, error) {
-	g := &ControlGroup{Placed: at}
-	var err error
+func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
+	g = &ControlGroup{Placed: at}
 	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
 		return nil, err
 	}
@@ -214,8 +210,7 @@ func (g *ControlGroup) Directories() (payload, leaf int) { return g.Payload.FD()
 
 // MoveGuard makes a leaf for the guard in the scope. A directory with a process cannot hand controllers
 // down.
-func (g *ControlGroup) MoveGuard(guard int) error {
-	var err error
+func (g *ControlGroup) MoveGuard(guard int) (err error) {
 	if g.Guards, err = Leaf(g.Top); err != nil {
 		return err
 	}

@@ -202,7 +202,7 @@ func (b *birth) begin() error {
 }
 
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
-func (b *birth) settle(p backend.Place) error {
+func (b *birth) settle(p backend.Place) (err error) {
 	b.Page.Leaf, b.Page.Parent = -1, -1
 	if p.Above != nil {
 		leaf, err := group.Leaf(p.Above) // where the guard is born
@@ -216,14 +216,13 @@ func (b *birth) settle(p backend.Place) error {
 		return fmt.Errorf("%w: %w", errGuard, err)
 	}
 	wanted := backend.Wanted{Config: b.Config, Guard: b.Guarded(), Names: b.Page.SetDirectories}
-	var err error
 	if b.Group, err = p.Group(wanted); err != nil {
 		b.dismiss()
 	}
 	return err
 }
 
-func (b *birth) fork(readable bool) error {
+func (b *birth) fork(readable bool) (err error) {
 	s := b.server
 	var server *guard.Server
 	if !b.Config.Taken {
@@ -238,7 +237,6 @@ func (b *birth) fork(readable bool) error {
 			}
 		}
 	}
-	var err error
 	b.Guard, err = guard.Fork(b.Page, server, &guard.Options{
 		Name: protocol.GuardComm(b.Config.Group.ID), Argv: protocol.SuperviseArgs(s.Name),
 		Env: protocol.BrainEnv(s.Env), Readable: readable,
@@ -270,12 +268,10 @@ func (b *birth) abandon() {
 
 // leaveClient closes the descriptors that are the server's own. Our stderr stays, for our own failures.
 func (b *birth) leaveClient() {
-	null, err := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
-	if err == nil { // otherwise they stay open, which a server hardly notices
-		// their numbers stay in use
-		_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC)
-		_ = unix.Close(null)
-	}
+	// after an error they stay open, which a server hardly notices
+	null, _ := unix.Open("/dev/null", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	_, _ = unix.Dup3(null, 0, unix.O_CLOEXEC), unix.Dup3(null, 1, unix.O_CLOEXEC) // their numbers stay in use
+	_ = unix.Close(null)
 	for _, fd := range b.server.Foreign {
 		if fd != b.server.Report {
 			_ = unix.Close(fd)
