@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 	"strconv"
 	"time"
 
@@ -205,12 +204,6 @@ func (g *Group) ThawAlone() error { return g.Write("cgroup.freeze", "0") }
 
 // Take moves a process into the group. On an idle host that takes an RCU grace period, 6 to 16 ms.
 func (g *Group) Take(pid int) error { return g.Write("cgroup.procs", strconv.Itoa(pid)) }
-
-// Holds reports whether the process is in this very directory, and not below it.
-func (g *Group) Holds(pid int) (bool, error) {
-	pids, err := g.procs()
-	return slices.Contains(pids, pid), err
-}
 
 // CPU is the time that the group's processes have used so far; 0 if that cannot be read.
 func (g *Group) CPU() time.Duration {

@@ -59,13 +59,9 @@ func checkShown(root *cgroup.Group, own string, pid int) error {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	here, err := root.Child("." + own)
-	member := false
-	if err == nil {
-		member, err = here.Holds(pid)
-		_ = here.Close() // a directory
-	}
-	if proc.IsGone(err) || err == nil && !member {
+	b, err := root.Read("." + own + "/cgroup.procs")
+	pids, _ := proc.ParsePIDs(b) // as far as they can be read
+	if proc.IsGone(err) || err == nil && !slices.Contains(pids, pid) {
 		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
 	}
 	return err
