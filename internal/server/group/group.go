@@ -243,9 +243,8 @@ func (g *ControlGroup) record(attr, text string) {
 
 // Note records remarks on the start.
 func (g *ControlGroup) Note(notes []string) {
-	if text := strings.Join(notes, "\n"); text != "" {
-		g.record(AttrNotes, strings.ToValidUTF8(text[:min(len(text), 1000)], ""))
-	}
+	text := strings.Join(notes, "\n")
+	g.record(AttrNotes, strings.ToValidUTF8(text[:min(len(text), 1000)], ""))
 }
 
 // Ending records the cause of a stop.

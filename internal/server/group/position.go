@@ -202,13 +202,7 @@ func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
 // OpenGuard returns a pidfd of the guard, or -1.
 func (g *ControlGroup) OpenGuard() int {
 	pid, _ := g.GuardPID()
-	if pid == 0 {
-		return -1
-	}
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return -1
-	}
+	fd, _ := unix.PidfdOpen(pid, 0)             // -1, after an error
 	if again, _ := g.GuardPID(); again != pid { // it has ended, and the pid may be another's
 		_ = unix.Close(fd)
 		return -1
