@@ -141,10 +141,15 @@ func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	return g, err
 }
 
-// Remove removes the empty directories. The payload goes first: if it has a member the rest stays for a
-// sweep.
+// Remove removes the empty directories, after the answer of a manager that adopts the group. The payload goes
+// first: if it has a member the rest stays for a sweep.
 func (g *ControlGroup) Remove() error {
-	g.awaitAdoption()
+	if g.adopted != nil {
+		select {
+		case <-g.adopted:
+		case <-time.After(protocol.ForgottenAfter):
+		}
+	}
 	if g.tree != nil || g.LeftToManager() {
 		return nil
 	}
@@ -252,14 +257,13 @@ func (g *ControlGroup) Ending(why protocol.Cause) { g.record(AttrEnding, string(
 
 // Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
-	if g.AdoptBy == nil {
-		return
+	if g.AdoptBy != nil {
+		g.adopted = make(chan struct{})
+		go func() {
+			defer close(g.adopted)
+			g.AdoptBy(g)
+		}()
 	}
-	g.adopted = make(chan struct{})
-	go func() {
-		defer close(g.adopted)
-		g.AdoptBy(g)
-	}()
 }
 
 // LeftToManager reports whether systemd has the scope: then the guard has a leaf in it. systemd removes the
@@ -274,17 +278,6 @@ func (g *ControlGroup) LeftToManager() bool {
 func (g *ControlGroup) Refused(why error) {
 	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
 	g.Note([]string{before, "no scope, but a directory that systemd does not know of: " + why.Error()})
-}
-
-// awaitAdoption waits for the manager's answer, for a bounded time.
-func (g *ControlGroup) awaitAdoption() {
-	if g.adopted == nil {
-		return
-	}
-	select {
-	case <-g.adopted:
-	case <-time.After(protocol.ForgottenAfter):
-	}
 }
 
 // AwaitManager reports whether systemd removes the scope in time. It polls: a user has 128 inotify

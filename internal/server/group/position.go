@@ -32,7 +32,16 @@ func PositionOf(pid int) (Position, error) {
 	if err != nil {
 		return Position{}, err
 	}
-	if err = checkShown(root, own, pid); err != nil {
+	if pid == 0 {
+		pid = os.Getpid()
+	}
+	b, err := root.Read("." + own + "/cgroup.procs")
+	pids, _ := proc.ParsePIDs(b) // as far as they can be read
+	// with a private cgroup namespace and the host's hierarchy mounted, "/" would be the host's root
+	if proc.IsGone(err) || err == nil && !slices.Contains(pids, pid) {
+		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
+	}
+	if err != nil {
 		_ = root.Close() // a directory
 		return Position{}, err
 	}
@@ -51,20 +60,6 @@ func openRoot() (*cgroup.Group, error) {
 		err = proc.ErrNoCgroup2
 	}
 	return root, err
-}
-
-// checkShown makes sure that /proc/PID/cgroup is a path below root. With a private cgroup namespace and the
-// host's hierarchy mounted, "/" would be the host's root.
-func checkShown(root *cgroup.Group, own string, pid int) error {
-	if pid == 0 {
-		pid = os.Getpid()
-	}
-	b, err := root.Read("." + own + "/cgroup.procs")
-	pids, _ := proc.ParsePIDs(b) // as far as they can be read
-	if proc.IsGone(err) || err == nil && !slices.Contains(pids, pid) {
-		err = fmt.Errorf("%s shows another part of the hierarchy: %w", root.Path(), errors.ErrUnsupported)
-	}
-	return err
 }
 
 // Everyone is no uid; it stands for all of them.
