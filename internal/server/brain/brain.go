@@ -285,7 +285,6 @@ func fromMonotonic(nanos int64) time.Time {
 	if nanos == 0 {
 		return time.Time{}
 	}
-	var ts unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // it can't fail
-	return time.Now().Add(time.Duration(nanos - ts.Nano()))
+	now := time.Now()
+	return now.Add(time.Duration(nanos - monotonic(now, now)))
 }

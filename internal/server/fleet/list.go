@@ -127,7 +127,13 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		if s.Guard = guards[g.ID]; s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
-		s.read()
+		ending, _, _ := g.Payload.Attr(group.AttrEnding) // none, if it can't be read
+		s.UID, s.Cause, s.Idle = g.Owner(), protocol.Cause(ending), idle.ReadNote(g.Payload)
+		s.describe(g.Facts())
+		// The lock of an orphan is free. The attempt meets no start, which locks before it arms.
+		if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
+			s.State = Orphaned
+		}
 	}
 	// systemd is about to remove an empty scope
 	if err != nil || !armed || g.Managed && s.State == Orphaned && !group.Populated(g.Top) {
@@ -161,18 +167,6 @@ func listTrees(uid int) (all []*Listed) {
 		all = append(all, s)
 	})
 	return all
-}
-
-// read reads the attributes. The lock of an orphan is free: the attempt needs an armed group, whose
-// launcher has the lock already.
-func (s *Listed) read() {
-	g := s.group
-	ending, _, _ := g.Payload.Attr(group.AttrEnding) // none, if it can't be read
-	s.UID, s.Cause, s.Idle = g.Owner(), protocol.Cause(ending), idle.ReadNote(g.Payload)
-	s.describe(g.Facts())
-	if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
-		s.State = Orphaned
-	}
 }
 
 // describe is for a server with a launcher or a guard.

@@ -80,24 +80,20 @@ func removeNewborn(g *group.ControlGroup) error {
 		return nil // a launcher is arming it
 	}
 	nudgeManager(g)
-	if ours, err := holdsNothingElse(g, st.Mode); !ours || err != nil {
-		return err
-	}
-	err := g.RemoveLeaves()
-	if errors.Is(err, unix.EBUSY) { // it has got a member or a directory
-		return nil
-	}
-	return err
-}
-
-// holdsNothingElse: a cgroup of another program can have such a name (mcp-web-database). Ours contain
-// nothing but the leaves, or are empty with a mode that no other program uses.
-func holdsNothingElse(g *group.ControlGroup, mode uint32) (bool, error) {
+	// A cgroup of another program can have such a name (mcp-web-database). Ours contain nothing but the
+	// leaves, or are empty with a mode that no other program uses.
 	names, err := g.Top.Children()
 	others := slices.ContainsFunc(names, func(name string) bool {
 		return name != protocol.GuardsName && name != protocol.PayloadName
 	})
-	return err == nil && !others && (len(names) > 0 || mode&0o777 == group.GroupMode), err
+	if err != nil || others || len(names) == 0 && st.Mode&0o777 != group.GroupMode {
+		return err
+	}
+	err = g.RemoveLeaves()
+	if errors.Is(err, unix.EBUSY) { // it has got a member or a directory
+		return nil
+	}
+	return err
 }
 
 // nudgeManager makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first
