@@ -191,12 +191,9 @@ func ownedBy(g *cgroup.Group, uid int) error {
 
 // delegation reports whether systemd has delegated the group.
 func delegation(g *cgroup.Group) bool {
-	for _, mark := range []string{"trusted.delegate", "user.delegate"} {
-		if value, _, err := g.Attr(mark); err == nil && value == "1" {
-			return true
-		}
-	}
-	return false
+	trusted, _, _ := g.Attr("trusted.delegate") // "", if it can't be read
+	user, _, _ := g.Attr("user.delegate")
+	return trusted == "1" || user == "1"
 }
 
 // checkTree makes sure that members of a tree can be found. It needs nothing of the host but pidfds and

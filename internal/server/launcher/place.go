@@ -115,14 +115,9 @@ func (b *birth) acquire() (err error) {
 
 // In reports whether a process is in a server's group, and not in the cgroup of its client.
 func In(pid, client int) bool {
-	where, err := proc.ReadCgroup(pid)
-	if err != nil {
-		return false
-	}
-	if theirs, err := proc.ReadCgroup(client); err == nil && theirs == where {
-		return false
-	}
-	return slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
+	where, _ := proc.ReadCgroup(pid) // "", if it can't be read
+	theirs, _ := proc.ReadCgroup(client)
+	return where != theirs && slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
