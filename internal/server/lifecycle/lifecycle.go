@@ -75,7 +75,7 @@ var ending = [events]step{
 var table = [states][events]step{
 	Running: {
 		StdinClosed: (*Lifecycle).beginDraining, StdoutClosed: (*Lifecycle).beginDraining,
-		ClientDied: (*Lifecycle).beginDoubting, idleChecked: (*Lifecycle).checkIdle,
+		ClientDied: (*Lifecycle).doubt, idleChecked: (*Lifecycle).checkIdle,
 		MembersFrozen: (*Lifecycle).rest,
 	},
 	Doubting: {
@@ -281,15 +281,12 @@ func (l *Lifecycle) finish(e Event, now time.Time) {
 	l.terminate(e, now)
 }
 
-// beginDoubting begins a window, for nothing was measured before it.
-func (l *Lifecycle) beginDoubting(e Event, now time.Time) {
-	l.cpu = -protocol.IdleCPU
-	l.doubt(e, now)
-}
-
 // doubt stops a server without a client that has done nothing for a window, or whose stdin no process holds
 // any more.
 func (l *Lifecycle) doubt(e Event, now time.Time) {
+	if e == ClientDied { // nothing was measured before the first window
+		l.cpu = -protocol.IdleCPU
+	}
 	switch {
 	case l.facts.Abandoned():
 		l.loseClient(e, now)
