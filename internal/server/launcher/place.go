@@ -20,18 +20,22 @@ import (
 // eachPlace calls try with the places that the server may be in, the best first, until one works. missed
 // has the errors of the places before.
 func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) error {
-	candidates := s.candidates()
-	if len(candidates) == 0 {
+	if s.Require && s.Backend == protocol.Tree {
 		return errors.New("it was asked for, and is weaker than --require (or MCPSCOPE_REQUIRE, " +
 			"or mcpscope.toml) allows")
 	}
+	candidates := []protocol.Backend{s.Backend}
+	if s.Backend == protocol.Auto {
+		candidates = backend.Candidates()
+	}
 	at, err := group.PositionOf(s.Client)
 	var errs []error
-	if err != nil && candidates[0] != protocol.Tree { // the only one that needs no cgroup
+	if err != nil && s.Backend != protocol.Tree { // the only one that needs no cgroup
 		errs = append(errs, fmt.Errorf("find our cgroup: %w", err))
-		notTree := func(c protocol.Backend) bool { return c != protocol.Tree }
-		candidates = slices.DeleteFunc(candidates, notTree)
 	}
+	candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool {
+		return s.Require && c == protocol.Tree || err != nil && c != protocol.Tree
+	})
 	defer at.Root.Close() // a directory, or nil
 	here := backend.Place{
 		Position: at, Limits: s.Limits,
@@ -55,17 +59,6 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		return errors.Unwrap(errs[0]) // the only candidate needs no name
 	}
 	return fmt.Errorf("%w: %w", backend.ErrNoBackend, errors.Join(errs...))
-}
-
-func (s *Server) candidates() []protocol.Backend {
-	all := []protocol.Backend{s.Backend}
-	if s.Backend == protocol.Auto {
-		all = backend.Candidates()
-	}
-	if s.Require {
-		all = slices.DeleteFunc(all, func(c protocol.Backend) bool { return c == protocol.Tree })
-	}
-	return all
 }
 
 // errGuard: the guard could not be started, so no other backend would help.
