@@ -108,8 +108,8 @@ func reopenMemoryFile(path string, uid int) int {
 // Tree is the tree below the guard. If the guard is another user's, only processes count that this user could
 // signal.
 func (t *TreeGuard) Tree() *freeze.Tree {
-	below := group.Below(freeze.Root{PID: t.PID, PIDFD: t.PIDFD})
-	below.Tag, below.Owner = group.TagOf(t.Config.Group.ID), t.UID
+	below := group.Below(freeze.Root{PID: t.PID, PIDFD: t.PIDFD}, group.TagOf(t.Config.Group.ID))
+	below.Owner = t.UID
 	spare := below.Spare
 	below.Spare = func(st proc.Stat) bool { return spare(st) || st.PPID == t.PID && isBrain(st.PID) }
 	return below

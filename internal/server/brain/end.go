@@ -116,7 +116,7 @@ func (b *Brain) endContainers(grace time.Duration) {
 // lives. Otherwise they carry the tag; to search for it reads all processes of the host, 1 ms for 100 of
 // them.
 func (b *Brain) endLeftOvers() {
-	below := group.Below(b.Guarded())
+	below := group.Below(b.Guarded(), 0)
 	alone := b.Page.Childless || below.RootAlone()
 	if !alone {
 		b.killAll(below, elsewhere)

@@ -69,9 +69,8 @@ func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 
 // NewTree is the group of the processes below a guard, and of those that carry its tag.
 func NewTree(id string, guard freeze.Root) *ControlGroup {
-	below := Below(guard)
-	below.Tag = TagOf(id)
-	return &ControlGroup{Placed: protocol.Placed{ID: id, Backend: protocol.Tree}, tree: below}
+	at := protocol.Placed{ID: id, Backend: protocol.Tree}
+	return &ControlGroup{Placed: at, tree: Below(guard, TagOf(id))}
 }
 
 // Leaf opens the directory for guards beside the groups of parent. A kill of the client's cgroup does not
@@ -134,10 +133,9 @@ func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 // Reopen is the group of a payload that a later brain has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
-	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err != nil {
-		return nil, err
+	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err == nil {
+		g.Top, err = g.Payload.Parent()
 	}
-	g.Top, err = g.Payload.Parent()
 	return g, err
 }
 
@@ -169,13 +167,12 @@ func (g *ControlGroup) RemoveWhole() error { return g.Top.Remove("../" + g.Dir) 
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
-	if err := g.Top.RemoveLeaf(protocol.PayloadName); err != nil {
-		return err
+	for _, dir := range []string{protocol.PayloadName, protocol.GuardsName, "../" + g.Dir} {
+		if err := g.Top.RemoveLeaf(dir); err != nil { // only a scope has a leaf for guards
+			return err
+		}
 	}
-	if err := g.Top.RemoveLeaf(protocol.GuardsName); err != nil { // only a scope has this
-		return err
-	}
-	return g.Top.RemoveLeaf("../" + g.Dir)
+	return nil
 }
 
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
@@ -320,10 +317,10 @@ func DescribeStuck(all []freeze.Stuck) string {
 	return strings.Join(parts, ", ")
 }
 
-// Below is the tree of a guard's descendants, but for the calling process: a later brain is a child of the
-// guard.
-func Below(guard freeze.Root) *freeze.Tree {
+// Below is the tree of a guard's descendants and of a tag, but for the calling process: a later brain is a
+// child of the guard.
+func Below(guard freeze.Root, tag freeze.Tag) *freeze.Tree {
 	own := os.Getpid()
 	spare := func(st proc.Stat) bool { return st.PID == own }
-	return &freeze.Tree{Root: &guard, Owner: os.Getuid(), Spare: spare}
+	return &freeze.Tree{Root: &guard, Tag: tag, Owner: os.Getuid(), Spare: spare}
 }
