@@ -24,10 +24,8 @@ func Hint(b protocol.Backend, err error) string {
 	is := func(targets ...error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	here, hierarchyErr := group.PositionOf(0)
-	if hierarchyErr == nil {
-		_ = here.Root.Close() // a directory
-	}
+	root, _, hierarchyErr := group.Position(0)
+	_ = root.Close() // a directory, or nil
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step

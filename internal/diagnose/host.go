@@ -53,12 +53,12 @@ func readHost() host {
 		_, err = os.Stat("/var/lib/systemd/linger/" + u.Username)
 		h.Lingering = err == nil
 	}
-	here, err := group.PositionOf(0)
+	root, _, err := group.Position(0)
 	if err != nil {
 		h.Cgroup.Problem = err.Error()
 	} else {
-		h.Cgroup.Mount = here.Root.Path()
-		_ = here.Root.Close() // a directory
+		h.Cgroup.Mount = root.Path()
+		_ = root.Close() // a directory
 	}
 	h.Cgroup.Path, _ = proc.ReadCgroup(0) // "" without /proc
 	all, _ := os.ReadFile("/proc/self/cgroup")
@@ -85,12 +85,12 @@ func swap() string {
 // ownGroup is the group of this process. The controllers above it are those for the limits of a server.
 func ownGroup() (own probed) {
 	own.Cgroup, _ = proc.ReadCgroup(0) // "" without /proc
-	here, err := group.PositionOf(0)
+	root, path, err := group.Position(0)
 	if err != nil {
 		return own
 	}
-	defer here.Root.Close()
-	above, err := here.Root.Child(filepath.Join(".", filepath.Dir(here.Path)))
+	defer root.Close()
+	above, err := root.Child(filepath.Join(".", filepath.Dir(path)))
 	if err != nil {
 		return own
 	}

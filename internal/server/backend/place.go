@@ -23,7 +23,8 @@ import (
 
 // Place is where a backend gets a group: from a manager, from us, from both, or, for a tree, from neither.
 type Place struct {
-	group.Position // of the client
+	Root *cgroup.Group // of the cgroup2 mount, or nil
+	Path string        // the client's, from there
 	// Limits are those of the group.
 	Limits cgroup.Limits
 	// Early: the server may run before a manager has been asked for its scope.

@@ -227,12 +227,12 @@ func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 		parent, _ = g.Top.Parent() // nil, after an error
 		return parent, g.Dir
 	}
-	here, err := PositionOf(0)
+	root, _, err := Position(0)
 	if err != nil {
 		return nil, ""
 	}
-	defer here.Root.Close()
-	parent, _ = here.Root.Child(path.Join(protocol.Slice, strconv.Itoa(os.Getuid())))
+	defer root.Close()
+	parent, _ = root.Child(path.Join(protocol.Slice, strconv.Itoa(os.Getuid())))
 	return parent, "" // nil, if no such server has run
 }
 

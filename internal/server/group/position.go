@@ -16,26 +16,19 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Position is where a process is.
-type Position struct {
-	Root *cgroup.Group // of the cgroup2 mount
-	Path string        // from there
-}
-
-// PositionOf is that of a process; 0 is the calling one.
-func PositionOf(pid int) (Position, error) {
-	own, err := proc.ReadCgroup(pid)
-	if err != nil {
-		return Position{}, err
+// Position opens the root of the cgroup2 mount, and has the path of a process from there; 0 is the calling
+// one.
+func Position(pid int) (root *cgroup.Group, path string, err error) {
+	if path, err = proc.ReadCgroup(pid); err != nil {
+		return nil, "", err
 	}
-	root, err := openRoot()
-	if err != nil {
-		return Position{}, err
+	if root, err = openRoot(); err != nil {
+		return nil, "", err
 	}
 	if pid == 0 {
 		pid = os.Getpid()
 	}
-	b, err := root.Read("." + own + "/cgroup.procs")
+	b, err := root.Read("." + path + "/cgroup.procs")
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
 	// with a private cgroup namespace and the host's hierarchy mounted, "/" would be the host's root
 	if proc.IsGone(err) || err == nil && !slices.Contains(pids, pid) {
@@ -43,9 +36,9 @@ func PositionOf(pid int) (Position, error) {
 	}
 	if err != nil {
 		_ = root.Close() // a directory
-		return Position{}, err
+		return nil, "", err
 	}
-	return Position{Root: root, Path: own}, nil
+	return root, path, nil
 }
 
 // openRoot opens the cgroup2 hierarchy where every init system mounts it. In hybrid mode version 1 is beside
@@ -72,14 +65,14 @@ const parentsDeepest = 64
 // was delegated to a client. Where there can be none it does nothing. There is no list of them, so the whole
 // hierarchy is looked through; a directory without others in it costs an open and a stat.
 func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string) error) error {
-	here, err := PositionOf(0)
+	root, _, err := Position(0)
 	if errors.Is(err, errors.ErrUnsupported) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find our cgroup: %w", err)
 	}
-	defer here.Root.Close()
+	defer root.Close()
 	var inParents func(dir *cgroup.Group, depth int) error
 	inParents = func(dir *cgroup.Group, depth int) error {
 		names, err := dir.Children()
@@ -97,11 +90,11 @@ func InParents(uid int, do func(path string, parent *cgroup.Group, dirs []string
 			}
 		}
 		if dirs := groupsOf(uid, dir, names); len(dirs) > 0 {
-			errs = append(errs, do(strings.TrimPrefix(dir.Path(), here.Root.Path()), dir, dirs))
+			errs = append(errs, do(strings.TrimPrefix(dir.Path(), root.Path()), dir, dirs))
 		}
 		return errors.Join(errs...)
 	}
-	return inParents(here.Root, 0)
+	return inParents(root, 0)
 }
 
 // groupsOf are those of the names in a directory that are groups of a user, or of Everyone.

@@ -102,13 +102,13 @@ func inAnotherGroup(own *cgroup.Group) func(proc.Stat) bool {
 		if !strings.Contains(where, "/"+protocol.GroupPrefix) {
 			return false
 		}
-		here, err := PositionOf(0)
+		root, _, err := Position(0)
 		if err != nil {
 			return true
 		}
-		defer here.Root.Close()
+		defer root.Close()
 		for dir := where; dir != "/" && dir != "."; dir = path.Dir(dir) {
-			if protocol.IsGroup(path.Base(dir)) && inUse(here.Root, dir, own) {
+			if protocol.IsGroup(path.Base(dir)) && inUse(root, dir, own) {
 				return true
 			}
 		}

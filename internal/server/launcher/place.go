@@ -28,7 +28,7 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	if s.Backend == protocol.Auto {
 		candidates = backend.Candidates()
 	}
-	at, err := group.PositionOf(s.Client)
+	root, path, err := group.Position(s.Client)
 	var errs []error
 	if err != nil && s.Backend != protocol.Tree { // the only one that needs no cgroup
 		errs = append(errs, fmt.Errorf("find our cgroup: %w", err))
@@ -36,9 +36,9 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 	candidates = slices.DeleteFunc(candidates, func(c protocol.Backend) bool {
 		return s.Require && c == protocol.Tree || err != nil && c != protocol.Tree
 	})
-	defer at.Root.Close() // a directory, or nil
+	defer root.Close() // a directory, or nil
 	here := backend.Place{
-		Position: at, Limits: s.Limits,
+		Root: root, Path: path, Limits: s.Limits,
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
