@@ -91,7 +91,14 @@ func List(uid int) ([]*Listed, error) {
 	if uid != os.Getuid() && os.Getuid() != 0 {
 		return nil, group.ErrOthers()
 	}
-	all := listTrees(uid)
+	var all []*Listed
+	backend.EachTree(uid, func(t *backend.TreeGuard) {
+		s := &Listed{
+			Placed: t.Config.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
+		}
+		s.describe(t.Config.Facts)
+		all = append(all, s)
+	})
 	err := group.InParents(uid, func(above string, parent *cgroup.Group, dirs []string) error {
 		guards, _ := group.GuardsOf(parent, protocol.GuardsName) // their pids by ids
 		var errs []error                                         // a server can make its own group unreadable
@@ -154,19 +161,6 @@ func backendOf(above string, managed bool) protocol.Backend {
 		return protocol.Cgroup
 	}
 	return protocol.Delegated
-}
-
-// listTrees lists servers without a group.
-func listTrees(uid int) (all []*Listed) {
-	backend.EachTree(uid, func(t *backend.TreeGuard) {
-		c := t.Config
-		s := &Listed{
-			Placed: c.Group, UID: t.UID, Cause: t.Cause, Guard: t.PID, members: t.Tree(), tree: t,
-		}
-		s.describe(c.Facts)
-		all = append(all, s)
-	})
-	return all
 }
 
 // describe is for a server with a launcher or a guard.
