@@ -108,7 +108,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	theirs := -1
 	if s.Stderr == protocol.StderrJournal {
 		var err error
-		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.LogIdentifier(s.Name, t.ID())); err != nil {
+		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.DirectoryName(s.Name, t.ID())); err != nil {
 			t.SetStderr(protocol.StderrInherit, protocol.StderrKept+protocol.OneLine(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")

@@ -115,9 +115,9 @@ func (g *Gateway) watched() error {
 
 // prepare makes the page.
 func (g *Gateway) prepare(c *config) (*page.Page, error) {
-	shared, err := page.New()
-	if err != nil {
-		return nil, err
+	shared, errno := page.New()
+	if errno != 0 {
+		return nil, fmt.Errorf("make the page: %w", errno)
 	}
 	self, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {

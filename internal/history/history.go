@@ -113,7 +113,7 @@ func (q *Query) events(match string, kinds ...protocol.Event) []string {
 // counts as that: another entry may have any identifier.
 func (s server) matches() []string {
 	return append(append(eventsOf([]string{s.uid, "0"}), "MCPSCOPE_ID="+s.id),
-		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.LogIdentifier(s.name, s.id))
+		"+", "_UID="+s.uid, "_TRANSPORT=stdout", "SYSLOG_IDENTIFIER="+protocol.DirectoryName(s.name, s.id))
 }
 
 // find looks among the servers that run first, whose start the journal may have lost; then for the newest one

@@ -38,7 +38,7 @@ func (g *Gateway) Exec() {
 	if !notify.MayRead() {
 		return
 	}
-	shared, errno := page.Make()
+	shared, errno := page.New()
 	if errno != 0 {
 		return
 	}

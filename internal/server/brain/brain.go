@@ -73,9 +73,10 @@ const (
 )
 
 // Open makes the page. executable is the program of later brains.
-func (b *Brain) Open(executable string) (err error) {
-	if b.Page, err = page.New(); err != nil {
-		return err
+func (b *Brain) Open(executable string) error {
+	var errno unix.Errno
+	if b.Page, errno = page.New(); errno != 0 {
+		return fmt.Errorf("make the page: %w", errno)
 	}
 	program, err := unix.Open(executable, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {

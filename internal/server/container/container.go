@@ -40,18 +40,14 @@ func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 		return argv
 	}
 	flags := []string{"--label", labelKey + id}
-	if !c.Compose {
+	if !c.Compose && !limits.BestEffort { // a flag that fails keeps the engine from running the container
 		flags = append(flags, engineFlags(limits)...)
 	}
 	return c.With(flags...)
 }
 
-// engineFlags are the flags of an engine for limits. With BestEffort there are no flags: a flag that fails
-// keeps the engine from running the container.
+// engineFlags are the flags of an engine for limits.
 func engineFlags(limits cgroup.Limits) (flags []string) {
-	if limits.BestEffort {
-		return nil
-	}
 	value := map[string]string{}
 	for _, l := range limits.Files {
 		value[l.File] = l.Value

@@ -80,8 +80,10 @@ func (c *config) payload() string {
 func launch(c *config) int {
 	// A test binary has a larger heap than a launcher. It is not to grow between leaveOut and the fork, which would copy that part.
 	runtime.KeepAlive(make([]byte, 8<<20))
-	on, err := page.New()
-	check(err)
+	on, errno := page.New()
+	if errno != 0 {
+		check(errno)
+	}
 	on.Keep[0], on.Graceless = 3, c.NoGrace // 3: the log
 	unix.CloseOnExec(3)
 	open := func(path string, flags int) int {

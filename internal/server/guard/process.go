@@ -192,7 +192,7 @@ const numbers = 2
 
 // number adds the numbers of the page's file and of the brain's socket.
 func (p *process) number(argv []uintptr) {
-	argv[0], argv[1] = decimal(&p.numbers[0], p.page.Memory()), decimal(&p.numbers[1], int(p.brainEnd))
+	argv[0], argv[1] = decimal(&p.numbers[0], int(p.page.Memory)), decimal(&p.numbers[1], int(p.brainEnd))
 }
 
 // decimal writes a number of at most ten digits.
@@ -240,7 +240,7 @@ func mapProcess(on *page.Page, room uintptr) (*process, syscall.Errno) {
 	for _, fd := range on.Descriptors() {
 		p.alsoKeep(fd)
 	}
-	p.alsoKeep(int32(on.Memory()))
+	p.alsoKeep(on.Memory)
 	p.alsoKeep(p.brainEnd)
 	p.shared = p.kept
 	p.alsoKeep(p.sock)

@@ -228,7 +228,7 @@ func (b *birth) fork(readable bool) (err error) {
 	if !b.Config.Taken {
 		server = b.mainProcess()
 		if s.Stderr == protocol.StderrJournal {
-			name := protocol.LogIdentifier(b.Config.Name, b.Config.Group.ID)
+			name := protocol.DirectoryName(b.Config.Name, b.Config.Group.ID)
 			if fd, err := systemd.JournalStream(name, systemd.Info); err == nil {
 				defer unix.Close(fd)
 				b.Config.Stderr, server.Stderr = protocol.StderrJournal, fd
@@ -238,7 +238,7 @@ func (b *birth) fork(readable bool) (err error) {
 		}
 	}
 	b.Guard, err = guard.Fork(b.Page, server, &guard.Options{
-		Name: protocol.GuardComm(b.Config.Group.ID), Argv: protocol.SuperviseArgs(s.Name),
+		Name: protocol.GroupPrefix + b.Config.Group.ID, Argv: protocol.SuperviseArgs(s.Name),
 		Env: protocol.BrainEnv(s.Env), Readable: readable,
 	})
 	return err

@@ -60,7 +60,7 @@ type Page struct {
 	// Held are the calls that a watcher judges (struct seccomp_notif), for the next one. Further callers
 	// wait in the kernel.
 	Held   [HeldMost][10]uint64
-	memory int32
+	Memory int32  // the memory file
 	size   uint32 // of the configuration
 }
 
@@ -89,17 +89,8 @@ const (
 	sizeMost = 8 << 20  // of a configuration: more than a command line can be
 )
 
-// New makes a page whose descriptors are all none.
-func New() (*Page, error) {
-	p, errno := Make()
-	if errno != 0 {
-		return nil, fmt.Errorf("make a memory file: %w", errno)
-	}
-	return p, nil
-}
-
-// Make is New where there is no Go runtime yet.
-func Make() (*Page, unix.Errno) {
+// New makes a page whose descriptors are all none. It needs no Go runtime.
+func New() (*Page, unix.Errno) {
 	const name = FileName + "\x00"
 	at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
 	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, at, unix.MFD_CLOEXEC, 0)
@@ -114,7 +105,7 @@ func Make() (*Page, unix.Errno) {
 		return nil, errno
 	}
 	p := *(**Page)(unsafe.Pointer(&at))
-	p.memory, p.Payload = int32(fd), -1
+	p.Memory, p.Payload = int32(fd), -1
 	for i := range p.Descriptors() {
 		p.Descriptors()[i] = -1
 	}
@@ -140,14 +131,14 @@ func Read(fd int) (config []byte, cause uint32, err error) {
 		return nil, 0, err
 	}
 	p := (*Page)(unsafe.Pointer(&head[0]))
-	p.memory = int32(fd)
+	p.Memory = int32(fd)
 	config, err = p.Config()
 	return config, p.Cause, err
 }
 
 // Close gives back what this process has of the page. The guard has its own.
 func (p *Page) Close() {
-	for _, fd := range []int32{p.memory, p.Program, p.Launcher} {
+	for _, fd := range []int32{p.Memory, p.Program, p.Launcher} {
 		_ = unix.Close(int(fd)) // nothing to flush
 	}
 	_ = unix.MunmapPtr(unsafe.Pointer(p), pageSize) // it was mapped whole
@@ -158,12 +149,10 @@ func (p *Page) Descriptors() []int32 {
 	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
 }
 
-func (p *Page) Memory() int { return int(p.memory) }
-
 // SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a
 // server.
 func (p *Page) SetConfig(config []byte) error {
-	if n, err := unix.Pwrite(p.Memory(), config, pageSize); err != nil || n < len(config) {
+	if n, err := unix.Pwrite(int(p.Memory), config, pageSize); err != nil || n < len(config) {
 		return fmt.Errorf("write memory file: %w", errors.Join(err, unix.ENOSPC))
 	}
 	p.size = uint32(len(config))
@@ -172,7 +161,7 @@ func (p *Page) SetConfig(config []byte) error {
 
 func (p *Page) Config() ([]byte, error) {
 	config := make([]byte, min(p.size, sizeMost))
-	return config, readAt(p.Memory(), config, pageSize)
+	return config, readAt(int(p.Memory), config, pageSize)
 }
 
 func readAt(fd int, to []byte, at int64) error {
@@ -217,7 +206,7 @@ func Attach(p *Page, sock int) (*Guard, error) {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("refuse to be traced: %w", err)
 	}
-	for _, fd := range append(p.Descriptors(), p.memory, p.Payload, int32(sock)) {
+	for _, fd := range append(p.Descriptors(), p.Memory, p.Payload, int32(sock)) {
 		unix.CloseOnExec(int(fd)) // fails for none
 	}
 	parent := unix.Getppid()
@@ -245,18 +234,14 @@ func (g *Guard) Go(payload, leaf int) error {
 func (g *Guard) Begin(payload, leaf int) unix.Errno {
 	word := byte(WordGo)
 	text := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-	rights := [3]uint64{16, unix.SOL_SOCKET | unix.SCM_RIGHTS<<32} // struct cmsghdr, and two descriptors
-	if payload >= 0 {
-		rights[0] += 4
-		rights[2] = uint64(uint32(payload))
-	}
-	if leaf >= 0 {
-		rights[0] += 4
-		rights[2] |= uint64(leaf) << 32
-	}
-	header := [7]uintptr{2: uintptr(unsafe.Pointer(&text)), 3: 1}
-	if rights[0] > 16 {
-		header[4], header[5] = uintptr(unsafe.Pointer(&rights)), unsafe.Sizeof(rights)
+	rights := [6]int32{16, 0, unix.SOL_SOCKET, unix.SCM_RIGHTS} // struct cmsghdr, and two descriptors
+	header := [7]uintptr{2: uintptr(unsafe.Pointer(&text)), 3: 1, 4: uintptr(unsafe.Pointer(&rights))}
+	for _, fd := range [...]int{payload, leaf} {
+		if fd >= 0 {
+			rights[rights[0]/4] = int32(fd)
+			rights[0] += 4
+			header[5] = unsafe.Sizeof(rights) // otherwise there is no message
+		}
 	}
 	at := uintptr(unsafe.Pointer(&header))
 	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_NOSIGNAL)

@@ -91,9 +91,6 @@ func Field(key, value string) systemd.JournalField {
 	return systemd.JournalField{Name: "MCPSCOPE_" + strings.ToUpper(key), Value: value}
 }
 
-// LogIdentifier is the SYSLOG_IDENTIFIER of the server's stderr.
-func LogIdentifier(server, id string) string { return DirectoryName(server, id) }
-
 type Subject struct {
 	ID      string      `json:"id"`
 	Name    string      `json:"name"`

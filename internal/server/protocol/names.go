@@ -16,12 +16,13 @@ const Slice = "mcp.slice"
 
 // Names in the cgroup tree.
 const (
-	GroupPrefix = "mcp-"
+	GroupPrefix = "mcp-" // and before an id the name of a guard, in /proc/PID/comm
 	ScopeSuffix = ".scope"
 	GuardsName  = "guards" // a leaf for guards, later brains, and the watchers of gateways
 	PayloadName = "payload"
 )
 
+// DirectoryName is also the SYSLOG_IDENTIFIER of the server's stderr.
 func DirectoryName(server, id string) string { return GroupPrefix + name.Dir(server) + "-" + id }
 
 const (
@@ -49,9 +50,6 @@ func IDOf(dir string) string {
 // StopSignal asks a guard for a stop: systemd sends it as the scope's KillSignal=, and mcpscope stop.
 // Members ignore it by default.
 const StopSignal = unix.SIGWINCH
-
-// GuardComm is the name of the process that guards the server with that id, in /proc/PID/comm.
-func GuardComm(id string) string { return GroupPrefix + id }
 
 // IsGroup reports whether a directory has a name as by DirectoryName, with or without ".scope". Slices and
 // other units have the same prefix.

@@ -140,7 +140,7 @@ func calledGuard(t *testing.T, parent *cgroup.Group, g *group.ControlGroup) int 
 		t.Fatal(err)
 	}
 	defer leaf.Close()
-	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", protocol.GuardComm(g.ID))
+	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", protocol.GroupPrefix+g.ID)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
