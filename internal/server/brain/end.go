@@ -159,8 +159,9 @@ func (b *Brain) inspect(members freeze.Target) {
 	b.total += len(pids)
 }
 
+// Note adds a remark for people, if it is one.
 func (b *Brain) Note(text string) {
-	if c := b.Config; !slices.Contains(c.Notes, text) {
+	if c := b.Config; text != "" && !slices.Contains(c.Notes, text) {
 		c.Notes = append(c.Notes, text)
 	}
 }

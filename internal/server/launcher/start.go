@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -60,7 +61,8 @@ type Server struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was stopped.
 func (s *Server) Run() (brain.Outcome, error) {
-	freeze.ClearTag() // a server in a server has its own group and guard
+	freeze.ClearTag()     // a server in a server has its own group and guard
+	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	threads := startThreads()
 	// it stores the command line of each process that writes to it: arguments may be secrets
 	if systemd.JournalExists() {
@@ -80,18 +82,22 @@ func (s *Server) Run() (brain.Outcome, error) {
 
 // startThreads has the runtime start the threads that it may need when a server has used up all processes,
 // where it aborts the process: beside a goroutine that waits in a system call there is one for timers and one
-// for goroutines that a garbage collection wakes. A goroutine that is locked to its thread does not share it.
-// It takes 0.3 ms on another processor.
+// for goroutines that a garbage collection wakes. So here they all wait in a system call, until each does.
+// Goroutines that are locked to threads have one thread more (runtime.startTemplateThread).
 func startThreads() (started *sync.WaitGroup) {
 	started = &sync.WaitGroup{}
-	started.Add(3)
-	for range 3 {
-		go func() {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread() // not ended with the goroutine
-			started.Done()
-			started.Wait()
-		}()
+	const all, wait, wake = 4, 128, 129 // FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
+	var inside atomic.Int32
+	at := uintptr(unsafe.Pointer(&inside))
+	for range all {
+		started.Go(func() {
+			if inside.Add(1) == all {
+				_, _, _ = unix.Syscall(unix.SYS_FUTEX, at, wake, all)
+			}
+			for n := inside.Load(); n < all; n = inside.Load() {
+				_, _, _ = unix.Syscall6(unix.SYS_FUTEX, at, wait, uintptr(n), 0, 0, 0)
+			}
+		})
 	}
 	return started
 }
@@ -166,9 +172,7 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 	if err := b.acquire(); err != nil {
 		return err
 	}
-	if note := container.Uncontained(s.Argv); note != "" {
-		b.Note(note)
-	}
+	b.Note(container.Uncontained(s.Argv))
 	if err := b.begin(); err != nil {
 		return err
 	}
@@ -181,7 +185,6 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 	if err := b.Guard.Go(b.Group.Directories()); err != nil {
 		return err
 	}
-	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	b.leaveClient()
 	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
 	// would end without it. A server may have stopped the guard.
@@ -195,10 +198,7 @@ const birthWithin = 5 * time.Second
 // begin makes a brain of a group and its guard, and leaves all that to a later one.
 func (b *birth) begin() error {
 	b.Group.Note(b.Config.Notes)
-	if err := b.Page.SetConfig(protocol.Encode(b.Config)); err != nil {
-		return err
-	}
-	return b.Begin()
+	return cmp.Or(b.Page.SetConfig(protocol.Encode(b.Config)), b.Begin())
 }
 
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
