@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"golang.org/x/sys/unix"
@@ -125,5 +126,6 @@ func watchCommand(args []string, io cli.Stdio) int {
 	_ = os.WriteFile("/proc/self/comm", []byte(watcherName), 0) // it was executed by a descriptor
 	_, _ = cli.NoFile()                                         // it raises our own limit
 	debug.SetGCPercent(20)                                      // it lives long, and needs little
+	runtime.GOMAXPROCS(min(runtime.NumCPU(), 2))                // one may wait for the next execve
 	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: cli.FindTool})
 }
