@@ -19,7 +19,7 @@ import (
 // tls is the thread-local storage of the first thread.
 //
 //lint:ignore U1000 hook uses it
-var tls [16]uintptr
+var tls [2]uintptr
 
 // begin runs before the Go runtime, whose start takes longer than all of this. It becomes a gateway that needs
 // nothing of main: one without flags, variables and files of settings. It returns for everything else and for
@@ -40,19 +40,26 @@ func begin(argv, stack uintptr) {
 	g := early.Gateway{Args: args[2:], Env: vector(argv + 8*uintptr(len(args)+1))}
 	if text(g.Args[0]) == "--" {
 		g.Args = g.Args[1:]
+	} else if strings.HasPrefix(text(g.Args[0]), "-") {
+		return
 	}
 	if len(g.Args) == 0 || !isName(path.Base(text(g.Args[0]))) {
 		return
 	}
 	search, home, config := "", "", ""
-	for _, at := range g.Env {
-		v := text(at)
+	for i := len(g.Env) - 1; i >= 0; i-- { // of two the first counts
+		v := text(g.Env[i])
 		if strings.HasPrefix(v, "MCPSCOPE_") {
 			return
 		}
 		value(&search, v, "PATH=")
 		value(&home, v, "HOME=")
 		value(&config, v, "XDG_CONFIG_HOME=")
+	}
+	for fd := range uintptr(3) { // one that is closed would become a descriptor of ours
+		if _, _, errno := unix.RawSyscall(unix.SYS_FCNTL, fd, unix.F_GETFD, 0); errno != 0 {
+			return
+		}
 	}
 	var f file
 	if !strings.HasPrefix(config, "/") {
@@ -63,10 +70,10 @@ func begin(argv, stack uintptr) {
 	if f.named(settings.System()).exists() || f.named(config, home, settings.UserFile).exists() {
 		return
 	}
-	command, last := text(g.Args[0]), g.Args[len(g.Args)-1]
-	if f.find(command, search) {
-		g.Path, g.Name = uintptr(unsafe.Pointer(&f)), g.Args[0]+uintptr(strings.LastIndexByte(command, '/')+1)
-		g.End = last + uintptr(len(text(last)))
+	if f.find(text(g.Args[0]), search) {
+		last := g.Args[len(g.Args)-1]
+		g.Path, g.End = uintptr(unsafe.Pointer(&f)), last+uintptr(len(text(last)))
+		g.Name = g.Path + uintptr(strings.LastIndexByte(text(g.Path), '/')+1) // the guard hides the arguments
 		g.Exec()
 	}
 }
@@ -143,9 +150,6 @@ func (f *file) find(command, search string) bool {
 		}
 		if f.named(dir, "/", command).isProgram() {
 			return true
-		}
-		if f.exists() {
-			return false
 		}
 	}
 	return false

@@ -11,7 +11,7 @@ GLOBL _cgo_init(SB), NOPTR, $8
 
 TEXT ·hook(SB), NOSPLIT|NOFRAME, $0
 	MOVQ 40(SP), BX     // argv, which rt0_go has saved
-	LEAQ ·tls+64(SB), SI
+	LEAQ ·tls+8(SB), SI
 	MOVQ DI, -8(SI)
 	MOVQ $0x1002, DI    // ARCH_SET_FS; g is at -8(FS)
 	MOVL $158, AX       // arch_prctl

@@ -109,7 +109,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	if s.Stderr == protocol.StderrJournal {
 		var err error
 		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.DirectoryName(s.Name, t.ID())); err != nil {
-			t.SetStderr(protocol.StderrInherit, protocol.StderrKept+protocol.OneLine(err))
+			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+protocol.OneLine(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")
 		}

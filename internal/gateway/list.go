@@ -26,7 +26,7 @@ func List(uid int) (all []Running) {
 		}
 		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 		gateway, _ := strconv.Atoi(argv[2])
-		one := Running{argv[3], gateway} // a guard can have the same command line
+		one := Running{argv[3], gateway} // it may have two watchers for a moment
 		if err == nil && status.UID[0] == uid && gateway > 0 && !slices.Contains(all, one) {
 			all = append(all, one)
 		}

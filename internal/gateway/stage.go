@@ -65,9 +65,6 @@ var ErrExec = errors.New("execute")
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
-	if early.Failed != 0 {
-		return g.exec()
-	}
 	err := g.watched()
 	if errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
 		return err
@@ -96,15 +93,15 @@ func (g *Gateway) watched() error {
 	}
 	runtime.LockOSThread()
 	listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), c.Blind)
-	if errno == 0 {
-		err = watch.Go(listener, -1)
-		_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
-	} else {
-		err = notify.Explain(errno)
-	}
-	if err != nil {
+	if errno != 0 {
 		_ = unix.Close(watch.Sock) // the guard ends with it
-		return err
+		return notify.Explain(errno)
+	}
+	errno = watch.Go(listener, -1)
+	_ = unix.Close(listener) // the guard has it; if that was killed, the execve fails with ENOSYS
+	if errno != 0 {
+		_ = unix.Close(watch.Sock) // as above
+		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	err = g.exec()
 	if shared.Phase == refused {

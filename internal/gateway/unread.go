@@ -230,9 +230,9 @@ func fileOfCaller(tid, number int) file {
 		return fileAt(tid, number)
 	}
 	f := fileOf(fd, "")
-	if f.piped() || f.Kind == unix.S_IFCHR {
+	if f.Kind == unix.S_IFIFO || f.Kind == unix.S_IFCHR {
 		_ = unix.Close(fd)
-	} else { // that sends a request to some file systems, which may hang
+	} else { // that may wait for a file system or for a peer
 		go unix.Close(fd)
 	}
 	return f

@@ -8,10 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 )
 
 // The input of a candidate is copied, and stays unread.
@@ -128,6 +130,7 @@ func TestFileOfCaller(t *testing.T) {
 		}
 	}
 	_ = unix.Close(ends[1])
+	linux.AwaitEnd(ends[0], unix.POLLIN, 15*time.Second) // its copy is closed by and by
 	if n, _, err := unix.Recvfrom(ends[0], make([]byte, 1), unix.MSG_DONTWAIT); n != 0 || err != nil {
 		t.Errorf("a copy of the other end is open: %d, %v", n, err)
 	}

@@ -227,11 +227,11 @@ func (w *watcher) watch() error {
 func (w *watcher) forkGuard() error {
 	before := w.page.Reign
 	next, err := fork(w.page, w.PID, w.Name, w.env, w.Require, true)
-	if err == nil {
-		err = next.Go(w.held, -1)
-	}
 	if err != nil {
 		return err
+	}
+	if errno := next.Go(w.held, -1); errno != 0 {
+		return errno
 	}
 	for !linux.Ended(next.PIDFD) && atomic.LoadUint32(&w.page.Reign) == before {
 		time.Sleep(time.Millisecond) // it sends no byte to us: its socket is the next one's
@@ -246,7 +246,11 @@ func (w *watcher) requests() []notify.Request {
 
 // answer continues calls at once that can't start a server.
 func (w *watcher) answer(r *notify.Request) {
-	stdin := fileOfCaller(int(r.TID), 0) // threads have the same
+	find := fileOfCaller
+	if w.Blind { // yama would log that it refuses each
+		find = fileAt
+	}
+	stdin := find(int(r.TID), 0) // threads have the same
 	piped := stdin.piped() && fileAt(int(r.TID), 1).piped()
 	if w.resting.Load() || !piped && len(w.Rules.Match) == 0 && !w.listening() {
 		w.listener.Continue(r)

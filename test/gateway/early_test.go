@@ -3,8 +3,10 @@
 package gateway
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,12 +25,17 @@ func TestEarly(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	dir := t.TempDir()
-	for name, text := range map[string]string{"plain": "echo \"$0 $1\"\n", "lost": "#!/no/interpreter\n"} {
+	for name, text := range map[string]string{"plain": "echo \"$0 $1\"\n", "lost": "#!/no/interpreter\n", "--help": "#!/bin/sh\n"} {
 		if err := escape.WriteProgram(filepath.Join(dir, name), text); err != nil {
 			t.Fatal(err)
 		}
 	}
 	script := filepath.Join(dir, "plain")
+	w.Command = func(args ...string) *exec.Cmd {
+		cmd := w.Viewed(nil, args...)
+		cmd.Env[0] += ":" + dir
+		return cmd
+	}
 	alone := []string{binaries.deny, "rt_sigaction"}
 	for _, c := range []struct {
 		before, command []string
@@ -40,6 +47,8 @@ func TestEarly(t *testing.T) {
 		{alone, []string{"grep", "-E", "^(Sig[BI]|Shd)", "/proc/self/status"}, 0, ""},
 		{alone, []string{"ls", "/no/file"}, 2, ""},
 		{nil, []string{script, "b"}, 0, script + " b\n"},
+		{nil, []string{"--help"}, 0, "Usage: mcpscope gateway "}, // there is a program of that name
+		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers are not contained: "},
 		{nil, []string{filepath.Join(dir, "lost")}, 127, "mcpscope: cannot run "},
 		{nil, []string{"no-such-program"}, 127, "mcpscope: cannot run "},
 		{nil, []string{"/etc/passwd"}, 126, "mcpscope: cannot run "},
@@ -55,7 +64,11 @@ func TestEarly(t *testing.T) {
 		if want == "" {
 			want = run()
 		}
-		if got := run(append(c.before, binaries.mcpscope, "gateway", "--")...); !strings.HasPrefix(got, want) {
+		line := append(slices.Clip(c.before), binaries.mcpscope, "gateway")
+		if c.command[0] != "--help" {
+			line = append(line, "--")
+		}
+		if got := run(line...); !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %q, want %q", c.command, got, want)
 		}
 	}
@@ -78,6 +91,10 @@ func TestEarlyServers(t *testing.T) {
 			t.Errorf("%s is in %s", name, path)
 		}
 		all = append(all, s)
+		watcher := w.await(w.watchers)
+		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", watcher.PID)); err != nil || !strings.Contains(string(args), "\x00like\x00") {
+			t.Errorf("the watcher does not know the gateway's name: %q (%v)", args, err)
+		}
 		w.kill(w.watchers)
 	}
 	g.Own.Signal(unix.SIGKILL)

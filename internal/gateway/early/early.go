@@ -4,7 +4,6 @@
 package early
 
 import (
-	"strconv"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -29,21 +28,26 @@ type Gateway struct {
 	End       uintptr // of the texts of Args
 }
 
-// Failed is why an early gateway could not be executed. Then its process has the filter, and a guard that
-// answers.
-var Failed unix.Errno
-
 // Exec turns the calling process into the gateway. It returns if it can't, for main to try.
 func (g *Gateway) Exec() {
-	if !notify.MayRead() {
+	was, _, _ := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0)
+	g.exec()
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, was, 0) // main reads its environment
+}
+
+func (g *Gateway) exec() {
+	var files unix.Rlimit
+	at := uintptr(unsafe.Pointer(&files))
+	_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_FSIZE, 0, at, 0, 0)
+	if errno != 0 || files.Cur < 1<<20 || !notify.MayRead() { // SIGXFSZ would end us
 		return
 	}
 	shared, errno := page.New()
 	if errno != 0 {
 		return
 	}
-	own, here, exe := uintptr(unix.Getpid()), unix.AT_FDCWD, address(Executable+"\x00")
-	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, own, 0, 0)
+	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
+	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0)
 	if errno != 0 {
 		return
 	}
@@ -53,23 +57,24 @@ func (g *Gateway) Exec() {
 		return
 	}
 	shared.Client, shared.Program = int32(self), int32(program)
-	var number [20]byte
-	_ = strconv.AppendInt(number[:0], int64(own), 10)
-	env, pid := uintptr(unsafe.Pointer(unsafe.SliceData(g.Env))), uintptr(unsafe.Pointer(&number))
-	watcher := [...]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), pid, g.Name, 0, 0, 0}
-	watch, errno := guard.Early(shared, GuardName, watcher[:], env, [2]uintptr{g.Args[0], g.End})
+	env := uintptr(unsafe.Pointer(unsafe.SliceData(g.Env)))
+	watcher := [7]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), 0, g.Name}
+	watch, errno := guard.Early(shared, GuardName, &watcher, env, [2]uintptr{g.Args[0], g.End})
 	if errno != 0 {
 		return
 	}
-	listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), false)
-	if errno != 0 {
-		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
-		return
-	}
-	if Failed = watch.Begin(listener, -1); Failed == 0 {
+	guard.InThread(func() { // so that main has neither the filter nor no_new_privs
+		listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), false)
+		if errno != 0 {
+			return
+		}
+		errno = watch.Go(listener, -1)
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0)
-		_, _, Failed = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
-	}
+		if errno == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
+		}
+	})
+	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
 }
 
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }

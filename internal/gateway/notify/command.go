@@ -136,5 +136,7 @@ func MayRead() bool {
 func Capable(of uint) bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
-	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<of) != 0
+	at, to := uintptr(unsafe.Pointer(&header)), uintptr(unsafe.Pointer(&data))
+	_, _, errno := unix.RawSyscall(unix.SYS_CAPGET, at, to, 0)
+	return errno == 0 && data[0].Effective&(1<<of) != 0
 }

@@ -159,7 +159,6 @@ func (b *Brain) inspect(members freeze.Target) {
 	b.total += len(pids)
 }
 
-// Note adds a remark for people, if it is one.
 func (b *Brain) Note(text string) {
 	if c := b.Config; text != "" && !slices.Contains(c.Notes, text) {
 		c.Notes = append(c.Notes, text)

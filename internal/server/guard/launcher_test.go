@@ -126,7 +126,7 @@ func launch(c *config) int {
 		check(unix.Flock(payload, unix.LOCK_EX|unix.LOCK_NB))
 	}
 	b := &brain{config: c, page: on, guard: g}
-	if err := g.Go(payload, leaf); err != nil {
+	if g.Go(payload, leaf) != 0 {
 		b.cause, b.lost = "guard died", true
 	}
 	for _, fd := range []int{0, payload, leaf} {

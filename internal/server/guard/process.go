@@ -60,9 +60,9 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 	return &g, nil
 }
 
-// Early is Fork for a gateway that has no Go runtime yet. argv is that of a watcher, with room for its page
-// and its socket, and a last 0. An unused guard ends with its socket.
-func Early(on *page.Page, name string, argv []uintptr, env uintptr, hide [2]uintptr) (g page.Guard,
+// Early is Fork for a gateway that has no Go runtime yet. argv is that of a watcher, without its numbers. An
+// unused guard ends with its socket.
+func Early(on *page.Page, name string, argv *[7]uintptr, env uintptr, hide [2]uintptr) (g page.Guard,
 	errno syscall.Errno) {
 	p, errno := mapProcess(on, 0)
 	if errno == 0 {
@@ -73,8 +73,9 @@ func Early(on *page.Page, name string, argv []uintptr, env uintptr, hide [2]uint
 	}
 	copy(p.name[:len(p.name)-1], name)
 	p.gate = Gate{Wanted: true, Hide: hide}
-	p.argv, p.env = addressOf(argv), env
-	p.number(argv[len(argv)-1-numbers:])
+	argv[2] = decimal(&p.numbers[numbers], unix.Getpid())
+	p.argv, p.env = addressOf(argv[:]), env
+	p.number(argv[4:])
 	return p.start()
 }
 
@@ -116,7 +117,7 @@ type process struct {
 
 	main      mainProcess
 	argv, env uintptr // of a later brain
-	numbers   [numbers][11]byte
+	numbers   [numbers + 1][11]byte
 	clone     cloneArgs
 	brainPID  int32
 	mainPID   int32 // what signals are sent to: the page may be forged

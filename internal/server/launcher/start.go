@@ -182,8 +182,8 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 		linux.IgnoreJobControl()
 	}
 	threads.Wait()
-	if err := b.Guard.Go(b.Group.Directories()); err != nil {
-		return err
+	if errno := b.Guard.Go(b.Group.Directories()); errno != 0 {
+		return fmt.Errorf("start the server: the guard: %w", errno)
 	}
 	b.leaveClient()
 	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
@@ -233,7 +233,7 @@ func (b *birth) fork(readable bool) (err error) {
 				defer unix.Close(fd)
 				b.Config.Stderr, server.Stderr = protocol.StderrJournal, fd
 			} else {
-				b.Note(protocol.StderrKept + err.Error())
+				b.Note("stderr is the client's: " + err.Error())
 			}
 		}
 	}

@@ -87,8 +87,8 @@ func (t *Taken) Guide() error {
 	if err := t.begin(); err != nil {
 		return err
 	}
-	if err := t.Guard.Go(t.Group.Directories()); err != nil {
-		return err
+	if errno := t.Guard.Go(t.Group.Directories()); errno != 0 {
+		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	t.TellStart()
 	return nil

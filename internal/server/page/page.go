@@ -222,16 +222,8 @@ func Attach(p *Page, sock int) (*Guard, error) {
 
 // Go starts the main process in payload, whose lock the guard shares from then on; -1 in a tree. A leaf other
 // than -1 is where the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be
-// there earlier.
-func (g *Guard) Go(payload, leaf int) error {
-	if errno := g.Begin(payload, leaf); errno != 0 {
-		return fmt.Errorf("start the server: the guard: %w", errno)
-	}
-	return nil
-}
-
-// Begin is Go where there may be no Go runtime yet.
-func (g *Guard) Begin(payload, leaf int) unix.Errno {
+// there earlier. It needs no Go runtime.
+func (g *Guard) Go(payload, leaf int) unix.Errno {
 	word := byte(WordGo)
 	text := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
 	rights := [6]int32{16, 0, unix.SOL_SOCKET, unix.SCM_RIGHTS} // struct cmsghdr, and two descriptors

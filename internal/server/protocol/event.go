@@ -120,6 +120,3 @@ const (
 	// StderrJournal is a stream of the journal; without a journal it is the client's stderr.
 	StderrJournal Stderr = "journal"
 )
-
-// StderrKept begins the note of a server that was to have the journal's; the reason follows.
-const StderrKept = "stderr is the client's: "

@@ -19,6 +19,7 @@ static const struct { const char *name; unsigned number; } calls[] = {
 	{"process_vm_readv", SYS_process_vm_readv},
 	{"pidfd_getfd", SYS_pidfd_getfd},
 	{"seccomp", SYS_seccomp},
+	{"sendmsg", SYS_sendmsg},
 	{"rt_sigaction", SYS_rt_sigaction}, /* without which no Go runtime starts */
 };
 
