@@ -33,8 +33,8 @@ func begin(argv, stack uintptr) {
 	if argv < stack || argv > stack+4096 {
 		return // rt0_go of another Go has another frame
 	}
-	args := vector(argv)
-	if len(args) < 3 || text(args[1]) != "gateway" {
+	args, argc := vector(argv), argv-8
+	if **(**int)(unsafe.Pointer(&argc)) != len(args) || len(args) < 3 || text(args[1]) != "gateway" {
 		return
 	}
 	g := early.Gateway{Args: args[2:], Env: vector(argv + 8*uintptr(len(args)+1))}
