@@ -61,8 +61,7 @@ type Server struct {
 // Run runs the server and returns when nothing of it is left. An error means that
 // mcpscope itself failed: nothing was started, or everything was stopped.
 func (s *Server) Run() (brain.Outcome, error) {
-	freeze.ClearTag()     // a server in a server has its own group and guard
-	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
+	freeze.ClearTag() // a server in a server has its own group and guard
 	threads := startThreads()
 	// it stores the command line of each process that writes to it: arguments may be secrets
 	if systemd.JournalExists() {
@@ -86,7 +85,7 @@ func (s *Server) Run() (brain.Outcome, error) {
 // Goroutines that are locked to threads have one thread more (runtime.startTemplateThread).
 func startThreads() (started *sync.WaitGroup) {
 	started = &sync.WaitGroup{}
-	const all, wait, wake = 4, 128, 129 // FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
+	const all, wait, wake = 3, 128, 129 // FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
 	var inside atomic.Int32
 	at := uintptr(unsafe.Pointer(&inside))
 	for range all {
@@ -185,6 +184,7 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 	if errno := b.Guard.Go(b.Group.Directories()); errno != 0 {
 		return fmt.Errorf("start the server: the guard: %w", errno)
 	}
+	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	b.leaveClient()
 	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
 	// would end without it. A server may have stopped the guard.
