@@ -128,9 +128,10 @@ func (f *file) named(parts ...string) *file {
 	return f
 }
 
-func (f *file) exists() bool { return !absent(f.access(unix.F_OK)) }
-
-func absent(errno unix.Errno) bool { return errno == unix.ENOENT || errno == unix.ENOTDIR }
+func (f *file) exists() bool {
+	errno := f.access(unix.F_OK)
+	return errno != unix.ENOENT && errno != unix.ENOTDIR
+}
 
 func (f *file) access(mode uintptr) unix.Errno {
 	at, here := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD

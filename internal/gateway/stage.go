@@ -112,19 +112,10 @@ func (g *Gateway) watched() error {
 
 // prepare makes the page.
 func (g *Gateway) prepare(c *config) (*page.Page, error) {
-	shared, errno := page.New()
+	shared, errno := early.Page()
 	if errno != 0 {
 		return nil, fmt.Errorf("make the page: %w", errno)
 	}
-	self, err := unix.PidfdOpen(os.Getpid(), 0)
-	if err != nil {
-		return nil, fmt.Errorf("open pidfd: %w", err)
-	}
-	program, err := unix.Open(early.Executable, unix.O_PATH|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", early.Executable, err)
-	}
-	shared.Client, shared.Program = int32(self), int32(program)
 	shared.Keep[keepExplain] = int32(g.Explain)
 	return shared, shared.SetConfig(protocol.Encode(c))
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its
@@ -195,18 +197,14 @@ func (c *candidate) unread() []byte {
 
 // file identifies the file of a descriptor.
 type file struct {
-	Dev, Ino, Kind uint64 // Kind is of a mode's bits
+	protocol.File
+	Kind uint32 // of a mode's bits
 }
 
-// fileOf is the file of a descriptor, or behind a link if that is not ""; the zero file for none. It sends no
-// request to a file system, which may hang.
+// fileOf is the zero file for none.
 func fileOf(fd int, link string) file {
-	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	var st unix.Statx_t
-	if unix.Statx(fd, link, how, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {
-		return file{}
-	}
-	return file{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino, uint64(st.Mode & unix.S_IFMT)}
+	f, kind := client.Identify(fd, link)
+	return file{f, kind}
 }
 
 func fileAt(pid, number int) file { return fileOf(unix.AT_FDCWD, proc.DescriptorPath(pid, number)) }

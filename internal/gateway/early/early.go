@@ -28,6 +28,23 @@ type Gateway struct {
 	End       uintptr // of the texts of Args
 }
 
+// Page makes the page of a gateway that is the calling process.
+func Page() (*page.Page, unix.Errno) {
+	shared, errno := page.New()
+	if errno != 0 {
+		return nil, errno
+	}
+	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0)
+	if errno != 0 {
+		return nil, errno
+	}
+	const how = unix.O_PATH | unix.O_CLOEXEC
+	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
+	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
+	shared.Client, shared.Program = int32(self), int32(program)
+	return shared, errno
+}
+
 // Exec turns the calling process into the gateway. It returns if it can't, for main to try.
 func (g *Gateway) Exec() {
 	was, _, _ := unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_DUMPABLE, 0, 0)
@@ -42,21 +59,10 @@ func (g *Gateway) exec() {
 	if errno != 0 || files.Cur < 1<<20 || !notify.MayRead() { // SIGXFSZ would end us
 		return
 	}
-	shared, errno := page.New()
+	shared, errno := Page()
 	if errno != 0 {
 		return
 	}
-	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
-	self, _, errno := unix.RawSyscall(unix.SYS_PIDFD_OPEN, uintptr(unix.Getpid()), 0, 0)
-	if errno != 0 {
-		return
-	}
-	const how = unix.O_PATH | unix.O_CLOEXEC
-	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
-	if errno != 0 {
-		return
-	}
-	shared.Client, shared.Program = int32(self), int32(program)
 	env := uintptr(unsafe.Pointer(unsafe.SliceData(g.Env)))
 	watcher := [7]uintptr{address("mcpscope\x00"), address(WatchCommand + "\x00"), 0, g.Name}
 	watch, errno := guard.Early(shared, GuardName, &watcher, env, [2]uintptr{g.Args[0], g.End})

@@ -68,7 +68,7 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 func (r Child) openStdin() int {
 	const flags = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC | unix.O_NOCTTY
 	fd, _ := unix.Open(proc.DescriptorPath(r.PID, 0), flags, 0)
-	if _, kind := identify(fd, ""); kind != unix.S_IFIFO {
+	if _, kind := Identify(fd, ""); kind != unix.S_IFIFO {
 		_ = unix.Close(fd) // a file has no other end
 		return -1
 	}
@@ -83,7 +83,7 @@ func (in *Side) watch(stdin, stdout, stderr int) (err error) {
 		}
 	}
 	add(&in.Stdin, stdin, hangUp)
-	file, kind := identify(stdin, "")
+	file, kind := Identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
 	in.Conveyed = in.Socket || kind == unix.S_IFIFO
 	if in.Input = -1; in.Conveyed {
@@ -96,9 +96,9 @@ func (in *Side) watch(stdin, stdout, stderr int) (err error) {
 	return err
 }
 
-// identify returns the file of fd, or behind a link if that is not "", and the type in its mode; 0 for none.
+// Identify returns the file of fd, or behind a link if that is not "", and the type in its mode; 0 for none.
 // It sends no request to a file system, which may hang.
-func identify(fd int, link string) (f protocol.File, kind uint32) {
+func Identify(fd int, link string) (f protocol.File, kind uint32) {
 	const how = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
 	var st unix.Statx_t
 	if unix.Statx(fd, link, how, unix.STATX_TYPE|unix.STATX_INO, &st) != nil {

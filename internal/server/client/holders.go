@@ -62,7 +62,7 @@ func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	all, err := os.ReadDir(dir)
 	for _, fd := range all {
 		link := dir + fd.Name()
-		if f, _ := identify(unix.AT_FDCWD, link); f == end && (socket || writes(link)) {
+		if f, _ := Identify(unix.AT_FDCWD, link); f == end && (socket || writes(link)) {
 			return true, nil
 		}
 	}
@@ -139,7 +139,7 @@ type diagRequest struct {
 // false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
 func Closed(pid, number int) bool {
 	link := proc.DescriptorPath(pid, number)
-	switch f, kind := identify(unix.AT_FDCWD, link); kind {
+	switch f, kind := Identify(unix.AT_FDCWD, link); kind {
 	case unix.S_IFSOCK:
 		s, _ := findSocket(f.Ino)
 		return s.stream && s.peer == 0
@@ -174,7 +174,7 @@ func pipeClosed(link string, number int, f protocol.File) bool {
 	}
 	defer unix.Close(fd)
 	var on unix.Statfs_t
-	if now, _ := identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
+	if now, _ := Identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
 		return false // a FIFO reports no hang-up after an open
 	}
 	return linux.AwaitEnd(fd, 0, 0) // poll(2) always reports POLLHUP and POLLERR
