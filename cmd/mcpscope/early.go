@@ -43,7 +43,7 @@ func begin(argv, stack uintptr) {
 	} else if strings.HasPrefix(text(g.Args[0]), "-") {
 		return
 	}
-	if len(g.Args) == 0 || !isName(path.Base(text(g.Args[0]))) {
+	if len(g.Args) == 0 {
 		return
 	}
 	search, home, config := "", "", ""
@@ -73,7 +73,11 @@ func begin(argv, stack uintptr) {
 	if f.find(text(g.Args[0]), search) {
 		last := g.Args[len(g.Args)-1]
 		g.Path, g.End = uintptr(unsafe.Pointer(&f)), last+uintptr(len(text(last)))
-		g.Name = g.Path + uintptr(strings.LastIndexByte(text(g.Path), '/')+1) // the guard hides the arguments
+		at := len(text(g.Path)) // "": the watcher reads the arguments, which the guard hides
+		if file := path.Base(text(g.Path)); isName(file) {
+			at -= len(file)
+		}
+		g.Name = g.Path + uintptr(at)
 		g.Exec()
 	}
 }

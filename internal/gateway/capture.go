@@ -177,8 +177,8 @@ func closeAll(fds ...int) {
 // server is a server of this gateway; "" for the watcher's own place.
 func (w *watcher) server(name string) *Server {
 	s := w.Configure(w.Settings, name)
-	s.Name, s.Require, s.Report, s.Env, s.Client, s.ClientName = name, true, -1, w.env, w.PID, w.Name
-	s.Executable = early.Executable
+	s.Name, s.Require, s.Report, s.Env, s.Client = name, true, -1, w.env, w.PID
+	s.ClientName, s.Executable = nameOf(w.PID, w.Name), early.Executable
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/name"
 )
 
 // Running is a gateway that has a watcher.
@@ -26,11 +27,20 @@ func List(uid int) (all []Running) {
 		}
 		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 		gateway, _ := strconv.Atoi(argv[2])
-		one := Running{argv[3], gateway} // it may have two watchers for a moment
+		one := Running{nameOf(gateway, argv[3]), gateway} // it may have two watchers for a moment
 		if err == nil && status.UID[0] == uid && gateway > 0 && !slices.Contains(all, one) {
 			all = append(all, one)
 		}
 		return true
 	})
 	return all
+}
+
+// nameOf is a gateway's name; an early start gives none of some commands. The gateway runs: before its exec
+// its arguments are another program's.
+func nameOf(pid int, given string) string {
+	if given == "" {
+		given = name.Derive(arguments(pid))
+	}
+	return given
 }

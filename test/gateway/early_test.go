@@ -3,7 +3,6 @@
 package gateway
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -46,6 +45,7 @@ func TestEarly(t *testing.T) {
 		{alone, []string{"/bin/cat", "/proc/self/environ"}, 0, ""},
 		{alone, []string{"grep", "-E", "^(Sig[BI]|Shd)", "/proc/self/status"}, 0, ""},
 		{alone, []string{"ls", "/no/file"}, 2, ""},
+		{alone, []string{"env", "sh", "-c", "cat /proc/$$/cmdline"}, 0, ""},
 		{nil, []string{script, "b"}, 0, script + " b\n"},
 		{nil, []string{"--help"}, 0, "Usage: mcpscope gateway "}, // there is a program of that name
 		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers are not contained: "},
@@ -76,24 +76,33 @@ func TestEarly(t *testing.T) {
 
 // Its servers are captured, also by the watcher that comes when the first one was killed.
 func TestEarlyServers(t *testing.T) {
-	t.Parallel()
+	for name, before := range map[string][]string{"plain": nil, "derived name": {"env"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkEarlyServers(t, before)
+		})
+	}
+}
+
+func checkEarlyServers(t *testing.T, before []string) {
 	w := newWorld(t)
-	g := w.start([]string{binaries.mcpscope, "gateway", "--", binaries.like, "gateway", "run"})
+	line := append([]string{binaries.mcpscope, "gateway", "--"}, before...)
+	g := w.start(append(line, binaries.like, "gateway", "run"))
 	named := binaries.Programs
 	named.Zoo = filepath.Join(t.TempDir(), "zoo-mcp")
 	if err := os.Symlink(binaries.Zoo, named.Zoo); err != nil {
 		t.Fatal(err)
 	}
 	var all []*Server
-	for _, name := range []string{"a", "b"} {
+	for _, name := range []string{"a", "b"} { // captured at its start, by the first watcher and the next
 		s := g.Born("server", name, named.Zoo, "double-fork")
 		if path := mustPath(t, s.Main.PID); filepath.Base(path) != "payload" {
 			t.Errorf("%s is in %s", name, path)
 		}
 		all = append(all, s)
-		watcher := w.await(w.watchers)
-		if args, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", watcher.PID)); err != nil || !strings.Contains(string(args), "\x00like\x00") {
-			t.Errorf("the watcher does not know the gateway's name: %q (%v)", args, err)
+		w.await(w.watchers)
+		if out := w.run("ls", "--json"); strings.Count(out, `"name": "like"`) != len(all) {
+			t.Errorf("the watcher does not know the gateway's name: %s", out)
 		}
 		w.kill(w.watchers)
 	}
