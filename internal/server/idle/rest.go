@@ -3,11 +3,13 @@
 package idle
 
 import (
+	"bytes"
 	"fmt"
 	"os"
-	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
@@ -142,33 +144,26 @@ func (r *Rest) Obstacle() string {
 	return ""
 }
 
-// Columns of /proc/net/tcp.
-const local, state, inode = 1, 3, 9
-
-// connection is why the TCP sockets of a process forbid a freeze, "" if they do not: a peer would wait for an
-// answer, and may give up.
+// connection is why the sockets of a process forbid a freeze, "" if they do not: a peer on a network would
+// wait for an answer, and may give up. The kernel's tables would say more, and take 10 ms for each process.
 func connection(pid int) string {
-	forbids := map[string]string{"01": "has a connection on", "0A": "listens on"} // states in the kernel
-	dir := fmt.Sprintf("/proc/%d/", pid)
-	fds, err := os.ReadDir(dir + "fd")
+	dir := fmt.Sprintf("/proc/%d/fd/", pid)
+	fds, err := os.ReadDir(dir)
+	for _, fd := range fds {
+		link, protocol := dir+fd.Name(), [16]byte{}
+		target, _ := os.Readlink(link) // none, if it was closed
+		if !strings.HasPrefix(target, "socket:") {
+			continue // the xattr of another file can be a request to a file system, which may hang
+		}
+		if _, err = unix.Getxattr(link, "system.sockprotoname", protocol[:]); err != nil {
+			break
+		}
+		if bytes.Contains(protocol[:], []byte("TCP")) {
+			return "it has a TCP socket"
+		}
+	}
 	if err != nil {
 		return unexamined
-	}
-	own := map[string]bool{}
-	for _, fd := range fds {
-		target, _ := os.Readlink(dir + "fd/" + fd.Name()) // none, if it was closed
-		own[target] = true
-	}
-	for _, table := range []string{"tcp", "tcp6"} {
-		b, _ := os.ReadFile(dir + "net/" + table) // none, without IPv6
-		for line := range strings.Lines(string(b)) {
-			row := strings.Fields(line)
-			if len(row) > inode && own["socket:["+row[inode]+"]"] && forbids[row[state]] != "" {
-				_, port, _ := strings.Cut(row[local], ":")
-				n, _ := strconv.ParseUint(port, 16, 16) // of the kernel
-				return fmt.Sprintf("it %s TCP port %d", forbids[row[state]], n)
-			}
-		}
 	}
 	return ""
 }

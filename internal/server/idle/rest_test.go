@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package idle
+
+import (
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"testing"
+)
+
+// A process with a TCP socket is not frozen, whatever that socket is for.
+func TestConnection(t *testing.T) {
+	never := exec.Command("true")
+	if err := never.Run(); err != nil {
+		t.Fatal(err)
+	}
+	const tcp = "it has a TCP socket"
+	listen := func(network, address string, multipath bool) func() (io.Closer, error) {
+		return func() (io.Closer, error) {
+			var c net.ListenConfig
+			c.SetMultipathTCP(multipath)
+			return c.Listen(t.Context(), network, address)
+		}
+	}
+	for name, c := range map[string]struct {
+		pid  int
+		open func() (io.Closer, error)
+		want string
+	}{
+		"nothing":   {os.Getpid(), func() (io.Closer, error) { return os.Open("/dev/null") }, ""},
+		"IPv4":      {os.Getpid(), listen("tcp4", "127.0.0.1:0", false), tcp},
+		"IPv6":      {os.Getpid(), listen("tcp6", "[::1]:0", false), tcp},
+		"multipath": {os.Getpid(), listen("tcp4", "127.0.0.1:0", true), tcp},
+		"UNIX":      {os.Getpid(), listen("unix", t.TempDir()+"/socket", false), ""},
+		"UDP":       {os.Getpid(), func() (io.Closer, error) { return net.ListenPacket("udp4", "127.0.0.1:0") }, ""},
+		"connected": {os.Getpid(), func() (io.Closer, error) {
+			l, err := net.Listen("tcp4", "127.0.0.1:0")
+			if err != nil {
+				return nil, err
+			}
+			defer l.Close()
+			return net.Dial("tcp4", l.Addr().String())
+		}, tcp},
+		"ended": {never.Process.Pid, func() (io.Closer, error) { return os.Open("/dev/null") }, unexamined},
+	} {
+		t.Run(name, func(t *testing.T) {
+			open, err := c.open()
+			if name == "IPv6" && err != nil {
+				t.Skipf("SKIP: there is no IPv6: %v", err)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer open.Close()
+			if got := connection(c.pid); got != c.want {
+				t.Errorf("%q, want %q", got, c.want)
+			}
+		})
+	}
+}
