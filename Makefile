@@ -105,7 +105,7 @@ test-vm: deps ## the tests that depend on the kernel and systemd, in VMs of othe
 release-check: lint test test-full test-vm test-arm64 test-tried test-soak fuzz bench ## before a tag, and nightly: everything, three hours
 	@$(GO) run $(GOVULNCHECK) ./...
 
-test-arm64: ## every way to stay alive against three ends on an emulated arm64 machine: about 4 minutes; CELLS=REGEXP
+test-arm64: ## every way to stay alive against three ends, and the early start of a gateway, on an emulated arm64 machine: about 5 minutes; CELLS=REGEXP
 	@.ci/deps arm64
 	@CELLS='$(CELLS)' test/vm/arm64
 
