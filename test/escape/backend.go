@@ -25,7 +25,7 @@ type Backend struct {
 	Removal time.Duration
 	// Owns means that the groups are inside the client's own, and are killed and removed with it.
 	Owns bool
-	// Exempt returns the reason why members survive, or "". An exempt cell must leave some.
+	// Exempt returns the reason why members survive, or "". An exempt cell can leave some.
 	Exempt func(Mode, End) string
 	// Hasty returns the reason why the manager may kill the guard before its work is done, or "".
 	// Then the launcher does the work and must report that; a sweep removes a remaining group.

@@ -87,13 +87,11 @@ func (c *Cell) judgeLauncher() {
 	}
 }
 
-// judgeExempt: only members that moved out of the group before its guard was killed survive.
+// judgeExempt: only members that moved out of the group before its guard was killed can survive. On a busy machine the guard may
+// be killed after it has found them.
 func (c *Cell) judgeExempt() {
 	c.T.Helper()
 	c.result.Exempt = true
-	if c.result.Left == 0 {
-		c.T.Error("nothing is left: better than documented, so this cell is no exemption any more")
-	}
 	c.members.Kill()
 	if n := c.members.UntilDead(Patience); n > 0 {
 		c.T.Errorf("%d members outlive SIGKILL:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
