@@ -22,7 +22,7 @@ import (
 var tls [2]uintptr
 
 // begin runs before the Go runtime, whose start takes longer than all of this. It becomes a gateway that needs
-// nothing of main: one without flags and variables. It returns for everything else and for
+// nothing of main: one without flags, variables and files of settings. It returns for everything else and for
 // everything that fails, and main does it once more.
 //
 // No function below it uses heap, locks, goroutines, or a variable that an init sets. argv is where the kernel
@@ -67,7 +67,7 @@ func begin(argv, stack uintptr) {
 	} else {
 		home = ""
 	}
-	if f.named(settings.System()).asks() || f.named(config, home, settings.UserFile).asks() {
+	if f.named(settings.System()).exists() || f.named(config, home, settings.UserFile).exists() {
 		return
 	}
 	if f.find(text(g.Args[0]), search) {
@@ -132,18 +132,15 @@ func (f *file) named(parts ...string) *file {
 	return f
 }
 
-// asks reports whether the file of settings may say what to do without a watcher. That reads all else in it.
-func (f *file) asks() bool {
-	const how = unix.O_NONBLOCK | unix.O_CLOEXEC
+func (f *file) exists() bool {
+	errno := f.access(unix.F_OK)
+	return errno != unix.ENOENT && errno != unix.ENOTDIR
+}
+
+func (f *file) access(mode uintptr) unix.Errno {
 	at, here := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD
-	fd, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), at, how, 0, 0, 0)
-	if errno != 0 {
-		return errno != unix.ENOENT && errno != unix.ENOTDIR
-	}
-	var text [16 << 10]byte
-	n, _, errno := unix.RawSyscall(unix.SYS_READ, fd, uintptr(unsafe.Pointer(&text)), unsafe.Sizeof(text))
-	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, fd, 0, 0)
-	return errno != 0 || n == unsafe.Sizeof(text) || strings.Contains(unsafe.String(&text[0], n), "require")
+	_, _, errno := unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), at, mode, unix.AT_EACCESS, 0, 0)
+	return errno
 }
 
 // find is protocol.Lookup for a program that there is.
@@ -167,9 +164,5 @@ func (f *file) isProgram() bool {
 	var st unix.Statx_t
 	at, here, to := uintptr(unsafe.Pointer(f)), unix.AT_FDCWD, uintptr(unsafe.Pointer(&st))
 	_, _, errno := unix.RawSyscall6(unix.SYS_STATX, uintptr(here), at, 0, unix.STATX_TYPE, to, 0)
-	if errno != 0 || st.Mode&unix.S_IFMT != unix.S_IFREG {
-		return false
-	}
-	_, _, errno = unix.RawSyscall6(unix.SYS_FACCESSAT2, uintptr(here), at, unix.X_OK, unix.AT_EACCESS, 0, 0)
-	return errno == 0
+	return errno == 0 && st.Mode&unix.S_IFMT == unix.S_IFREG && f.access(unix.X_OK) == 0
 }

@@ -127,8 +127,5 @@ func watchCommand(args []string, io cli.Stdio) int {
 	_, _ = cli.NoFile()                                         // it raises our own limit
 	debug.SetGCPercent(20)                                      // it lives long, and needs little
 	runtime.GOMAXPROCS(min(runtime.NumCPU(), 2))                // one may wait for the next execve
-	return gateway.Watch(args, gateway.Watching{
-		Configure: configureServer, FindTool: cli.FindTool,
-		Notes: func() []string { return configurationNotes(settings.ReadFiles().Problems) },
-	})
+	return gateway.Watch(args, gateway.Watching{Configure: configureServer, FindTool: cli.FindTool})
 }

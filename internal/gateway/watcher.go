@@ -32,8 +32,6 @@ type Server = launcher.Server
 type Watching struct {
 	// Configure makes a server of that name from a gateway's settings.
 	Configure func(settings []string, name string) *Server
-	// Notes are on mistakes in the files of settings, which an early start does not read.
-	Notes func() []string
 	// FindTool finds the program that reads clients' configurations.
 	FindTool func() (string, error)
 }
@@ -96,7 +94,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 	w.lowerOOMScore()
 	text, err := w.page.Config()
 	if err == nil && len(text) > 0 {
-		w.Notes, err = nil, protocol.Decode(text, w.config)
+		err = protocol.Decode(text, w.config)
 	}
 	if err != nil {
 		return nil, err
@@ -127,11 +125,6 @@ func (w *watcher) settle() error {
 			return err
 		}
 		w.page.Phase = page.Running
-		if w.Notes != nil {
-			for _, text := range w.Notes() {
-				w.note(text)
-			}
-		}
 	}
 	return w.readConfigured()
 }

@@ -3,7 +3,6 @@
 package gateway
 
 import (
-	"errors"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -19,7 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// A gateway without flags starts before the Go runtime, and is as bare: in a shell that no Go runtime could start in,
+// A gateway without flags and settings starts before the Go runtime, and is as bare: in a shell that no Go runtime could start in,
 // too. All else is left to main, and so is a failure.
 func TestEarly(t *testing.T) {
 	t.Parallel()
@@ -31,15 +30,6 @@ func TestEarly(t *testing.T) {
 		}
 	}
 	script := filepath.Join(dir, "plain")
-	settings := func(text string) (before []string) {
-		home := t.TempDir()
-		file := filepath.Join(home, "mcpscope", "mcpscope.toml")
-		if err := errors.Join(os.Mkdir(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-		return []string{"env", "XDG_CONFIG_HOME=" + home}
-	}
-	wrong, log := settings("eof-grce = 1"), filepath.Join(dir, "log")
 	w.Command = func(args ...string) *exec.Cmd {
 		cmd := w.Viewed(nil, args...)
 		cmd.Env[0] += ":" + dir
@@ -57,9 +47,6 @@ func TestEarly(t *testing.T) {
 		{alone, []string{"cat", "/no/file"}, 1, ""},
 		{alone, []string{"env"}, 0, ""},
 		{alone, []string{"sh", "-c", "echo $0 $1", "a", "b"}, 0, ""},
-		{slices.Concat(wrong, alone), []string{"cat", "/no/file"}, 1, ""},
-		{slices.Concat(settings("require = true"), alone), []string{"ls"}, 2, "fatal error: "},
-		{slices.Concat([]string{"sh", "-c", `"$@" 2>` + log, ""}, wrong), []string{"sh", "-c", "until grep configuration: " + log + "; do :; done"}, 0, "mcpscope: note: configuration: "},
 		{nil, []string{script, "b"}, 0, script + " b\n"},
 		{nil, []string{"--help"}, 0, "Usage: mcpscope gateway "}, // there is a program of that name
 		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers are not contained: "},

@@ -20,7 +20,7 @@ const (
 	GuardName    = "mcpscope-guard"
 )
 
-// Gateway is one without flags.
+// Gateway is one without flags and settings.
 type Gateway struct {
 	Args, Env []uintptr // as the kernel has put them, each with a 0 behind the last one
 	Path      uintptr   // the file to execute
