@@ -57,7 +57,6 @@ func (p *process) keepGate() {
 	if _, ok := p.awaitGo(); !ok {
 		exit(0)
 	}
-	p.leaveClient()
 	p.polls[gateListener].Fd = p.page.Payload
 	p.polls[gateListener+1].Fd, p.polls[gateListener+2].Fd = -1, -1
 	if g.stage = !g.Start; g.Start {

@@ -40,6 +40,9 @@ func guardMain(p *process) {
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
 	p.holdBrainEnd()
+	if p.main.argv == 0 { // another guard of this brain would not see its death
+		p.leaveClient()
+	}
 	if p.gate.Wanted {
 		p.keepGate()
 	}
@@ -54,8 +57,8 @@ func guardMain(p *process) {
 	}
 	if p.main.argv != 0 {
 		p.startMain()
+		p.leaveClient()
 	}
-	p.leaveClient()
 	enter(leaf)
 	p.send()
 	p.watch()
@@ -102,8 +105,8 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 	return leaf, e == 0 && n > 0 && word == page.WordGo
 }
 
-// leaveClient drops what the guard has of the client. It is after the birth: the server stays in the client's
-// session, and has its descriptors.
+// leaveClient drops what the guard has of the client. It is after the birth of a server, which stays in the
+// client's session, and has its descriptors.
 func (p *process) leaveClient() {
 	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	last := int32(0)

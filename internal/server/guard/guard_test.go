@@ -375,3 +375,10 @@ func copyOfProgram(t *testing.T) string {
 	}
 	return file
 }
+
+// A watcher forks guards at a time. None of them is to keep another one from seeing the watcher's death.
+func TestGuardsAtATime(t *testing.T) {
+	r := start(t, "", func(c *config) { c.Twins = true })
+	r.wantStatus(0)
+	r.wantNothing()
+}

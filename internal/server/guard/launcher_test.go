@@ -45,6 +45,7 @@ type config struct {
 	Hangs   bool   // the first later brain stops itself
 	NoGrace bool
 	Program string // of a later brain; "": this program
+	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC
 }
@@ -108,6 +109,19 @@ func launch(c *config) int {
 	check(on.SetConfig(text))
 	if c.Refuses != 0 {
 		refuseClone3(c.Refuses)
+	}
+	if c.Twins {
+		var twins [2]*process
+		for i := range twins {
+			twins[i], err = newProcess(on, nil, &Options{Name: "mcp-test"})
+			check(err)
+		}
+		for _, p := range twins {
+			if _, errno := p.start(); errno != 0 {
+				check(errno)
+			}
+		}
+		return 0
 	}
 	if c.Room != 0 {
 		check(unix.Setrlimit(unix.RLIMIT_NPROC, &unix.Rlimit{Cur: c.Room, Max: c.Room}))
