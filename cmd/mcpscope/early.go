@@ -67,6 +67,9 @@ func begin(argv, stack uintptr) {
 	} else {
 		home = ""
 	}
+	if strings.Contains(config, "/.") || strings.Contains(config, "//") { // main cleans it
+		return
+	}
 	if f.named(settings.System()).exists() || f.named(config, home, settings.UserFile).exists() {
 		return
 	}

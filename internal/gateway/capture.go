@@ -36,12 +36,15 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if !w.Blind {
 		argv, missing = r.Command(pid)
 	}
-	if missing || !w.listener.Valid(r) {
+	if missing || !w.listener.Valid(r) || w.late(pid) {
 		return
 	}
 	verdict, why := w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
 	if verdict == Candidate && w.candidates.speaks(argv) {
 		verdict, why = Taken, "its client wrote MCP to the same command before"
+	}
+	if verdict == Candidate && w.endedAt.Load() > 0 {
+		verdict, why = Left, "the gateway has ended"
 	}
 	if isRun(argv) {
 		own.end()
@@ -81,6 +84,13 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	_ = unix.Close(pidfd)
 }
 
+// late: a tool that is left has started it, after the end of the gateway.
+func (w *watcher) late(pid int) bool {
+	end := w.endedAt.Load()
+	st, err := proc.ReadStat(pid)
+	return end > 0 && (err != nil || st.StartTime > end)
+}
+
 // inGroup: it is in a server's group, or has left it and carries its tag.
 func (w *watcher) inGroup(pid int) bool {
 	soft, _ := proc.FileLocks(pid)
@@ -95,11 +105,15 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	}
 	s := w.server(w.serverName(argv))
 	s.Notes = append(s.Notes, "a server: "+why)
-	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
-	if err != nil {
-		return
+	take := func() (*launcher.Taken, error) {
+		main, _ := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
+		return s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
 	}
-	t, err := s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
+	t, err := take()
+	if err != nil { // a gateway that has exited is in no cgroup
+		s.Client = pid
+		t, err = take()
+	}
 	if err != nil {
 		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
 		return

@@ -36,11 +36,10 @@ func List(uid int) (all []Running) {
 	return all
 }
 
-// nameOf is a gateway's name; an early start gives none of some commands. The gateway runs: before its exec
-// its arguments are another program's.
+// nameOf is a gateway's name; an early start gives none of some commands. It is "" in the middle of the exec.
 func nameOf(pid int, given string) string {
-	if given == "" {
-		given = name.Derive(arguments(pid))
+	if argv := arguments(pid); given == "" && len(argv) > 0 {
+		return name.Derive(argv)
 	}
 	return given
 }

@@ -74,7 +74,7 @@ func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
 	for i := range looks {
 		over, unread := w.lookAt(c, nil, nil)
-		if over || w.resting.Load() || linux.Ended(c.pidfd) {
+		if over || w.endedAt.Load() > 0 || linux.Ended(c.pidfd) {
 			return
 		}
 		if unread > 0 || c.await(i) != nil { // what is no message stays until it is read

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strconv"
 	"strings"
@@ -52,8 +51,9 @@ type watcher struct {
 	listener   *notify.Listener
 	candidates candidates
 	ended      chan struct{} // closed when the gateway has ended
+	endedAt    atomic.Uint64 // as in proc.Stat.StartTime; 0 while it runs
 	followed   sync.WaitGroup
-	resting    atomic.Bool // the gateway has ended: nothing becomes a server any more
+	resting    atomic.Bool // nothing becomes a server any more
 }
 
 // Watch is the whole life of a watcher. The arguments are those of its command line.
@@ -82,7 +82,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &w.PID, &memory, &sock); err != nil {
 		return nil, err
 	}
-	w.Stdin = fileAt(w.PID, 0)
+	w.Name, w.Stdin = nameOf(w.PID, w.Name), fileAt(w.PID, 0) // before the gateway sets its title
 	w.candidates = candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
 	var err error
 	if w.page, err = page.Open(memory); err != nil {
@@ -121,7 +121,9 @@ func (w *watcher) lowerOOMScore() {
 // settle moves guard and watcher out of the gateway's way, and reads what servers there are.
 func (w *watcher) settle() error {
 	if w.page.Phase != page.Running {
-		if _, err := w.server("").MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
+		s := w.server("")
+		s.Client = 0 // we are where the gateway is, or was
+		if _, err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
 			return err
 		}
 		w.page.Phase = page.Running
@@ -161,7 +163,7 @@ func (w *watcher) refuse(why error) {
 	copy(w.page.Refusal[:], why.Error())
 	w.page.Phase = refused
 	l, left := notify.Open(w.held, w.requests())
-	_ = answerAll(l, left, func(r *notify.Request) {
+	_ = l.Serve(left, func(r *notify.Request) {
 		status, err := proc.ReadStatus(int(r.TID)) // the gateway may execute by any thread
 		if err == nil && status.Tgid == w.PID {
 			l.Refuse(r)
@@ -179,11 +181,12 @@ func (w *watcher) note(text string) {
 		const how = unix.O_WRONLY | unix.O_APPEND | unix.O_NOCTTY | unix.O_CLOEXEC
 		fd, err = unix.Open(proc.DescriptorPath(w.PID, 2), how, 0)
 	}
-	if err == nil {
+	f := fileOf(fd, "") // it may have another one by now
+	if err == nil && w.page.Stderr == [2]uint64{f.Dev, f.Ino} {
 		line := "mcpscope: note: " + strings.ReplaceAll(text, "\n", ", ") + "\n"
 		_, _ = unix.Write(fd, []byte(line)) // or it has no reader
-		_ = unix.Close(fd)
 	}
+	_ = unix.Close(fd) // a copy, or -1
 }
 
 // watch answers until no process is left that has the filter, or only ones that no server needs.
@@ -192,11 +195,23 @@ func (w *watcher) watch() error {
 	w.listener, left = notify.Open(w.held, w.requests())
 	w.guard.Send(page.WordReady)
 	answered, idle, alone := make(chan error, 1), make(chan struct{}), make(chan struct{})
-	go func() { answered <- answerAll(w.listener, left, w.answer) }()
+	silent := make(chan struct{})
+	go func() {
+		err := w.listener.Serve(left, w.answer)
+		close(silent)
+		answered <- err
+	}()
 	go func() {
 		awaitPolled(w.gateway)
-		w.resting.Store(true)
+		var now unix.Timespec
+		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
+		w.endedAt.Store(uint64(now.Nano()) / 1e7)        // 100 ticks in each second (proc_pid_stat(5))
 		close(w.ended)
+		select { // what it has started may still be on the way to its execve
+		case <-silent:
+		case <-time.After(endSlack):
+		}
+		w.resting.Store(true)
 		w.followed.Wait()
 		close(idle)
 	}()
@@ -256,23 +271,5 @@ func (w *watcher) answer(r *notify.Request) {
 		w.listener.Continue(r)
 		return
 	}
-	go w.consider(r, stdin, piped)
-}
-
-// answerAll answers the requests that another watcher has left, and all others until no process is left that
-// has the filter.
-func answerAll(l *notify.Listener, left []*notify.Request, answer func(*notify.Request)) error {
-	for _, r := range left {
-		answer(r)
-	}
-	for {
-		r, err := l.Receive()
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		answer(r)
-	}
+	w.followed.Go(func() { w.consider(r, stdin, piped) })
 }

@@ -27,13 +27,7 @@ func TestExecutes(t *testing.T) {
 				w.T.Error("the guard has no watcher of its own")
 			}
 		},
-		"watchers are stopped": func(w *world, watcher *escape.Process) {
-			watcher.Signal(unix.SIGSTOP)
-			running := func() bool { return !strings.Contains(escape.Describe(watcher.PID), "State=T") }
-			if !pace.Eventually(escape.Patience, running) {
-				w.T.Error("the watcher is stopped")
-			}
-		},
+		"watchers are stopped": stopWatcher,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -77,4 +71,13 @@ func TestWatcherIsReplaced(t *testing.T) {
 		s.Gone(t)
 	}
 	w.clean()
+}
+
+// stopWatcher fails the test unless the watcher is continued.
+func stopWatcher(w *world, watcher *escape.Process) {
+	w.T.Helper()
+	watcher.Signal(unix.SIGSTOP)
+	if !pace.Eventually(escape.Patience, func() bool { return !strings.Contains(escape.Describe(watcher.PID), "State=T") }) {
+		w.T.Error("the watcher is stopped")
+	}
 }

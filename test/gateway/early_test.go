@@ -3,10 +3,13 @@
 package gateway
 
 import (
+	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +18,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
-	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A gateway without flags and settings starts before the Go runtime, and is as bare: in a shell that no Go runtime could start in,
@@ -36,6 +38,11 @@ func TestEarly(t *testing.T) {
 		return cmd
 	}
 	alone := []string{binaries.deny, "rt_sigaction"}
+	wear := func(what ...any) []string {
+		return strings.Fields(binaries.wear + " " + strings.TrimSpace(fmt.Sprintln(what...)) + " --")
+	}
+	const reset = 0x40000000                         // SCHED_RESET_ON_FORK
+	filter := regexp.MustCompile("(?m)^Seccomp.*\n") // that is new
 	for _, c := range []struct {
 		before, command []string
 		status          int
@@ -47,6 +54,10 @@ func TestEarly(t *testing.T) {
 		{alone, []string{"cat", "/no/file"}, 1, ""},
 		{alone, []string{"env"}, 0, ""},
 		{alone, []string{"sh", "-c", "echo $0 $1", "a", "b"}, 0, ""},
+		{nil, []string{binaries.show, "a"}, 0, ""},
+		{wear("death", int(unix.SIGURG)), []string{binaries.show}, 0, ""},
+		{wear("scheduler", unix.SCHED_BATCH|reset), []string{binaries.show}, 0, ""},
+		{wear("ignored", int(unix.SIGCHLD)), []string{binaries.show}, 0, ""},
 		{nil, []string{script, "b"}, 0, script + " b\n"},
 		{nil, []string{"--help"}, 0, "Usage: mcpscope gateway "}, // there is a program of that name
 		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers are not contained: "},
@@ -59,11 +70,13 @@ func TestEarly(t *testing.T) {
 			if err != nil || o.Status.ExitStatus() != c.status {
 				t.Errorf("%q: status %v, want %d (%v)", c.command, o.Status, c.status, err)
 			}
-			return o.Stdout + o.Stderr
+			return filter.ReplaceAllString(o.Stdout+o.Stderr, "")
 		}
 		want := c.text
-		if want == "" {
+		if want == "" && slices.Equal(c.before, alone) {
 			want = run()
+		} else if want == "" {
+			want = run(c.before...)
 		}
 		line := append(slices.Clip(c.before), binaries.mcpscope, "gateway")
 		if c.command[0] != "--help" {
@@ -77,17 +90,20 @@ func TestEarly(t *testing.T) {
 
 // Its servers are captured, also by the watcher that comes when the first one was killed.
 func TestEarlyServers(t *testing.T) {
-	for name, before := range map[string][]string{"plain": nil, "derived name": {"env"}} {
+	for name, line := range map[string][]string{
+		"plain":           {binaries.mcpscope, "gateway", "--"},
+		"derived name":    {binaries.mcpscope, "gateway", "--", "env"},
+		"ignored SIGCHLD": {binaries.wear, "ignored", fmt.Sprint(int(unix.SIGCHLD)), "--", binaries.mcpscope, "gateway", "--"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			checkEarlyServers(t, before)
+			checkEarlyServers(t, line)
 		})
 	}
 }
 
-func checkEarlyServers(t *testing.T, before []string) {
+func checkEarlyServers(t *testing.T, line []string) {
 	w := newWorld(t)
-	line := append([]string{binaries.mcpscope, "gateway", "--"}, before...)
 	g := w.start(append(line, binaries.like, "gateway", "run"))
 	named := binaries.Programs
 	named.Zoo = filepath.Join(t.TempDir(), "zoo-mcp")
@@ -101,7 +117,7 @@ func checkEarlyServers(t *testing.T, before []string) {
 			t.Errorf("%s is in %s", name, path)
 		}
 		all = append(all, s)
-		w.await(w.watchers)
+		stopWatcher(w, w.await(w.watchers))
 		if out := w.run("ls", "--json"); strings.Count(out, `"name": "like"`) != len(all) {
 			t.Errorf("the watcher does not know the gateway's name: %s", out)
 		}
@@ -112,6 +128,30 @@ func checkEarlyServers(t *testing.T, before []string) {
 		s.Gone(t)
 	}
 	w.clean()
+}
+
+// A watcher's note is for the gateway's stderr, and for no other file that its descriptor 2 may be by then.
+func TestNoteOfTheWatcher(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	program, err := os.ReadFile(binaries.mcpscope)
+	alone, file := filepath.Join(t.TempDir(), "mcpscope"), filepath.Join(t.TempDir(), "file")
+	if err = errors.Join(err, escape.WriteProgram(alone, string(program))); err != nil {
+		t.Fatal(err)
+	}
+	const note = "mcpscope: note: cannot read configurations"
+	for script, want := range map[string]string{
+		"exec 3>&2; /bin/true":                               note,
+		`exec 2>"$0"; echo one >&2; /bin/true; echo two >&2`: "",
+	} {
+		o, err := escape.Finish(w.Dir, w.Command(alone, "gateway", "--", "sh", "-c", script, file))
+		if err != nil || o.Status != 0 || !strings.HasPrefix(o.Stderr, want) {
+			t.Errorf("%s: %v, %v: stderr %q, want %q", script, o.Status, err, o.Stderr, want)
+		}
+	}
+	if text, err := os.ReadFile(file); string(text) != "one\ntwo\n" {
+		t.Errorf("another file: %q, %v", text, err)
+	}
 }
 
 // Killed at any moment of its start it leaves no process.
@@ -128,13 +168,28 @@ func TestEarlyKilled(t *testing.T) {
 		time.Sleep(after)                                   // the kill comes at a random moment, not at an event
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		left := func() []int {
-			pids, _ := escape.GroupPids(filepath.Join(w.slice(), "guards")) // there may be none
-			more, _ := escape.GroupPids(group)
-			return append(pids, more...)
-		}
-		if !pace.Eventually(escape.Patience, func() bool { return len(left()) == 0 }) {
-			t.Fatalf("killed after %v: left: %v: %s", after, left(), escape.Tree(w.Dir))
-		}
+		w.empty(group, "killed after %v", after)
 	}
+}
+
+// A server is contained also if its gateway ends before the execve of the server is through.
+func TestServerOfTheLastMoment(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	group, dir := w.Unique("gateway"), t.TempDir()
+	server := filepath.Join(dir, "last-mcp")
+	sleep, err := exec.LookPath("sleep")
+	if err = errors.Join(err, os.Symlink(sleep, server), unix.Mkfifo(server+".in", 0o600), unix.Mkfifo(server+".out", 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	const gateway = `"$0" 1000 <"$0.in" >"$0.out" & exec 3>"$0.in" 4<"$0.out"; kill -KILL $$`
+	for range 5 {
+		cmd := w.Command(binaries.mcpscope, "gateway", "--", "sh", "-c", gateway, server)
+		if err := escape.StartIn(group, cmd); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait()
+		w.empty(group, "the gateway was killed")
+	}
+	w.clean()
 }

@@ -20,7 +20,7 @@ import (
 
 var binaries struct {
 	escape.Programs
-	mcpscope, like, deny string
+	mcpscope, like, deny, wear, show string
 }
 
 func TestMain(m *testing.M) {
@@ -32,8 +32,13 @@ func TestMain(m *testing.M) {
 func build() (func(), error) {
 	return escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)
-		binaries.mcpscope, binaries.like, binaries.deny = filepath.Join(dir, "mcpscope"), filepath.Join(dir, "like"), filepath.Join(dir, "deny")
-		return map[string][]string{"like": escape.Go("./like"), "deny": escape.CC("deny/deny.c")}
+		in := func(name string) string { return filepath.Join(dir, name) }
+		binaries.mcpscope, binaries.like, binaries.deny = in("mcpscope"), in("like"), in("deny")
+		binaries.wear, binaries.show = in("wear"), in("show")
+		return map[string][]string{
+			"like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
+			"wear": escape.CC("../transparent/state/wear.c"), "show": escape.CC("../transparent/state/show.c"),
+		}
 	})
 }
 
@@ -184,6 +189,19 @@ func (w *world) ended(all []*escape.Process) {
 		if !p.Ended(escape.Patience) {
 			w.T.Errorf("left: %s", escape.Describe(p.PID))
 		}
+	}
+}
+
+// empty fails the test unless nothing is left of a gateway in that group.
+func (w *world) empty(group, when string, args ...any) {
+	w.T.Helper()
+	left := func() []int {
+		pids, _ := escape.GroupPids(filepath.Join(w.slice(), "guards")) // there may be none
+		more, _ := escape.GroupPids(group)
+		return append(pids, more...)
+	}
+	if !pace.Eventually(escape.Patience, func() bool { return len(left()) == 0 }) {
+		w.T.Fatalf(when+": left: %v: %s", append(args, left(), escape.Tree(w.Dir))...)
 	}
 }
 

@@ -42,6 +42,11 @@ func Page() (*page.Page, unix.Errno) {
 	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
 	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
 	shared.Client, shared.Program = int32(self), int32(program)
+	var st unix.Statx_t // stays zero for none
+	const flags = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
+	at := uintptr(unsafe.Pointer(&st))
+	_, _, _ = unix.RawSyscall6(unix.SYS_STATX, 2, address("\x00"), flags, unix.STATX_INO, at, 0)
+	shared.Stderr = [2]uint64{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 	return shared, errno
 }
 
@@ -53,12 +58,21 @@ func (g *Gateway) Exec() {
 }
 
 func (g *Gateway) exec() {
-	var files unix.Rlimit
-	at := uintptr(unsafe.Pointer(&files))
-	_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_FSIZE, 0, at, 0, 0)
-	if errno != 0 || files.Cur < 1<<20 || !notify.MayRead() { // SIGXFSZ would end us
+	for _, limit := range [...]uintptr{unix.RLIMIT_FSIZE, unix.RLIMIT_AS, unix.RLIMIT_DATA} {
+		var most unix.Rlimit
+		at := uintptr(unsafe.Pointer(&most))
+		_, _, errno := unix.RawSyscall6(unix.SYS_PRLIMIT64, 0, limit, 0, at, 0, 0)
+		if errno != 0 || most.Cur < 4<<30 { // SIGXFSZ would end us, and a watcher could not start
+			return
+		}
+	}
+	scheduler, _, _ := unix.RawSyscall(unix.SYS_SCHED_GETSCHEDULER, 0, 0, 0)
+	const resetOnFork = 0x40000000 // for the thread, too
+	if scheduler&resetOnFork != 0 || !notify.MayRead() {
 		return
 	}
+	var death int32 // which a new thread does not inherit
+	_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_GET_PDEATHSIG, uintptr(unsafe.Pointer(&death)), 0)
 	shared, errno := Page()
 	if errno != 0 {
 		return
@@ -77,7 +91,10 @@ func (g *Gateway) exec() {
 		errno = watch.Go(listener, -1)
 		_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(listener), 0, 0)
 		if errno == 0 {
+			_, _, _ = unix.RawSyscall(unix.SYS_PRCTL, unix.PR_SET_PDEATHSIG, uintptr(death), 0)
 			_, _, _ = unix.RawSyscall(unix.SYS_EXECVE, g.Path, uintptr(unsafe.Pointer(&g.Args[0])), env)
+			done := uintptr(unsafe.Pointer(&[1]byte{page.WordDone})) // no watcher for it
+			_, _, _ = unix.RawSyscall6(unix.SYS_SENDTO, uintptr(watch.Sock), done, 1, unix.MSG_NOSIGNAL, 0, 0)
 		}
 	})
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it

@@ -152,3 +152,21 @@ func (l *Listener) ioctl(what uintptr, arg unsafe.Pointer) error {
 	}
 	return nil
 }
+
+// Serve answers the requests that another watcher has left, and all others until no process is left that has
+// the filter.
+func (l *Listener) Serve(left []*Request, answer func(*Request)) error {
+	for _, r := range left {
+		answer(r)
+	}
+	for {
+		r, err := l.Receive()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		answer(r)
+	}
+}

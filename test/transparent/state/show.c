@@ -157,7 +157,9 @@ static void kernel(void)
 	number("scheduling priority", param.sched_priority);
 	number("I/O priority", syscall(SYS_ioprio_get, 1, 0));
 	number("securebits", prctl(PR_GET_SECUREBITS));
-	number("parent death signal", prctl(PR_GET_PDEATHSIG, &(int){0}));
+	int death = 0;
+	prctl(PR_GET_PDEATHSIG, &death);
+	number("parent death signal", death);
 	number("timer slack", prctl(PR_GET_TIMERSLACK));
 	number("keep capabilities", prctl(PR_GET_KEEPCAPS));
 	number("dumpable", prctl(PR_GET_DUMPABLE));

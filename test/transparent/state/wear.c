@@ -32,6 +32,7 @@ static int wear_nnp(char **v) { return prctl(PR_SET_NO_NEW_PRIVS, atoi(v[0]), 0,
 static int wear_pages(char **v) { return prctl(PR_SET_THP_DISABLE, atoi(v[0]), 0, 0, 0); }
 static int wear_securebits(char **v) { return prctl(PR_SET_SECUREBITS, atoi(v[0])); }
 static int wear_bound(char **v) { return prctl(PR_CAPBSET_DROP, atoi(v[0]), 0, 0, 0); }
+static int wear_death(char **v) { return prctl(PR_SET_PDEATHSIG, atoi(v[0])); }
 static int wear_alarm(char **v) { return alarm(atoi(v[0])), 0; }
 static int wear_keyring(char **v) { return syscall(SYS_keyctl, 1 /* JOIN_SESSION_KEYRING */, v[0]) < 0 ? -1 : 0; }
 static int wear_open(char **v) { return dup2(open("/dev/null", O_RDWR), atoi(v[0])); }
@@ -103,7 +104,7 @@ static const struct {
 	{"keyring", 1, wear_keyring},	  {"open", 1, wear_open},	{"copy", 2, wear_copy},	      {"closed", 1, wear_closed},
 	{"cpu", 1, wear_cpu},		  {"limit", 3, wear_limit},	{"ignored", 1, wear_ignored}, {"blocked", 1, wear_blocked},
 	{"group", 1, wear_group},	  {"user", 1, wear_user},	{"ambient", 1, wear_ambient}, {"oom", 1, wear_oom},
-	{"dump", 1, wear_dump},
+	{"dump", 1, wear_dump},		  {"death", 1, wear_death},
 };
 
 /* put_on returns how many arguments it has used. */
