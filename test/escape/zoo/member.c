@@ -2,7 +2,6 @@
 #include "zoo.h"
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -10,11 +9,9 @@
 #include <time.h>
 #include <unistd.h>
 
-
 static time_t end_of_life;
 static sem_t *members_up;
 atomic_uint *counter;
-bool slow;
 
 static time_t now(void)
 {
@@ -145,24 +142,14 @@ static bool write_all(const char *text, ssize_t len)
 	return true;
 }
 
-static void take_time(void)
-{
-	struct pollfd in = {.fd = 0, .events = POLLIN};
-	struct timespec while_ = {.tv_nsec = 50000000};
-	poll(&in, 1, -1);
-	nanosleep(&while_, NULL);
-}
-
 /* Echoes stdin, so that a test can ask whether we live and are not frozen. */
 void serve(enum at_eof at_eof)
 {
 	char buffer[4096];
 	ssize_t n;
-	do {
-		if (slow)
-			take_time();
+	do
 		n = read(0, buffer, sizeof buffer);
-	} while ((n > 0 && write_all(buffer, n)) || (n < 0 && errno == EINTR));
+	while ((n > 0 && write_all(buffer, n)) || (n < 0 && errno == EINTR));
 	if (at_eof == ENDS)
 		_exit(0);
 	park();

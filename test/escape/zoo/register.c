@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "zoo.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
@@ -17,38 +14,17 @@
 
 static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static socklen_t address_len;
-bool untag;
 
-static void set_address(const char *name, bool abstract)
-{
-	size_t len = strlen(name);
-	if (len >= sizeof address.sun_path) {
-		fprintf(stderr, "zoo: %s is too long for a socket\n", name);
-		exit(2);
-	}
-	memcpy(address.sun_path, name, len + 1);
-	if (abstract)
-		address.sun_path[0] = 0;
-	address_len = offsetof(struct sockaddr_un, sun_path) + len + !abstract;
-}
-
-/* A path does not fit into sun_path when the temporary directory is deep: then
- * its directory is named by a descriptor, which stays open for the members. */
+/* An abstract address, written with an @ for the 0 that it begins with. */
 void register_at(const char *sock)
 {
-	char dir[4096], base[4096], shorter[sizeof address.sun_path];
-	if (strlen(sock) < sizeof address.sun_path) {
-		set_address(sock, sock[0] == '@');
-		return;
+	size_t len = strlen(sock);
+	if (sock[0] != '@' || len >= sizeof address.sun_path) {
+		fprintf(stderr, "zoo: %s is no abstract address\n", sock);
+		exit(2);
 	}
-	snprintf(dir, sizeof dir, "%s", sock);
-	snprintf(base, sizeof base, "%s", sock);
-	int fd = open(dirname(dir), O_PATH | O_DIRECTORY);
-	if (fd < 0)
-		die("open the socket's directory");
-	if (snprintf(shorter, sizeof shorter, "/proc/self/fd/%d/%s", fd, basename(base)) >= (int)sizeof shorter)
-		die("the socket's name is too long");
-	set_address(shorter, false);
+	memcpy(address.sun_path + 1, sock + 1, len - 1);
+	address_len = offsetof(struct sockaddr_un, sun_path) + len;
 }
 
 /* All on the stack: the child of a vfork shares our memory. */
@@ -91,12 +67,6 @@ void born(const char *role)
 {
 	char text[256];
 	limit_life();
-	if (untag) {
-		struct rlimit locks;
-		getrlimit(RLIMIT_LOCKS, &locks);
-		locks.rlim_cur = locks.rlim_max;
-		setrlimit(RLIMIT_LOCKS, &locks);
-	}
 	if (!address_len)
 		return;
 	int pidfd = syscall(SYS_pidfd_open, getpid(), 0);

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--slow yes] [--untag yes] [--nice N] MODE
+ * zoo [--register SOCK] [--sibling DIR] [--scratch DIR] [--target WHAT] [--nice N] MODE
  * zoo --list
  *
  * A mode whose name has a number is there with any other number as well. Special modes, which need
  * a test of their own, are not listed.
  *
  * Starts the members of one mode and echoes its stdin until that ends. With
- * --register each process sends a pidfd of its own to the datagram socket SOCK (a
- * path, or @name for an abstract one) before it does anything else (but for the
+ * --register each process sends a pidfd of its own to the datagram socket SOCK
+ * (@name: an abstract one) before it does anything else (but for the
  * mode stop-parent-first): whatever it does later to its session, parent,
  * environment, descriptors or group, the test holds it. The messages are
  * "main PID MODE MCPSCOPE_ID", "born PID MODE/ROLE", "ready", "error TEXT".
@@ -69,10 +69,6 @@ static void options(int argc, char **argv)
 			sibling_group = argv[i + 1];
 		else if (strcmp(argv[i], "--scratch") == 0)
 			scratch_group = argv[i + 1];
-		else if (strcmp(argv[i], "--slow") == 0)
-			slow = true;
-		else if (strcmp(argv[i], "--untag") == 0)
-			untag = true;
 		else if (strcmp(argv[i], "--nice") == 0)
 			setpriority(PRIO_PROCESS, 0, atoi(argv[i + 1]));
 		else if (strcmp(argv[i], "--target") == 0)

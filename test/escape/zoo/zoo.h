@@ -66,8 +66,6 @@ const char *below(const char *dir, const char *name);
 
 extern const char *mode_name;
 extern int mode_number;      /* in its name */
-extern bool untag;           /* each member takes off what mcpscope gateway has marked it with */
-extern bool slow;            /* to read, as what has an interpreter is */
 extern int parent_pidfd;     /* of the main process's parent, or -1 */
 extern atomic_uint *counter; /* shared by all members */
 
