@@ -19,9 +19,7 @@ func onEachBackend(t *testing.T, test func(*testing.T, transparent.Subject)) {
 				return
 			}
 			t.Parallel()
-			test(t, transparent.Subject{
-				Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent, Page: "../../docs/understand/how-it-works.md",
-			})
+			test(t, transparent.Subject{Backend: backend, Program: binaries.mcpscope, Programs: binaries.transparent})
 		})
 	}
 }

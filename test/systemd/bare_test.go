@@ -23,9 +23,7 @@ func TestOperators(t *testing.T) {
 func onEachManager(t *testing.T, test func(*testing.T, transparent.Subject)) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
 		y := newYard(t, u)
-		test(t, transparent.Subject{
-			Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared), Page: "../../docs/understand/how-it-works.md",
-		})
+		test(t, transparent.Subject{Backend: y.backend("auto"), Program: mcpscope, Programs: transparent.ProgramsIn(host.Shared)})
 	})
 }
 

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -165,8 +164,6 @@ func Holders(t *testing.T, s Subject) {
 		}
 	})
 }
-
-func fdOf(f *os.File) string { return strconv.Itoa(int(f.Fd())) }
 
 // holders are the other programs that have it open. The client's end of a pipe has
 // the same name.

@@ -3,8 +3,6 @@
 package transparent
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -120,13 +118,4 @@ func compare(t *testing.T, page string, bare, contained map[string][]string, wan
 			}
 		}
 	}
-}
-
-func readPage(t *testing.T, file string) string {
-	t.Helper()
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(fmt.Errorf("the page on differences: %w", err))
-	}
-	return string(text)
 }

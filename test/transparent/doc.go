@@ -8,6 +8,7 @@
 package transparent
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,8 +26,6 @@ type Subject struct {
 	escape.Backend
 	Program  string // mcpscope
 	Programs Programs
-	// Page is docs/understand/how-it-works.md, from the test's directory.
-	Page string
 }
 
 // Programs are those that the tests run below it.
@@ -131,7 +130,7 @@ func startTalk(t *testing.T, site *escape.Site, kind string, command []string) *
 		stderr.Close()
 	})
 	link := func(f *os.File) string {
-		to, err := os.Readlink(filepath.Join("/proc/self/fd", fdOf(f)))
+		to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))
 		if err != nil {
 			t.Fatal(err)
 		}

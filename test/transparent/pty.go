@@ -103,27 +103,15 @@ func (p *Terminal) read() {
 
 // Find waits for text beyond what was found before.
 func (p *Terminal) Find(text string, limit time.Duration) bool {
-	return p.await(limit, func() bool {
-		at := strings.Index(string(p.text[p.seen:]), text)
-		if at >= 0 {
-			p.seen += at + len(text)
-		}
-		return at >= 0
-	})
-}
-
-// Await waits until enough is on it, of which enough gets all.
-func (p *Terminal) Await(limit time.Duration, enough func(all string) bool) bool {
-	return p.await(limit, func() bool { return enough(string(p.text)) })
-}
-
-func (p *Terminal) await(limit time.Duration, enough func() bool) bool {
 	timeout := pace.After(limit)
 	for {
 		p.mu.Lock()
-		found, more := enough(), p.more
+		at, more := strings.Index(string(p.text[p.seen:]), text), p.more
+		if at >= 0 {
+			p.seen += at + len(text)
+		}
 		p.mu.Unlock()
-		if found {
+		if at >= 0 {
 			return true
 		}
 		select {
