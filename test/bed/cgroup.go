@@ -53,7 +53,7 @@ func pids(dir string) ([]int, error) {
 	}
 	var all []int
 	for _, group := range groups {
-		some, err := readInts(filepath.Join(group, "cgroup.procs"))
+		some, err := ReadInts(filepath.Join(group, "cgroup.procs"))
 		switch {
 		case errors.Is(err, unix.EOPNOTSUPP), errors.Is(err, unix.ENODEV), errors.Is(err, fs.ErrNotExist):
 		case err != nil:

@@ -22,7 +22,7 @@ type Feature struct {
 // The features that tests ask for.
 var (
 	UserNamespaces = Feature{Name: "user namespaces", Missing: func() error {
-		max, err := readInts("/proc/sys/user/max_user_namespaces")
+		max, err := ReadInts("/proc/sys/user/max_user_namespaces")
 		if err == nil && max[0] == 0 {
 			err = errors.New("user.max_user_namespaces is 0")
 		}

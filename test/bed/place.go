@@ -94,7 +94,7 @@ func OwnGroup() (string, error) {
 	}
 	found, err := directories(path)
 	for _, dir := range found {
-		if pids, err := readInts(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(pids, os.Getpid()) {
+		if pids, err := ReadInts(filepath.Join(dir, "cgroup.procs")); err == nil && slices.Contains(pids, os.Getpid()) {
 			return dir, nil
 		}
 	}
@@ -110,7 +110,8 @@ func place() (string, error) {
 	return OwnGroup()
 }
 
-func readInts(file string) ([]int, error) {
+// ReadInts reads the numbers of a file.
+func ReadInts(file string) ([]int, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, err

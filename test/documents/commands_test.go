@@ -154,7 +154,7 @@ func newStage(t *testing.T) *stage {
 		"end claude":            func() { s.endClient(false) },
 		"kill claude":           func() { s.endClient(true) },
 		"yesterday a client without mcpscope was killed": s.leave,
-		"the leak is gone":                   func() { s.gone(s.leaked) },
+		"the leak is gone":                   func() { escape.WantEnded(t, s.leaked...) },
 		"the gateway's servers are measured": s.gatewayMeasured,
 		"mcpscope is gone, and clients work": s.uninstalled,
 	}

@@ -38,15 +38,6 @@ func (s *stage) runs(u host.User, is bool, names ...string) {
 	}
 }
 
-func (s *stage) gone(all []*escape.Process) {
-	s.t.Helper()
-	for _, p := range all {
-		if !p.Ended(escape.Patience) {
-			s.t.Errorf("left: %s", escape.Describe(p.PID))
-		}
-	}
-}
-
 // servers opens all processes of servers and package runners, and kills them after the test.
 func (s *stage) servers(n int) (all []*escape.Process) {
 	s.t.Helper()
@@ -66,7 +57,7 @@ func (s *stage) servers(n int) (all []*escape.Process) {
 		for _, p := range all {
 			p.Signal(unix.SIGKILL)
 		}
-		s.gone(all)
+		escape.WantEnded(s.t, all...)
 	})
 	return all
 }

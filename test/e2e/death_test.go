@@ -24,7 +24,7 @@ func TestDeadClientEndsTheServerWithTheTermGraceOnly(t *testing.T) {
 	s.Tell("write never read")
 	s.Expect("wrote never read")
 	s.Own.Signal(unix.SIGKILL)
-	s.told(3, escape.Patience)
+	s.told(3)
 	s.stopNow()
 	s.wantAsked(3, unix.SIGTERM)
 }
@@ -45,7 +45,7 @@ func TestClientDeathCanBeIgnored(t *testing.T) {
 		t.Errorf("the server got %v", s.signals())
 	}
 	stdin.Close()
-	s.told(1, escape.Patience)
+	s.told(1)
 	s.stopNow()
 	if text, err := os.ReadFile(report); err != nil || !strings.Contains(string(text), `"cause":"stdin-closed"`) {
 		t.Errorf("the report is %s (%v)", text, err)
@@ -65,10 +65,10 @@ func TestKilledLauncherLeavesTheTermGrace(t *testing.T) {
 				}
 				s.Server.Signal(sig)
 				if sig != unix.SIGKILL {
-					s.told(3, escape.Patience)
+					s.told(3)
 				}
 			}
-			s.told(3, escape.Patience)
+			s.told(3)
 			if !s.Server.Ended(escape.Patience) {
 				t.Error("the launcher outlived SIGKILL")
 			}
@@ -89,11 +89,7 @@ func TestTracedGuardIsKilled(t *testing.T) {
 			c := w.NewClient(w.Unique("client"), []string{"--group"}, line)
 			guarded := heldBySeizer(t, c)
 			guarded[0].Signal(unix.SIGKILL)
-			for _, p := range guarded {
-				if !p.Ended(escape.Patience) {
-					t.Errorf("left: %s", escape.Describe(p.PID))
-				}
-			}
+			escape.WantEnded(t, guarded[:]...)
 			c.Status(escape.Patience)
 			w.clean()
 		})
@@ -122,7 +118,7 @@ func TestNobodyWitnessesTheKill(t *testing.T) {
 	defer escape.Slots.Take(4)()
 	s := startServer(newWorld(t), []string{"--group"}, []string{"--backend", "tree", "--term-grace", soon}, binaries.Zoo, "witness")
 	s.Tell("signal %d", unix.SIGTERM)
-	s.dead(escape.Patience)
+	s.dead()
 	for _, said := range s.members.Said() {
 		t.Errorf("a member %s the death of the main process", said.Text)
 	}
@@ -155,7 +151,7 @@ func TestStoppedLauncher(t *testing.T) {
 		t.Error("the server does not answer while its launcher is stopped")
 	}
 	s.Tell("close")
-	s.dead(escape.Patience)
+	s.dead()
 }
 
 // A launcher that is frozen with its client can't be continued. The guard starts a process that replaces it.
@@ -178,9 +174,7 @@ func TestFrozenLauncher(t *testing.T) {
 	freeze("1")
 	defer freeze("0")
 	s.Own.Signal(unix.SIGKILL) // that closes the server's stdin
-	if n := s.members.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d members left", n)
-	}
+	s.members.WantDead(t)
 	freeze("0")
-	s.dead(escape.Patience)
+	s.dead()
 }

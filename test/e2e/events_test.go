@@ -30,7 +30,7 @@ func testAsked(t *testing.T, end string) {
 	s := startProbe(t, []string{"--eof-grace", soon, "--term-grace", never}, "--members", "2")
 	s.stay()
 	s.Tell("%s", end)
-	s.told(3, escape.Patience)
+	s.told(3)
 	s.stopNow()
 	s.wantAsked(3, unix.SIGTERM)
 	if status := s.Status(escape.Patience); status != "signal 9" {
@@ -43,7 +43,7 @@ func (s *server) stopNow() {
 	s.world.T.Helper()
 	_, id := s.members.Main()
 	s.world.wantSuccess("stop", "--grace", "0", id)
-	s.dead(escape.Patience)
+	s.dead()
 }
 
 // stay makes a probe ignore the end of its stdin. It answers, so that the line has been read.
@@ -67,7 +67,7 @@ func TestUnreadInputDelaysTheEOFGrace(t *testing.T) {
 			s.Tell("close")
 			closed := time.Now()
 			s.Expect("out last request")
-			s.dead(escape.Patience)
+			s.dead()
 			said := s.members.Said()
 			idle := slices.IndexFunc(said, func(it escape.Saying) bool { return it.Text == "idle" })
 			asked := slices.IndexFunc(said, func(it escape.Saying) bool { return strings.HasPrefix(it.Text, "signal ") })
@@ -94,7 +94,7 @@ func TestLeftOverProcessesAreEndedAndTheStatusKept(t *testing.T) {
 			if left := s.members.Running(); len(left) > 0 {
 				t.Errorf("the launcher returned before they were dead: %q", left)
 			}
-			s.dead(escape.Patience)
+			s.dead()
 		})
 	}
 }
@@ -119,7 +119,7 @@ func TestOnlyTheServerHoldsItsDescriptors(t *testing.T) {
 				s.Expect(told)
 				s.wantAsked(0, 0)
 				s.Tell("signal %d", unix.SIGTERM)
-				s.dead(escape.Patience)
+				s.dead()
 			})
 		}
 	}

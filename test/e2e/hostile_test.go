@@ -13,7 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
-	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/facts"
 )
 
@@ -68,7 +67,7 @@ func TestHostileAttributes(t *testing.T) {
 		t.Error("the server was hit")
 	}
 	s.Tell("close")
-	s.dead(escape.Patience)
+	s.dead()
 }
 
 func setAttribute(t *testing.T, dir, attr, value string) {

@@ -80,7 +80,7 @@ func TestIdleServerAnswers(t *testing.T) {
 			t.Errorf("the answers are %q", answers)
 		}
 		s.Tell("close")
-		s.dead(escape.Patience)
+		s.dead()
 		if status := s.Status(escape.Patience); status != "exit 0" {
 			t.Errorf("ended with %q", status)
 		}
@@ -122,11 +122,11 @@ func TestIdleServerEnds(t *testing.T) {
 				s.idle(0)
 				c.end(s)
 				if c.want != 0 {
-					s.told(3, escape.Patience)
+					s.told(3)
 					s.stopNow()
 					s.wantAsked(3, c.want)
 				}
-				s.dead(escape.Patience)
+				s.dead()
 			})
 		})
 	}
@@ -138,7 +138,7 @@ func TestIdleServerGetsSignals(t *testing.T) {
 		s := idleProbe(t, options, nil)
 		s.world.wantSuccess("sweep")
 		s.Tell("signal %d", unix.SIGUSR1)
-		s.told(1, escape.Patience)
+		s.told(1)
 		s.wantAsked(1, unix.SIGUSR1)
 		s.idle(1)
 		if !s.Lives("afterwards") {

@@ -24,12 +24,7 @@ var binaries struct {
 func TestMain(m *testing.M) {
 	escape.Choose(m, "Test(WrapUnderRealAgents|IdleServersUnderRealClients|ServersWork.*|Transparent(LastAnswers|Holders)|TerminalFullScreen|Churn|Golden|ManyForged.*|Poor.*)", "TestEscape.*")
 	bed.Parallel(8) // the tests wait more than they work; see escape.Slots for those that work
-	bed.Main(m, build)
-}
-
-// build compiles outside the source tree: a test leaves no file in it.
-func build() (func(), error) {
-	return escape.BuildTemporary(func(dir string) map[string][]string {
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)
 		binaries.mcpscope = filepath.Join(dir, "mcpscope")
 		binaries.transparent = transparent.ProgramsIn(dir)
@@ -38,5 +33,5 @@ func build() (func(), error) {
 		return transparent.Commands(map[string][]string{
 			"forger": escape.Go("./forger"), "seizer": escape.CC("./seizer/seizer.c"),
 		})
-	})
+	}))
 }

@@ -86,5 +86,5 @@ func TestMetricsAreServed(t *testing.T) {
 	}
 	_ = x.Wait() // by that signal
 	s.Tell("close")
-	s.dead(escape.Patience)
+	s.dead()
 }

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"slices"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -40,9 +39,7 @@ func TestNestedRun(t *testing.T) {
 			if left := m.Running(); len(left) > 0 && what != "outer SIGKILL" {
 				t.Errorf("the outer launcher returned before they were dead: %q", left)
 			}
-			if n := m.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d members left:\n\t%s", n, strings.Join(m.Survivors(), "\n\t"))
-			}
+			m.WantDead(t)
 			escape.WantNoServers(t, rootsSlice(w.Site), "*", escape.Patience)
 			w.clean()
 		})

@@ -31,7 +31,7 @@ func TestNextServerEndsAnOrphan(t *testing.T) {
 	w := newWorld(t)
 	orphan := orphaned(t, startServer(w, []string{"--group"}, nil, binaries.probe))
 	next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-	orphan.told(1, escape.Patience) // it has a second now
+	orphan.told(1) // it has a second now
 	next.Tell("close")
 	if status := next.Status(escape.Patience); status != "exit 0" {
 		t.Errorf("the next server ended with %q", status)
@@ -85,5 +85,5 @@ func TestSweepFromAnotherPidNamespace(t *testing.T) {
 		t.Error("the sweep hit a live server")
 	}
 	live.Tell("close")
-	live.dead(escape.Patience)
+	live.dead()
 }

@@ -3,9 +3,7 @@
 package e2e
 
 import (
-	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,40 +59,22 @@ func (w *world) find(m *escape.Members) (group string, guard *escape.Process) {
 }
 
 // dead waits until all members, the launcher and the guard have exited and their group is removed.
-func (s *server) dead(limit time.Duration) {
+func (s *server) dead() {
 	s.world.T.Helper()
-	if n := s.members.UntilDead(limit); n > 0 {
-		s.world.T.Errorf("%d members left after %v:\n\t%s", n, limit, strings.Join(s.members.Survivors(), "\n\t"))
-	}
-	s.gone()
-}
-
-func (s *server) gone() {
-	s.world.T.Helper()
-	for name, p := range map[string]*escape.Process{"launcher": s.Server, "guard": s.guard} {
-		if !p.Ended(escape.Patience) {
-			s.world.T.Errorf("the %s lives: %s", name, escape.Describe(p.PID))
-		}
-	}
+	s.members.WantDead(s.world.T)
+	escape.WantEnded(s.world.T, s.Server, s.guard)
 	s.world.clean()
 }
 
 // signals are those that the members have got so far, by pid.
 func (s *server) signals() map[int][]unix.Signal { return transparent.Received(s.members.Said()) }
 
-// Wait until n members have got a signal, and return the time of the first.
-func (s *server) told(n int, limit time.Duration) time.Time {
+// Wait until n members have got a signal.
+func (s *server) told(n int) {
 	s.world.T.Helper()
-	if !s.members.AwaitSaid(limit, func(all []escape.Saying) bool { return len(transparent.Received(all)) >= n }) {
-		s.world.T.Errorf("%d of %d members got a signal in %v: %v", len(s.signals()), n, limit, s.signals())
-		return time.Now()
+	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(transparent.Received(all)) >= n }) {
+		s.world.T.Errorf("%d of %d members got a signal: %v", len(s.signals()), n, s.signals())
 	}
-	for _, said := range s.members.Said() {
-		if strings.HasPrefix(said.Text, "signal ") {
-			return said.When
-		}
-	}
-	return time.Now()
 }
 
 // wantAsked: each of n members got this signal exactly once.

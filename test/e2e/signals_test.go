@@ -19,7 +19,7 @@ func TestSecondSignalAsksNobodyTwice(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
 	s.Tell("signal %d", unix.SIGINT)
-	s.told(3, escape.Patience)
+	s.told(3)
 	s.Tell("signal %d", unix.SIGTERM)
 	s.Tell("signal %d", unix.SIGKILL)
 	s.Server.Ended(escape.Patience)
@@ -64,7 +64,7 @@ func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	t.Parallel()
 	s := startProbe(t, []string{"--term-grace", never}, "--members", "2")
 	s.Tell("signal %d", unix.SIGTERM)
-	s.told(3, escape.Patience)
+	s.told(3)
 	for _, other := range []unix.Signal{unix.SIGINT, unix.SIGHUP, unix.SIGUSR1} {
 		s.Tell("signal %d", other)
 	}
@@ -84,7 +84,7 @@ func TestOnlyTheSameSignalSkipsTheTermGrace(t *testing.T) {
 	if s.members.UntilDead(escape.Patience>>6) > 0 { // within 50 ms of the first it counts as the same signal
 		s.Tell("signal %d", unix.SIGTERM)
 	}
-	s.dead(escape.Patience)
+	s.dead()
 	if status := s.Status(escape.Patience); status != "signal 9" {
 		t.Errorf("ended with %q", status)
 	}
@@ -97,7 +97,7 @@ func TestSignalEndsTheEOFGrace(t *testing.T) {
 	s.stay()
 	s.Tell("close")
 	s.Tell("signal %d", unix.SIGTERM)
-	s.dead(escape.Patience)
+	s.dead()
 	if status := s.Status(escape.Patience); status != "exit 0" {
 		t.Errorf("ended with %q", status)
 	}

@@ -88,7 +88,7 @@ func TestForgedGroupWithTheIDOfAnothersServer(t *testing.T) {
 				t.Error("the server of another user was hit")
 			}
 			s.Tell("close")
-			s.dead(escape.Patience)
+			s.dead()
 		})
 	}
 }
@@ -289,7 +289,7 @@ func TestServerThatClaimsALongGrace(t *testing.T) {
 			t.Parallel()
 			s := claimsLongGrace(t, nil, "--target", "parent", "long-grace")
 			end(s)
-			s.dead(escape.Patience)
+			s.dead()
 		})
 	}
 }
@@ -307,7 +307,7 @@ func TestStopOfAServerThatClaimsALongGrace(t *testing.T) {
 			s := claimsLongGrace(t, c.flags, "long-grace")
 			_, id := s.members.Main()
 			s.world.wantSuccess(append(append([]string{"stop"}, c.stop...), id)...)
-			s.dead(escape.Patience)
+			s.dead()
 		})
 	}
 }
@@ -330,7 +330,7 @@ func TestMemberInAForeignPidNamespace(t *testing.T) {
 				t.Errorf("%d members live: this tests nothing", n)
 			}
 			end(s)
-			s.dead(escape.Patience)
+			s.dead()
 			if !bystander.Lives() {
 				t.Error("the bystander was hit")
 			}
@@ -382,9 +382,7 @@ func TestLauncherKeepsTracersOff(t *testing.T) {
 		t.Errorf("a process of its user can look at its descriptors: %s", o.stdout)
 	}
 	c.Tell("close")
-	if n := m.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d members left", n)
-	}
+	m.WantDead(t)
 }
 
 // However few more processes a user may have, the server runs or one line gives the reason why not.
@@ -434,10 +432,8 @@ func TestServerThatUsesUpAllProcesses(t *testing.T) {
 				t.Fatalf("it did not use them up; stderr: %.300s", escape.Contents(c.Stderr))
 			}
 			end.do(c)
-			if n := m.UntilDead(escape.Patience); n > 0 {
-				t.Errorf("%d of %d members left", n, m.Count())
-				m.Kill()
-			}
+			m.WantDead(t)
+			m.Kill()
 			if c.Status(escape.Patience) == "" {
 				t.Errorf("it did not end: %s", escape.Describe(c.Server.PID))
 			}
@@ -539,8 +535,8 @@ func TestClientDiesWhoseServerHoldsItsOwnStdin(t *testing.T) {
 			read.Close()
 			write.Close()
 			s.Own.Signal(unix.SIGKILL)
-			s.told(1, escape.Patience)
-			s.dead(escape.Patience)
+			s.told(1)
+			s.dead()
 		})
 	}
 }
@@ -569,8 +565,8 @@ func TestClientDiesWhoseServerHasClosedStdin(t *testing.T) {
 		t.Fatal("it has not closed its stdin")
 	}
 	s.Own.Signal(unix.SIGKILL)
-	s.told(1, escape.Patience)
-	s.dead(escape.Patience)
+	s.told(1)
+	s.dead()
 }
 
 // A file as stdin never reports the client's death, so the launcher must watch the client.
@@ -579,5 +575,5 @@ func TestClientDiesWithoutPipes(t *testing.T) {
 	null := openNull(t)
 	s := spawned(t, null, null, []string{"--on-client-death", "stop"}, []string{binaries.Zoo, "ignore-eof"})
 	s.Own.Signal(unix.SIGKILL)
-	s.dead(escape.Patience)
+	s.dead()
 }

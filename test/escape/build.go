@@ -3,10 +3,14 @@
 package escape
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/mcpscope/mcpscope/test/bed"
 )
 
 // Programs has the paths of the programs that a cell runs beside mcpscope.
@@ -20,7 +24,7 @@ func ProgramsIn(dir string) Programs {
 // Build puts the programs, mcpscope and mcpscopectl into dir. More maps further paths below dir to the
 // commands that make them, as from Go and CC. The working directory must be a package beside package escape.
 func Build(dir string, more map[string][]string) error {
-	if err := makeSlots(); err != nil {
+	if err := errors.Join(makeSlots(), AppendTable("")); err != nil { // a booted host finds them
 		return err
 	}
 	commands := map[string][]string{
@@ -29,9 +33,7 @@ func Build(dir string, more map[string][]string) error {
 		"client": CC("../escape/client/client.c"),
 		"world":  CC("../escape/client/world.c"),
 	}
-	for name, command := range more {
-		commands[name] = command
-	}
+	maps.Copy(commands, more)
 	for name, command := range commands {
 		if err := provide(dir, name, command); err != nil {
 			return err
@@ -41,12 +43,14 @@ func Build(dir string, more map[string][]string) error {
 }
 
 // BuildTemporary is Build for bed.Main, in a new temporary directory. Use returns the additional commands.
-func BuildTemporary(use func(dir string) (more map[string][]string)) (cleanup func(), err error) {
-	dir, err := os.MkdirTemp("", "mcpscope-built.")
-	if err != nil {
-		return nil, err
+func BuildTemporary(use func(dir string) (more map[string][]string)) bed.Setup {
+	return func() (cleanup func(), err error) {
+		dir, err := os.MkdirTemp("", "mcpscope-built.")
+		if err != nil {
+			return nil, err
+		}
+		return func() { _ = os.RemoveAll(dir) }, Build(dir, use(dir)) // a failure leaves files in the temporary directory only
 	}
-	return func() { _ = os.RemoveAll(dir) }, Build(dir, use(dir)) // a failure leaves files in the temporary directory only
 }
 
 // output stands for the file that a command makes.

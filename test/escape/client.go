@@ -49,7 +49,7 @@ func StartPiped(t *testing.T, cmd *exec.Cmd, start func() error) (in, out *os.Fi
 // started its server. cmd is a command line of CommandLine, with a place to run at.
 func StartClient(t *testing.T, cmd *exec.Cmd, start func() error) *Client {
 	t.Helper()
-	stderr := memoryFile(t)
+	stderr := MemoryFile(t)
 	cmd.Stderr = stderr
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &unix.SysProcAttr{}
@@ -73,9 +73,10 @@ func Attach(t *testing.T, in, out, stderr *os.File, stop func()) *Client {
 	return c
 }
 
-func memoryFile(t *testing.T) *os.File {
+// MemoryFile is OpenMemory until the end of the test.
+func MemoryFile(t *testing.T) *os.File {
 	t.Helper()
-	file, err := OpenMemory("stderr")
+	file, err := OpenMemory("said")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,10 @@ func KillTogether(all ...*Process) error {
 
 // allStopped reports whether no thread of the process can run.
 func allStopped(pid int) bool {
-	dir := "/proc/" + strconv.Itoa(pid) + "/task"
-	threads, err := os.ReadDir(dir)
+	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	for _, t := range threads {
-		text, err := os.ReadFile(dir + "/" + t.Name() + "/stat")
-		_, after, _ := strings.Cut(string(text), ") ")
-		if err == nil && !strings.HasPrefix(after, "T") && !strings.HasPrefix(after, "Z") {
+		tid, _ := strconv.Atoi(t.Name()) // it is a number
+		if state, err := StatField(tid, 3); err == nil && state != "T" && state != "Z" {
 			return false
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -72,19 +71,9 @@ func share(shared, path string, command []string) error {
 			return err
 		}
 	}
-	return copyProgram(shared, path) // no link: tests change the modes of their programs
-}
-
-func copyProgram(from, to string) error {
-	in, err := os.Open(from)
+	program, err := os.ReadFile(shared)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	return errors.Join(err, out.Close())
+	return os.WriteFile(path, program, 0o755) // no link: tests change the modes of their programs
 }

@@ -49,8 +49,7 @@ func NewMembers(t *testing.T) *Members {
 	t.Helper()
 	m := &Members{living: make(map[int]string)}
 	m.Address = fmt.Sprintf("@mcpscope-e2e.%x.%d", binary, sockets.Add(1))
-	err := m.open()
-	if err != nil {
+	if err := m.open(); err != nil {
 		t.Fatal(err)
 	}
 	watched := make(chan struct{})
@@ -106,9 +105,12 @@ func (m *Members) UntilDead(limit time.Duration) int {
 	return len(m.living)
 }
 
-// AwaitLiving waits until exactly n members live.
-func (m *Members) AwaitLiving(n int, limit time.Duration) bool {
-	return m.wait(limit, func() bool { return len(m.living) == n })
+// WantDead fails the test for the members that are left when Patience is over.
+func (m *Members) WantDead(t testing.TB) {
+	t.Helper()
+	if n := m.UntilDead(Patience); n > 0 {
+		t.Errorf("%d of %d members left:\n\t%s", n, m.Count(), strings.Join(m.Survivors(), "\n\t"))
+	}
 }
 
 // Running looks, now, which members can still run code.

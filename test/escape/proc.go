@@ -119,17 +119,5 @@ func ParentOf(pid int) (int, error) {
 
 // GroupPids reads the processes of a group, not of those below it.
 func GroupPids(dir string) ([]int, error) {
-	text, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
-	if err != nil {
-		return nil, err
-	}
-	var all []int
-	for _, word := range strings.Fields(string(text)) {
-		pid, err := strconv.Atoi(word)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, pid)
-	}
-	return all, nil
+	return bed.ReadInts(filepath.Join(dir, "cgroup.procs"))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"syscall"
+	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -50,6 +51,16 @@ func (p *Process) Close() { unix.Close(p.fd) }
 // Ended waits until the process has exited, reaped or not.
 func (p *Process) Ended(limit time.Duration) bool {
 	return PollFor(limit, unix.PollFd{Fd: int32(p.fd), Events: unix.POLLIN})
+}
+
+// WantEnded fails the test for each process that is left when Patience is over.
+func WantEnded(t testing.TB, all ...*Process) {
+	t.Helper()
+	for _, p := range all {
+		if !p.Ended(Patience) {
+			t.Errorf("left: %s", Describe(p.PID))
+		}
+	}
 }
 
 // Signal does nothing to a process that has ended.

@@ -26,7 +26,7 @@ type Talk struct {
 // StartTalk starts cmd by start, until the end of the test.
 func StartTalk(t *testing.T, cmd *exec.Cmd, start func() error) *Talk {
 	t.Helper()
-	k := &Talk{Cmd: cmd, t: t, stderr: memoryFile(t)}
+	k := &Talk{Cmd: cmd, t: t, stderr: MemoryFile(t)}
 	cmd.Stderr = k.stderr
 	var err error
 	if k.Stdin, err = cmd.StdinPipe(); err != nil {

@@ -120,16 +120,6 @@ func (b *backend) lanes(t *testing.T, n int) lanes {
 	return all
 }
 
-func memoryFile(t *testing.T) *os.File {
-	t.Helper()
-	f, err := escape.OpenMemory("said")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = f.Close() })
-	return f
-}
-
 // managed is the backend of a user's manager, the system's for root.
 func managed(u host.User) backend {
 	b := backend{name: "systemd-system", managed: true, lane: func(t *testing.T) *lane { return newUnit(t, u) }}

@@ -50,7 +50,7 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	l.reset()
 	site := *l.site
 	site.T = t
-	r := &run{t: t, lane: l, site: &site, shot: s, name: fmt.Sprint("faulty", runs.Add(1)), members: escape.NewMembers(t), stderr: memoryFile(t)}
+	r := &run{t: t, lane: l, site: &site, shot: s, name: fmt.Sprint("faulty", runs.Add(1)), members: escape.NewMembers(t), stderr: escape.MemoryFile(t)}
 	ours, theirs := sockets(t)
 	line := append([]string{stage, "3", filterText(t)}, l.line(r.name, server, r.members.Address)...)
 	if l.beside != "" {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -42,9 +41,7 @@ func TestCronJobs(t *testing.T) {
 	g.Tell("sweep")
 	g.Expect("swept")
 	w.run("sweep")
-	if left := jobs.UntilDead(escape.Patience); left > 0 {
-		t.Errorf("%d left:\n\t%s", left, strings.Join(jobs.Survivors(), "\n\t"))
-	}
+	jobs.WantDead(t)
 	for _, s := range []*Server{chat, job} {
 		g.Answers(s.Name)
 		if len(s.Running()) < 2 {
@@ -76,9 +73,7 @@ func TestHungUpAtOnce(t *testing.T) {
 	if !members.AwaitBorn(2*count, escape.Patience) {
 		t.Errorf("%d of %d members were born", members.Count(), 2*count)
 	}
-	if left := members.UntilDead(escape.Patience); left > 0 {
-		t.Errorf("%d left:\n\t%s", left, strings.Join(members.Survivors(), "\n\t"))
-	}
+	members.WantDead(t)
 	g.Own.Signal(unix.SIGKILL)
 	w.clean()
 }
@@ -105,7 +100,7 @@ func TestRuntimeKilled(t *testing.T) {
 		t.Errorf("%d processes in groups, want %d runners and %[2]d servers", len(servers), count)
 	}
 	g.Own.Signal(unix.SIGKILL)
-	w.ended(servers)
+	escape.WantEnded(t, servers...)
 	w.clean()
 	Lives(t, "what a tool has left", tool)
 }
@@ -139,7 +134,7 @@ func TestRealClients(t *testing.T) {
 				} else {
 					_ = cmd.Process.Kill()
 				}
-				w.ended(members)
+				escape.WantEnded(t, members...)
 				w.clean()
 			})
 		}

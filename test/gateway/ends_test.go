@@ -57,7 +57,7 @@ func TestServersEndWithTheGateway(t *testing.T) {
 	Lives(t, "what a shell has left", shell)
 	worker.Signal(unix.SIGKILL)
 	shell.Signal(unix.SIGKILL)
-	w.ended([]*escape.Process{watcher, guard})
+	escape.WantEnded(t, watcher, guard)
 }
 
 // The servers end with their gateway also if its guards were killed or stopped, or a tool keeps their stdin.

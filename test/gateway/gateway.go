@@ -36,10 +36,7 @@ type Gateway struct {
 // Start starts it by start, and returns when it is up.
 func Start(t *testing.T, cmd *exec.Cmd, start func() error) *Gateway {
 	t.Helper()
-	stderr, err := escape.OpenMemory("stderr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	stderr := escape.MemoryFile(t)
 	cmd.Stderr = stderr
 	in, out := escape.StartPiped(t, cmd, start)
 	g := Attach(t, in, out, stderr)

@@ -117,7 +117,7 @@ func TestConfigured(t *testing.T) {
 	}
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
-	w.ended([]*escape.Process{listening})
+	escape.WantEnded(t, listening)
 	w.clean()
 	Lives(t, "what is not configured", other)
 	if len(two.Running()) == 0 {
@@ -199,9 +199,7 @@ func TestStartedAgain(t *testing.T) {
 		t.Errorf("groups: %q, want one for each", all)
 	}
 	g.Own.Signal(unix.SIGKILL)
-	if left := members.UntilDead(escape.Patience); left > 0 {
-		t.Errorf("%d left:\n\t%s", left, strings.Join(members.Survivors(), "\n\t"))
-	}
+	members.WantDead(t)
 	w.clean()
 }
 

@@ -26,11 +26,7 @@ var binaries struct {
 func TestMain(m *testing.M) {
 	escape.Choose(m, "Test(RealClients|CronJobs|RuntimeKilled|Tried)", "TestEscape")
 	bed.Parallel(8)
-	bed.Main(m, build)
-}
-
-func build() (func(), error) {
-	return escape.BuildTemporary(func(dir string) map[string][]string {
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
 		binaries.Programs = escape.ProgramsIn(dir)
 		in := func(name string) string { return filepath.Join(dir, name) }
 		binaries.mcpscope, binaries.like, binaries.deny = in("mcpscope"), in("like"), in("deny")
@@ -39,7 +35,7 @@ func build() (func(), error) {
 			"like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
 			"wear": escape.CC("../transparent/state/wear.c"), "show": escape.CC("../transparent/state/show.c"),
 		}
-	})
+	}))
 }
 
 // clients is the directory of the clients that test/e2e/clients/setup installs. Tests that use it are slow.
@@ -182,16 +178,6 @@ func (w *world) members() []*escape.Process {
 	return w.open(all)
 }
 
-// ended fails the test for each that lives.
-func (w *world) ended(all []*escape.Process) {
-	w.T.Helper()
-	for _, p := range all {
-		if !p.Ended(escape.Patience) {
-			w.T.Errorf("left: %s", escape.Describe(p.PID))
-		}
-	}
-}
-
 // empty fails the test unless nothing is left of a gateway in that group.
 func (w *world) empty(group, when string, args ...any) {
 	w.T.Helper()
@@ -209,11 +195,7 @@ func (w *world) empty(group, when string, args ...any) {
 // long as a process that it has left lives.
 func (w *world) clean() {
 	w.T.Helper()
-	for _, dir := range escape.Servers(w.slice(), "*", "*") {
-		if err := escape.AwaitRemoval(dir, escape.Patience); err != nil {
-			w.T.Error(err)
-		}
-	}
+	escape.WantNoServers(w.T, w.slice(), "*", escape.Patience)
 }
 
 // contained fails the test unless the main process is in a server's group.

@@ -162,10 +162,7 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 			err = escape.WriteProgram(file, fill(text))
 		}
 	}
-	if r.out, err = escape.OpenMemory("out"); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { r.out.Close() })
+	r.out = escape.MemoryFile(t)
 	command := []string{"env", "HOME=" + home, "sh", "-c", `/bin/sleep 1000 </dev/null >/dev/null 2>&1 & exec "$@"`, "sh"}
 	if g.node {
 		command = append(command, "node")
@@ -265,7 +262,7 @@ func (g tried) end(t *testing.T, dir string, sig unix.Signal, group bool) {
 	if sig != unix.SIGKILL && !r.own.Ended(5*time.Second) { // some only ask for their end, or go on
 		r.own.Signal(unix.SIGKILL)
 	}
-	r.ended(members)
+	escape.WantEnded(t, members...)
 	r.clean()
 	pids, err := escape.GroupPids(r.group)
 	sleeps := slices.ContainsFunc(pids, func(pid int) bool {

@@ -40,12 +40,10 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() == "" {
 		os.Exit(m.Run()) // no test
 	}
-	bed.Main(m, func() (func(), error) {
-		return escape.BuildTemporary(func(dir string) map[string][]string {
-			mcpscope = filepath.Join(dir, "mcpscope")
-			return nil
-		})
-	})
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
+		mcpscope = filepath.Join(dir, "mcpscope")
+		return nil
+	}))
 }
 
 // published are ten servers. page is a tool that opens a page in a browser, "" for none.

@@ -111,21 +111,11 @@ func enableAtRoot(t *testing.T) {
 	}
 	each("+", root)
 	t.Cleanup(func() { // of the inner ones first: mcpscope has handed them down
-		awaitRemovals(t, root+"mcp.slice/0") // a gateway does not wait for its servers
+		escape.WantNoServers(t, root+"mcp.slice/0", "*", escape.Patience) // a gateway does not wait for its servers
 		each("-", root+"mcp.slice/0/")
 		each("-", root+"mcp.slice/")
 		each("-", root)
 	})
-}
-
-// awaitRemovals waits for the groups of servers that have ended.
-func awaitRemovals(t *testing.T, dir string) {
-	t.Helper()
-	for _, server := range escape.Servers(dir, "*", "*") {
-		if err := escape.AwaitRemoval(server, escape.Patience); err != nil {
-			t.Error(err)
-		}
-	}
 }
 
 // withhold has systemd's mcp.slice hand nothing down: it does while there are scopes in it, and
@@ -137,8 +127,8 @@ func withhold(t *testing.T) {
 	}
 	backends()[0].succeed(t, "run", "--backend", "systemd-system", "--", "true") // or there might be no such slice
 	slice := "/sys/fs/cgroup/mcp.slice/"
-	awaitRemovals(t, slice) // systemd does that in its own time
-	awaitRemovals(t, slice+"0")
+	escape.WantNoServers(t, slice, "*", escape.Patience) // systemd does that in its own time
+	escape.WantNoServers(t, slice+"0", "*", escape.Patience)
 	for _, c := range strings.Fields(all) {
 		_ = bed.Write(slice+"0/cgroup.subtree_control", "-"+c) // there may be none yet
 		if err := bed.Write(slice+"cgroup.subtree_control", "-"+c); err != nil {

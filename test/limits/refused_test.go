@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 )
 
@@ -122,7 +123,10 @@ func TestGateway(t *testing.T) {
 				withhold(t)
 			}
 			// A gateway does not wait for the groups of its servers.
-			t.Cleanup(func() { awaitRemovals(t, host.Root.Slice()); awaitRemovals(t, host.Root.Slice()+"/0") })
+			t.Cleanup(func() {
+				escape.WantNoServers(t, host.Root.Slice(), "*", escape.Patience)
+				escape.WantNoServers(t, host.Root.Slice()+"/0", "*", escape.Patience)
+			})
 			line := []string{"gateway", "--backend", b.name, "--eof-grace", "60s", "--memory-max", "64M",
 				"--match", program, "--", "sh", "-c", "true | " + program + " | cat"}
 			if !b.has("memory") || b.prepare != nil {

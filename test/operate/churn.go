@@ -77,7 +77,7 @@ func (g *ground) liveAndDie(times int) {
 			g.well("stop", "--grace", "0", s.id)
 			s.wantStatus("signal 9")
 		}
-		s.dead()
+		s.members.WantDead(g.T)
 	}
 }
 

@@ -104,15 +104,6 @@ func (s *server) lives() {
 	}
 }
 
-// dead waits until nothing of the server is left.
-func (s *server) dead() {
-	t := s.ground.T
-	t.Helper()
-	if n := s.members.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("%d members left: %q", n, s.members.Survivors())
-	}
-}
-
 // run runs mcpscope as an operator does: not from a client's group.
 func (g *ground) run(args ...string) escape.Outcome {
 	g.T.Helper()

@@ -21,12 +21,10 @@ import (
 var mcpscope string
 
 func TestMain(m *testing.M) {
-	bed.Main(m, func() (func(), error) {
-		return escape.BuildTemporary(func(dir string) map[string][]string {
-			mcpscope = filepath.Join(dir, "mcpscope")
-			return nil
-		})
-	})
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
+		mcpscope = filepath.Join(dir, "mcpscope")
+		return nil
+	}))
 }
 
 // A name may have the characters that a label has to quote.

@@ -31,17 +31,13 @@ var dir string
 
 func TestMain(m *testing.M) {
 	bed.Parallel(8)
-	bed.Main(m, build)
-}
-
-// configured is a mcpscope of another version with a system's settings file of the tests' own, which one
-// script writes.
-func build() (cleanup func(), err error) {
-	return escape.BuildTemporary(func(made string) map[string][]string {
+	bed.Main(m, escape.BuildTemporary(func(made string) map[string][]string {
+		// configured is a mcpscope of another version with a system's settings file of the tests' own, which one
+		// script writes.
 		dir = made
 		const version = "-X github.com/mcpscope/mcpscope/internal/cli.release=v0.9.0 -X github.com/mcpscope/mcpscope/internal/cli.commit=0123abcd"
 		return map[string][]string{"configured/mcpscope": escape.Go("-ldflags", "-X github.com/mcpscope/mcpscope/internal/settings.system="+dir+"/system.toml "+version, "../../cmd/mcpscope")}
-	})
+	}))
 }
 
 // tested makes a script's own *testing.T known to setUp.

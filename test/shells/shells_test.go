@@ -18,12 +18,10 @@ import (
 var programs string
 
 func TestMain(m *testing.M) {
-	bed.Main(m, func() (func(), error) {
-		return escape.BuildTemporary(func(dir string) map[string][]string {
-			programs = dir
-			return nil
-		})
-	})
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
+		programs = dir
+		return nil
+	}))
 }
 
 const (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -219,9 +218,7 @@ func (c *cycle) judge(e end, want string) {
 	if e.after != nil {
 		e.after(c)
 	}
-	if n := c.members.UntilDead(escape.Patience); n > 0 {
-		c.t.Errorf("%d members left:\n\t%s", n, strings.Join(c.members.Survivors(), "\n\t"))
-	}
+	c.members.WantDead(c.t)
 	if !c.guard.Ended(escape.Patience) {
 		c.t.Errorf("the guard lives: %s", escape.Describe(c.guard.PID))
 	}

@@ -20,22 +20,17 @@ var programs struct {
 
 func TestMain(m *testing.M) {
 	bed.Parallel(lanes)
-	bed.Main(m, func() (func(), error) {
-		return escape.BuildTemporary(func(dir string) map[string][]string {
-			programs.Programs = escape.ProgramsIn(dir)
-			programs.mcpscope, programs.probe = filepath.Join(dir,
-				"mcpscope"), transparent.ProgramsIn(dir).Probe
-			return transparent.Commands(map[string][]string{})
-		})
-	})
+	bed.Main(m, escape.BuildTemporary(func(dir string) map[string][]string {
+		programs.Programs = escape.ProgramsIn(dir)
+		programs.mcpscope, programs.probe = filepath.Join(dir, "mcpscope"), transparent.ProgramsIn(dir).Probe
+		return transparent.Commands(map[string][]string{})
+	}))
 }
 
 func newSite(t *testing.T) *escape.Site { return escape.NewWorld(t, programs.Programs).Site }
 
 func plan(backend string, cycles int) *Plan {
-	return &Plan{Backend: escape.Backend{Name: backend, Site: newSite}, Program: programs.mcpscope,
-		Probe:  programs.probe,
-		Cycles: cycles}
+	return &Plan{Backend: escape.Backend{Name: backend, Site: newSite}, Program: programs.mcpscope, Probe: programs.probe, Cycles: cycles}
 }
 
 // However thousands of servers end, each status is right and nothing adds up.

@@ -76,8 +76,6 @@ func TestLeaks(t *testing.T) {
 		if found := leaksOf(t, u, main.PID, "--yes"); len(found) != 1 || found[0].Stopped == nil || !*found[0].Stopped {
 			t.Errorf("stopped: %+v", found)
 		}
-		if n := m.UntilDead(patience); n > 0 {
-			t.Errorf("%d left: %q", n, m.Survivors())
-		}
+		m.WantDead(t)
 	})
 }

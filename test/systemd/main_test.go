@@ -26,12 +26,6 @@ const beside = "Test(PoorHostsThatHang|SweepService|GatewayLeavesNothing|Selftes
 func TestMain(m *testing.M) {
 	escape.Choose(m, beside, "TestEscape")
 	bed.Parallel(16) // the escape table bounds itself
+	build := func(dir string) error { return escape.Build(dir, transparent.Commands(map[string][]string{})) }
 	host.Main(m, host.Options{Users: true, Build: build, Writable: escape.TableFiles()})
-}
-
-func build(dir string) error {
-	if err := escape.AppendTable(""); err != nil { // where the host finds it
-		return err
-	}
-	return escape.Build(dir, transparent.Commands(map[string][]string{}))
 }

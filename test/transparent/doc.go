@@ -116,18 +116,13 @@ func startTalk(t *testing.T, site *escape.Site, kind string, command []string) *
 		theirOut, out = out, theirOut // the other way round
 	}
 	defer theirOut.Close()
-	stderr, err := escape.OpenMemory("stderr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k := &talk{cmd: site.Command(command...), in: in, out: out, stderr: stderr}
-	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = theirIn, theirOut, stderr
+	k := &talk{cmd: site.Command(command...), in: in, out: out, stderr: escape.MemoryFile(t)}
+	k.cmd.Stdin, k.cmd.Stdout, k.cmd.Stderr = theirIn, theirOut, k.stderr
 	t.Cleanup(func() {
 		in.Close()
 		out.Close()
 		_ = k.cmd.Process.Kill() // it may have ended
 		_ = k.cmd.Wait()         // killed
-		stderr.Close()
 	})
 	link := func(f *os.File) string {
 		to, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", f.Fd()))

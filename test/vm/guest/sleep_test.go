@@ -64,7 +64,7 @@ type sleeper struct {
 
 func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *sleeper {
 	t.Helper()
-	s := &sleeper{t: t, backend: backend, stderr: memoryFile(t), report: memoryFile(t)}
+	s := &sleeper{t: t, backend: backend, stderr: escape.MemoryFile(t), report: escape.MemoryFile(t)}
 	// its pid without a "$", which systemd-run takes for its own from 262 on
 	s.cmd = c.command(h, mcpscope, "run", "--backend", backend, "--report", "fd:3", "--", "sh", "-c", "cut -d' ' -f4 /proc/self/stat; : >"+file)
 	s.cmd.Stderr, s.cmd.ExtraFiles = s.stderr, []*os.File{s.report}
@@ -148,27 +148,13 @@ func (s *sleeper) returned() {
 // gone waits for the end of all that there was.
 func (s *sleeper) gone() {
 	s.t.Helper()
-	for _, p := range []*escape.Process{s.main, s.guard} {
-		if !p.Ended(escape.Patience) {
-			s.t.Errorf("%s is left: %s", s.backend, escape.Describe(p.PID))
-		}
-	}
+	escape.WantEnded(s.t, s.main, s.guard)
 	if s.group == "" {
 		return
 	}
 	if err := escape.AwaitRemoval(s.group, escape.Patience); err != nil {
 		s.t.Errorf("%s: %v", s.backend, err)
 	}
-}
-
-func memoryFile(t *testing.T) *os.File {
-	t.Helper()
-	file, err := escape.OpenMemory("said")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { file.Close() })
-	return file
 }
 
 // device is blank, and as large as a file system has to be.
