@@ -12,35 +12,22 @@ import (
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // failed is the status of mcpscope's own failure.
 const failed = 125
 
-// checkRefusal: the status, one line on stderr, nothing on stdout.
-func checkRefusal(t *testing.T, o outcome) {
+// checkRefusal: the status, one line of ours on stderr and at most one hint, nothing on stdout.
+func checkRefusal(t *testing.T, o escape.Outcome) {
 	t.Helper()
-	if o.status.ExitStatus() != failed || o.stdout != "" {
-		t.Errorf("ended with %v, want exit %d; stdout: %q", o.status, failed, o.stdout)
+	if o.Status.ExitStatus() != failed || o.Stdout != "" {
+		t.Errorf("ended with %v, want exit %d; stdout: %q", o.Status, failed, o.Stdout)
 	}
-	wantComplaint(t, o.stderr)
-}
-
-// wantComplaint: one line of ours, and at most one hint.
-func wantComplaint(t *testing.T, stderr string) {
-	t.Helper()
-	line, hint, _ := strings.Cut(strings.TrimSuffix(stderr, "\n"), "\n")
+	line, hint, _ := strings.Cut(strings.TrimSuffix(o.Stderr, "\n"), "\n")
 	if !strings.HasPrefix(line, "mcpscope: ") || strings.HasPrefix(line, "mcpscope: hint: ") ||
 		hint != "" && (!strings.HasPrefix(hint, "mcpscope: hint: ") || strings.Contains(hint, "\n")) {
-		t.Errorf("stderr is %q, want one line `mcpscope: …` and at most one `mcpscope: hint: …`", stderr)
-	}
-}
-
-// checkSuccess: as if mcpscope was not there.
-func checkSuccess(t *testing.T, o outcome) {
-	t.Helper()
-	if o.status != 0 || o.stdout != "" || o.stderr != "" {
-		t.Errorf("ended with %v; stdout: %q; stderr: %q", o.status, o.stdout, o.stderr)
+		t.Errorf("stderr is %q, want one line `mcpscope: …` and at most one `mcpscope: hint: …`", o.Stderr)
 	}
 }
 

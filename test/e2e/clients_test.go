@@ -5,7 +5,6 @@
 package e2e
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -189,27 +188,10 @@ func someCells() (cells []clientCell) {
 // clientBed is where the set-up has put the clients and the servers.
 type clientBed struct{ bin, node string }
 
-// openClientBed skips only on a developer's machine: a CI without the clients would be green for nothing.
 func openClientBed(t *testing.T) clientBed {
 	t.Helper()
-	cache := os.Getenv("TEST_CACHE")
-	if cache == "" {
-		cache = filepath.Join("..", "..", ".cache")
-	}
-	cache, err := filepath.Abs(cache)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := clientBed{bin: filepath.Join(cache, "clients", "bin"), node: filepath.Join(cache, "clients", "node")}
-	missing := func() error {
-		_, err := os.Stat(b.bin)
-		return err
-	}
-	if err := missing(); err != nil && os.Getenv("CI") != "" {
-		t.Fatalf("run test/e2e/clients/setup first: %v", err)
-	}
-	bed.Require(t, bed.Feature{Name: "the test clients, by test/e2e/clients/setup", Missing: missing})
-	return b
+	dir := escape.Clients(t, "bin")
+	return clientBed{bin: filepath.Join(dir, "bin"), node: filepath.Join(dir, "node")}
 }
 
 // command is the server's command in a client's configuration.

@@ -26,16 +26,14 @@ var delegated = escape.Backend{
 	},
 	Groups: func(_ *escape.Site, client string) string { return client },
 	Owns:   true,
-	Exempt: exemptDelegated,
-}
-
-// exemptDelegated: the kill of a unit also kills its guards, so members that have left the unit survive. Two
-// groups above a payload, or in the guards' group beside it, a member is still in the unit.
-func exemptDelegated(m escape.Mode, e escape.End) string {
-	if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-guards" {
-		return "moved out of the unit, which was killed as a whole"
-	}
-	return ""
+	// The kill of a unit also kills its guards, so members that have left the unit survive. Two groups above a
+	// payload, or in the guards' group beside it, a member is still in the unit.
+	Exempt: func(m escape.Mode, e escape.End) string {
+		if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-guards" {
+			return "moved out of the unit, which was killed as a whole"
+		}
+		return ""
+	},
 }
 
 // tree: the guard's descendants are the group, to whatever cgroup they move.

@@ -34,13 +34,13 @@ func TestHostileAttributes(t *testing.T) {
 		command := commands[tried%len(commands)] // in turn: 8 values and 5 commands
 		tried++
 		o := w.run(w.mcpscope(strings.Fields(command)...))
-		if o.status.Signaled() || o.status.ExitStatus() > 1 || strings.Contains(o.stderr, "panic") {
-			t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.status, o.stderr)
+		if o.Status.Signaled() || o.Status.ExitStatus() > 1 || strings.Contains(o.Stderr, "panic") {
+			t.Errorf("%s with %s=%.40q: %v; stderr: %s", command, attr, value, o.Status, o.Stderr)
 		}
-		if strings.ContainsFunc(o.stdout+o.stderr, raw) {
-			t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.stdout+o.stderr)
+		if strings.ContainsFunc(o.Stdout+o.Stderr, raw) {
+			t.Errorf("%s with %s=%.40q prints it raw: %q", command, attr, value, o.Stdout+o.Stderr)
 		}
-		if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.stdout)) {
+		if strings.HasSuffix(command, "--json") && !json.Valid([]byte(o.Stdout)) {
 			t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
 		}
 	}

@@ -186,6 +186,17 @@ func onEnds(t *testing.T, kind string, flags []string) (s *server, stdin, stdout
 	return s, stdin, stdout
 }
 
+// onKinds runs a test for the kinds of ends.
+func onKinds(t *testing.T, test func(t *testing.T, kind string)) {
+	t.Parallel()
+	for _, kind := range []string{"pipe", "socket"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			test(t, kind)
+		})
+	}
+}
+
 // readLine fails when no line comes.
 func (s *server) readLine(from *bufio.Reader, of *os.File) string {
 	s.world.T.Helper()
@@ -201,24 +212,20 @@ func (s *server) readLine(from *bufio.Reader, of *os.File) string {
 
 // A server can have read one half of a message.
 func TestIdleServerInAMessage(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"pipe", "socket"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, stdin, stdout := onEnds(t, kind, nil)
-			out := bufio.NewReader(stdout)
-			fmt.Fprint(stdin, "one ")
-			s.idle(0)
-			fmt.Fprint(stdin, "message, ")
-			s.idle(1)
-			fmt.Fprint(stdin, "in parts\nand another\n")
-			for _, want := range []string{"one message, in parts\n", "and another\n"} {
-				if got := s.readLine(out, stdout); got != want {
-					t.Errorf("answer %q, want %q", got, want)
-				}
+	onKinds(t, func(t *testing.T, kind string) {
+		s, stdin, stdout := onEnds(t, kind, nil)
+		out := bufio.NewReader(stdout)
+		fmt.Fprint(stdin, "one ")
+		s.idle(0)
+		fmt.Fprint(stdin, "message, ")
+		s.idle(1)
+		fmt.Fprint(stdin, "in parts\nand another\n")
+		for _, want := range []string{"one message, in parts\n", "and another\n"} {
+			if got := s.readLine(out, stdout); got != want {
+				t.Errorf("answer %q, want %q", got, want)
 			}
-		})
-	}
+		}
+	})
 }
 
 // A server whose client does not read is not frozen: its write would be cut short. A note says so.
@@ -250,7 +257,6 @@ const racesEnv = "MCPSCOPE_IDLE_RACES"
 
 // A message that comes while the server is being frozen is answered as any other.
 func TestMessageRacesAgainstFreeze(t *testing.T) {
-	t.Parallel()
 	races := 60
 	if text := os.Getenv(racesEnv); text != "" {
 		var err error
@@ -258,35 +264,28 @@ func TestMessageRacesAgainstFreeze(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, kind := range []string{"pipe", "socket"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", raceIdle.String()})
-			out := bufio.NewReader(stdout)
-			fmt.Fprintln(stdin, "ponder", (raceIdle / 8).Milliseconds()) // a message that was read is not answered at once
-			for i := range races {
-				if i == races/2 {
-					s.idle(0) // a machine that has no time for a freeze has it now
-				} else {
-					time.Sleep(raceIdle + rand.N(2*raceIdle)) // a freeze comes about then
-				}
-				text := fmt.Sprintf("message %d\n", i)
-				fmt.Fprint(stdin, text)
-				if got := s.readLine(out, stdout); got != text {
-					t.Fatalf("answer %q, want %q", got, text)
-				}
+	onKinds(t, func(t *testing.T, kind string) {
+		s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", raceIdle.String()})
+		out := bufio.NewReader(stdout)
+		fmt.Fprintln(stdin, "ponder", (raceIdle / 8).Milliseconds()) // a message that was read is not answered at once
+		for i := range races {
+			if i == races/2 {
+				s.idle(0) // a machine that has no time for a freeze has it now
+			} else {
+				time.Sleep(raceIdle + rand.N(2*raceIdle)) // a freeze comes about then
 			}
-		})
-	}
+			text := fmt.Sprintf("message %d\n", i)
+			fmt.Fprint(stdin, text)
+			if got := s.readLine(out, stdout); got != text {
+				t.Fatalf("answer %q, want %q", got, text)
+			}
+		}
+	})
 }
 
 // contextSwitches is how often the threads of a process were given a processor after they had waited.
-func contextSwitches(t *testing.T, pid int) (n int) {
-	t.Helper()
-	files, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
+func contextSwitches(pid int) (n int) {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is valid
 	for _, file := range files {
 		text, _ := os.ReadFile(file) // none of a thread that has ended
 		_, rest, _ := strings.Cut(string(text), "\nvoluntary_ctxt_switches:")
@@ -299,27 +298,23 @@ func contextSwitches(t *testing.T, pid int) (n int) {
 
 // Messages to a server that runs wake no other process.
 func TestMessagesWakeTheServerAlone(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"pipe", "socket"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
-			out := bufio.NewReader(stdout)
-			const messages = 100
-			woken := 0
-			if !pace.Eventually(escape.Patience, func() bool { // work that the start has left for later wakes threads, too
-				before := contextSwitches(t, s.Server.PID)
-				for range messages {
-					fmt.Fprintln(stdin, "message")
-					s.readLine(out, stdout)
-				}
-				woken = contextSwitches(t, s.Server.PID) - before
-				return woken < messages/2
-			}) {
-				t.Errorf("%d messages woke the launcher %d times", messages, woken)
+	onKinds(t, func(t *testing.T, kind string) {
+		s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
+		out := bufio.NewReader(stdout)
+		const messages = 100
+		woken := 0
+		if !pace.Eventually(escape.Patience, func() bool { // work that the start has left for later wakes threads, too
+			before := contextSwitches(s.Server.PID)
+			for range messages {
+				fmt.Fprintln(stdin, "message")
+				s.readLine(out, stdout)
 			}
-		})
-	}
+			woken = contextSwitches(s.Server.PID) - before
+			return woken < messages/2
+		}) {
+			t.Errorf("%d messages woke the launcher %d times", messages, woken)
+		}
+	})
 }
 
 // open is a copy of a descriptor of the main process.
@@ -342,35 +337,31 @@ func (s *server) open(number int) *os.File {
 // A person's freeze waits until the server can write, and says why it does not freeze: it would cut a write
 // short.
 func TestFreezeWaitsForRoom(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"pipe", "socket"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
-			line := strings.Repeat("x", 3000) + "\n"
-			lines, theirs := 0, int32(s.open(1).Fd())
-			for escape.PollFor(0, unix.PollFd{Fd: theirs, Events: unix.POLLOUT}) {
-				if escape.PollFor(time.Millisecond, unix.PollFd{Fd: int32(stdin.Fd()), Events: unix.POLLOUT}) {
-					fmt.Fprint(stdin, line)
-					lines++
-				}
+	onKinds(t, func(t *testing.T, kind string) {
+		s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", "1h"})
+		line := strings.Repeat("x", 3000) + "\n"
+		lines, theirs := 0, int32(s.open(1).Fd())
+		for escape.PollFor(0, unix.PollFd{Fd: theirs, Events: unix.POLLOUT}) {
+			if escape.PollFor(time.Millisecond, unix.PollFd{Fd: int32(stdin.Fd()), Events: unix.POLLOUT}) {
+				fmt.Fprint(stdin, line)
+				lines++
 			}
-			_, id := s.members.Main()
-			o := s.world.run(s.world.mcpscope("freeze", id))
-			if o.status.ExitStatus() == 0 || !strings.Contains(o.stderr, "the client does not read what process") || s.frozenNow() {
-				t.Errorf("status %v, frozen: %v; stderr: %s", o.status, s.frozenNow(), o.stderr)
+		}
+		_, id := s.members.Main()
+		o := s.world.run(s.world.mcpscope("freeze", id))
+		if o.Status.ExitStatus() == 0 || !strings.Contains(o.Stderr, "the client does not read what process") || s.frozenNow() {
+			t.Errorf("status %v, frozen: %v; stderr: %s", o.Status, s.frozenNow(), o.Stderr)
+		}
+		out := bufio.NewReader(stdout)
+		for range lines {
+			if got := s.readLine(out, stdout); got != line {
+				t.Fatalf("%d bytes arrived, want %d", len(got), len(line))
 			}
-			out := bufio.NewReader(stdout)
-			for range lines {
-				if got := s.readLine(out, stdout); got != line {
-					t.Fatalf("%d bytes arrived, want %d", len(got), len(line))
-				}
-			}
-			s.world.wantSuccess("freeze", id)
-			if !s.frozenNow() {
-				t.Error("not frozen")
-			}
-			s.world.wantSuccess("thaw", id)
-		})
-	}
+		}
+		s.world.wantSuccess("freeze", id)
+		if !s.frozenNow() {
+			t.Error("not frozen")
+		}
+		s.world.wantSuccess("thaw", id)
+	})
 }

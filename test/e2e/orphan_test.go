@@ -12,34 +12,26 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// orphaned kills launcher and guard of a server at once.
-func orphaned(t *testing.T, s *server) *server {
-	t.Helper()
-	if err := escape.KillTogether(s.guard, s.Server); err != nil {
-		t.Fatal(err)
-	}
-	if n := len(s.members.Running()); n != 1 {
-		t.Errorf("%d members live without guards, want 1: then this test tests nothing", n)
-	}
-	return s
-}
-
 // A launcher that ends during its sweep still stops the orphan: no other process would before
 // the next start.
 func TestNextServerEndsAnOrphan(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	orphan := orphaned(t, startServer(w, []string{"--group"}, nil, binaries.probe))
+	orphan := startServer(w, []string{"--group"}, nil, binaries.probe)
+	if err := escape.KillTogether(orphan.guard, orphan.Server); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(orphan.members.Running()); n != 1 {
+		t.Errorf("%d members live without guards, want 1: then this test tests nothing", n)
+	}
 	next := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	orphan.told(1) // it has a second now
 	next.Tell("close")
 	if status := next.Status(escape.Patience); status != "exit 0" {
 		t.Errorf("the next server ended with %q", status)
 	}
-	if n := orphan.members.UntilDead(escape.Patience); n > 0 {
-		t.Errorf("the next server ended, and the orphan lives: %q", orphan.members.Survivors())
-	}
-	w.wantSuccess("sweep") // on a busy machine the directory may be left, empty: a server that ends waits for a second only
+	orphan.members.WantDead(t) // the next server has ended
+	w.wantSuccess("sweep")     // on a busy machine the directory may be left, empty: a server that ends waits for a second only
 	w.clean()
 }
 
@@ -67,9 +59,9 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 
 // wantSuccess runs mcpscope in a goroutine.
 func (w *world) wantSuccess(args ...string) {
-	o, err := w.tryRun(w.mcpscope(args...))
-	if err != nil || o.status != 0 || o.stderr != "" {
-		w.T.Errorf("%v ended with %v, %v; stderr: %s", args, o.status, err, o.stderr)
+	o, err := escape.Finish(w.Dir, w.mcpscope(args...))
+	if err != nil || o.Status != 0 || o.Stderr != "" {
+		w.T.Errorf("%v ended with %v, %v; stderr: %s", args, o.Status, err, o.Stderr)
 	}
 }
 
@@ -78,8 +70,8 @@ func TestSweepFromAnotherPidNamespace(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	live := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-	if o := w.run(w.Command("unshare", "--pid", "--fork", "--mount-proc", binaries.mcpscope, "sweep")); o.status != 0 {
-		t.Fatalf("sweep ended with %v; stderr: %s", o.status, o.stderr)
+	if o := w.run(w.Command("unshare", "--pid", "--fork", "--mount-proc", binaries.mcpscope, "sweep")); o.Status != 0 {
+		t.Fatalf("sweep ended with %v; stderr: %s", o.Status, o.Stderr)
 	}
 	if !live.Lives("still there?") {
 		t.Error("the sweep hit a live server")

@@ -48,9 +48,9 @@ func atOnce(t *testing.T, launcher, server string) {
 		running.Go(func() {
 			for range 4 {
 				cmd := w.Command("sh", "-c", launcher, binaries.mcpscope, server)
-				o, err := w.tryRun(cmd)
-				if err != nil || o.status.ExitStatus() != 7 {
-					t.Errorf("%v, %v; stderr: %s", o.status, err, o.stderr)
+				o, err := escape.Finish(w.Dir, cmd)
+				if err != nil || o.Status.ExitStatus() != 7 {
+					t.Errorf("%v, %v; stderr: %s", o.Status, err, o.Stderr)
 				}
 			}
 		})

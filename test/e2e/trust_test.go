@@ -57,13 +57,13 @@ func TestAnothersServer(t *testing.T) {
 	_, id := s.members.Main()
 	for _, command := range []string{"stop", "freeze", "inspect"} {
 		o := w.run(w.Command(as(attacker, program, command, id)...))
-		if o.status.ExitStatus() != 1 || o.stdout != "" || !strings.Contains(o.stderr, id) {
-			t.Errorf("%s: %v, %q; stderr: %s", command, o.status, o.stdout, o.stderr)
+		if o.Status.ExitStatus() != 1 || o.Stdout != "" || !strings.Contains(o.Stderr, id) {
+			t.Errorf("%s: %v, %q; stderr: %s", command, o.Status, o.Stdout, o.Stderr)
 		}
 	}
 	// that user may have trees of other tests, which all see
-	if o := w.run(w.Command(as(attacker, program, "ls")...)); o.status != 0 || strings.Contains(o.stdout, id) {
-		t.Errorf("ls: %v, %q; stderr: %s", o.status, o.stdout, o.stderr)
+	if o := w.run(w.Command(as(attacker, program, "ls")...)); o.Status != 0 || strings.Contains(o.Stdout, id) {
+		t.Errorf("ls: %v, %q; stderr: %s", o.Status, o.Stdout, o.Stderr)
 	}
 	if !s.Lives("still there?") {
 		t.Error("the server was hit")
@@ -139,8 +139,8 @@ func TestForgedTree(t *testing.T) {
 	childIn.Close()
 	childOut.Close()
 	child := escape.NewBystander("root's child of the forger", in, out)
-	if o := w.run(w.mcpscope("ls", "--all-users")); !strings.Contains(o.stdout, "forged-tree") {
-		t.Fatalf("nobody takes it for a guard: %q; stderr: %s", o.stdout, o.stderr)
+	if o := w.run(w.mcpscope("ls", "--all-users")); !strings.Contains(o.Stdout, "forged-tree") {
+		t.Fatalf("nobody takes it for a guard: %q; stderr: %s", o.Stdout, o.Stderr)
 	}
 	for _, command := range []string{"sweep", "freeze forged-tree", "stop --grace 0 forged-tree", "metrics"} {
 		line := strings.Fields(command)
@@ -173,8 +173,8 @@ func TestManyForgedGroupsDelayOnce(t *testing.T) {
 		}
 	}
 	for range len(held) {
-		if o := w.run(w.mcpscope("sweep", "--all-users")); o.status.Signaled() {
-			t.Fatalf("%v; stderr: %s", o.status, o.stderr)
+		if o := w.run(w.mcpscope("sweep", "--all-users")); o.Status.Signaled() {
+			t.Fatalf("%v; stderr: %s", o.Status, o.Stderr)
 		}
 		held = slices.DeleteFunc(held, func(b *escape.Bystander) bool { return !b.Lives() })
 		if len(held) == 0 {
@@ -220,10 +220,7 @@ func TestSweepSparesForeignDirectories(t *testing.T) {
 func usurped(t *testing.T, w *world, mode string) *server {
 	t.Helper()
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, mode)
-	s.Tell("write now")
-	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
-		t.Fatal("it did not say that it has done it")
-	}
+	s.acts()
 	if !s.Server.Ended(escape.Patience) || !s.guard.Ended(escape.Patience) {
 		t.Fatal("a guard lives: this tests nothing")
 	}
@@ -268,11 +265,17 @@ func TestUsurpedGroups(t *testing.T) {
 func claimsLongGrace(t *testing.T, flags []string, command ...string) *server {
 	t.Helper()
 	s := startServer(newWorld(t), []string{"--group"}, flags, append([]string{binaries.Zoo}, command...)...)
+	s.acts()
+	return s
+}
+
+// acts has a mode of the zoo that waits for a line do what it is for.
+func (s *server) acts() {
+	s.world.T.Helper()
 	s.Tell("write now")
 	if !s.members.AwaitSaid(escape.Patience, func(all []escape.Saying) bool { return len(all) > 0 }) {
-		t.Fatal("it did not say that it has done it")
+		s.world.T.Fatal("it did not say that it has done it")
 	}
-	return s
 }
 
 // A server that begins its own stop can give it no longer grace than its client has.
@@ -323,7 +326,11 @@ func TestMemberInAForeignPidNamespace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
-			bystander := w.namespaced()
+			bystander := w.Bystander("with a pid namespace of its own", w.Unique("bystander"),
+				w.Command("unshare", "--pid", "--fork", "--kill-child", binaries.Zoo, "plain"))
+			if !bystander.Lives() {
+				t.Fatal("the bystander is not up")
+			}
 			s := startServer(w, []string{"--group"}, []string{"--eof-grace", soon, "--term-grace", soon}, binaries.Zoo,
 				"--sibling", w.Seen(w.Unique("sibling")), "--target", fmt.Sprint(bystander.Cmd.Process.Pid), "foreign-namespace")
 			if n := len(s.members.Running()); n < 2 {
@@ -336,15 +343,6 @@ func TestMemberInAForeignPidNamespace(t *testing.T) {
 			}
 		})
 	}
-}
-
-func (w *world) namespaced() *escape.Bystander {
-	w.T.Helper()
-	b := w.Bystander("with a pid namespace of its own", w.Unique("bystander"), w.Command("unshare", "--pid", "--fork", "--kill-child", binaries.Zoo, "plain"))
-	if !b.Lives() {
-		w.T.Fatal("the bystander is not up")
-	}
-	return b
 }
 
 // A tracer that holds the guard before its first report prevents no stop. Not every seizer is in time.
@@ -378,8 +376,8 @@ func TestLauncherKeepsTracersOff(t *testing.T) {
 		t.Fatalf("%v; stderr: %s", err, escape.Contents(c.Stderr))
 	}
 	probe := w.Command(as(attacker, "readlink", fmt.Sprintf("/proc/%d/fd/0", c.Server.PID))...)
-	if o := w.run(probe); o.status == 0 {
-		t.Errorf("a process of its user can look at its descriptors: %s", o.stdout)
+	if o := w.run(probe); o.Status == 0 {
+		t.Errorf("a process of its user can look at its descriptors: %s", o.Stdout)
 	}
 	c.Tell("close")
 	m.WantDead(t)
@@ -392,8 +390,11 @@ func TestFewProcesses(t *testing.T) {
 	program := readable(t, binaries.mcpscope)
 	ran, refused := 0, 0
 	for n := 8; n <= 68; n += 6 {
-		if o := w.run(w.Command(as(user, "prlimit", fmt.Sprintf("--nproc=%d:%d", n, n), program, "run", "--", "true")...)); o.status == 0 {
-			checkSuccess(t, o)
+		o := w.run(w.Command(as(user, "prlimit", fmt.Sprintf("--nproc=%d:%d", n, n), program, "run", "--", "true")...))
+		if o.Status == 0 {
+			if o.Stdout != "" || o.Stderr != "" { // not as if mcpscope was not there
+				t.Errorf("stdout: %q; stderr: %q", o.Stdout, o.Stderr)
+			}
 			ran++
 		} else {
 			checkRefusal(t, o)
@@ -470,9 +471,9 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 	}
 	write.Close()
 	stdin.Close()
-	looked, last := 0, ""
+	looked, last := 0, 0
 	if !pace.Eventually(escape.Patience, func() bool {
-		if now := switches(cmd.Process.Pid); now != last {
+		if now := contextSwitches(cmd.Process.Pid); now != last {
 			looked, last = looked+1, now
 		}
 		return looked > looks
@@ -484,17 +485,6 @@ func TestAnswerToAClientThatReadsLate(t *testing.T) {
 		t.Errorf("%d bytes came of %d, and it ended with %v", n, size, err)
 	}
 	w.clean()
-}
-
-// switches returns how often the threads of a process have waited.
-func switches(pid int) (all string) {
-	threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/status", pid)) // the pattern is valid
-	for _, thread := range threads {
-		status, _ := os.ReadFile(thread) // the thread may have ended
-		_, count, _ := strings.Cut(string(status), "\nvoluntary_ctxt_switches:")
-		all += count
-	}
-	return all
 }
 
 // spawned starts a server on these descriptors. Its client does nothing but live.
@@ -525,20 +515,16 @@ func openNull(t *testing.T) *os.File {
 
 // A careless client has passed the writing end of stdin on to the server.
 func TestClientDiesWhoseServerHoldsItsOwnStdin(t *testing.T) {
-	t.Parallel()
-	for _, kind := range []string{"pipe", "socket"} {
-		t.Run(kind, func(t *testing.T) {
-			t.Parallel()
-			read, write := ends(t, kind)
-			fmt.Fprintln(write, "burn 60000")
-			s := spawned(t, read, openNull(t), nil, []string{binaries.probe}, write)
-			read.Close()
-			write.Close()
-			s.Own.Signal(unix.SIGKILL)
-			s.told(1)
-			s.dead()
-		})
-	}
+	onKinds(t, func(t *testing.T, kind string) {
+		read, write := ends(t, kind)
+		fmt.Fprintln(write, "burn 60000")
+		s := spawned(t, read, openNull(t), nil, []string{binaries.probe}, write)
+		read.Close()
+		write.Close()
+		s.Own.Signal(unix.SIGKILL)
+		s.told(1)
+		s.dead()
+	})
 }
 
 // ends returns the ends of a pipe, or of a socketpair as Node.js uses.

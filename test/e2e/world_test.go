@@ -5,7 +5,6 @@ package e2e
 import (
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -37,24 +36,12 @@ func (w *world) mcpscope(args ...string) *exec.Cmd {
 	return w.Command(append([]string{binaries.mcpscope}, args...)...)
 }
 
-// An outcome is a command's output and status.
-type outcome struct {
-	stdout, stderr string
-	status         syscall.WaitStatus
-}
-
 // run runs a command to its end.
-func (w *world) run(cmd *exec.Cmd) outcome {
+func (w *world) run(cmd *exec.Cmd) escape.Outcome {
 	w.T.Helper()
-	o, err := w.tryRun(cmd)
+	o, err := escape.Finish(w.Dir, cmd)
 	if err != nil {
 		w.T.Fatal(err)
 	}
 	return o
-}
-
-// tryRun is run for goroutines, which must not end the test.
-func (w *world) tryRun(cmd *exec.Cmd) (outcome, error) {
-	o, err := escape.Finish(w.Dir, cmd)
-	return outcome{o.Stdout, o.Stderr, o.Status}, err
 }

@@ -3,7 +3,6 @@
 package gateway
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -38,26 +37,13 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-// clients is the directory of the clients that test/e2e/clients/setup installs. Tests that use it are slow.
+// clients is the directory of clients of npm. Tests that use it are slow.
 func clients(t *testing.T) string {
 	t.Helper()
 	if escape.Core() {
 		t.Skip("it needs clients of npm: MCPSCOPE_TEST_FULL=1 or MCPSCOPE_TEST_SLICE runs it")
 	}
-	cache := os.Getenv("TEST_CACHE")
-	if cache == "" {
-		cache = filepath.Join("..", "..", ".cache")
-	}
-	dir, err := filepath.Abs(filepath.Join(cache, "clients"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	bed.Require(t, bed.Feature{Name: "the test clients, by test/e2e/clients/setup", Missing: func() error {
-		_, binErr := os.Stat(filepath.Join(dir, "bin"))
-		_, nodeErr := os.Stat(filepath.Join(dir, "node"))
-		return errors.Join(binErr, nodeErr)
-	}})
-	return dir
+	return escape.Clients(t, "bin", "node")
 }
 
 // A world is one in which root runs gateways, with groups below mcp.slice.
