@@ -162,6 +162,9 @@ func (g tried) start(t *testing.T, dir string, below, unnamed bool) *triedRun {
 			err = escape.WriteProgram(file, fill(text))
 		}
 	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	r.out = escape.MemoryFile(t)
 	command := []string{"env", "HOME=" + home, "sh", "-c", `/bin/sleep 1000 </dev/null >/dev/null 2>&1 & exec "$@"`, "sh"}
 	if g.node {
