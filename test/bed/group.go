@@ -47,6 +47,17 @@ func Group(tb testing.TB, name string) string {
 	return dir
 }
 
+// Delegate gives a group to a user in the way of Delegate=yes, with the files by which one makes groups below and moves
+// processes into it.
+func Delegate(dir string, uid int) error {
+	for _, file := range []string{"", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
+		if err := os.Chown(filepath.Join(dir, file), uid, uid); err != nil {
+			return fmt.Errorf("delegate: %w", err)
+		}
+	}
+	return nil
+}
+
 // Pipe returns the ends of a pipe, which are closed with the test at the latest.
 func Pipe(t *testing.T) (read, write *os.File) {
 	t.Helper()

@@ -29,10 +29,8 @@ const attacker = 65533
 func (w *world) delegate(name string) string {
 	w.T.Helper()
 	dir := w.Group(name)
-	for _, file := range []string{"", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"} {
-		if err := os.Chown(filepath.Join(dir, file), attacker, attacker); err != nil {
-			w.T.Fatal(err)
-		}
+	if err := bed.Delegate(dir, attacker); err != nil {
+		w.T.Fatal(err)
 	}
 	return dir
 }

@@ -56,7 +56,7 @@ func (s *Site) Group(name string) string {
 	return dir
 }
 
-// makeGroup also gives away what one needs to make groups below and to move into it.
+// makeGroup also gives it away.
 func (s *Site) makeGroup(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -69,12 +69,7 @@ func (s *Site) makeGroup(dir string) error {
 	if s.UID == 0 {
 		return nil
 	}
-	for _, name := range []string{"", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"} {
-		if err := os.Chown(filepath.Join(dir, name), s.UID, s.UID); err != nil {
-			return err
-		}
-	}
-	return nil
+	return bed.Delegate(dir, s.UID)
 }
 
 // Unique makes a group with a number in its name.

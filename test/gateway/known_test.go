@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
+	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/facts"
 )
@@ -212,10 +213,8 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	g := w.gateway("--match", "zoo")
 	s := g.Server(binaries.Programs, "a", "setsid")
 	delegated := w.Unique("delegated")
-	for _, file := range []string{"", "cgroup.procs"} {
-		if err := os.Chown(filepath.Join(delegated, file), 65533, 65533); err != nil {
-			t.Fatal(err)
-		}
+	if err := bed.Delegate(delegated, 65533); err != nil {
+		t.Fatal(err)
 	}
 	forged := filepath.Join(delegated, "mcp-evil-"+s.ID)
 	cmd := w.Command("setpriv", "--reuid", attacker, "--regid", attacker, "--clear-groups", "sh", "-euc",

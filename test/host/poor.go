@@ -3,7 +3,6 @@
 package host
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -50,7 +49,7 @@ func (k Kind) command(tb testing.TB, dir string, argv []string) (*exec.Cmd, erro
 		return nil, err
 	}
 	if p.Delegated {
-		if err := delegateTo(dir, p.UID); err != nil {
+		if err := bed.Delegate(dir, p.UID); err != nil {
 			return nil, err
 		}
 	}
@@ -114,14 +113,4 @@ func (k Kind) WithManagers() Kind {
 	k.Name += " with managers"
 	k.run = runAsIs
 	return k
-}
-
-// delegateTo gives the group to a user in the way of Delegate=yes.
-func delegateTo(group string, uid int) error {
-	for _, file := range []string{"", "/cgroup.procs", "/cgroup.subtree_control", "/cgroup.threads"} {
-		if err := os.Chown(group+file, uid, uid); err != nil {
-			return fmt.Errorf("delegate: %w", err)
-		}
-	}
-	return nil
 }
