@@ -18,6 +18,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/coreos/go-systemd/v22/daemon"
 )
 
 type server struct {
@@ -42,10 +44,8 @@ func main() {
 	cgroup, _ := os.ReadFile("/proc/self/cgroup") // an error shows as ""
 	_, path, _ := strings.Cut(string(cgroup), "0::")
 	fmt.Printf("up %d %d %s\n", os.Getpid(), os.Getppid(), strings.TrimSpace(path))
-	if os.Getenv("NOTIFY_SOCKET") != "" {
-		if err := notifyReady(); err != nil {
-			fmt.Println("not ready", err)
-		}
+	if _, err := daemon.SdNotify(false, daemon.SdNotifyReady); err != nil {
+		fmt.Println("not ready", err)
 	}
 	lines := make(chan string)
 	go func() {
@@ -277,14 +277,4 @@ func times(count string, argv []string) {
 		}
 	}
 	fmt.Println("times", failures, last)
-}
-
-// notifyReady is sd_notify(3).
-func notifyReady() error {
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_DGRAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer syscall.Close(fd)
-	return syscall.Sendto(fd, []byte("READY=1"), 0, &syscall.SockaddrUnix{Name: os.Getenv("NOTIFY_SOCKET")})
 }

@@ -51,11 +51,8 @@ type service struct {
 // pipes are two that a service opens by name, and a file for its stderr, in a directory of the user's.
 func pipes(t *testing.T, u host.User) (dir string, in, out, stderr *os.File) {
 	t.Helper()
-	dir, err := os.MkdirTemp(host.Shared, "gateway.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
+	dir = host.Directory(t, u)
+	var err error
 	open := func(name string) *os.File {
 		flags := os.O_RDWR | os.O_CREATE
 		if name != "stderr" {
@@ -67,7 +64,7 @@ func pipes(t *testing.T, u host.User) (dir string, in, out, stderr *os.File) {
 		return f
 	}
 	in, out, stderr = open("in"), open("out"), open("stderr")
-	if err := errors.Join(err, os.Chown(dir, u.UID, u.UID)); err != nil {
+	if err != nil {
 		t.Fatal(err)
 	}
 	return dir, in, out, stderr

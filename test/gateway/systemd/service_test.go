@@ -180,12 +180,7 @@ func kill(t *testing.T, dirs ...string) {
 // The stderr of a server that is known before it runs is the journal's, from its first line on.
 func TestStderrInTheJournal(t *testing.T) {
 	s := serve(t, host.Root, "--stderr journal")
-	dir, err := os.MkdirTemp(host.Shared, "stderr.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-	script := dir + "/talks-mcp"
+	script := host.Directory(t, host.Root) + "/talks-mcp"
 	if err := escape.WriteProgram(script, "#!/bin/sh\necho it talks >&2\nexec \"$@\"\n"); err != nil {
 		t.Fatal(err)
 	}

@@ -19,14 +19,7 @@ import (
 // In a login's session only the user manager may move a process to its groups. A server that is
 // recognized when it has started others is captured with them all the same.
 func TestLateInASession(t *testing.T) {
-	dir, err := os.MkdirTemp(host.Shared, "session.")
-	if err == nil {
-		t.Cleanup(func() { _ = os.RemoveAll(dir) }) // with the host, at the latest
-		err = os.Chown(dir, host.Tester.UID, host.Tester.UID)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := host.Directory(t, host.Tester)
 	explain := filepath.Join(dir, "explain")
 	session := host.Current(t).Login(t, host.Tester)
 	cmd := session.Command(host.Shared+"/mcpscope", "gateway", "--backend", "systemd-user", "--explain", explain, "--term-grace=200ms", "--", host.Shared+"/like")
