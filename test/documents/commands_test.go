@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -216,19 +215,9 @@ func (s *stage) endClient(kill bool) {
 		out, err := s.command(host.Tester, "mcpscope ls --client claude").Output()
 		return err != nil || len(out) == 0 // a document may have uninstalled it
 	}
-	if !await(gone) {
+	if !pace.Eventually(escape.Patience, gone) {
 		s.t.Error("the client has ended, and its servers are still there")
 	}
-}
-
-// await polls for a state that has no event.
-func await(is func() bool) bool {
-	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; time.Sleep(50 * time.Millisecond) {
-		if is() {
-			return true
-		}
-	}
-	return is()
 }
 
 // Some commands show what happens a moment later: a gateway's server is recognized after it has answered, a
@@ -264,7 +253,7 @@ func (s *stage) play(step step) {
 		out, err = s.command(u, script).CombinedOutput()
 		return (err == nil || len(step.want) > 0) && matches(step.want, string(out))
 	}
-	if exit := (*exec.ExitError)(nil); !right() && !(later.MatchString(step.command) && await(right)) ||
+	if exit := (*exec.ExitError)(nil); !right() && !(later.MatchString(step.command) && pace.Eventually(escape.Patience, right)) ||
 		err != nil && !errors.As(err, &exit) {
 		s.t.Errorf("line %d: %s: %v\n%swant\n%s", step.line, step.command, err, out,
 			strings.Join(step.want, "\n"))

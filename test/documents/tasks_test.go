@@ -10,6 +10,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 const threeServers = `{
@@ -32,7 +33,7 @@ func (s *stage) limited() bool {
 func (s *stage) runs(u host.User, is bool, names ...string) {
 	s.t.Helper()
 	for _, name := range names {
-		if !await(func() bool { return len(u.Scopes(name)) == 1 == is }) {
+		if !pace.Eventually(escape.Patience, func() bool { return len(u.Scopes(name)) == 1 == is }) {
 			s.t.Errorf("scopes of %s: %q", name, u.Scopes(name))
 		}
 	}
@@ -79,18 +80,14 @@ func (s *stage) gatewayMeasured() {
 	s.runs(host.Root, true, "mcp-server-time", "some-mcp-server")
 	body := ""
 	const get = `exec 3<>/dev/tcp/127.0.0.1/9500 && printf 'GET /metrics HTTP/1.0\r\n\r\n' >&3 && cat <&3`
-	if !await(func() bool {
+	if !pace.Eventually(escape.Patience, func() bool {
 		out, err := s.command(host.Root, get).Output()
 		body = string(out)
 		return err == nil // once it listens
 	}) {
 		s.t.Error("no metrics are served")
 	}
-	for _, text := range []string{`name="mcp-server-time"`, `name="some-mcp-server"`} {
-		if !strings.Contains(body, text) {
-			s.t.Errorf("no %s in\n%s", text, body)
-		}
-	}
+	escape.Contains(s.t, body, `name="mcp-server-time"`, `name="some-mcp-server"`)
 }
 
 // uninstalled checks that the servers go on, and that clients start theirs without mcpscope.

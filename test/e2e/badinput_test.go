@@ -5,7 +5,6 @@ package e2e
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -76,12 +75,8 @@ func TestPoorSurroundings(t *testing.T) {
 // a descriptor of ours could be in a child that is just being forked, and the copy be busy (ETXTBSY).
 func readable(t *testing.T, program string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "mcpscope-e2e.")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
-	if out, err := exec.Command("sh", "-c", `chmod 755 "$1" && cp "$2"* "$1"`, "sh", dir, program).CombinedOutput(); err != nil {
+	dir := escape.OpenDir(t)
+	if out, err := exec.Command("sh", "-c", `cp "$2"* "$1"`, "sh", dir, program).CombinedOutput(); err != nil {
 		t.Fatalf("cp: %v: %s", err, out)
 	}
 	return filepath.Join(dir, filepath.Base(program))

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -57,4 +59,14 @@ func FinishWithin(limit time.Duration, group string, cmd *exec.Cmd) (o Outcome, 
 func whole(file *os.File) string {
 	text, _ := io.ReadAll(io.NewSectionReader(file, 0, 1<<30)) // memory
 	return string(text)
+}
+
+// Contains fails the test for each text that is missing.
+func Contains(t *testing.T, said string, want ...string) {
+	t.Helper()
+	for _, text := range want {
+		if !strings.Contains(said, text) {
+			t.Errorf("no %q in: %s", text, said)
+		}
+	}
 }

@@ -88,3 +88,17 @@ func WriteProgram(file, text string) error {
 	defer syscall.ForkLock.RUnlock()
 	return os.WriteFile(file, []byte(text), 0o755)
 }
+
+// OpenDir is a directory that any user may write. Its path is short: there may be sockets in it.
+func OpenDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "open.")
+	if err == nil {
+		err = os.Chmod(dir, 0o777)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
+	return dir
+}

@@ -176,16 +176,6 @@ func same(t *testing.T, before map[string]bool) {
 	}
 }
 
-// contains fails the test for each text that is missing.
-func contains(t *testing.T, said string, want ...string) {
-	t.Helper()
-	for _, text := range want {
-		if !strings.Contains(said, text) {
-			t.Errorf("no %q in: %s", text, said)
-		}
-	}
-}
-
 var configFile = host.Tester.Home + "/.claude.json"
 
 const configuration = `{"mcpServers": {"clock": {"command": "sh", "args": ["-c", "echo ready; cat"]}}}`
@@ -231,7 +221,7 @@ func used(t *testing.T, mcpscope string) {
 	cmd := host.Current(t).Command(host.Tester, append([]string{server.Command}, server.Args...)...)
 	talk := escape.StartTalk(t, cmd, cmd.Start)
 	talk.Hear("ready")
-	contains(t, tester(t, mcpscope, "ls"), " clock ", " systemd-user")
+	escape.Contains(t, tester(t, mcpscope, "ls"), " clock ", " systemd-user")
 	_ = talk.Stdin.Close()
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
@@ -255,13 +245,13 @@ func place(t *testing.T, path, text string) {
 // stay.
 func TestMakeInstallAndUninstall(t *testing.T) {
 	before := files(t)
-	contains(t, makes(t, 2, "install", "BIN=/nonexistent"),
+	escape.Contains(t, makes(t, 2, "install", "BIN=/nonexistent"),
 		"there is no /nonexistent/mcpscope: run make build first")
-	contains(t, makes(t, 0, "install", "BIN="+built), "installed mcpscope v0.1.0-test ")
+	escape.Contains(t, makes(t, 0, "install", "BIN="+built), "installed mcpscope v0.1.0-test ")
 	const mcpscope = "/usr/local/bin/mcpscope"
 	root(t, 0, "ls", "/usr/local/libexec/mcpscope/mcpscopectl", "/usr/local/share/man/man1/mcpscope-run.1",
 		"/usr/local/share/bash-completion/completions/mcpscope")
-	contains(t, root(t, 0, "cat", "/usr/local/lib/systemd/system/mcpscope-sweep.service"),
+	escape.Contains(t, root(t, 0, "cat", "/usr/local/lib/systemd/system/mcpscope-sweep.service"),
 		"ExecStart="+mcpscope+" sweep")
 	used(t, mcpscope)
 
@@ -270,7 +260,7 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	place(t, gateway, "[Service]\nExecStart=/bin/sleep infinity\n")
 	root(t, 0, mcpscope, "units", "--unit", "gateway", "--install")
 	place(t, agent, "[Service]\nExecStart="+mcpscope+" gateway -- agent\n")
-	contains(t, makes(t, 2, "uninstall"),
+	escape.Contains(t, makes(t, 2, "uninstall"),
 		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap\n",
 		gateway+".d/mcpscope.conf: a drop-in that starts the service under mcpscope",
 		"first: sudo mcpscope units --unit gateway.service --remove\n",
@@ -284,13 +274,13 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 		t.Errorf("it says %q", said)
 	}
 	place(t, "/etc/mcpscope/mcpscope.toml", "term-grace = \"2s\"\n")
-	contains(t, makes(t, 0, "uninstall", "FORCE=1"), "/etc/mcpscope/mcpscope.toml stays: it was changed")
+	escape.Contains(t, makes(t, 0, "uninstall", "FORCE=1"), "/etc/mcpscope/mcpscope.toml stays: it was changed")
 	root(t, 0, "rm", "-r", gateway, agent, "/etc/mcpscope")
 	same(t, before)
 }
 
 // The program that go install installs runs servers, and knows its version.
 func TestGoInstall(t *testing.T) {
-	contains(t, tester(t, byGo+"/mcpscope", "version"), "mcpscope "+version+" ")
+	escape.Contains(t, tester(t, byGo+"/mcpscope", "version"), "mcpscope "+version+" ")
 	used(t, byGo+"/mcpscope")
 }

@@ -81,13 +81,13 @@ func TestPackagesAreWhole(t *testing.T) {
 	if first != second {
 		t.Errorf("%s\nand then\n%s", first, second)
 	}
-	contains(t, first, ".deb\n", ".rpm\n", ".tar.gz\n", ".cdx.json\n")
+	escape.Contains(t, first, ".deb\n", ".rpm\n", ".tar.gz\n", ".cdx.json\n")
 	root(t, 0, "sh", "-c", "cd "+packages+"/new && sha256sum --check --quiet SHA256SUMS")
-	contains(t, root(t, 0, "dpkg-deb", "--contents", archive(t, "new", "*.deb")),
+	escape.Contains(t, root(t, 0, "dpkg-deb", "--contents", archive(t, "new", "*.deb")),
 		"./usr/share/doc/mcpscope/THIRD-PARTY\n",
 		"./usr/share/doc/mcpscope/copyright\n", "./usr/share/man/man7/mcpscope.7.gz\n", "./usr/share/zsh/vendor-completions/_mcpscope\n",
 		"./usr/lib/systemd/system/mcpscope-sweep.timer\n", "./usr/libexec/mcpscope/mcpscopectl\n")
-	contains(t, root(t, 0, "cat", archive(t, "new", "*.cdx.json")), `"pkg:golang/github.com/godbus/dbus/v5@v`)
+	escape.Contains(t, root(t, 0, "cat", archive(t, "new", "*.cdx.json")), `"pkg:golang/github.com/godbus/dbus/v5@v`)
 }
 
 // A server runs below the installed mcpscope, with a process that has left its session. It ignores the end of
@@ -152,7 +152,7 @@ func outlive(t *testing.T, what string, all []*server, change func()) {
 	if removed == nil {
 		listed := root(t, 0, "/usr/bin/mcpscope", "ls", "--all-users", "--json")
 		for _, s := range all {
-			contains(t, listed, `"name": "`+s.name+`"`)
+			escape.Contains(t, listed, `"name": "`+s.name+`"`)
 		}
 		if said := root(t, 0, "/usr/bin/mcpscope", "sweep", "--all-users"); strings.Contains(said, "killed") {
 			t.Errorf("%s: a sweep stops servers in use: %s", what, said)
@@ -182,7 +182,7 @@ func TestDebianPackage(t *testing.T) {
 	install := func(name, version string) {
 		t.Helper()
 		root(t, 0, "dpkg", "--install", archive(t, name, "*.deb"))
-		contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ",
+		escape.Contains(t, "\n"+root(t, 0, "/usr/bin/mcpscope", "version"), "\nmcpscope "+version+" ",
 			"\nmcpscopectl "+version+" ")
 	}
 	install("old", older)
@@ -190,11 +190,11 @@ func TestDebianPackage(t *testing.T) {
 	place(t, settings, "[defaults]\neof-grace = \"300ms\"\nterm-grace = \"300ms\"\n") // and the test is shorter
 	outlive(t, "upgrade", crew(t), func() { install("new", newer) })
 	outlive(t, "downgrade", crew(t), func() { install("old", older) })
-	contains(t, root(t, 0, "cat", settings), "300ms")
+	escape.Contains(t, root(t, 0, "cat", settings), "300ms")
 
 	wrapped(t, "/usr/bin/mcpscope")
 	all := crew(t)
-	contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"),
+	escape.Contains(t, root(t, 1, "dpkg", "--remove", "mcpscope"),
 		configFile+": 1 wrapped server of Claude Code: clock\n",
 		"sudo -H -u tester mcpscope unwrap\n", "not removed")
 	unwrapped(t, "/usr/bin/mcpscope")

@@ -150,11 +150,7 @@ func TestStderrInTheJournal(t *testing.T) {
 			f.line("the last")
 			f.interrupt()
 			out := b.succeed(t, "logs", name)
-			for _, line := range []string{"what it began with", "all others are stopped", "the last"} {
-				if !strings.Contains(out, ": "+line+"\n") {
-					t.Errorf("logs has no %q: %s", line, out)
-				}
-			}
+			escape.Contains(t, out, ": what it began with\n", ": all others are stopped\n", ": the last\n")
 			all := strings.SplitAfter(strings.TrimSuffix(out, "\n"), "\n")
 			if last := b.succeed(t, "logs", "-n", "1", name); last != all[len(all)-1]+"\n" {
 				t.Errorf("the last line of %q: %q", all, last)

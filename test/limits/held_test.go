@@ -58,7 +58,7 @@ func TestLimitsHold(t *testing.T) {
 			"metrics": {"mcpscope_server_memory_limit_bytes{", "} 6.7108864e+07\n",
 				"mcpscope_server_processes_limit{"},
 		} {
-			contains(t, b.succeed(t, strings.Fields(command)...), want...)
+			escape.Contains(t, b.succeed(t, strings.Fields(command)...), want...)
 		}
 		s.end()
 		r := s.told()
@@ -126,7 +126,7 @@ func TestSet(t *testing.T) {
 		s.Hear("ready")
 		sets := func(want string, limits ...string) {
 			t.Helper()
-			contains(t, b.succeed(t, append([]string{"set", name}, limits...)...), "): "+want+"\n")
+			escape.Contains(t, b.succeed(t, append([]string{"set", name}, limits...)...), "): "+want+"\n")
 		}
 		sets("memory.max=104857600, was max", "memory.max=100M", "pids.max=30")
 		sets("memory.max=52428800, was 104857600", "memory.max=50M")
@@ -135,7 +135,7 @@ func TestSet(t *testing.T) {
 			s.Tell(f[0])
 			s.Hear(f[1])
 		}
-		contains(t, b.succeed(t, "inspect", name), "memory.max=52428800")
+		escape.Contains(t, b.succeed(t, "inspect", name), "memory.max=52428800")
 		sets("pids.max=max, was 30", "pids.max=max")
 		s.end()
 	}, "memory", "pids")
@@ -158,8 +158,8 @@ func TestMemoryIsSeen(t *testing.T) {
 		if v.Source != "group" || v.Memory < 20e6 || v.Memory > 2*own || len(v.Limits) > 0 {
 			t.Errorf("ls --json: %+v, and it has %d bytes", v, own)
 		}
-		contains(t, b.succeed(t, "metrics"), `source="group"`)
-		contains(t, b.succeed(t, "set", name, "memory.max=1M"),
+		escape.Contains(t, b.succeed(t, "metrics"), `source="group"`)
+		escape.Contains(t, b.succeed(t, "set", name, "memory.max=1M"),
 			"memory.max=1048576, was max; with that the server has ended\n")
 		if status := s.wait(); status.Signal() != unix.SIGKILL {
 			t.Errorf("it ended with %v", status)

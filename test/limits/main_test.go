@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,11 +80,8 @@ func onEach(t *testing.T, test func(*testing.T, backend), controllers ...string)
 	}
 	ran := false
 	for _, b := range backends() {
-		enough := true
-		for _, c := range controllers {
-			enough = enough && b.has(c)
-		}
-		if enough {
+		lacks := func(c string) bool { return !b.has(c) }
+		if !slices.ContainsFunc(controllers, lacks) {
 			ran = true
 			t.Run(b.name, func(t *testing.T) {
 				if b.prepare != nil {
@@ -221,14 +219,4 @@ func (b backend) result(t *testing.T, args ...string) (out, stderr string, statu
 	cmd.Stdout, cmd.Stderr = &said, &errors
 	_ = cmd.Run() // how, is returned
 	return said.String(), errors.String(), cmd.ProcessState.ExitCode()
-}
-
-// contains fails the test for each text that is missing.
-func contains(t *testing.T, said string, want ...string) {
-	t.Helper()
-	for _, text := range want {
-		if !strings.Contains(said, text) {
-			t.Errorf("no %q in: %s", text, said)
-		}
-	}
 }

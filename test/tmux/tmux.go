@@ -5,7 +5,6 @@ package tmux
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -32,15 +31,7 @@ func Start(t testing.TB, width, height int, cmd *exec.Cmd, start func() error) *
 	if err != nil {
 		t.Skip("tmux is not installed: .ci/deps does it")
 	}
-	dir, err := os.MkdirTemp("", "mcpscope-tmux.")
-	if err == nil {
-		err = os.Chmod(dir, 0o777) // for a user of the test's
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
-	s := &Screen{t: t, socket: filepath.Join(dir, "tmux")}
+	s := &Screen{t: t, socket: filepath.Join(escape.OpenDir(t), "tmux")}
 	size := []string{"-x", fmt.Sprint(width), "-y", fmt.Sprint(height)}
 	cmd.Args = slices.Concat([]string{program, "-S", s.socket, "-f", "/dev/null", "new-session", "-d"},
 		size, []string{"--", "/bin/sh", "-c", wrapped, "sh"}, cmd.Args)

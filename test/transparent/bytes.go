@@ -91,7 +91,7 @@ func LastAnswers(t *testing.T, s Subject) {
 	for kind := range channels {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			gate := filepath.Join(openDir(t), "gate")
+			gate := filepath.Join(escape.OpenDir(t), "gate")
 			if err := unix.Mkfifo(gate, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -182,18 +182,4 @@ func holders(link string) []string {
 		}
 	}
 	return names
-}
-
-// openDir is a directory that any user may write.
-func openDir(t *testing.T) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "transparent.")
-	if err == nil {
-		err = os.Chmod(dir, 0o777)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the temporary directory
-	return dir
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // Ends: the client sees the status or the signal that the main process ended with, and of a
@@ -38,7 +39,7 @@ func Ends(t *testing.T, s Subject) {
 	t.Run("core dump", func(t *testing.T) {
 		t.Parallel()
 		bed.Require(t, coreFiles)
-		site, dir := s.Site(t), openDir(t)
+		site, dir := s.Site(t), escape.OpenDir(t)
 		line := append([]string{s.Programs.Wear, "directory", dir, "limit", fmt.Sprint(unix.RLIMIT_CORE), "100000000", "100000000", "--"},
 			s.contained().line("sh", "-c", "kill -SEGV $$")...)
 		// Dumps of one name replace each other, so a second one would not be counted.

@@ -125,7 +125,7 @@ func JobControl(t *testing.T, s Subject) {
 	t.Run("ignored from the start", func(t *testing.T) {
 		t.Parallel()
 		s.eachWay(t, func(t *testing.T, w way) {
-			file := filepath.Join(openDir(t), "script")
+			file := filepath.Join(escape.OpenDir(t), "script")
 			if err := os.WriteFile(file, []byte("trap '' TSTP; kill -TSTP 0; echo goes on\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
