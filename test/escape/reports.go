@@ -58,7 +58,7 @@ func (m *Members) takeReport() bool {
 	kind, rest, _ := strings.Cut(string(text[:n]), " ")
 	switch kind {
 	case "main", "born":
-		m.add(kind == "main", rest, passedFd(control[:cn]))
+		m.add(kind == "main", rest, PassedFd(control[:cn]))
 	case "ready":
 		m.ready = true
 	case "error":
@@ -69,7 +69,8 @@ func (m *Members) takeReport() bool {
 	return true
 }
 
-func passedFd(control []byte) int {
+// PassedFd is the descriptor in the control data of a message, -1 for none.
+func PassedFd(control []byte) int {
 	messages, err := unix.ParseSocketControlMessage(control)
 	if err != nil || len(messages) != 1 {
 		return -1

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -50,13 +49,10 @@ func (p *process) ended() bool {
 
 // reaped waits until its parent has reaped it.
 func (p *process) reaped() bool {
-	for deadline := pace.Now().Add(escape.Patience); pace.Until(deadline) > 0; time.Sleep(time.Millisecond) {
+	return pace.Eventually(escape.Patience, func() bool {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/self/fdinfo/%d", p.pidfd)) // it is ours
-		if strings.Contains(string(text), "\nPid:\t-1\n") {
-			return true
-		}
-	}
-	return false
+		return strings.Contains(string(text), "\nPid:\t-1\n")
+	})
 }
 
 func (p *process) alive() bool {

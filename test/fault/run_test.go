@@ -50,7 +50,8 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	l.reset()
 	site := *l.site
 	site.T = t
-	r := &run{t: t, lane: l, site: &site, shot: s, name: fmt.Sprint("faulty", runs.Add(1)), members: escape.NewMembers(t), stderr: escape.MemoryFile(t)}
+	r := &run{t: t, lane: l, site: &site, shot: s, name: fmt.Sprint("faulty", runs.Add(1)), members: escape.NewMembers(t),
+		stderr: escape.MemoryFile(t)}
 	ours, theirs := sockets(t)
 	line := append([]string{stage, "3", filterText(t)}, l.line(r.name, server, r.members.Address)...)
 	if l.beside != "" {
@@ -70,24 +71,20 @@ func (l *lane) start(t *testing.T, s *shot) *run {
 	for _, f := range []*os.File{theirs, theirIn, theirOut} {
 		_ = f.Close() // they have it
 	}
-	r.cleanUp()
+	var err error
+	if r.root, err = escape.OpenProcess(r.cmd.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = r.cmd.Process.Kill() // it may have ended
+		_ = r.cmd.Wait()         // it may have been waited for
+		r.root.Close()
+	})
 	r.watcher = watch(t, listener(t, ours, r.stderr), r.cmd.Process.Pid, l.backend.tree, s)
 	if r.bus != nil {
 		r.bus.attach(r.watcher)
 	}
 	return r
-}
-
-func (r *run) cleanUp() {
-	var err error
-	if r.root, err = escape.OpenProcess(r.cmd.Process.Pid); err != nil {
-		r.t.Fatal(err)
-	}
-	r.t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // it may have ended
-		_ = r.cmd.Wait()         // it may have been waited for
-		r.root.Close()
-	})
 }
 
 // sockets are two ends of one.
@@ -107,17 +104,11 @@ func listener(t *testing.T, sock int, stderr *os.File) int {
 	control := make([]byte, unix.CmsgSpace(4))
 	escape.PollFor(escape.Patience, unix.PollFd{Fd: int32(sock), Events: unix.POLLIN})
 	_, n, _, _, err := unix.Recvmsg(sock, make([]byte, 16), control, unix.MSG_CMSG_CLOEXEC|unix.MSG_DONTWAIT)
-	var messages []unix.SocketControlMessage
-	if err == nil {
-		messages, err = unix.ParseSocketControlMessage(control[:n])
+	fd := escape.PassedFd(control[:n])
+	if err != nil || fd < 0 {
+		t.Fatalf("no listener from the stage: %v; stderr: %s", err, escape.Contents(stderr))
 	}
-	if err == nil && len(messages) == 1 {
-		if fds, err := unix.ParseUnixRights(&messages[0]); err == nil && len(fds) == 1 {
-			return fds[0]
-		}
-	}
-	t.Fatalf("no listener from the stage: %v; stderr: %s", err, escape.Contents(stderr))
-	return -1
+	return fd
 }
 
 // live goes through a server's life as its client does.

@@ -14,16 +14,16 @@ func JournalOnDisk() (undo func(), err error) {
 	if err := os.MkdirAll("/var/log/journal", 0o755); err != nil {
 		return nil, err
 	}
-	if out, err := exec.Command("journalctl", "--flush").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("flush the journal: %w: %s", err, out)
-	}
-	for _, u := range []User{Tester, NoLinger} {
-		if out, err := (&Host{}).Command(u, "logger", "the first").CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("write to the journal of %s: %w: %s", u.Name, err, out)
+	h := &Host{}
+	for _, cmd := range []*exec.Cmd{
+		h.Command(Root, "journalctl", "--flush"),
+		h.Command(Tester, "logger", "the first"),
+		h.Command(NoLinger, "logger", "the first"),
+		h.Command(Root, "journalctl", "--sync"),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("%q: %w: %s", cmd.Args, err, out)
 		}
-	}
-	if out, err := exec.Command("journalctl", "--sync").CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("synchronize the journal: %w: %s", err, out)
 	}
 	return nil, nil
 }

@@ -220,7 +220,8 @@ func (s *server) find(name string) error {
 	}
 	for _, listed := range list.Servers {
 		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-			if at := filepath.Join(root, listed.Group); listed.Name == name && exists(filepath.Join(at, "payload")) {
+			at := filepath.Join(root, listed.Group)
+			if _, err := os.Stat(filepath.Join(at, "payload")); listed.Name == name && err == nil {
 				s.group = at
 			}
 		}
@@ -229,11 +230,6 @@ func (s *server) find(name string) error {
 		return fmt.Errorf("ls: no %s with a group: %s", name, text)
 	}
 	return nil
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }
 
 // call returns the time to the answer.
@@ -316,8 +312,9 @@ func (s *server) keepAwake() {
 func (s *server) measure() {
 	before, n := s.before, s.processes
 	if err := s.rest(); err != nil {
-		note, _ := attr(s.group, "notes")
-		fmt.Printf("| %s | %d | %.0f MB | not frozen: %s |\n", s.name, n, before, note)
+		note := make([]byte, 1024)
+		size, _ := unix.Getxattr(filepath.Join(s.group, "payload"), "user.mcpscope.notes", note)
+		fmt.Printf("| %s | %d | %.0f MB | not frozen: %s |\n", s.name, n, before, note[:max(size, 0)])
 		return
 	}
 	idle, files, _ := s.pss()
@@ -386,12 +383,6 @@ func keyed(text []byte, key string) (n float64) {
 	_, rest, _ := strings.Cut(string(text), key)
 	_, _ = fmt.Sscan(rest, &n) // 0: the process has ended
 	return n
-}
-
-func attr(group, name string) (string, error) {
-	text := make([]byte, 1024)
-	n, err := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope."+name, text)
-	return string(text[:max(n, 0)]), err
 }
 
 func (s *server) end() {

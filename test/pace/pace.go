@@ -11,6 +11,7 @@ package pace
 
 import (
 	"context"
+	"errors"
 	"os"
 	"runtime"
 	"sync"
@@ -80,9 +81,9 @@ func After(d time.Duration) <-chan struct{} {
 }
 
 func start() {
-	there, back, err := pipes()
-	if err != nil { // no descriptors: then deadlines are real time's
-		there, back = nil, nil
+	there, back := new([2]int), new([2]int)
+	if errors.Join(unix.Pipe2(there[:], unix.O_CLOEXEC), unix.Pipe2(back[:], unix.O_CLOEXEC)) != nil {
+		there, back = nil, nil // no descriptors: then deadlines are real time's
 	} else {
 		go func() {
 			runtime.LockOSThread()
@@ -152,15 +153,4 @@ func compute() {
 		_ = unix.Munmap(memory) // ours
 	}
 	sink.Add(x)
-}
-
-func pipes() (there, back *[2]int, err error) {
-	var a, b [2]int
-	if err := unix.Pipe2(a[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, err
-	}
-	if err := unix.Pipe2(b[:], unix.O_CLOEXEC); err != nil {
-		return nil, nil, err
-	}
-	return &a, &b, nil
 }

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
@@ -36,13 +35,12 @@ func (p *Plan) flat(t *testing.T, do func()) {
 	t.Helper()
 	before := p.footprint(t)
 	do()
-	after := p.footprint(t)
-	for end := pace.Now().Add(escape.Patience); !after.within(before); after = p.footprint(t) {
-		if pace.Until(end) <= 0 {
-			t.Errorf("before %+v, after %+v: %s", before, after, escape.Tree(p.site.Dir))
-			return
-		}
-		time.Sleep(50 * time.Millisecond)
+	var after footprint
+	if !pace.Eventually(escape.Patience, func() bool {
+		after = p.footprint(t)
+		return after.within(before)
+	}) {
+		t.Errorf("before %+v, after %+v: %s", before, after, escape.Tree(p.site.Dir))
 	}
 }
 
