@@ -86,9 +86,11 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 
 // late: a tool that is left has started it, after the end of the gateway.
 func (w *watcher) late(pid int) bool {
-	end := w.endedAt.Load()
-	st, err := proc.ReadStat(pid)
-	return end > 0 && (err != nil || st.StartTime > end)
+	if end := w.endedAt.Load(); end > 0 {
+		st, err := proc.ReadStat(pid)
+		return err != nil || st.StartTime > end
+	}
+	return false
 }
 
 // inGroup: it is in a server's group, or has left it and carries its tag.
