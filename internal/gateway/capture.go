@@ -36,14 +36,14 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if !w.Blind {
 		argv, missing = r.Command(pid)
 	}
-	if missing || !w.listener.Valid(r) || w.late(pid) {
+	if missing || !w.listener.Valid(r) {
 		return
 	}
 	verdict, why := w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
 	if verdict == Candidate && w.candidates.speaks(argv) {
 		verdict, why = Taken, "its client wrote MCP to the same command before"
 	}
-	if verdict == Candidate && w.endedAt.Load() > 0 {
+	if verdict != Left && linux.Ended(w.gateway) && (verdict == Candidate || !abandoned(pid)) {
 		verdict, why = Left, "the gateway has ended"
 	}
 	if isRun(argv) {
@@ -84,11 +84,14 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	_ = unix.Close(pidfd)
 }
 
-// late: a tool that is left has started it, after the end of the gateway.
-func (w *watcher) late(pid int) bool {
-	if end := w.endedAt.Load(); end > 0 {
-		st, err := proc.ReadStat(pid)
-		return err != nil || st.StartTime > end
+// abandoned: the gateway was its client. Servers have each other's pipes until their execve. A program of a
+// tool that the gateway has left has a client.
+func abandoned(pid int) bool {
+	for range 20 {
+		if client.Closed(pid, 0) && client.Closed(pid, 1) {
+			return true
+		}
+		time.Sleep(10 * time.Millisecond)
 	}
 	return false
 }
@@ -112,7 +115,7 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 		return s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
 	}
 	t, err := take()
-	if err != nil { // a gateway that has exited is in no cgroup
+	if err != nil && linux.Ended(w.gateway) { // it is in no cgroup
 		s.Client = pid
 		t, err = take()
 	}

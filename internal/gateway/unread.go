@@ -73,11 +73,12 @@ func (all *candidates) remember(argv []string) {
 func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
 	for i := range looks {
-		over, unread := w.lookAt(c, nil, nil)
-		if over || w.endedAt.Load() > 0 || linux.Ended(c.pidfd) {
+		if linux.Ended(w.gateway) || linux.Ended(c.pidfd) {
 			return
 		}
-		if unread > 0 || c.await(i) != nil { // what is no message stays until it is read
+		if over, unread := w.lookAt(c, nil, nil); over {
+			return
+		} else if unread > 0 || c.await(i) != nil { // what is no message stays until it is read
 			time.Sleep(lookEvery)
 		}
 	}

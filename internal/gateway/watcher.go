@@ -51,7 +51,6 @@ type watcher struct {
 	listener   *notify.Listener
 	candidates candidates
 	ended      chan struct{} // closed when the gateway has ended
-	endedAt    atomic.Uint64 // as in proc.Stat.StartTime; 0 while it runs
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
 }
@@ -152,8 +151,7 @@ func (w *watcher) readConfigured() error {
 	return nil
 }
 
-// refuse is for a watcher that can't contain servers: the guard answers from then on, or the gateway does not
-// start.
+// refuse: servers can't be contained. The guard answers from then on, or the gateway does not start.
 func (w *watcher) refuse(why error) {
 	defer w.guard.Send(page.WordDone)
 	if !w.Require {
@@ -203,9 +201,6 @@ func (w *watcher) watch() error {
 	}()
 	go func() {
 		awaitPolled(w.gateway)
-		var now unix.Timespec
-		_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
-		w.endedAt.Store(uint64(now.Nano()) / 1e7)        // 100 ticks in each second (proc_pid_stat(5))
 		close(w.ended)
 		select { // what it has started may still be on the way to its execve
 		case <-silent:

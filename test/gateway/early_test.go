@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // A gateway without flags and settings starts before the Go runtime, and is as bare: in a shell that no Go runtime could start in,
@@ -172,24 +173,36 @@ func TestEarlyKilled(t *testing.T) {
 	}
 }
 
-// A server is contained also if its gateway ends before the execve of the server is through.
+// A server is contained also if its gateway ends before the execve of the server is through. A tool that the gateway has left has
+// no servers.
 func TestServerOfTheLastMoment(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	group, dir := w.Unique("gateway"), t.TempDir()
-	server := filepath.Join(dir, "last-mcp")
+	group, server := w.Unique("gateway"), filepath.Join(t.TempDir(), "last-mcp")
 	sleep, err := exec.LookPath("sleep")
-	if err = errors.Join(err, os.Symlink(sleep, server), unix.Mkfifo(server+".in", 0o600), unix.Mkfifo(server+".out", 0o600)); err != nil {
+	if err = errors.Join(err, os.Symlink(sleep, server)); err != nil {
 		t.Fatal(err)
 	}
-	const gateway = `"$0" 1000 <"$0.in" >"$0.out" & exec 3>"$0.in" 4<"$0.out"; kill -KILL $$`
-	for range 5 {
+	run := func(gateway string) {
 		cmd := w.Command(binaries.mcpscope, "gateway", "--", "sh", "-c", gateway, server)
 		if err := escape.StartIn(group, cmd); err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait()
+	}
+	for range 5 {
+		run(`: | "$0" 1000 | : & kill -KILL $$`)
 		w.empty(group, "the gateway was killed")
 	}
-	w.clean()
+	run(`(while kill -0 $$; do :; done; sleep 1000 | "$0" 1000 | sleep 1000) 2>&- & /bin/true; kill -KILL $$`)
+	lives := func() bool {
+		pids, _ := escape.GroupPids(group) // in no other one
+		return slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(escape.Describe(pid), "Name=last-mcp") })
+	}
+	if !pace.Eventually(escape.Patience, lives) {
+		t.Errorf("what a tool starts is not where it was: %s", escape.Tree(w.Dir))
+	}
+	if !pace.Eventually(escape.Patience, func() bool { return len(w.watchers()) == 0 }) || !lives() {
+		t.Errorf("what a tool starts was stopped: %s", escape.Tree(w.Dir))
+	}
 }
