@@ -205,7 +205,7 @@ func stuck(g Target) (left []Stuck) {
 func batch() int {
 	var limit unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
-	return int(min(max(limit.Cur/4, 32), 2048))
+	return int(min((max(limit.Cur, 36)-32)/4, 2048)) // a launcher has up to 30 open
 }
 
 // Signal sends the signals, in this order, to every member once. It ignores members that are forked
