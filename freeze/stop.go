@@ -204,7 +204,7 @@ func stuck(g Target) (left []Stuck) {
 // descriptors, and a list of the members of a tree takes long.
 func batch() int {
 	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)   // it can't fail
 	return int(min((max(limit.Cur, 36)-32)/4, 2048)) // a launcher has up to 30 open
 }
 

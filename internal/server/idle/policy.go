@@ -20,7 +20,8 @@ const (
 	breathCPU  = 20 * time.Millisecond
 	answerIn   = time.Second // for a ping
 	message    = 32          // bytes; no message of MCP is shorter
-	ping       = 160         // bytes of a ping, or of its answer, with those of a runtime for itself
+	ping       = 64          // bytes, with those of a runtime for itself; no call is shorter than 68
+	pong       = 160         // bytes of its answer
 	notedAfter = 3           // refusals for one reason
 )
 
@@ -106,7 +107,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	if p.trial != nil {
 		quiet = p.trial(used)
 	}
-	if !quiet || used.Active {
+	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
 		p.worked, p.Used = now, true
 	}
 	if p.trial == nil && used.Read != 0 {
@@ -157,7 +158,7 @@ func (p *Policy) refuse(why string) Act {
 func (p *Policy) Thawed(now time.Time) {
 	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = func(used Usage) bool {
-		return used.Read > 0 && used.Read <= ping && used.Written >= message && used.Written <= ping
+		return used.Read > 0 && used.Read <= ping && used.Written >= message && used.Written <= pong
 	}
 	if p.breath {
 		p.Due = now.Add(breathFor)

@@ -119,15 +119,19 @@ func TestStartIsUse(t *testing.T) {
 	s.freezesFirst(t, d+time.Minute)
 }
 
-// A server whose client pings it is frozen between two pings.
+// A server whose client pings it is frozen between two pings. One that is called may wait, for a timer or a person.
 func TestSilenceBetweenPings(t *testing.T) {
-	s := start(d)
-	s.until(2*d, func() {
-		if s.at()%time.Minute == 0 {
-			s.uses(Usage{Read: 61, Written: 37})
-		}
-	})
-	s.freezesFirst(t, d+silentFor)
+	each := func(used Usage) *server {
+		s := start(d)
+		s.until(2*d, func() {
+			if s.at()%time.Minute == 0 {
+				s.uses(used)
+			}
+		})
+		return s
+	}
+	each(Usage{Read: 61, Written: 37}).freezesFirst(t, d+silentFor)
+	each(Usage{Read: 87}).neverFreezes(t)
 }
 
 func TestShortTimes(t *testing.T) {
@@ -227,11 +231,12 @@ func TestWake(t *testing.T) {
 		used Usage
 		idle bool
 	}{
-		"a ping":            {Usage{CPU: 40 * time.Millisecond, Read: 61, Written: 37}, true},
-		"a call":            {Usage{Read: 200, Written: 4000}, false},
-		"one in flight":     {Usage{Read: 100}, false},
-		"one that is short": {Usage{Read: 68, Written: 300}, false},
-		"no message":        {Usage{}, false},
+		"a ping":             {Usage{CPU: 40 * time.Millisecond, Read: 61, Written: 37}, true},
+		"a call":             {Usage{Read: 200, Written: 4000}, false},
+		"one in flight":      {Usage{Read: 100}, false},
+		"one that is short":  {Usage{Read: 68, Written: 300}, false},
+		"one that is logged": {Usage{Read: 87, Written: 72}, false},
+		"no message":         {Usage{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := start(d)
