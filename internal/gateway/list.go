@@ -38,8 +38,10 @@ func List(uid int) (all []Running) {
 
 // nameOf is a gateway's name; an early start gives none of some commands. It is "" in the middle of the exec.
 func nameOf(pid int, given string) string {
-	if argv := arguments(pid); given == "" && len(argv) > 0 {
-		return name.Derive(argv)
+	if given == "" {
+		if argv := arguments(pid); len(argv) > 0 {
+			return name.Derive(argv)
+		}
 	}
 	return given
 }

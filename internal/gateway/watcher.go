@@ -192,12 +192,11 @@ func (w *watcher) watch() error {
 	var left []*notify.Request
 	w.listener, left = notify.Open(w.held, w.requests())
 	w.guard.Send(page.WordReady)
-	answered, idle, alone := make(chan error, 1), make(chan struct{}), make(chan struct{})
-	silent := make(chan struct{})
+	var err error // when silent is closed
+	silent, idle, alone := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	go func() {
-		err := w.listener.Serve(left, w.answer)
+		err = w.listener.Serve(left, w.answer)
 		close(silent)
-		answered <- err
 	}()
 	go func() {
 		awaitPolled(w.gateway)
@@ -216,7 +215,7 @@ func (w *watcher) watch() error {
 		close(alone)
 	}()
 	select {
-	case err := <-answered:
+	case <-silent:
 		if err == nil { // a server may have ended with it whose group is still to be removed
 			select {
 			case <-idle:

@@ -158,7 +158,7 @@ func (p *Policy) refuse(why string) Act {
 func (p *Policy) Thawed(now time.Time) {
 	p.Due = now.Add(min(answerIn, p.after))
 	p.trial = func(used Usage) bool {
-		return used.Read > 0 && used.Read <= ping && used.Written >= message && used.Written <= pong
+		return used.Read > 0 && used.Written >= message && used.Written <= pong
 	}
 	if p.breath {
 		p.Due = now.Add(breathFor)
