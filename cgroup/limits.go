@@ -7,6 +7,7 @@ package cgroup
 import (
 	"errors"
 	"fmt"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,25 +183,23 @@ func lists(g *Group, file, controller string) bool {
 // EnableController enables the controller of a file for g, beginning at the outermost directory that the
 // caller owns.
 func EnableController(g *Group, file string, owned int) error {
-	controller := Limit{File: file}.controller()
-	if lists(g, "cgroup.controllers", controller) {
-		return nil
+	controller, up := Limit{File: file}.controller(), ""
+	for ; !lists(g, up+"cgroup.controllers", controller); owned-- {
+		if owned == 0 {
+			at := path.Join(g.path, up)
+			return fmt.Errorf("%s has no controller %s: %w", at, controller, errors.ErrUnsupported)
+		}
+		up += "../"
 	}
-	if owned == 0 {
-		return fmt.Errorf("%s has no controller %s: %w", g.path, controller, errors.ErrUnsupported)
+	for ; up != ""; up = up[len("../"):] {
+		err := g.Write(up+"cgroup.subtree_control", "+"+controller)
+		if errors.Is(err, unix.EBUSY) {
+			err = fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
+				path.Join(g.path, up), controller, err)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	above, err := g.Parent()
-	if err != nil {
-		return err
-	}
-	defer above.Close()
-	if err := EnableController(above, file, owned-1); err != nil {
-		return err
-	}
-	err = above.Write("cgroup.subtree_control", "+"+controller)
-	if errors.Is(err, unix.EBUSY) {
-		return fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",
-			above.path, controller, err)
-	}
-	return err
+	return nil
 }

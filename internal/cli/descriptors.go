@@ -5,28 +5,24 @@ package cli
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // OpenDescriptors lists the descriptors above 2 that an execve would pass on. Called first thing in main, it
 // lists those of the client.
 func OpenDescriptors() (fds []int) {
-	entries, _ := os.ReadDir("/proc/self/fd") // none without /proc; a later error reports it
-	for _, e := range entries {
-		fd, err := strconv.Atoi(e.Name())
-		if err != nil || fd <= 2 {
-			continue
-		}
+	_ = proc.EachNumber("/proc/self/fd", func(fd int) bool { // none without /proc; a later error reports it
 		flags, err := unix.FcntlInt(uintptr(fd), unix.F_GETFD, 0)
-		if err == nil && flags&unix.FD_CLOEXEC == 0 {
+		if fd > 2 && err == nil && flags&unix.FD_CLOEXEC == 0 {
 			fds = append(fds, fd)
 		}
-	}
-	slices.Sort(fds) // the names were sorted as texts
+		return true
+	})
 	return fds
 }
 

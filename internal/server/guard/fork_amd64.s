@@ -45,3 +45,9 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	PUSHQ R12
 	MOVQ AX, pid+24(FP)
 	RET
+
+// func writable() uintptr
+TEXT ·writable(SB), NOSPLIT, $0-8
+	LEAQ runtime·noptrdata(SB), AX
+	MOVQ AX, ret+0(FP)
+	RET

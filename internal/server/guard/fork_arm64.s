@@ -42,3 +42,9 @@ TEXT ·vfork(SB), NOSPLIT|NOFRAME, $0-32
 	SVC
 	MOVD R0, pid+24(FP)
 	RET
+
+// func writable() uintptr
+TEXT ·writable(SB), NOSPLIT, $0-8
+	MOVD $runtime·noptrdata(SB), R0
+	MOVD R0, ret+0(FP)
+	RET

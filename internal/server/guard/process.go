@@ -6,13 +6,13 @@ package guard
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"syscall"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
@@ -52,7 +52,7 @@ func Fork(on *page.Page, s *Server, o *Options) (*page.Guard, error) {
 		return nil, err
 	}
 	defer unix.MunmapPtr(unsafe.Pointer(p), p.size)
-	leaveOut()
+	p.leaveOut()
 	g, errno := p.start()
 	if errno != 0 {
 		return nil, fmt.Errorf("fork the guard: %w", errno)
@@ -134,13 +134,17 @@ type process struct {
 	gate      Gate
 }
 
-// leaveOut keeps all writable memory out of the guard's copy (MADV_DONTFORK) but the command line and shared
-// mappings. Neither its page tables are copied nor, as the launcher goes on, its pages. Without /proc the
-// copy is whole. Processes that execute something borrow the memory and copy nothing.
-func leaveOut() {
-	for _, m := range proc.PrivateMemory() {
-		sys(unix.SYS_MADVISE, m.From, m.To-m.From, unix.MADV_DONTFORK, 0, 0)
-	}
+// leaveOut keeps all memory out of the guard's copy (MADV_DONTFORK) but code, stack, p and its page. Neither
+// its page tables are copied nor, as the launcher goes on, its pages. Holes in the range do no harm (ENOMEM).
+// The kernel leaves 128 MB or more between the stack and all other mappings. Processes that execute something
+// borrow the memory and copy nothing.
+func (p *process) leaveOut() {
+	const below = 16 << 20 // the arguments, where the stack begins
+	from := writable() &^ uintptr(os.Getpagesize()-1)
+	top := uintptr(unsafe.Pointer(unsafe.StringData(os.Args[0])))
+	sys(unix.SYS_MADVISE, from, top-below-from, unix.MADV_DONTFORK, 0, 0)
+	sys(unix.SYS_MADVISE, uintptr(unsafe.Pointer(p)), p.size, unix.MADV_DOFORK, 0, 0)
+	sys(unix.SYS_MADVISE, uintptr(unsafe.Pointer(p.page)), page.Size, unix.MADV_DOFORK, 0, 0)
 }
 
 // mainProcess is Server as system calls want it.

@@ -26,6 +26,9 @@ func forkOn(trap, a1, a2, a3, a4, a5 uintptr, p *process, gp *goroutine) (pid in
 //go:noescape
 func vfork(trap, a1, a2 uintptr) (pid int)
 
+// writable is where the program's variables begin.
+func writable() uintptr
+
 // goroutine stands for the runtime's g, of which compiled code reads stackguard0 alone, the third word.
 type goroutine [64]uintptr
 

@@ -85,10 +85,10 @@ var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set
 
 func (s Step) String() string { return stepNames[s] }
 
-const (
-	pageSize = 4 * 4096 // of memory, which need not be that of the machine
-	sizeMost = 8 << 20  // of a configuration: more than a command line can be
-)
+// Size is that of a page in memory, which need not be the machine's.
+const Size = 4 * 4096
+
+const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 
 // New makes a page whose descriptors are all none. It needs no Go runtime.
 func New() (*Page, unix.Errno) {
@@ -96,11 +96,11 @@ func New() (*Page, unix.Errno) {
 	at := uintptr(unsafe.Pointer(unsafe.StringData(name)))
 	fd, _, errno := unix.RawSyscall(unix.SYS_MEMFD_CREATE, at, unix.MFD_CLOEXEC, 0)
 	if errno == 0 {
-		_, _, errno = unix.RawSyscall(unix.SYS_FTRUNCATE, fd, pageSize, 0)
+		_, _, errno = unix.RawSyscall(unix.SYS_FTRUNCATE, fd, Size, 0)
 	}
 	if errno == 0 {
 		const access = unix.PROT_READ | unix.PROT_WRITE
-		at, _, errno = unix.RawSyscall6(unix.SYS_MMAP, 0, pageSize, access, unix.MAP_SHARED, fd, 0)
+		at, _, errno = unix.RawSyscall6(unix.SYS_MMAP, 0, Size, access, unix.MAP_SHARED, fd, 0)
 	}
 	if errno != 0 {
 		return nil, errno
@@ -115,7 +115,7 @@ func New() (*Page, unix.Errno) {
 
 // Open maps the page of a memory file, in a later brain.
 func Open(fd int) (*Page, error) {
-	at, err := unix.MmapPtr(fd, 0, nil, pageSize, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	at, err := unix.MmapPtr(fd, 0, nil, Size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
 	if err != nil {
 		return nil, fmt.Errorf("map memory file: %w", err)
 	}
@@ -127,7 +127,7 @@ const FileName = "mcpscope"
 
 // Read is for a process that only inspects a guard: the configuration and the cause. Both may be anything.
 func Read(fd int) (config []byte, cause uint32, err error) {
-	head := make([]byte, pageSize)
+	head := make([]byte, Size)
 	if err := readAt(fd, head, 0); err != nil {
 		return nil, 0, err
 	}
@@ -142,7 +142,7 @@ func (p *Page) Close() {
 	for _, fd := range []int32{p.Memory, p.Program, p.Launcher} {
 		_ = unix.Close(int(fd)) // nothing to flush
 	}
-	_ = unix.MunmapPtr(unsafe.Pointer(p), pageSize) // it was mapped whole
+	_ = unix.MunmapPtr(unsafe.Pointer(p), Size) // it was mapped whole
 }
 
 // Descriptors are those that guard and later brains inherit.
@@ -153,7 +153,7 @@ func (p *Page) Descriptors() []int32 {
 // SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a
 // server.
 func (p *Page) SetConfig(config []byte) error {
-	if n, err := unix.Pwrite(int(p.Memory), config, pageSize); err != nil || n < len(config) {
+	if n, err := unix.Pwrite(int(p.Memory), config, Size); err != nil || n < len(config) {
 		return fmt.Errorf("write memory file: %w", errors.Join(err, unix.ENOSPC))
 	}
 	p.size = uint32(len(config))
@@ -162,7 +162,7 @@ func (p *Page) SetConfig(config []byte) error {
 
 func (p *Page) Config() ([]byte, error) {
 	config := make([]byte, min(p.size, sizeMost))
-	return config, readAt(int(p.Memory), config, pageSize)
+	return config, readAt(int(p.Memory), config, Size)
 }
 
 func readAt(fd int, to []byte, at int64) error {
@@ -183,7 +183,7 @@ func (p *Page) SetDirectories(paths ...string) error {
 	return nil
 }
 
-var _ [pageSize - unsafe.Sizeof(Page{})]byte // a page is enough
+var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 
 // Bytes that a brain sends. The guard sends WordLook alone.
 const (
