@@ -24,9 +24,12 @@ func withBrowser(env []string) []string {
 		}
 		graphical = graphical || value != "" && (name == "DISPLAY" || name == "WAYLAND_DISPLAY")
 	}
+	if !graphical || backend.FindManager() != nil {
+		return env
+	}
 	self, err := os.Executable()
 	odd := strings.ContainsAny(self, " \t\n:%\\'\"$")
-	if !graphical || err != nil || odd || backend.FindManager() != nil {
+	if err != nil || odd {
 		return env
 	}
 	return append(env, "BROWSER="+self+cli.Browser)

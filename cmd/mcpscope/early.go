@@ -21,20 +21,49 @@ import (
 //lint:ignore U1000 hook uses it
 var tls [2]uintptr
 
-// begin runs before the Go runtime, whose start takes longer than all of this. It becomes a gateway that needs
-// nothing of main: one without flags, variables and files of settings. It returns for everything else and for
-// everything that fails, and main does it once more.
-//
-// No function below it uses heap, locks, goroutines, or a variable that an init sets. argv is where the kernel
-// has put it; the environment follows.
+// begin runs before the Go runtime, and returns the argv that this uses. argv is where the kernel has put it;
+// the environment follows. No function below it uses heap, locks, goroutines, or a variable that an init sets.
 //
 //lint:ignore U1000 hook calls it
-func begin(argv, stack uintptr) {
+func begin(argv, stack uintptr) uintptr {
 	if argv < stack || argv > stack+4096 {
-		return // rt0_go of another Go has another frame
+		return argv // rt0_go of another Go has another frame
 	}
 	args, argc := vector(argv), argv-8
-	if **(**int)(unsafe.Pointer(&argc)) != len(args) || len(args) < 3 || text(args[1]) != "gateway" {
+	if **(**int)(unsafe.Pointer(&argc)) != len(args) {
+		return argv
+	}
+	beginGateway(argv, args)
+	return onOneProcessor(argv, args)
+}
+
+// vectors are argv, environment and auxiliary vector (getauxval(3)).
+var vectors [8192]uintptr
+
+// onOneProcessor adds a variable. The runtime has memory and threads for each processor of the machine, of which
+// a process that waits makes no use, and uses the first variable of a name.
+func onOneProcessor(argv uintptr, args []uintptr) uintptr {
+	at := argv + 8*uintptr(len(args)+1)
+	rest := len(vector(at)) + 1
+	all := unsafe.Slice(*(**uintptr)(unsafe.Pointer(&at)), 1<<27)
+	for all[rest] != 0 { // AT_NULL
+		rest += 2
+	}
+	rest += 2
+	if len(args)+2+rest > len(vectors) {
+		return argv
+	}
+	n := copy(vectors[:], args) + 1
+	vectors[n] = uintptr(unsafe.Pointer(unsafe.StringData("GOMAXPROCS=1\x00")))
+	copy(vectors[n+1:], all[:rest])
+	return uintptr(unsafe.Pointer(&vectors))
+}
+
+// beginGateway becomes a gateway that needs nothing of main, since the start of the runtime takes longer than
+// all of this: one without flags, variables and files of settings. It returns for everything else and for
+// everything that fails, and main does it once more.
+func beginGateway(argv uintptr, args []uintptr) {
+	if len(args) < 3 || text(args[1]) != "gateway" {
 		return
 	}
 	g := early.Gateway{Args: args[2:], Env: vector(argv + 8*uintptr(len(args)+1))}

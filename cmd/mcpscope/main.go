@@ -2,12 +2,6 @@
 
 //go:build linux
 
-// A launcher sets GOMAXPROCS itself. The runtime would look for the limits of its cgroup, for 0.3 ms of
-// each start.
-//
-//go:debug containermaxprocs=0
-//go:debug updatemaxprocs=0
-
 // Command mcpscope runs an MCP server in a control group of its own, and leaves nothing of it
 // behind. It is the runner, which is beside every server, so it links no more than that needs (test/arch has
 // the list). Every other command is in mcpscopectl, which it executes; run works without it.

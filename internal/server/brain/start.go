@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -81,7 +82,7 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	env, err := protocol.ServerEnv() // which is not ours to read any more when tracers are kept off
+	env, err := proc.Environ() // which is not ours to read any more when tracers are kept off
 	if err != nil {
 		return nil, err
 	}

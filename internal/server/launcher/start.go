@@ -11,7 +11,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 	"unsafe"
 
@@ -81,21 +80,18 @@ func (s *Server) Run() (brain.Outcome, error) {
 
 // startThreads has the runtime start the threads that it may need when a server has used up all processes,
 // where it aborts the process: beside a goroutine that waits in a system call there is one for timers and one
-// for goroutines that a garbage collection wakes. So here they all wait in a system call, until each does.
-// Goroutines that are locked to threads have one thread more (runtime.startTemplateThread).
+// for goroutines that a garbage collection wakes. So here they all wait, each with a thread of its own.
 func startThreads() (started *sync.WaitGroup) {
+	const all = 3
 	started = &sync.WaitGroup{}
-	const all, wait, wake = 3, 128, 129 // FUTEX_WAIT_PRIVATE, FUTEX_WAKE_PRIVATE
-	var inside atomic.Int32
-	at := uintptr(unsafe.Pointer(&inside))
+	var inside sync.WaitGroup
+	inside.Add(all)
 	for range all {
 		started.Go(func() {
-			if inside.Add(1) == all {
-				_, _, _ = unix.Syscall(unix.SYS_FUTEX, at, wake, all)
-			}
-			for n := inside.Load(); n < all; n = inside.Load() {
-				_, _, _ = unix.Syscall6(unix.SYS_FUTEX, at, wait, uintptr(n), 0, 0, 0)
-			}
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			inside.Done()
+			inside.Wait()
 		})
 	}
 	return started
@@ -184,7 +180,6 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 	if errno := b.Guard.Go(b.Group.Directories()); errno != 0 {
 		return fmt.Errorf("start the server: the guard: %w", errno)
 	}
-	runtime.GOMAXPROCS(1) // a launcher waits: it needs no thread for each processor
 	b.leaveClient()
 	// Before the guard's first byte the payload can be empty because there is no main process yet, and a stop
 	// would end without it. A server may have stopped the guard.
@@ -239,7 +234,7 @@ func (b *birth) fork(readable bool) (err error) {
 	}
 	b.Guard, err = guard.Fork(b.Page, server, &guard.Options{
 		Name: protocol.GroupPrefix + b.Config.Group.ID, Argv: protocol.SuperviseArgs(s.Name),
-		Env: protocol.BrainEnv(s.Env), Readable: readable,
+		Env: s.Env, Readable: readable,
 	})
 	return err
 }

@@ -14,7 +14,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
@@ -105,16 +104,6 @@ type ClientFacts struct {
 // for ps.
 func SuperviseArgs(server string) []string { return []string{"mcpscope", "supervise", server} }
 
-// BrainEnv is the environment of a brain. The Go runtime has memory and threads for each processor, and uses
-// the first variable of a name.
-func BrainEnv(env []string) []string { return append([]string{"GOMAXPROCS=1"}, env...) }
-
-// ServerEnv is the environment of the server, which a brain has inherited.
-func ServerEnv() ([]string, error) {
-	env, err := proc.Environ()
-	return env[min(1, len(env)):], err
-}
-
 // LimitError: a limit is impossible here. Step is a command that helps, or "".
 type LimitError struct{ Text, Step string }
 
@@ -158,12 +147,13 @@ func Lookup(command, path string) (string, error) {
 }
 
 func executable(file string) error {
+	// with the effective ids, as execve would
+	err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
 	var st unix.Stat_t
-	if unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+	if err != unix.ENOENT && unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
 		return unix.EISDIR
 	}
-	// with the effective ids, as execve would
-	return unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
+	return err
 }
 
 // wire encodes or decodes the fields of a struct in their order: numbers as varints, texts and lists after
