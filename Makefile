@@ -116,12 +116,14 @@ test-soak: deps ## ten thousand servers with ends drawn at random, a thousand at
 		-run 'TestSoak|TestMany|TestStopOfAHuge|TestKilledWhileItStarts' ./test/soak ./test/systemd ./test/e2e || status=$$?; \
 	cat .cache/soak 2>/dev/null; exit $$status
 
-bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen: about 20 minutes
+bench: deps ## start, kill and idle cost beside bwrap and systemd-run; published servers that are frozen, here and in a VM with memory.reclaim: about 35 minutes
 	@.ci/deps-bench
 	@$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./test/bench
 	@mkdir -p .cache/idle && cp test/idle/package.json .cache/idle
 	@cd .cache/idle && npm install --offline=false --ignore-scripts --no-audit --no-fund --loglevel=error >/dev/null
 	@NODE_MODULES=$(CURDIR)/.cache/idle/node_modules $(GO) test -run '^$$' -bench . -benchtime 1x -timeout 60m ./test/idle
+	@.ci/deps vm
+	@test/vm/idle .cache/idle/node_modules
 
 session: ## record the picture of the README with make demo
 	@demo/run -picture docs/use/session.svg
