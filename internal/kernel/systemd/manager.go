@@ -51,8 +51,9 @@ func Dial(kind Kind, within time.Duration) (*Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect to the %s manager: %w", kind, err)
 	}
-	_ = c.SetDeadline(deadline)  // a socket has deadlines; godbus ends all calls when a read fails
-	conn, _ := godbus.NewConn(c) // only an option can fail
+	_ = c.SetDeadline(deadline) // a socket has deadlines; godbus ends all calls when a read fails
+	selected := &selective{Conn: c}
+	conn, _ := godbus.NewConn(selected) // only an option can fail
 	if err = checkPIDs(c); err == nil {
 		err = conn.Auth([]godbus.Auth{godbus.AuthExternal(strconv.Itoa(os.Getuid()))})
 	}

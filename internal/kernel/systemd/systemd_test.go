@@ -5,11 +5,30 @@ package systemd
 import (
 	"bytes"
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 )
+
+// Of signals only the ends of jobs are left. Everything else arrives as it is.
+func TestSelective(t *testing.T) {
+	message := func(kind byte, fields, body string) string {
+		sizes := []byte{8: byte(len(fields)), 11: 0, 0: byte(len(body))}
+		return "l" + string([]byte{kind, 0, 1}) + string(sizes) + fields + strings.Repeat("\x00", -len(fields)&7) + body
+	}
+	ended, reply := message(4, "member JobRemoved", "job 1"), message(2, "to a call", "JobRemoved")
+	theirs, ours := net.Pipe()
+	go func() {
+		_, _ = theirs.Write([]byte("OK 12\r\n" + message(4, "member UnitNew", "JobRemoved") + ended + message(4, "member", "") + reply))
+		theirs.Close()
+	}()
+	if got, err := io.ReadAll(&selective{Conn: ours}); err != nil || string(got) != "OK 12\r\n"+ended+reply {
+		t.Errorf("%q, %v", got, err)
+	}
+}
 
 // No value can make a field of its own, and none is too long for a datagram.
 func TestEntry(t *testing.T) {
