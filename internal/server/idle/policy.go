@@ -66,16 +66,17 @@ type Policy struct {
 	// Used: the server was, since its memory was reclaimed.
 	Used bool
 
-	after   time.Duration
-	last    Usage
-	at      time.Time             // of last
-	worked  time.Time             // the last time at which it had used a processor
-	read    time.Time             // the same of its input
-	frozen  bool                  // since at
-	breath  bool                  // the next thaw is one
-	trial   func(used Usage) bool // whether the server is frozen again, after it ran for a moment
-	refused string
-	times   int // in a row
+	after    time.Duration
+	last     Usage
+	at       time.Time             // of last
+	worked   time.Time             // the last time at which it had used a processor
+	read     time.Time             // the same of its input
+	frozen   bool                  // since at
+	breath   bool                  // the next thaw is one
+	breathed bool                  // the last thaw was one
+	trial    func(used Usage) bool // whether the server is frozen again, after it ran for a moment
+	refused  string
+	times    int // in a row
 }
 
 // New is the policy of a server that starts now, and is idle when it has done nothing for that time.
@@ -110,7 +111,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
 		p.worked, p.Used = now, true
 	}
-	if p.trial == nil && used.Read != 0 {
+	if used.Read != 0 && p.trial == nil || used.Read >= message && p.breathed { // perhaps not answered yet
 		p.read = now
 	}
 	p.trial = nil
@@ -166,5 +167,5 @@ func (p *Policy) Thawed(now time.Time) {
 			return used.CPU <= breathCPU && used.Written >= 0 && used.Written < message
 		}
 	}
-	p.frozen, p.breath = false, false
+	p.frozen, p.breath, p.breathed = false, false, p.breath
 }

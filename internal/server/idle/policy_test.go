@@ -134,6 +134,17 @@ func TestSilenceBetweenPings(t *testing.T) {
 	each(Usage{Read: 87}).neverFreezes(t)
 }
 
+// A ping that comes at the end of a breath may be unanswered when that is over.
+func TestPingInABreath(t *testing.T) {
+	s := start(d)
+	s.until(d+breathEach, nil)
+	s.uses(Usage{Read: 61})
+	s.until(d+breathEach+silentFor, nil)
+	if s.breaths != 1 || len(s.freezes) != 1 {
+		t.Errorf("frozen at %v, after %d breaths", s.freezes, s.breaths)
+	}
+}
+
 func TestShortTimes(t *testing.T) {
 	s := start(50 * time.Millisecond)
 	s.used.CPU = 30 * time.Millisecond
