@@ -102,7 +102,9 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return p.refuse(unexamined)
 	}
 	over := now.Sub(p.at)
-	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, u.Active}
+	// One that was active before this look may still be at the same message: on a busy machine looks are rare.
+	active := u.Active || p.last.Active
+	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, active}
 	p.last, p.at = u, now
 	quiet := used.CPU < max(time.Duration(over.Minutes()*float64(cpuRate)), cpuLeast)
 	if p.trial != nil {

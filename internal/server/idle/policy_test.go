@@ -145,6 +145,17 @@ func TestPingInABreath(t *testing.T) {
 	}
 }
 
+// Between two looks a server waited for a processor. Now it waits for a timer, before it answers.
+func TestLateLook(t *testing.T) {
+	s := start(40 * time.Millisecond)
+	s.uses(Usage{Read: 13, Active: true})
+	s.Look(s, s.t0.Add(20*time.Millisecond))
+	s.uses(Usage{})
+	if s.Look(s, s.t0.Add(120*time.Millisecond)) != None || s.Look(s, s.t0.Add(200*time.Millisecond)) != Frozen {
+		t.Error("frozen too early or too late")
+	}
+}
+
 func TestShortTimes(t *testing.T) {
 	s := start(50 * time.Millisecond)
 	s.used.CPU = 30 * time.Millisecond
