@@ -19,7 +19,7 @@ func (w *watcher) follow(t *launcher.Taken, grace time.Duration) {
 	go func() {
 		defer close(gone)
 		t.Live()
-		awaitPolled(t.FD())
+		awaitPolled(t.Alive)
 	}()
 	select {
 	case <-gone:

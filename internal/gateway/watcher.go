@@ -122,7 +122,7 @@ func (w *watcher) settle() error {
 	if w.page.Phase != page.Running {
 		s := w.server("")
 		s.Client = 0 // we are where the gateway is, or was
-		if _, err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
+		if err := s.MoveOut(os.Getpid(), int(w.page.GuardPID)); err != nil {
 			return err
 		}
 		w.page.Phase = page.Running

@@ -114,14 +114,7 @@ func In(pid, client int) bool {
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
-func (s *Server) MoveOut(pids ...int) (to protocol.Backend, err error) {
+func (s *Server) MoveOut(pids ...int) error {
 	freeze.ClearTag()
-	err = s.eachPlace(func(p backend.Place, _ []error) error {
-		if err := p.MoveOut(pids); err != nil {
-			return err
-		}
-		to = p.Backend
-		return nil
-	})
-	return to, err
+	return s.eachPlace(func(p backend.Place, _ []error) error { return p.MoveOut(pids) })
 }

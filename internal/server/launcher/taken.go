@@ -20,7 +20,7 @@ import (
 // of others; a guard watches it.
 type Taken struct {
 	*birth
-	alive int // hangs up when guard and later brains have exited
+	Alive int // hangs up when guard and later brains have exited; then call Over
 }
 
 // Take puts a process into a new group, which has its guard first. Guide or Release has to follow. The pidfd
@@ -51,7 +51,7 @@ func (t *Taken) take(r client.Child) (err error) {
 	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
 		return fmt.Errorf("create pipe: %w", err)
 	}
-	t.alive = ends[0]
+	t.Alive = ends[0]
 	defer unix.Close(ends[1]) // the guard's from then on
 	t.ShareClient(ends[1])
 	if err := t.acquire(); err != nil {
@@ -94,8 +94,8 @@ func (t *Taken) Guide() error {
 	return nil
 }
 
-// Live returns when nothing is left of the server, or when a later brain has replaced ours. Then FD reports
-// the end.
+// Live returns when nothing is left of the server, or when a later brain has replaced ours. Then Alive
+// reports the end.
 func (t *Taken) Live() {
 	t.birth.Live()
 	_ = unix.Close(t.Guard.Sock) // a guard that still has something to do starts a later brain
@@ -103,9 +103,6 @@ func (t *Taken) Live() {
 
 func (t *Taken) ID() string                { return t.Config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
-
-// FD hangs up when guard and later brains have exited; then call Over.
-func (t *Taken) FD() int { return t.alive }
 
 // Wake continues a guard that was stopped.
 func (t *Taken) Wake() {
@@ -157,7 +154,7 @@ func (t *Taken) Close() {
 		g.Close()
 	}
 	t.CloseHeld()
-	for _, fd := range []int{t.alive, t.Events, t.Client.Main} {
+	for _, fd := range []int{t.Alive, t.Events, t.Client.Main} {
 		_ = unix.Close(fd) // fails for none
 	}
 	if t.Guard != nil {
@@ -174,7 +171,5 @@ func (t *Taken) Close() {
 // it is the client's.
 func (t *Taken) SetStderr(where protocol.Stderr, note string) {
 	t.Config.Stderr = where
-	if note != "" {
-		t.Note(note)
-	}
+	t.Note(note)
 }
