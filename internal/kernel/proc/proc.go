@@ -185,13 +185,8 @@ func parseFileLocks(b []byte) (soft uint64, ok bool) {
 // and inode number. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
 func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
 	b, err := read("/proc/locks")
-	lock := fmt.Appendf(nil, "WRITE %d %02x:%02x:%d ", pid, unix.Major(dev), unix.Minor(dev), ino)
-	for line := range bytes.Lines(b) {
-		if bytes.Contains(line, []byte(": FLOCK ")) && bytes.Contains(line, lock) {
-			return true, nil
-		}
-	}
-	return false, err
+	const line = ": FLOCK  ADVISORY  WRITE %d %02x:%02x:%d "
+	return bytes.Contains(b, fmt.Appendf(nil, line, pid, unix.Major(dev), unix.Minor(dev), ino)), err
 }
 
 // Output returns the text that a program writes to stdout and stderr, however it ends.
@@ -239,7 +234,11 @@ func Children(pid int) ([]int, error) {
 	const attempts = 4
 	var all, before []int
 	for n := 0; ; n++ {
-		tids, err := threads(pid)
+		var tids []int
+		err := EachNumber(fmt.Sprintf("/proc/%d/task", pid), func(tid int) bool {
+			tids = append(tids, tid)
+			return true
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -310,14 +309,6 @@ func EachNumber(dir string, visit func(n int) bool) error {
 			}
 		}
 	}
-}
-
-func threads(pid int) (tids []int, err error) {
-	err = EachNumber(fmt.Sprintf("/proc/%d/task", pid), func(tid int) bool {
-		tids = append(tids, tid)
-		return true
-	})
-	return tids, err
 }
 
 // ParsePIDs parses cgroup.procs, cgroup.threads, or /proc/PID/task/TID/children. It returns each pid once and
