@@ -17,26 +17,17 @@ import (
 
 // Members lists the processes of the whole subtree, with the pids of our pid namespace. It contains processes
 // whose first thread has exited.
-func (g *Group) Members() ([]int, error) {
-	var pids []int
-	err := g.Each(func(sub *Group) error {
-		here, err := sub.procs()
+func (g *Group) Members() (pids []int, err error) {
+	err = g.Each(func(sub *Group) error {
+		b, err := sub.Read("cgroup.procs")
+		if errors.Is(err, unix.EOPNOTSUPP) { // a threaded group: the domain above it lists its processes
+			return nil
+		}
+		here, malformed := proc.ParsePIDs(b)
 		pids = append(pids, here...)
-		return err
+		return cmp.Or(proc.IgnoreGone(err), malformed)
 	})
-	return pids, err
-}
-
-// procs lists the processes in this directory alone. A threaded group answers with EOPNOTSUPP: the domain
-// above it lists its processes.
-func (g *Group) procs() ([]int, error) {
-	b, err := g.Read("cgroup.procs")
-	if errors.Is(err, unix.EOPNOTSUPP) {
-		return nil, nil
-	}
-	pids, malformed := proc.ParsePIDs(b)
-	pids = slices.DeleteFunc(pids, func(pid int) bool { return pid == 0 }) // of another pid namespace
-	return pids, cmp.Or(proc.IgnoreGone(err), malformed)
+	return slices.DeleteFunc(pids, func(pid int) bool { return pid == 0 }), err // of another pid namespace
 }
 
 // State is the content of cgroup.events.
