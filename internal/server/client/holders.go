@@ -62,17 +62,15 @@ func holds(pid int, end protocol.File, socket bool) (bool, error) {
 	all, err := os.ReadDir(dir)
 	for _, fd := range all {
 		link := dir + fd.Name()
-		if f, _ := Identify(unix.AT_FDCWD, link); f == end && (socket || writes(link)) {
+		if f, _ := Identify(unix.AT_FDCWD, link); f != end {
+			continue
+		}
+		var st unix.Stat_t // of the link, whose mode is that of the descriptor (proc_pid_fd(5))
+		if socket || unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0 {
 			return true, nil
 		}
 	}
 	return false, err
-}
-
-// writes: the mode of the link is that of the descriptor (proc_pid_fd(5)).
-func writes(link string) bool {
-	var st unix.Stat_t
-	return unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0
 }
 
 // socket is a UNIX socket, as the kernel describes it.
@@ -139,12 +137,19 @@ type diagRequest struct {
 // false for a named FIFO, for a socket of another network namespace, and if it cannot be found out.
 func Closed(pid, number int) bool {
 	link := proc.DescriptorPath(pid, number)
-	switch f, kind := Identify(unix.AT_FDCWD, link); kind {
+	f, kind := Identify(unix.AT_FDCWD, link)
+	switch kind {
 	case unix.S_IFSOCK:
 		s, _ := findSocket(f.Ino)
 		return s.stream && s.peer == 0
-	case unix.S_IFIFO:
-		return pipeClosed(link, number, f)
+	case unix.S_IFIFO: // the same end once more, which does not affect the other end
+		// 0 is O_RDONLY, and 1 is O_WRONLY
+		fd, _ := unix.Open(link, number|unix.O_NONBLOCK|unix.O_CLOEXEC, 0) // -1, if it has ended
+		defer unix.Close(fd)
+		var on unix.Statfs_t // a FIFO reports no hang-up after an open
+		unnamed := unix.Fstatfs(fd, &on) == nil && on.Type == unix.PIPEFS_MAGIC
+		now, _ := Identify(fd, "")
+		return unnamed && now == f && linux.AwaitEnd(fd, 0, 0) // poll(2) always reports POLLHUP and POLLERR
 	}
 	return false
 }
@@ -163,19 +168,4 @@ func AwaitRoom(pid, number int, within time.Duration) bool {
 	}
 	defer unix.Close(fd)
 	return linux.AwaitEnd(fd, unix.POLLOUT, within)
-}
-
-// pipeClosed opens the same end once more, which does not affect the other end.
-func pipeClosed(link string, number int, f protocol.File) bool {
-	// 0 is O_RDONLY, and 1 is O_WRONLY
-	fd, err := unix.Open(link, number|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return false
-	}
-	defer unix.Close(fd)
-	var on unix.Statfs_t
-	if now, _ := Identify(fd, ""); now != f || unix.Fstatfs(fd, &on) != nil || on.Type != unix.PIPEFS_MAGIC {
-		return false // a FIFO reports no hang-up after an open
-	}
-	return linux.AwaitEnd(fd, 0, 0) // poll(2) always reports POLLHUP and POLLERR
 }
