@@ -57,32 +57,23 @@ func (s *Listed) Tree() ([]Member, error) {
 		below[m.PPID] = append(below[m.PPID], m)
 	}
 	var all []Member
-	var add func(m Member, depth int)
-	add = func(m Member, depth int) {
-		m.Depth = depth
-		all = append(all, m)
-		for _, child := range below[m.PID] {
-			add(child, depth+1)
+	var add func(some []Member, depth int)
+	add = func(some []Member, depth int) {
+		for _, m := range some {
+			m.Depth = depth
+			all = append(all, m)
+			add(below[m.PID], depth+1)
 		}
 	}
-	for _, m := range found {
-		if !known[m.PPID] {
-			add(m, 0)
-		}
-	}
+	add(slices.DeleteFunc(found, func(m Member) bool { return known[m.PPID] }), 0)
 	return all, nil
 }
 
 // Ancestry lists a process, its parent, and so on.
 func Ancestry(pid int) (all []proc.Stat) {
 	const most = 32 // a chain that is read while pids are reused could have a circle
-	for pid > 0 && len(all) < most {
-		st, err := proc.ReadStat(pid)
-		if err != nil {
-			break
-		}
+	for st, err := proc.ReadStat(pid); err == nil && len(all) < most; st, err = proc.ReadStat(st.PPID) {
 		all = append(all, st)
-		pid = st.PPID
 	}
 	return all
 }
