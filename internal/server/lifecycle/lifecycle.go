@@ -6,6 +6,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -97,7 +98,7 @@ var causes = map[Event]protocol.Cause{
 	ClientDied: protocol.ClientDied, LauncherDied: protocol.LauncherGone, GuardDied: protocol.GuardGone,
 	MainExited: protocol.MainExited, MemoryExhausted: protocol.MemoryExhausted,
 	StopRequested: protocol.StopRequested, signalReceived: protocol.Signalled,
-	lifetimeOver: protocol.LifetimeOver,
+	lifetimeOver: protocol.LifetimeOver, idleChecked: protocol.IdleTooLong,
 }
 
 // Facts answers what no event reports.
@@ -249,11 +250,7 @@ func (l *Lifecycle) grace(d time.Duration, now time.Time) time.Duration {
 
 func (l *Lifecycle) do(v Verb) { l.actions = append(l.actions, Action{Do: v}) }
 
-func (l *Lifecycle) because(why protocol.Cause) {
-	if l.Cause == "" {
-		l.Cause = why
-	}
-}
+func (l *Lifecycle) because(why protocol.Cause) { l.Cause = cmp.Or(l.Cause, why) }
 
 func (l *Lifecycle) beginDraining(e Event, now time.Time) {
 	l.because(causes[e])
@@ -316,7 +313,6 @@ func (l *Lifecycle) checkIdle(e Event, now time.Time) {
 		l.due[idleChecked] = now.Add(l.policy.IdleTimeout)
 		return
 	}
-	l.because(protocol.IdleTooLong)
 	l.terminate(e, now)
 }
 
