@@ -6,6 +6,7 @@
 package brain
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"slices"
@@ -99,10 +100,7 @@ func (b *Brain) Begin() error {
 	c := b.Config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
 	b.reign, b.Events = b.Page.Reign, b.Group.Events()
-	if err := b.Loop.Add(b.Guard.Sock, loop.TokenGuard); err != nil {
-		return err
-	}
-	return b.Loop.Add(b.Events, loop.TokenEvents)
+	return cmp.Or(b.Loop.Add(b.Guard.Sock, loop.TokenGuard), b.Loop.Add(b.Events, loop.TokenEvents))
 }
 
 // Live returns when the group is empty, or when another brain has replaced this process.
