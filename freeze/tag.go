@@ -86,10 +86,8 @@ func (t Tag) carriers(owner int) ([]proc.Stat, error) {
 	}
 	var found []proc.Stat
 	err := proc.Each(func(pid int) bool {
-		if unix.Kill(pid, 0) == unix.EPERM { // most processes: kernel threads, other users'
-			return true
-		}
-		if t.On(pid) && owns(owner, pid) {
+		// EPERM of most processes: kernel threads, other users'
+		if unix.Kill(pid, 0) != unix.EPERM && t.On(pid) && owns(owner, pid) {
 			if st, err := proc.ReadStat(pid); err == nil && !zombie(st) { // ended, or hidden from us
 				found = append(found, st)
 			}

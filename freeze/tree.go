@@ -173,17 +173,11 @@ func (t *Tree) killAtHome() {
 // killChild kills pid if it is a child of the root. The parent is read after the pidfd was opened, so the
 // pidfd refers to that child or to a dead process.
 func (t *Tree) killChild(pid int) {
-	fd, err := unix.PidfdOpen(pid, 0)
-	if err != nil {
-		return
-	}
+	fd, _ := unix.PidfdOpen(pid, 0) // -1, if it has exited
 	defer unix.Close(fd)
 	st, err := proc.ReadStat(pid)
-	if err != nil || st.PPID != t.Root.PID || t.leftOut(st) || !t.mayHave(pid) {
-		return
-	}
-	if t.Root.Alive() {
-		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // it has exited
+	if err == nil && st.PPID == t.Root.PID && !t.leftOut(st) && t.mayHave(pid) && t.Root.Alive() {
+		_ = unix.PidfdSendSignal(fd, unix.SIGKILL, nil, 0) // as above
 	}
 }
 
