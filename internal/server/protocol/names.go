@@ -54,11 +54,9 @@ const StopSignal = unix.SIGWINCH
 // IsGroup reports whether a directory has a name as by DirectoryName, with or without ".scope". Slices and
 // other units have the same prefix.
 func IsGroup(dir string) bool {
-	if !strings.HasPrefix(dir, GroupPrefix) {
-		return false
-	}
 	id := IDOf(dir)
-	return len(id) == IDLength && len(dir) > len(GroupPrefix)+IDLength && strings.Trim(id, IDLetters) == ""
+	return strings.HasPrefix(dir, GroupPrefix) && len(dir) > len(GroupPrefix)+IDLength &&
+		len(id) == IDLength && strings.Trim(id, IDLetters) == ""
 }
 
 // Backend names where a group comes from. Everything above that is the same.
