@@ -35,9 +35,8 @@ const none = "max"
 const OOMGroup = "memory.oom.group"
 
 type Limits struct {
-	Files []Limit // one for a file
-	// BestEffort: the server may start without a limit that fails.
-	BestEffort bool
+	Files      []Limit // one for a file
+	BestEffort bool    // the server may start without a limit that fails
 }
 
 // Put replaces the limit of the same file.

@@ -25,17 +25,12 @@ import (
 
 // Target is a *cgroup.Group or, without cgroups, a *Tree.
 type Target interface {
-	// Members lists the processes, in any order.
-	Members() ([]int, error)
+	Members() ([]int, error) // the processes, in any order
 	State() (cgroup.State, error)
-	// Freeze begins to freeze all members.
-	Freeze() error
-	// Thaw also thaws what members have frozen.
-	Thaw() error
-	// Kill kills all members at once, or fails if that is impossible.
-	Kill() error
-	// CPU is the time that the members have used.
-	CPU() time.Duration
+	Freeze() error      // begins to freeze all members
+	Thaw() error        // also thaws what members have frozen
+	Kill() error        // kills all members at once, or fails if that is impossible
+	CPU() time.Duration // that the members have used
 }
 
 // frozenWithin bounds the wait for frozen 1: 46 µs for one process, 4 ms for 50 busy ones. A member in

@@ -138,15 +138,13 @@ type Scope struct {
 	Name        string // with ".scope"; never one that exists
 	Slice       string
 	Description string
-	PIDs        []int // the processes that are put into it
-	// TimeoutStop is from KillSignal to SIGKILL when the scope is stopped; systemd's default is 90 s.
-	TimeoutStop time.Duration
+	PIDs        []int         // the processes that are put into it
+	TimeoutStop time.Duration // from KillSignal to SIGKILL when it is stopped; systemd's default is 90 s
 	KillSignal  int
 	// Client is a unit of the same manager, or "". The scope is stopped after it, and also when it ends
 	// by itself (BindsTo= and Before=).
-	Client string
-	// Outlives: only the order applies (Before=), so the scope stays when Client ends.
-	Outlives bool
+	Client   string
+	Outlives bool // only the order applies (Before=), so the scope stays when Client ends
 }
 
 // ErrRefused: the manager does not have the unit, and will not start it later. After another error it may.

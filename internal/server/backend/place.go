@@ -23,23 +23,19 @@ import (
 
 // Place is where a backend gets a group: from a manager, from us, from both, or, for a tree, from neither.
 type Place struct {
-	Root *cgroup.Group // of the cgroup2 mount, or nil
-	Path string        // the client's, from there
-	// Limits are those of the group.
+	Root   *cgroup.Group // of the cgroup2 mount, or nil
+	Path   string        // the client's, from there
 	Limits cgroup.Limits
-	// Early: the server may run before a manager has been asked for its scope.
-	Early bool
+	Early  bool // the server may run before a manager has been asked for its scope
 	// On sets the others.
 	Backend protocol.Backend
-	// Above is the directory of all groups that we make, or nil.
-	Above *cgroup.Group
+	Above   *cgroup.Group // the directory of all groups that we make, or nil
 }
 
 // Wanted describes the server that a group is made for.
 type Wanted struct {
 	*protocol.Config
-	// Guard is the process that a manager moves to the scope.
-	Guard freeze.Root
+	Guard freeze.Root // the process that a manager moves to the scope
 	// Names is called with the directories, in the order of their removal, before the first one is made.
 	Names func(dirs ...string) error
 }

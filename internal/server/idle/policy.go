@@ -42,8 +42,7 @@ type Server interface {
 	Obstacle() string
 	Freeze() bool
 	Thaw()
-	// Reclaim gives a part of its memory back, and returns false after the last part.
-	Reclaim() bool
+	Reclaim() bool // gives a part of its memory back, and returns false after the last part
 }
 
 const unexamined = "its processes can't be examined"
@@ -60,11 +59,9 @@ const (
 
 // Policy is that of one server. Its caller asks it at Due, and reports what it has done.
 type Policy struct {
-	Due time.Time // the next Look
-	// Note is a reason that has kept the server from being frozen several times.
-	Note string
-	// Used: the server was, since its memory was reclaimed.
-	Used bool
+	Due  time.Time // the next Look
+	Note string    // a reason that has kept the server from being frozen several times
+	Used bool      // since its memory was reclaimed
 
 	after    time.Duration
 	last     Usage

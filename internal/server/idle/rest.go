@@ -47,11 +47,10 @@ func Held(payload *cgroup.Group) bool {
 // Rest is a server with its policy.
 type Rest struct {
 	*Policy
-	Group  *group.ControlGroup
-	Client *client.Side
-	note   Note
-	// mappings are those to reclaim, nil before they are listed.
-	mappings []mapping
+	Group    *group.ControlGroup
+	Client   *client.Side
+	note     Note
+	mappings []mapping // to reclaim, nil before they are listed
 }
 
 // Freeze is a part of Server.

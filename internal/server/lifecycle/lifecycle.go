@@ -103,14 +103,10 @@ var causes = map[Event]protocol.Cause{
 
 // Facts answers what no event reports.
 type Facts interface {
-	// Unread: the server has not read all input.
-	Unread() bool
-	// Blocked: the server can't write before the client has read.
-	Blocked() bool
-	// Abandoned: no process outside the payload can write to stdin any more.
-	Abandoned() bool
-	// CPU is the time that the members have used.
-	CPU() time.Duration
+	Unread() bool       // the server has not read all input
+	Blocked() bool      // the server can't write before the client has read
+	Abandoned() bool    // no process outside the payload can write to stdin any more
+	CPU() time.Duration // that the members have used
 }
 
 // Action is a task for the caller.

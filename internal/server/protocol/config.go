@@ -42,11 +42,9 @@ type Identity struct {
 // brain inherits the environment of the server.
 type Config struct {
 	Facts
-	// Group is where the server is.
-	Group Placed
-	Argv  []string // any bytes
-	// Verbose asks for notes on members that had to be killed, even without a report.
-	Verbose bool
+	Group   Placed
+	Argv    []string // any bytes
+	Verbose bool     // asks for notes on members that had to be killed, even without a report
 	Stderr  Stderr
 	Notes   []string
 	Report  int    // a descriptor, or -1

@@ -115,8 +115,6 @@ func (s Subject) Log(e Event, p systemd.Priority, what string, more ...systemd.J
 type Stderr string
 
 const (
-	// StderrInherit is the client's own.
-	StderrInherit Stderr = "inherit"
-	// StderrJournal is a stream of the journal; without a journal it is the client's stderr.
-	StderrJournal Stderr = "journal"
+	StderrInherit Stderr = "inherit" // the client's own
+	StderrJournal Stderr = "journal" // a stream of the journal; without a journal the client's own
 )

@@ -11,12 +11,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/name"
 )
 
-// Slice is where the groups are.
-const Slice = "mcp.slice"
-
 // Names in the cgroup tree.
 const (
-	GroupPrefix = "mcp-" // and before an id the name of a guard, in /proc/PID/comm
+	Slice       = "mcp.slice" // where the groups are
+	GroupPrefix = "mcp-"      // and before an id the name of a guard, in /proc/PID/comm
 	ScopeSuffix = ".scope"
 	GuardsName  = "guards" // a leaf for guards, later brains, and the watchers of gateways
 	PayloadName = "payload"
@@ -63,15 +61,11 @@ func IsGroup(dir string) bool {
 type Backend string
 
 const (
-	// Auto takes the best that the host offers.
-	Auto Backend = "auto"
-	// SystemdUser and SystemdSystem ask a manager for a scope in mcp.slice.
-	SystemdUser   Backend = "systemd-user"
-	SystemdSystem Backend = "systemd-system"
-	// Delegated makes groups below our own cgroup, which was delegated to us.
-	Delegated Backend = "delegated"
-	// Cgroup makes groups in <cgroup2 mount>/mcp.slice/<uid>: root without systemd.
-	Cgroup Backend = "cgroup"
+	Auto          Backend = "auto"           // the best that the host offers
+	SystemdUser   Backend = "systemd-user"   // a scope in mcp.slice, of the user's manager
+	SystemdSystem Backend = "systemd-system" // the same of the system's
+	Delegated     Backend = "delegated"      // below our own cgroup, which was delegated to us
+	Cgroup        Backend = "cgroup"         // in <cgroup2 mount>/mcp.slice/<uid>: root without systemd
 	// Tree needs no cgroup: the descendants of the guard are the group. It is the weakest
 	// (docs/understand/how-it-works.md).
 	Tree Backend = "tree"

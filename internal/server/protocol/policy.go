@@ -16,18 +16,14 @@ import (
 type Policy struct {
 	// EOFGrace runs from the moment the client has closed stdin (and the server has
 	// read what was in it) to the stop. freeze.Forever waits for the server.
-	EOFGrace time.Duration
-	// TermGrace runs from the asking signal to the kill.
-	TermGrace time.Duration
-	// OnClientDeath says what the client's death means.
+	EOFGrace      time.Duration
+	TermGrace     time.Duration // from the asking signal to the kill
 	OnClientDeath ClientDeath
-	// MaxLifetime runs from the start of the server to its stop; 0 is no limit.
-	MaxLifetime time.Duration
+	MaxLifetime   time.Duration // from the start of the server to its stop; 0 is no limit
 	// IdleTimeout is how long a server may use no CPU (20 ms) and have nothing unread on
 	// stdin before it is stopped: between once and twice that; 0 is no limit.
 	IdleTimeout time.Duration
-	// IdleFreeze is how long a server does nothing before it is frozen; 0 is never.
-	IdleFreeze time.Duration
+	IdleFreeze  time.Duration // how long a server does nothing before it is frozen; 0 is never
 }
 
 // DefaultPolicy ends the whole ladder (2.2 s) before the clients that close stdin
