@@ -69,7 +69,6 @@ func Arguments(pid, max int) []string {
 	return ended(b)
 }
 
-// Cmdline joins Arguments.
 func Cmdline(pid, max int) string {
 	return strings.TrimRight(strings.Join(Arguments(pid, max), " "), " ")
 }
@@ -89,7 +88,6 @@ func Wchan(pid int) string {
 	return strings.TrimPrefix(string(b), "0")
 }
 
-// DescriptorPath returns the file of a process's descriptor in /proc.
 func DescriptorPath(pid, number int) string { return fmt.Sprintf("/proc/%d/fd/%d", pid, number) }
 
 // Environ returns the environment that this process was started with: byte for byte, in that order and with
@@ -118,7 +116,6 @@ func IgnoreGone(err error) error {
 	return err
 }
 
-// NoLimit is no limit of bytes.
 const NoLimit = math.MaxInt
 
 // read reads a file of /proc. It fails for pid 0: in cgroup.procs and as a parent that is a process outside
@@ -346,17 +343,14 @@ type Stat struct {
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
 func (s Stat) Stopped() bool { return s.State == 'T' || s.State == 't' }
 
-// ReadStat reads /proc/PID/stat.
 func ReadStat(pid int) (Stat, error) {
 	b, err := read("/proc/%d/stat", pid)
 	s, malformed := ParseStat(b)
 	return s, cmp.Or(err, malformed)
 }
 
-// ParseStat parses the contents of /proc/PID/stat.
-//
-// The comm is not escaped, and may contain parentheses, blanks and newlines. No field after it contains a
-// ')', so it ends at the last one.
+// ParseStat: the comm is not escaped, and may contain parentheses, blanks and newlines. No field after it
+// contains a ')', so it ends at the last one.
 func ParseStat(b []byte) (Stat, error) {
 	open, shut := bytes.Index(b, []byte(" (")), bytes.LastIndexByte(b, ')')
 	f := bytes.Fields(b[shut+1:]) // from the state, the third field in proc(5)
@@ -392,7 +386,6 @@ type Status struct {
 	UID  [4]int // real, effective, saved, file system
 }
 
-// ReadStatus reads /proc/PID/status.
 func ReadStatus(pid int) (Status, error) {
 	b, err := read("/proc/%d/status", pid)
 	s, malformed := ParseStatus(b)

@@ -46,7 +46,6 @@ func Labelled(argv []string, id string, limits cgroup.Limits) []string {
 	return c.With(flags...)
 }
 
-// engineFlags are the flags of an engine for limits.
 func engineFlags(limits cgroup.Limits) (flags []string) {
 	value := map[string]string{}
 	for _, l := range limits.Files {

@@ -114,7 +114,6 @@ func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
 	return 0, g.Payload
 }
 
-// MemoryFile is a file of the memory controller.
 const MemoryFile = "memory.current"
 
 // CountMemory makes the kernel count the memory of a payload without members, if possible. Memory of a

@@ -47,7 +47,6 @@ type Server interface {
 
 const unexamined = "its processes can't be examined"
 
-// Act is the result of Look.
 type Act int
 
 const (
@@ -81,7 +80,6 @@ func New(after time.Duration, now time.Time) *Policy {
 	return &Policy{after: after, Due: now, at: now, worked: now, read: now, Used: true}
 }
 
-// Look does what is due.
 func (p *Policy) Look(s Server, now time.Time) Act {
 	switch {
 	case p.frozen && p.Used && s.Reclaim():

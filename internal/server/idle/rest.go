@@ -31,7 +31,6 @@ type Note struct {
 	Before uint64 // bytes of memory before the last reclaim; 0 is unknown
 }
 
-// ReadNote returns the note that was written last.
 func ReadNote(payload *cgroup.Group) (n Note) {
 	text, _, _ := payload.Attr(attrIdle) // none, if it can't be read
 	_, _ = fmt.Sscan(text, &n.Since, &n.Wakes, &n.Before)
@@ -53,7 +52,6 @@ type Rest struct {
 	mappings []mapping // to reclaim, nil before they are listed
 }
 
-// Freeze is a part of Server.
 func (r *Rest) Freeze() bool {
 	r.mappings = nil
 	return freeze.Freeze(r.Group.Payload)
@@ -79,7 +77,6 @@ func (r *Rest) MarkFrozen(now time.Time) {
 	r.writeNote(r.note.Since)
 }
 
-// Wake thaws the members.
 func (r *Rest) Wake(now time.Time) {
 	if !r.breath { // written before the server can answer, so that no view is wrong
 		r.note.Wakes++

@@ -40,7 +40,6 @@ const (
 	states
 )
 
-// Event is something that has happened.
 type Event int
 
 const (
@@ -115,7 +114,6 @@ type Action struct {
 	Signal unix.Signal // of SendSignal
 }
 
-// Verb says which action.
 type Verb int
 
 const (
@@ -165,7 +163,6 @@ func (l *Lifecycle) Resume(at State, due time.Time, why protocol.Cause, sig unix
 	l.Reclaimed = at == Idle // it may have been
 }
 
-// Handle reacts to an event.
 func (l *Lifecycle) Handle(e Event, now time.Time) []Action {
 	l.actions = nil
 	if e == ClientDied {

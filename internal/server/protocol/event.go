@@ -29,7 +29,6 @@ const (
 	IdleTooLong     Cause = "idle-timeout"
 )
 
-// Causes are all that there are.
 func Causes() []Cause {
 	return []Cause{
 		MainExited, MemoryExhausted, StdinClosed, StdoutClosed, ClientDied, ClientIdle, Signalled,
@@ -61,7 +60,6 @@ type Figures struct {
 // Exhausted reports whether the kernel has killed the whole group.
 func (f Figures) Exhausted() bool { return f.EndsWhole && f.OOMKills > 0 }
 
-// Event is a kind of entry in the journal.
 type Event string
 
 const (
