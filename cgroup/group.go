@@ -52,8 +52,7 @@ func (g *Group) failed(try, file string, err error) error {
 	return &fs.PathError{Op: try, Path: path.Join(g.path, file), Err: err}
 }
 
-// FromFD takes over a descriptor of a cgroup directory, e.g. one that was
-// inherited.
+// FromFD takes over a descriptor of a cgroup directory, e.g. one that was inherited.
 func FromFD(fd int, path string) (*Group, error) {
 	var st unix.Statfs_t
 	err := unix.Fstatfs(fd, &st)
@@ -112,9 +111,8 @@ func (g *Group) Child(name string) (*Group, error) {
 	return opened(fd, path.Join(g.path, name), err)
 }
 
-// An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN
-// (memory.reclaim) would park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing
-// file into EACCES.
+// An os.File would be non-blocking and pollable: a write to which the kernel answers EAGAIN (memory.reclaim)
+// would park for ever. os.WriteFile adds O_CREATE, which turns the ENOENT of a missing file into EACCES.
 
 func open(dir int, name string, flags int) (int, error) {
 	return unix.Openat(dir, name, flags|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)

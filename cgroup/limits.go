@@ -95,8 +95,7 @@ func ParseLimits(s string) ([]Limit, error) {
 	return all, nil
 }
 
-// ParseMemory reads a size of at least 1 MiB; a smaller one lacks its unit. K, M, G and T are powers of
-// 1024.
+// ParseMemory reads a size of at least 1 MiB; a smaller one lacks its unit. K, M, G and T are powers of 1024.
 func ParseMemory(s string) (string, error) {
 	text, err := parseSize(s)
 	if n, _ := strconv.ParseUint(text, 10, 64); err == nil && text != none && n < 1<<20 {

@@ -161,10 +161,9 @@ func (p Place) delegated() (*cgroup.Group, error) {
 	return here, err
 }
 
-// handsDown reports whether the directory above was delegated to us too and groups in it can have the
-// limits or, without limits, have their memory counted. In our own, which has processes, no group can:
-// so a client that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand
-// controllers down.
+// handsDown reports whether the directory above was delegated to us too and groups in it can have the limits
+// or, without limits, have their memory counted. In our own, which has processes, no group can: so a client
+// that wants limits goes to a group below its unit's (DelegateSubgroup=), and has that hand controllers down.
 func (p Place) handsDown(above *cgroup.Group) bool {
 	wanted := p.Limits.Files
 	// a user owns all units of its manager, but the stop of a unit stops only the servers in it

@@ -121,9 +121,8 @@ func (e *CommandError) Error() string { return fmt.Sprintf("%s: %v", e.Command, 
 
 func (e *CommandError) Unwrap() error { return e.Errno }
 
-// Lookup finds what execvp(3) would execute: command itself if it has a slash,
-// otherwise the first executable file in the directories of path. A file that may
-// not be executed is remembered and the search goes on.
+// Lookup finds what execvp(3) would execute: command itself if it has a slash, otherwise the first executable
+// file in the directories of path. A file that may not be executed is remembered and the search goes on.
 func Lookup(command, path string) (string, error) {
 	if command == "" || strings.Contains(command, "/") {
 		if err := executable(command); err != nil {

@@ -92,8 +92,7 @@ const (
 	EngineWithin    = 20 * time.Second      // beyond the grace, for a container engine to end what it runs
 )
 
-// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not
-// respond.
+// EndWithin is more than a stop takes after the grace. Then the guard replaces a brain that does not respond.
 func EndWithin(c *Config) time.Duration {
 	within := 5*KillWithin + max(c.Policy.TermGrace, 0)
 	if c.Engine != "" {
@@ -115,8 +114,7 @@ func ParseDuration(s string) (time.Duration, error) {
 	return time.ParseDuration(fmt.Sprintf("%dh%s", 24*n, rest))
 }
 
-// ParseGrace reads a grace period: a Go duration that is not negative, 0, or
-// "infinity".
+// ParseGrace reads a grace period: a Go duration that is not negative, 0, or "infinity".
 func ParseGrace(s string) (time.Duration, error) {
 	if s == "infinity" {
 		return freeze.Forever, nil
