@@ -97,7 +97,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 		return p.refuse(unexamined)
 	}
 	over := now.Sub(p.at)
-	// One that was active before this look may still be at the same message: on a busy machine looks are rare.
+	// One that was active at the last look may still be at the same message: busy machines have few looks.
 	active := u.Active || p.last.Active
 	used := Usage{u.CPU - p.last.CPU, u.Read - p.last.Read, u.Written - p.last.Written, active}
 	p.last, p.at = u, now
@@ -108,7 +108,7 @@ func (p *Policy) Look(s Server, now time.Time) Act {
 	if !quiet || used.Active || used.Read > ping { // a call may take long, and need no processor
 		p.worked, p.Used = now, true
 	}
-	if used.Read != 0 && p.trial == nil || used.Read >= message && p.breathed { // perhaps not answered yet
+	if used.Read != 0 && p.trial == nil || used.Read >= message && p.breathed { // it may be unanswered
 		p.read = now
 	}
 	p.trial = nil
