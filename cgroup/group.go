@@ -98,9 +98,11 @@ func (g *Group) Mkdir(name string, mode uint32) (*Group, error) {
 // MkdirOpen opens the directory name below g, making it where it is missing. It
 // is for the shared levels above the groups.
 func (g *Group) MkdirOpen(name string, mode uint32) (*Group, error) {
-	child, err := g.Mkdir(name, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return g.Child(name)
+	child, err := g.Child(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		if child, err = g.Mkdir(name, mode); errors.Is(err, fs.ErrExist) {
+			return g.Child(name)
+		}
 	}
 	return child, err
 }

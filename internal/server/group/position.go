@@ -28,6 +28,9 @@ func Position(pid int) (root *cgroup.Group, path string, err error) {
 	if pid == 0 {
 		pid = os.Getpid()
 	}
+	if seesAll(root) {
+		return root, path, nil
+	}
 	b, err := root.Read("." + path + "/cgroup.procs")
 	pids, _ := proc.ParsePIDs(b) // as far as they can be read
 	// with a private cgroup namespace and the host's hierarchy mounted, "/" would be the host's root
@@ -39,6 +42,13 @@ func Position(pid int) (root *cgroup.Group, path string, err error) {
 		return nil, "", err
 	}
 	return root, path, nil
+}
+
+// seesAll: the mount shows the whole hierarchy, and so does /proc. To look for a process takes longer.
+func seesAll(root *cgroup.Group) bool {
+	const initial, first = 0xEFFFFFFB, 1 // PROC_CGROUP_INIT_INO; the inode number of the first cgroup
+	var st unix.Stat_t
+	return unix.Fstat(root.FD(), &st) == nil && st.Ino == first && namespace("cgroup") == initial
 }
 
 // openRoot opens the cgroup2 hierarchy where every init system mounts it. In hybrid mode version 1 is beside
@@ -127,9 +137,11 @@ func InitReaps() bool {
 }
 
 // PIDNamespace is the inode number of ours, 0 if that can't be read.
-func PIDNamespace() uint64 {
+func PIDNamespace() uint64 { return namespace("pid") }
+
+func namespace(kind string) uint64 {
 	var ns unix.Stat_t
-	if unix.Stat("/proc/self/ns/pid", &ns) != nil {
+	if unix.Stat("/proc/self/ns/"+kind, &ns) != nil {
 		return 0
 	}
 	return ns.Ino
