@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"os"
-	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -13,17 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 )
-
-// The launcher's runtime makes no memory and threads for further processors, and the server has the client's environment.
-func TestOneProcessor(t *testing.T) {
-	t.Parallel()
-	w := newWorld(t)
-	cmd := w.mcpscope("run", "--", "sh", "-c", "echo $GOMAXPROCS")
-	cmd.Env = append(cmd.Env, "GOMAXPROCS=7", "GODEBUG=schedtrace=1")
-	if o := w.run(cmd); o.Stdout != "7\n" || !strings.Contains(o.Stderr, "gomaxprocs=1 ") || strings.Contains(o.Stderr, "gomaxprocs=7 ") {
-		t.Errorf("the server has GOMAXPROCS %q; the runtime says %s", o.Stdout, o.Stderr)
-	}
-}
 
 // A container's first process must reap the orphaned processes. The tests of its status are in test/script.
 func TestFirstProcessReapsWhatComesToIt(t *testing.T) {

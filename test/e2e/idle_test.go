@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -257,13 +256,7 @@ const racesEnv = "MCPSCOPE_IDLE_RACES"
 
 // A message that comes while the server is being frozen is answered as any other.
 func TestMessageRacesAgainstFreeze(t *testing.T) {
-	races := 60
-	if text := os.Getenv(racesEnv); text != "" {
-		var err error
-		if races, err = strconv.Atoi(text); err != nil {
-			t.Fatal(err)
-		}
-	}
+	races := escape.Number(racesEnv, 60)
 	onKinds(t, func(t *testing.T, kind string) {
 		s, stdin, stdout := onEnds(t, kind, []string{"--idle-freeze", raceIdle.String()})
 		out := bufio.NewReader(stdout)

@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -31,15 +30,12 @@ const (
 )
 
 // Tries is how many servers there are of each kind, by default a few.
-func Tries(t *testing.T) int {
-	t.Helper()
-	text := os.Getenv("MCPSCOPE_KILLS")
-	if text == "" {
-		return 4
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil {
-		t.Fatalf("MCPSCOPE_KILLS: %v", err)
+func Tries() int { return Number("MCPSCOPE_KILLS", 4) }
+
+// Number is that of an environment variable, or the usual one.
+func Number(variable string, usual int) (n int) {
+	if _, err := fmt.Sscan(os.Getenv(variable), &n); err != nil {
+		return usual
 	}
 	return n
 }
@@ -58,7 +54,7 @@ func (b Newborns) Run(t *testing.T) {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
 			b.Backend.hold(t)
-			tries := Tries(t)
+			tries := Tries()
 			for done := 0; done < tries; done += newbornBatch {
 				t.Run(fmt.Sprint("from ", done), func(t *testing.T) { b.batch(t, who, min(newbornBatch, tries-done), kill) })
 			}

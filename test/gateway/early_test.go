@@ -160,7 +160,7 @@ func TestEarlyKilled(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	group := w.Unique("gateway")
-	for range escape.Tries(t) {
+	for range escape.Tries() {
 		cmd := w.Command(binaries.mcpscope, "gateway", "--", binaries.like)
 		if err := escape.StartIn(group, cmd); err != nil {
 			t.Fatal(err)

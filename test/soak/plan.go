@@ -45,13 +45,10 @@ type Plan struct {
 
 // Cycles is MCPSCOPE_SOAK_CYCLES, or few, or a tenth of the ten thousand.
 func Cycles() int {
-	if n, err := strconv.Atoi(os.Getenv("MCPSCOPE_SOAK_CYCLES")); err == nil {
-		return n
-	}
 	if escape.Full() {
-		return 1000
+		return escape.Number("MCPSCOPE_SOAK_CYCLES", 1000)
 	}
-	return 100
+	return escape.Number("MCPSCOPE_SOAK_CYCLES", 100)
 }
 
 // Run soaks. It must have the process for itself: it counts its descriptors.
