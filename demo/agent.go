@@ -28,6 +28,7 @@ import (
 type agent struct {
 	client *exec.Cmd
 	mark   string
+	prefix string // of lines
 	in     io.WriteCloser
 	out    *bufio.Reader
 	lines  []string
@@ -36,7 +37,7 @@ type agent struct {
 }
 
 func startAgent(clients string, index int, prefix string, lines []string) (*agent, error) {
-	a := &agent{client: exec.Command(filepath.Join(clients, "bin", "tsgateway")), lines: slices.Clone(lines)}
+	a := &agent{client: exec.Command(filepath.Join(clients, "bin", "tsgateway")), prefix: prefix, lines: slices.Clone(lines)}
 	for i := range a.lines {
 		a.lines[i] = prefix + a.lines[i]
 	}
@@ -171,7 +172,8 @@ func pss(pid int) int {
 	return kilobytes << 10
 }
 
-// end kills the client and all marked processes by their pidfds.
+// end kills the client and all marked processes by their pidfds. mcpscope gets time to end its servers, and to
+// remove their groups.
 func (a *agent) end() error {
 	a.kill()
 	for began := time.Now(); ; time.Sleep(10 * time.Millisecond) {
@@ -181,6 +183,9 @@ func (a *agent) end() error {
 		}
 		if time.Since(began) > giveUp {
 			return fmt.Errorf("processes %v survived SIGKILL", pids)
+		}
+		if a.prefix != "" && time.Since(began) < giveUp/2 {
+			continue
 		}
 		for _, pid := range pids {
 			fd, err := unix.PidfdOpen(pid, 0)
