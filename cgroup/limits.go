@@ -186,10 +186,10 @@ func EnableController(g *Group, file string, owned int) error {
 		at := path.Join(g.path, up)
 		return fmt.Errorf("%s has no controller %s: %w", at, controller, errors.ErrUnsupported)
 	}
-	for up = ""; !lists(g, up+"cgroup.controllers", controller); {
-		up += "../"
-	}
 	for ; up != ""; up = up[len("../"):] {
+		if lists(g, up[len("../"):]+"cgroup.controllers", controller) {
+			continue
+		}
 		err := g.Write(up+"cgroup.subtree_control", "+"+controller)
 		if errors.Is(err, unix.EBUSY) {
 			err = fmt.Errorf("%s has processes beside its groups, and can't limit them by %s: %w",

@@ -4,10 +4,12 @@ package escape
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -33,9 +35,10 @@ const (
 func Tries() int { return Number("MCPSCOPE_KILLS", 4) }
 
 // Number is that of an environment variable, or the usual one.
-func Number(variable string, usual int) (n int) {
-	if _, err := fmt.Sscan(os.Getenv(variable), &n); err != nil {
-		return usual
+func Number(variable string, usual int) int {
+	n, err := strconv.Atoi(cmp.Or(os.Getenv(variable), strconv.Itoa(usual)))
+	if err != nil {
+		panic(variable + ": " + err.Error())
 	}
 	return n
 }
