@@ -33,8 +33,9 @@ func begin(argv, stack uintptr) uintptr {
 	if **(**int)(unsafe.Pointer(&argc)) != len(args) {
 		return argv
 	}
-	beginGateway(argv, args)
-	return onOneProcessor(argv, args)
+	env := vector(argv + 8*uintptr(len(args)+1))
+	beginGateway(args, env)
+	return onOneProcessor(argv, args, env)
 }
 
 // vectors are argv, environment and auxiliary vector (getauxval(3)).
@@ -42,10 +43,8 @@ var vectors [8192]uintptr
 
 // onOneProcessor adds a variable. The runtime has memory and threads for each processor of the machine, of which
 // a process that waits makes no use, and uses the first variable of a name.
-func onOneProcessor(argv uintptr, args []uintptr) uintptr {
-	at := argv + 8*uintptr(len(args)+1)
-	rest := len(vector(at)) + 1
-	all := unsafe.Slice(*(**uintptr)(unsafe.Pointer(&at)), 1<<27)
+func onOneProcessor(argv uintptr, args, env []uintptr) uintptr {
+	all, rest := unsafe.Slice(unsafe.SliceData(env), 1<<27), len(env)+1
 	for all[rest] != 0 { // AT_NULL
 		rest += 2
 	}
@@ -62,11 +61,11 @@ func onOneProcessor(argv uintptr, args []uintptr) uintptr {
 // beginGateway becomes a gateway that needs nothing of main, since the start of the runtime takes longer than
 // all of this: one without flags, variables and files of settings. It returns for everything else and for
 // everything that fails, and main does it once more.
-func beginGateway(argv uintptr, args []uintptr) {
+func beginGateway(args, env []uintptr) {
 	if len(args) < 3 || text(args[1]) != "gateway" {
 		return
 	}
-	g := early.Gateway{Args: args[2:], Env: vector(argv + 8*uintptr(len(args)+1))}
+	g := early.Gateway{Args: args[2:], Env: env}
 	if text(g.Args[0]) == "--" {
 		g.Args = g.Args[1:]
 	} else if strings.HasPrefix(text(g.Args[0]), "-") {
