@@ -5,10 +5,10 @@ package client
 import (
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math"
 	"os"
 	"slices"
-	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -57,20 +57,15 @@ func (in *Side) isBeside(pid int) bool {
 }
 
 // holds compares each descriptor of a process.
-func holds(pid int, end protocol.File, socket bool) (bool, error) {
-	dir := "/proc/" + strconv.Itoa(pid) + "/fd/"
-	all, err := os.ReadDir(dir)
-	for _, fd := range all {
-		link := dir + fd.Name()
-		if f, _ := Identify(unix.AT_FDCWD, link); f != end {
-			continue
-		}
+func holds(pid int, end protocol.File, socket bool) (found bool, err error) {
+	err = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool {
+		link := proc.DescriptorPath(pid, fd)
+		f, _ := Identify(unix.AT_FDCWD, link)
 		var st unix.Stat_t // of the link, whose mode is that of the descriptor (proc_pid_fd(5))
-		if socket || unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0 {
-			return true, nil
-		}
-	}
-	return false, err
+		found = f == end && (socket || unix.Lstat(link, &st) == nil && st.Mode&0o200 != 0)
+		return !found
+	})
+	return found, err
 }
 
 // socket is a UNIX socket, as the kernel describes it.
