@@ -136,8 +136,7 @@ func BenchmarkIdle(b *testing.B) {
 				late = append(late, s.name)
 			}
 		}
-		fmt.Printf("\nIdle over %.0f %%: %s. First answer over %v: %s.\n",
-			ratioMost, names(large), firstMost, names(late))
+		fmt.Printf("\nIdle over %.0f %%: %s. First answer over %v: %s.\n", ratioMost, names(large), firstMost, names(late))
 		if inMachine && large != nil {
 			b.Errorf("the memory of %s is over the bound", names(large))
 		}
@@ -368,8 +367,7 @@ func (s *server) measure() (ratio float64, worst time.Duration) {
 			ping = append(ping, s.call("ping", nil))
 		}
 	}
-	fmt.Printf("| %s | %d | %.0f MB | %.1f MB | %.1f MB | %.0f %% | %s | %s | %s | %d |\n", s.name, n, before, idle, files, 100*idle/before,
-		spread(first), spread(second), spread(ping), woken)
+	fmt.Printf("| %s | %d | %.0f MB | %.1f MB | %.1f MB | %.0f %% | %s | %s | %s | %d |\n", s.name, n, before, idle, files, 100*idle/before, spread(first), spread(second), spread(ping), woken)
 	return 100 * idle / before, slices.Max(first)
 }
 
