@@ -112,7 +112,14 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 	s.Notes = append(s.Notes, "a server: "+why)
 	take := func() (*launcher.Taken, error) {
 		main, _ := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
-		return s.Take(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
+		t, err := s.Prepare(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
+		if err == nil {
+			w.keep(t)
+			if err = t.Take(pid); err != nil {
+				w.release(t)
+			}
+		}
+		return t, err
 	}
 	t, err := take()
 	if err != nil && linux.Ended(w.gateway) { // it is in no cgroup
@@ -133,15 +140,15 @@ func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.R
 			t.SetStderr(protocol.StderrJournal, "")
 		}
 	}
-	w.followed.Go(func() { // the server need not wait for its guard
+	w.followed.Go(func() { // the server need not wait for that
 		defer closeAll(theirs)
 		if err := t.Guide(); err != nil {
 			w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
-			t.Release()
+			w.release(t)
 			return
 		}
 		w.explain(pid, fmt.Sprintf("taken as %s (%s)", t.ID(), t.Backend()), argv, why)
-		w.follow(t, s.Policy.TermGrace)
+		w.live(t)
 	})
 }
 
@@ -197,7 +204,7 @@ func closeAll(fds ...int) {
 func (w *watcher) server(name string) *Server {
 	s := w.Configure(w.Settings, name)
 	s.Name, s.Require, s.Report, s.Env, s.Client = name, true, -1, w.env, w.PID
-	s.ClientName, s.Executable = nameOf(w.PID, w.Name), early.Executable
+	s.ClientName, s.Executable, s.Guard = nameOf(w.PID, w.Name), early.Executable, int(w.page.GuardPID)
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }

@@ -53,9 +53,6 @@ type config struct {
 	Blind bool
 }
 
-// keepExplain is the place in Page.Keep of the descriptor for explanations.
-const keepExplain = 0
-
 // refused is Page.Phase when a watcher can't contain servers. Page.Refusal says why.
 const refused = 100
 
@@ -116,7 +113,7 @@ func (g *Gateway) prepare(c *config) (*page.Page, error) {
 	if errno != 0 {
 		return nil, fmt.Errorf("make the page: %w", errno)
 	}
-	shared.Keep[keepExplain] = int32(g.Explain)
+	shared.Keep = int32(g.Explain)
 	return shared, shared.SetConfig(protocol.Encode(c))
 }
 

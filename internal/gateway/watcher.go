@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
@@ -50,7 +52,8 @@ type watcher struct {
 	env        []string
 	listener   *notify.Listener
 	candidates candidates
-	ended      chan struct{} // closed when the gateway has ended
+	mu         sync.Mutex // of servers
+	servers    []*launcher.Taken
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
 }
@@ -77,7 +80,7 @@ func Watch(args []string, by Watching) int {
 
 func attach(args []string, by Watching) (*watcher, error) {
 	var memory, sock int
-	w := &watcher{Watching: by, config: &config{}, Name: args[1], ended: make(chan struct{})}
+	w := &watcher{Watching: by, config: &config{}, Name: args[1]}
 	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &w.PID, &memory, &sock); err != nil {
 		return nil, err
 	}
@@ -98,7 +101,10 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep[keepExplain])
+	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep)
+	if err := w.retake(); err != nil {
+		return nil, err
+	}
 	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
 		return nil, errors.Join(err, w.forkGuard())
 	}
@@ -192,52 +198,102 @@ func (w *watcher) watch() error {
 	var left []*notify.Request
 	w.listener, left = notify.Open(w.held, w.requests())
 	w.guard.Send(page.WordReady)
-	var err error // when silent is closed
 	silent, idle, alone := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	ends, err := loop.New()
+	if err == nil {
+		err = errors.Join(ends.Add(w.gateway, loop.TokenClient), ends.Add(w.guard.PIDFD, loop.TokenGuard))
+	}
+	if err != nil {
+		return err
+	}
 	go func() {
 		err = w.listener.Serve(left, w.answer)
 		close(silent)
 	}()
 	go func() {
-		awaitPolled(w.gateway)
-		close(w.ended)
-		select { // what it has started may still be on the way to its execve
-		case <-silent:
-		case <-time.After(endSlack):
+		if ends.Next(time.Time{}) == loop.TokenClient {
+			go func() { // what it has started may still be on the way to its execve
+				select {
+				case <-silent:
+				case <-time.After(5 * time.Second):
+				}
+				w.resting.Store(true)
+				w.followed.Wait()
+				close(idle)
+			}()
+			ends.Next(time.Time{})
 		}
-		w.resting.Store(true)
-		w.followed.Wait()
-		close(idle)
-	}()
-	go func() {
-		awaitPolled(w.guard.Sock)
-		awaitPolled(w.guard.PIDFD)
 		close(alone)
 	}()
 	select {
 	case <-silent:
-		if err == nil { // a server may have ended with it whose group is still to be removed
-			select {
-			case <-idle:
-			case <-time.After(2 * endSlack): // a brain that is stopped has nothing left to stop
-			}
+		if err != nil {
+			return err
 		}
-		return err
+		<-idle // a server may have ended with it whose group is still to be removed
 	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
-		w.guard.Send(page.WordDone)
-		return nil
 	case <-alone:
 		return w.forkGuard()
 	}
+	w.guard.Send(page.WordDone)
+	return nil
+}
+
+// keep has the guard keep a server for the next watcher.
+func (w *watcher) keep(t *launcher.Taken) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers = append(w.servers, t)
+	_ = w.guard.Pass(page.WordKeep, t.Kept()) // or it was killed: see watch
+	w.guard.Look()                            // it may be stopped
+}
+
+// retake continues with the servers of the watcher before.
+func (w *watcher) retake() error {
+	for i := 0; i < len(w.page.Servers) && w.page.Servers[i][0] != 0; i++ {
+		t, err := launcher.Retake(w.page.Servers[i], w.gateway, w.env, int(w.page.GuardPID))
+		if err != nil && !proc.IsGone(err) {
+			return err
+		}
+		if t != nil {
+			w.servers = append(w.servers, t)
+			w.followed.Go(func() { w.live(t) })
+		}
+	}
+	return nil
+}
+
+// live stops a server when it has to end.
+func (w *watcher) live(t *launcher.Taken) {
+	t.Live()
+	w.forget(t)
+	go t.Close() // it may wait for a manager that hangs
+}
+
+func (w *watcher) release(t *launcher.Taken) {
+	w.forget(t)
+	t.Release()
+}
+
+func (w *watcher) forget(t *launcher.Taken) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.servers = slices.DeleteFunc(w.servers, func(one *launcher.Taken) bool { return one == t })
 }
 
 // forkGuard replaces a guard that was killed, and returns when the new one has started a watcher in our
 // place.
 func (w *watcher) forkGuard() error {
+	w.mu.Lock() // no process is put into a group any more that the next watcher does not know
+	clear(w.page.Servers[:])
 	before := w.page.Reign
 	next, err := fork(w.page, w.PID, w.Name, w.env, w.Require, true)
 	if err != nil {
 		return err
+	}
+	for _, t := range w.servers {
+		t.GuardedBy(int(w.page.GuardPID))
+		_ = next.Pass(page.WordKeep, t.Kept()) // as below
 	}
 	if errno := next.Go(w.held, -1); errno != 0 {
 		return errno

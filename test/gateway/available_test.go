@@ -65,6 +65,10 @@ func TestWatcherIsReplaced(t *testing.T) {
 	for i := range 4 {
 		all = append(all, g.Server(binaries.Programs, fmt.Sprint(i), "double-fork"))
 		w.kill(w.watchers)
+		w.run("sweep") // none of them is an orphan
+	}
+	for i := range all {
+		g.Answers(fmt.Sprint(i))
 	}
 	g.Own.Signal(unix.SIGKILL)
 	for _, s := range all {

@@ -44,7 +44,10 @@ func Ends() []End {
 	return []End{
 		{Name: "stdin", Do: func(c *Cell) { c.G.Tell("close one") }},
 		{Name: "kill", Do: func(c *Cell) { c.one.Main.Signal(unix.SIGKILL) }},
-		{Name: "guard", Do: func(c *Cell) { c.one.Guard.Signal(unix.SIGKILL) }},
+		{Name: "watcher", Do: func(c *Cell) {
+			c.G.Watcher().Signal(unix.SIGKILL)
+			c.G.Tell("close one")
+		}},
 		{Name: "stop", Do: func(c *Cell) { c.Run("stop", c.one.ID) }},
 		{Name: "gw-exit", Gateway: true, Do: func(c *Cell) { c.G.Tell("exit 1") }},
 		{Name: "gw-kill", Gateway: true, Do: func(c *Cell) { c.G.Own.Signal(unix.SIGKILL) }},

@@ -4,7 +4,6 @@ package gateway
 
 import (
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,8 +45,7 @@ func TestSweepFindsWhoMovedAway(t *testing.T) {
 	w := newWorld(t)
 	g := w.gateway("--match", "zoo", "--term-grace", "200ms")
 	s := g.Server(binaries.Programs, "a", "--sibling "+w.Seen(w.Unique("sibling"))+" move-sibling")
-	guards := slices.Concat([]*escape.Process{s.Guard}, w.guards(), w.watchers(), w.brains())
-	if err := escape.KillTogether(guards...); err != nil {
+	if err := escape.KillTogether(w.await(w.guards), w.await(w.watchers)); err != nil {
 		t.Error(err)
 	}
 	g.Own.Signal(unix.SIGKILL)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -115,7 +116,6 @@ type Server struct {
 	Main *escape.Process
 	// Where it was captured, if the gateway has groups.
 	ID, Group string
-	Guard     *escape.Process
 }
 
 // Server has it start a mode of the zoo and write to it, and returns when all members are up and captured.
@@ -176,13 +176,30 @@ func (g *Gateway) capture(s *Server) {
 	if g.Groups == "" {
 		return
 	}
-	if !pace.Eventually(escape.Patience, func() bool { // a guard has no name before it runs
-		s.Group, s.Guard, err = escape.FindServer(g.Groups, s.ID)
-		return err == nil
-	}) {
-		g.t.Fatal(err)
+	if s.Group = escape.FindGroup(g.Groups, s.ID); s.Group == "" {
+		g.t.Fatalf("no group of %s", s.ID)
 	}
-	g.t.Cleanup(s.Guard.Close)
+}
+
+// Watcher is the process that judges what it executes.
+func (g *Gateway) Watcher() *escape.Process {
+	g.t.Helper()
+	all, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, dir := range all {
+		pid, _ := strconv.Atoi(filepath.Base(dir)) // it is a number
+		p, err := escape.OpenProcess(pid)
+		if err != nil {
+			continue
+		}
+		line, _ := os.ReadFile(dir + "/cmdline") // held by the pidfd
+		if strings.HasPrefix(string(line), fmt.Sprintf("mcpscope\x00watch\x00%d\x00", g.PID)) {
+			g.t.Cleanup(p.Close)
+			return p
+		}
+		p.Close()
+	}
+	g.t.Fatal("it has no watcher")
+	return nil
 }
 
 // takenAs is before the id of a captured server, where mcpscope explains itself.
@@ -215,18 +232,15 @@ func (g *Gateway) Answers(name string) {
 	}
 }
 
-// Gone fails the test for each member that is left, and for a guard or group.
+// Gone fails the test for each member that is left, and for a group.
 func (s *Server) Gone(t *testing.T) (left int) {
 	t.Helper()
 	if left = s.UntilDead(escape.Patience); left > 0 {
 		t.Errorf("%s: %d members left:\n\t%s", s.Name, left, strings.Join(s.Survivors(), "\n\t"))
 		s.Kill()
 	}
-	if s.Guard == nil {
+	if s.Group == "" {
 		return left
-	}
-	if !s.Guard.Ended(escape.Patience) {
-		t.Errorf("%s: the guard lives: %s", s.Name, escape.Describe(s.Guard.PID))
 	}
 	if err := escape.AwaitRemoval(s.Group, escape.Patience); err != nil {
 		t.Errorf("%s: %v: %s", s.Name, err, escape.Tree(s.Group))

@@ -39,7 +39,7 @@ func TestIdleServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			w.kill(w.watchers)
-			w.await(w.brains)
+			w.await(w.watchers)
 			g.Answers("one")
 			idle(0)
 			g.Answers("one")

@@ -98,10 +98,9 @@ func (w *world) run(args ...string) string {
 	return o.Stdout
 }
 
-// watchers, guards and brains are the processes beside a gateway: its watcher, the guard of that, and brains of servers whose watcher was killed.
+// watchers and guards are the processes beside a gateway.
 func (w *world) watchers() []*escape.Process { return w.called("mcpscope-watch") }
 func (w *world) guards() []*escape.Process   { return w.called("mcpscope-guard") }
-func (w *world) brains() []*escape.Process   { return w.called("mcpscope") }
 
 func (w *world) called(name string) []*escape.Process {
 	w.T.Helper()

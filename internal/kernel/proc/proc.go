@@ -178,12 +178,12 @@ func parseFileLocks(b []byte) (soft uint64, ok bool) {
 	return soft, err == nil
 }
 
-// HoldsFlock reports whether a process has taken a flock(2) that still exists on the file with that device
-// and inode number. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
-func HoldsFlock(pid int, dev, ino uint64) (bool, error) {
+// HasLocked reports whether a process has taken a lock that still exists on a file. A line of /proc/locks is
+// "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
+func HasLocked(pid int, on *unix.Stat_t) (bool, error) {
 	b, err := read("/proc/locks")
-	const line = ": FLOCK  ADVISORY  WRITE %d %02x:%02x:%d "
-	return bytes.Contains(b, fmt.Appendf(nil, line, pid, unix.Major(dev), unix.Minor(dev), ino)), err
+	const part = " %d %02x:%02x:%d "
+	return bytes.Contains(b, fmt.Appendf(nil, part, pid, unix.Major(on.Dev), unix.Minor(on.Dev), on.Ino)), err
 }
 
 // Output returns the text that a program writes to stdout and stderr, however it ends.

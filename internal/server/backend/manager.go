@@ -135,10 +135,14 @@ func (p Place) startScope(w Wanted) (*group.ControlGroup, error) {
 }
 
 func (p Place) scope(name string, w Wanted) systemd.Scope {
+	signal := protocol.StopSignal // to the guard
+	if w.Taken {
+		signal = unix.SIGTERM // to the members: the scope has no guard
+	}
 	return systemd.Scope{
 		Name: name, Slice: protocol.Slice,
 		Description: "MCP server " + w.Config.Name, PIDs: []int{w.Guard.PID},
-		TimeoutStop: stopTimeout(w.Config), KillSignal: int(protocol.StopSignal), Client: p.clientUnit(),
+		TimeoutStop: stopTimeout(w.Config), KillSignal: int(signal), Client: p.clientUnit(),
 	}
 }
 

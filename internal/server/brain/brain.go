@@ -64,15 +64,6 @@ func New(c *protocol.Config) (*Brain, error) {
 	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}, err
 }
 
-// places in Page.Keep
-const (
-	keepReport = iota
-	keepAlive  // the end of a pipe that the watcher of a gateway has
-	keepInput  // these of a server that its client has started
-	keepRoom
-	keepMain
-)
-
 // Open makes the page. executable is the program of later brains.
 func (b *Brain) Open(executable string) error {
 	var errno unix.Errno
@@ -89,22 +80,25 @@ func (b *Brain) Open(executable string) error {
 	}
 	p, c := b.Page, b.Client
 	p.Program, p.Launcher = int32(program), int32(self)
-	p.Keep[keepReport] = int32(b.Config.Report)
-	p.Graceless = b.Config.Policy.TermGrace == 0 && !b.Config.Taken // those have a next watcher
+	p.Keep, p.Graceless = int32(b.Config.Report), b.Config.Policy.TermGrace == 0
 	p.Stdin, p.Stdout, p.Client = int32(c.Stdin), int32(c.Stdout), int32(c.PIDFD)
 	return nil
 }
 
 // Begin starts the lifecycle, when there are guard and group.
-func (b *Brain) Begin() error {
+func (b *Brain) Begin() (err error) {
 	c := b.Config
 	b.life = lifecycle.New(c.Policy, facts{b}, time.Now())
 	b.reign, b.Events = b.Page.Reign, b.Group.Events()
-	return cmp.Or(b.Loop.Add(b.Guard.Sock, loop.TokenGuard), b.Loop.Add(b.Events, loop.TokenEvents))
+	if !c.Taken { // the guard of such a server is not for long
+		err = b.Loop.Add(b.Guard.Sock, loop.TokenGuard)
+	}
+	return cmp.Or(err, b.Loop.Add(b.Events, loop.TokenEvents))
 }
 
 // Live returns when the group is empty, or when another brain has replaced this process.
 func (b *Brain) Live() {
+	b.lookForRequest() // before there was Events
 	for b.life.State != lifecycle.Emptied && !b.deposed() {
 		b.handle(b.Loop.Next(b.deadline()))
 		b.perform(b.life.HandleTime(time.Now()))
@@ -114,7 +108,7 @@ func (b *Brain) Live() {
 	switch {
 	case !b.deposed():
 		b.end()
-	case b.reign == 0 && !b.Config.Taken:
+	case b.reign == 0:
 		b.wait()
 	}
 }
@@ -158,6 +152,7 @@ func (b *Brain) handle(t loop.Token) {
 		_, _ = unix.Pread(b.Events, text[:], 0) // before that there is no further event
 		b.Loop.Again(b.Events, loop.TokenEvents)
 		b.lookAt = time.Now()
+		b.lookForRequest()
 	case loop.TokenGuard:
 		dead := b.Guard.Drain()
 		b.readPage()
@@ -196,6 +191,13 @@ func (b *Brain) readPage() {
 		if fresh&(1<<(sig-1)) != 0 {
 			b.report(lifecycle.StopRequested)
 		}
+	}
+}
+
+// lookForRequest is the other side of ControlGroup.AskToStop.
+func (b *Brain) lookForRequest() {
+	if b.Config.Taken && b.Group.Cause() == protocol.StopRequested {
+		b.report(lifecycle.StopRequested)
 	}
 }
 

@@ -51,6 +51,9 @@ func (b *Brain) end() {
 	}
 	b.finish()
 	_ = b.Group.Remove() // a sweep removes what can't be removed now
+	if b.Config.Taken {
+		b.Group.Nudge() // the scope's first process has ended long before
+	}
 	b.Guard.Send(page.WordDone)
 	if b.reign == 0 {
 		b.wait()

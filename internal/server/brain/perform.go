@@ -30,7 +30,7 @@ func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 func (f facts) Abandoned() bool {
 	in := f.b.Client
 	switch {
-	case f.b.reign > 0, f.b.Config.Taken, in.Stdin.Fired(): // the client is known, and no mere spawner
+	case f.b.reign > 0, in.Stdin.Fired(): // the client is known, and no mere spawner
 		return true
 	case !in.Conveyed:
 		return f.b.Config.Policy.OnClientDeath == protocol.StopOnClientDeath

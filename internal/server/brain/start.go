@@ -3,7 +3,6 @@
 package brain
 
 import (
-	"errors"
 	"os"
 	"time"
 
@@ -54,7 +53,11 @@ func (b *Brain) replaceOlder() {
 			l.LogStop("a newer one, " + own.Group.ID + " (--replace)")
 			_ = l.RequestStop() // without a wait for its end
 		case -1:
-			_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good
+			if own.Taken {
+				b.Group.AskToStop()
+			} else {
+				_ = unix.PidfdSendSignal(b.Guard.PIDFD, protocol.StopSignal, nil, 0) // gone is as good
+			}
 		}
 	}
 }
@@ -67,16 +70,11 @@ func TakeOver(memory, sock int) int {
 	if err != nil {
 		return 125 // the guard ends everything by itself
 	}
-	if b.Client == nil {
-		b.report(lifecycle.LauncherDied)
-	} else {
-		b.report(lifecycle.Woken)
-	}
+	b.report(lifecycle.LauncherDied)
 	b.Live()
 	return 0
 }
 
-// resume continues in the state and with the deadline of the page.
 func resume(memory, sock int) (*Brain, error) {
 	p, err := page.Open(memory)
 	if err != nil {
@@ -90,6 +88,16 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
+	b, err := Resume(p, g, env)
+	if err != nil {
+		return nil, err
+	}
+	// Caught, not ignored: that would be inherited by a container engine.
+	return b, b.Loop.Catch(linux.Ending...)
+}
+
+// Resume continues in the state and with the deadline of the page.
+func Resume(p *page.Page, g *page.Guard, env []string) (*Brain, error) {
 	c := &protocol.Config{}
 	text, err := p.Config()
 	if err == nil {
@@ -109,38 +117,24 @@ func resume(memory, sock int) (*Brain, error) {
 	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}
-	// Caught, not ignored: that would be inherited by a container engine.
-	if err := errors.Join(b.Loop.Catch(linux.Ending...), b.Begin()); err != nil {
+	if err := b.Begin(); err != nil {
 		return nil, err
 	}
 	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
 	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
 	b.finish = sweep.BeginSweep(b.Group.Beside())
-	if c.Taken && b.life.State <= lifecycle.Idle {
-		err = b.goOn()
-	}
-	return b, err
+	return b, nil
 }
 
-// goOn watches a server whose client lives, as the brain before did.
-func (b *Brain) goOn() error {
-	p := b.Page
-	b.Client = &client.Side{
-		Stdin: client.Watch(p.Stdin), Input: client.Watch(p.Keep[keepInput]),
-		Stdout: client.Watch(p.Stdout), Room: [2]client.Watch{client.Watch(p.Keep[keepRoom]), -1},
-		ClientSide: b.Config.Side, PIDFD: int(p.Client), Main: int(p.Keep[keepMain]),
+// GoOn is for a server whose client lives: it watches the client's side, or goes on with a stop.
+func (b *Brain) GoOn(in *client.Side) error {
+	if b.Client = in; b.life.State > lifecycle.Idle {
+		b.report(lifecycle.LauncherDied)
+		return nil
 	}
 	if b.beginRest(); b.rest != nil {
 		b.rest.Thaw() // the brain before may have died while it froze them
 	}
-	return b.Client.Add(b.Loop)
-}
-
-// ShareClient writes to the page what goOn reads. alive is the end of a pipe that the watcher of a gateway
-// has.
-func (b *Brain) ShareClient(alive int) {
-	p, in := b.Page, b.Client
-	b.Config.Side = in.ClientSide
-	p.Keep[keepAlive], p.Keep[keepMain] = int32(alive), int32(in.Main)
-	p.Keep[keepInput], p.Keep[keepRoom] = int32(in.Input), int32(in.Room[0])
+	b.report(lifecycle.Woken)
+	return in.Add(b.Loop)
 }

@@ -87,9 +87,13 @@ func (s *Listed) sweep(grace time.Duration) error {
 // stopped.
 func (s *Listed) RequestStop() error {
 	var guard int
-	if s.group == nil {
+	switch {
+	case s.group == nil:
 		guard = s.tree.PIDFD
-	} else {
+	case s.Facts.Guard.PID > 0:
+		s.group.AskToStop()
+		return nil
+	default:
 		if guard = s.group.OpenGuard(); guard < 0 {
 			return nil // the server starts, or has ended
 		}
@@ -169,6 +173,8 @@ func (s *Listed) awaitEnd(deadline time.Time) (ended bool, err error) {
 	if guard := s.group.OpenGuard(); guard >= 0 { // it removes the group
 		defer unix.Close(guard)
 		_ = linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
+	} else {
+		s.group.AwaitRemoval()
 	}
 	return true, nil
 }

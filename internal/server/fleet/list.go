@@ -134,8 +134,7 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 		if s.Guard = guards[g.ID]; s.Guard == 0 {
 			s.Guard, _ = g.GuardPID() // in a scope, or just begun
 		}
-		ending, _, _ := g.Payload.Attr(group.AttrEnding) // none, if it can't be read
-		s.UID, s.Cause, s.Idle = g.Owner(), protocol.Cause(ending), idle.ReadNote(g.Payload)
+		s.UID, s.Cause, s.Idle = g.Owner(), g.Cause(), idle.ReadNote(g.Payload)
 		s.describe(g.Facts())
 		// The lock of an orphan is free. The attempt meets no start, which locks before it arms.
 		if s.Launcher == 0 && s.Guard == 0 || g.Payload.TryLock(unix.LOCK_SH) == nil {
@@ -179,5 +178,8 @@ func (s *Listed) describe(f protocol.Facts) {
 	}
 	if group.Alive(f.Launcher) {
 		s.Launcher = f.Launcher.PID
+	}
+	if s.Guard == 0 && group.Alive(f.Guard) {
+		s.Guard = f.Guard.PID
 	}
 }

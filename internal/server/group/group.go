@@ -26,7 +26,7 @@ import (
 // Attributes of a payload's directory. armed is set last: an armed payload without a lock is an orphan's.
 const (
 	AttrArmed  = "user.mcpscope.armed"  // encoded protocol.Facts
-	AttrEnding = "user.mcpscope.ending" // why it is being ended
+	attrEnding = "user.mcpscope.ending" // why it is being ended
 	AttrNotes  = "user.mcpscope.notes"  // a line each
 	attrLimits = "user.mcpscope.limits" // the files that were set
 	attrMemory = "user.mcpscope.memory" // the kernel counts it since the start
@@ -105,7 +105,7 @@ func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 	if err = g.Payload.TryLock(unix.LOCK_EX); err != nil {
 		return err
 	}
-	if err = g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts))); err != nil {
+	if err = g.Register(facts); err != nil {
 		return err
 	}
 	// lock and attributes also succeed on a directory that a sweep has removed; this read does not
@@ -115,6 +115,11 @@ func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
 			g.Payload.Path(), unix.EOPNOTSUPP)
 	}
 	return err
+}
+
+// Register sets the attribute that an orphan is found by.
+func (g *ControlGroup) Register(facts *protocol.Config) error {
+	return g.Payload.SetAttr(AttrArmed, string(protocol.Encode(&facts.Facts)))
 }
 
 // Facts are those of a server. A process of its user may have overwritten them: then they are the defaults.
@@ -139,8 +144,7 @@ func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	return g, err
 }
 
-// Remove removes the empty directories, after the answer of a manager that adopts the group. The payload goes
-// first: if it has a member the rest stays for a sweep.
+// Remove removes the empty directories, after the answer of a manager that adopts the group.
 func (g *ControlGroup) Remove() error {
 	if g.adopted != nil {
 		select {
@@ -151,12 +155,10 @@ func (g *ControlGroup) Remove() error {
 	if g.tree != nil || g.LeftToManager() {
 		return nil
 	}
-	if err := g.Top.Remove(protocol.PayloadName); err != nil {
-		return err
-	}
 	err := g.RemoveWhole()
-	if errors.Is(err, unix.EBUSY) { // a process is dead, and has not ended its exit yet
-		_, _ = freeze.AwaitEmpty(g.Top, time.Now().Add(20*time.Millisecond))
+	for pause := time.Millisecond; errors.Is(err, unix.EBUSY) && !Populated(g.Top) && pause < time.Second; {
+		time.Sleep(pause) // a process is dead, and has not ended its exit yet
+		pause *= 2
 		err = g.RemoveWhole()
 	}
 	return err
@@ -175,11 +177,16 @@ func (g *ControlGroup) RemoveLeaves() error {
 	return nil
 }
 
-// Close waits for the manager's answer: the request for a scope needs the descriptors.
-func (g *ControlGroup) Close() {
+// AwaitAdoption waits for the answer of a manager that was asked to adopt the group.
+func (g *ControlGroup) AwaitAdoption() {
 	if g.adopted != nil {
 		<-g.adopted
 	}
+}
+
+// Close waits for the manager's answer: the request for a scope needs the descriptors.
+func (g *ControlGroup) Close() {
+	g.AwaitAdoption()
 	for _, c := range []*cgroup.Group{g.Payload, g.Top, g.Guards} {
 		_ = c.Close() // a directory, or nil
 	}
@@ -250,7 +257,22 @@ func (g *ControlGroup) Note(notes []string) {
 }
 
 // Ending records the cause of a stop.
-func (g *ControlGroup) Ending(why protocol.Cause) { g.record(AttrEnding, string(why)) }
+func (g *ControlGroup) Ending(why protocol.Cause) { g.record(attrEnding, string(why)) }
+
+// Cause is that of a stop that was recorded, or "". It can be any text.
+func (g *ControlGroup) Cause() protocol.Cause {
+	text, _, _ := g.Payload.Attr(attrEnding) // none, if it can't be read
+	return protocol.Cause(text)
+}
+
+// AskToStop is for a server of a gateway, whose guard can't be asked for one of them. The brain reads the
+// cause when the group was frozen or thawed.
+func (g *ControlGroup) AskToStop() {
+	g.Ending(protocol.StopRequested)
+	for try := 0; try < 100 && !freeze.Freeze(g.Payload); try++ { // on a busy machine
+	}
+	_ = g.Payload.Thaw() // it was removed
+}
 
 // Adopt asks a manager to take the group over, if it is meant to be a scope.
 func (g *ControlGroup) Adopt() {
@@ -271,15 +293,24 @@ func (g *ControlGroup) LeftToManager() bool {
 	return g.Managed && err == nil
 }
 
+// Nudge makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first process
+// exits at once, or that has a threaded group. It checks again at each change of cgroup.events, also for a
+// freeze.
+func (g *ControlGroup) Nudge() {
+	if g.Managed && !Populated(g.Top) && g.Top.Freeze() == nil {
+		_ = g.Top.Thaw() // gone is as good
+	}
+}
+
 // Refused adds a note: the manager does not have the scope.
 func (g *ControlGroup) Refused(why error) {
 	before, _, _ := g.Payload.Attr(AttrNotes) // none, if it can't be read
 	g.Note([]string{before, "no scope, but a directory that systemd does not know of: " + why.Error()})
 }
 
-// AwaitManager reports whether systemd removes the scope in time. It polls: a user has 128 inotify
+// AwaitRemoval reports whether another process removes the group in time. It polls: a user has 128 inotify
 // instances, which can be in use.
-func (g *ControlGroup) AwaitManager() (removed bool) {
+func (g *ControlGroup) AwaitRemoval() (removed bool) {
 	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
 		if _, err := g.Top.Read("cgroup.type"); err != nil {
 			return true

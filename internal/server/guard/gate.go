@@ -13,10 +13,10 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/page"
 )
 
-// Gate makes the guard that of a gateway. It has no server. Its brains are watchers, which answer what a
-// filter holds; the listener is in the place of Page.Payload. The process that has forked it executes the
-// gateway: the guard answers that call, so that the gateway need not wait for a watcher, and starts the first
-// one then.
+// Gate makes the guard that of a gateway. It has no main process. Its brains are watchers, which answer what
+// a filter holds and decide about all servers; the listener is in the place of Page.Payload. The process that
+// has forked it executes the gateway: the guard answers that call, so that the gateway need not wait for a
+// watcher, and starts the first one then.
 type Gate struct {
 	// Wanted: it is one of a gateway.
 	Wanted bool
@@ -52,6 +52,9 @@ const (
 func (p *process) keepGate() {
 	g, action := &p.gate, [4]uint64{} // an ignored SIGCHLD would hide that a watcher is stopped
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
+	for fd := uintptr(0); fd <= 2; fd++ { // a watcher's are not to be those of a server
+		sys(unix.SYS_DUP3, uintptr(p.signals), fd, unix.O_CLOEXEC, 0, 0)
+	}
 	for at := g.Hide[0]; at < g.Hide[1]; at++ {
 		**(**byte)(unsafe.Pointer(&at)) = 0
 	}
@@ -103,23 +106,25 @@ func (p *process) awaitGate() {
 	case happened != 0: // no process has the filter any more
 		p.polls[gateListener].Fd = -1
 	}
-	if p.polls[gateListener].Fd < 0 && p.polls[gateSocket].Fd < 0 {
+	if p.polls[gateListener].Fd < 0 && p.polls[gateSocket].Fd < 0 && g.startAt == 0 {
 		exit(0)
 	}
 }
 
 func (p *process) receiveFromWatcher() {
 	g := &p.gate
-	word, dead := p.receiveWord()
+	word, dead := p.receiveWord(unix.MSG_DONTWAIT)
 	switch {
+	case word == page.WordKeep:
+		p.keepServer()
 	case word == page.WordReady:
-		g.ready, g.resolved, p.page.Until = true, false, 0
+		g.ready, g.resolved, p.page.Until, p.deaths = true, false, 0, 0
 	case word == page.WordDone:
 		g.over = true
 	case dead:
 		p.polls[gateSocket].Fd = -1
 		switch {
-		case g.over || p.polls[gateListener].Fd < 0:
+		case g.over || p.polls[gateListener].Fd < 0 && p.page.Servers[0][0] == 0:
 		case g.stage: // it executes the gateway
 			g.startAt = now()
 			p.waitWithin(firstWithin)
@@ -127,9 +132,52 @@ func (p *process) receiveFromWatcher() {
 			g.startAt = now()
 			p.waitWithin(nextWithin)
 		default:
+			if p.deaths++; p.deaths > 2 {
+				p.giveUp()
+			}
 			g.startAt = now() + pause
 		}
 		g.stage, g.ready = false, false
+	}
+}
+
+// keepServer keeps the lock and all else that the next watcher needs of a server. A sweep looks for a process
+// that has taken a lock, so the guard takes one. No number is 0.
+func (p *process) keepServer() {
+	server := &p.rights.fds
+	server[7], _ = openAt(server[0], eventsFile, 0)
+	sys(unix.SYS_FLOCK, uintptr(server[7]), unix.LOCK_SH|unix.LOCK_NB, 0, 0, 0)
+	for i := 0; i < len(p.page.Servers) && server[6] >= 0; i++ { // RLIMIT_NOFILE allows them all
+		place := &p.page.Servers[i]
+		fd, e := openAt(place[0], eventsFile, 0)
+		if closeFD(fd); place[0] > 0 && e == 0 { // its group exists
+			continue
+		}
+		for j := range place {
+			if place[j] > 0 {
+				closeFD(place[j])
+			}
+			place[j] = server[j]
+		}
+		return
+	}
+	for _, fd := range server {
+		closeFD(fd)
+	}
+}
+
+// giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
+func (p *process) giveUp() {
+	client, none := unix.PollFd{Fd: p.page.Client, Events: unix.POLLIN}, unix.Timespec{}
+	at, now := uintptr(unsafe.Pointer(&client)), uintptr(unsafe.Pointer(&none))
+	if n, _ := sys(unix.SYS_PPOLL, at, 1, now, 0, 0); n == 0 {
+		return
+	}
+	for i := range p.page.Servers {
+		writeFile(p.page.Servers[i][0], killFile, '1')
+	}
+	if p.polls[gateListener].Fd < 0 { // no process is left
+		exit(1)
 	}
 }
 

@@ -40,7 +40,7 @@ func guardMain(p *process) {
 	}
 	sys(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&p.name)), 0, 0, 0)
 	p.holdBrainEnd()
-	if p.main.argv == 0 { // another guard of this brain would not see its death
+	if p.main.argv == 0 { // another guard of this watcher would not see its death
 		p.leaveClient()
 	}
 	if p.gate.Wanted {
@@ -55,10 +55,8 @@ func guardMain(p *process) {
 		p.removeDirectories()
 		exit(0)
 	}
-	if p.main.argv != 0 {
-		p.startMain()
-		p.leaveClient()
-	}
+	p.startMain()
+	p.leaveClient()
 	enter(leaf)
 	p.send()
 	p.watch()
@@ -86,23 +84,15 @@ func (p *process) alsoKeep(fd int32) {
 // awaitGo receives the group, and the leaf where the guard is from now on or -1. It fails if the launcher
 // dies first.
 func (p *process) awaitGo() (leaf int32, ok bool) {
-	rights := [3]uint64{} // struct cmsghdr, and two descriptors
-	word := byte(0)
-	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-	header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&rights)),
-		5: unsafe.Sizeof(rights)}
-	at := uintptr(unsafe.Pointer(&header))
-	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, unix.MSG_CMSG_CLOEXEC, 0, 0)
-	leaf = -1
-	if rights[0] >= 16+4 {
-		p.page.Payload = int32(rights[2])
-		p.alsoKeep(p.page.Payload)
+	word, _ := p.receiveWord(0)
+	for word == page.WordKeep { // of the guard before
+		p.keepServer()
+		word, _ = p.receiveWord(0)
 	}
-	if rights[0] == 16+2*4 {
-		leaf = int32(rights[2] >> 32)
-		p.alsoKeep(leaf)
-	}
-	return leaf, e == 0 && n > 0 && word == page.WordGo
+	p.page.Payload, leaf = p.rights.fds[0], p.rights.fds[1]
+	p.alsoKeep(p.page.Payload)
+	p.alsoKeep(leaf)
+	return leaf, word == page.WordGo
 }
 
 // leaveClient drops what the guard has of the client. It is after the birth of a server, which stays in the
@@ -224,7 +214,7 @@ func (p *process) overdue() {
 }
 
 func (p *process) receive() {
-	word, dead := p.receiveWord()
+	word, dead := p.receiveWord(unix.MSG_DONTWAIT)
 	switch {
 	case dead:
 		p.takeOver(true)
@@ -239,10 +229,16 @@ func (p *process) receive() {
 	}
 }
 
-// receiveWord returns 0 for none.
-func (p *process) receiveWord() (word byte, dead bool) {
-	at := uintptr(unsafe.Pointer(&word))
-	n, e := sys(unix.SYS_RECVFROM, uintptr(p.sock), at, 1, unix.MSG_DONTWAIT, 0)
+// receiveWord returns 0 for none. The descriptors that come with it are in p.rights, and -1 behind them.
+func (p *process) receiveWord(how uintptr) (word byte, dead bool) {
+	for i := range p.rights.fds {
+		p.rights.fds[i] = -1
+	}
+	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
+	header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&p.rights)),
+		5: unsafe.Sizeof(p.rights)}
+	at := uintptr(unsafe.Pointer(&header))
+	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
 	return word, e != syscall.EAGAIN && (e != 0 || n == 0)
 }
 

@@ -67,7 +67,7 @@ type brain struct {
 }
 
 func (b *brain) log(format string, args ...any) {
-	_, err := unix.Write(int(b.page.Keep[0]), fmt.Appendf(nil, format+"\n", args...))
+	_, err := unix.Write(int(b.page.Keep), fmt.Appendf(nil, format+"\n", args...))
 	check(err)
 }
 
@@ -85,7 +85,7 @@ func launch(c *config) int {
 	if errno != 0 {
 		check(errno)
 	}
-	on.Keep[0], on.Graceless = 3, c.NoGrace // 3: the log
+	on.Keep, on.Graceless = 3, c.NoGrace // 3: the log
 	unix.CloseOnExec(3)
 	open := func(path string, flags int) int {
 		fd, err := unix.Open(path, flags|unix.O_CLOEXEC, 0)

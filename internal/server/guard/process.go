@@ -130,8 +130,12 @@ type process struct {
 	childless bool
 	exited    bool // the main process
 	info      [16]uint64
-	buf       [1024]byte
-	gate      Gate
+	rights    struct { // as struct cmsghdr
+		header [2]uint64
+		fds    page.Kept
+	}
+	buf  [1024]byte
+	gate Gate
 }
 
 // leaveOut keeps all memory out of the guard's copy (MADV_DONTFORK) but code, stack, p and its page. Neither

@@ -18,9 +18,8 @@ import (
 func (p *process) takeOver(dead bool) {
 	p.page.Reign++
 	p.deaths++
-	p.dueAsked = p.page.Due    // of the brain before
-	goesOn := p.main.argv == 0 // below a gateway, whose end another brain sees as well
-	if p.page.Payload >= 0 && (dead && !goesOn || p.page.Phase > page.Running) &&
+	p.dueAsked = p.page.Due // of the brain before
+	if p.page.Payload >= 0 && (dead || p.page.Phase > page.Running) &&
 		(!dead || !p.page.Graceless || writeFile(p.page.Payload, killFile, '1') != 0) {
 		writeFile(p.page.Payload, freezeFile, '1')
 	}
@@ -59,6 +58,11 @@ func (p *process) executeBrain() {
 	for i := 0; i < p.kept; i++ {
 		fd := p.keep[i&(mostKept-1)]
 		if i < p.shared || fd == p.page.Payload {
+			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+		}
+	}
+	for i := 0; i < len(p.page.Servers) && p.page.Servers[i][0] != 0; i++ {
+		for _, fd := range p.page.Servers[i] {
 			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
 		}
 	}

@@ -50,6 +50,7 @@ type Server struct {
 	Stderr     protocol.Stderr // one that is taken has its own: see Taken.SetStderr
 	Executable string          // mcpscope itself, for later brains
 	Client     int             // pid of the client where it is not our parent; otherwise 0
+	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and no other process keeps them.
@@ -123,6 +124,9 @@ func (s *Server) birth() (*birth, error) {
 	c.Client = protocol.ClientFacts{PID: parent, Start: st.StartTime, Name: cmp.Or(s.ClientName, st.Comm)}
 	c.Path, c.Engine = s.Path, protocol.EngineOf(s.Argv)
 	c.Launcher, _ = group.Identify(os.Getpid()) // no backend works without /proc
+	if s.Guard > 0 {
+		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
+	}
 	b, err := brain.New(c)
 	return &birth{b, s}, err
 }
@@ -168,7 +172,8 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 		return err
 	}
 	b.Note(container.Uncontained(s.Argv))
-	if err := b.begin(); err != nil {
+	b.Group.Note(b.Config.Notes)
+	if err := cmp.Or(b.Page.SetConfig(protocol.Encode(b.Config)), b.Begin()); err != nil {
 		return err
 	}
 	// the guard exists, and would have inherited these actions where seccomp refuses clone3
@@ -189,12 +194,6 @@ func (b *birth) start(threads *sync.WaitGroup) (err error) {
 
 // birthWithin is the time that the guard has for the birth, on a busy machine.
 const birthWithin = 5 * time.Second
-
-// begin makes a brain of a group and its guard, and leaves all that to a later one.
-func (b *birth) begin() error {
-	b.Group.Note(b.Config.Notes)
-	return cmp.Or(b.Page.SetConfig(protocol.Encode(b.Config)), b.Begin())
-}
 
 // settle makes a group in a place, with its guard first: from then on the launcher's death leaves nothing.
 func (b *birth) settle(p backend.Place) (err error) {

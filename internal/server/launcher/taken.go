@@ -4,60 +4,119 @@ package launcher
 
 import (
 	"errors"
-	"fmt"
+	"os"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
+	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
-// of others; a guard watches it.
-type Taken struct {
-	*birth
-	Alive int // hangs up when guard and later brains have exited; then call Over
-}
+// of others. Its own guard is there for the start alone: it removes the group if this process is killed then,
+// and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
+type Taken struct{ *birth }
 
-// Take puts a process into a new group, which has its guard first. Guide or Release has to follow. The pidfd
-// of the process is closed with the server.
-func (s *Server) Take(r client.Child) (*Taken, error) {
+// Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
+// the server.
+func (s *Server) Prepare(r client.Child) (*Taken, error) {
 	b, err := s.birth()
 	if err != nil {
 		_ = unix.Close(r.PIDFD) // a pidfd
 		return nil, err
 	}
 	b.Config.Taken = true
-	t := &Taken{b, -1}
-	if err := t.take(r); err != nil {
+	t := &Taken{b}
+	if err := t.prepare(r); err != nil {
 		t.Release()
 		return nil, err
 	}
 	return t, nil
 }
 
-func (t *Taken) take(r client.Child) (err error) {
+func (t *Taken) prepare(r client.Child) (err error) {
 	if t.Client, t.Held, err = client.WatchChild(r); err != nil {
 		return err
 	}
 	if err := t.Open(t.server.Executable); err != nil {
 		return err
 	}
-	var ends [2]int
-	if err := unix.Pipe2(ends[:], unix.O_CLOEXEC); err != nil {
-		return fmt.Errorf("create pipe: %w", err)
-	}
-	t.Alive = ends[0]
-	defer unix.Close(ends[1]) // the guard's from then on
-	t.ShareClient(ends[1])
 	if err := t.acquire(); err != nil {
 		return err
 	}
-	return t.TakeAlso(r.PID, r.PIDFD)
+	t.Config.Side, t.Page.Childless, t.Page.Reign = t.Client.ClientSide, true, 1
+	return t.Page.SetConfig(protocol.Encode(t.Config))
+}
+
+// Take puts the process into the group, when the client's guard keeps that. Guide or Release has to follow.
+func (t *Taken) Take(pid int) error {
+	if err := t.TakeAlso(pid, t.Client.Main); err != nil {
+		return err
+	}
+	return t.Page.SetDirectories() // none, for our guard
+}
+
+// Kept is for the client's guard. The page is in the place of a descriptor that does not exist.
+func (t *Taken) Kept() page.Kept {
+	in := t.Client
+	all := [...]int{
+		t.Group.Payload.FD(), int(t.Page.Memory), in.Main,
+		int(in.Stdin), int(in.Input), int(in.Stdout), int(in.Room[0]),
+	}
+	k := page.Kept{7: -1}
+	for i, fd := range all {
+		if k[i] = int32(fd); fd < 0 {
+			k[i] = t.Page.Memory
+		}
+	}
+	return k
+}
+
+// Retake continues with a server of the watcher before, which may have ended meanwhile. It returns
+// nil for one that was released, or not taken yet.
+func Retake(k page.Kept, clientPIDFD int, env []string, guard int) (*Taken, error) {
+	own, _ := client.Identify(int(k[1]), "")
+	for i, fd := range k {
+		unix.CloseOnExec(int(fd))
+		if f, _ := client.Identify(int(fd), ""); i > 1 && f == own {
+			k[i] = -1
+		}
+	}
+	p, err := page.Open(int(k[1]))
+	if err != nil || p.FailedStep != page.StepNone {
+		return nil, err
+	}
+	p.Payload, p.Memory, p.Program, p.Launcher = k[0], k[1], -1, -1 // of this process
+	p.Reign++                                                       // the other process may still run
+	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, env)
+	if err != nil {
+		return nil, err
+	}
+	t := &Taken{&birth{b, nil}}
+	in := &client.Side{
+		ClientSide: t.Config.Side, PIDFD: clientPIDFD, Main: int(k[2]), Stdin: client.Watch(k[3]),
+		Input: client.Watch(k[4]), Stdout: client.Watch(k[5]), Room: [2]client.Watch{client.Watch(k[6]), -1},
+	}
+	if p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
+		t.Client, t.Guard = in, nil
+		t.Release()
+		return nil, nil
+	}
+	t.Config.Launcher, _ = group.Identify(os.Getpid())
+	_ = unix.Flock(t.Events, unix.LOCK_SH|unix.LOCK_NB) // shows that we live; a member may have locked it
+	t.GuardedBy(guard)
+	return t, t.GoOn(in)
+}
+
+// GuardedBy records the client's guard.
+func (t *Taken) GuardedBy(pid int) {
+	t.Config.Guard, _ = group.Identify(pid)
+	_ = t.Group.Register(t.Config) // it was removed
 }
 
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
@@ -76,56 +135,33 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 	return err
 }
 
-// Guide begins to watch the server, and has its guard do so. Live has to follow.
+// Guide begins to watch the server. Live has to follow.
 func (t *Taken) Guide() error {
 	if err := t.Group.TagMembers(); err != nil {
 		t.Note("a member that moves to another cgroup is not found: " + protocol.OneLine(err))
 	}
-	if err := t.Client.Add(t.Loop); err != nil {
+	t.Group.Note(t.Config.Notes)
+	if err := errors.Join(t.Client.Add(t.Loop), t.Begin()); err != nil {
 		return err
-	}
-	if err := t.begin(); err != nil {
-		return err
-	}
-	if errno := t.Guard.Go(t.Group.Directories()); errno != 0 {
-		return fmt.Errorf("begin to watch: the guard: %w", errno)
 	}
 	t.TellStart()
+	t.Beside.Go(func() {
+		t.Group.AwaitAdoption()
+		if group.Populated(t.Group.Members()) { // a manager removes a scope without a process
+			_ = unix.Shutdown(t.Guard.Sock, unix.SHUT_RDWR) // our guard exits
+		}
+	})
 	return nil
-}
-
-// Live returns when nothing is left of the server, or when a later brain has replaced ours. Then Alive
-// reports the end.
-func (t *Taken) Live() {
-	t.birth.Live()
-	_ = unix.Close(t.Guard.Sock) // a guard that still has something to do starts a later brain
 }
 
 func (t *Taken) ID() string                { return t.Config.Group.ID }
 func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
 
-// Wake continues a guard that was stopped.
-func (t *Taken) Wake() {
-	_ = unix.PidfdSendSignal(t.Guard.PIDFD, unix.SIGCONT, nil, 0) // gone is as good
-}
-
-// Kill kills the guard and all members of a server that does not exit by itself.
-func (t *Taken) Kill() {
-	_ = unix.PidfdSendSignal(t.Guard.PIDFD, unix.SIGKILL, nil, 0) // as above
-	_, _ = t.Group.EndWithTagged(freeze.Stop{})
-}
-
-// Over kills at once the members that are left after brain and guard were killed, perhaps by a member.
-func (t *Taken) Over() {
-	if group.Populated(t.Group.Members()) {
-		_, _ = t.Group.EndWithTagged(freeze.Stop{})
-	}
-	_ = t.Group.Remove() // as a rule it no longer exists
-	go t.Close()         // it may wait for a manager that hangs
-}
-
 // Release leaves the process alone, in a group that no sweep ends.
 func (t *Taken) Release() {
+	if t.Page != nil {
+		t.Page.FailedStep = page.StepJoin
+	}
 	if g := t.Group; g != nil {
 		_ = g.Disarm() // gone is as good
 		t.untag()
@@ -154,11 +190,11 @@ func (t *Taken) Close() {
 		g.Close()
 	}
 	t.CloseHeld()
-	for _, fd := range []int{t.Alive, t.Events, t.Client.Main} {
+	for _, fd := range []int{t.Events, t.Client.Main} {
 		_ = unix.Close(fd) // fails for none
 	}
-	if t.Guard != nil {
-		_ = unix.Close(t.Guard.PIDFD)
+	if g := t.Guard; g != nil {
+		_, _ = unix.Close(g.Sock), unix.Close(g.PIDFD) // it ends with its socket
 	}
 	t.Client.Close()
 	if t.Page != nil {

@@ -30,7 +30,7 @@ type Page struct {
 	Program       int32     // O_PATH descriptor of the program that a later brain executes
 	Leaf          int32     // directory of the cgroup for guards and later brains; none in a tree
 	Parent        int32     // directory above those of SetDirectories
-	Keep          [8]int32  // other descriptors for a later brain
+	Keep          int32     // for a report, or for a gateway's explanations
 	Graceless     bool      // nothing waits for a server whose launcher died
 	Stderr        [2]uint64 // device and inode of a gateway's descriptor 2
 
@@ -63,7 +63,14 @@ type Page struct {
 	Held   [HeldMost][10]uint64
 	Memory int32  // the memory file
 	size   uint32 // of the configuration
+
+	// Servers are those of a gateway, as its guard has them. Behind the last one all is zero.
+	Servers [512]Kept
 }
+
+// Kept are the descriptors that the guard has for the next watcher: the directory of the payload with its
+// lock, the file of the server's page, then those that launcher.Taken.Kept lists, and a lock of its own.
+type Kept [8]int32
 
 // HeldMost is the number of calls that a watcher judges at once.
 const HeldMost = 128
@@ -86,7 +93,7 @@ var stepNames = [...]string{"", "fork", "join cgroup", "set process group", "set
 func (s Step) String() string { return stepNames[s] }
 
 // Size is that of a page in memory, which need not be the machine's.
-const Size = 4 * 4096
+const Size = 8 * 4096
 
 const sizeMost = 8 << 20 // of a configuration: more than a command line can be
 
@@ -147,7 +154,7 @@ func (p *Page) Close() {
 
 // Descriptors are those that guard and later brains inherit.
 func (p *Page) Descriptors() []int32 {
-	return unsafe.Slice(&p.Stdin, (unsafe.Offsetof(p.Keep)+unsafe.Sizeof(p.Keep))/unsafe.Sizeof(p.Stdin))
+	return unsafe.Slice(&p.Stdin, unsafe.Offsetof(p.Keep)/unsafe.Sizeof(p.Stdin)+1)
 }
 
 // SetConfig writes what a later brain has to know, behind the page. It is called once, before there is a
@@ -191,6 +198,7 @@ const (
 	WordGo      = 2   // the group is there, and comes with it
 	WordDone    = 3   // the group is removed
 	WordReady   = 4   // a watcher answers from now on
+	WordKeep    = 5   // a gateway has one more server, whose Kept come with it
 	WordForward = 128 // and above: a signal for the main process, whose pid is sure for its parent alone
 )
 
@@ -225,19 +233,23 @@ func Attach(p *Page, sock int) (*Guard, error) {
 // than -1 is where the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be
 // there earlier. It needs no Go runtime.
 func (g *Guard) Go(payload, leaf int) unix.Errno {
-	word := byte(WordGo)
+	return g.Pass(WordGo, Kept{int32(payload), int32(leaf), -1, -1, -1, -1, -1, -1})
+}
+
+// Pass sends a word with descriptors, as far as there are any. It needs no Go runtime.
+func (g *Guard) Pass(word byte, fds Kept) unix.Errno {
 	text := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-	rights := [6]int32{16, 0, unix.SOL_SOCKET, unix.SCM_RIGHTS} // struct cmsghdr, and two descriptors
+	rights := [4 + len(fds)]int32{16, 0, unix.SOL_SOCKET, unix.SCM_RIGHTS} // struct cmsghdr, and descriptors
 	header := [7]uintptr{2: uintptr(unsafe.Pointer(&text)), 3: 1, 4: uintptr(unsafe.Pointer(&rights))}
-	for _, fd := range [...]int{payload, leaf} {
-		if fd >= 0 {
-			rights[rights[0]/4] = int32(fd)
+	for _, fd := range fds {
+		if at := rights[0] / 4; fd >= 0 && at >= 4 && int(at) < len(rights) {
+			rights[at] = fd
 			rights[0] += 4
-			header[5] = unsafe.Sizeof(rights) // otherwise there is no message
+			header[5] = uintptr(rights[0]+7) &^ 7 // otherwise there is no message
 		}
 	}
 	at := uintptr(unsafe.Pointer(&header))
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_NOSIGNAL)
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
 	return errno
 }
 

@@ -28,7 +28,8 @@ type Facts struct {
 	Started  int64 // Unix nanoseconds
 	Client   ClientFacts
 	Launcher Identity
-	Engine   string // docker, podman or nerdctl, where it runs in a container
+	Guard    Identity // of the gateway that has started it, whose watcher is the launcher
+	Engine   string   // docker, podman or nerdctl, where it runs in a container
 }
 
 // Identity is a process until the machine stops: the pid alone is reused.
@@ -52,8 +53,8 @@ type Config struct {
 
 	Replace bool
 
-	Taken bool // the client has started it
-	Side  ClientSide
+	Taken bool       // the client has started it
+	Side  ClientSide // of one that is taken
 }
 
 // ClientSide is the client's side of a server, as a later brain has it.

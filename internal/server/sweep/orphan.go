@@ -79,7 +79,7 @@ func removeNewborn(g *group.ControlGroup) error {
 	if g.Payload != nil && g.Payload.TryLock(unix.LOCK_EX) != nil {
 		return nil // a launcher is arming it
 	}
-	nudgeManager(g)
+	g.Nudge()
 	// A cgroup of another program can have such a name (mcp-web-database). Ours contain nothing but the
 	// leaves, or are empty with a mode that no other program uses.
 	names, err := g.Top.Children()
@@ -94,15 +94,6 @@ func removeNewborn(g *group.ControlGroup) error {
 		return nil
 	}
 	return err
-}
-
-// nudgeManager makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first
-// process exits at once, or that has a threaded group. It checks again at each change of cgroup.events,
-// also for a freeze.
-func nudgeManager(g *group.ControlGroup) {
-	if g.Managed && !group.Populated(g.Top) && g.Top.Freeze() == nil {
-		_ = g.Top.Thaw() // gone is as good
-	}
 }
 
 // look: an armed group is an orphan if its lock is free. A launcher locks before it arms, so this attempt
@@ -134,20 +125,37 @@ func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	return st.Stopped() || group.Frozen(g.Top) && !group.Frozen(parent)
 }
 
-// launcher does not rely on the attribute alone: a launcher that lives has taken the lock, and is no
-// member. known is false for a launcher in another pid namespace.
+// launcher is for that, and for the guard of a gateway. known is false if one is in another pid namespace.
 func launcher(g *group.ControlGroup) (lives, known bool) {
-	id := g.Facts().Launcher
+	of := g.Facts()
+	first, sees := holder(g, of.Launcher)
+	second, seesToo := holder(g, of.Guard)
+	st, _ := proc.ReadStat(of.Guard.PID) // zero, if it has exited
+	if second = second && !st.Stopped(); of.Guard.PID > 0 && group.Alive(of.Guard) && !second {
+		seesToo = false // it has not read yet what a watcher had sent that was killed
+	}
+	return first || second, sees && seesToo
+}
+
+// holder does not rely on the attribute alone: such a process that lives has taken a lock, and is no member.
+// A later watcher and the guard of a gateway have locked cgroup.events.
+func holder(g *group.ControlGroup, id protocol.Identity) (lives, known bool) {
 	if id.PID > 0 && id.Namespace != group.PIDNamespace() {
 		return false, false
 	}
-	var st unix.Stat_t
-	dead := id.PID == 0 || !group.Alive(id) || group.TagOf(g.ID).On(id.PID)
-	if dead || unix.Fstat(g.Payload.FD(), &st) != nil {
+	if id.PID == 0 || !group.Alive(id) || group.TagOf(g.ID).On(id.PID) {
 		return false, true
 	}
-	holds, err := proc.HoldsFlock(id.PID, st.Dev, st.Ino)
-	return holds || err != nil, true
+	for _, file := range []string{".", "cgroup.events"} {
+		var st unix.Stat_t
+		if unix.Fstatat(g.Payload.FD(), file, &st, 0) != nil {
+			continue
+		}
+		if has, err := proc.HasLocked(id.PID, &st); has || err != nil {
+			return true, true
+		}
+	}
+	return false, true
 }
 
 // End stops an orphan and removes its group. It calls a container engine as the calling user.
@@ -186,7 +194,7 @@ func End(g *group.ControlGroup, grace time.Duration) (Swept, error) {
 		linux.AwaitEnd(guard, unix.POLLIN, protocol.ReactWithin)
 		_ = unix.Close(guard)
 	}
-	if nudgeManager(g); g.Managed && g.AwaitManager() {
+	if g.Nudge(); g.Managed && g.AwaitRemoval() {
 		return s, nil
 	}
 	return s, g.RemoveWhole()

@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/gateway"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -51,7 +53,7 @@ func TestStop(t *testing.T) {
 		}
 		for _, dir := range watcherScopes(u) {
 			if err := escape.AwaitRemoval(dir, escape.Patience); err != nil {
-				t.Error(err)
+				t.Error(err, escape.Tree(dir))
 			}
 		}
 	})
@@ -127,16 +129,23 @@ func TestPrivileges(t *testing.T) {
 	})
 }
 
-// Both processes beside the gateway are killed, and one server's guard with them, which could go on: systemd does the rest.
+// Both processes beside the gateway are killed: systemd does the rest.
 func TestGuardsKilled(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
 		s := serve(t, u, "")
 		one, two := s.server("one", "setsid"), s.server("two", "double-fork")
-		scopes := watcherScopes(u)
-		if len(scopes) != 1 {
-			t.Fatalf("scopes of watchers: %q", scopes)
+		watcher := s.Watcher()
+		guard, err := escape.ParentProcess(watcher)
+		for _, m := range []*gateway.Server{one, two} {
+			err = cmp.Or(err, escape.AwaitScope(m.Group, escape.Patience))
 		}
-		kill(t, scopes[0], one.Group+"/guards")
+		if err == nil {
+			defer guard.Close()
+			err = escape.KillTogether(guard, watcher)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n := len(one.Running()); n == 0 {
 			t.Error("the server has ended with its guards, so this tests nothing")
 		}
@@ -148,33 +157,6 @@ func TestGuardsKilled(t *testing.T) {
 		one.Gone(t)
 		two.Gone(t)
 	})
-}
-
-// kill kills all in some groups, at once.
-func kill(t *testing.T, dirs ...string) {
-	t.Helper()
-	var all []*escape.Process
-	for _, dir := range dirs {
-		var pids []int
-		var err error
-		if !pace.Eventually(escape.Patience, func() bool { // a scope has its guard when its manager has answered
-			pids, err = escape.GroupPids(dir)
-			return len(pids) > 0
-		}) {
-			t.Fatalf("nobody in %s (%v)", dir, err)
-		}
-		for _, pid := range pids {
-			p, err := escape.OpenProcess(pid)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			all = append(all, p)
-		}
-	}
-	if err := escape.KillTogether(all...); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // The stderr of a server that is known before it runs is the journal's, from its first line on.
