@@ -26,10 +26,9 @@ var delegated = escape.Backend{
 	},
 	Groups: func(_ *escape.Site, client string) string { return client },
 	Owns:   true,
-	// The kill of a unit also kills its guards, so members that have left the unit survive. Two groups above a
-	// payload, or in the guards' group beside it, a member is still in the unit.
+	// The kill of a unit also kills its guards, so members that have left the unit survive.
 	Exempt: func(m escape.Mode, e escape.End) string {
-		if e.KillsGroup && m.MovesAway && m.Name != "move-grandparent" && m.Name != "move-guards" {
+		if e.KillsGroup && m.MovesAway {
 			return "moved out of the unit, which was killed as a whole"
 		}
 		return ""

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -27,7 +26,6 @@ func TestHostileAttributes(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
-	payload := filepath.Join(s.group, "payload")
 	commands := []string{"ls", "ls --json", "inspect server", "metrics", "sweep --dry-run"}
 	tried := 0
 	try := func(attr, value string) {
@@ -44,20 +42,20 @@ func TestHostileAttributes(t *testing.T) {
 			t.Errorf("%s with %s=%.40q: not JSON", command, attr, value)
 		}
 	}
-	for _, attr := range attributes(t, payload) {
+	for _, attr := range attributes(t, s.group) {
 		was := make([]byte, 4096)
-		n, err := unix.Getxattr(payload, attr, was)
+		n, err := unix.Getxattr(s.group, attr, was)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, value := range hostile {
-			setAttribute(t, payload, attr, value)
+			setAttribute(t, s.group, attr, value)
 			try(attr, value)
-			setAttribute(t, payload, attr, string(was[:n]))
+			setAttribute(t, s.group, attr, string(was[:n]))
 		}
 	}
 	for _, value := range slices.Repeat(hostile, 5) { // each with each command, as 8 and 5 have no common divisor
-		facts.Set(t, payload, func(f *protocol.Facts) {
+		facts.Set(t, s.group, func(f *protocol.Facts) {
 			f.Policy.OnClientDeath = protocol.ClientDeath(value)
 			f.Name, f.Client.Name, f.Client.Unit, f.Engine = value, value, value, value
 		})

@@ -44,7 +44,7 @@ func (s *server) idle(wakes int) {
 
 // frozenNow is of the kernel.
 func (s *server) frozenNow() bool {
-	text, _ := os.ReadFile(filepath.Join(s.group, "payload", "cgroup.events"))
+	text, _ := os.ReadFile(filepath.Join(s.group, "cgroup.events"))
 	return strings.Contains(string(text), "frozen 1")
 }
 

@@ -60,7 +60,7 @@ func TestMetricsAreServed(t *testing.T) {
 	w := newWorld(t)
 	s := startServer(w, []string{"--group"}, nil, binaries.Zoo, "plain")
 	evil := "evil\x1b[31m\n\"\\ # EOF\xff{}"
-	facts.Set(t, s.group+"/payload", func(f *protocol.Facts) { f.Name = evil })
+	facts.Set(t, s.group, func(f *protocol.Facts) { f.Name = evil })
 	x := startExporter(w, "127.0.0.1:0")
 	const openMetrics = "application/openmetrics-text;version=1.0.0"
 	if text := x.scrape(openMetrics+",text/plain;q=0.5", "application/openmetrics-text"); !strings.HasSuffix(text, "# EOF\n") {

@@ -44,12 +44,12 @@ func TestSweepSparesAFreshDirectory(t *testing.T) {
 	fresh, left := filepath.Join(rootsSlice(w.Site), "mcp-fresh-0234abcd"), filepath.Join(rootsSlice(w.Site), "mcp-left-abcd2345")
 	for dir, age := range map[string]time.Duration{fresh: -24 * time.Hour, left: time.Hour} {
 		made := time.Now().Add(-age)
-		if err := errors.Join(os.MkdirAll(filepath.Join(dir, "payload"), 0o700), os.Chtimes(dir, made, made)); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o700), os.Chtimes(dir, made, made)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	w.wantSuccess("sweep")
-	if _, err := os.Stat(filepath.Join(fresh, "payload")); err != nil {
+	if _, err := os.Stat(fresh); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(left); err == nil {

@@ -80,7 +80,7 @@ func TestTop(t *testing.T) {
 	hides(s, "browser")
 	// whatever is in an attribute, it must neither act on the terminal nor break a line
 	name := "日本語の名前\x1b[2J\x9b2J\u202e" + strings.Repeat("z\u0301\u0301\u0301", 200)
-	facts.Set(t, spared.group+"/payload", func(f *protocol.Facts) { f.Name = name })
+	facts.Set(t, spared.group, func(f *protocol.Facts) { f.Name = name })
 	s.Shows("日本語の名前?[2J")
 	for _, size := range [][2]int{{20, 5}, {200, 60}} {
 		s.Resize(size[0], size[1])

@@ -38,12 +38,11 @@ func (w *world) delegate(name string) string {
 // forge makes a group as the attacker; it is armed, and as old as one likes.
 func (w *world) forge(dir, name string) string {
 	w.T.Helper()
-	group := w.Seen(filepath.Join(dir, name))
-	o, err := escape.Finish(dir, w.Command(as(attacker, "mkdir", "-m", "700", group, group+"/guards", group+"/payload")...))
+	o, err := escape.Finish(dir, w.Command(as(attacker, "mkdir", "-m", "700", w.Seen(filepath.Join(dir, name)))...))
 	if err != nil || o.Status != 0 {
 		w.T.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	facts.Set(w.T, filepath.Join(dir, name, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
+	facts.Set(w.T, filepath.Join(dir, name), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	return filepath.Join(dir, name)
 }
 
@@ -161,9 +160,9 @@ func TestManyForgedGroupsDelayOnce(t *testing.T) {
 	var held []*escape.Bystander
 	for i := range 8 {
 		group := w.forge(dir, fmt.Sprintf("mcp-evil-abcdefg%c", 'a'+i))
-		facts.Set(t, group+"/payload", func(f *protocol.Facts) { f.Launcher = protocol.Identity{PID: 1, Start: 1, Namespace: 1} })
-		line := as(attacker, "flock", w.Seen(group+"/payload"), zoo, "ignore-both")
-		held = append(held, w.Bystander("of the attacker", group+"/payload", w.Command(line...)))
+		facts.Set(t, group, func(f *protocol.Facts) { f.Launcher = protocol.Identity{PID: 1, Start: 1, Namespace: 1} })
+		line := as(attacker, "flock", w.Seen(group), zoo, "ignore-both")
+		held = append(held, w.Bystander("of the attacker", group, w.Command(line...)))
 	}
 	for _, b := range held {
 		if !b.Lives() {

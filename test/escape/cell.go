@@ -178,6 +178,14 @@ func FindGroup(dir, id string) string {
 	return found[0]
 }
 
+// Payload is the directory of a server's members, which a scope has beside its guard.
+func Payload(group string) string {
+	if strings.HasSuffix(group, ".scope") {
+		return group + "/payload"
+	}
+	return group
+}
+
 // FindServer finds a server's group in dir by the server's id, and its guard.
 func FindServer(dir, id string) (group string, guard *Process, err error) {
 	group = FindGroup(dir, id)
@@ -199,7 +207,7 @@ func (c *Cell) bornInside() {
 	if c.Group == "" || strings.HasPrefix(c.mode.Name, "move-") {
 		return
 	}
-	payload := strings.TrimPrefix(c.Group, bed.Root(c.T)) + "/payload"
+	payload := strings.TrimPrefix(Payload(c.Group), bed.Root(c.T))
 	for who, path := range c.members.places() {
 		if path != payload && !strings.HasPrefix(path, payload+"/") {
 			c.T.Errorf("%s is in %s, not in %s", who, path, payload)

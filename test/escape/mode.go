@@ -15,7 +15,7 @@ import (
 // A Mode is one of the zoo's.
 type Mode struct {
 	Name string
-	// MovesAway marks members that are in no group of mcpscope's any more.
+	// MovesAway marks members that may have left their client's unit.
 	MovesAway bool
 	// KillsParent marks the mode that kills the guard before any end.
 	KillsParent bool
@@ -34,7 +34,6 @@ var remarkable = map[string]Mode{
 	"move-fresh":        {MovesAway: true},
 	"move-root":         {MovesAway: true},
 	"move-main":         {MovesAway: true},
-	"move-guards":       {MovesAway: true},
 	"pull-parent":       {PullsParent: true},
 	"stop-parent":       {KeepsStopping: true},
 	"stop-parent-first": {KeepsStopping: true},

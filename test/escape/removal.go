@@ -69,10 +69,7 @@ func awaitIdle(group string, limit time.Duration, wanted func(since int64, wakes
 
 // awaitAttr waits until wanted accepts an attribute of the payload, "" if it is not set.
 func awaitAttr(group, name string, limit time.Duration, wanted func(text string) bool) error {
-	payload := filepath.Join(group, "payload")
-	return awaitChange(filepath.Join(payload, "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool {
-		return wanted(attr(group, name))
-	})
+	return awaitChange(filepath.Join(Payload(group), "cgroup.procs"), unix.IN_ATTRIB, limit, func() bool { return wanted(attr(group, name)) })
 }
 
 // AwaitText waits until wanted accepts the text of a file that grows.
@@ -106,6 +103,6 @@ func awaitChange(path string, changes uint32, limit time.Duration, done func() b
 // attr returns an attribute of the payload, "" if it is not set.
 func attr(group, name string) string {
 	text := make([]byte, 4096)
-	n, _ := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope."+name, text)
+	n, _ := unix.Getxattr(Payload(group), "user.mcpscope."+name, text)
 	return string(text[:max(n, 0)])
 }

@@ -92,7 +92,7 @@ func (l *lane) reset() {
 
 // armed reports whether a group was ever ready for a server.
 func armed(group string) bool {
-	_, err := unix.Getxattr(filepath.Join(group, "payload"), "user.mcpscope.armed", make([]byte, 64))
+	_, err := unix.Getxattr(escape.Payload(group), "user.mcpscope.armed", make([]byte, 64))
 	return err == nil
 }
 

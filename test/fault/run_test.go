@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -169,7 +168,7 @@ func (r *run) contained() {
 		return
 	}
 	where, err := bed.ProcessPath(main.PID)
-	if err == nil && !main.Ended(0) && !strings.HasSuffix(strings.TrimSuffix(filepath.Dir(where), ".scope"), "-"+id) {
+	if err == nil && !main.Ended(0) && !strings.HasSuffix(strings.TrimSuffix(where, ".scope/payload"), "-"+id) {
 		r.bad("the server %s is in %s", id, where)
 	}
 }

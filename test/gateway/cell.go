@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -61,7 +60,7 @@ func (c *Cell) Judge(options, mode string, beside ...*escape.Bystander) escape.R
 	tool := c.G.Tool("tool")
 	c.one = c.G.Server(c.Programs, "one", options+mode) // last: some leave others no processor
 	path, err := bed.ProcessPath(c.one.Main.PID)
-	if !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && filepath.Base(path) != "payload" {
+	if !strings.HasPrefix(mode, "move-") && mode != "dead-leader-main" && !strings.Contains(path, "/mcp-") {
 		c.T.Errorf("the main process is in %s (%v)", path, err)
 	}
 	c.End.Do(c)

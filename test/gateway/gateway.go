@@ -153,7 +153,7 @@ func (g *Gateway) Unnamed(dir string, p escape.Programs, name, mode string) *Ser
 		g.Tell("hello %s", name)
 	})
 	g.capture(s)
-	pids, err := escape.GroupPids(filepath.Join(s.Group, "payload"))
+	pids, err := escape.GroupPids(escape.Payload(s.Group))
 	if !slices.ContainsFunc(pids, func(pid int) bool { return strings.Contains(escape.Describe(pid), "Name=sleep") }) {
 		g.t.Errorf("%s: what it has started is not in its group: %s (%v)", name, escape.Tree(s.Group), err)
 	}

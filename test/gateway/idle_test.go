@@ -18,7 +18,7 @@ func TestIdleServer(t *testing.T) {
 		"idle": func(_ *Gateway, s *Server) error { return escape.AwaitIdle(s.Group, 3, escape.Patience) },
 		"not yet idle": func(g *Gateway, s *Server) error { // the watcher dies between the freeze and its note of that
 			g.Answers("one")
-			return bed.Write(s.Group+"/payload/cgroup.freeze", "1")
+			return bed.Write(s.Group+"/cgroup.freeze", "1")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

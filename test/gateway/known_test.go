@@ -217,12 +217,11 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged := filepath.Join(delegated, "mcp-evil-"+s.ID)
-	cmd := w.Command("setpriv", "--reuid", attacker, "--regid", attacker, "--clear-groups", "sh", "-euc",
-		`umask 077; mkdir "$1" "$1/guards" "$1/payload"`, "sh", w.Seen(forged))
+	cmd := w.Command("setpriv", "--reuid", attacker, "--regid", attacker, "--clear-groups", "mkdir", "-m", "700", w.Seen(forged))
 	if o, err := escape.Finish(delegated, cmd); err != nil || o.Status != 0 {
 		t.Fatalf("the attacker: %v, %v: %s", o.Status, err, o.Stderr)
 	}
-	facts.Set(t, filepath.Join(forged, "payload"), func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
+	facts.Set(t, forged, func(f *protocol.Facts) { f.Name, f.Started = "forged", 1 })
 	w.run("stop", "--all-users", "--grace", "0", "forged")
 	w.run("sweep", "--all-users")
 	if n := len(s.Running()); n != 2 {

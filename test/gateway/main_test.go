@@ -154,7 +154,7 @@ func (w *world) members() []*escape.Process {
 	w.T.Helper()
 	var all []int
 	for _, dir := range escape.Servers(w.slice(), "*", "*") {
-		pids, err := escape.GroupPids(filepath.Join(dir, "payload"))
+		pids, err := escape.GroupPids(dir)
 		if err != nil {
 			w.T.Error(err)
 		}
@@ -187,7 +187,7 @@ func (w *world) clean() {
 func (w *world) contained(s *Server) string {
 	w.T.Helper()
 	path := mustPath(w.T, s.Main.PID)
-	if !strings.Contains(path, "/mcp.slice/0/mcp-") || filepath.Base(path) != "payload" {
+	if !strings.Contains(path, "/mcp.slice/0/mcp-") {
 		w.T.Errorf("%s is in %s", s.Name, path)
 	}
 	return path

@@ -244,8 +244,8 @@ func (s *server) find(name string) error {
 	for _, listed := range list.Servers {
 		for _, root := range []string{"/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
 			at := filepath.Join(root, listed.Group)
-			if _, err := os.Stat(filepath.Join(at, "payload")); listed.Name == name && err == nil {
-				s.group = at
+			if _, err := os.Stat(at); listed.Name == name && err == nil {
+				s.group = escape.Payload(at)
 			}
 		}
 	}
@@ -308,7 +308,7 @@ func (s *server) rest() error {
 // awaitFrozen asks the kernel: a call that meets a breath is no wake.
 func (s *server) awaitFrozen() error {
 	for begin := time.Now(); time.Since(begin) < waits; time.Sleep(50 * time.Millisecond) {
-		text, _ := os.ReadFile(filepath.Join(s.group, "payload/cgroup.events"))
+		text, _ := os.ReadFile(filepath.Join(s.group, "cgroup.events"))
 		if strings.Contains(string(text), "frozen 1") {
 			return nil
 		}
@@ -341,7 +341,7 @@ func (s *server) measure() (ratio float64, worst time.Duration) {
 	before, n := s.before, s.processes
 	if err := s.rest(); err != nil {
 		note := make([]byte, 1024)
-		size, _ := unix.Getxattr(filepath.Join(s.group, "payload"), "user.mcpscope.notes", note)
+		size, _ := unix.Getxattr(s.group, "user.mcpscope.notes", note)
 		fmt.Printf("| %s | %d | %.0f MB | not frozen: %s |\n", s.name, n, before, note[:max(size, 0)])
 		return 100, 0
 	}
@@ -383,7 +383,7 @@ func spread(all []time.Duration) string {
 
 // pss is the sum over all members, in MB; files are the part that is a file's.
 func (s *server) pss() (mb, files float64, processes int) {
-	_ = filepath.WalkDir(filepath.Join(s.group, "payload"), func(path string, d os.DirEntry, err error) error {
+	_ = filepath.WalkDir(s.group, func(path string, d os.DirEntry, err error) error {
 		if err != nil || !d.IsDir() {
 			return nil
 		}

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
 )
 
 // measured has the figures of inspect.
@@ -145,7 +147,7 @@ func kernelFigures(t *testing.T, dir string) map[string]float64 {
 func (g *ground) payload(group string) string {
 	g.T.Helper()
 	for _, dir := range []string{g.Dir, "/sys/fs/cgroup", "/sys/fs/cgroup/unified"} {
-		path := filepath.Join(dir, group, "payload")
+		path := escape.Payload(filepath.Join(dir, group))
 		if _, err := os.Stat(path); err == nil {
 			return path
 		}

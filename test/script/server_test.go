@@ -23,8 +23,7 @@ type started struct {
 }
 
 // server NAME [FLAG…] [-- MODE]: a client starts a server of the zoo, which echoes, and ends with its stdin,
-// unless the mode is another one. It is up. $NAME is its id, $NAME_client the pid of its client,
-// $NAME_payload its group's directory.
+// unless the mode is another one. It is up. $NAME is its id, $NAME_client its client's pid.
 func server(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 0, "server NAME [FLAG…] [-- MODE]")
 	w := ts.Value("world").(*escape.World)
@@ -49,7 +48,6 @@ func server(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Value("servers").(map[string]*started)[name] = s
 	ts.Setenv(name, id)
 	ts.Setenv(name+"_client", strconv.Itoa(s.Own.PID))
-	ts.Setenv(name+"_payload", filepath.Join(group, "payload"))
 }
 
 // named is the server of a verb with these arguments.

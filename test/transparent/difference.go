@@ -35,9 +35,7 @@ var marked = difference{"limits[11]", "limit of file locks", func(bare, containe
 	return slices.Equal(was[:4], []string{"Max", "file", "locks", "unlimited"}) && is[3] != "unlimited" && slices.Equal(was[4:], is[4:])
 }}
 
-var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool {
-	return strings.HasSuffix(contained[0], "/payload")
-}}
+var otherGroup = difference{"cgroup", "cgroup", func(_, contained []string) bool { return strings.Contains(contained[0], "/mcp-") }}
 
 // Effects of the Go runtime, before main, on a program that it starts.
 var (

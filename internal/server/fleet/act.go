@@ -98,7 +98,7 @@ func (s *Listed) RequestStop() error {
 			return nil // the server starts, or has ended
 		}
 		defer unix.Close(guard)
-		if group.Frozen(s.group.Top) {
+		if s.group.Managed && group.Frozen(s.group.Top) {
 			_ = s.group.Top.Thaw() // systemctl freeze, or a member, has frozen the guard
 		}
 	}

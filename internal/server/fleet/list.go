@@ -70,7 +70,7 @@ func (s *Listed) Usage() (u Usage, err error) {
 	}
 	u.Figures = s.group.Figures()
 	if counted := s.group.MemoryGroup(); counted != nil {
-		u.Memory, u.WithGuard = counted.Number("memory.current"), counted == s.group.Top
+		u.Memory, u.WithGuard = counted.Number("memory.current"), s.group.Managed
 	}
 	return u, err
 }

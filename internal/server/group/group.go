@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -32,8 +33,8 @@ const (
 	attrMemory = "user.mcpscope.memory" // the kernel counts it since the start
 )
 
-// ControlGroup is the cgroup of one server. The payload has lock and attributes: it is always ours to make.
-// Where no cgroup can be had it is a process tree, without any directory.
+// ControlGroup is the cgroup of one server. The payload, with lock and attributes, is the group itself, or in
+// a scope a directory of our own. Where no cgroup can be had it is a process tree without a directory.
 type ControlGroup struct {
 	protocol.Placed
 	tree    *freeze.Tree
@@ -59,9 +60,9 @@ func New(id string, facts *protocol.Config, from protocol.Backend, managed bool)
 // Open opens a group of parent by its directory. Without a payload in it, Top is open all the same.
 func Open(parent *cgroup.Group, dir string) (g *ControlGroup, err error) {
 	managed := strings.HasSuffix(dir, protocol.ScopeSuffix)
-	at := protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}
-	g = &ControlGroup{Placed: at}
-	if g.Top, err = parent.Child(dir); err == nil {
+	g = &ControlGroup{Placed: protocol.Placed{ID: protocol.IDOf(dir), Dir: dir, Managed: managed}}
+	g.Top, err = parent.Child(dir)
+	if g.Payload = g.Top; err == nil && managed {
 		g.Payload, err = g.Top.Child(protocol.PayloadName)
 	}
 	return g, err
@@ -94,10 +95,12 @@ func (g *ControlGroup) Make(parent *cgroup.Group, facts *protocol.Config) (err e
 	return err
 }
 
-// Arm makes the payload, locks it and sets the attributes.
+// Arm makes the payload of a scope, locks it and sets the attributes.
 func (g *ControlGroup) Arm(facts *protocol.Config) (err error) {
-	if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
-		return err
+	if g.Payload = g.Top; g.Managed {
+		if g.Payload, err = g.Top.Mkdir(protocol.PayloadName, GroupMode); err != nil {
+			return err
+		}
 	}
 	if Frozen(g.Payload) { // a process that is started in it would not run
 		return fmt.Errorf("%s is frozen by a group above it: %w", g.Payload.Path(), unix.EBUSY)
@@ -138,7 +141,8 @@ func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 // Reopen is the group of a payload that a later brain has inherited.
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
-	if g.Payload, err = cgroup.FromFD(payload, path.Join(g.Dir, protocol.PayloadName)); err == nil {
+	g.Payload, err = cgroup.FromFD(payload, g.Dir)
+	if g.Top = g.Payload; err == nil && g.Managed {
 		g.Top, err = g.Payload.Parent()
 	}
 	return g, err
@@ -187,7 +191,7 @@ func (g *ControlGroup) AwaitAdoption() {
 // Close waits for the manager's answer: the request for a scope needs the descriptors.
 func (g *ControlGroup) Close() {
 	g.AwaitAdoption()
-	for _, c := range []*cgroup.Group{g.Payload, g.Top, g.Guards} {
+	for _, c := range slices.Compact([]*cgroup.Group{g.Payload, g.Top, g.Guards}) {
 		_ = c.Close() // a directory, or nil
 	}
 }

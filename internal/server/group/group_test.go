@@ -49,7 +49,7 @@ func TestMakeGroup(t *testing.T) {
 	if got := g.Facts().Name; got != "a server/with: odd\tname" {
 		t.Errorf("the name is kept as %q", got)
 	}
-	again, err := parent.Child(g.Dir + "/" + protocol.PayloadName)
+	again, err := parent.Child(g.Dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -83,7 +83,7 @@ func TestRemoveOfAGroupWithAMember(t *testing.T) {
 	if err := g.Remove(); !errors.Is(err, unix.EBUSY) {
 		t.Errorf("remove: %v", err)
 	}
-	if left, _ := g.Top.Children(); len(left) != 1 {
+	if left, _ := parent.Children(); len(left) != 1 {
 		t.Errorf("left of it: %q", left)
 	}
 }

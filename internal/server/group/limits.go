@@ -48,22 +48,25 @@ func LimitError(l cgroup.Limit, err error) error {
 	return &protocol.LimitError{Text: fmt.Sprintf("set %s: %v", l, err), Step: limitStep}
 }
 
-// OwnedAbove counts the directories above the payload whose subtree_control is ours: the group, and those
-// that the backend cgroup makes.
+// OwnedAbove counts the directories above the payload whose subtree_control is ours: a scope, and those that
+// the backend cgroup makes.
 func (g *ControlGroup) OwnedAbove() int {
-	if g.Backend != protocol.Cgroup {
+	switch {
+	case g.Managed:
 		return 1
+	case g.Backend != protocol.Cgroup:
+		return 0
 	}
 	slice, err := g.Top.Child("../..")
 	if err != nil {
-		return 1
+		return 0
 	}
 	defer slice.Close()
 	// systemd sets it on the groups of its units; only root can read it, and only root has such groups
 	if _, ofSystemd, _ := slice.Attr("trusted.invocation_id"); ofSystemd {
-		return 2
+		return 1
 	}
-	return 3
+	return 2
 }
 
 func (g *ControlGroup) limitedFiles() []string {
@@ -123,23 +126,16 @@ func (g *ControlGroup) CountMemory() {
 	if g.AdoptBy == nil {
 		_ = cgroup.EnableController(g.Payload, MemoryFile, g.OwnedAbove()) // it is not counted
 	}
-	if g.memoryAt().Number(MemoryFile) != nil {
+	if g.Top.Number(MemoryFile) != nil {
 		g.record(attrMemory, "counted")
 	}
 }
 
-// memoryAt is the group that counts from the first moment. A scope includes its guard, which is small.
-func (g *ControlGroup) memoryAt() *cgroup.Group {
-	if g.Managed {
-		return g.Top
-	}
-	return g.Payload
-}
-
-// MemoryGroup is the group whose memory is the server's since its start, or nil.
+// MemoryGroup is the group whose memory is the server's since its start, or nil. A scope includes its guard,
+// which is small.
 func (g *ControlGroup) MemoryGroup() *cgroup.Group {
 	if _, counted, _ := g.Payload.Attr(attrMemory); !counted {
 		return nil
 	}
-	return g.memoryAt()
+	return g.Top
 }

@@ -189,7 +189,11 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 
 // GuardPID is the guard of a group, or 0.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	for _, leaf := range []string{protocol.GuardsName, "../" + protocol.GuardsName, "."} {
+	leaves := []string{"../" + protocol.GuardsName, protocol.GuardsName, "."}
+	if !g.Managed {
+		leaves = leaves[:1] // a guard that a member has pulled into its own group stops nothing
+	}
+	for _, leaf := range leaves {
 		all, some := GuardsOf(g.Top, leaf)
 		hidden = hidden || some && leaf != "." // where a manager puts it before it has a leaf
 		if pid = all[g.ID]; pid > 0 {

@@ -54,7 +54,7 @@ func (g *ControlGroup) tagOne(pid int) error {
 		return fmt.Errorf("open pidfd: %w", err)
 	}
 	defer unix.Close(fd)
-	inside := "/" + path.Join(g.Dir, protocol.PayloadName) + "/" // the id is unique
+	inside := "/" + g.Dir + "/" // the id is unique
 	if where, err := proc.ReadCgroup(pid); err != nil || !strings.Contains(where+"/", inside) {
 		return unix.ESRCH // it has ended or left, and the pid may be another's
 	}

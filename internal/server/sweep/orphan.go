@@ -80,11 +80,11 @@ func removeNewborn(g *group.ControlGroup) error {
 		return nil // a launcher is arming it
 	}
 	g.Nudge()
-	// A cgroup of another program can have such a name (mcp-web-database). Ours contain nothing but the
-	// leaves, or are empty with a mode that no other program uses.
+	// A cgroup of another program can have such a name (mcp-web-database). Ours are empty with a mode that no
+	// other program uses, or scopes with nothing but the leaves.
 	names, err := g.Top.Children()
 	others := slices.ContainsFunc(names, func(name string) bool {
-		return name != protocol.GuardsName && name != protocol.PayloadName
+		return !g.Managed || name != protocol.GuardsName && name != protocol.PayloadName
 	})
 	if err != nil || others || len(names) == 0 && st.Mode&0o777 != group.GroupMode {
 		return err
@@ -118,11 +118,11 @@ func look(g *group.ControlGroup, parent *cgroup.Group) (orphaned, unclear bool, 
 	return known, !known && group.Populated(g.Top), nil // without members it starts, or has just ended
 }
 
-// halted reports whether a guard is stopped or frozen. A freeze further up belongs to a container that is
-// paused.
+// halted reports whether a guard is stopped, or frozen in its scope. A freeze further up belongs to a
+// container that is paused.
 func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	st, _ := proc.ReadStat(guard) // zero, if it has exited
-	return st.Stopped() || group.Frozen(g.Top) && !group.Frozen(parent)
+	return st.Stopped() || g.Managed && group.Frozen(g.Top) && !group.Frozen(parent)
 }
 
 // launcher is for that, and for the guard of a gateway. known is false if one is in another pid namespace.

@@ -227,6 +227,13 @@ const char *parent_of(const char *group)
 	return dirname(dir);
 }
 
+/* In a scope we are in the payload below it. */
+const char *server_group(void)
+{
+	const char *own = own_group();
+	return strstr(own, ".scope/payload") ? parent_of(own) : own;
+}
+
 static void to_sibling(void) { migrate(sibling_group); }
 static void to_parent(void) { migrate(parent_of(own_group())); }
 static void to_grandparent(void) { migrate(parent_of(parent_of(own_group()))); }
@@ -256,9 +263,7 @@ static void dig(void)
 /* Where guards are. */
 static void to_guards(void)
 {
-	static char dir[3 * PATH];
-	snprintf(dir, sizeof dir, "%s", below(parent_of(parent_of(own_group())), "guards"));
-	destination = dir;
+	destination = below(parent_of(server_group()), "guards");
 	member("first", dig);
 	await_up(3);
 }

@@ -161,7 +161,7 @@ static void sit(void)
 static void false_guard(void)
 {
 	usurp();
-	const char *top = parent_of(own_group());
+	const char *top = server_group();
 	snprintf(guard_name, sizeof guard_name, "mcp-%.8s", strrchr(top, '-') + 1);
 	snprintf(guards, sizeof guards, "%s/guards", parent_of(top));
 	member("in the leaf", sit);
@@ -172,7 +172,7 @@ static void false_guard(void)
 /* As if somebody swept, for ever. */
 static void lock_directory(void)
 {
-	int fd = open(parent_of(parent_of(own_group())), O_RDONLY | O_DIRECTORY);
+	int fd = open(parent_of(server_group()), O_RDONLY | O_DIRECTORY);
 	ignore_signals();
 	await_word();
 	kill_guards();

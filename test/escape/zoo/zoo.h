@@ -57,6 +57,7 @@ _Noreturn void serve(enum at_eof at_eof);
 
 /* cgroups.c */
 const char *own_group(void);
+const char *server_group(void);
 const char *cgroup_mount(void);
 void make_group(const char *dir);
 void move_to(const char *dir);

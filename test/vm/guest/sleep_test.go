@@ -95,7 +95,7 @@ func startSleeper(t *testing.T, h *host.Host, c client, backend, file string) *s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if group, below := strings.CutSuffix(path, "/payload"); below {
+	if group := strings.TrimSuffix(path, "/payload"); strings.Contains(group, "/mcp-") {
 		s.group = filepath.Join(bed.Root(t), group)
 	}
 	return s
