@@ -58,7 +58,7 @@ var linked = map[string]string{
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
 	"encoding": "encoding/json", "encoding/base64": "encoding/json", "encoding/json": "messages of MCP, and the report", "unicode/utf16": "encoding/json",
 	"encoding/binary": "the configuration on the page", "encoding/hex": "godbus", "errors": "everything",
-	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "net": "godbus",
+	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "math/rand/v2": "ids", "net": "godbus",
 	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/user": "godbus", "path": "config",
 	"path/filepath": "config", "reflect": "fmt", "slices": "everything", "sort": "godbus", "strconv": "everything", "strings": "everything", "sync": "everything",
 	"sync/atomic": "sync", "syscall": "os", "time": "everything", "unicode": "what may be printed", "unicode/utf8": "everything",

@@ -179,12 +179,8 @@ func (p Place) moveToScope(pids []int) error {
 		return err
 	}
 	defer conn.Close()
-	id, err := protocol.NewID()
-	if err != nil {
-		return err
-	}
 	return conn.Start(systemd.Scope{
-		Name: "mcpscope-gateway-" + id + protocol.ScopeSuffix, Slice: protocol.Slice,
+		Name: "mcpscope-gateway-" + protocol.NewID() + protocol.ScopeSuffix, Slice: protocol.Slice,
 		Description: "mcpscope gateway", PIDs: pids, TimeoutStop: protocol.KillWithin,
 		KillSignal: int(unix.SIGWINCH), Client: p.clientUnit(), Outlives: true,
 	})

@@ -20,13 +20,9 @@ import (
 func TestMain(m *testing.M) { bed.Main(m) }
 
 func made(parent *cgroup.Group, name string) (*ControlGroup, error) {
-	id, err := protocol.NewID()
-	if err != nil {
-		return nil, err
-	}
 	facts := protocol.NewConfig()
 	facts.Name, facts.Policy = name, protocol.DefaultPolicy()
-	g := New(id, facts, protocol.Cgroup, false)
+	g := New(protocol.NewID(), facts, protocol.Cgroup, false)
 	return g, g.Make(parent, facts)
 }
 

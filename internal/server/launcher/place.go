@@ -67,9 +67,7 @@ var errGuard = errors.New("start the guard")
 // acquire makes a group with its guard and limits. It tries the places in turn, the best first.
 func (b *birth) acquire() (err error) {
 	s := b.server
-	if b.Config.Group.ID, err = protocol.NewID(); err != nil {
-		return err
-	}
+	b.Config.Group.ID = protocol.NewID()
 	var broken []error // places that there are
 	err = s.eachPlace(func(p backend.Place, missed []error) error {
 		b.Config.Client.Unit, _, _ = systemd.UnitOf(p.Path, os.Getuid()) // none, outside of any

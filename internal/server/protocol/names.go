@@ -3,7 +3,7 @@
 package protocol
 
 import (
-	"fmt"
+	"math/rand/v2"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -28,16 +28,13 @@ const (
 	IDLength  = 8
 )
 
-// NewID returns 40 random bits.
-func NewID() (string, error) {
+// NewID returns 40 random bits. The kernel has given the runtime a seed, so this takes no system call.
+func NewID() string {
 	var b [IDLength]byte
-	if _, err := unix.Getrandom(b[:], 0); err != nil {
-		return "", fmt.Errorf("get random bytes: %w", err)
-	}
 	for i := range b {
-		b[i] = IDLetters[int(b[i])%len(IDLetters)]
+		b[i] = IDLetters[rand.N(len(IDLetters))]
 	}
-	return string(b[:]), nil
+	return string(b[:])
 }
 
 func IDOf(dir string) string {

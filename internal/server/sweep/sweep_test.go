@@ -29,17 +29,13 @@ func newGroup(t *testing.T, parent *cgroup.Group, name string) *group.ControlGro
 
 func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *group.ControlGroup {
 	t.Helper()
-	id, err := protocol.NewID()
-	if err != nil {
-		t.Fatal(err)
-	}
 	self, err := group.Identify(os.Getpid())
 	if err != nil {
 		t.Fatal(err)
 	}
 	facts := protocol.NewConfig()
 	facts.Name, facts.Policy, facts.Launcher = name, protocol.DefaultPolicy(), self
-	g := group.New(id, facts, protocol.Cgroup, managed)
+	g := group.New(protocol.NewID(), facts, protocol.Cgroup, managed)
 	if err := g.Make(parent, facts); err != nil {
 		t.Fatal(err)
 	}
