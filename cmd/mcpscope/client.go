@@ -5,10 +5,6 @@
 package main
 
 import (
-	"bytes"
-	"fmt"
-	"os"
-
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
 )
@@ -26,18 +22,8 @@ func clientName(pid int) string {
 	if err != nil || comm != nodeThread && name.KindOf(comm) != name.Interpreter {
 		return ""
 	}
-	f, err := os.Open(fmt.Sprintf("/proc/%d/cmdline", pid))
-	if err != nil {
-		return ""
-	}
-	defer f.Close()
-	line := make([]byte, commandMost)
-	n, _ := f.Read(line) // nothing of a process that has ended
-	var argv []string
-	for arg := range bytes.SplitSeq(bytes.TrimSuffix(line[:n], []byte{0}), []byte{0}) {
-		argv = append(argv, string(arg))
-	}
-	if argv[0] == "" {
+	argv := proc.Arguments(pid, commandMost)
+	if len(argv) == 0 || argv[0] == "" {
 		return ""
 	}
 	return name.Derive(argv)
