@@ -127,7 +127,7 @@ func listOne(parent *cgroup.Group, above, dir string, guards map[string]int) (*L
 	}
 	g.Backend = backendOf(above, g.Managed)
 	s := &Listed{Placed: g.Placed, group: g, members: g.Payload, Group: above + "/" + dir}
-	if err == nil && g.LeftToManager() {
+	if err == nil && g.Managed && g.LeftToManager() {
 		s.Unit = dir
 	}
 	if err == nil && armed {

@@ -156,7 +156,7 @@ func (g *ControlGroup) Remove() error {
 		case <-time.After(protocol.ForgottenAfter):
 		}
 	}
-	if g.tree != nil || g.LeftToManager() {
+	if g.tree != nil || g.Managed && g.LeftToManager() {
 		return nil
 	}
 	err := g.RemoveWhole()
@@ -289,12 +289,12 @@ func (g *ControlGroup) Adopt() {
 	}
 }
 
-// LeftToManager reports whether systemd has the scope: then the guard has a leaf in it. systemd removes the
+// LeftToManager reports whether systemd has a scope: then the guard has a leaf in it. systemd removes the
 // directory when it is empty. If another process removes it first, systemd misses the event and keeps the
 // scope.
 func (g *ControlGroup) LeftToManager() bool {
 	_, err := g.Top.Read(protocol.GuardsName + "/cgroup.type")
-	return g.Managed && err == nil
+	return err == nil
 }
 
 // Nudge makes systemd check an empty scope again. systemd 252 misses the end of a scope whose first process
