@@ -188,7 +188,7 @@ func (f *file) access(mode uintptr) unix.Errno {
 	return errno
 }
 
-// find is protocol.Lookup for a program that there is.
+// find is cli.Lookup for a program that there is.
 func (f *file) find(command, search string) bool {
 	if strings.Contains(command, "/") {
 		return f.named(command).isProgram()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/history"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 func logsCommand(io cli.Stdio) *cobra.Command {
@@ -52,7 +51,7 @@ or does not respond. To write every end of a server to a file, use mcpscope run
 			"or a time for journalctl (today, \"2026-11-20 8:00\")",
 		func(s string) error {
 			f.Since = s
-			if d, err := protocol.ParseDuration(s); err == nil {
+			if d, err := cli.ParseDuration(s); err == nil {
 				f.Since = fmt.Sprintf("@%d", time.Now().Add(-d.Abs()).Unix())
 			}
 			return nil

@@ -13,7 +13,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -45,7 +44,7 @@ The exit status is 0 if all of them were stopped.`,
 	fs.BoolVar(&f.all, "all", false, "all servers of the calling user")
 	addFilter(c, &f.Filter)
 	fs.Func("grace", "shorten the time from SIGTERM to SIGKILL to `D`; 0 kills at once",
-		readBy(&f.grace, protocol.ParseGrace))
+		readBy(&f.grace, cli.ParseGrace))
 	fs.BoolVar(&f.yes, "yes", false, "do not ask")
 	return c
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/leftover"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 func sweepCommand(io cli.Stdio) *cobra.Command {
@@ -35,7 +34,7 @@ for leaks only with --yes, --dry-run or --json.`,
 	fs.BoolVar(&s.DryRun, "dry-run", false, "list the servers that would be stopped, and stop none")
 	fs.BoolVar(&s.Yes, "yes", false, "stop leaks without asking")
 	fs.Func("older-than", "only leaks that started more than `D` ago, for example 10m",
-		readBy(&s.LeakAge, protocol.ParseGrace))
+		readBy(&s.LeakAge, cli.ParseGrace))
 	fs.StringVar(&s.Unit, "unit", "",
 		"only orphans whose client ran in `UNIT`; in a unit file: ExecStopPost=-mcpscope sweep --unit=%n")
 	fs.BoolVar(&s.JSON, "json", false, "print one JSON object per line")

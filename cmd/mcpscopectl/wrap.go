@@ -12,7 +12,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/clientconfig"
 	"github.com/mcpscope/mcpscope/internal/leftover"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
 
@@ -73,7 +72,7 @@ func (f *wrapFlags) run(operands []string, io cli.Stdio) int {
 	}
 	r := clientconfig.Rewriting{Choice: f.Choice, IO: io, Verb: "wrap", Runner: []string{program, "run"}}
 	if f.idleFreeze != "" {
-		if _, err := protocol.ParseLimit(f.idleFreeze); err != nil {
+		if _, err := cli.ParseLimit(f.idleFreeze); err != nil {
 			return io.Mistake("wrap", "--idle-freeze: "+err.Error())
 		}
 		r.Runner = append(r.Runner, "--idle-freeze", f.idleFreeze)

@@ -20,7 +20,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/clientconfig/known"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/splice"
 	"github.com/mcpscope/mcpscope/internal/clientconfig/wrapping"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -140,7 +139,7 @@ func brokenText(s wrapping.Server) string {
 	if s.State != wrapping.Wrapped {
 		return ""
 	}
-	if _, err := protocol.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
+	if _, err := cli.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
 		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
 	}
 	return ""

@@ -20,7 +20,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // startTimeout bounds the time that a manager takes to execute a command.
@@ -31,7 +30,7 @@ func Run(operands []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return io.Mistake("detach", "no command given")
 	}
-	file, err := protocol.Lookup(operands[0], cli.SearchPath())
+	file, err := cli.Lookup(operands[0], cli.SearchPath())
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}

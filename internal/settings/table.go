@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/name"
-	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 const both = Run | Gateway
@@ -33,11 +33,11 @@ var table = [...]Row{
 	{Name: "eof-grace", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"0", "500ms", "1.2s", "5s", "infinity"},
 		Help:   "time from the end of stdin to SIGTERM (default 1.2s)",
-		parse:  func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, protocol.ParseGrace) }},
+		parse:  func(v *Values, s string) error { return keep(&v.Policy.EOFGrace, s, cli.ParseGrace) }},
 	{Name: "term-grace", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"0", "500ms", "1s", "5s", "infinity"},
 		Help:   "time from SIGTERM to SIGKILL (default 1s)",
-		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, protocol.ParseGrace) }},
+		parse:  func(v *Values, s string) error { return keep(&v.Policy.TermGrace, s, cli.ParseGrace) }},
 	{Name: "on-client-death", For: Run, Where: Everywhere, Arg: "auto|stop|ignore",
 		Values: []string{"auto", "stop", "ignore"}, Only: true,
 		Help: "auto (default): stop when the client dies, if stdin is a pipe or socket " +
@@ -50,20 +50,20 @@ var table = [...]Row{
 		Values: []string{"1h", "24h", "infinity"},
 		Help:   "maximum lifetime of the server (default infinity)",
 		parse: func(v *Values, s string) error {
-			return keep(&v.Policy.MaxLifetime, s, protocol.ParseLimit)
+			return keep(&v.Policy.MaxLifetime, s, cli.ParseLimit)
 		}},
 	{Name: "idle-timeout", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"10m", "1h", "infinity"},
 		Help:   "stop the server after D without CPU use and unread input (default infinity)",
 		parse: func(v *Values, s string) error {
-			return keep(&v.Policy.IdleTimeout, s, protocol.ParseLimit)
+			return keep(&v.Policy.IdleTimeout, s, cli.ParseLimit)
 		}},
 	{Name: "idle-freeze", For: both, Where: Everywhere, Arg: "D",
 		Values: []string{"10m", "1h", "infinity"},
 		Help: "freeze the server after D without use, reclaim its memory, and wake it by the first " +
 			"byte of input (default infinity)",
 		parse: func(v *Values, s string) error {
-			return keep(&v.Policy.IdleFreeze, s, protocol.ParseLimit)
+			return keep(&v.Policy.IdleFreeze, s, cli.ParseLimit)
 		}},
 	{Name: "memory-max", For: both, Where: Everywhere, Arg: "SIZE",
 		Values: []string{"512M", "1G", "max"},

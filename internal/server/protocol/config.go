@@ -5,14 +5,10 @@
 package protocol
 
 import (
-	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/name"
 )
@@ -121,38 +117,6 @@ type CommandError struct {
 func (e *CommandError) Error() string { return fmt.Sprintf("%s: %v", e.Command, e.Errno) }
 
 func (e *CommandError) Unwrap() error { return e.Errno }
-
-// Lookup finds what execvp(3) would execute: command itself if it has a slash, otherwise the first executable
-// file in the directories of path. A file that may not be executed is remembered and the search goes on.
-func Lookup(command, path string) (string, error) {
-	if command == "" || strings.Contains(command, "/") {
-		if err := executable(command); err != nil {
-			return "", &CommandError{command, err}
-		}
-		return command, nil
-	}
-	worst := error(unix.ENOENT)
-	for dir := range strings.SplitSeq(path, ":") {
-		file := cmp.Or(dir, ".") + "/" + command
-		switch err := executable(file); err {
-		case nil:
-			return file, nil
-		case unix.EACCES, unix.EISDIR:
-			worst = err
-		}
-	}
-	return "", &CommandError{command, worst}
-}
-
-func executable(file string) error {
-	// with the effective ids, as execve would
-	err := unix.Faccessat(unix.AT_FDCWD, file, unix.X_OK, unix.AT_EACCESS)
-	var st unix.Stat_t
-	if err != unix.ENOENT && unix.Stat(file, &st) == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
-		return unix.EISDIR
-	}
-	return err
-}
 
 // wire encodes or decodes the fields of a struct in their order: numbers as varints, texts and lists after
 // their length. encoding/json would cost every start 0.45 ms.
