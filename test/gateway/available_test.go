@@ -65,16 +65,32 @@ func TestWatcherIsReplaced(t *testing.T) {
 	for i := range 4 {
 		all = append(all, g.Server(binaries.Programs, fmt.Sprint(i), "double-fork"))
 		w.kill(w.watchers)
-		w.run("sweep") // none of them is an orphan
-	}
-	for i := range all {
-		g.Answers(fmt.Sprint(i))
+		w.run("sweep")
+		g.Answers("0") // none of them is an orphan
 	}
 	g.Own.Signal(unix.SIGKILL)
 	for _, s := range all {
 		s.Gone(t)
 	}
 	w.clean()
+}
+
+// A sweep outside of a container spares the servers of a gateway in it, also when its watcher was killed.
+func TestSweepOutside(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	line := w.line([]string{binaries.like, "gateway", "run"}, "--match", "zoo")
+	g := w.start(append([]string{"unshare", "--pid", "--fork", "--mount-proc"}, line...)) // g.Own is another process
+	s := g.Server(binaries.Programs, "a", "double-fork")
+	for range 2 {
+		w.run("sweep")
+		g.Answers("a")
+		w.kill(w.watchers)
+	}
+	g.Tell("exit 1")
+	s.UntilDead(escape.Patience)
+	w.run("sweep") // the kernel has ended all in the namespace, the guard too
+	s.Gone(t)
 }
 
 // stopWatcher fails the test unless the watcher is continued.

@@ -178,12 +178,18 @@ func parseFileLocks(b []byte) (soft uint64, ok bool) {
 	return soft, err == nil
 }
 
-// HasLocked reports whether a process has taken a lock that still exists on a file. A line of /proc/locks is
-// "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
-func HasLocked(pid int, on *unix.Stat_t) (bool, error) {
+// Lockers are the processes that have taken a lock that still exists on a file, as far as they are in our pid
+// namespace. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
+func Lockers(on *unix.Stat_t) (pids []int, err error) {
 	b, err := read("/proc/locks")
-	const part = " %d %02x:%02x:%d "
-	return bytes.Contains(b, fmt.Appendf(nil, part, pid, unix.Major(on.Dev), unix.Minor(on.Dev), on.Ino)), err
+	file := fmt.Appendf(nil, " %02x:%02x:%d ", unix.Major(on.Dev), unix.Minor(on.Dev), on.Ino)
+	for line := range bytes.SplitSeq(b, []byte("\n")) {
+		before, _, is := bytes.Cut(line, file)
+		if pid, err := strconv.Atoi(string(before[bytes.LastIndexByte(before, ' ')+1:])); is && err == nil {
+			pids = append(pids, pid)
+		}
+	}
+	return pids, err
 }
 
 // Output returns the text that a program writes to stdout and stderr, however it ends.

@@ -87,6 +87,7 @@ func Retake(k page.Kept, clientPIDFD int, env []string, guard int) (*Taken, erro
 			k[i] = -1
 		}
 	}
+	_ = unix.Close(int(k[7])) // it shows the life of the guard alone
 	p, err := page.Open(int(k[1]))
 	if err != nil || p.FailedStep != page.StepNone {
 		return nil, err

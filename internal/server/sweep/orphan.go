@@ -125,37 +125,33 @@ func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	return st.Stopped() || g.Managed && group.Frozen(g.Top) && !group.Frozen(parent)
 }
 
-// launcher is for that, and for the guard of a gateway. known is false if one is in another pid namespace.
+// launcher does not rely on attributes alone: a launcher that lives has locked the payload. The guard of a
+// gateway, and a later watcher, have locked its cgroup.events. None of them is a member. known is false for a
+// launcher in another pid namespace, and for a guard that may still read that it has another server.
 func launcher(g *group.ControlGroup) (lives, known bool) {
 	of := g.Facts()
-	first, sees := holder(g, of.Launcher)
-	second, seesToo := holder(g, of.Guard)
-	st, _ := proc.ReadStat(of.Guard.PID) // zero, if it has exited
-	if second = second && !st.Stopped(); of.Guard.PID > 0 && group.Alive(of.Guard) && !second {
-		seesToo = false // it has not read yet what a watcher had sent that was killed
-	}
-	return first || second, sees && seesToo
-}
-
-// holder does not rely on the attribute alone: such a process that lives has taken a lock, and is no member.
-// A later watcher and the guard of a gateway have locked cgroup.events.
-func holder(g *group.ControlGroup, id protocol.Identity) (lives, known bool) {
-	if id.PID > 0 && id.Namespace != group.PIDNamespace() {
-		return false, false
-	}
-	if id.PID == 0 || !group.Alive(id) || group.TagOf(g.ID).On(id.PID) {
-		return false, true
-	}
+	known = of.Launcher.PID == 0 || of.Launcher.Namespace == group.PIDNamespace()
 	for _, file := range []string{".", "cgroup.events"} {
 		var st unix.Stat_t
 		if unix.Fstatat(g.Payload.FD(), file, &st, 0) != nil {
 			continue
 		}
-		if has, err := proc.HasLocked(id.PID, &st); has || err != nil {
-			return true, true
+		pids, err := proc.Lockers(&st)
+		if err != nil {
+			return true, known
+		}
+		for _, pid := range pids {
+			st, _ := proc.ReadStat(pid) // zero, if it is hidden
+			counts := !st.Stopped() && !proc.Exited(pid)
+			if file == "." {
+				counts = known && pid == of.Launcher.PID && group.Alive(of.Launcher)
+			}
+			if counts && !group.TagOf(g.ID).On(pid) {
+				return true, known
+			}
 		}
 	}
-	return false, true
+	return false, known && (of.Guard.PID == 0 || !group.Alive(of.Guard))
 }
 
 // End stops an orphan and removes its group. It calls a container engine as the calling user.
