@@ -12,7 +12,6 @@ import (
 
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
-	"github.com/mcpscope/mcpscope/test/gateway"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -136,9 +135,7 @@ func TestGuardsKilled(t *testing.T) {
 		one, two := s.server("one", "setsid"), s.server("two", "double-fork")
 		watcher := s.Watcher()
 		guard, err := escape.ParentProcess(watcher)
-		for _, m := range []*gateway.Server{one, two} {
-			err = cmp.Or(err, escape.AwaitScope(m.Group, escape.Patience))
-		}
+		err = cmp.Or(err, escape.AwaitScope(one.Group, escape.Patience), escape.AwaitScope(two.Group, escape.Patience))
 		if err == nil {
 			defer guard.Close()
 			err = escape.KillTogether(guard, watcher)
