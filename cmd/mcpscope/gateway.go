@@ -47,7 +47,7 @@ type gatewayRun struct {
 
 // become returns only if it can't.
 func (v *gatewayRun) become(flags, operands []string) int {
-	file, err := cli.Lookup(operands[0], cli.SearchPath())
+	file, err := cli.Lookup(operands[0])
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}

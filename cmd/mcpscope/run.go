@@ -57,7 +57,7 @@ func runCommand(args []string, io cli.Stdio) int {
 // prepare fills in the server; the status is cli.ExitOK if nothing is in its way.
 func (v *invocation) prepare(operands []string, foreign []int) int {
 	f := v.values
-	file, err := cli.Lookup(operands[0], cli.SearchPath())
+	file, err := cli.Lookup(operands[0])
 	if err != nil {
 		return v.FailCommand(operands, err)
 	}

@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -90,14 +89,6 @@ func reason(err error) error {
 		return errno
 	}
 	return err
-}
-
-// SearchPath returns the directories for a command without a slash, as execvp(3) does.
-func SearchPath() string {
-	if path, set := os.LookupEnv("PATH"); set {
-		return path
-	}
-	return "/bin:/usr/bin"
 }
 
 // ErrorText returns the text of an error on one line; joined errors have one line each.

@@ -74,8 +74,8 @@ func TestLookup(t *testing.T) {
 		{bin, path, "", unix.EISDIR},
 		{"./good/x", path, "", unix.ENOTDIR},
 	} {
-		got, err := Lookup(c.command, c.path)
-		if got != c.want || !errors.Is(err, c.errno) && c.errno != 0 || (err == nil) != (c.errno == 0) {
+		t.Setenv("PATH", c.path)
+		if got, err := Lookup(c.command); got != c.want || !errors.Is(err, c.errno) && c.errno != 0 || (err == nil) != (c.errno == 0) {
 			t.Errorf("%q in %q: %q, %v; want %q, %v", c.command, c.path, got, err, c.want, c.errno)
 		}
 	}

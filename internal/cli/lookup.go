@@ -4,6 +4,7 @@ package cli
 
 import (
 	"cmp"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -11,14 +12,18 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
-// Lookup finds what execvp(3) would execute: command itself if it has a slash, otherwise the first executable
-// file in the directories of path. A file that may not be executed is remembered and the search goes on.
-func Lookup(command, path string) (string, error) {
+// Lookup finds the file that execvp(3) would execute: command itself if it has a slash, otherwise the first
+// executable file in the directories of PATH. It remembers a file that may not be executed, and goes on.
+func Lookup(command string) (string, error) {
 	if command == "" || strings.Contains(command, "/") {
 		if err := executable(command); err != nil {
 			return "", &protocol.CommandError{Command: command, Errno: err}
 		}
 		return command, nil
+	}
+	path, set := os.LookupEnv("PATH")
+	if !set {
+		path = "/bin:/usr/bin"
 	}
 	worst := error(unix.ENOENT)
 	for dir := range strings.SplitSeq(path, ":") {

@@ -139,7 +139,7 @@ func brokenText(s wrapping.Server) string {
 	if s.State != wrapping.Wrapped {
 		return ""
 	}
-	if _, err := cli.Lookup(s.Argv[0], cli.SearchPath()); err != nil {
+	if _, err := cli.Lookup(s.Argv[0]); err != nil {
 		return fmt.Sprintf("%s is not there; mcpscope unwrap takes it away", s.Argv[0])
 	}
 	return ""

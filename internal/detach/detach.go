@@ -30,7 +30,7 @@ func Run(operands []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return io.Mistake("detach", "no command given")
 	}
-	file, err := cli.Lookup(operands[0], cli.SearchPath())
+	file, err := cli.Lookup(operands[0])
 	if err == nil {
 		file, err = filepath.Abs(file)
 	}

@@ -35,7 +35,7 @@ type server struct{ id, name, uid string }
 // Run becomes journalctl: for the servers that are called so, or for all with "". It returns only if it
 // cannot.
 func (q *Query) Run(called string, io cli.Stdio) int {
-	tool, err := cli.Lookup("journalctl", cli.SearchPath())
+	tool, err := cli.Lookup("journalctl")
 	if err != nil || !systemd.JournalExists() {
 		return io.CannotWithHint("read the journal", systemd.ErrNoJournal,
 			"install systemd-journald and journalctl, or use mcpscope run --report FILE")
