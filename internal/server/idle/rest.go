@@ -142,24 +142,23 @@ func (r *Rest) Obstacle() string {
 
 // connection is why the sockets of a process forbid a freeze, "" if they do not: a peer on a network would
 // wait for an answer, and may give up. The kernel's tables would say more, and take 10 ms for each process.
-func connection(pid int) string {
-	dir := fmt.Sprintf("/proc/%d/fd/", pid)
-	fds, err := os.ReadDir(dir)
-	for _, fd := range fds {
-		link, protocol := dir+fd.Name(), [16]byte{}
+func connection(pid int) (why string) {
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	err := proc.EachNumber(dir, func(fd int) bool {
+		link, protocol := fmt.Sprintf("%s/%d", dir, fd), [16]byte{}
 		target, _ := os.Readlink(link) // none, if it was closed
 		if !strings.HasPrefix(target, "socket:") {
-			continue // the xattr of another file can be a request to a file system, which may hang
+			return true // the xattr of another file can be a request to a file system, which may hang
 		}
-		if _, err = unix.Getxattr(link, "system.sockprotoname", protocol[:]); err != nil {
-			break
+		if _, err := unix.Getxattr(link, "system.sockprotoname", protocol[:]); err != nil {
+			why = unexamined
+		} else if bytes.Contains(protocol[:], []byte("TCP")) {
+			why = "it has a TCP socket"
 		}
-		if bytes.Contains(protocol[:], []byte("TCP")) {
-			return "it has a TCP socket"
-		}
-	}
+		return why == ""
+	})
 	if err != nil {
 		return unexamined
 	}
-	return ""
+	return why
 }
