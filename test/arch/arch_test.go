@@ -221,36 +221,6 @@ func check(t *testing.T, name, imported string) {
 	}
 }
 
-// packageMost is the number of lines of a package of the product: a reader gets to know it in a day.
-const packageMost = 1200
-
-// subject has the most lines that its packages may have together.
-type subject struct {
-	lines    int
-	packages []string
-}
-
-var subjects = []subject{
-	{1500, []string{tool}},
-	{2000, []string{"internal/gateway", "internal/gateway/early", "internal/gateway/mcp", "internal/gateway/notify"}},
-	{2000, []string{"internal/clientconfig", "internal/clientconfig/configfile", "internal/clientconfig/known",
-		"internal/clientconfig/splice", "internal/clientconfig/wrapping"}},
-	{350, []string{"internal/name"}},
-	{750, []string{"internal/settings"}},
-	{900, []string{"internal/kernel/proc"}},
-	{800, []string{"internal/show"}},
-	{450, []string{"internal/show/top"}},
-	{600, []string{"internal/diagnose"}},
-	{350, []string{"internal/history"}},
-	{450, []string{"internal/leftover"}},
-	{500, []string{"internal/server/report", "internal/history"}},
-	{150, []string{"internal/server/container"}},
-	{1000, []string{"internal/removal", "internal/units", "internal/manual", "internal/metrics"}},
-}
-
-// commandMost is the number of lines of a file of the tool: flags, a call and output.
-const commandMost = 90
-
 // public are the packages that programs of others may import; the compiler keeps them from the rest.
 var public = []string{"cgroup", "freeze", "scope"}
 
@@ -269,9 +239,8 @@ func checkWidth(t *testing.T, file, text string) {
 	}
 }
 
-// Each package of the product has a comment, a readable size and readable lines, and is public only if it is on the list.
+// Each package of the product has a comment and readable lines, and is public only if it is on the list.
 func TestHouse(t *testing.T) {
-	all := map[string]int{} // lines
 	for _, p := range list(t) {
 		name := p.own()
 		if !p.product() {
@@ -283,34 +252,12 @@ func TestHouse(t *testing.T) {
 		if !strings.Contains(name, "internal/") && p.Name != "main" && !slices.Contains(public, name) {
 			t.Errorf("%s is public, and not on the list", name)
 		}
-		lines := 0
 		for _, base := range p.GoFiles {
 			text, err := os.ReadFile(filepath.Join(p.Dir, base))
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := strings.Count(string(text), "\n")
 			checkWidth(t, name+"/"+base, string(text))
-			if name == tool && n > commandMost {
-				t.Errorf("%s/%s has %d lines, more than %d: what a command does is in a package named after the subject", name, base, n, commandMost)
-			}
-			lines += n
-		}
-		all[name] = lines
-		isOwn := func(s subject) bool { return slices.Equal(s.packages, []string{name}) }
-		if lines > packageMost && !slices.ContainsFunc(subjects, isOwn) {
-			t.Errorf("%s has %d lines, more than %d", name, lines, packageMost)
-		}
-	}
-	for _, s := range subjects {
-		lines := 0
-		for _, name := range s.packages {
-			if lines += all[name]; all[name] == 0 {
-				t.Errorf("there is no package %s", name)
-			}
-		}
-		if lines > s.lines {
-			t.Errorf("%q have %d lines, more than %d", s.packages, lines, s.lines)
 		}
 	}
 }
