@@ -178,18 +178,42 @@ func parseFileLocks(b []byte) (soft uint64, ok bool) {
 	return soft, err == nil
 }
 
-// Lockers are the processes that have taken a lock that still exists on a file, as far as they are in our pid
-// namespace. A line of /proc/locks is "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
-func Lockers(on *unix.Stat_t) (pids []int, err error) {
-	b, err := read("/proc/locks")
-	file := fmt.Appendf(nil, " %02x:%02x:%d ", unix.Major(on.Dev), unix.Minor(on.Dev), on.Ino)
-	for line := range bytes.SplitSeq(b, []byte("\n")) {
-		before, _, is := bytes.Cut(line, file)
-		if pid, err := strconv.Atoi(string(before[bytes.LastIndexByte(before, ' ')+1:])); is && err == nil {
-			pids = append(pids, pid)
-		}
+// Locks has the processes in our pid namespace that have taken, or wait for, a lock. Its keys are files, as
+// /proc/locks names them: "major:minor:inode".
+type Locks map[string][]int
+
+// ReadLocks reads all locks of the host. The kernel's work grows faster than their number.
+func ReadLocks() (Locks, error) {
+	text, err := read("/proc/locks")
+	if err != nil {
+		return nil, err
 	}
-	return pids, err
+	return parseLocks(text), nil
+}
+
+// parseLocks parses lines of "1: FLOCK  ADVISORY  WRITE 1234 00:1a:5678 0 EOF".
+func parseLocks(text []byte) Locks {
+	locks := Locks{}
+	for line := range bytes.SplitSeq(text, []byte("\n")) {
+		fields := bytes.Fields(line)
+		isFile := func(field []byte) bool { return bytes.Count(field, []byte(":")) == 2 }
+		i := slices.IndexFunc(fields, isFile)
+		if i < 1 {
+			continue
+		}
+		pid, err := strconv.Atoi(string(fields[i-1]))
+		if err != nil {
+			continue
+		}
+		file := string(fields[i])
+		locks[file] = append(locks[file], pid)
+	}
+	return locks
+}
+
+// On returns the processes that have taken a lock on a file.
+func (l Locks) On(file *unix.Stat_t) []int {
+	return l[fmt.Sprintf("%02x:%02x:%d", unix.Major(file.Dev), unix.Minor(file.Dev), file.Ino)]
 }
 
 // Output returns the text that a program writes to stdout and stderr, however it ends.

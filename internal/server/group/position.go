@@ -187,20 +187,25 @@ func GuardsOf(dir *cgroup.Group, leaf string) (byID map[string]int, hidden bool)
 	return byID, hidden
 }
 
-// GuardPID is the guard of a group, or 0.
+// GuardPID is the guard of a group, or 0. Its cost grows with the number of guards beside the group.
 func (g *ControlGroup) GuardPID() (pid int, hidden bool) {
-	leaves := []string{"../" + protocol.GuardsName, protocol.GuardsName, "."}
-	if !g.Managed {
-		leaves = leaves[:1] // a guard that a member has pulled into its own group stops nothing
+	beside, hidden := GuardsOf(g.Top, "../"+protocol.GuardsName)
+	pid = beside[g.ID]
+	if pid > 0 || !g.Managed { // a guard that a member has pulled into its own group stops nothing
+		return pid, hidden
 	}
-	for _, leaf := range leaves {
-		all, some := GuardsOf(g.Top, leaf)
-		hidden = hidden || some && leaf != "." // where a manager puts it before it has a leaf
-		if pid = all[g.ID]; pid > 0 {
-			break
-		}
+	pid, inScope := g.GuardInScope()
+	return pid, hidden || inScope
+}
+
+// GuardInScope is the guard of a group that is a scope, if it is in the scope, or 0.
+func (g *ControlGroup) GuardInScope() (pid int, hidden bool) {
+	inLeaf, hidden := GuardsOf(g.Top, protocol.GuardsName)
+	if pid := inLeaf[g.ID]; pid > 0 {
+		return pid, hidden
 	}
-	return pid, hidden
+	atTop, _ := GuardsOf(g.Top, ".") // where a manager puts it before it has a leaf
+	return atTop[g.ID], hidden
 }
 
 // OpenGuard returns a pidfd of the guard, or -1.

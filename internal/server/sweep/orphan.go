@@ -22,12 +22,14 @@ import (
 
 // findOrphan opens the group of dir, and locks it if possible; nil if it is no orphan. It removes an old
 // group that was never armed.
-func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.ControlGroup, error) {
+func findOrphan(
+	parent *cgroup.Group, dir string, doubt time.Duration, seen *census,
+) (*group.ControlGroup, error) {
 	g, err := group.Open(parent, dir)
 	orphan := false
 	switch {
 	case err == nil:
-		orphan, err = isOrphan(g, parent, doubt)
+		orphan, err = isOrphan(g, parent, doubt, seen)
 	case g.Top != nil && errors.Is(err, unix.ENOENT):
 		err = removeNewborn(g)
 	}
@@ -39,14 +41,14 @@ func findOrphan(parent *cgroup.Group, dir string, doubt time.Duration) (*group.C
 }
 
 // isOrphan waits while a group is unclear. One that stays unclear for the time of doubt is an orphan.
-func isOrphan(g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration) (bool, error) {
+func isOrphan(g *group.ControlGroup, parent *cgroup.Group, doubt time.Duration, seen *census) (bool, error) {
 	if ours, err := isServers(g); !ours || err != nil {
 		return false, err
 	}
-	orphaned, unclear, err := look(g, parent)
+	orphaned, unclear, err := look(g, parent, seen)
 	for until := time.Now().Add(doubt); unclear && err == nil && time.Now().Before(until); {
 		time.Sleep(pause)
-		orphaned, unclear, err = look(g, parent)
+		orphaned, unclear, err = look(g, parent, seen)
 	}
 	if !orphaned && !unclear || err != nil {
 		return false, err
@@ -101,7 +103,9 @@ func removeNewborn(g *group.ControlGroup) error {
 // without either of them, or with a guard that cannot act. A group is unclear that has members, no guard, and
 // a launcher in another pid namespace. Attributes, which the server can write, can delay a stop and not
 // prevent it.
-func look(g *group.ControlGroup, parent *cgroup.Group) (orphaned, unclear bool, err error) {
+//
+// The guard comes first: the locks of the whole host are dear.
+func look(g *group.ControlGroup, parent *cgroup.Group, seen *census) (orphaned, unclear bool, err error) {
 	err = g.Payload.TryLock(unix.LOCK_EX)
 	if err == nil {
 		return true, false, nil
@@ -109,10 +113,12 @@ func look(g *group.ControlGroup, parent *cgroup.Group) (orphaned, unclear bool, 
 	if !errors.Is(err, unix.EWOULDBLOCK) {
 		return false, false, err
 	}
-	guard, hidden := g.GuardPID()
-	lives, known := launcher(g)
-	guarded := guard > 0 && (!known || !halted(g, parent, guard))
-	if lives || guarded || guard == 0 && hidden {
+	guard, hidden := seen.guardOf(g)
+	if guard > 0 && !halted(g, parent, guard) {
+		return false, false, nil
+	}
+	lives, known := launcher(g, seen)
+	if lives || guard > 0 && !known || guard == 0 && hidden {
 		return false, false, nil
 	}
 	return known, !known && group.Populated(g.Top), nil // without members it starts, or has just ended
@@ -128,19 +134,19 @@ func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 // launcher does not rely on attributes alone: a launcher that lives has locked the payload. The guard of a
 // gateway, and a later watcher, have locked its cgroup.events. None of them is a member. known is false for a
 // launcher in another pid namespace, and for a guard that may still read that it has another server.
-func launcher(g *group.ControlGroup) (lives, known bool) {
+func launcher(g *group.ControlGroup, seen *census) (lives, known bool) {
 	of := g.Facts()
 	known = of.Launcher.PID == 0 || of.Launcher.Namespace == group.PIDNamespace()
+	locks, err := seen.locks()
+	if err != nil {
+		return true, known
+	}
 	for _, file := range []string{".", "cgroup.events"} {
 		var st unix.Stat_t
 		if unix.Fstatat(g.Payload.FD(), file, &st, 0) != nil {
 			continue
 		}
-		pids, err := proc.Lockers(&st)
-		if err != nil {
-			return true, known
-		}
-		for _, pid := range pids {
+		for _, pid := range locks.On(&st) {
 			st, _ := proc.ReadStat(pid) // zero, if it is hidden
 			counts := !st.Stopped() && !proc.Exited(pid)
 			if file == "." {

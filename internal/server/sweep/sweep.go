@@ -74,11 +74,13 @@ func BeginSweep(parent *cgroup.Group, except string) (finish func()) {
 	}
 	var found []string
 	if parent.TryLock(unix.LOCK_EX) == nil {
-		for _, dir := range group.OwnIn(parent) {
+		dirs := group.OwnIn(parent)
+		seen := takeCensus(parent)
+		for _, dir := range dirs {
 			if dir == except {
 				continue
 			}
-			if g, _ := findOrphan(parent, dir, 0); g != nil { // nil, if it can't be opened
+			if g, _ := findOrphan(parent, dir, 0, seen); g != nil { // nil, if it can't be opened
 				found = append(found, dir)
 				g.Close()
 			}
@@ -128,12 +130,13 @@ func (s *sweeper) sweepAll(uid int) {
 // sweep returns when none of these groups is an orphan any more.
 func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 	slots := make(chan struct{}, sweepParallel)
+	seen := takeCensus(parent)
 	var all sync.WaitGroup
 	for _, dir := range dirs {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			swept, err := s.one(parent, dir)
+			swept, err := s.one(parent, dir, seen)
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			if err != nil {
@@ -147,8 +150,13 @@ func (s *sweeper) sweep(parent *cgroup.Group, dirs []string) {
 }
 
 // one stops a group if it is an orphan and the filter selects it.
-func (s *sweeper) one(parent *cgroup.Group, dir string) (Swept, error) {
-	g, err := findOrphan(parent, dir, protocol.DoubtMost)
+func (s *sweeper) one(parent *cgroup.Group, dir string, seen *census) (Swept, error) {
+	suspect, err := findOrphan(parent, dir, 0, seen)
+	if suspect == nil {
+		return Swept{}, err
+	}
+	suspect.Close()
+	g, err := findOrphan(parent, dir, protocol.DoubtMost, nil)
 	if g == nil {
 		return Swept{}, err
 	}

@@ -4,6 +4,7 @@ package sweep
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"slices"
@@ -45,7 +46,7 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 // finds is whether the rule of orphans finds one there.
 func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
-	g, err := findOrphan(parent, dir, protocol.DoubtMost)
+	g, err := findOrphan(parent, dir, protocol.DoubtMost, nil)
 	if err != nil {
 		t.Errorf("%s: %v", dir, err)
 	}
@@ -239,4 +240,51 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 			}
 		})
 	}
+}
+
+// The cost of a sweep that finds nothing grows with the number of servers, and not with its square. What the
+// test counts is what the sweep reads, which no load changes.
+func TestCostGrowsWithTheServers(t *testing.T) {
+	for name, guarded := range map[string]bool{"guarded": true, "by launchers alone": false} {
+		few := bytesOfASweep(t, 4, guarded)
+		many := bytesOfASweep(t, 32, guarded)
+		if many > 10*few {
+			t.Errorf("%s: a sweep beside 4 servers reads %d bytes, beside 32 %d", name, few, many)
+		}
+	}
+}
+
+// bytesOfASweep returns how much one sweep reads beside servers that are in use.
+func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
+	t.Helper()
+	parent := groups.Directory(t)
+	for range servers {
+		g := newGroup(t, parent, "server")
+		defer g.Close() // this process has its lock
+		if guarded {
+			calledGuard(t, parent, g)
+		}
+	}
+	before := bytesRead(t)
+	BeginSweep(again(t, parent), "")()
+	sweepAll(t, parent)
+	read := bytesRead(t) - before
+	if left := len(group.OwnIn(parent)); left != servers {
+		t.Errorf("%d of %d servers are left", left, servers)
+	}
+	return read
+}
+
+// bytesRead is what this process has read so far.
+func bytesRead(t *testing.T) uint64 {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/io")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read uint64
+	if _, err := fmt.Sscanf(string(text), "rchar: %d", &read); err != nil {
+		t.Fatal(err)
+	}
+	return read
 }
