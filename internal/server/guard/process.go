@@ -134,8 +134,9 @@ type process struct {
 		header [2]uint64
 		fds    page.Kept
 	}
-	buf  [1024]byte
-	gate Gate
+	truncated bool // descriptors of the last word did not fit: RLIMIT_NOFILE
+	buf       [1024]byte
+	gate      Gate
 }
 
 // leaveOut keeps all memory out of the guard's copy (MADV_DONTFORK) but code, stack, p and its page. Neither
