@@ -12,6 +12,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
+	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -28,10 +29,13 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	// group, which shows a capture meanwhile.
 	own := w.candidates.of(stdin)
 	status, err := proc.ReadStatus(int(r.TID)) // a thread is found by its number, too
-	if err != nil || status.Tgid == w.PID || w.inGroup(status.Tgid) {
+	if err != nil || status.Tgid == w.PID {
 		return
 	}
 	pid := status.Tgid
+	if w.groupOf(pid) == ofServer {
+		return
+	}
 	argv, missing := arguments(pid), false
 	if !w.Blind {
 		argv, missing = r.Command(pid)
@@ -39,49 +43,84 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	if missing || !w.listener.Valid(r) {
 		return
 	}
-	verdict, why := w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
+	verdict, why := w.judge(pid, stdin, piped, argv)
+	if own != nil && w.considerPart(own, pid, verdict, why, argv, r) {
+		return
+	}
+	w.act(&candidate{pid: pid, stdin: stdin, argv: argv}, verdict, why, piped, r)
+}
+
+// judge is Decide, with what the watcher has seen before.
+func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict Verdict, why string) {
+	verdict, why = w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
 	if verdict == Candidate && w.candidates.speaks(argv) {
-		verdict, why = Taken, "its client wrote MCP to the same command before"
+		verdict = Named
+		why = "its client wrote MCP to the same command before"
 	}
-	if verdict != Left && linux.Ended(w.gateway) && (verdict == Candidate || !abandoned(pid)) {
-		verdict, why = Left, "the gateway has ended"
+	if verdict == Left || !linux.Ended(w.gateway) {
+		return verdict, why
 	}
-	if isRun(argv) {
-		own.end()
+	if verdict == Candidate || !abandoned(pid) {
+		return Left, "the gateway has ended"
 	}
-	if own != nil {
-		switch {
-		case own.pid == pid && verdict == Candidate:
-			w.lookAt(own, argv, r)
-			return
-		case own.pid == pid:
-			own.end()
-		default:
-			w.lookAt(own, nil, nil)
-		}
-		if w.inGroup(pid) || verdict == Candidate {
-			return // by now, or it is part of a candidate
-		}
+	return Taken, why // the gateway held its stdin until it ended
+}
+
+// considerPart decides about a process that has the stdin of a candidate: it is the candidate's own process,
+// or one that this has started. It returns true if nothing else is to be done.
+func (w *watcher) considerPart(
+	own *candidate, pid int, verdict Verdict, why string, argv []string, r *notify.Request,
+) (decided bool) {
+	switch {
+	case isRun(argv): // it makes a group for what is spoken to
+		w.drop(own)
+	case own.group != nil && verdict == Taken:
+		w.accept(own, why, argv, r)
+		return true
+	case own.pid != pid:
+		w.lookAt(own, nil, nil)
+	case verdict == Candidate || own.group != nil && verdict == Named:
+		w.lookAt(own, argv, r)
+		return true
+	default:
+		w.drop(own)
 	}
+	if verdict == Candidate || w.groupOf(pid) == ofServer {
+		return true // by now, or it is part of a candidate
+	}
+	return verdict == Named && own.group != nil // it stays in the candidate's group
+}
+
+// act does what was decided about a process that is no part of a candidate.
+func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *notify.Request) {
 	if verdict == Left {
 		if piped { // what a tool runs may be a lot
-			w.explain(pid, "left", argv, why)
+			w.explain(c.pid, "left", c.argv, why)
 		}
 		return
 	}
-	pidfd, err := unix.PidfdOpen(pid, 0)
+	if verdict == Named && w.groupOf(c.pid) == ofUnproven {
+		return // it stays in the group of what has started it
+	}
+	pidfd, err := unix.PidfdOpen(c.pid, 0)
 	if err != nil {
 		return // it has ended
 	}
-	if verdict == Candidate {
-		c := &candidate{pid: pid, pidfd: pidfd, stdin: stdin, argv: argv}
+	c.pidfd = pidfd
+	if message := mcp.Find(c.unread()); verdict == Named && message != "" {
+		verdict = Taken
+		why = wrote + message
+	}
+	switch verdict {
+	case Taken:
+		w.capture(c, why, r)
+		_ = unix.Close(pidfd) // a pidfd
+	case Named:
+		w.place(c, why)
+	default:
 		w.candidates.enter(c)
 		go w.attend(c)
-		return
 	}
-	own.end()
-	w.capture(pid, pidfd, argv, why, r)
-	_ = unix.Close(pidfd)
 }
 
 // abandoned: the gateway was its client. Servers have each other's pipes until their execve. A program of a
@@ -96,54 +135,96 @@ func abandoned(pid int) bool {
 	return false
 }
 
-// inGroup: it is in a server's group, or has left it and carries its tag.
-func (w *watcher) inGroup(pid int) bool {
+// membership says whose group a process is in.
+type membership int
+
+const (
+	ofNone     membership = iota
+	ofServer              // or it has left that group and carries its tag
+	ofUnproven            // of a program that is known by its name alone
+)
+
+func (w *watcher) groupOf(pid int) membership {
 	soft, _ := proc.FileLocks(pid)
-	return freeze.Tag(soft).IsTag() || launcher.In(pid, w.PID)
+	if freeze.Tag(soft).IsTag() {
+		return ofServer
+	}
+	id := launcher.GroupOf(pid, w.PID)
+	switch {
+	case id == "":
+		return ofNone
+	case w.candidates.hasGroup(id):
+		return ofUnproven
+	}
+	return ofServer
 }
 
-// capture puts a process into a group of its own, with all that it has started. r is its execve that waits
-// for an answer; nil for a process that runs.
-func (w *watcher) capture(pid, pidfd int, argv []string, why string, r *notify.Request) {
-	if len(argv) == 0 { // of 32 bits
-		argv = arguments(pid)
-	}
-	s := w.server(w.serverName(argv))
-	s.Notes = append(s.Notes, "a server: "+why)
-	take := func() (*launcher.Taken, error) {
-		main, _ := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
-		t, err := s.Prepare(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
-		if err == nil {
-			w.keep(t)
-			if err = t.Take(pid); err != nil {
-				w.release(t)
-			}
-		}
-		return t, err
-	}
-	t, err := take()
-	if err != nil && linux.Ended(w.gateway) { // it is in no cgroup
-		s.Client = pid
-		t, err = take()
-	}
+// newGroup puts a process into a group of its own, with all that it has started.
+func (w *watcher) newGroup(s *Server, pid, pidfd int) (*launcher.Taken, error) {
+	main, err := unix.FcntlInt(uintptr(pidfd), unix.F_DUPFD_CLOEXEC, 3) // until the server has ended
 	if err != nil {
-		w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
-		return
+		return nil, fmt.Errorf("copy a pidfd: %w", err)
+	}
+	t, err := s.Prepare(client.Child{PID: pid, PIDFD: main, ClientPIDFD: w.gateway})
+	if err != nil {
+		return nil, err
+	}
+	w.keep(t)
+	if err := t.Take(pid); err != nil {
+		w.release(t)
+		return nil, err
 	}
 	w.takeBelow(t, pid, map[int]bool{pid: true})
+	return t, nil
+}
+
+// newGroupFor is newGroup, also for a process whose gateway has just ended and is in no cgroup any more.
+func (w *watcher) newGroupFor(s *Server, c *candidate) (*launcher.Taken, error) {
+	t, err := w.newGroup(s, c.pid, c.pidfd)
+	if err != nil && linux.Ended(w.gateway) {
+		s.Client = c.pid
+		t, err = w.newGroup(s, c.pid, c.pidfd)
+	}
+	return t, err
+}
+
+// capture makes a process a server. r is its execve that waits for an answer; nil for a process that runs.
+func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
+	if len(c.argv) == 0 { // of 32 bits
+		c.argv = arguments(c.pid)
+	}
+	s := w.server(w.serverName(c.argv))
+	s.Notes = append(s.Notes, "a server: "+why)
+	t, err := w.newGroupFor(s, c)
+	if err != nil {
+		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		return
+	}
 	theirs := -1
 	if s.Stderr == protocol.StderrJournal {
-		var err error
-		if theirs, err = w.giveJournal(r, pid, pidfd, protocol.DirectoryName(s.Name, t.ID())); err != nil {
+		name := protocol.DirectoryName(s.Name, t.ID())
+		if theirs, err = w.giveJournal(r, c.pid, c.pidfd, name); err != nil {
 			t.SetStderr(protocol.StderrInherit, "stderr is the client's: "+protocol.OneLine(err))
 		} else {
 			t.SetStderr(protocol.StderrJournal, "")
 		}
 	}
-	w.followed.Go(func() { // the server need not wait for that
+	w.follow(t, c, why, theirs)
+}
+
+const (
+	uncontained = "it can't be contained: "
+	wrote       = "its client writes MCP: "
+)
+
+// follow watches a server until it has ended. The server need not wait for that. theirs is a descriptor to
+// keep as long, or -1.
+func (w *watcher) follow(t *launcher.Taken, c *candidate, why string, theirs int) {
+	pid, argv := c.pid, c.argv
+	w.followed.Go(func() {
 		defer closeAll(theirs)
 		if err := t.Guide(); err != nil {
-			w.explain(pid, "left", argv, "it can't be contained: "+err.Error())
+			w.explain(pid, "left", argv, uncontained+err.Error())
 			w.release(t)
 			return
 		}
@@ -163,7 +244,7 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 		}
 		seen[pid] = true
 		st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
-		if err == nil && st.PPID == parent && !w.inGroup(pid) && !linux.Ended(pidfd) {
+		if err == nil && st.PPID == parent && w.groupOf(pid) == ofNone && !linux.Ended(pidfd) {
 			if err := t.TakeAlso(pid, pidfd); err != nil && !linux.Ended(pidfd) {
 				why := "it can't be moved to the group of " + t.ID() + ": " + err.Error()
 				w.explain(pid, "left", arguments(pid), why)

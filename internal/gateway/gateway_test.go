@@ -96,9 +96,9 @@ func TestDecide(t *testing.T) {
 // Programs that run servers also run workers of a gateway, and tools.
 func TestNamed(t *testing.T) {
 	for line, want := range map[string]Verdict{
-		"uvx mcp-server-time": Taken, "/opt/github-mcp-server stdio": Taken, "node /opt/my-mcp/dist/index.js": Taken,
-		"node /x/node_modules/@scope/mcp-files/dist/index.js": Taken, "python3 -m mcp_server_git": Taken, "bash /opt/run-mcp.sh": Taken,
-		"npx -y @modelcontextprotocol/server-memory@1": Taken, "node /x/@modelcontextprotocol/server-memory/dist/index.js": Taken,
+		"uvx mcp-server-time": Named, "/opt/github-mcp-server stdio": Named, "node /opt/my-mcp/dist/index.js": Named,
+		"node /x/node_modules/@scope/mcp-files/dist/index.js": Named, "python3 -m mcp_server_git": Named, "bash /opt/run-mcp.sh": Named,
+		"npx -y @modelcontextprotocol/server-memory@1": Named, "node /x/@modelcontextprotocol/server-memory/dist/index.js": Named,
 		"node /x/worker.js": Candidate, "python3 tool.py": Candidate, "sh -c ls": Candidate, "git status": Candidate, "/usr/bin/tomcpal": Candidate,
 		"npx -y x": Candidate, "docker run -i x": Candidate, "": Candidate, "grep -r @modelcontextprotocol/server-memory .": Candidate,
 		"node /x/node_modules/@github/copilot/npm-loader.js --headless":     Candidate,

@@ -57,30 +57,55 @@ func TestAwait(t *testing.T) {
 	for name, open := range kinds {
 		t.Run(name, func(t *testing.T) {
 			c, ours := reader(t, open)
-			woken := make(chan struct{})
-			wait := func() {
-				if err := c.await(starts); err != nil {
-					t.Error(err)
-				}
-				woken <- struct{}{}
-			}
+			p := newPeeker()
+			p.reopen(c)
+			arrived := make(chan arrival)
+			wait := func() { arrived <- p.await(c.pidfd, -1, time.Time{}) }
 			go wait()
 			if _, err := ours.WriteString("x"); err != nil {
 				t.Fatal(err)
 			}
-			<-woken
-			fd := c.open()
-			if _, err := unix.Read(fd, make([]byte, 1)); err != nil {
+			if got := <-arrived; got != inputArrived {
+				t.Errorf("after a write: %v", got)
+			}
+			if _, err := unix.Read(p.stdin, make([]byte, 1)); err != nil {
 				t.Fatal(err)
 			}
-			closeAll(fd)
 			go wait()
 			if err := unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0); err != nil {
 				t.Fatal(err)
 			}
-			<-woken
+			if got := <-arrived; got != programEnded {
+				t.Errorf("after the program's end: %v", got)
+			}
+			p.close()
 			if _, err := ours.WriteString("x"); !errors.Is(err, unix.EPIPE) {
 				t.Errorf("a write to a dead program: %v", err)
+			}
+		})
+	}
+}
+
+// A stdin that no process can write to any more is closed, after its last byte was read.
+func TestClosed(t *testing.T) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			c, ours := reader(t, open)
+			p := newPeeker()
+			defer p.close()
+			p.reopen(c)
+			if _, err := ours.WriteString("x"); err != nil {
+				t.Fatal(err)
+			}
+			_ = ours.Close() // the test's end of it
+			if text, closed := p.peek(); string(text) != "x" || closed {
+				t.Errorf("before it is read: %q, closed: %v", text, closed)
+			}
+			if _, err := unix.Read(p.stdin, make([]byte, 1)); err != nil {
+				t.Fatal(err)
+			}
+			if text, closed := p.peek(); len(text) > 0 || !closed {
+				t.Errorf("after it was read: %q, closed: %v", text, closed)
 			}
 		})
 	}

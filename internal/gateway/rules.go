@@ -28,6 +28,9 @@ const (
 	Left      Verdict = iota // no server
 	Taken                    // a server
 	Candidate                // its input shows whether it is a server
+	// Named: its name alone says so. It is contained at once, and nothing stops it before its client wrote
+	// MCP: tools of people who develop servers have such names, too.
+	Named
 )
 
 // Rules say which program is a server.
@@ -63,7 +66,7 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 		return Left, "its stdin is the gateway's own"
 	}
 	if called := namedMCP(c.Argv); called != "" {
-		return Taken, fmt.Sprintf("its name is %q", called)
+		return Named, fmt.Sprintf("its name is %q", called)
 	}
 	return Candidate, ""
 }

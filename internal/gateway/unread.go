@@ -3,7 +3,7 @@
 package gateway
 
 import (
-	"errors"
+	"runtime"
 	"strings"
 	"sync"
 	"time"
@@ -12,21 +12,20 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
-	"github.com/mcpscope/mcpscope/internal/kernel/linux"
-	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A program that is neither configured nor named may still be a server: then its client writes MCP to its
 // stdin. That lies there until the program has started, which takes most servers longer than a client to
-// speak. A server that runs already is woken by the same write as the watcher, which may be first.
+// speak. A server that runs already is woken by the same write as the watcher, and may be faster. Then the
+// watcher looks for the answer, which the client is as slow to read.
 
 const (
 	lookEvery = 10 * time.Millisecond
-	starts    = 500  // looks while it starts; not a time: on a busy machine a program starts later
-	looks     = 1000 // in all: a filter or a language server has its input read no longer
+	looks     = 1000 // a filter or a language server has its input read no longer
 	linesMost = 4096 // command lines that are remembered
 )
 
@@ -34,6 +33,8 @@ const (
 type candidate struct {
 	pid, pidfd int
 	stdin      file
+	group      *launcher.Taken // of one that is known by its name alone, see place; or nil
+	holder     holder
 
 	mu   sync.Mutex
 	argv []string
@@ -45,6 +46,8 @@ type candidates struct {
 	mu     sync.Mutex
 	all    map[file]*candidate
 	spoken map[string]bool // command lines
+	// unproven are the ids of groups of programs that are known by their name alone, or were left alone.
+	unproven map[string]bool
 }
 
 func (all *candidates) of(stdin file) *candidate {
@@ -69,41 +72,66 @@ func (all *candidates) remember(argv []string) {
 	}
 }
 
-// attend reads the input of a candidate until it is decided.
+// hasGroup reports whether a group is that of a candidate.
+func (all *candidates) hasGroup(id string) bool {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return all.unproven[id]
+}
+
+// setUnproven records whether a group is that of a candidate. One that is left alone stays one.
+func (all *candidates) setUnproven(id string, is bool) {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if is {
+		all.unproven[id] = true
+	} else {
+		delete(all.unproven, id)
+	}
+}
+
+// attend reads the input of a candidate until it is decided. It has a thread of its own: to be woken by the
+// runtime's poller takes longer than a server takes to read a message.
 func (w *watcher) attend(c *candidate) {
 	defer w.candidates.forget(c)
-	for i := range looks {
-		if linux.Ended(w.gateway) || linux.Ended(c.pidfd) {
+	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+	p := newPeeker()
+	defer p.close()
+	for range looks {
+		p.reopen(c)
+		text, closed := p.peek()
+		if len(text) == 0 && !closed {
+			happened := p.await(c.pidfd, w.gateway, w.lookForHolder(c))
+			text, closed = p.peek() // before anything else: the program reads at the same time
+			switch {
+			case happened == programEnded:
+				w.conclude(c, "it has ended")
+				return
+			case happened == gatewayEnded:
+				w.conclude(c, "the gateway has ended")
+				return
+			case happened == answerArrived:
+				if message := mcp.FindAnswer(p.peekAnswer()); message != "" {
+					w.accept(c, "it answers its client in MCP: "+message, nil, nil)
+					return
+				}
+			case happened == inputArrived && len(text) == 0 && !closed:
+				p.openAnswer(c, w.PID, w.gateway)
+			}
+		}
+		if closed {
+			w.conclude(c, "its stdin was closed before its client wrote MCP")
 			return
 		}
-		if over, unread := w.lookAt(c, nil, nil); over {
+		if message := mcp.Find(text); message != "" {
+			w.accept(c, wrote+message, nil, nil)
 			return
-		} else if unread > 0 || c.await(i) != nil { // what is no message stays until it is read
+		}
+		if len(text) > 0 { // what is no message stays until it is read
 			time.Sleep(lookEvery)
 		}
 	}
-	w.explain(c.pid, "left", c.argv, "its client wrote no MCP that could be seen before it was read")
-}
-
-// await waits for the client's next write, the program's end, or the next look while it starts. The kernel
-// wakes who waits for a file in turn, the newest first: so each wait is a new one.
-func (c *candidate) await(look int) error {
-	var until time.Time
-	if look < starts {
-		until = time.Now().Add(min(time.Duration(look)*time.Millisecond, lookEvery))
-	}
-	l, err := loop.New()
-	if err != nil {
-		return err
-	}
-	defer l.Close()
-	stdin := c.open()
-	err = errors.Join(l.Add(c.pidfd, loop.TokenMain), l.Add(stdin, loop.TokenStdin))
-	closeAll(stdin) // the set keeps it, as long as the program does
-	if err == nil {
-		l.Next(until)
-	}
-	return err
+	w.leave(c, "its client wrote no MCP that could be seen before it was read")
 }
 
 func (all *candidates) enter(c *candidate) {
@@ -124,76 +152,46 @@ func (all *candidates) forget(c *candidate) {
 	_ = unix.Close(c.pidfd)
 }
 
-// lookAt returns true if there is nothing more to be seen. A server is captured then: in its execve if r is
-// not nil, by which the candidate's process executes argv.
-func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) (over bool, unread int) {
+// lookAt looks for a message in the execve r of a candidate's process, by which that executes argv, or of a
+// process that it has started: then r is nil.
+func (w *watcher) lookAt(c *candidate, argv []string, r *notify.Request) {
+	if message := mcp.Find(c.unread()); message != "" {
+		w.accept(c, wrote+message, argv, r)
+		return
+	}
+	if r != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.argv = argv
+	}
+}
+
+// accept makes a candidate a server, unless it is decided already. In its execve r it executes argv.
+func (w *watcher) accept(c *candidate, why string, argv []string, r *notify.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {
-		return true, 0
+		return
 	}
+	c.over = true
 	if r != nil {
 		c.argv = argv
 	}
-	text := c.unread()
-	if message := mcp.Find(text); message != "" {
-		c.over = true
-		w.candidates.remember(c.argv)
-		w.capture(c.pid, c.pidfd, c.argv, "its client writes MCP: "+message, r)
+	w.candidates.remember(c.argv)
+	if c.group != nil {
+		w.prove(c, why)
+	} else {
+		w.capture(c, why, r)
 	}
-	return c.over, len(text)
-}
-
-// end is for one that is decided, or nil.
-func (c *candidate) end() {
-	if c == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.over = true
-}
-
-// open returns a descriptor of a candidate's stdin, -1 without one. It isn't kept: as long as there is one, a
-// client that writes to a dead program gets no error.
-func (c *candidate) open() int {
-	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
-	if err != nil && c.stdin.Kind == unix.S_IFIFO { // of a pipe it needs less than the right to ptrace
-		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), unix.O_RDONLY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	}
-	if err == nil && fileOf(fd, "") == c.stdin {
-		return fd
-	}
-	closeAll(fd) // it has another stdin by now
-	return -1
 }
 
 // unread copies what is unread on a candidate's stdin.
 func (c *candidate) unread() []byte {
-	fd := c.open()
-	if fd < 0 {
-		return nil
-	}
-	defer unix.Close(fd)
-	n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-	if err != nil || n == 0 {
-		return nil
-	}
-	buf := make([]byte, min(n, mcp.LineMost))
-	if c.stdin.Kind == unix.S_IFSOCK {
-		n, _, _ = unix.Recvfrom(fd, buf, unix.MSG_PEEK|unix.MSG_DONTWAIT) // nothing, or end of file
-		return buf[:max(n, 0)]
-	}
-	var pipe [2]int
-	if unix.Pipe2(pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) != nil {
-		return nil
-	}
-	defer closeAll(pipe[:]...)
-	if _, err := unix.Tee(fd, pipe[1], len(buf), unix.SPLICE_F_NONBLOCK); err != nil {
-		return nil
-	}
-	n, _ = unix.Read(pipe[0], buf)
-	return buf[:max(n, 0)]
+	p := newPeeker()
+	defer p.close()
+	p.reopen(c)
+	text, _ := p.peek()
+	return text
 }
 
 // file identifies the file of a descriptor.

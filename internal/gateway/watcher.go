@@ -85,7 +85,9 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	w.Name, w.Stdin = nameOf(w.PID, w.Name), fileAt(w.PID, 0) // before the gateway sets its title
-	w.candidates = candidates{all: map[file]*candidate{}, spoken: map[string]bool{}}
+	w.candidates = candidates{
+		all: map[file]*candidate{}, spoken: map[string]bool{}, unproven: map[string]bool{},
+	}
 	var err error
 	if w.page, err = page.Open(memory); err != nil {
 		return nil, err

@@ -30,11 +30,14 @@ func TextOf(of Command) Text {
 			Before: `Become COMMAND, a gateway: the process keeps its pid, parent and unit. Each MCP
 server that COMMAND or one of its descendants starts gets its own group, and is
 stopped with all its descendants, as with mcpscope run. A SIGKILL of the gateway
-stops its servers, too. Other programs are not touched.
+stops its servers, too. Nothing stops other programs.
 
 A program is a server if it is configured for a client found on this host,
-matches --match, or has mcp in its name. Otherwise it is a server if its client
-writes MCP to it as soon as it starts.
+matches --match, or its client writes MCP to it. A program with mcp in its name
+is contained from its start, and is a server once its client writes MCP to it.
+
+Without root, sudo and other setuid programs do not work below COMMAND: it has
+no_new_privs set.
 `,
 			After: "\nSettings of mcpscope run apply to each server separately: " +
 				"see mcpscope help run.\n" + statuses,

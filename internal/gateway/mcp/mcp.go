@@ -21,12 +21,19 @@ const LineMost = 64 << 10
 // Find returns the name of the first MCP message in the input, or "". The input may begin in the middle of a
 // line. The last line need not be complete: many clients write the newline separately, and an object has its
 // own end.
-func Find(unread []byte) (message string) {
+func Find(unread []byte) (message string) { return find(unread, judge) }
+
+// FindAnswer is Find for what a server has written: an answer, or a message that only servers send.
+func FindAnswer(unread []byte) (message string) { return find(unread, judgeAnswer) }
+
+func find(unread []byte, judge func(line []byte) string) (message string) {
 	for line := range bytes.SplitSeq(unread, []byte("\n")) {
-		if len(line) <= LineMost {
-			if message = judge(bytes.TrimSpace(line)); message != "" {
-				return message
-			}
+		if len(line) > LineMost {
+			continue
+		}
+		message = judge(bytes.TrimSpace(line))
+		if message != "" {
+			return message
 		}
 	}
 	return ""
@@ -36,11 +43,9 @@ func Find(unread []byte) (message string) {
 type object = map[string]json.RawMessage
 
 func judge(line []byte) string {
-	var m, params, meta object
-	if len(line) == 0 || line[0] != '{' || !bytes.Contains(line, []byte(`"jsonrpc"`)) {
-		return "" // cheaper than to parse it
-	}
-	if json.Unmarshal(line, &m) != nil || text(m["jsonrpc"]) != "2.0" {
+	var params, meta object
+	m := parse(line)
+	if m == nil {
 		return ""
 	}
 	if raw, some := m["params"]; some && json.Unmarshal(raw, &params) != nil {
@@ -62,6 +67,53 @@ func judge(line []byte) string {
 		return method
 	}
 	return ""
+}
+
+// judgeAnswer knows the answers to initialize and tools/list, which each client asks for, and what servers
+// send by themselves. LSP's answer to initialize has no protocolVersion, and ACP's has a number.
+func judgeAnswer(line []byte) string {
+	m := parse(line)
+	if m == nil {
+		return ""
+	}
+	if method := text(m["method"]); serverMethods[method] {
+		return method
+	}
+	var result object
+	if json.Unmarshal(m["result"], &result) != nil {
+		return ""
+	}
+	version := text(result["protocolVersion"])
+	if dated(version) && bytes.HasPrefix(result["serverInfo"], []byte("{")) {
+		return "initialize, MCP " + clip(version)
+	}
+	var tools []object
+	if json.Unmarshal(result["tools"], &tools) == nil && len(tools) > 0 && tools[0]["inputSchema"] != nil {
+		return "tools/list"
+	}
+	return ""
+}
+
+// serverMethods are of messages that a server sends, and that exist in MCP only.
+var serverMethods = map[string]bool{
+	"roots/list":                           true,
+	"sampling/createMessage":               true,
+	"elicitation/create":                   true,
+	"notifications/tools/list_changed":     true,
+	"notifications/prompts/list_changed":   true,
+	"notifications/resources/list_changed": true,
+	"notifications/resources/updated":      true,
+}
+
+// parse returns nil for what is no message of JSON-RPC 2.0.
+func parse(line []byte) (m object) {
+	if len(line) == 0 || line[0] != '{' || !bytes.Contains(line, []byte(`"jsonrpc"`)) {
+		return nil // cheaper than to parse it
+	}
+	if json.Unmarshal(line, &m) != nil || text(m["jsonrpc"]) != "2.0" {
+		return nil
+	}
+	return m
 }
 
 // methods exist in MCP only, and clients use them early: true is a request. They show a server whose first

@@ -86,3 +86,29 @@ func FuzzFind(f *testing.F) {
 		}
 	})
 }
+
+// What a server writes shows it, too, where its client's message was read too early.
+func TestFindAnswer(t *testing.T) {
+	const tool = `{"name":"a","inputSchema":{"type":"object"}}`
+	for what, c := range map[string]struct {
+		in   string
+		want bool
+	}{
+		"nothing":          {"", false},
+		"initialize":       {`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},"serverInfo":{"name":"s"}}}`, true},
+		"tools":            {`{"jsonrpc":"2.0","id":1,"result":{"tools":[` + tool + `]}}` + "\n", true},
+		"no tools":         {`{"jsonrpc":"2.0","id":1,"result":{"tools":[]}}`, false},
+		"other tools":      {`{"jsonrpc":"2.0","id":1,"result":{"tools":[{"name":"hammer"}]}}`, false},
+		"a change":         {`{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}`, true},
+		"roots":            {`{"jsonrpc":"2.0","id":"r","method":"roots/list"}`, true},
+		"a request":        {init2025, false},
+		"LSP's initialize": {`{"jsonrpc":"2.0","id":1,"result":{"capabilities":{},"serverInfo":{"name":"gopls"}}}`, false},
+		"ACP's initialize": {`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{}}}`, false},
+		"behind a log":     {"starting\n" + `{"jsonrpc":"2.0","id":1,"result":{"tools":[` + tool + `]}}` + "\n", true},
+		"another protocol": {`{"id":1,"result":{"tools":[` + tool + `]}}`, false},
+	} {
+		if got := FindAnswer([]byte(c.in)); (got != "") != c.want {
+			t.Errorf("%s: %q", what, got)
+		}
+	}
+}

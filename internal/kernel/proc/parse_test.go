@@ -111,7 +111,7 @@ func TestParseStat(t *testing.T) {
 			t.Errorf("comm %q: got %+v, %v", comm, got, err)
 		}
 	}
-	reaped := Stat{PID: 77, Comm: "true", State: 'X', StartTime: 1<<64 - 1}
+	reaped := Stat{PID: 77, Comm: "true", State: 'X', Exiting: true, StartTime: 1<<64 - 1}
 	text := "77 (true) X 0 -1 -1 0 -1 4194564 0 0 0 0 0 0 0 0 20 0 0 0 18446744073709551615 0 0 0"
 	if got, err := ParseStat([]byte(text)); err != nil || got != reaped {
 		t.Errorf("while it is being reaped: %+v, %v", got, err)

@@ -363,6 +363,7 @@ type Stat struct {
 	// State is R, S, D, T (stopped), t (traced), Z, X, I … With Z and Threads above 1, the first thread has
 	// exited and others run.
 	State      byte
+	Exiting    bool   // the first thread has begun to exit; its descriptors are closed after that
 	PPID       int    // 0 where the parent lives in another pid namespace
 	Ticks      uint64 // CPU time in clock ticks (100 a second) of all threads, ended ones too
 	ChildTicks uint64 // like Ticks, of reaped children
@@ -378,6 +379,8 @@ func ReadStat(pid int) (Stat, error) {
 	s, malformed := ParseStat(b)
 	return s, cmp.Or(err, malformed)
 }
+
+const exiting = 0x4 // PF_EXITING of linux/sched.h
 
 // ParseStat: the comm is not escaped, and may contain parentheses, blanks and newlines. No field after it
 // contains a ')', so it ends at the last one.
@@ -398,6 +401,7 @@ func ParseStat(b []byte) (Stat, error) {
 		PID:        int(number(b[:open], pid)),
 		Comm:       string(b[open+2 : shut]),
 		State:      f[0][0],
+		Exiting:    number(f[6], 32)&exiting != 0,
 		PPID:       int(number(f[1], pid)),
 		Ticks:      number(f[11], 64) + number(f[12], 64),
 		ChildTicks: number(f[13], 64) + number(f[14], 64),

@@ -50,6 +50,35 @@ func (in *Side) HeldByNobodyBut(p freeze.Target, tag freeze.Tag) bool {
 	return !held && err == nil
 }
 
+// HeldBy reports whether a process can write to stdin now. It is false if that can't be found out.
+func (in *Side) HeldBy(pid int) bool {
+	end := in.File
+	if in.Socket {
+		s, _ := findSocket(end.Ino) // none, if the kernel does not know it
+		if s.peer == 0 {
+			return false
+		}
+		end.Ino = uint64(s.peer)
+	}
+	held, err := holds(pid, end, in.Socket)
+	return held && err == nil
+}
+
+// FindPeer finds the descriptor of a process that is the other end of a UNIX socket with that inode number.
+func FindPeer(pid int, ino uint64) (number int, found bool) {
+	s, _ := findSocket(ino) // none, if the kernel does not know it
+	if s.peer == 0 {
+		return -1, false
+	}
+	_ = proc.EachNumber(fmt.Sprintf("/proc/%d/fd", pid), func(fd int) bool { // it may be another user's
+		f, kind := Identify(unix.AT_FDCWD, proc.DescriptorPath(pid, fd))
+		found = kind == unix.S_IFSOCK && f.Ino == uint64(s.peer)
+		number = fd
+		return !found
+	})
+	return number, found
+}
+
 // isBeside: another user's process cannot be inspected. Only one in the client's cgroup can be the client.
 func (in *Side) isBeside(pid int) bool {
 	where, err := proc.ReadCgroup(pid)

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -94,21 +95,38 @@ func (b *birth) acquire() (err error) {
 	if b.Config.Group.Backend == protocol.Tree && len(broken) > 0 && s.Weaker != nil {
 		s.Weaker(errors.Join(broken...))
 	}
-	for _, l := range s.Limits.Files { // before there is a main process
-		if _, err := b.Group.Limit(l); err != nil && !s.Limits.BestEffort {
-			return err
-		} else if err != nil {
+	if s.Unproven {
+		return b.Group.Disarm() // a sweep leaves such a group alone
+	}
+	return b.limit(s.Limits) // before there is a main process
+}
+
+// limit applies the limits of a server to its group. With limits.BestEffort one that can't be applied is a
+// note.
+func (b *birth) limit(limits cgroup.Limits) error {
+	for _, l := range limits.Files {
+		_, err := b.Group.Limit(l)
+		switch {
+		case err == nil:
+		case limits.BestEffort:
 			b.Note("not limited: " + protocol.OneLine(err))
+		default:
+			return err
 		}
 	}
 	return nil
 }
 
-// In reports whether a process is in a server's group, and not in the cgroup of its client.
-func In(pid, client int) bool {
+// GroupOf returns the id of the group that a process is in, "" for none, and for the cgroup of its client.
+func GroupOf(pid, client int) (id string) {
 	where, _ := proc.ReadCgroup(pid) // "", if it can't be read
 	theirs, _ := proc.ReadCgroup(client)
-	return where != theirs && slices.ContainsFunc(strings.Split(where, "/"), protocol.IsGroup)
+	names := strings.Split(where, "/")
+	i := slices.IndexFunc(names, protocol.IsGroup)
+	if where == theirs || i < 0 {
+		return ""
+	}
+	return protocol.IDOf(names[i])
 }
 
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.

@@ -52,6 +52,9 @@ type Server struct {
 	Client     int             // pid of the client where it is not our parent; otherwise 0
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
+	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
+	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
+	Unproven bool
 	// Foreign are the descriptors above 2 that the client passed on. The server gets
 	// them, and no other process keeps them.
 	Foreign []int

@@ -5,10 +5,13 @@ package launcher
 import (
 	"errors"
 	"os"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -50,6 +53,7 @@ func (t *Taken) prepare(r client.Child) (err error) {
 		return err
 	}
 	t.Config.Side, t.Page.Childless, t.Page.Reign = t.Client.ClientSide, true, 1
+	t.Page.Unproven = t.server.Unproven
 	return t.Page.SetConfig(protocol.Encode(t.Config))
 }
 
@@ -103,7 +107,8 @@ func Retake(k page.Kept, clientPIDFD int, env []string, guard int) (*Taken, erro
 		ClientSide: t.Config.Side, PIDFD: clientPIDFD, Main: int(k[2]), Stdin: client.Watch(k[3]),
 		Input: client.Watch(k[4]), Stdout: client.Watch(k[5]), Room: [2]client.Watch{client.Watch(k[6]), -1},
 	}
-	if p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
+	// The proof of a program that has none yet can't be seen any more: it is left alone.
+	if p.Unproven || p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
 		t.Client, t.Guard = in, nil
 		t.Release()
 		return nil, nil
@@ -130,11 +135,25 @@ func (t *Taken) TakeAlso(pid, pidfd int) error {
 	if err == nil && linux.Ended(pidfd) {
 		err = unix.ESRCH // a group is entered by pid, which may be another process's by now
 	}
-	if err == nil { // for a member that leaves the group before Guide
+	if err == nil && !t.Page.Unproven { // for a member that leaves the group before Guide
 		_ = group.TagOf(t.ID()).Put(pid, pidfd)
 	}
 	return err
 }
+
+// Prove turns a program with Server.Unproven into a server: from then on it has these limits, and a sweep
+// stops it if it is an orphan. Guide has to follow.
+func (t *Taken) Prove(limits cgroup.Limits, why string) error {
+	t.Note(why)
+	if err := t.limit(limits); err != nil {
+		return err
+	}
+	t.Page.Unproven = false
+	return t.Group.Register(t.Config)
+}
+
+// HeldBy reports whether a process can write to the server's stdin.
+func (t *Taken) HeldBy(pid int) bool { return t.Client.HeldBy(pid) }
 
 // Guide begins to watch the server. Live has to follow.
 func (t *Taken) Guide() error {
@@ -171,6 +190,35 @@ func (t *Taken) Release() {
 	}
 	t.Close()
 }
+
+// GiveBack moves what is in the group to where its client is, so that the end of the client's unit reaches it
+// as it would have. What can't be moved stays: a user may not move a process into a login session.
+func (t *Taken) GiveBack(client int) {
+	root, path, err := group.Position(client)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+	theirs, err := root.Child(strings.TrimPrefix(path, "/"))
+	if err != nil {
+		return
+	}
+	defer theirs.Close()
+	for range giveBackTries {
+		pids, _ := t.Group.Payload.Members() // a partial list is better than none
+		if len(pids) == 0 {
+			return
+		}
+		for _, pid := range pids {
+			if err := theirs.Take(pid); err != nil && !proc.IsGone(err) {
+				return
+			}
+		}
+	}
+}
+
+// giveBackTries is how often GiveBack looks for members that were born while others were moved.
+const giveBackTries = 20
 
 // untag gives up the race with members that fork at some time.
 func (t *Taken) untag() {

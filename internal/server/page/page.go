@@ -32,6 +32,7 @@ type Page struct {
 	Parent        int32     // directory above those of SetDirectories
 	Keep          int32     // for a report, or for a gateway's explanations
 	Graceless     bool      // nothing waits for a server whose launcher died
+	Unproven      bool      // of a gateway's server: see launcher.Server.Unproven
 	Stderr        [2]uint64 // device and inode of a gateway's descriptor 2
 
 	// The brain writes these.

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+)
+
+// A name proves nothing: `mcp_report.py` in a pipeline, build-mcp.sh and mcp-cli have the word, too. So a
+// program that is known by its name alone gets a group, for it may be gone from its client's process tree
+// before it is proven a server, and nothing else. It has no limits, is not listed, and nothing stops it:
+// neither the end of its stdin, nor that of its main process or of the gateway, nor a sweep. The first
+// message of MCP that its client writes makes it a server. So does the end of the gateway, if that held its
+// stdin until then.
+
+// place puts a process into a group of its own until it is proven a server, or left alone.
+func (w *watcher) place(c *candidate, why string) {
+	s := w.server(w.serverName(c.argv))
+	s.Unproven = true
+	t, err := w.newGroupFor(s, c)
+	if err != nil {
+		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		closeAll(c.pidfd)
+		return
+	}
+	c.group = t
+	w.candidates.setUnproven(t.ID(), true)
+	w.explain(c.pid, fmt.Sprintf("placed in %s (%s)", t.ID(), t.Backend()), c.argv, why)
+	w.lookForHolder(c)
+	w.candidates.enter(c)
+	w.followed.Go(func() { w.attend(c) })
+}
+
+// prove makes a placed program a server. Its candidate is decided.
+func (w *watcher) prove(c *candidate, why string) {
+	t := c.group
+	s := w.server(w.serverName(c.argv))
+	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
+		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		w.release(t)
+		return
+	}
+	w.candidates.setUnproven(t.ID(), false)
+	w.follow(t, c, why, -1)
+}
+
+// holder is what is known of the gateway's end of a candidate's stdin.
+type holder struct {
+	isGateway bool
+	known     bool      // the gateway was alive at some look
+	next      time.Time // the next look, the zero time for none
+	pause     time.Duration
+}
+
+const (
+	firstHolderPause = 10 * time.Millisecond
+	lastHolderPause  = 10 * time.Second
+)
+
+// lookForHolder finds out whether the gateway itself has the other end of a placed program's stdin: when the
+// gateway has ended it is too late. While the gateway forks, it also has the ends that it gives to other
+// children. So this looks again and again, and less and less often. next is the time of the next look, or the
+// zero time.
+func (w *watcher) lookForHolder(c *candidate) (next time.Time) {
+	h := &c.holder
+	if c.group == nil || h.pause > lastHolderPause || time.Now().Before(h.next) {
+		return h.next
+	}
+	held := c.group.HeldBy(w.PID)
+	if !w.gatewayExits() { // it had its descriptors still
+		h.isGateway = held
+		h.known = true
+	}
+	h.pause = max(2*h.pause, firstHolderPause)
+	h.next = time.Now().Add(h.pause)
+	if h.pause > lastHolderPause {
+		h.next = time.Time{}
+	}
+	return h.next
+}
+
+// gatewayExits reports whether the gateway has ended or is about to: the kernel closes the descriptors of a
+// process before its pidfd shows the end.
+func (w *watcher) gatewayExits() bool {
+	st, err := proc.ReadStat(w.PID)
+	return linux.Ended(w.gateway) || err == nil && st.Exiting
+}
+
+// conclude decides about a candidate when there is nothing more to be seen. At the end of the gateway its
+// stdin is closed and the program may end, in any order.
+func (w *watcher) conclude(c *candidate, why string) {
+	if c.group == nil || !w.gatewayExits() {
+		w.leave(c, why)
+		return
+	}
+	held := c.holder.isGateway
+	if !c.holder.known { // the gateway has ended before the first look
+		held = abandoned(c.pid)
+	}
+	if !held {
+		w.leave(c, why)
+		return
+	}
+	w.accept(c, "the gateway held its stdin until it ended", nil, nil)
+}
+
+// leave is the end of a candidate that was not proven a server.
+func (w *watcher) leave(c *candidate, why string) {
+	if w.drop(c) {
+		w.explain(c.pid, "left", c.argv, why)
+	}
+}
+
+// drop leaves a candidate alone, unless it is decided already. What is in its group goes back to the
+// gateway's cgroup, and stays if there is no gateway any more.
+func (w *watcher) drop(c *candidate) (dropped bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return false
+	}
+	c.over = true
+	if c.group == nil {
+		return true
+	}
+	if !w.gatewayExits() {
+		c.group.GiveBack(w.PID)
+	}
+	w.release(c.group)
+	return true
+}
