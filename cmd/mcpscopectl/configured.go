@@ -26,7 +26,8 @@ func configuredCommand(args []string, io cli.Stdio) int {
 		for _, s := range c.Servers {
 			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
 				servers = append(servers, gateway.Configured{
-					Name: s.Label(), File: c.Where(), Argv: s.Argv, Listens: s.Listens,
+					Name: s.Label(), Client: c.Client, File: c.Where(),
+					Argv: s.Argv, Env: s.Env, Listens: s.Listens,
 				})
 			}
 		}

@@ -5,6 +5,7 @@ package gateway
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -116,7 +117,7 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		w.capture(c, why, r)
 		_ = unix.Close(pidfd) // a pidfd
 	case Named:
-		w.place(c, why)
+		w.place(c, why, r)
 	default:
 		w.candidates.enter(c)
 		go w.attend(c)
@@ -190,10 +191,7 @@ func (w *watcher) newGroupFor(s *Server, c *candidate) (*launcher.Taken, error) 
 
 // capture makes a process a server. r is its execve that waits for an answer; nil for a process that runs.
 func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
-	if len(c.argv) == 0 { // of 32 bits
-		c.argv = arguments(c.pid)
-	}
-	s := w.server(w.serverName(c.argv))
+	s := w.serverOf(c, r)
 	s.Notes = append(s.Notes, "a server: "+why)
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
@@ -279,6 +277,25 @@ func closeAll(fds ...int) {
 			_ = unix.Close(fd) // a copy, or a pidfd
 		}
 	}
+}
+
+// serverOf is the server that a candidate is, or executes by r.
+func (w *watcher) serverOf(c *candidate, r *notify.Request) *Server {
+	if len(c.argv) == 0 { // of 32 bits
+		c.argv = arguments(c.pid)
+	}
+	made := recipe{argv: c.argv}
+	made.dir, _ = os.Readlink(fmt.Sprintf("/proc/%d/cwd", c.pid)) // none, if it can't be read
+	var env []string
+	if r != nil && !w.Blind {
+		env = r.Environment(c.pid)
+	} else {
+		env = proc.EnvironmentOf(c.pid)
+	}
+	made.variables = difference(env, w.env)
+	s := w.server(w.serverName(made, w.Name))
+	s.Recipe = made.number()
+	return s
 }
 
 // server is a server of this gateway; "" for the watcher's own place.

@@ -16,10 +16,13 @@ const ConfiguredCommand = "configured"
 
 // Configured is a server that some configuration of this user's has.
 type Configured struct {
-	Name string // "" without a name in the file
-	File string
+	Name   string // "" without a name in the file
+	Client string // as `mcpscope wrap` calls it; "" for a file of no known client
+	File   string
 	// Argv is the text of the file, with variables and "~" as they are there.
 	Argv []string
+	// Env are the variables that the file sets, with their text.
+	Env map[string]string
 	// Listens: its clients use HTTP, so its stdin may be anything.
 	Listens bool
 }
@@ -47,7 +50,7 @@ func (c *Configured) is(argv []string) bool {
 	}
 	exact := name.KindOf(argv[0]) == name.Shell
 	for i, arg := range c.Argv[1:] {
-		if arg != argv[i+1] && (exact || !glob.Matches(pattern(arg), argv[i+1])) {
+		if arg != argv[i+1] && (exact || !mayBe(arg, argv[i+1])) {
 			return false
 		}
 	}
@@ -67,25 +70,54 @@ func withoutInterpreter(argv []string, length int) []string {
 	return argv[extra:]
 }
 
-// pattern stands for an argument that the client expands: $NAME, ${NAME}, ${env:NAME}, {env:NAME} or ~/, with
-// the text between several of them. For any other argument it matches nothing else.
-func pattern(arg string) string {
-	if rest, home := strings.CutPrefix(arg, "~/"); home {
-		arg = "$HOME/" + rest
+// pattern is a glob for a text with variables: these match anything, and all else matches itself. It is ""
+// for a text without variables.
+func pattern(text string) string {
+	var glob strings.Builder
+	found := false
+	if rest, home := strings.CutPrefix(text, "~/"); home {
+		found = true
+		glob.WriteString("*/")
+		text = rest
 	}
-	first, last := strings.IndexAny(arg, "${"), strings.LastIndexAny(arg, "${")
-	if first < 0 {
+	for text != "" {
+		if n := variable(text); n > 0 {
+			found = true
+			glob.WriteByte('*')
+			text = text[n:]
+			continue
+		}
+		glob.WriteByte(text[0])
+		text = text[1:]
+	}
+	if !found {
 		return ""
 	}
-	rest := arg[last+1:]
-	if arg[last] == '{' {
-		_, rest, _ = strings.Cut(rest, "}") // without a brace it takes the rest
-	} else {
-		rest = strings.TrimLeftFunc(rest, isNameLetter)
+	return glob.String()
+}
+
+// variable returns the length of what a client replaces at the beginning of a text, 0 for nothing: ${NAME},
+// ${env:NAME}, ${input:NAME}, $NAME, or opencode's {env:NAME} and {file:NAME}.
+func variable(text string) int {
+	for _, begin := range []string{"${", "{env:", "{file:"} {
+		end := strings.IndexByte(text, '}')
+		if strings.HasPrefix(text, begin) && end > 0 {
+			return end + 1
+		}
 	}
-	return arg[:first] + "*" + rest
+	name, is := strings.CutPrefix(text, "$")
+	letters := len(name) - len(strings.TrimLeftFunc(name, isNameLetter))
+	if !is || letters == 0 {
+		return 0
+	}
+	return 1 + letters
 }
 
 func isNameLetter(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
+}
+
+// mayBe reports whether a client can have made a text of what its configuration has.
+func mayBe(configured, text string) bool {
+	return configured == text || glob.Matches(pattern(configured), text)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
@@ -18,8 +19,8 @@ import (
 // stdin until then.
 
 // place puts a process into a group of its own until it is proven a server, or left alone.
-func (w *watcher) place(c *candidate, why string) {
-	s := w.server(w.serverName(c.argv))
+func (w *watcher) place(c *candidate, why string, r *notify.Request) {
+	s := w.serverOf(c, r)
 	s.Unproven = true
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
@@ -38,7 +39,7 @@ func (w *watcher) place(c *candidate, why string) {
 // prove makes a placed program a server. Its candidate is decided.
 func (w *watcher) prove(c *candidate, why string) {
 	t := c.group
-	s := w.server(w.serverName(c.argv))
+	s := w.server(t.Name())
 	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
 		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
 		w.release(t)

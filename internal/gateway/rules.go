@@ -100,19 +100,3 @@ func isRun(argv []string) bool {
 	base := path.Base(argv[0])
 	return base == "mcpscope" || base == "mcpscopectl"
 }
-
-// serverName names the server of a command line as its configuration does, also where a client starts a
-// program in a runner's cache.
-func (r Rules) serverName(argv []string) string {
-	if known := r.Server(argv); known != nil && known.Name != "" {
-		return known.Name
-	}
-	called := name.Derive(argv)
-	like := slices.DeleteFunc(slices.Clone(r.Configured), func(c Configured) bool {
-		return c.Name == "" || name.Derive(c.Argv) != called
-	})
-	if len(like) == 1 {
-		return like[0].Name
-	}
-	return called
-}

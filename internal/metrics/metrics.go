@@ -170,7 +170,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	copies, duplicates := map[[3]string]int{}, 0
 	for _, v := range views {
-		key := [3]string{strconv.Itoa(v.UID), strconv.Itoa(v.Client.PID), v.Name}
+		key := [3]string{strconv.Itoa(v.UID), strconv.Itoa(v.Client.PID), v.Role}
 		if copies[key]++; copies[key] > 1 {
 			duplicates++
 		}

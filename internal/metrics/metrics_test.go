@@ -24,7 +24,7 @@ func someViews() []show.Server {
 	started := time.Date(2026, 11, 20, 8, 0, 0, 500_000_000, time.UTC)
 	return []show.Server{
 		{
-			ID: "k3x9w2ab", Name: "time", Backend: protocol.SystemdUser, State: fleet.Running, Client: show.Process{PID: 4711, Name: "hermes"},
+			ID: "k3x9w2ab", Name: "time", Role: "name time", Backend: protocol.SystemdUser, State: fleet.Running, Client: show.Process{PID: 4711, Name: "hermes"},
 			Age: 3725, Processes: 3, CPU: 1.25, Memory: &memory, Peak: &peak, MemoryFrom: "group", Started: &started,
 		},
 		{

@@ -46,6 +46,8 @@ type Server struct {
 	Limits      map[string]string `json:"limits,omitempty"`
 	OOMKills    uint64            `json:"oom_kills,omitempty"`
 	PIDsRefused uint64            `json:"pids_refused,omitempty"`
+	// Role is that of protocol.Facts.
+	Role string `json:"-"`
 }
 
 // Process is one that is no server.
@@ -84,7 +86,7 @@ func Measure(s *fleet.Listed) (Server, error) {
 		ClientUnit: s.Client.Unit, Launcher: s.Launcher, Guard: s.Guard,
 		Policy: s.Policy.String(), Processes: len(u.PIDs), CPU: u.CPU.Seconds(),
 		Memory: u.Memory, MemoryFrom: fromGroup, Peak: u.MemoryPeak, Limits: u.Limits,
-		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused,
+		OOMKills: u.OOMKills, PIDsRefused: u.PIDsRefused, Role: s.Role(),
 	}
 	if v.Wakes, v.Before = s.Idle.Wakes, s.Idle.Before; s.State == fleet.Idle {
 		since := time.Unix(0, s.Idle.Since).UTC()

@@ -55,6 +55,7 @@ var linked = map[string]string{
 	"bufio": "godbus", "bytes": "everything", "cmp": "everything", "context": "godbus",
 	"encoding": "encoding/json", "encoding/base64": "encoding/json", "encoding/json": "messages of MCP, and the report", "unicode/utf16": "encoding/json",
 	"encoding/binary": "the configuration on the page", "encoding/hex": "godbus", "errors": "everything",
+	"hash": "hash/fnv", "hash/fnv": "two servers of a gateway are started the same way", "maps": "the variables of one in order",
 	"fmt": "everything", "io": "everything", "io/fs": "os", "iter": "slices", "log": "go-systemd", "math": "fmt", "math/bits": "runtime", "math/rand/v2": "ids", "net": "godbus",
 	"net/netip": "net", "net/url": "godbus", "os": "everything", "os/exec": "godbus", "os/user": "godbus", "path": "config",
 	"path/filepath": "config", "reflect": "fmt", "slices": "everything", "sort": "godbus", "strconv": "everything", "strings": "everything", "sync": "everything",

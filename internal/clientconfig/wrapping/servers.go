@@ -37,6 +37,8 @@ type Server struct {
 	Reason  string // why it can't be changed
 	Argv    []string
 	Listens bool // it is started by its command, and reached by HTTP
+	// Env are the variables that the file sets for it, with the text of the file.
+	Env map[string]string
 
 	entry
 	unnamed bool // Name is only for people
@@ -105,6 +107,7 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 	s := Server{Name: name, entry: find(n)}
 	s.Argv = s.argv()
 	s.Listens = s.command != nil && listens(n)
+	s.Env = environment(s.owner)
 	s.State, s.Reason = NotEditable, cmp.Or(kind(n, s.entry), s.obstacle(), r.oddity(s.Argv))
 	switch {
 	case s.Reason != "":
@@ -116,6 +119,21 @@ func (r Reader) server(name string, n *splice.Node, why string) Server {
 		s.State = Bare
 	}
 	return s
+}
+
+// environment are the variables of a server. Goose calls them envs, and opencode environment.
+func environment(n *splice.Node) map[string]string {
+	env := map[string]string{}
+	for _, key := range []string{"env", "envs", "environment"} {
+		variables := n.Get(key)
+		if variables == nil {
+			continue
+		}
+		for _, m := range variables.Members {
+			env[m.Name] = m.Value.Text
+		}
+	}
+	return env
 }
 
 // kind returns the reason why the client does not start a server, or "".

@@ -18,8 +18,9 @@ import (
 const BytesMost = 16 << 10
 
 const (
-	argsMost = 256
-	page     = 4096
+	argsMost        = 1024 // and variables
+	environmentMost = 256 << 10
+	page            = 4096
 )
 
 // Command reads what a process is about to execute. It takes the right to ptrace, without which argv is
@@ -38,12 +39,22 @@ func (r *Request) Command(pid int) (argv []string, missing bool) {
 	if at {
 		address = r.Args[2]
 	}
-	argv, err := stringsAt(pid, address)
+	argv, err := stringsAt(pid, address, BytesMost)
 	if err != nil || at {
 		return argv, false
 	}
 	name, err := stringAt(pid, r.Args[0])
 	return argv, err == nil && isMissing(pid, name)
+}
+
+// Environment reads the variables of what a process is about to execute, as far as Command can read it.
+func (r *Request) Environment(pid int) []string {
+	address := r.Args[2]
+	if r.Call == unix.SYS_EXECVEAT {
+		address = r.Args[3]
+	}
+	env, _ := stringsAt(pid, address, environmentMost) // a part is better than none
+	return env
 }
 
 // isMissing looks for a file as a process names it.
@@ -94,10 +105,11 @@ func stringAt(pid int, address uint64) (string, error) {
 	return string(all), nil
 }
 
-// stringsAt reads an array of pointers to strings, the last of which is nil.
-func stringsAt(pid int, address uint64) ([]string, error) {
+// stringsAt reads an array of pointers to strings, the last of which is nil, and not many more bytes than
+// most.
+func stringsAt(pid int, address uint64, most int) ([]string, error) {
 	var all []string
-	for size := 0; address != 0 && len(all) < argsMost && size < BytesMost; address += 8 {
+	for size := 0; address != 0 && len(all) < argsMost && size < most; address += 8 {
 		var b [8]byte
 		if _, err := read(pid, address, b[:]); err != nil {
 			return nil, err

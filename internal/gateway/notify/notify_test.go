@@ -204,7 +204,7 @@ func TestMemory(t *testing.T) {
 	}
 	word := []byte("word\x00")
 	pointers := []uintptr{uintptr(unsafe.Pointer(&word[0])), uintptr(unsafe.Pointer(&word[0])), 0}
-	all, err := stringsAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&pointers[0]))))
+	all, err := stringsAt(os.Getpid(), uint64(uintptr(unsafe.Pointer(&pointers[0]))), BytesMost)
 	if err != nil || strings.Join(all, " ") != "word word" {
 		t.Errorf("%q, %v", all, err)
 	}
@@ -213,7 +213,7 @@ func TestMemory(t *testing.T) {
 			t.Errorf("there is %q at %x", s, nowhere)
 		}
 	}
-	if all, err := stringsAt(os.Getpid(), 0); len(all) > 0 || err != nil {
+	if all, err := stringsAt(os.Getpid(), 0, BytesMost); len(all) > 0 || err != nil {
 		t.Errorf("%q without arguments (%v)", all, err)
 	}
 }

@@ -97,6 +97,16 @@ func Environ() ([]string, error) {
 	return ended(b), err
 }
 
+// EnvironmentOf returns the environment that the program of another process was started with, nil if it can't
+// be read.
+func EnvironmentOf(pid int) []string {
+	b, err := read("/proc/%d/environ", pid)
+	if err != nil {
+		return nil
+	}
+	return ended(b)
+}
+
 // Exited reports whether a process has exited and has been reaped. ENOENT of a file does not prove it: that
 // also occurs without /proc, with hidepid=2 for processes of other users, and for a file that this kernel
 // does not have. Signal 0 reaches a process in all three cases.

@@ -35,16 +35,17 @@ func (b *Brain) TellStart() {
 	}
 }
 
-// replaceOlder stops older servers of the same name and client process: a client that reconnects without
-// closing would collect them. Each is visible before it looks. So of two that start at the same time at
-// least one sees the other, and the older stops.
+// replaceOlder stops older servers of the same client process that are the same server: a client that
+// reconnects without closing would collect them. Each is visible before it looks. So of two that start at the
+// same time at least one sees the other, and the older stops.
 func (b *Brain) replaceOlder() {
 	own := b.Config
 	all, _ := fleet.List(os.Getuid()) // an invisible server stays
 	for _, l := range all {
 		defer l.Close()
 		running := l.State != fleet.Terminating && l.State != fleet.Orphaned
-		rival := l.Name == own.Name && l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
+		ofSameClient := l.Client.PID == own.Client.PID && l.Client.Start == own.Client.Start
+		rival := ofSameClient && l.Role() == own.Role()
 		if !running || !rival || l.ID == own.Group.ID {
 			continue
 		}

@@ -43,7 +43,8 @@ type Server struct {
 	// Weaker, if not nil, is called when the server gets the backend tree because a better one that this
 	// host has does not work.
 	Weaker     func(error)
-	Replace    bool            // retire older servers of this name and client process
+	Replace    bool            // retire older servers of this name, or recipe, and client process
+	Recipe     uint64          // of a server of a gateway: see protocol.Facts
 	Notes      []string        // the caller's own, for the report
 	Report     int             // a descriptor, or -1
 	Verbose    bool            // asks for notes on members that had to be killed
@@ -121,6 +122,7 @@ type birth struct {
 func (s *Server) birth() (*birth, error) {
 	c := protocol.NewConfig()
 	c.Name, c.Argv, c.Policy, c.Started = s.Name, s.Argv, s.Policy, time.Now().UnixNano()
+	c.Recipe = s.Recipe
 	c.Verbose, c.Replace, c.Report, c.Stderr = s.Verbose, s.Replace, s.Report, protocol.StderrInherit
 	parent := cmp.Or(s.Client, os.Getppid())
 	st, _ := proc.ReadStat(parent) // without a name, if it can't be read

@@ -175,6 +175,7 @@ func (t *Taken) Guide() error {
 }
 
 func (t *Taken) ID() string                { return t.Config.Group.ID }
+func (t *Taken) Name() string              { return t.Config.Name }
 func (t *Taken) Backend() protocol.Backend { return t.Config.Group.Backend }
 
 // Release leaves the process alone, in a group that no sweep ends.

@@ -26,6 +26,17 @@ type Facts struct {
 	Launcher Identity
 	Guard    Identity // of the gateway that has started it, whose watcher is the launcher
 	Engine   string   // docker, podman or nerdctl, where it runs in a container
+	// Recipe identifies how a gateway has started the server: its command, arguments, directory and
+	// variables. It is 0 for a server of mcpscope run, which its name identifies.
+	Recipe uint64
+}
+
+// Role is what the server is to its client: of two servers of one client in the same role one is a copy.
+func (f *Facts) Role() string {
+	if f.Recipe != 0 {
+		return fmt.Sprintf("recipe %x", f.Recipe)
+	}
+	return "name " + f.Name
 }
 
 // Identity is a process until the machine stops: the pid alone is reused.

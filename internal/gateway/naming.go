@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"hash/fnv"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/name"
+)
+
+// recipe is how a client starts a server. Two servers with the same recipe are the same one, started twice.
+type recipe struct {
+	argv []string
+	dir  string
+	// variables are those in which its environment differs from that of its gateway.
+	variables map[string]string
+}
+
+// passing are variables that differ from start to start of the same server: a shell's own, and the ids of
+// sessions that agents give to their servers.
+func passing(variable string) bool {
+	switch variable {
+	case "_", "PWD", "OLDPWD", "SHLVL", "TRACEPARENT", "TRACESTATE":
+		return true
+	}
+	ids := []string{"SESSION_ID", "THREAD_ID", "CONVERSATION_ID"}
+	return slices.ContainsFunc(ids, func(id string) bool { return strings.HasSuffix(variable, id) })
+}
+
+// difference has the variables of env that base does not have, or has with another value.
+func difference(env, base []string) map[string]string {
+	differing := map[string]string{}
+	for _, entry := range env {
+		key, value, _ := strings.Cut(entry, "=")
+		if !passing(key) && !slices.Contains(base, entry) {
+			differing[key] = value
+		}
+	}
+	return differing
+}
+
+// number identifies the recipe among those of a gateway. It is never 0. It is no secret: whoever can read it
+// can read the environment, too.
+func (r recipe) number() uint64 {
+	h := fnv.New64a()
+	write := func(text string) {
+		_, _ = h.Write([]byte(text)) // it can't fail
+		_, _ = h.Write([]byte{0})
+	}
+	for _, arg := range r.argv {
+		write(arg)
+	}
+	write("")
+	write(r.dir)
+	for _, key := range slices.Sorted(maps.Keys(r.variables)) {
+		write(key + "=" + r.variables[key])
+	}
+	return max(h.Sum64(), 1)
+}
+
+// serverName names a server as its configuration does. The entries of the gateway's own client come first; of
+// several entries the variables decide. An entry of another client is that of the server only if it sets the
+// very variables in which the server differs from the gateway. Where no single name is left the command names
+// the server.
+func (r Rules) serverName(of recipe, gateway string) string {
+	called := name.Derive(of.argv)
+	same := r.entries(func(c *Configured) bool {
+		return c.is(of.argv) || c.is(withoutInterpreter(of.argv, len(c.Argv)))
+	})
+	if len(same) == 0 { // a client starts a program in a runner's cache by another command line
+		same = r.entries(func(c *Configured) bool { return name.Derive(c.Argv) == called })
+	}
+	isOwn := func(c *Configured) bool { return c.Client != "" && c.Client == clientOf(gateway) }
+	if slices.ContainsFunc(same, isOwn) {
+		same = slices.DeleteFunc(same, func(c *Configured) bool { return !isOwn(c) || !c.sets(of.variables) })
+	} else {
+		same = slices.DeleteFunc(same, func(c *Configured) bool {
+			return len(c.Env) != len(of.variables) || !c.sets(of.variables)
+		})
+	}
+	if found := mostSpecific(same); found != "" {
+		return found
+	}
+	return called
+}
+
+func (r Rules) entries(are func(*Configured) bool) (found []*Configured) {
+	for i := range r.Configured {
+		c := &r.Configured[i]
+		if c.Name != "" && are(c) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// sets reports whether a server with these variables can have got them from the entry.
+func (c *Configured) sets(variables map[string]string) bool {
+	for key, text := range c.Env {
+		value, is := variables[key]
+		if !is || !mayBe(text, value) {
+			return false
+		}
+	}
+	return true
+}
+
+// mostSpecific returns the name of the entries that set the most variables, "" if they have several names.
+func mostSpecific(entries []*Configured) string {
+	most := -1
+	found := ""
+	for _, c := range entries {
+		switch {
+		case len(c.Env) > most:
+			most = len(c.Env)
+			found = c.Name
+		case len(c.Env) == most && c.Name != found:
+			found = ""
+		}
+	}
+	return found
+}
+
+// clientOf returns the client that a program is, as `mcpscope wrap` calls it.
+func clientOf(program string) string {
+	program = strings.ToLower(path.Base(program))
+	if client, known := programs[program]; known {
+		return client
+	}
+	return program
+}
+
+// programs have other names than their client.
+var programs = map[string]string{
+	"claude": "claude-code", "gemini-cli": "gemini", "qwen-code": "qwen", "cn": "continue", "code": "vscode",
+	"cursor-agent": "cursor", "kiro-cli": "kiro", "hermes-gateway": "hermes", "hermes-agent": "hermes",
+}
