@@ -115,12 +115,39 @@ func TestDelegated(t *testing.T) {
 	s.Gone(t)
 }
 
+// again returns a function that starts a server in the same way each time.
+func (g *Gateway) again(dir string) func(name string) *Server {
+	g.t.Helper()
+	script := filepath.Join(dir, "zoo-again")
+	text := fmt.Sprintf("#!/bin/sh\nexec %s --register \"$(cat \"$0.address\")\" ignore-eof\n", binaries.Zoo)
+	if err := escape.WriteProgram(script, text); err != nil {
+		g.t.Fatal(err)
+	}
+	return func(name string) *Server {
+		g.t.Helper()
+		s := &Server{Members: escape.NewMembers(g.t), Name: name}
+		g.t.Cleanup(s.Kill) // if it has not ended as it should
+		if err := os.WriteFile(script+".address", []byte(s.Address), 0o600); err != nil {
+			g.t.Fatal(err)
+		}
+		g.Tell("server %s %s", name, script)
+		g.Expect("server " + name)
+		if err := s.UntilReady(escape.Patience); err != nil {
+			g.t.Fatalf("%s: %v", name, err)
+		}
+		s.Main, _ = s.Members.Main()
+		g.capture(s)
+		return s
+	}
+}
+
 // A gateway that reconnects for days, without closing what it had, has two servers at most, and does not use its
 // watcher up.
 func TestManyServers(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	g := w.gateway("--match", "zoo", "--replace", "--eof-grace", "0", "--term-grace", "0")
+	g := w.gateway("--match", "zoo*", "--replace", "--eof-grace", "0", "--term-grace", "0")
+	again := g.again(t.TempDir())
 	open := func() (n int) {
 		for _, p := range slices.Concat(w.watchers(), w.guards()) {
 			files, err := escape.OpenFiles(p.PID)
@@ -137,7 +164,7 @@ func TestManyServers(t *testing.T) {
 	}
 	before := 0
 	for i := range count {
-		s := g.Server(binaries.Programs, fmt.Sprint(i), "ignore-eof")
+		s := again(fmt.Sprint(i))
 		if last != nil {
 			last.Gone(t)
 		}
