@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -161,7 +162,8 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := signalSome(g, append(pids, bystander.Process.Pid), []unix.Signal{unix.SIGTERM}); err != nil {
+	_, err = signalSome(g, append(pids, bystander.Process.Pid), []unix.Signal{unix.SIGTERM})
+	if err != nil {
 		t.Fatal(err)
 	}
 	_ = member.Wait()                           // for the end by the signal
@@ -169,6 +171,46 @@ func TestSignalSparesWhoIsNoMember(t *testing.T) {
 	_ = bystander.Wait()
 	if got := bystander.ProcessState.ExitCode(); got != 5 {
 		t.Errorf("the bystander ended with %d, want 5", got)
+	}
+}
+
+// A signal reaches every member also where few descriptors are free, as in a watcher with hundreds of servers.
+func TestSignalWithFewDescriptors(t *testing.T) {
+	g := groups.Directory(t)
+	var all []*script
+	for range 20 {
+		all = append(all, shell(t, g, `echo; exec sleep 1000`))
+	}
+	var open []int
+	for range 900 {
+		fd, err := unix.FcntlInt(0, unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		open = append(open, fd)
+	}
+	var before unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &before); err != nil {
+		t.Fatal(err)
+	}
+	few := unix.Rlimit{Cur: uint64(slices.Max(open)) + 1, Max: before.Max}
+	for _, fd := range open[:8] {
+		_ = unix.Close(fd) // these are free
+	}
+	open = open[8:]
+	err := unix.Setrlimit(unix.RLIMIT_NOFILE, &few)
+	if err == nil {
+		err = Signal(g, unix.SIGTERM)
+	}
+	err = errors.Join(err, unix.Setrlimit(unix.RLIMIT_NOFILE, &before))
+	for _, fd := range open {
+		_ = unix.Close(fd)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, cmd := range all {
+		_ = cmd.Wait() // for the end by the signal
 	}
 }
 

@@ -195,12 +195,12 @@ func stuck(g Target) (left []Stuck) {
 	return left
 }
 
-// batch is the number of pidfds that are open at a time. A group can have more members than the limit of
-// descriptors, and a list of the members of a tree takes long.
+// batch is the number of pidfds that are open at a time, at most. A group can have more members than the
+// limit of descriptors, and a list of the members of a tree takes long.
 func batch() int {
 	var limit unix.Rlimit
-	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit)   // it can't fail
-	return int(min((max(limit.Cur, 36)-32)/4, 2048)) // a launcher has up to 30 open
+	_ = unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) // it can't fail
+	return int(min(max(limit.Cur, 4)/4, 2048))     // some for other members that are being signalled
 }
 
 // Signal sends the signals, in this order, to every member once. It ignores members that are forked
@@ -208,21 +208,39 @@ func batch() int {
 func Signal(g Target, sigs ...unix.Signal) error {
 	pids, err := g.Members()
 	slices.Sort(pids)
-	for part := range slices.Chunk(slices.Compact(pids), batch()) {
-		err = errors.Join(err, signalSome(g, part, sigs))
+	for left := slices.Compact(pids); len(left) > 0; {
+		done, failed := signalSome(g, left[:min(len(left), batch())], sigs)
+		err = errors.Join(err, failed)
+		if done == 0 {
+			return errors.Join(err, fmt.Errorf("signal %d members: %w", len(left), unix.EMFILE))
+		}
+		left = left[done:]
 	}
 	return err
 }
 
 // signalSome is safe against reuse of pids. It opens a pidfd for each listed pid, and uses it only if the
 // group lists the pid again. If the pid was reused before the open, the second list lacks it; if after, the
-// pidfd refers to a dead member.
-func signalSome(g Target, pids []int, sigs []unix.Signal) error {
-	fds := make([]int, len(pids))
-	for i, pid := range pids {
-		fds[i], _ = unix.PidfdOpen(pid, 0) // -1 for one that has exited
+// pidfd refers to a dead member. It returns for how many of the first members a descriptor was free.
+func signalSome(g Target, pids []int, sigs []unix.Signal) (done int, err error) {
+	var fds []int
+	for _, pid := range pids {
+		fd, err := unix.PidfdOpen(pid, 0) // -1 for one that has exited
+		if exhausted(err) {
+			break
+		}
+		fds = append(fds, fd)
 	}
 	again, err := g.Members()
+	for exhausted(err) && len(fds) > 0 { // the list takes descriptors, too
+		half := len(fds) / 2
+		for _, fd := range fds[half:] {
+			_ = unix.Close(fd) // a pidfd has nothing to flush
+		}
+		fds = fds[:half]
+		again, err = g.Members()
+	}
+	pids = pids[:len(fds)]
 	slices.Sort(again)
 	for i, pid := range pids {
 		if _, member := slices.BinarySearch(again, pid); member {
@@ -231,7 +249,12 @@ func signalSome(g Target, pids []int, sigs []unix.Signal) error {
 				_ = unix.PidfdSendSignal(fds[i], sig, nil, 0)
 			}
 		}
-		_ = unix.Close(fds[i]) // a pidfd has nothing to flush
+		_ = unix.Close(fds[i]) // as above
 	}
-	return err
+	return len(pids), err
+}
+
+// exhausted reports whether a call may succeed when descriptors are closed.
+func exhausted(err error) bool {
+	return errors.Is(err, unix.EMFILE) || errors.Is(err, unix.ENFILE) || errors.Is(err, unix.ENOMEM)
 }
