@@ -83,6 +83,8 @@ func TestFailures(t *testing.T) {
 		"directory": {func(c *config) { c.Server.Path = dir }, 126},
 		"group":     {func(c *config) { c.Server.Pgid = 1 << 22 }, 125},
 		"limits":    {func(c *config) { c.Server.Locks = unix.Rlimit{Cur: 2, Max: 1} }, 125},
+		// of the guard: the server would run beside it, in no group
+		"descriptors": {func(c *config) { c.Full = true }, 125},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

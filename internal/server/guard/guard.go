@@ -89,9 +89,8 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 		p.keepServer()
 		word, _ = p.receiveWord(0)
 	}
-	if p.truncated { // without the group's descriptor the server would run outside of its group
-		p.page.FailedStep = page.StepFork
-		p.page.Errno = uint32(syscall.EMFILE)
+	if p.truncated { // no descriptor was free: the server would be born outside of its group
+		p.page.FailedStep, p.page.Errno = page.StepFork, uint32(syscall.EMFILE)
 		p.send()
 		return -1, false
 	}
@@ -245,8 +244,8 @@ func (p *process) receiveWord(how uintptr) (word byte, dead bool) {
 		5: unsafe.Sizeof(p.rights)}
 	at := uintptr(unsafe.Pointer(&header))
 	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
-	const flags = 6 // msg_flags
-	p.truncated = header[flags]&unix.MSG_CTRUNC != 0
+	const flags = 0xffffffff // behind them are four bytes that the kernel does not write
+	p.truncated = e == 0 && header[6]&flags&unix.MSG_CTRUNC != 0
 	return word, e != syscall.EAGAIN && (e != 0 || n == 0)
 }
 

@@ -48,6 +48,7 @@ type config struct {
 	Twins   bool   // the launcher forks two guards without a server at a time, and dies
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC
+	Full    bool   // the guard has no descriptor left
 }
 
 func check(err error) {
@@ -128,6 +129,9 @@ func launch(c *config) int {
 	}
 	g, err := Fork(on, &c.Server, &Options{Name: "mcp-test", Argv: []string{"test", "supervise"}, Env: os.Environ()})
 	check(err)
+	if c.Full {
+		check(unix.Prlimit(int(on.GuardPID), unix.RLIMIT_NOFILE, &unix.Rlimit{Max: c.Server.NoFile.Max}, nil))
+	}
 	payload, leaf := -1, -1
 	if c.Parent != "" {
 		check(os.Mkdir(c.Parent+"/server", 0o700))

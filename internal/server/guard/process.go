@@ -134,7 +134,7 @@ type process struct {
 		header [2]uint64
 		fds    page.Kept
 	}
-	truncated bool // descriptors of the last word did not fit: RLIMIT_NOFILE
+	truncated bool // there was no room for the descriptors of the last word
 	buf       [1024]byte
 	gate      Gate
 }
