@@ -105,27 +105,37 @@ func (p *process) awaitGo() (leaf int32, ok bool) {
 func (p *process) leaveClient() {
 	sys(unix.SYS_SETSID, 0, 0, 0, 0, 0)
 	last := int32(0)
-	for i := 0; i < p.kept; i++ {
-		last = max(last, p.keep[i&(mostKept-1)])
-	}
-	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(last+1), math.MaxInt32, 0, 0, 0) // Linux 5.9
-	if e != 0 {                                                                // seccomp refuses it
-		last = max(last, 4096)
-	}
-	for fd := int32(0); fd <= last; fd++ {
-		if !p.keeps(fd) {
-			closeFD(fd)
+	for from := int32(0); ; from = last + 1 { // a watcher has thousands between those that are kept
+		last = p.nextKept(from)
+		if last > from {
+			closeRange(from, last-1)
+		}
+		if last == math.MaxInt32 {
+			return
 		}
 	}
 }
 
-func (p *process) keeps(fd int32) bool {
+// nextKept is the first descriptor from that number on which the guard keeps, or MaxInt32.
+func (p *process) nextKept(from int32) int32 {
+	next := int32(math.MaxInt32)
 	for i := 0; i < p.kept; i++ {
-		if p.keep[i&(mostKept-1)] == fd {
-			return true
+		if fd := p.keep[i&(mostKept-1)]; fd >= from {
+			next = min(next, fd)
 		}
 	}
-	return false
+	return next
+}
+
+func closeRange(from, to int32) {
+	_, e := sys(unix.SYS_CLOSE_RANGE, uintptr(from), uintptr(to), 0, 0, 0) // Linux 5.9
+	if e == 0 {
+		return
+	}
+	most := max(from, 4096) // seccomp refuses it
+	for fd := from; fd <= min(to, most); fd++ {
+		closeFD(fd)
+	}
 }
 
 // poll waits for an event on p.polls, until limit if that is not 0.
