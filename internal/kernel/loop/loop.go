@@ -27,6 +27,8 @@ const (
 	TokenMain   // the main process of a server that the client has started
 	TokenEvents // the group may be empty
 	TokenSignals
+	TokenAdopted // a manager has answered: reported by Report alone
+	tokens       = iota
 )
 
 // Loop waits for all that a process reacts to (descriptors, signals, a deadline) in one system call of the
@@ -38,6 +40,10 @@ type Loop struct {
 	parked syscall.RawConn
 	event  [1]unix.EpollEvent // of several that are ready the kernel reports the next one then
 	caught int                // the end of a pipe that has the numbers of signals
+
+	hub      *Hub       // or nil: then nothing of the above is used
+	happened chan Token // from there
+	watched  []int      // descriptors, there
 }
 
 // New fails where the runtime can't wait for the loop, for lack of memory. With the first loop the runtime
@@ -63,7 +69,14 @@ func New() (*Loop, error) {
 	return l, nil
 }
 
-func (l *Loop) Close() { _ = l.file.Close() }
+// Close comes before the descriptors of a hub's loop are closed.
+func (l *Loop) Close() {
+	if l.hub != nil {
+		l.hub.leave(l)
+		return
+	}
+	_ = l.file.Close()
+}
 
 // Catch has TokenSignals reported whenever any of the signals has come. It is for one loop of a process.
 // SIGHUP and SIGINT stay ignored, for the server too, if the client ignores them (nohup): of these alone the
@@ -107,30 +120,45 @@ func (l *Loop) Signals() (sigs []unix.Signal) {
 // Add waits for fd to become readable, or for a change of cgroup.events, which is always readable. A negative
 // fd is passed over.
 func (l *Loop) Add(fd int, t Token) error {
-	if fd < 0 {
+	switch {
+	case fd < 0:
 		return nil
+	case l.hub != nil:
+		return l.hub.add(l, fd, t)
 	}
 	return os.NewSyscallError("epoll_ctl", l.control(unix.EPOLL_CTL_ADD, fd, t))
 }
 
 // Again waits once more for an event that was reported.
 func (l *Loop) Again(fd int, t Token) {
+	if l.hub != nil {
+		l.hub.again(l, fd)
+		return
+	}
 	_ = l.control(unix.EPOLL_CTL_MOD, fd, t) // it was added, or is negative
 }
 
 func (l *Loop) control(operation, fd int, t Token) error {
-	event := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(t)}
-	switch t {
-	case TokenSignals:
+	event := unix.EpollEvent{Events: t.events() | unix.EPOLLONESHOT, Fd: int32(t)}
+	if t == TokenSignals {
 		event.Events = unix.EPOLLIN
-	case TokenEvents:
-		event.Events = unix.EPOLLPRI | unix.EPOLLONESHOT
 	}
 	return unix.EpollCtl(l.epoll, operation, fd, &event)
 }
 
+// events are those that a token is for.
+func (t Token) events() uint32 {
+	if t == TokenEvents {
+		return unix.EPOLLPRI
+	}
+	return unix.EPOLLIN
+}
+
 // Next waits until something has happened, or the deadline has passed; the zero time means no deadline.
 func (l *Loop) Next(deadline time.Time) Token {
+	if l.hub != nil {
+		return l.receive(deadline)
+	}
 	_ = l.file.SetReadDeadline(deadline) // New has tried it
 	if err := l.parked.Read(l.poll); err != nil && !l.poll(0) {
 		return TokenNone // an event would come before the deadline
