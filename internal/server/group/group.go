@@ -142,10 +142,33 @@ func (g *ControlGroup) Disarm() error { return g.Payload.RemoveAttr(AttrArmed) }
 func Reopen(payload int, at protocol.Placed) (g *ControlGroup, err error) {
 	g = &ControlGroup{Placed: at}
 	g.Payload, err = cgroup.FromFD(payload, g.Dir)
-	if g.Top = g.Payload; err == nil && g.Managed {
-		g.Top, err = g.Payload.Parent()
+	if !g.Managed {
+		g.Top = g.Payload
 	}
 	return g, err
+}
+
+// Park closes what is needed again only when the group ends: a gateway can have hundreds of them.
+func (g *ControlGroup) Park() {
+	_ = g.Guards.Close() // a directory, or nil
+	g.Guards = nil
+	if g.Managed {
+		_ = g.Top.Close() // as above
+		g.Top = nil
+	}
+}
+
+// whole is Top, which it opens again after Park. A tree has none.
+func (g *ControlGroup) whole() *cgroup.Group {
+	if g.Top != nil || g.Payload == nil {
+		return g.Top
+	}
+	top, err := g.Payload.Parent()
+	if err != nil {
+		return g.Payload // it was removed: there is nothing above it any more
+	}
+	g.Top = top
+	return top
 }
 
 // Remove removes the empty directories, after the answer of a manager that adopts the group.
@@ -160,7 +183,8 @@ func (g *ControlGroup) Remove() error {
 		return nil
 	}
 	err := g.RemoveWhole()
-	for pause := time.Millisecond; errors.Is(err, unix.EBUSY) && !Populated(g.Top) && pause < time.Second; {
+	pause := time.Millisecond
+	for errors.Is(err, unix.EBUSY) && !Populated(g.whole()) && pause < time.Second {
 		time.Sleep(pause) // a process is dead, and has not ended its exit yet
 		pause *= 2
 		err = g.RemoveWhole()
@@ -169,7 +193,7 @@ func (g *ControlGroup) Remove() error {
 }
 
 // RemoveWhole removes the group with all empty directories in it.
-func (g *ControlGroup) RemoveWhole() error { return g.Top.Remove("../" + g.Dir) }
+func (g *ControlGroup) RemoveWhole() error { return g.whole().Remove("../" + g.Dir) }
 
 // RemoveLeaves removes a group without further directories.
 func (g *ControlGroup) RemoveLeaves() error {
@@ -235,7 +259,7 @@ func (g *ControlGroup) MoveGuard(guard int) (err error) {
 // another server.
 func (g *ControlGroup) Beside() (parent *cgroup.Group, own string) {
 	if g.tree == nil {
-		parent, _ = g.Top.Parent() // nil, after an error
+		parent, _ = g.whole().Parent() // nil, after an error
 		return parent, g.Dir
 	}
 	root, _, err := Position(0)
@@ -293,7 +317,7 @@ func (g *ControlGroup) Adopt() {
 // directory when it is empty. If another process removes it first, systemd misses the event and keeps the
 // scope.
 func (g *ControlGroup) LeftToManager() bool {
-	_, err := g.Top.Read(protocol.GuardsName + "/cgroup.type")
+	_, err := g.whole().Read(protocol.GuardsName + "/cgroup.type")
 	return err == nil
 }
 
@@ -301,8 +325,8 @@ func (g *ControlGroup) LeftToManager() bool {
 // exits at once, or that has a threaded group. It checks again at each change of cgroup.events, also for a
 // freeze.
 func (g *ControlGroup) Nudge() {
-	if g.Managed && !Populated(g.Top) && g.Top.Freeze() == nil {
-		_ = g.Top.Thaw() // gone is as good
+	if g.Managed && !Populated(g.whole()) && g.whole().Freeze() == nil {
+		_ = g.whole().Thaw() // it was removed
 	}
 }
 
@@ -316,7 +340,7 @@ func (g *ControlGroup) Refused(why error) {
 // instances, which can be in use.
 func (g *ControlGroup) AwaitRemoval() (removed bool) {
 	for pause := time.Millisecond; pause < protocol.ForgottenAfter; pause *= 2 {
-		if _, err := g.Top.Read("cgroup.type"); err != nil {
+		if _, err := g.whole().Read("cgroup.type"); err != nil {
 			return true
 		}
 		time.Sleep(pause)

@@ -4,6 +4,7 @@ package group
 
 import (
 	"errors"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/groups"
@@ -67,6 +69,57 @@ func TestFrozenPlace(t *testing.T) {
 	}
 	if left, _ := parent.Children(); len(left) > 0 {
 		t.Errorf("left: %q", left)
+	}
+}
+
+// A tree has no directory: nothing is parked, and its tag is looked for all the same.
+func TestTreeHasNoDirectory(t *testing.T) {
+	g := NewTree(protocol.NewID(), freeze.Root{PID: os.Getpid(), PIDFD: -1})
+	g.Park()
+	if g.Tagged() == nil || g.whole() != nil {
+		t.Error("it has a directory")
+	}
+	if err := g.Remove(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A scope that was parked has one descriptor, and opens the directory above its payload when it ends.
+func TestPark(t *testing.T) {
+	parent := groups.Directory(t)
+	facts := protocol.NewConfig()
+	facts.Name, facts.Policy = "parked", protocol.DefaultPolicy()
+	g := New(protocol.NewID(), facts, protocol.SystemdSystem, true)
+	err := g.Make(parent, facts)
+	if err == nil {
+		defer g.Close()
+		g.Guards, err = Leaf(g.Top)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.Park()
+	g.Park() // as that of a watcher that was never adopted
+	if g.Top != nil || g.Guards != nil {
+		t.Errorf("it has more than its payload: %+v", g)
+	}
+	if !g.LeftToManager() {
+		t.Error("its leaf for guards is not found")
+	}
+	above, own := g.Beside()
+	if above == nil || own != g.Dir {
+		t.Fatalf("beside it: %v, %q", above, own)
+	}
+	defer above.Close()
+	if !above.Same(parent) {
+		t.Errorf("beside it: %s, want %s", above.Path(), parent.Path())
+	}
+	if err := g.RemoveWhole(); err != nil {
+		t.Error(err)
+	}
+	g.Park()
+	if err := g.RemoveWhole(); err != nil {
+		t.Errorf("after its removal: %v", err)
 	}
 }
 

@@ -57,7 +57,7 @@ func (g *ControlGroup) OwnedAbove() int {
 	case g.Backend != protocol.Cgroup:
 		return 0
 	}
-	slice, err := g.Top.Child("../..")
+	slice, err := g.whole().Child("../..")
 	if err != nil {
 		return 0
 	}
@@ -108,7 +108,7 @@ func (g *ControlGroup) Figures() (f protocol.Figures) {
 // counted reads the file of the payload or, without that controller, of the directory above it. It is 0 if
 // neither has the file.
 func (g *ControlGroup) counted(file, key string) (n uint64, at *cgroup.Group) {
-	for _, at = range []*cgroup.Group{g.Payload, g.Top} {
+	for _, at = range []*cgroup.Group{g.Payload, g.whole()} {
 		if b, err := at.Read(file); err == nil {
 			n, _ = proc.Keyed(b, key)
 			return n, at
@@ -137,5 +137,5 @@ func (g *ControlGroup) MemoryGroup() *cgroup.Group {
 	if _, counted, _ := g.Payload.Attr(attrMemory); !counted {
 		return nil
 	}
-	return g.Top
+	return g.whole()
 }

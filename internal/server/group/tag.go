@@ -73,7 +73,7 @@ func (g *ControlGroup) EndWithTagged(s freeze.Stop) ([]freeze.Stuck, error) {
 // Tagged are the processes that carry the group's tag. Any user can make a directory with this id, and put
 // the tag on own processes. So only processes of the group's owner count, and no member of another server.
 func (g *ControlGroup) Tagged() *freeze.Tree {
-	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.Top)}
+	return &freeze.Tree{Tag: TagOf(g.ID), Owner: g.Owner(), Spare: inAnotherGroup(g.whole())}
 }
 
 // Owner is the user that made the group, or -1, which owns no process.
