@@ -17,7 +17,7 @@ import (
 const (
 	Executable   = "/proc/self/exe" // our own, whatever has become of its file
 	WatchCommand = "watch"          // the subcommand that is the watcher
-	GuardName    = "mcpscope-guard"
+	GuardName    = page.GatewayGuard
 )
 
 // Gateway is one without flags and settings.

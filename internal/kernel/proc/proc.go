@@ -426,8 +426,9 @@ func ParseStat(b []byte) (Stat, error) {
 
 // Status contains fields of /proc/PID/status.
 type Status struct {
-	Tgid int    // the process; differs from the argument if that is a thread
-	UID  [4]int // real, effective, saved, file system
+	Tgid   int    // the process; differs from the argument if that is a thread
+	UID    [4]int // real, effective, saved, file system
+	Inside int    // the thread in its own pid namespace, 0 without that line
 }
 
 func ReadStatus(pid int) (Status, error) {
@@ -445,6 +446,11 @@ func ParseStatus(b []byte) (s Status, err error) {
 			_, err = fmt.Sscan(value, &s.Tgid)
 		case "Uid": // (uid_t)-1 too
 			_, err = fmt.Sscan(value, &s.UID[0], &s.UID[1], &s.UID[2], &s.UID[3])
+		case "NSpid": // the innermost namespace is the last one
+			all := strings.Fields(value)
+			if len(all) > 0 {
+				s.Inside, err = strconv.Atoi(all[len(all)-1])
+			}
 		}
 		if err != nil {
 			return Status{}, fmt.Errorf("parse status: %w", err)

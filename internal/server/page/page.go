@@ -130,6 +130,9 @@ func Open(fd int) (*Page, error) {
 	return (*Page)(at), nil
 }
 
+// GatewayGuard is the comm of the guard of a gateway.
+const GatewayGuard = "mcpscope-guard"
+
 // FileName is how the page's file is called in /proc/PID/fd.
 const FileName = "mcpscope"
 

@@ -17,6 +17,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/container"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -131,12 +132,17 @@ func halted(g *group.ControlGroup, parent *cgroup.Group, guard int) bool {
 	return st.Stopped() || g.Managed && group.Frozen(g.Top) && !group.Frozen(parent)
 }
 
-// launcher does not rely on attributes alone: a launcher that lives has locked the payload. The guard of a
-// gateway, and a later watcher, have locked its cgroup.events. None of them is a member. known is false for a
-// launcher in another pid namespace, and for a guard that may still read that it has another server.
+// launcher does not rely on attributes alone: a launcher that lives has locked the payload, and a later
+// watcher of a gateway its cgroup.events. The guard of a gateway has its name. None of them is a member.
+// known is false for a launcher in another pid namespace, and for a guard that is named there and is no
+// gateway's.
 func launcher(g *group.ControlGroup, seen *census) (lives, known bool) {
 	of := g.Facts()
 	known = of.Launcher.PID == 0 || of.Launcher.Namespace == group.PIDNamespace()
+	named := of.Guard.PID != 0 && group.Alive(of.Guard)
+	if named && gatewayGuardLives(g, of.Guard) {
+		return true, known // before all locks of the host are read
+	}
 	locks, err := seen.locks()
 	if err != nil {
 		return true, known
@@ -157,7 +163,30 @@ func launcher(g *group.ControlGroup, seen *census) (lives, known bool) {
 			}
 		}
 	}
-	return false, known && (of.Guard.PID == 0 || !group.Alive(of.Guard))
+	return false, known && !named
+}
+
+// gatewayGuardLives reports whether a process that may live is the guard of a gateway: as long as that lives
+// its next watcher goes on with the server. One of another pid namespace is looked for beside the group.
+func gatewayGuardLives(g *group.ControlGroup, guard protocol.Identity) bool {
+	if guard.Namespace == group.PIDNamespace() {
+		return isGatewayGuard(g, guard.PID)
+	}
+	b, _ := g.Top.Read("../" + protocol.GuardsName + "/cgroup.procs") // none, without that leaf
+	pids, _ := proc.ParsePIDs(b)                                      // as far as they can be read
+	return slices.ContainsFunc(pids, func(pid int) bool {
+		st, err := proc.ReadStatus(pid)
+		return err == nil && st.Inside == guard.PID && isGatewayGuard(g, pid)
+	})
+}
+
+// isGatewayGuard reports whether a process is called like the guard of a gateway, and is no member. With
+// hidepid=2 its user does not see the name.
+func isGatewayGuard(g *group.ControlGroup, pid int) bool {
+	st, err := proc.ReadStat(pid)
+	called := err == nil && st.Comm == page.GatewayGuard && !st.Stopped()
+	hidden := err != nil && unix.Kill(pid, 0) == nil
+	return (called || hidden) && !group.TagOf(g.ID).On(pid)
 }
 
 // End stops an orphan and removes its group. It calls a container engine as the calling user.

@@ -10,11 +10,13 @@ import (
 	"slices"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/facts"
@@ -46,7 +48,7 @@ func newScope(t *testing.T, parent *cgroup.Group, name string, managed bool) *gr
 // finds is whether the rule of orphans finds one there.
 func finds(t *testing.T, parent *cgroup.Group, dir string) bool {
 	t.Helper()
-	g, err := findOrphan(parent, dir, protocol.DoubtMost, nil)
+	g, err := findOrphan(parent, dir, time.Millisecond, nil) // none is unclear only for some time
 	if err != nil {
 		t.Errorf("%s: %v", dir, err)
 	}
@@ -101,11 +103,13 @@ func TestOrphanRule(t *testing.T) {
 // A group is in use while its launcher or its guard lives. A member that moves to the leaf of guards and
 // takes the name of a guard does not count.
 func TestWhoGuards(t *testing.T) {
-	for name, c := range map[string]struct{ launcher, guard, tagged, orphan bool }{
-		"launcher alone":         {launcher: true},
-		"guard alone":            {guard: true},
-		"neither":                {orphan: true},
-		"a member that pretends": {guard: true, tagged: true, orphan: true},
+	for name, c := range map[string]struct{ launcher, guard, gateway, tagged, orphan bool }{
+		"launcher alone":                        {launcher: true},
+		"guard alone":                           {guard: true},
+		"a gateway's guard alone":               {gateway: true},
+		"neither":                               {orphan: true},
+		"a member that pretends":                {guard: true, tagged: true, orphan: true},
+		"a member that pretends to be of those": {gateway: true, tagged: true, orphan: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -113,10 +117,17 @@ func TestWhoGuards(t *testing.T) {
 			g := newGroup(t, parent, "guarded")
 			defer g.Close()
 			member(t, g, g.Payload)
-			if c.guard {
-				pid := calledGuard(t, parent, g)
+			if c.guard || c.gateway {
+				called := protocol.GroupPrefix + g.ID
+				if c.gateway {
+					called = page.GatewayGuard
+				}
+				pid := calledGuard(t, parent, called)
 				if c.tagged {
 					tag(t, g, pid)
+				}
+				if c.gateway {
+					guardedBy(t, g, pid)
 				}
 			}
 			if !c.launcher {
@@ -129,15 +140,25 @@ func TestWhoGuards(t *testing.T) {
 	}
 }
 
-// calledGuard starts a process that is where the group's guard is, and called as that.
-func calledGuard(t *testing.T, parent *cgroup.Group, g *group.ControlGroup) int {
+// guardedBy has a group say that this process is the guard of its gateway.
+func guardedBy(t *testing.T, g *group.ControlGroup, pid int) {
+	t.Helper()
+	guard, err := group.Identify(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts.Set(t, g.Payload.Path(), func(f *protocol.Facts) { f.Guard = guard })
+}
+
+// calledGuard starts a process that is where guards are, and called like one.
+func calledGuard(t *testing.T, parent *cgroup.Group, called string) int {
 	t.Helper()
 	leaf, err := group.Leaf(parent)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer leaf.Close()
-	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", protocol.GroupPrefix+g.ID)
+	cmd := exec.Command("sh", "-c", `printf "$1" >/proc/$$/comm; echo; read end`, "sh", called)
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: leaf.FD()}
 	in, inErr := cmd.StdinPipe()
 	out, outErr := cmd.StdoutPipe()
@@ -262,7 +283,7 @@ func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
 		g := newGroup(t, parent, "server")
 		defer g.Close() // this process has its lock
 		if guarded {
-			calledGuard(t, parent, g)
+			calledGuard(t, parent, protocol.GroupPrefix+g.ID)
 		}
 	}
 	before := bytesRead(t)
