@@ -59,9 +59,9 @@ type Brain struct {
 	Beside   sync.WaitGroup // goroutines of TellStart
 }
 
-func New(c *protocol.Config) (*Brain, error) {
-	l, err := loop.New()
-	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}, err
+// New is a brain that waits by that loop.
+func New(c *protocol.Config, l *loop.Loop) *Brain {
+	return &Brain{Config: c, Loop: l, Held: -1, Events: -1, finish: func() {}}
 }
 
 // Open makes the page. executable is the program of later brains.
@@ -153,6 +153,8 @@ func (b *Brain) handle(t loop.Token) {
 		b.Loop.Again(b.Events, loop.TokenEvents)
 		b.lookAt = time.Now()
 		b.lookForRequest()
+	case loop.TokenAdopted:
+		b.Group.Park()
 	case loop.TokenGuard:
 		dead := b.Guard.Drain()
 		b.readPage()

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
@@ -89,16 +90,22 @@ func resume(memory, sock int) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := Resume(p, g, env)
+	l, err := loop.New()
 	if err != nil {
 		return nil, err
 	}
+	b, err := Resume(p, g, env, l)
+	if err != nil {
+		return nil, err
+	}
+	b.finish = sweep.BeginSweep(b.Group.Beside())
 	// Caught, not ignored: that would be inherited by a container engine.
 	return b, b.Loop.Catch(linux.Ending...)
 }
 
-// Resume continues in the state and with the deadline of the page.
-func Resume(p *page.Page, g *page.Guard, env []string) (*Brain, error) {
+// Resume continues in the state and with the deadline of the page. It sweeps nothing: a watcher resumes many
+// servers, and looks after none of the others before it has them all.
+func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
 	c := &protocol.Config{}
 	text, err := p.Config()
 	if err == nil {
@@ -107,10 +114,7 @@ func Resume(p *page.Page, g *page.Guard, env []string) (*Brain, error) {
 	if err != nil {
 		return nil, err
 	}
-	b, err := New(c)
-	if err != nil {
-		return nil, err
-	}
+	b := New(c, l)
 	b.Page, b.Guard, b.Env, b.begun = p, g, env, true
 	b.exited, b.stops, b.requests = p.Exited, p.Stops, p.Requests
 	if c.Group.Backend == protocol.Tree {
@@ -123,7 +127,6 @@ func Resume(p *page.Page, g *page.Guard, env []string) (*Brain, error) {
 	}
 	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
 	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
-	b.finish = sweep.BeginSweep(b.Group.Beside())
 	return b, nil
 }
 

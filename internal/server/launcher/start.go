@@ -19,6 +19,7 @@ import (
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
@@ -60,6 +61,7 @@ type Server struct {
 	// them, and no other process keeps them.
 	Foreign []int
 	NoFile  unix.Rlimit
+	Hub     *loop.Hub // of a gateway's servers, or nil
 }
 
 // Run runs the server and returns when nothing of it is left. An error means that
@@ -132,8 +134,14 @@ func (s *Server) birth() (*birth, error) {
 	if s.Guard > 0 {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
 	}
-	b, err := brain.New(c)
-	return &birth{b, s}, err
+	if s.Hub != nil {
+		return &birth{brain.New(c, s.Hub.Loop()), s}, nil
+	}
+	l, err := loop.New()
+	if err != nil {
+		return nil, err
+	}
+	return &birth{brain.New(c, l), s}, nil
 }
 
 // mainProcess is the server as the guard starts it.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/backend"
 	"github.com/mcpscope/mcpscope/internal/server/brain"
@@ -98,7 +99,11 @@ func Retake(k page.Kept, clientPIDFD int, env []string, guard int) (*Taken, erro
 	}
 	p.Payload, p.Memory, p.Program, p.Launcher = k[0], k[1], -1, -1 // of this process
 	p.Reign++                                                       // the other process may still run
-	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, env)
+	l, err := loop.New()
+	if err != nil {
+		return nil, err
+	}
+	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, env, l)
 	if err != nil {
 		return nil, err
 	}
