@@ -74,7 +74,7 @@ func (w *watcher) considerPart(
 ) (decided bool) {
 	switch {
 	case isRun(argv): // it makes a group for what is spoken to
-		w.drop(own)
+		w.dismiss(own)
 	case own.group != nil && verdict == Taken:
 		w.accept(own, why, argv, r)
 		return true
@@ -84,7 +84,7 @@ func (w *watcher) considerPart(
 		w.lookAt(own, argv, r)
 		return true
 	default:
-		w.drop(own)
+		w.dismiss(own)
 	}
 	if verdict == Candidate || w.groupOf(pid) == ofServer {
 		return true // by now, or it is part of a candidate
@@ -170,8 +170,11 @@ func (w *watcher) newGroup(s *Server, pid, pidfd int) (*launcher.Taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.keep(t)
-	if err := t.Take(pid); err != nil {
+	err = w.keep(t)
+	if err == nil {
+		err = t.Take(pid)
+	}
+	if err != nil {
 		w.release(t)
 		return nil, err
 	}
@@ -181,6 +184,9 @@ func (w *watcher) newGroup(s *Server, pid, pidfd int) (*launcher.Taken, error) {
 
 // newGroupFor is newGroup, also for a process whose gateway has just ended and is in no cgroup any more.
 func (w *watcher) newGroupFor(s *Server, c *candidate) (*launcher.Taken, error) {
+	if err := w.room(); err != nil {
+		return nil, err
+	}
 	t, err := w.newGroup(s, c.pid, c.pidfd)
 	if err != nil && linux.Ended(w.gateway) {
 		s.Client = c.pid
@@ -195,7 +201,7 @@ func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
 	s.Notes = append(s.Notes, "a server: "+why)
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
-		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		w.notContained(c.pid, c.argv, err)
 		return
 	}
 	theirs := -1
@@ -210,10 +216,7 @@ func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
 	w.follow(t, c, why, theirs)
 }
 
-const (
-	uncontained = "it can't be contained: "
-	wrote       = "its client writes MCP: "
-)
+const wrote = "its client writes MCP: "
 
 // follow watches a server until it has ended. The server need not wait for that. theirs is a descriptor to
 // keep as long, or -1.
@@ -222,7 +225,7 @@ func (w *watcher) follow(t *launcher.Taken, c *candidate, why string, theirs int
 	w.followed.Go(func() {
 		defer closeAll(theirs)
 		if err := t.Guide(); err != nil {
-			w.explain(pid, "left", argv, uncontained+err.Error())
+			w.notContained(pid, argv, err)
 			w.release(t)
 			return
 		}
@@ -303,6 +306,7 @@ func (w *watcher) server(name string) *Server {
 	s := w.Configure(w.Settings, name)
 	s.Name, s.Require, s.Report, s.Env, s.Client = name, true, -1, w.env, w.PID
 	s.ClientName, s.Executable, s.Guard = nameOf(w.PID, w.Name), early.Executable, int(w.page.GuardPID)
+	s.Hub = w.hub
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }

@@ -24,7 +24,7 @@ func (w *watcher) place(c *candidate, why string, r *notify.Request) {
 	s.Unproven = true
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
-		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		w.notContained(c.pid, c.argv, err)
 		closeAll(c.pidfd)
 		return
 	}
@@ -41,7 +41,7 @@ func (w *watcher) prove(c *candidate, why string) {
 	t := c.group
 	s := w.server(t.Name())
 	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
-		w.explain(c.pid, "left", c.argv, uncontained+err.Error())
+		w.notContained(c.pid, c.argv, err)
 		w.release(t)
 		return
 	}
@@ -95,7 +95,7 @@ func (w *watcher) gatewayExits() bool {
 // stdin is closed and the program may end, in any order.
 func (w *watcher) conclude(c *candidate, why string) {
 	if c.group == nil || !w.gatewayExits() {
-		w.leave(c, why)
+		w.leaveAlone(c, why)
 		return
 	}
 	held := c.holder.isGateway
@@ -103,22 +103,22 @@ func (w *watcher) conclude(c *candidate, why string) {
 		held = abandoned(c.pid)
 	}
 	if !held {
-		w.leave(c, why)
+		w.leaveAlone(c, why)
 		return
 	}
 	w.accept(c, "the gateway held its stdin until it ended", nil, nil)
 }
 
-// leave is the end of a candidate that was not proven a server.
-func (w *watcher) leave(c *candidate, why string) {
-	if w.drop(c) {
+// leaveAlone is the end of a candidate that was not proven a server.
+func (w *watcher) leaveAlone(c *candidate, why string) {
+	if w.dismiss(c) {
 		w.explain(c.pid, "left", c.argv, why)
 	}
 }
 
-// drop leaves a candidate alone, unless it is decided already. What is in its group goes back to the
+// dismiss leaves a candidate alone, unless it is decided already. What is in its group goes back to the
 // gateway's cgroup, and stays if there is no gateway any more.
-func (w *watcher) drop(c *candidate) (dropped bool) {
+func (w *watcher) dismiss(c *candidate) (dropped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.over {

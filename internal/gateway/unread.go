@@ -131,7 +131,7 @@ func (w *watcher) attend(c *candidate) {
 			time.Sleep(lookEvery)
 		}
 	}
-	w.leave(c, "its client wrote no MCP that could be seen before it was read")
+	w.leaveAlone(c, "its client wrote no MCP that could be seen before it was read")
 }
 
 func (all *candidates) enter(c *candidate) {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -52,10 +51,15 @@ type watcher struct {
 	env        []string
 	listener   *notify.Listener
 	candidates candidates
-	mu         sync.Mutex // of servers
-	servers    []*launcher.Taken
+	hub        *loop.Hub
+	mu         sync.Mutex // of those that follow
+	servers    map[int]*launcher.Taken
+	numbers    numbers
+	unwatched  []page.Kept // servers that this watcher failed to go on with
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
+	// uncontained: of many servers that are not contained the first one is said on stderr.
+	uncontained sync.Once
 }
 
 // Watch is the whole life of a watcher. The arguments are those of its command line.
@@ -80,7 +84,7 @@ func Watch(args []string, by Watching) int {
 
 func attach(args []string, by Watching) (*watcher, error) {
 	var memory, sock int
-	w := &watcher{Watching: by, config: &config{}, Name: args[1]}
+	w := &watcher{Watching: by, config: &config{}, Name: args[1], servers: map[int]*launcher.Taken{}}
 	if _, err := fmt.Sscan(args[0]+" "+args[2]+" "+args[3], &w.PID, &memory, &sock); err != nil {
 		return nil, err
 	}
@@ -104,12 +108,21 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep)
-	if err := w.retake(); err != nil {
+	if w.hub, err = loop.NewHub(); err != nil {
+		return nil, err
+	}
+	w.mu.Lock() // a server may end at once, before there is a guard to drop it
+	ended, err := w.retake()
+	if err != nil {
 		return nil, err
 	}
 	if w.guard, err = page.Attach(w.page, sock); err != nil { // it was killed
-		return nil, errors.Join(err, w.forkGuard())
+		return nil, errors.Join(err, w.replaceGuard())
 	}
+	for _, number := range ended {
+		w.drop(number)
+	}
+	w.mu.Unlock()
 	return w, nil
 }
 
@@ -195,6 +208,15 @@ func (w *watcher) note(text string) {
 	_ = unix.Close(fd) // a copy, or -1
 }
 
+// notContained says why a server is left outside, also where no one has asked for explanations.
+func (w *watcher) notContained(pid int, argv []string, why error) {
+	w.explain(pid, "left", argv, "it can't be contained: "+why.Error())
+	if proc.IsGone(why) {
+		return // it has ended meanwhile
+	}
+	w.uncontained.Do(func() { w.note("a server is not contained: " + protocol.OneLine(why)) })
+}
+
 // watch answers until no process is left that has the filter, or only ones that no server needs.
 func (w *watcher) watch() error {
 	var left []*notify.Request
@@ -241,30 +263,6 @@ func (w *watcher) watch() error {
 	return nil
 }
 
-// keep has the guard keep a server for the next watcher.
-func (w *watcher) keep(t *launcher.Taken) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.servers = append(w.servers, t)
-	_ = w.guard.Pass(page.WordKeep, t.Kept()) // or it was killed: see watch
-	w.guard.Look()                            // it may be stopped
-}
-
-// retake continues with the servers of the watcher before.
-func (w *watcher) retake() error {
-	for i := 0; i < len(w.page.Servers) && w.page.Servers[i][0] != 0; i++ {
-		t, err := launcher.Retake(w.page.Servers[i], w.gateway, w.env, int(w.page.GuardPID))
-		if err != nil && !proc.IsGone(err) {
-			return err
-		}
-		if t != nil {
-			w.servers = append(w.servers, t)
-			w.followed.Go(func() { w.live(t) })
-		}
-	}
-	return nil
-}
-
 // live stops a server when it has to end.
 func (w *watcher) live(t *launcher.Taken) {
 	t.Live()
@@ -275,35 +273,6 @@ func (w *watcher) live(t *launcher.Taken) {
 func (w *watcher) release(t *launcher.Taken) {
 	w.forget(t)
 	t.Release()
-}
-
-func (w *watcher) forget(t *launcher.Taken) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.servers = slices.DeleteFunc(w.servers, func(one *launcher.Taken) bool { return one == t })
-}
-
-// forkGuard replaces a guard that was killed, and returns when the new one has started a watcher in our
-// place.
-func (w *watcher) forkGuard() error {
-	w.mu.Lock() // no process is put into a group any more that the next watcher does not know
-	clear(w.page.Servers[:])
-	before := w.page.Reign
-	next, err := fork(w.page, w.PID, w.Name, w.env, w.Require, true)
-	if err != nil {
-		return err
-	}
-	for _, t := range w.servers {
-		t.GuardedBy(int(w.page.GuardPID))
-		_ = next.Pass(page.WordKeep, t.Kept()) // as below
-	}
-	if errno := next.Go(w.held, -1); errno != 0 {
-		return errno
-	}
-	for !linux.Ended(next.PIDFD) && atomic.LoadUint32(&w.page.Reign) == before {
-		time.Sleep(time.Millisecond) // it sends no byte to us: its socket is the next one's
-	}
-	return nil
 }
 
 // requests are those of this watcher and of the ones before.

@@ -144,7 +144,7 @@ var unnoticed = []mechanism{
 		one(clientSide+"client.go", "func (in *Side) Unread() bool {", "func (in *Side) Unread() bool {\n\treturn false"),
 		tests("test/e2e", "UnreadInput.*")),
 	without("the wait for a client that reads late",
-		one(brain+"perform.go", "return f.b.Client.Room[0].Full() }", "return false }"),
+		one(brain+"perform.go", "return f.b.Client.Blocked() }", "return false }"),
 		tests("test/e2e", "AnswerToAClientThatReadsLate")),
 	// idle servers
 	without("the second measurement of a frozen server",
@@ -155,7 +155,7 @@ var unnoticed = []mechanism{
 	without("the thaw by a signal", one(brain+"brain.go", "\tb.report(lifecycle.Woken) // only a server that runs can react\n", ""),
 		tests("test/e2e", "IdleServerGetsSignals")),
 	without("the room that a server needs before it is frozen",
-		one(idle+"rest.go", "in.Room[0].Full() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
+		one(idle+"rest.go", "in.Blocked() || in.Room[1].Full()", "false"), tests("test/e2e", "FullOutputIsNotIdle")),
 	without("the mark of a person's freeze", one(idle+"rest.go", "if !Held(r.Group.Payload) {", "if true {"),
 		tests("test/e2e", "FreezeOfAnIdleServerStays")),
 	// transparency to the server

@@ -24,7 +24,7 @@ type facts struct{ b *Brain }
 
 // Unread: a server that is only starting has read nothing.
 func (f facts) Unread() bool       { return !f.b.begun || f.b.Client.Unread() }
-func (f facts) Blocked() bool      { return f.b.Client.Room[0].Full() }
+func (f facts) Blocked() bool      { return f.b.Client.Blocked() }
 func (f facts) CPU() time.Duration { return f.b.Group.Members().CPU() }
 
 func (f facts) Abandoned() bool {

@@ -140,5 +140,8 @@ func (b *Brain) GoOn(in *client.Side) error {
 		b.rest.Thaw() // the brain before may have died while it froze them
 	}
 	b.report(lifecycle.Woken)
+	if in.Main < 0 { // it has ended without a watcher
+		b.Loop.Report(loop.TokenMain)
+	}
 	return in.Add(b.Loop)
 }

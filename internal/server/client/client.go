@@ -26,6 +26,9 @@ type Side struct {
 	Room   [2]Watch // in stdout and stderr
 	PIDFD  int      // the client, or -1
 	Main   int      // pidfd of the main process, if the client has started it; or -1
+	// Members are the processes of a server that the client has started; otherwise it is nil. There Input and
+	// Room are none, and the members' own descriptors are looked at: a gateway can have hundreds of servers.
+	Members func() []int
 }
 
 // WatchParent watches our descriptors 0 and 1, and our parent.
@@ -44,6 +47,7 @@ type Child struct {
 	PID         int
 	PIDFD       int
 	ClientPIDFD int
+	Idle        bool // an event for input is wanted
 }
 
 // WatchChild watches the descriptors 0 and 1 of a process. held is a descriptor that must stay open, or -1.
@@ -59,8 +63,73 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	// not opened once more: another writer would keep the client from seeing the end of stdout
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
 	defer unix.Close(stdout) // fails for none
-	err = in.watch(stdin, stdout, -1)
+	in.Input, in.Room = -1, [2]Watch{-1, -1}
+	if err = in.watchEnds(stdin, stdout); err == nil && r.Idle && in.Conveyed {
+		in.Input, err = newWatch(stdin, input)
+	}
 	return in, held, err
+}
+
+// Rewatch watches what ended with the process before: the end of a stdin that this could watch only by
+// holding it, and, where an event for input is wanted, that. held is as of WatchChild.
+func (in *Side) Rewatch(idle bool) (held int) {
+	held = -1
+	stdin := in.copyOf(0, in.File)
+	if stdin < 0 {
+		return held
+	}
+	defer func() {
+		if held < 0 {
+			_ = unix.Close(stdin) // a copy
+		}
+	}()
+	if idle {
+		in.Input, _ = newWatch(stdin, input) // -1 without a descriptor: then it is never frozen
+	}
+	if in.Socket || !in.Stdin.Unheld() {
+		return held
+	}
+	again, err := newWatch(stdin, hangUp)
+	if err != nil || again < 0 {
+		return held
+	}
+	_ = unix.Close(int(in.Stdin)) // an empty set
+	in.Stdin, held = again, stdin
+	return held
+}
+
+// look returns the events of a member's descriptor, of those that are asked for. has: a member has that file
+// as the descriptor of that number.
+func (in *Side) look(number int, file protocol.File, events int16) (now int16, has bool) {
+	fd := in.copyOf(number, file)
+	if fd < 0 {
+		return 0, false
+	}
+	defer unix.Close(fd)
+	fds := []unix.PollFd{{Fd: int32(fd), Events: events}}
+	_, _ = unix.Ppoll(fds, new(unix.Timespec), nil) // without a wait it is not interrupted
+	return fds[0].Revents, true
+}
+
+// copyOf returns a copy of the descriptor of a member, or -1 if none has that file there. It is for a moment
+// alone: with it the client sees no end.
+func (in *Side) copyOf(number int, file protocol.File) (fd int) {
+	for _, pid := range in.Members() {
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue // it has ended
+		}
+		fd, err := unix.PidfdGetfd(pidfd, number, 0)
+		_ = unix.Close(pidfd)
+		if err != nil && number == 0 { // by yama
+			fd = Child{PID: pid}.openStdin()
+		}
+		if f, _ := Identify(fd, ""); fd >= 0 && f == file {
+			return fd
+		}
+		_ = unix.Close(fd) // another file, or -1
+	}
+	return -1
 }
 
 // openStdin opens a pipe once more. The new description reports a hang-up only while it is open. A socket
@@ -76,23 +145,35 @@ func (r Child) openStdin() int {
 }
 
 // watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
-func (in *Side) watch(stdin, stdout, stderr int) (err error) {
-	add := func(to *Watch, fd int, events uint32) {
-		if *to = -1; err == nil {
-			*to, err = newWatch(fd, events)
-		}
+func (in *Side) watch(stdin, stdout, stderr int) error {
+	in.Input, in.Room = -1, [2]Watch{-1, -1}
+	err := in.watchEnds(stdin, stdout)
+	if err == nil && in.Conveyed {
+		in.Input, err = newWatch(stdin, input)
 	}
-	add(&in.Stdin, stdin, hangUp)
+	if err == nil {
+		in.Room[0], err = newWatch(stdout, room)
+	}
+	if err == nil {
+		in.Room[1], err = newWatch(stderr, room)
+	}
+	return err
+}
+
+// watchEnds watches the client's ends of stdin and stdout.
+func (in *Side) watchEnds(stdin, stdout int) (err error) {
+	in.Stdin, in.Stdout = -1, -1
 	file, kind := Identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
 	in.Conveyed = in.Socket || kind == unix.S_IFIFO
-	if in.Input = -1; in.Conveyed {
+	if in.Conveyed {
 		in.File = file
-		add(&in.Input, stdin, input)
 	}
-	add(&in.Stdout, stdout, failure)
-	add(&in.Room[0], stdout, room)
-	add(&in.Room[1], stderr, room)
+	in.Output, _ = Identify(stdout, "")
+	if in.Stdin, err = newWatch(stdin, hangUp); err != nil {
+		return err
+	}
+	in.Stdout, err = newWatch(stdout, failure)
 	return err
 }
 
@@ -137,7 +218,20 @@ func (in *Side) Unread() bool {
 		s, _ := findSocket(in.File.Ino)
 		return s.unread > 0
 	}
+	if in.Input < 0 && in.Members != nil {
+		events, _ := in.look(0, in.File, unix.POLLIN) // none without such a member
+		return events&unix.POLLIN != 0
+	}
 	return in.Input.Readable()
+}
+
+// Blocked reports whether the server's output waits for the client.
+func (in *Side) Blocked() bool {
+	if in.Room[0] < 0 && in.Members != nil {
+		events, has := in.look(1, in.Output, unix.POLLOUT)
+		return has && events == 0
+	}
+	return in.Room[0].Full()
 }
 
 func (in *Side) Add(to *loop.Loop) error {

@@ -171,3 +171,122 @@ func TestUnread(t *testing.T) {
 		t.Fatal("a socket that no process has is read")
 	}
 }
+
+// Of a server that its client has started no descriptor is needed to see whether it reads its input, and whether
+// its client reads the output: a member has both. What has replaced them says nothing of them.
+func TestLookAtMembers(t *testing.T) {
+	for name, ends := range map[string]func(*testing.T) (read, write int){"pipes": pipe, "sockets": sockets} {
+		t.Run(name, func(t *testing.T) {
+			readIn, writeIn := ends(t)
+			readOut, writeOut := ends(t)
+			in, out := os.NewFile(uintptr(readIn), "in"), os.NewFile(uintptr(writeOut), "out")
+			defer in.Close()
+			cmd := exec.Command("sleep", "1000")
+			cmd.Stdin, cmd.Stdout = in, out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				_ = cmd.Process.Kill() // it sleeps
+				_ = cmd.Wait()         // killed
+			}()
+			pidfd, err := unix.PidfdOpen(cmd.Process.Pid, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer unix.Close(pidfd)
+			side, held, err := WatchChild(Child{PID: cmd.Process.Pid, PIDFD: pidfd, ClientPIDFD: -1})
+			if err != nil || held >= 0 {
+				t.Fatal(held, err)
+			}
+			defer side.Close()
+			if side.Input >= 0 || side.Room != [2]Watch{-1, -1} {
+				t.Errorf("it has more than the ends: %+v", side)
+			}
+			side.Members = func() []int { return []int{os.Getpid(), cmd.Process.Pid} }
+			want := func(when string, unread, blocked bool) {
+				t.Helper()
+				if got := side.Unread(); got != unread {
+					t.Errorf("%s: unread input: %v", when, got)
+				}
+				if got := side.Blocked(); got != blocked {
+					t.Errorf("%s: blocked output: %v", when, got)
+				}
+			}
+			want("at the start", false, false)
+			if _, err := unix.Write(writeIn, []byte("x")); err != nil {
+				t.Fatal(err)
+			}
+			if err := unix.SetNonblock(writeOut, true); err != nil {
+				t.Fatal(err)
+			}
+			for err == nil {
+				_, err = unix.Write(writeOut, make([]byte, 4096))
+			}
+			want("with input and output", true, true)
+			if held := side.Rewatch(true); held >= 0 || !side.Input.Readable() {
+				t.Errorf("the input is not watched again; it holds %d", held)
+			}
+			side.Close()
+			file := side.Output
+			side.Output.Ino++
+			if side.Blocked() {
+				t.Error("another file counts as stdout")
+			}
+			side.Output = file
+			side.Members = func() []int { return nil }
+			if side.Blocked() {
+				t.Error("without a member its output is blocked")
+			}
+			_ = out.Close()
+			_ = unix.Close(readOut)
+			_ = unix.Close(writeIn)
+		})
+	}
+}
+
+func sockets(t *testing.T) (read, write int) {
+	t.Helper()
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pair[0], pair[1]
+}
+
+// Under yama a watcher sees the end of stdin only while it holds that. The next one holds it again.
+func TestRewatchOfAHeldStdin(t *testing.T) {
+	read, write := pipe(t)
+	stdin := os.NewFile(uintptr(read), "in")
+	cmd := exec.Command("sleep", "1000")
+	cmd.Stdin = stdin
+	err := cmd.Start()
+	_ = stdin.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = cmd.Process.Kill() // it sleeps
+		_ = cmd.Wait()         // killed
+	}()
+	child := Child{PID: cmd.Process.Pid}
+	own := child.openStdin()
+	side := &Side{Input: -1, Stdout: -1, Room: [2]Watch{-1, -1}, Members: func() []int { return []int{child.PID} }}
+	if err := side.watchEnds(own, -1); err != nil {
+		t.Fatal(err)
+	}
+	defer side.Close()
+	_ = unix.Close(own) // with the watcher
+	if !side.Stdin.Unheld() {
+		t.Fatal("it does not depend on what the watcher held: nothing is tried here")
+	}
+	held := side.Rewatch(false)
+	if held < 0 || side.Input >= 0 || side.Stdin.Unheld() || side.Stdin.Fired() {
+		t.Errorf("it holds %d: %+v", held, side)
+	}
+	_ = unix.Close(write)
+	if !side.Stdin.Fired() {
+		t.Error("the end of stdin is not seen")
+	}
+	_ = unix.Close(held)
+}

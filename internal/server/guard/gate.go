@@ -32,6 +32,7 @@ type Gate struct {
 	ready    bool  // a watcher answers
 	over     bool  // no watcher is needed any more
 	resolved bool  // Page.Held is answered
+	servers  int   // that are kept
 	startAt  int64 // of the next watcher, or 0
 }
 
@@ -50,6 +51,7 @@ const (
 
 // keepGate is the whole life of such a guard.
 func (p *process) keepGate() {
+	raiseFileLimit()
 	g, action := &p.gate, [4]uint64{} // an ignored SIGCHLD would hide that a watcher is stopped
 	sys(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, 8, 0)
 	for fd := uintptr(0); fd <= 2; fd++ { // a watcher's are not to be those of a server
@@ -115,8 +117,8 @@ func (p *process) receiveFromWatcher() {
 	g := &p.gate
 	word, dead := p.receiveWord(unix.MSG_DONTWAIT)
 	switch {
-	case word == page.WordKeep:
-		p.keepServer()
+	case word == page.WordKeep || word == page.WordDrop:
+		p.receiveServer(word)
 	case word == page.WordReady:
 		g.ready, g.resolved, p.page.Until, p.deaths = true, false, 0, 0
 	case word == page.WordDone:
@@ -124,7 +126,7 @@ func (p *process) receiveFromWatcher() {
 	case dead:
 		p.polls[gateSocket].Fd = -1
 		switch {
-		case g.over || p.polls[gateListener].Fd < 0 && p.page.Servers[0][0] == 0:
+		case g.over || p.polls[gateListener].Fd < 0 && g.servers == 0:
 		case g.stage: // it executes the gateway
 			g.startAt = now()
 			p.waitWithin(firstWithin)
@@ -141,29 +143,97 @@ func (p *process) receiveFromWatcher() {
 	}
 }
 
-// keepServer keeps the lock and all else that the next watcher needs of a server. A sweep looks for a process
-// that has taken a lock, so the guard takes one. No number is 0.
-func (p *process) keepServer() {
-	server := &p.rights.fds
-	server[7], _ = openAt(server[0], eventsFile, 0)
-	sys(unix.SYS_FLOCK, uintptr(server[7]), unix.LOCK_SH|unix.LOCK_NB, 0, 0, 0)
-	for i := 0; i < len(p.page.Servers) && server[6] >= 0; i++ { // RLIMIT_NOFILE allows them all
-		place := &p.page.Servers[i]
-		fd, e := openAt(place[0], eventsFile, 0)
-		if closeFD(fd); place[0] > 0 && e == 0 { // its group exists
-			continue
+// raiseFileLimit raises the soft limit of guard and watchers, which have descriptors for each server. It is
+// the gateway's own process that executes the gateway, and that keeps its limit.
+func raiseFileLimit() {
+	limit := unix.Rlimit{}
+	at := uintptr(unsafe.Pointer(&limit))
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, 0, at, 0)
+	limit.Cur = limit.Max
+	sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_NOFILE, at, 0, 0)
+}
+
+// receiveServer receives the rest of a message, and answers it: a watcher puts a server into a group only
+// when the next watcher will know of it.
+func (p *process) receiveServer(word byte) {
+	m := page.Message{Word: word}
+	const rest = page.MessageSize - 1 // it was sent whole
+	sys(unix.SYS_RECVFROM, uintptr(p.sock), uintptr(unsafe.Pointer(&m))+1, rest, unix.MSG_WAITALL, 0)
+	e := syscall.Errno(0)
+	switch {
+	case p.truncated:
+		e = syscall.EMFILE
+	case word == page.WordDrop:
+		e = p.keepServer(m.Number, page.Kept{})
+	default:
+		fds := &p.rights.fds
+		kept := page.Kept{Payload: fds[0], Memory: fds[1], Stdin: -1, Stdout: -1}
+		switch {
+		case m.HasStdin && m.HasStdout:
+			kept.Stdin, kept.Stdout = fds[2], fds[3]
+		case m.HasStdin:
+			kept.Stdin = fds[2]
+		case m.HasStdout:
+			kept.Stdout = fds[2]
 		}
-		for j := range place {
-			if place[j] > 0 {
-				closeFD(place[j])
-			}
-			place[j] = server[j]
+		if e = p.keepServer(m.Number, kept); e != 0 {
+			closeKept(kept)
 		}
+	}
+	answer := [1]byte{byte(e)}
+	const how = unix.MSG_DONTWAIT | unix.MSG_NOSIGNAL // the watcher waits for it, so there is room
+	sys(unix.SYS_SENDTO, uintptr(p.sock), uintptr(unsafe.Pointer(&answer)), 1, how, 0)
+}
+
+// keepServer keeps the descriptors of a server in the place of those that had its number. Descriptors 0 to 2
+// are never among them: see keepGate.
+func (p *process) keepServer(number uint32, kept page.Kept) syscall.Errno {
+	before, _ := p.serverKept(number)
+	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
+	n, e := sys(unix.SYS_PWRITE64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)
+	switch {
+	case e != 0:
+		return e
+	case n != size:
+		return syscall.ENOSPC
+	}
+	if before.Payload != 0 {
+		p.gate.servers--
+		closeKept(before)
+	}
+	if kept.Payload != 0 {
+		p.gate.servers++
+	}
+	return 0
+}
+
+// serverKept is what is kept under a number: zero for none. ok: it is not behind the last one.
+func (p *process) serverKept(number uint32) (kept page.Kept, ok bool) {
+	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
+	n, e := sys(unix.SYS_PREAD64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)
+	return kept, e == 0 && n == size
+}
+
+func closeKept(k page.Kept) {
+	closeFD(k.Payload)
+	closeFD(k.Memory)
+	if k.Stdin >= 0 {
+		closeFD(k.Stdin)
+	}
+	if k.Stdout >= 0 {
+		closeFD(k.Stdout)
+	}
+}
+
+// passOn has the program that this process executes inherit the descriptors.
+func passOn(k page.Kept) {
+	if k.Payload == 0 {
 		return
 	}
-	for _, fd := range server {
-		closeFD(fd)
-	}
+	sys(unix.SYS_FCNTL, uintptr(k.Payload), unix.F_SETFD, 0, 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(k.Memory), unix.F_SETFD, 0, 0, 0)
+	sys(unix.SYS_FCNTL, uintptr(k.Stdin), unix.F_SETFD, 0, 0, 0) // fails for none
+	sys(unix.SYS_FCNTL, uintptr(k.Stdout), unix.F_SETFD, 0, 0, 0)
 }
 
 // giveUp kills all servers if the gateway has ended and no watcher can start, perhaps for lack of processes.
@@ -173,8 +243,14 @@ func (p *process) giveUp() {
 	if n, _ := sys(unix.SYS_PPOLL, at, 1, now, 0, 0); n == 0 {
 		return
 	}
-	for i := range p.page.Servers {
-		writeFile(p.page.Servers[i][0], killFile, '1')
+	for number := uint32(0); ; number++ {
+		kept, ok := p.serverKept(number)
+		if !ok {
+			break
+		}
+		if kept.Payload != 0 {
+			writeFile(kept.Payload, killFile, '1')
+		}
 	}
 	if p.polls[gateListener].Fd < 0 { // no process is left
 		exit(1)

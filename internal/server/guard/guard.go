@@ -85,8 +85,8 @@ func (p *process) alsoKeep(fd int32) {
 // dies first.
 func (p *process) awaitGo() (leaf int32, ok bool) {
 	word, _ := p.receiveWord(0)
-	for word == page.WordKeep { // of the guard before
-		p.keepServer()
+	for word == page.WordKeep || word == page.WordDrop { // the servers of the guard before
+		p.receiveServer(word)
 		word, _ = p.receiveWord(0)
 	}
 	if p.truncated { // no descriptor was free: the server would be born outside of its group
@@ -244,18 +244,27 @@ func (p *process) receive() {
 	}
 }
 
-// receiveWord returns 0 for none. The descriptors that come with it are in p.rights, and -1 behind them.
+// receiveWord returns 0 for none. The descriptors that come with it are in p.rights, and -1 behind them. If
+// not all of them could be received, it closes those that were.
 func (p *process) receiveWord(how uintptr) (word byte, dead bool) {
 	for i := range p.rights.fds {
 		p.rights.fds[i] = -1
 	}
-	iov := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-	header := [7]uintptr{2: uintptr(unsafe.Pointer(&iov)), 3: 1, 4: uintptr(unsafe.Pointer(&p.rights)),
-		5: unsafe.Sizeof(p.rights)}
+	text := struct{ base, size uintptr }{uintptr(unsafe.Pointer(&word)), 1} // struct iovec
+	header := page.MessageHeader{
+		Texts: uintptr(unsafe.Pointer(&text)), TextCount: 1,
+		Control: uintptr(unsafe.Pointer(&p.rights)), ControlSize: unsafe.Sizeof(p.rights),
+	}
 	at := uintptr(unsafe.Pointer(&header))
 	n, e := sys(unix.SYS_RECVMSG, uintptr(p.sock), at, how|unix.MSG_CMSG_CLOEXEC, 0, 0)
 	const flags = 0xffffffff // behind them are four bytes that the kernel does not write
-	p.truncated = e == 0 && header[6]&flags&unix.MSG_CTRUNC != 0
+	p.truncated = e == 0 && header.Flags&flags&unix.MSG_CTRUNC != 0
+	for i := range p.rights.fds {
+		if p.truncated && p.rights.fds[i] >= 0 {
+			closeFD(p.rights.fds[i])
+			p.rights.fds[i] = -1
+		}
+	}
 	return word, e != syscall.EAGAIN && (e != 0 || n == 0)
 }
 

@@ -30,6 +30,9 @@ func TestMain(m *testing.M) {
 	case text != "":
 		var c config
 		check(json.Unmarshal([]byte(text), &c))
+		if c.Gateway {
+			os.Exit(c.keepServers())
+		}
 		os.Exit(launch(&c))
 	}
 	bed.Main(m)
@@ -49,6 +52,10 @@ type config struct {
 	UID     int    // whom launcher and server run as
 	Room    uint64 // RLIMIT_NPROC
 	Full    bool   // the guard has no descriptor left
+
+	Gateway bool // it has the guard of a gateway keep servers, until that has no descriptor left
+	Servers int  // that it keeps, at most
+	Files   unix.Rlimit
 }
 
 func check(err error) {

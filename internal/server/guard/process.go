@@ -131,8 +131,8 @@ type process struct {
 	exited    bool // the main process
 	info      [16]uint64
 	rights    struct { // as struct cmsghdr
-		header [2]uint64
-		fds    page.Kept
+		header unix.Cmsghdr
+		fds    [4]int32
 	}
 	truncated bool // there was no room for the descriptors of the last word
 	buf       [1024]byte

@@ -61,10 +61,12 @@ func (p *process) executeBrain() {
 			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
 		}
 	}
-	for i := 0; i < len(p.page.Servers) && p.page.Servers[i][0] != 0; i++ {
-		for _, fd := range p.page.Servers[i] {
-			sys(unix.SYS_FCNTL, uintptr(fd), unix.F_SETFD, 0, 0, 0)
+	for number := uint32(0); p.gate.Wanted; number++ {
+		kept, ok := p.serverKept(number)
+		if !ok {
+			break
 		}
+		passOn(kept)
 	}
 	none := uint64(0)
 	setMask(&none, nil)

@@ -115,7 +115,7 @@ func (r *Rest) Pending() string {
 	switch in := r.Client; {
 	case in.Input.Readable():
 		return "it does not read its input"
-	case in.Room[0].Full() || in.Room[1].Full():
+	case in.Blocked() || in.Room[1].Full():
 		return "the client does not read its output"
 	}
 	return ""

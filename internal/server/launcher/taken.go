@@ -5,6 +5,7 @@ package launcher
 import (
 	"errors"
 	"os"
+	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -24,7 +25,11 @@ import (
 // Taken is a server that its client has started, in a group of its own. This process is its brain, as it is
 // of others. Its own guard is there for the start alone: it removes the group if this process is killed then,
 // and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
-type Taken struct{ *birth }
+type Taken struct {
+	*birth
+	Number int         // of what the client's guard keeps
+	own    *page.Guard // our own guard, when the server has begun; nil as soon as it has ended
+}
 
 // Prepare makes a group for a process. Take or Release has to follow. The pidfd of the process is closed with
 // the server.
@@ -35,7 +40,7 @@ func (s *Server) Prepare(r client.Child) (*Taken, error) {
 		return nil, err
 	}
 	b.Config.Taken = true
-	t := &Taken{b}
+	t := &Taken{birth: b}
 	if err := t.prepare(r); err != nil {
 		t.Release()
 		return nil, err
@@ -44,7 +49,12 @@ func (s *Server) Prepare(r client.Child) (*Taken, error) {
 }
 
 func (t *Taken) prepare(r client.Child) (err error) {
+	r.Idle = t.Config.Policy.IdleFreeze > 0
 	if t.Client, t.Held, err = client.WatchChild(r); err != nil {
+		return err
+	}
+	t.Client.Members = t.members
+	if t.Config.Main, err = group.Identify(r.PID); err != nil {
 		return err
 	}
 	if err := t.Open(t.server.Executable); err != nil {
@@ -66,62 +76,103 @@ func (t *Taken) Take(pid int) error {
 	return t.Page.SetDirectories() // none, for our guard
 }
 
-// Kept is for the client's guard. The page is in the place of a descriptor that does not exist.
+// Kept is for the client's guard.
 func (t *Taken) Kept() page.Kept {
-	in := t.Client
-	all := [...]int{
-		t.Group.Payload.FD(), int(t.Page.Memory), in.Main,
-		int(in.Stdin), int(in.Input), int(in.Stdout), int(in.Room[0]),
+	return page.Kept{
+		Payload: int32(t.Group.Payload.FD()), Memory: t.Page.Memory,
+		Stdin: int32(t.Client.Stdin), Stdout: int32(t.Client.Stdout),
 	}
-	k := page.Kept{7: -1}
-	for i, fd := range all {
-		if k[i] = int32(fd); fd < 0 {
-			k[i] = t.Page.Memory
-		}
-	}
-	return k
 }
 
-// Retake continues with a server of the watcher before, which may have ended meanwhile. It returns
-// nil for one that was released, or not taken yet.
-func Retake(k page.Kept, clientPIDFD int, env []string, guard int) (*Taken, error) {
-	own, _ := client.Identify(int(k[1]), "")
-	for i, fd := range k {
-		unix.CloseOnExec(int(fd))
-		if f, _ := client.Identify(int(fd), ""); i > 1 && f == own {
-			k[i] = -1
-		}
+// members are the processes of the group, the main process first.
+func (t *Taken) members() []int {
+	pids, _ := t.Group.Payload.Members() // none, if it was removed
+	main := slices.Index(pids, t.Config.Main.PID)
+	if main > 0 {
+		pids[0], pids[main] = pids[main], pids[0]
 	}
-	_ = unix.Close(int(k[7])) // it shows the life of the guard alone
-	p, err := page.Open(int(k[1]))
+	return pids
+}
+
+// Heir is the process that goes on with the servers of a watcher that is dead.
+type Heir struct {
+	Hub         *loop.Hub
+	ClientPIDFD int
+	Env         []string
+	Guard       int // pid of the client's
+}
+
+// Retake continues with a server of the watcher before, which may have ended meanwhile. It returns nil for
+// one that was released, or not taken yet.
+func (h *Heir) Retake(k page.Kept) (*Taken, error) {
+	for _, fd := range [...]int32{k.Payload, k.Memory, k.Stdin, k.Stdout} {
+		unix.CloseOnExec(int(fd)) // fails for none
+	}
+	p, err := page.Open(int(k.Memory))
 	if err != nil || p.FailedStep != page.StepNone {
 		return nil, err
 	}
-	p.Payload, p.Memory, p.Program, p.Launcher = k[0], k[1], -1, -1 // of this process
-	p.Reign++                                                       // the other process may still run
-	l, err := loop.New()
+	p.Payload, p.Memory = k.Payload, k.Memory // the numbers of this process
+	p.Program, p.Launcher = -1, -1
+	p.Reign++ // the other process may still run
+	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
 	if err != nil {
 		return nil, err
 	}
-	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, env, l)
-	if err != nil {
-		return nil, err
-	}
-	t := &Taken{&birth{b, nil}}
-	in := &client.Side{
-		ClientSide: t.Config.Side, PIDFD: clientPIDFD, Main: int(k[2]), Stdin: client.Watch(k[3]),
-		Input: client.Watch(k[4]), Stdout: client.Watch(k[5]), Room: [2]client.Watch{client.Watch(k[6]), -1},
+	t := &Taken{birth: &birth{b, nil}}
+	t.Client = &client.Side{
+		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD, Main: -1, Stdin: client.Watch(k.Stdin), Input: -1,
+		Stdout: client.Watch(k.Stdout), Room: [2]client.Watch{-1, -1}, Members: t.members,
 	}
 	// The proof of a program that has none yet can't be seen any more: it is left alone.
 	if p.Unproven || p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
-		t.Client, t.Guard = in, nil
+		t.Guard = nil
 		t.Release()
 		return nil, nil
 	}
+	if t.Client.Main, err = openProcess(t.Config.Main); err != nil {
+		return nil, err
+	}
+	t.Held = t.Client.Rewatch(t.Config.Policy.IdleFreeze > 0)
 	t.Config.Launcher, _ = group.Identify(os.Getpid())
-	_ = unix.Flock(t.Events, unix.LOCK_SH|unix.LOCK_NB) // shows that we live; a member may have locked it
-	t.GuardedBy(guard)
-	return t, t.GoOn(in)
+	t.showLife()
+	t.GuardedBy(h.Guard)
+	return t, t.GoOn(t.Client)
+}
+
+// openProcess returns a pidfd, or -1 if the process has ended.
+func openProcess(i protocol.Identity) (pidfd int, err error) {
+	pidfd, err = unix.PidfdOpen(i.PID, 0)
+	if err != nil {
+		return -1, proc.IgnoreGone(err)
+	}
+	if now, err := group.Identify(i.PID); err != nil || now.Start != i.Start { // its pid is another's
+		_ = unix.Close(pidfd)
+		return -1, nil
+	}
+	return pidfd, nil
+}
+
+// Reguard is GuardedBy for a server that no watcher could go on with.
+func Reguard(k page.Kept, pid int) {
+	fd, err := unix.FcntlInt(uintptr(k.Payload), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return
+	}
+	g, err := group.Reopen(fd, protocol.Placed{})
+	if err != nil {
+		return // it was removed
+	}
+	defer g.Close()
+	facts := g.Facts()
+	facts.Guard, _ = group.Identify(pid)
+	_ = g.Register(&protocol.Config{Facts: facts}) // as above
+}
+
+// showLife locks a file for sweepers, which find the process that has done so. The lock of the directory is
+// the guard's, too.
+func (t *Taken) showLife() {
+	_ = unix.Flock(t.Events, unix.LOCK_SH|unix.LOCK_NB) // a member may have locked it
 }
 
 // GuardedBy records the client's guard.
@@ -169,14 +220,37 @@ func (t *Taken) Guide() error {
 	if err := errors.Join(t.Client.Add(t.Loop), t.Begin()); err != nil {
 		return err
 	}
+	t.showLife()
 	t.TellStart()
+	t.own, t.Guard = t.Guard, &page.Guard{Page: t.Page, Sock: -1, PIDFD: -1}
 	t.Beside.Go(func() {
 		t.Group.AwaitAdoption()
 		if group.Populated(t.Group.Members()) { // a manager removes a scope without a process
-			_ = unix.Shutdown(t.Guard.Sock, unix.SHUT_RDWR) // our guard exits
+			t.endOwn()
+			t.Loop.Report(loop.TokenAdopted)
 		}
 	})
 	return nil
+}
+
+// endOwn ends our own guard, and closes the descriptors that were for it alone.
+func (t *Taken) endOwn() {
+	_ = unix.Shutdown(t.own.Sock, unix.SHUT_RDWR) // it exits
+	if !linux.AwaitEnd(t.own.PIDFD, unix.POLLIN, protocol.ReactWithin) {
+		return // it is stopped
+	}
+	closeGuard(t.own)
+	t.own = nil
+	_ = unix.Close(int(t.Page.Program))
+	_ = unix.Close(int(t.Page.Launcher))
+	t.Page.Program, t.Page.Launcher = -1, -1
+}
+
+func closeGuard(g *page.Guard) {
+	if g != nil { // it ends with its socket
+		_ = unix.Close(g.Sock)
+		_ = unix.Close(g.PIDFD)
+	}
 }
 
 func (t *Taken) ID() string                { return t.Config.Group.ID }
@@ -189,8 +263,7 @@ func (t *Taken) Release() {
 		t.Page.FailedStep = page.StepJoin
 	}
 	if g := t.Group; g != nil {
-		_ = g.Disarm() // gone is as good
-		t.untag()
+		t.Leave()
 		t.dismiss()
 		_ = g.Remove() // a sweeper removes what can't be removed now
 	}
@@ -226,6 +299,12 @@ func (t *Taken) GiveBack(client int) {
 // giveBackTries is how often GiveBack looks for members that were born while others were moved.
 const giveBackTries = 20
 
+// Leave has no sweep end the group.
+func (t *Taken) Leave() {
+	_ = t.Group.Disarm() // it was removed
+	t.untag()
+}
+
 // untag gives up the race with members that fork at some time.
 func (t *Taken) untag() {
 	tag := group.TagOf(t.ID())
@@ -241,6 +320,7 @@ func (t *Taken) untag() {
 
 func (t *Taken) Close() {
 	t.Beside.Wait()
+	t.Loop.Close()
 	if g := t.Group; g != nil {
 		g.Close()
 	}
@@ -248,14 +328,12 @@ func (t *Taken) Close() {
 	for _, fd := range []int{t.Events, t.Client.Main} {
 		_ = unix.Close(fd) // fails for none
 	}
-	if g := t.Guard; g != nil {
-		_, _ = unix.Close(g.Sock), unix.Close(g.PIDFD) // it ends with its socket
-	}
+	closeGuard(t.Guard)
+	closeGuard(t.own)
 	t.Client.Close()
 	if t.Page != nil {
 		t.Page.Close()
 	}
-	t.Loop.Close()
 }
 
 // SetStderr records where the server's stderr goes, with a note or "". Call it before Guide; without a call

@@ -64,14 +64,19 @@ type Page struct {
 	Held   [HeldMost][10]uint64
 	Memory int32  // the memory file
 	size   uint32 // of the configuration
-
-	// Servers are those of a gateway, as its guard has them. Behind the last one all is zero.
-	Servers [512]Kept
 }
 
-// Kept are the descriptors that the guard has for the next watcher: the directory of the payload with its
-// lock, the file of the server's page, then those that launcher.Taken.Kept lists, and a lock of its own.
-type Kept [8]int32
+// Kept are the descriptors that a gateway's guard has of a server, for the next watcher: those that nothing
+// else could be made of again. -1 stands for none, and Payload is 0 without a server: descriptor 0 is never
+// one of these, and the holes in a file are zero.
+type Kept struct {
+	Payload int32 // the directory of the group, with its lock
+	Memory  int32 // the file of the server's page
+	Stdin   int32 // epoll set: its main process may have closed the descriptor, or refuse to be asked for it
+	Stdout  int32 // the same
+}
+
+const keptSize = int64(unsafe.Sizeof(Kept{}))
 
 // HeldMost is the number of calls that a watcher judges at once.
 const HeldMost = 128
@@ -196,13 +201,15 @@ func (p *Page) SetDirectories(paths ...string) error {
 
 var _ [Size - unsafe.Sizeof(Page{})]byte // a page is enough
 
-// Bytes that a brain sends. The guard sends WordLook alone.
+// Bytes that a brain sends. The guard of a server sends WordLook alone, and that of a gateway only answers:
+// an errno, or 0.
 const (
 	WordLook    = 1   // Page.Due or the answer to a question is new
 	WordGo      = 2   // the group is there, and comes with it
 	WordDone    = 3   // the group is removed
 	WordReady   = 4   // a watcher answers from now on
-	WordKeep    = 5   // a gateway has one more server, whose Kept come with it
+	WordKeep    = 5   // a gateway has one more server: a whole Message, with its Kept
+	WordDrop    = 6   // and one less: a whole Message. Both are answered
 	WordForward = 128 // and above: a signal for the main process, whose pid is sure for its parent alone
 )
 
@@ -237,24 +244,8 @@ func Attach(p *Page, sock int) (*Guard, error) {
 // than -1 is where the guard moves afterwards. Page.FailedStep is final with the first byte; MainPID may be
 // there earlier. It needs no Go runtime.
 func (g *Guard) Go(payload, leaf int) unix.Errno {
-	return g.Pass(WordGo, Kept{int32(payload), int32(leaf), -1, -1, -1, -1, -1, -1})
-}
-
-// Pass sends a word with descriptors, as far as there are any. It needs no Go runtime.
-func (g *Guard) Pass(word byte, fds Kept) unix.Errno {
-	text := [2]uintptr{uintptr(unsafe.Pointer(&word)), 1}
-	rights := [4 + len(fds)]int32{16, 0, unix.SOL_SOCKET, unix.SCM_RIGHTS} // struct cmsghdr, and descriptors
-	header := [7]uintptr{2: uintptr(unsafe.Pointer(&text)), 3: 1, 4: uintptr(unsafe.Pointer(&rights))}
-	for _, fd := range fds {
-		if at := rights[0] / 4; fd >= 0 && at >= 4 && int(at) < len(rights) {
-			rights[at] = fd
-			rights[0] += 4
-			header[5] = uintptr(rights[0]+7) &^ 7 // otherwise there is no message
-		}
-	}
-	at := uintptr(unsafe.Pointer(&header))
-	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	return errno
+	m := Message{Word: WordGo}
+	return g.pass(&m, 1, [4]int32{int32(payload), int32(leaf), -1, -1})
 }
 
 // Drain reads Sock, and answers the guard, which asks whether the brain reacts. dead: the guard is. If there

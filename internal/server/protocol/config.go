@@ -62,11 +62,13 @@ type Config struct {
 
 	Taken bool       // the client has started it
 	Side  ClientSide // of one that is taken
+	Main  Identity   // the same
 }
 
 // ClientSide is the client's side of a server, as a later brain has it.
 type ClientSide struct {
 	File     File   // stdin
+	Output   File   // stdout
 	Conveyed bool   // stdin is a pipe or socket, so it has another end
 	Socket   bool   // stdin is a socket
 	Where    string // the cgroup that the client has started the launcher in

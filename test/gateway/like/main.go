@@ -80,6 +80,10 @@ func do(words []string) {
 		start(words[1], words[2:]...)
 	case "hello":
 		hello(words[1])
+	case "many": // at once, by name and number
+		many(words[1], words[2], words[3:])
+	case "all":
+		fmt.Println("all", askAll())
 	case "ask":
 		fmt.Println("answer", words[1], ask(words[1]))
 	case "close":
@@ -157,6 +161,16 @@ func (s *server) connect() error {
 }
 
 func start(name string, argv ...string) *server {
+	s, err := begin(name, argv)
+	if err != nil {
+		fmt.Println("failed", name, err)
+		return s
+	}
+	fmt.Println("server", name, s.cmd.Process.Pid)
+	return s
+}
+
+func begin(name string, argv []string) (*server, error) {
 	s := &server{cmd: exec.Command(argv[0], argv[1:]...)}
 	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err := s.connect()
@@ -166,13 +180,54 @@ func start(name string, argv ...string) *server {
 	for _, f := range s.theirs {
 		f.Close()
 	}
-	if err != nil {
-		fmt.Println("failed", name, err)
-		return s
+	if err == nil {
+		servers[name] = s
 	}
-	servers[name] = s
-	fmt.Println("server", name, s.cmd.Process.Pid)
-	return s
+	return s, err
+}
+
+// many starts servers that say back what they read, and asks each once. It says how many are in a group, and
+// why one does not answer.
+func many(name, count string, argv []string) {
+	n, _ := strconv.Atoi(count) // a test's own
+	contained, failed := 0, ""
+	for i := range n {
+		if _, err := begin(fmt.Sprint(name, i), argv); err != nil {
+			fmt.Println("many", 0, err)
+			return
+		}
+	}
+	for i := range n {
+		if got := ask(fmt.Sprint(name, i)); got != "ping" {
+			failed = got
+		}
+		if servers[fmt.Sprint(name, i)].contained() {
+			contained++
+		}
+	}
+	fmt.Println("many", contained, failed)
+}
+
+// askAll asks all servers. It says how many there are, how many of these answer and are in a group, and why
+// one does not answer.
+func askAll() string {
+	answer, contained, failed := 0, 0, ""
+	for name, s := range servers {
+		if got := ask(name); got == "ping" {
+			answer++
+		} else {
+			failed = got
+		}
+		if s.contained() {
+			contained++
+		}
+	}
+	return strings.TrimSpace(fmt.Sprintln(len(servers), answer, contained, failed))
+}
+
+func (s *server) contained() bool {
+	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cgroup", s.cmd.Process.Pid)) // none, if it has ended
+	return bytes.Contains(text, []byte("/mcp-"))
 }
 
 // initialize is MCP's first message. A server of the zoo's echoes it.

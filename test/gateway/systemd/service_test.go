@@ -10,8 +10,11 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/test/bed"
 	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/gateway"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/pace"
 )
@@ -153,6 +156,64 @@ func TestGuardsKilled(t *testing.T) {
 		s.stop()
 		one.Gone(t)
 		two.Gone(t)
+	})
+}
+
+// The watcher has six descriptors for each server in a scope, and the guard four. After a kill the next watcher has
+// no more, and ends the servers as the first one would have.
+func TestScopesOfTheNextWatcher(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		s := serve(t, u, "")
+		var all []*gateway.Server
+		start := func(n int) {
+			for range n {
+				m := s.server(fmt.Sprint("s", len(all)), "setsid")
+				if err := escape.AwaitScope(m.Group, escape.Patience); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, m)
+			}
+		}
+		count := func(p *escape.Process) int {
+			files, err := escape.OpenFiles(p.PID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(files)
+		}
+		start(2)
+		watcher := s.Watcher()
+		guard, err := escape.ParentProcess(watcher)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer guard.Close()
+		ofWatcher, ofGuard := count(watcher), count(guard)
+		const more = 6
+		start(more)
+		// a watcher closes some of them when the manager has answered
+		if !pace.Eventually(escape.Patience, func() bool { return count(watcher) <= ofWatcher+6*more }) {
+			t.Errorf("for %d servers the watcher has %d descriptors more", more, count(watcher)-ofWatcher)
+		}
+		if now := count(guard); now != ofGuard+4*more {
+			t.Errorf("for %d servers the guard has %d descriptors more", more, now-ofGuard)
+		}
+		settled := count(watcher)
+		watcher.Signal(unix.SIGKILL)
+		if !watcher.Ended(escape.Patience) {
+			t.Fatal("the watcher outlived SIGKILL")
+		}
+		start(1)
+		if now := count(s.Watcher()); now > settled+20 { // of the new server, while the manager adopts it
+			t.Errorf("the next watcher has %d descriptors, the first one had %d", now, settled)
+		}
+		for _, m := range all {
+			s.Answers(m.Name)
+		}
+		s.stop()
+		for _, m := range all {
+			m.Gone(t)
+		}
 	})
 }
 

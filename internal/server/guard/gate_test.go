@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/mcpscope/mcpscope/internal/server/page"
+	"github.com/mcpscope/mcpscope/test/escape"
+)
+
+// The guard of a gateway keeps four descriptors of each server, and as many servers as its hard limit allows:
+// of the next one it says that it can't. It closes all that it drops.
+func TestGatewayServers(t *testing.T) {
+	for name, c := range map[string]struct {
+		servers int
+		all     bool // are kept
+		files   unix.Rlimit
+	}{
+		"beyond the soft limit": {servers: 700, all: true, files: unix.Rlimit{Cur: 64, Max: 4096}},
+		"beyond the hard limit": {servers: 100, files: unix.Rlimit{Cur: 64, Max: 128}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			text, err := json.Marshal(&config{Gateway: true, Servers: c.servers, Files: c.files})
+			if err != nil {
+				t.Fatal(err)
+			}
+			cmd := exec.Command("/proc/self/exe")
+			cmd.Env = append(os.Environ(), launcherEnv+"="+string(text))
+			out, err := cmd.CombinedOutput()
+			if want := fmt.Sprintln("kept all:", c.all); err != nil || string(out) != want {
+				t.Errorf("it says %q (%v), want %q", out, err, want)
+			}
+		})
+	}
+}
+
+// keepServers says whether the guard keeps all servers, and everything that is wrong.
+func (c *config) keepServers() int {
+	on, errno := page.New()
+	if errno != 0 {
+		check(errno)
+	}
+	self, err := unix.PidfdOpen(os.Getpid(), 0)
+	check(err)
+	on.Client = int32(self)
+	check(on.SetConfig([]byte("the servers are behind this")))
+	check(unix.Setrlimit(unix.RLIMIT_NOFILE, &c.Files))
+	gate := Gate{Wanted: true, Start: true}
+	g, err := Fork(on, nil, &Options{Name: page.GatewayGuard, Argv: []string{"none"}, Env: os.Environ(), Gate: gate})
+	check(err)
+	one := page.Kept{Payload: on.Client, Memory: on.Memory, Stdin: on.Memory, Stdout: on.Memory}
+	check(g.Keep(0, one))
+	check(g.Drop(0))
+	before := filesOf(g)
+	n := 0
+	for ; n < c.Servers && err == nil; n++ {
+		one.Stdin, one.Stdout = on.Memory, on.Memory
+		if n%3 == 1 {
+			one.Stdin = -1
+		}
+		if n%3 == 2 {
+			one.Stdout = -1
+		}
+		err = g.Keep(n, one)
+	}
+	if err != nil {
+		n--
+	}
+	if err != nil && !errors.Is(err, unix.EMFILE) {
+		check(err)
+	}
+	fmt.Println("kept all:", n == c.Servers)
+	all, err := on.Servers()
+	check(err)
+	descriptors := 0
+	for number, k := range all {
+		has := [2]bool{k.Stdin >= 0, k.Stdout >= 0}
+		if want := [2]bool{number%3 != 1, number%3 != 2}; k.Payload == 0 || has != want {
+			fmt.Printf("server %d: %+v, want stdin and stdout %v\n", number, k, want)
+		}
+		for _, fd := range []int32{k.Payload, k.Memory, k.Stdin, k.Stdout} {
+			if fd >= 0 {
+				descriptors++
+			}
+		}
+	}
+	if now := filesOf(g); len(all) != n || now != before+descriptors {
+		fmt.Printf("it has %d servers, and %d descriptors more than before, want %d\n", len(all), now-before, descriptors)
+	}
+	for number := range n {
+		check(g.Drop(number))
+	}
+	if now := filesOf(g); now != before {
+		fmt.Printf("it has %d descriptors without servers, and had %d\n", now, before)
+	}
+	check(g.Keep(n+5, one)) // and leaves a hole
+	all, err = on.Servers()
+	check(err)
+	if len(all) != n+6 || all[n].Payload != 0 || all[n+5].Payload == 0 {
+		fmt.Printf("after the number %d it has %d servers\n", n+5, len(all))
+	}
+	check(on.ForgetServers())
+	if all, err = on.Servers(); len(all) > 0 || err != nil {
+		fmt.Printf("%d servers are not forgotten (%v)\n", len(all), err)
+	}
+	check(unix.PidfdSendSignal(g.PIDFD, unix.SIGKILL, nil, 0))
+	if err := g.Keep(0, one); !errors.Is(err, unix.ESRCH) {
+		fmt.Printf("a dead guard says %v\n", err)
+	}
+	return 0
+}
+
+// filesOf is how many descriptors the guard has.
+func filesOf(g *page.Guard) int {
+	files, err := escape.OpenFiles(int(g.Page.GuardPID))
+	check(err)
+	return len(files)
+}

@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux && (amd64 || arm64)
+
+package page
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// Message is what a watcher has a gateway's guard do about a server.
+type Message struct {
+	Word      byte
+	HasStdin  bool // Kept.Stdin is among the descriptors
+	HasStdout bool
+	_         byte
+	Number    uint32 // of the server: the watcher gives the numbers
+}
+
+// MessageSize is that of all messages but those of one byte.
+const MessageSize = unsafe.Sizeof(Message{})
+
+// KeptAt is where the memory file has the Kept of a server: behind the configuration, so that a gateway with
+// a small RLIMIT_FSIZE can have servers, and without an end, so that it can have any number of them.
+func (p *Page) KeptAt(number uint32) int64 {
+	first := Size + (int64(p.size)+keptSize-1)/keptSize*keptSize
+	return first + int64(number)*keptSize
+}
+
+// Servers are the Kept of all servers by their number, as the guard has written them.
+func (p *Page) Servers() ([]Kept, error) {
+	var st unix.Stat_t
+	if err := unix.Fstat(int(p.Memory), &st); err != nil {
+		return nil, fmt.Errorf("read the servers: %w", err)
+	}
+	all := make([]Kept, max(st.Size-p.KeptAt(0), 0)/keptSize)
+	if len(all) == 0 {
+		return nil, nil
+	}
+	text := unsafe.Slice((*byte)(unsafe.Pointer(&all[0])), len(all)*int(keptSize))
+	if err := readAt(int(p.Memory), text, p.KeptAt(0)); err != nil {
+		return nil, fmt.Errorf("read the servers: %w", err)
+	}
+	return all, nil
+}
+
+// ForgetServers is for a new guard, which has no descriptor of any server yet.
+func (p *Page) ForgetServers() error {
+	if err := unix.Ftruncate(int(p.Memory), p.KeptAt(0)); err != nil {
+		return fmt.Errorf("forget the servers: %w", err)
+	}
+	return nil
+}
+
+// Keep has a gateway's guard keep a server under that number, and returns when it does. An error other than
+// ESRCH is the guard's: EMFILE if it has no descriptor left. With ESRCH the guard is dead.
+func (g *Guard) Keep(number int, k Kept) error {
+	m := Message{Word: WordKeep, HasStdin: k.Stdin >= 0, HasStdout: k.Stdout >= 0, Number: uint32(number)}
+	return g.ask(&m, [4]int32{k.Payload, k.Memory, k.Stdin, k.Stdout})
+}
+
+// Drop has a gateway's guard close what it keeps of a server. The number is free afterwards.
+func (g *Guard) Drop(number int) error {
+	m := Message{Word: WordDrop, Number: uint32(number)}
+	return g.ask(&m, [4]int32{-1, -1, -1, -1})
+}
+
+// ask sends a message and waits for the answer: a guard that is asked again and again would otherwise lose
+// what does not fit into its socket, and the kernel bounds the number of descriptors that are on their way
+// (ETOOMANYREFS).
+func (g *Guard) ask(m *Message, fds [4]int32) error {
+	for {
+		errno := g.pass(m, MessageSize, fds)
+		if errno == 0 {
+			break
+		}
+		if errno != unix.EAGAIN { // by news that it has not read yet
+			return g.lost(errno)
+		}
+		if err := g.await(unix.POLLOUT); err != nil {
+			return err
+		}
+	}
+	var answer [1]byte
+	for {
+		if err := g.await(unix.POLLIN); err != nil {
+			return err
+		}
+		n, _, err := unix.Recvfrom(g.Sock, answer[:], unix.MSG_DONTWAIT)
+		switch {
+		case err == unix.EAGAIN || err == unix.EINTR:
+		case err != nil:
+			return g.lost(err)
+		case n == 0:
+			return g.lost(io.EOF)
+		case answer[0] != 0:
+			return fmt.Errorf("the guard: %w", unix.Errno(answer[0]))
+		default:
+			return nil
+		}
+	}
+}
+
+// lost returns ESRCH for a socket whose other end is closed.
+func (g *Guard) lost(err error) error {
+	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, io.EOF) {
+		return fmt.Errorf("the guard: %w", unix.ESRCH)
+	}
+	return fmt.Errorf("tell the guard: %w", err)
+}
+
+// await waits for the socket as long as the guard lives. A server may stop the guard at any time, so it is
+// continued again and again.
+func (g *Guard) await(events int16) error {
+	pause := unix.Timespec{Nsec: 100e6}
+	for {
+		_ = unix.PidfdSendSignal(g.PIDFD, unix.SIGCONT, nil, 0) // it has ended
+		fds := []unix.PollFd{{Fd: int32(g.Sock), Events: events}, {Fd: int32(g.PIDFD), Events: unix.POLLIN}}
+		_, err := unix.Ppoll(fds, &pause, nil)
+		switch {
+		case err != nil && err != unix.EINTR:
+			return fmt.Errorf("wait for the guard: %w", err)
+		case fds[0].Revents != 0:
+			return nil
+		case fds[1].Revents != 0:
+			return fmt.Errorf("the guard: %w", unix.ESRCH)
+		}
+	}
+}
+
+// rights is a struct cmsghdr and its descriptors.
+type rights struct {
+	header unix.Cmsghdr
+	fds    [4]int32
+}
+
+// pass sends the first bytes of a message with those of the descriptors that there are. It does not wait, and
+// needs no Go runtime.
+func (g *Guard) pass(m *Message, size uintptr, fds [4]int32) unix.Errno {
+	r := rights{header: unix.Cmsghdr{Level: unix.SOL_SOCKET, Type: unix.SCM_RIGHTS}}
+	n := 0
+	for _, fd := range fds {
+		if fd >= 0 && n < len(r.fds) { // as the compiler does not know
+			r.fds[n] = fd
+			n++
+		}
+	}
+	text := struct{ base, size uintptr }{uintptr(unsafe.Pointer(m)), size} // struct iovec
+	header := MessageHeader{Texts: uintptr(unsafe.Pointer(&text)), TextCount: 1}
+	if n > 0 { // otherwise there is no control message
+		size := unsafe.Sizeof(r.header) + uintptr(n)*unsafe.Sizeof(r.fds[0])
+		r.header.Len = uint64(size)
+		header.Control, header.ControlSize = uintptr(unsafe.Pointer(&r)), (size+7)&^7
+	}
+	at := uintptr(unsafe.Pointer(&header))
+	_, _, errno := unix.RawSyscall(unix.SYS_SENDMSG, uintptr(g.Sock), at, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	return errno
+}
+
+// MessageHeader is the kernel's struct msghdr, in words. unix.Msghdr has pointers, which raw code must not
+// store.
+type MessageHeader struct {
+	Name, NameSize       uintptr
+	Texts, TextCount     uintptr
+	Control, ControlSize uintptr
+	Flags                uintptr
+}
