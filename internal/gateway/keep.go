@@ -110,13 +110,29 @@ func (w *watcher) retake() (ended []int, err error) {
 		default:
 			t.Number = number
 			w.servers[number] = t
-			w.followed.Go(func() { w.live(t) })
+			w.goOn(t)
 		}
 	}
 	if len(failed) > 0 {
 		w.note(fmt.Sprintf("%d servers are not watched any more: %v", len(failed), failed[0]))
 	}
 	return ended, nil
+}
+
+// goOn watches a server of the watcher before.
+func (w *watcher) goOn(t *launcher.Taken) {
+	if t.IsProven() {
+		w.followed.Go(func() { w.live(t) })
+		return
+	}
+	pid, main := t.Main()
+	pidfd, err := unix.FcntlInt(uintptr(main), unix.F_DUPFD_CLOEXEC, 3)
+	if err != nil { // it has ended
+		w.followed.Go(func() { w.release(t) })
+		return
+	}
+	c := &candidate{pid: pid, pidfd: pidfd, stdin: fileAt(pid, 0), argv: arguments(pid)}
+	w.await(c, t)
 }
 
 func (w *watcher) forget(t *launcher.Taken) {

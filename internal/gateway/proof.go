@@ -9,6 +9,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
 // A name proves nothing: `mcp_report.py` in a pipeline, build-mcp.sh and mcp-cli have the word, too. So a
@@ -28,9 +29,14 @@ func (w *watcher) place(c *candidate, why string, r *notify.Request) {
 		closeAll(c.pidfd)
 		return
 	}
+	w.explain(c.pid, fmt.Sprintf("placed in %s (%s)", t.ID(), t.Backend()), c.argv, why)
+	w.await(c, t)
+}
+
+// await waits for the proof that a program with a group is a server.
+func (w *watcher) await(c *candidate, t *launcher.Taken) {
 	c.group = t
 	w.candidates.setUnproven(t.ID(), true)
-	w.explain(c.pid, fmt.Sprintf("placed in %s (%s)", t.ID(), t.Backend()), c.argv, why)
 	w.lookForHolder(c)
 	w.candidates.enter(c)
 	w.followed.Go(func() { w.attend(c) })

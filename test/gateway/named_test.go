@@ -109,7 +109,7 @@ func TestNameProvesNothing(t *testing.T) {
 }
 
 // A program with such a name is a server as soon as its client has written MCP to it, and at the end of the
-// gateway if that held its stdin until then.
+// gateway if that held its stdin until then. That holds for the next watcher, too.
 func TestProof(t *testing.T) {
 	for _, kind := range []string{"pipes", "sockets"} {
 		t.Run(kind, func(t *testing.T) {
@@ -127,8 +127,14 @@ func TestProof(t *testing.T) {
 			spoken.Gone(t)
 			silent := g.Born("quiet", "silent", w.named("silent-mcp"), "ignore-both")
 			w.explained(silent.Main.PID, "placed in")
+			late := g.Born("quiet", "late", w.named("late-mcp"), "ignore-both")
+			w.explained(late.Main.PID, "placed in")
+			w.kill(w.watchers)
+			w.await(w.watchers)
+			w.converse(g, "late", late.Main.PID)
 			g.Own.Signal(unix.SIGKILL)
 			silent.Gone(t)
+			late.Gone(t)
 			w.clean()
 		})
 	}

@@ -106,6 +106,20 @@ func resume(memory, sock int) (*Brain, error) {
 // Resume continues in the state and with the deadline of the page. It sweeps nothing: a watcher resumes many
 // servers, and looks after none of the others before it has them all.
 func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
+	b, err := Reopen(p, g, env, l)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.Begin(); err != nil {
+		return nil, err
+	}
+	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
+	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
+	return b, nil
+}
+
+// Reopen is Resume for a server whose lifecycle has not begun yet.
+func Reopen(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, error) {
 	c := &protocol.Config{}
 	text, err := p.Config()
 	if err == nil {
@@ -122,11 +136,6 @@ func Resume(p *page.Page, g *page.Guard, env []string, l *loop.Loop) (*Brain, er
 	} else if b.Group, err = group.Reopen(int(p.Payload), c.Group); err != nil {
 		return nil, err
 	}
-	if err := b.Begin(); err != nil {
-		return nil, err
-	}
-	cause, sig := protocol.CauseOf(p.Cause&0xffff), unix.Signal(p.Cause>>16)
-	b.life.Resume(lifecycle.State(p.Phase), fromMonotonic(p.Until), cause, sig)
 	return b, nil
 }
 

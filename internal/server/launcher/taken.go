@@ -115,7 +115,11 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	p.Payload, p.Memory = k.Payload, k.Memory // the numbers of this process
 	p.Program, p.Launcher = -1, -1
 	p.Reign++ // the other process may still run
-	b, err := brain.Resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
+	resume := brain.Resume
+	if p.Unproven {
+		resume = brain.Reopen
+	}
+	b, err := resume(p, &page.Guard{Page: p, Sock: -1, PIDFD: -1}, h.Env, h.Hub.Loop())
 	if err != nil {
 		return nil, err
 	}
@@ -124,8 +128,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD, Main: -1, Stdin: client.Watch(k.Stdin), Input: -1,
 		Stdout: client.Watch(k.Stdout), Room: [2]client.Watch{-1, -1}, Members: t.members,
 	}
-	// The proof of a program that has none yet can't be seen any more: it is left alone.
-	if p.Unproven || p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
+	if p.Directories[0] != 0 && !group.Populated(t.Group.Members()) {
 		t.Guard = nil
 		t.Release()
 		return nil, nil
@@ -134,6 +137,9 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 		return nil, err
 	}
 	t.Held = t.Client.Rewatch(t.Config.Policy.IdleFreeze > 0)
+	if p.Unproven {
+		return t, nil
+	}
 	t.Config.Launcher, _ = group.Identify(os.Getpid())
 	t.showLife()
 	t.GuardedBy(h.Guard)
@@ -164,6 +170,10 @@ func Reguard(k page.Kept, pid int) {
 		return // it was removed
 	}
 	defer g.Close()
+	_, armed, err := g.Payload.Attr(group.AttrArmed)
+	if err != nil || !armed {
+		return // it is not proven a server
+	}
 	facts := g.Facts()
 	facts.Guard, _ = group.Identify(pid)
 	_ = g.Register(&protocol.Config{Facts: facts}) // as above
@@ -178,7 +188,9 @@ func (t *Taken) showLife() {
 // GuardedBy records the client's guard.
 func (t *Taken) GuardedBy(pid int) {
 	t.Config.Guard, _ = group.Identify(pid)
-	_ = t.Group.Register(t.Config) // it was removed
+	if !t.Page.Unproven {
+		_ = t.Group.Register(t.Config) // it was removed
+	}
 }
 
 // TakeAlso puts another process into the same group, which the first one has started. It may be there
@@ -208,6 +220,12 @@ func (t *Taken) Prove(limits cgroup.Limits, why string) error {
 	return t.Group.Register(t.Config)
 }
 
+// IsProven is false for a program with Server.Unproven, before Prove.
+func (t *Taken) IsProven() bool { return !t.Page.Unproven }
+
+// Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
+func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.Client.Main }
+
 // HeldBy reports whether a process can write to the server's stdin.
 func (t *Taken) HeldBy(pid int) bool { return t.Client.HeldBy(pid) }
 
@@ -235,6 +253,9 @@ func (t *Taken) Guide() error {
 
 // endOwn ends our own guard, and closes the descriptors that were for it alone.
 func (t *Taken) endOwn() {
+	if t.own.Sock < 0 { // it was that of the watcher before
+		return
+	}
 	_ = unix.Shutdown(t.own.Sock, unix.SHUT_RDWR) // it exits
 	if !linux.AwaitEnd(t.own.PIDFD, unix.POLLIN, protocol.ReactWithin) {
 		return // it is stopped
