@@ -186,14 +186,18 @@ func (m *Manager) Start(s Scope) (err error) {
 
 // readyFor reports whether the client runs. It starts the slice, which a scope without dependencies does not.
 func (m *Manager) readyFor(s Scope) (bool, error) {
-	// systemd 252 reads up to 256 bytes of a private connection's handshake at once. It processes a first
-	// message among them only when more data arrives.
-	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
+	m.wake()
 	if err := m.object.Call(manager+".StartUnit", 0, s.Slice, "fail").Err; err != nil {
 		return false, fmt.Errorf("start %s: %w", s.Slice, err)
 	}
 	state, err := m.Property(s.Client, "Unit", "ActiveState")
 	return state != "inactive" && state != "failed", err
+}
+
+// wake is for a first message that is short. systemd 252 reads up to 256 bytes of a private connection's
+// handshake at once, and processes a first message among them only when more data arrives.
+func (m *Manager) wake() {
+	m.object.Go("org.freedesktop.DBus.Peer.Ping", godbus.FlagNoReplyExpected, nil)
 }
 
 // Property reads a property of a unit, which is a text. of is the kind of unit.
