@@ -377,8 +377,10 @@ type Stat struct {
 	PPID       int    // 0 where the parent lives in another pid namespace
 	Ticks      uint64 // CPU time in clock ticks (100 a second) of all threads, ended ones too
 	ChildTicks uint64 // like Ticks, of reaped children
-	StartTime  uint64 // clock ticks from boot to the start; with PID, it identifies the process
-	Threads    int
+	// ChildFaults counts the minor page faults of reaped children. It is 0 as long as none was reaped.
+	ChildFaults uint64
+	StartTime   uint64 // clock ticks from boot to the start; with PID, it identifies the process
+	Threads     int
 }
 
 // Stopped reports whether the first thread is stopped by a signal or a tracer.
@@ -408,15 +410,16 @@ func ParseStat(b []byte) (Stat, error) {
 	}
 	const pid = 31 // bits, and no sign: a negative number would be a process group to kill(2)
 	s := Stat{
-		PID:        int(number(b[:open], pid)),
-		Comm:       string(b[open+2 : shut]),
-		State:      f[0][0],
-		Exiting:    number(f[6], 32)&exiting != 0,
-		PPID:       int(number(f[1], pid)),
-		Ticks:      number(f[11], 64) + number(f[12], 64),
-		ChildTicks: number(f[13], 64) + number(f[14], 64),
-		Threads:    int(number(f[17], pid)),
-		StartTime:  number(f[19], 64),
+		PID:         int(number(b[:open], pid)),
+		Comm:        string(b[open+2 : shut]),
+		State:       f[0][0],
+		Exiting:     number(f[6], 32)&exiting != 0,
+		PPID:        int(number(f[1], pid)),
+		Ticks:       number(f[11], 64) + number(f[12], 64),
+		ChildTicks:  number(f[13], 64) + number(f[14], 64),
+		ChildFaults: number(f[8], 64),
+		Threads:     int(number(f[17], pid)),
+		StartTime:   number(f[19], 64),
 	}
 	if malformed != nil {
 		return Stat{}, fmt.Errorf("parse stat: %w", malformed)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containment
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// The place of guard and watcher decides. A step that is still to come decides nothing.
+func TestJudge(t *testing.T) {
+	const unit, scope = "/system.slice/g.service", "/mcp.slice/mcpscope-gateway-1.scope"
+	ofAnother := process{Group: scope, GatewayGroup: "/system.slice/g.service2"}
+	for name, c := range map[string]struct {
+		snapshot
+		want State
+	}{
+		"watcher in a scope":              {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit}}}, Contained},
+		"watcher in a leaf of the unit":   {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit}}}, Contained},
+		"gateway in a group of its unit":  {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit + "/main"}}}, Contained},
+		"watcher has not moved":           {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit}}}, Undecided},
+		"guard has not started a watcher": {snapshot{guards: []process{{Group: unit}}}, Undecided},
+		"watcher of the guard has ended":  {snapshot{guards: []process{{Group: unit, ReapedChild: true}}}, Uncontained},
+		"no process":                      {snapshot{}, Uncontained},
+		"those of another unit":           {snapshot{watchers: []process{ofAnother}, guards: []process{{Group: scope}}}, Uncontained},
+		"the next watcher has not moved": {snapshot{
+			watchers: []process{{Group: unit, GatewayGroup: unit}}, guards: []process{{Group: unit, ReapedChild: true}},
+		}, Undecided},
+	} {
+		if got := c.judge(unit); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+// A process that is mcpscope itself has yet to become the gateway; a gateway in a unit of the machine that has
+// neither guard nor watcher is not contained.
+func TestLook(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	early := filepath.Join(t.TempDir(), "mcpscope")
+	text, err := os.ReadFile(sleep)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(early, text, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for program, want := range map[string]State{sleep: Uncontained, early: Undecided} {
+		cmd := exec.Command(program, "infinity")
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if got := Look(cmd.Process.Pid, "/nowhere"); got != want {
+			t.Errorf("%s: %s, want %s", program, got, want)
+		}
+		_ = cmd.Process.Kill() // not reaped yet
+		_ = cmd.Wait()
+	}
+}
