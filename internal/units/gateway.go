@@ -18,15 +18,6 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
-// gateway returns a drop-in for the service of a gateway.
-func gateway(unit string, by Programs) (File, error) {
-	out, err := Systemctl(systemd.Own(), "cat", unit)
-	if err != nil {
-		return File{}, err
-	}
-	return dropIn(unit, out, by)
-}
-
 // managerWithin bounds the wait for a manager, which may hang.
 const managerWithin = 5 * time.Second
 
@@ -43,30 +34,87 @@ func Systemctl(of systemd.Kind, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
-// dropIn takes the command from the files of the unit: there its specifiers, variables and quotes are as they
-// were written.
-func dropIn(unit, files string, by Programs) (File, error) {
+// readService reads what a manager has of a service.
+func readService(of systemd.Kind, unit string) (systemd.Service, error) {
+	m, err := systemd.Dial(of, managerWithin)
+	if err != nil {
+		return systemd.Service{}, err
+	}
+	defer m.Close()
+	return m.Service(unit)
+}
+
+// service is the service of a gateway, as its manager and its files have it.
+type service struct {
+	systemd.Service
+	Manager systemd.Kind
+	Files   []unitFile // in the order in which they apply
+}
+
+// unitFile is a unit file or a drop-in.
+type unitFile struct{ Path, Text string }
+
+// loadService reads a service and its files: there the specifiers, variables and quotes of the command are as
+// they were written.
+func loadService(of systemd.Kind, unit string) (service, error) {
+	s, err := readService(of, unit)
+	if err != nil {
+		return service{}, err
+	}
+	loaded := service{Service: s, Manager: of}
+	for _, file := range append([]string{s.Fragment}, s.DropIns...) {
+		if file == "" { // a service without a unit file has drop-ins alone
+			continue
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return service{}, err
+		}
+		loaded.Files = append(loaded.Files, unitFile{file, string(text)})
+	}
+	return loaded, nil
+}
+
+// runsAsUser reports whether the service of the system manager has a user that is not root. Only root makes
+// groups where it likes.
+func (s service) runsAsUser() bool {
+	named := s.User != "" && s.User != "root" && s.User != "0"
+	return s.Manager == systemd.System && (s.DynamicUser || named)
+}
+
+// delegation has the manager give the unit's control group to the service's user. That user may have no
+// manager of its own, or one that starts after the service.
+const delegation = `# Servers get groups below that of the unit if their user has no systemd manager.
+Delegate=yes
+`
+
+// dropIn returns a drop-in that runs the service's command under mcpscope.
+func dropIn(s service, by Programs) (File, error) {
 	var commands []string
-	identifier, ours := "", false
-	file := File{Name: dropInOf(unit)}
-	for line := range strings.Lines(strings.ReplaceAll(files, "\\\n", " ")) {
-		line = strings.TrimSpace(line)
-		key, value, _ := strings.Cut(line, "=")
-		key, value = strings.TrimSpace(key), strings.TrimSpace(value)
-		switch {
-		case strings.HasPrefix(line, "# /"): // systemctl cat prints the path before each file
-			ours = strings.HasSuffix(line, "/"+file.Name)
-		case ours:
-		case key == "SyslogIdentifier":
-			identifier = value
-		case key == "ExecStart" && value == "":
-			commands = nil
-		case key == "ExecStart":
-			commands = append(commands, value)
+	identifier, delegate := "", ""
+	file := File{Name: dropInOf(s.Name)}
+	for _, f := range s.Files {
+		if strings.HasSuffix(f.Path, "/"+file.Name) { // ours
+			continue
+		}
+		for line := range strings.Lines(strings.ReplaceAll(f.Text, "\\\n", " ")) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+			switch {
+			case key == "SyslogIdentifier":
+				identifier = value
+			case key == "Delegate":
+				delegate = value
+			case key == "ExecStart" && value == "":
+				commands = nil
+			case key == "ExecStart":
+				commands = append(commands, value)
+			}
 		}
 	}
 	if len(commands) != 1 {
-		return file, fmt.Errorf("%s starts %d commands (ExecStart=); mcpscope needs one", unit, len(commands))
+		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
+		return file, fmt.Errorf(text, s.Name, len(commands))
 	}
 	command := strings.TrimLeft(commands[0], "-:+!@|")
 	prefix := strings.TrimSuffix(commands[0], command)
@@ -74,13 +122,29 @@ func dropIn(unit, files string, by Programs) (File, error) {
 	program := path.Base(strings.Trim(word, `"'`))
 	switch {
 	case strings.ContainsAny(prefix, "@|"):
-		return file, fmt.Errorf("mcpscope does not support the prefix %q of ExecStart= in %s", prefix, unit)
+		return file, fmt.Errorf("mcpscope does not support the prefix %q of ExecStart= in %s", prefix, s.Name)
 	case program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway "):
-		return file, fmt.Errorf("the command of %s is mcpscope gateway already", unit)
+		return file, fmt.Errorf("the command of %s is mcpscope gateway already", s.Name)
 	}
-	file.Text = strings.NewReplacer("@PREFIX@", prefix, "@COMMAND@", command,
-		"@IDENTIFIER@", cmp.Or(identifier, program)).Replace(text("gateway.conf", by))
+	delegated := ""
+	if s.runsAsUser() && !isDelegated(delegate) {
+		delegated = delegation
+	}
+	file.Text = strings.NewReplacer(
+		"@PREFIX@", prefix, "@COMMAND@", command,
+		"@IDENTIFIER@", cmp.Or(identifier, program), "@DELEGATE@", delegated,
+	).Replace(text("gateway.conf", by))
 	return file, nil
+}
+
+// isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list
+// of controllers.
+func isDelegated(value string) bool {
+	switch strings.ToLower(value) {
+	case "", "0", "no", "n", "false", "f", "off":
+		return false
+	}
+	return true
 }
 
 var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)

@@ -5,28 +5,85 @@ package units
 import (
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
+
+// serviceOf is a service whose files are a unit file and drop-ins, by their paths.
+func serviceOf(files ...unitFile) service {
+	return service{Service: systemd.Service{Name: "g.service"}, Manager: systemd.System, Files: files}
+}
+
+func fragment(lines string) unitFile {
+	return unitFile{"/etc/systemd/system/g.service", "[Service]\n" + lines}
+}
 
 // A drop-in keeps the command as the unit has it. Other units are refused.
 func TestDropIn(t *testing.T) {
-	const file = "# /etc/systemd/system/g.service\n[Service]\n"
-	const own = "# /etc/systemd/system/g.service.d/mcpscope.conf\n[Service]\nExecStart=\n" +
-		"ExecStart=/old/mcpscope gateway -- /bin/g\nSyslogIdentifier=g\n"
-	for _, c := range []struct{ files, want, err string }{
-		{file + "ExecStart=/bin/g run $OPTS \"a b\" %h\n", "\nExecStart=/opt/mcpscope gateway -- /bin/g run $OPTS \"a b\" %h\n", ""},
-		{file + "ExecStart=/bin/g\n\n" + own, "\nSyslogIdentifier=g\n", ""},
-		{file + "ExecStart = -:\"/usr/bin/g\" \\\n  run\n", "\nExecStart=-:/opt/mcpscope gateway -- \"/usr/bin/g\"    run\n", ""},
-		{file + "ExecStart=\"/opt/a b/python\" -m x\n", "\nSyslogIdentifier=python\n", ""},
-		{file + "ExecStart=/bin/g\nSyslogIdentifier=gw-%i\n", "\nSyslogIdentifier=gw-%i\n", ""},
-		{file + "ExecStart=/bin/a\n# /run/g.service.d/x.conf\nExecStart=\nExecStart=/bin/b\n", " gateway -- /bin/b\n", ""},
-		{file + "ExecStart=/bin/a\nExecStart=/bin/b\n", "", "starts 2 commands"},
-		{file + "ExecStop=/bin/a\n", "", "starts 0 commands"},
-		{file + "ExecStart=@/bin/g -g\n", "", `the prefix "@"`},
-		{file + "ExecStart=/usr/bin/mcpscope gateway -- /bin/g\n", "", "is mcpscope gateway already"},
+	own := unitFile{"/etc/systemd/system/g.service.d/mcpscope.conf", "[Service]\nExecStart=\n" +
+		"ExecStart=/old/mcpscope gateway -- /bin/g\nSyslogIdentifier=g\n"}
+	other := unitFile{"/run/systemd/system/g.service.d/x.conf", "[Service]\nExecStart=\nExecStart=/bin/b\n"}
+	for _, c := range []struct {
+		files     []unitFile
+		want, err string
+	}{
+		{[]unitFile{fragment("ExecStart=/bin/g run $OPTS \"a b\" %h\n")}, "\nExecStart=/opt/mcpscope gateway -- /bin/g run $OPTS \"a b\" %h\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/g\n"), own}, "\nSyslogIdentifier=g\n", ""},
+		{[]unitFile{fragment("ExecStart = -:\"/usr/bin/g\" \\\n  run\n")}, "\nExecStart=-:/opt/mcpscope gateway -- \"/usr/bin/g\"    run\n", ""},
+		{[]unitFile{fragment("ExecStart=\"/opt/a b/python\" -m x\n")}, "\nSyslogIdentifier=python\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/g\nSyslogIdentifier=gw-%i\n")}, "\nSyslogIdentifier=gw-%i\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/a\n"), other}, " gateway -- /bin/b\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/a\nExecStart=/bin/b\n")}, "", "starts 2 commands"},
+		{[]unitFile{fragment("ExecStop=/bin/a\n")}, "", "starts 0 commands"},
+		{[]unitFile{fragment("ExecStart=@/bin/g -g\n")}, "", `the prefix "@"`},
+		{[]unitFile{fragment("ExecStart=/usr/bin/mcpscope gateway -- /bin/g\n")}, "", "is mcpscope gateway already"},
 	} {
-		f, err := dropIn("g.service", c.files, both)
+		f, err := dropIn(serviceOf(c.files...), both)
 		if c.err == "" && (err != nil || !strings.Contains(f.Text, c.want)) || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
-			t.Errorf("%s: %s, %v; want %q, %q", c.files, f.Text, err, c.want, c.err)
+			t.Errorf("%q: %s, %v; want %q, %q", c.files, f.Text, err, c.want, c.err)
+		}
+	}
+}
+
+// A user of a system service makes groups in the unit's own control group. Root and a user's manager need none.
+func TestDropInDelegates(t *testing.T) {
+	for name, c := range map[string]struct {
+		manager systemd.Kind
+		service systemd.Service
+		lines   string
+		want    bool
+	}{
+		"root":              {systemd.System, systemd.Service{}, "", false},
+		"root by name":      {systemd.System, systemd.Service{User: "root"}, "", false},
+		"root by number":    {systemd.System, systemd.Service{User: "0"}, "", false},
+		"user":              {systemd.System, systemd.Service{User: "gw"}, "", true},
+		"dynamic user":      {systemd.System, systemd.Service{DynamicUser: true}, "", true},
+		"user's manager":    {systemd.User, systemd.Service{}, "", false},
+		"delegated already": {systemd.System, systemd.Service{User: "gw"}, "Delegate=memory pids\n", false},
+		"delegated no more": {systemd.System, systemd.Service{User: "gw"}, "Delegate=yes\nDelegate=no\n", true},
+	} {
+		s := service{Service: c.service, Manager: c.manager, Files: []unitFile{fragment("ExecStart=/bin/g\n" + c.lines)}}
+		s.Name = "g.service"
+		f, err := dropIn(s, both)
+		if err != nil || strings.Contains(f.Text, "\nDelegate=yes\n") != c.want {
+			t.Errorf("%s: %s, %v", name, f.Text, err)
+		}
+	}
+}
+
+// A remedy names what the service lacks.
+func TestWhyUncontained(t *testing.T) {
+	for _, c := range []struct {
+		service    systemd.Service
+		want, hint string
+	}{
+		{systemd.Service{Name: "g.service", User: "gw"}, "user gw may make no cgroup here", "loginctl enable-linger gw"},
+		{systemd.Service{Name: "g.service", User: "g", DynamicUser: true}, "user g may make no cgroup here", "add Delegate=yes"},
+	} {
+		reason, remedy := whyUncontained(service{Service: c.service, Manager: systemd.System})
+		linger := strings.Contains(remedy, "linger")
+		if reason != c.want || !strings.Contains(remedy, c.hint) || linger == c.service.DynamicUser {
+			t.Errorf("%+v: %q, %q", c.service, reason, remedy)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
@@ -44,7 +45,11 @@ func (f *Request) Run(io cli.Stdio) int {
 	}
 	switch {
 	case f.Install:
-		return f.each(files, dir, io, "install", File.Install)
+		status := f.each(files, dir, io, "install", File.Install)
+		if status == cli.ExitOK && f.Now && f.Unit != "" {
+			return f.check(io)
+		}
+		return status
 	case f.Remove:
 		return f.each(files, dir, io, "remove", File.Remove)
 	}
@@ -59,7 +64,33 @@ func (f *Request) dropIn() (File, error) {
 	if err != nil || f.Remove {
 		return File{Name: dropInOf(unit)}, err
 	}
-	return gateway(unit, InstalledPrograms())
+	s, err := loadService(systemd.Own(), unit)
+	if err != nil {
+		return File{}, err
+	}
+	return dropIn(s, InstalledPrograms())
+}
+
+// check reports a service whose servers cannot be contained. Everything else has succeeded by then.
+func (f *Request) check(io cli.Stdio) int {
+	unit, err := CheckService(f.Unit)
+	if err != nil {
+		return io.Cannot("find the service", err)
+	}
+	goal := "see whether the servers of " + f.Unit + " are contained"
+	c, err := AwaitContainment(systemd.Own(), unit)
+	switch {
+	case err != nil:
+		return io.CannotWithHint(goal, err, systemctlCommand(systemd.Own())+" status "+f.Unit)
+	case c.State == containment.Undecided:
+		return io.CannotWithHint(goal, errors.New(c.Reason), c.Remedy)
+	case c.State == containment.Uncontained:
+		reason := cli.ErrorText(c.Reason)
+		fmt.Fprintf(io.Err, "mcpscope: the servers of %s are NOT contained: %s\n", f.Unit, reason)
+		io.Hint(c.Remedy)
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
 }
 
 // Dir is where the administrator's, or the user's own, units are.

@@ -18,7 +18,7 @@ const exe = "/opt/mcpscope"
 var both = Programs{exe, exe + "ctl"}
 
 func gatewayOf(by Programs) File {
-	f, _ := dropIn("g.service", "ExecStart=/usr/bin/hermes run\n", by) // see TestDropIn
+	f, _ := dropIn(serviceOf(fragment("ExecStart=/usr/bin/hermes run\n")), by) // see TestDropIn
 	return f
 }
 

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"time"
+
+	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+)
+
+// Containment describes a service that runs below mcpscope.
+type Containment struct {
+	containment.State
+	Reason string // why it is not contained, or why that is not known
+	Remedy string
+}
+
+// decidedWithin is for a machine that is very busy: a watcher needs some milliseconds.
+const (
+	decidedWithin = 2 * time.Minute
+	lookEvery     = 20 * time.Millisecond
+)
+
+// AwaitContainment waits until it is decided whether a group can be made for a server of a service that was
+// just started.
+func AwaitContainment(of systemd.Kind, unit string) (Containment, error) {
+	for began := time.Now(); ; time.Sleep(lookEvery) {
+		c, err := LookAtContainment(of, unit)
+		if err != nil || c.State != containment.Undecided || time.Since(began) > decidedWithin {
+			return c, err
+		}
+	}
+}
+
+// LookAtContainment finds out whether a group can be made for a server of a service that runs.
+func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
+	s, err := readService(of, unit)
+	if err != nil {
+		return Containment{}, err
+	}
+	status := systemctlCommand(of) + " status " + unit
+	switch {
+	case s.MainPID == 0 && (s.ActiveState == "activating" || s.ActiveState == "reloading"):
+		return Containment{State: containment.Undecided, Reason: "it is starting", Remedy: status}, nil
+	case s.MainPID == 0:
+		return Containment{}, fmt.Errorf("%s does not run: it is %s", unit, s.ActiveState)
+	}
+	c := Containment{State: containment.Look(s.MainPID, s.Group)}
+	switch c.State {
+	case containment.Undecided:
+		c.Reason, c.Remedy = "mcpscope has not found out yet", status
+	case containment.Uncontained:
+		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: of})
+	}
+	return c, nil
+}
+
+// whyUncontained returns a reason in plain words, and a remedy.
+func whyUncontained(s service) (reason, remedy string) {
+	edit := systemctlCommand(s.Manager) + " edit " + s.Name
+	restart := systemctlCommand(s.Manager) + " restart " + s.Name
+	if s.runsAsUser() && !s.Delegated {
+		remedy = "add Delegate=yes (" + edit + ")"
+		if !s.DynamicUser { // such a user has no manager
+			remedy += ", or run: loginctl enable-linger " + s.User
+		}
+		return "user " + s.User + " may make no cgroup here", remedy + "; then: " + restart
+	}
+	journal := "journalctl"
+	if s.Manager == systemd.User {
+		journal += " --user"
+	}
+	remedy = journal + " -u " + s.Name
+	if reason = noteInJournal(s); reason == "" {
+		reason = "the log of the gateway has the reason"
+	}
+	return reason, remedy
+}
+
+// gatewayNote begins the line that `mcpscope gateway` writes to the stderr of a gateway that it cannot
+// contain.
+const gatewayNote = "mcpscope: note: the servers are not contained: "
+
+// noteInJournal returns what the gateway has written since its last start, or "": its stderr may be
+// elsewhere.
+func noteInJournal(s service) string {
+	args := []string{"--quiet", "--no-pager", "--output=cat"}
+	if s.Manager == systemd.User {
+		args = append(args, "--user")
+	}
+	args = append(args, "_SYSTEMD_INVOCATION_ID="+s.Invocation)
+	_ = exec.Command("journalctl", "--sync").Run() // only root may; without it the note may be late
+	out, _ := exec.Command("journalctl", args...).Output()
+	note := ""
+	for line := range strings.Lines(string(out)) {
+		if text, found := strings.CutPrefix(strings.TrimSpace(line), gatewayNote); found {
+			note = text
+		}
+	}
+	return note
+}
+
+// systemctlCommand is how a person calls systemctl for a manager.
+func systemctlCommand(of systemd.Kind) string {
+	switch {
+	case of == systemd.User:
+		return "systemctl --user"
+	case os.Getuid() != 0:
+		return "sudo systemctl"
+	}
+	return "systemctl"
+}

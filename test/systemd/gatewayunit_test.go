@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package systemd
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/test/escape"
+	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
+)
+
+// gatewayUnit is a service of an administrator that knows nothing of mcpscope.
+type gatewayUnit struct {
+	t      *testing.T
+	user   host.User // of the manager
+	name   string    // without ".service"
+	server string    // the name of the server that its command starts
+}
+
+// newGatewayUnit places a service with a command that starts one server, and removes both at the end of the test.
+func newGatewayUnit(t *testing.T, u host.User, name string, lines ...string) *gatewayUnit {
+	t.Helper()
+	h := host.Current(t)
+	g := &gatewayUnit{t: t, user: u, name: name, server: name + "-mcp"}
+	program := filepath.Join(host.Shared, g.server)
+	host.Must(t, exec.Command("install", "-m", "755", "/bin/cat", program))
+	t.Cleanup(func() { host.Must(t, exec.Command("rm", program)) })
+	command := "ExecStart=/bin/sh -c 'sleep infinity | " + program + " | cat'"
+	place(t, u, g.file(), "[Service]\n"+command+"\n"+strings.Join(lines, "\n")+"\n")
+	control(t, u, "daemon-reload")
+	t.Cleanup(func() {
+		_ = h.Manage(u, "systemctl", "stop", name).Run() // it may have failed
+		control(t, u, "daemon-reload")
+	})
+	return g
+}
+
+func (g *gatewayUnit) file() string { return g.user.Units() + "/" + g.name + ".service" }
+
+// units runs `mcpscope units` for the service.
+func (g *gatewayUnit) units(args ...string) (said string, status int) {
+	g.t.Helper()
+	line := append([]string{mcpscope, "units", "--unit", g.name}, args...)
+	cmd := host.Current(g.t).Command(g.user, line...)
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		g.t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+// installNow puts the service below mcpscope, and takes it away at the end of the test.
+func (g *gatewayUnit) installNow() (said string, status int) {
+	g.t.Helper()
+	g.t.Cleanup(func() {
+		if said, status := g.units("--remove", "--now"); status != 0 {
+			g.t.Errorf("--remove: status %d: %s", status, said)
+		}
+	})
+	return g.units("--install", "--now")
+}
+
+// wantContained waits until the server of the gateway is in a group.
+func (g *gatewayUnit) wantContained() {
+	g.t.Helper()
+	h := host.Current(g.t)
+	said := ""
+	listed := func() bool {
+		said = host.Must(g.t, h.Command(g.user, mcpscope, "ls", "--all-users", "--json"))
+		return strings.Contains(said, `"name": "`+g.server+`"`)
+	}
+	if !pace.Eventually(escape.Patience, listed) {
+		g.t.Errorf("%s is in no group: %s", g.server, said)
+	}
+}
+
+// want fails unless a text has all parts.
+func want(t *testing.T, said string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(said, part) {
+			t.Errorf("no %q in %q", part, said)
+		}
+	}
+}
+
+// A gateway of any user has its servers in groups, and the command has seen that when it succeeds.
+func TestGatewayUnitOfAUser(t *testing.T) {
+	for name, lines := range map[string][]string{
+		"of-root": nil, "of-lingering": {"User=tester"}, "of-nolinger": {"User=nolinger"}, "of-nobody": {"DynamicUser=yes"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, name, lines...)
+			if said, status := g.installNow(); status != 0 {
+				t.Fatalf("status %d: %s", status, said)
+			}
+			g.wantContained()
+		})
+	}
+}
+
+// A gateway whose servers cannot be contained is reported, with the remedy.
+func TestGatewayUnitThatContainsNothing(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "closed", "User=nolinger")
+	place(t, host.Root, g.file()+".d/zzz.conf", "[Service]\nDelegate=no\n")
+	said, status := g.installNow()
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "NOT contained: user nolinger may make no cgroup here", "Delegate=yes", "loginctl enable-linger nolinger")
+}
