@@ -27,11 +27,12 @@ a short server with each backend and leaves nothing behind. Run it as the user
 of the client, and in the client's unit or container.
 
 doctor also reports mistakes in settings files (mcpscope.toml), running gateways
-and the number of leaked servers.
+and the number of leaked servers. It lists services and gateways whose servers
+are not contained: yours, or for root those of all users.
 
 The exit status is 0 if a server gets its own control group. It is 1 if it does
-not, if a settings file has a mistake, or if the selftest left a process, and
-125 if doctor itself failed.`,
+not, if a gateway contains nothing, if a settings file has a mistake, or if the
+selftest left a process, and 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false,
 		"also start six servers that ignore SIGTERM, stop them in three ways, "+

@@ -18,6 +18,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // State describes a gateway at this moment.
@@ -31,6 +32,7 @@ const (
 
 // process is a process in /proc that is of interest here.
 type process struct {
+	UID          int
 	Group        string // the path of its control group
 	GatewayGroup string // of a watcher: the path of its gateway's control group, "" if that has ended
 	ReapedChild  bool   // of a guard: a watcher of it has ended
@@ -107,6 +109,35 @@ func (s snapshot) judge(group string) State {
 	return Uncontained
 }
 
+// UncontainedGroups returns the control groups of gateways of a user, or of all users for root, whose watcher
+// has found that no server can get a group. A gateway that could not have a guard is not found.
+func UncontainedGroups(uid int) (groups []string) {
+	for _, group := range takeSnapshot().uncontained(uid) {
+		if !takeSnapshot().hasWatcher(group) { // see Look
+			groups = append(groups, group)
+		}
+	}
+	return groups
+}
+
+func (s snapshot) uncontained(uid int) (groups []string) {
+	for _, guard := range s.guards {
+		if uid != 0 && guard.UID != uid || guard.movedOut() {
+			continue
+		}
+		if s.judge(guard.Group) == Uncontained && !slices.Contains(groups, guard.Group) {
+			groups = append(groups, guard.Group)
+		}
+	}
+	return groups
+}
+
+// movedOut reports whether the process is where a watcher moves itself and its guard.
+func (p process) movedOut() bool {
+	name := filepath.Base(p.Group)
+	return name == protocol.GuardsName || strings.HasPrefix(name, "mcpscope-gateway-")
+}
+
 func isWithin(group, above string) bool {
 	return group == above || strings.HasPrefix(group, above+"/")
 }
@@ -124,11 +155,12 @@ func takeSnapshot() (s snapshot) {
 			return true
 		}
 		stat, errStat := proc.ReadStat(pid)
+		status, errStatus := proc.ReadStatus(pid)
 		group, errGroup := proc.ReadCgroup(pid)
-		if errStat != nil || errGroup != nil { // it has exited
+		if errStat != nil || errStatus != nil || errGroup != nil { // it has exited
 			return true
 		}
-		p := process{Group: group, ReapedChild: stat.ChildFaults > 0}
+		p := process{UID: status.UID[0], Group: group, ReapedChild: stat.ChildFaults > 0}
 		if isGuard {
 			s.guards = append(s.guards, p)
 			return true

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 )
 
@@ -60,5 +61,26 @@ func TestLook(t *testing.T) {
 		}
 		_ = cmd.Process.Kill() // not reaped yet
 		_ = cmd.Wait()
+	}
+}
+
+// Only gateways that were refused are listed, each once, and other users' for root alone.
+func TestUncontainedGroups(t *testing.T) {
+	s := snapshot{
+		guards: []process{
+			{UID: 1, Group: "/refused.service", ReapedChild: true},
+			{UID: 1, Group: "/refused.service", ReapedChild: true},
+			{UID: 2, Group: "/other.service", ReapedChild: true},
+			{UID: 1, Group: "/starting.service"},
+			{UID: 1, Group: "/mcp.slice/mcpscope-gateway-1.scope", ReapedChild: true},
+			{UID: 1, Group: "/delegated.service/guards", ReapedChild: true},
+			{UID: 1, Group: "/next.service", ReapedChild: true},
+		},
+		watchers: []process{{UID: 1, Group: "/next.service", GatewayGroup: "/next.service"}},
+	}
+	for uid, want := range map[int][]string{0: {"/refused.service", "/other.service"}, 1: {"/refused.service"}, 3: nil} {
+		if got := s.uncontained(uid); !slices.Equal(got, want) {
+			t.Errorf("of uid %d: %q, want %q", uid, got, want)
+		}
 	}
 }

@@ -30,6 +30,7 @@ type diagnosis struct {
 	Host     host             `json:"host"`
 	Advice   []advice         `json:"advice,omitempty"`
 	Gateways []string         `json:"gateways,omitempty"` // running gateways
+	Open     []openGateway    `json:"uncontained,omitempty"`
 	Leaks    int              `json:"leaks,omitempty"`    // leaked servers
 	Settings []string         `json:"settings,omitempty"` // mistakes in settings files
 	Selftest []testCase       `json:"selftest,omitempty"`
@@ -38,6 +39,7 @@ type diagnosis struct {
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
+		Open:     openGateways(),
 		Settings: settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {
@@ -53,7 +55,7 @@ func Diagnose(by programs) *diagnosis {
 
 func (d *diagnosis) Status() int {
 	failed := func(c testCase) bool { return !c.Passed }
-	if !d.Group || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
+	if !d.Group || len(d.Open) > 0 || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

@@ -64,6 +64,21 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
+// A gateway that contains nothing is listed with its remedy, and makes doctor fail.
+func TestDoctorListsOpenGateways(t *testing.T) {
+	d := sample()
+	d.Open = []openGateway{{Unit: "g.service", Reason: "user gw may make no cgroup here", Remedy: "add Delegate=yes"}}
+	text := printed(d)
+	for _, want := range []string{"g: its servers are NOT contained: user gw may make no cgroup here\n", "→ add Delegate=yes\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if d.Status() != cli.ExitFailure {
+		t.Errorf("status %d", d.Status())
+	}
+}
+
 // A trial reads the reason from the report, whatever the server or run prints besides.
 func TestTrialReadsTheReport(t *testing.T) {
 	for out, want := range map[string]Trial{

@@ -58,6 +58,12 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, text := range d.Gateways {
 		line("gateway", text)
 	}
+	for _, g := range d.Open {
+		line("gateway", g.text())
+		if g.Remedy != "" {
+			line("", "→ "+g.Remedy)
+		}
+	}
 	for _, text := range d.Settings {
 		line("settings", text)
 	}

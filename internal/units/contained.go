@@ -6,9 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
@@ -37,6 +41,18 @@ func AwaitContainment(of systemd.Kind, unit string) (Containment, error) {
 	}
 }
 
+// Gateways returns the services with our drop-in in a directory of units.
+func Gateways(dir string) (names []string) {
+	files, _ := filepath.Glob(filepath.Join(dir, "*.service.d", "*.conf")) // the pattern is sound
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err == nil && isDropIn(file) && strings.Contains(string(text), Written) {
+			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d"))
+		}
+	}
+	return slices.Compact(names) // files of one directory follow each other
+}
+
 // LookAtContainment finds out whether a group can be made for a server of a service that runs.
 func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 	s, err := readService(of, unit)
@@ -62,8 +78,15 @@ func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 
 // whyUncontained returns a reason in plain words, and a remedy.
 func whyUncontained(s service) (reason, remedy string) {
+	if !s.runsMcpscope() {
+		again := "mcpscope units --unit " + s.Name + " --install --now"
+		return "its manager starts it without mcpscope", again
+	}
 	edit := systemctlCommand(s.Manager) + " edit " + s.Name
 	restart := systemctlCommand(s.Manager) + " restart " + s.Name
+	if s.startedBefore() {
+		return "it was started before the drop-in was installed", restart
+	}
 	if s.runsAsUser() && !s.Delegated {
 		remedy = "add Delegate=yes (" + edit + ")"
 		if !s.DynamicUser { // such a user has no manager
@@ -80,6 +103,25 @@ func whyUncontained(s service) (reason, remedy string) {
 		reason = "the log of the gateway has the reason"
 	}
 	return reason, remedy
+}
+
+// runsMcpscope reports whether the command that the manager has is `mcpscope gateway`.
+func (s service) runsMcpscope() bool {
+	return slices.ContainsFunc(s.Commands, func(argv []string) bool {
+		return len(argv) > 1 && path.Base(argv[0]) == cli.Runner && argv[1] == "gateway"
+	})
+}
+
+// startedBefore reports whether the main process is older than the drop-in.
+func (s service) startedBefore() bool {
+	for _, file := range s.DropIns {
+		if !isDropIn(file) {
+			continue
+		}
+		info, err := os.Stat(file)
+		return err == nil && info.ModTime().After(s.Started)
+	}
+	return false
 }
 
 // gatewayNote begins the line that `mcpscope gateway` writes to the stderr of a gateway that it cannot

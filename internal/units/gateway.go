@@ -149,4 +149,10 @@ func isDelegated(value string) bool {
 
 var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)
 
-func dropInOf(unit string) string { return path.Join(unit+".d", "mcpscope.conf") }
+// dropInName is the name of our drop-ins.
+const dropInName = "mcpscope.conf"
+
+func dropInOf(unit string) string { return path.Join(unit+".d", dropInName) }
+
+// isDropIn reports whether a path is that of one of our drop-ins.
+func isDropIn(file string) bool { return path.Base(file) == dropInName }

@@ -73,6 +73,10 @@ func TestDropInDelegates(t *testing.T) {
 
 // A remedy names what the service lacks.
 func TestWhyUncontained(t *testing.T) {
+	reason, remedy := whyUncontained(serviceOf())
+	if reason != "its manager starts it without mcpscope" || remedy != "mcpscope units --unit g.service --install --now" {
+		t.Errorf("a bare service: %q, %q", reason, remedy)
+	}
 	for _, c := range []struct {
 		service    systemd.Service
 		want, hint string
@@ -80,6 +84,7 @@ func TestWhyUncontained(t *testing.T) {
 		{systemd.Service{Name: "g.service", User: "gw"}, "user gw may make no cgroup here", "loginctl enable-linger gw"},
 		{systemd.Service{Name: "g.service", User: "g", DynamicUser: true}, "user g may make no cgroup here", "add Delegate=yes"},
 	} {
+		c.service.Commands = [][]string{{"/opt/mcpscope", "gateway", "--", "/bin/g"}}
 		reason, remedy := whyUncontained(service{Service: c.service, Manager: systemd.System})
 		linger := strings.Contains(remedy, "linger")
 		if reason != c.want || !strings.Contains(remedy, c.hint) || linger == c.service.DynamicUser {

@@ -61,7 +61,7 @@ var rules = map[string]rule{
 	"internal/settings":       {[]string{"cgroup", "internal/cli", "internal/glob", "internal/name", "internal/kernel/proc", room + "protocol"}, "the table of settings, and the files that have some; it is linked into the runner"},
 
 	"internal/units":                   {[]string{"internal/atomicfile", "internal/cli", "internal/containment", "internal/settings", "internal/kernel/systemd"}, "files for systemd, and what it says of a service"},
-	"internal/containment":             {[]string{"internal/cli", "internal/gateway/early", "internal/kernel/proc"}, "it looks at processes beside gateways, and asks no manager"},
+	"internal/containment":             {[]string{"internal/cli", "internal/gateway/early", "internal/kernel/proc", room + "protocol"}, "it looks at processes beside gateways, and asks no manager"},
 	"internal/leftover":                {[]string{room + "group", "freeze", "internal/cli", "internal/clientconfig", "internal/gateway", "internal/kernel/linux", "internal/name", "internal/kernel/proc", "internal/selection", "internal/show", room + "client", room + "fleet", room + "protocol", room + "sweep"}, "processes that clients have left, outside any group"},
 	"internal/clientconfig/splice":     {nil, "bytes in, bytes out: it knows values and where they are, and not what they are for"},
 	"internal/clientconfig/wrapping":   {[]string{"internal/name", "internal/clientconfig/splice"}, "what a wrapped server looks like, in any file; it does no I/O"},
@@ -71,7 +71,7 @@ var rules = map[string]rule{
 	"internal/show":                    {[]string{"internal/cli", "internal/kernel/proc", room + "fleet", room + "protocol"}, "it measures servers and prints them, and does nothing to them"},
 	"internal/show/top":                {[]string{"internal/cli", "internal/selection", "internal/show", room + "fleet"}, "a view on a terminal"},
 	"internal/history":                 {[]string{"internal/cli", "internal/kernel/linux", "internal/selection", "internal/show", "internal/kernel/systemd", room + "protocol"}, "it reads the journal, and never writes to it"},
-	"internal/diagnose":                {[]string{"internal/cli", "internal/gateway", "internal/leftover", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
+	"internal/diagnose":                {[]string{"internal/cli", "internal/containment", "internal/gateway", "internal/leftover", "internal/selection", "internal/settings", "internal/units", "internal/kernel/proc", "internal/kernel/systemd", room + "backend", room + "fleet", room + "group", room + "protocol"}, "it runs the programs that users run, and reads what they report"},
 	"internal/metrics":                 {[]string{"internal/cli", "internal/leftover", "internal/selection", "internal/show", room + "fleet"}, "figures, in the formats of Prometheus"},
 	"internal/clientconfig":            {[]string{"internal/cli", "internal/clientconfig/configfile", "internal/clientconfig/known", "internal/clientconfig/splice", "internal/clientconfig/wrapping", "internal/name", "internal/settings", "internal/show", room + "protocol"}, "files of clients: it starts none of their servers"},
 	"internal/removal":                 {[]string{"internal/cli", "internal/clientconfig", "internal/clientconfig/wrapping", "internal/settings", "internal/units"}, "it finds what starts mcpscope, and changes nothing"},

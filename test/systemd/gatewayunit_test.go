@@ -111,5 +111,42 @@ func TestGatewayUnitThatContainsNothing(t *testing.T) {
 	if status != 1 {
 		t.Errorf("status %d: %s", status, said)
 	}
-	want(t, said, "NOT contained: user nolinger may make no cgroup here", "Delegate=yes", "loginctl enable-linger nolinger")
+	const reason = "NOT contained: user nolinger may make no cgroup here"
+	want(t, said, reason, "Delegate=yes", "loginctl enable-linger nolinger")
+	want(t, doctor(t), "closed: its servers are "+reason, "loginctl enable-linger nolinger")
+}
+
+// Root's doctor lists a service that runs without its drop-in, and a gateway without a drop-in.
+func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
+	bare := newGatewayUnit(t, host.Root, "bare")
+	control(t, host.Root, "start", "bare")
+	install(t, host.Root, mcpscope, "--unit", "bare")
+	host.Current(t).Start(t, host.Service{
+		User: host.Root, Unit: "by-hand", Properties: []string{"User=nolinger", "Delegate=no"},
+		Argv: []string{mcpscope, "gateway", "--", "/bin/sleep", "infinity"},
+	})
+	said := ""
+	listed := func() bool {
+		said = doctor(t)
+		return strings.Contains(said, "by-hand: its servers are NOT contained: ")
+	}
+	if !pace.Eventually(escape.Patience, listed) { // its watcher may not have found out yet
+		t.Errorf("it says %s", said)
+	}
+	want(t, said, "bare: its servers are NOT contained: it was started before the drop-in was installed", "→ systemctl restart bare.service")
+	control(t, host.Root, "restart", "bare")
+	bare.wantContained()
+	if said := doctor(t); strings.Contains(said, "bare: its servers are NOT") {
+		t.Errorf("it says %s", said)
+	}
+}
+
+// doctor is the output of root's doctor, whatever its status.
+func doctor(t *testing.T) string {
+	t.Helper()
+	out, err := host.Current(t).Command(host.Root, mcpscope, "doctor").Output()
+	if len(out) == 0 {
+		t.Fatal(err)
+	}
+	return string(out)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	godbus "github.com/godbus/dbus/v5"
 )
@@ -22,6 +23,7 @@ type Service struct {
 	DynamicUser bool
 	Delegated   bool
 	MainPID     int        // 0 while it does not run
+	Started     time.Time  // when the main process was started
 	Invocation  string     // the id of its last start, as journalctl spells it
 	Group       string     // the path of its control group, "" while it does not run
 	Commands    [][]string // of ExecStart=, with specifiers and quotes resolved and variables as written
@@ -62,6 +64,7 @@ func (m *Manager) service(name string) (Service, error) {
 	dynamic, _ := service["DynamicUser"].Value().(bool)
 	delegated, _ := service["Delegate"].Value().(bool)
 	mainPID, _ := service["MainPID"].Value().(uint32)
+	started, _ := service["ExecMainStartTimestamp"].Value().(uint64)
 	invocation, _ := unit["InvocationID"].Value().([]byte)
 	return Service{
 		Name:        name,
@@ -74,6 +77,7 @@ func (m *Manager) service(name string) (Service, error) {
 		DynamicUser: dynamic,
 		Delegated:   delegated,
 		MainPID:     int(mainPID),
+		Started:     time.UnixMicro(int64(started)),
 		Invocation:  hex.EncodeToString(invocation),
 		Group:       text(service["ControlGroup"]),
 		Commands:    commands(service["ExecStart"]),
