@@ -21,12 +21,17 @@ import (
 // managerWithin bounds the wait for a manager, which may hang.
 const managerWithin = 5 * time.Second
 
-// Systemctl returns the output of systemctl. Clients often do not pass XDG_RUNTIME_DIR on.
+// managerEnvironment has XDG_RUNTIME_DIR, which clients often do not pass on.
+func managerEnvironment() []string {
+	return append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
+}
+
+// Systemctl returns the output of systemctl.
 func Systemctl(of systemd.Kind, args ...string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), managerWithin)
 	defer cancel()
 	c := exec.CommandContext(ctx, "systemctl", append([]string{"--" + string(of), "--no-pager"}, args...)...)
-	c.Env = append(os.Environ(), fmt.Sprintf("XDG_RUNTIME_DIR=/run/user/%d", os.Getuid()))
+	c.Env = managerEnvironment()
 	out, err := c.Output()
 	if failed, is := errors.AsType[*exec.ExitError](err); is {
 		err = errors.New(strings.TrimSpace(string(failed.Stderr)))

@@ -123,34 +123,73 @@ func (f *Request) each(
 	steps := f.next()
 	switch {
 	case f.Now && (changed || f.Install && status == cli.ExitOK): // what was there before may not be in force
-		for _, step := range steps {
-			out, err := exec.Command("/bin/sh", "-c", step).CombinedOutput()
-			if err != nil {
-				return io.Cannot(step, fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out))))
+		for _, s := range steps {
+			if err := s.run(); err != nil {
+				return io.Cannot(s.String(), err)
 			}
-			fmt.Fprintf(io.Out, "done: %s\n", step)
+			fmt.Fprintf(io.Out, "done: %s\n", s)
 		}
 	case changed:
-		fmt.Fprintf(io.Out, "now: %s\n", strings.Join(steps, " && "))
+		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
 	}
 	return status
 }
 
 // next are the commands that put in force what was installed or removed.
-func (f *Request) next() []string {
-	systemctl := "systemctl "
-	if systemd.Own() == systemd.User {
-		systemctl += "--user "
-	}
-	service := strings.ReplaceAll(f.Unit, `\`, `\\`) // the only special character that a name can have
-	steps := []string{systemctl + "daemon-reload"}
+func (f *Request) next() []step {
+	reload := systemctlStep("daemon-reload")
 	switch {
 	case f.Unit != "" && f.Remove:
-		return append(steps, systemctl+"try-restart "+service) // a removal starts no service
+		return []step{reload, systemctlStep("try-restart", f.Unit)} // a removal starts no service
 	case f.Unit != "":
-		return append(steps, systemctl+"restart "+service)
+		return []step{reload, systemctlStep("restart", f.Unit)}
 	case f.Install:
-		return append(steps, systemctl+"enable --now mcpscope-sweep.timer")
+		return []step{reload, systemctlStep("enable", "--now", "mcpscope-sweep.timer")}
 	}
-	return []string{systemctl + "stop mcpscope-sweep.timer; " + steps[0]} // it may never have been started
+	stop := systemctlStep("stop", "mcpscope-sweep.timer")
+	stop.mayFail = true // it may never have been started
+	return []step{stop, reload}
+}
+
+// step is a command that puts files in force.
+type step struct {
+	argv    []string
+	mayFail bool
+}
+
+// systemctlStep is a call of systemctl for the manager of this user.
+func systemctlStep(args ...string) step {
+	argv := []string{"systemctl"}
+	if systemd.Own() == systemd.User {
+		argv = append(argv, "--user")
+	}
+	return step{argv: append(argv, args...)}
+}
+
+func (s step) run() error {
+	cmd := exec.Command(s.argv[0], s.argv[1:]...)
+	cmd.Env = managerEnvironment()
+	out, err := cmd.CombinedOutput()
+	if err != nil && !s.mayFail {
+		return fmt.Errorf("%w: %s", err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (s step) String() string { return strings.Join(s.argv, " ") }
+
+// joinSteps makes a line for a shell. The only special character of a name is the backslash.
+func joinSteps(steps []step) string {
+	var line strings.Builder
+	for i, s := range steps {
+		line.WriteString(strings.ReplaceAll(s.String(), `\`, `\\`))
+		switch {
+		case i == len(steps)-1:
+		case s.mayFail:
+			line.WriteString("; ")
+		default:
+			line.WriteString(" && ")
+		}
+	}
+	return line.String()
 }
