@@ -93,36 +93,43 @@ const delegation = `# Servers get groups below that of the unit if their user ha
 Delegate=yes
 `
 
-// dropIn returns a drop-in that runs the service's command under mcpscope.
-func dropIn(s service, by Programs) (File, error) {
-	var commands []string
-	identifier, delegate := "", ""
-	file := File{Name: dropInOf(s.Name)}
+// written has the settings in the files of a service, without those of mcpscope.
+type written struct {
+	Commands   []string          // the values of ExecStart= that apply
+	LastValues map[string]string // of each other key in [Service], the last value
+}
+
+func (s service) written() written {
+	w := written{LastValues: map[string]string{}}
 	for _, f := range s.Files {
-		if strings.HasSuffix(f.Path, "/"+file.Name) { // ours
+		if isDropIn(f.Path) {
 			continue
 		}
-		for line := range strings.Lines(strings.ReplaceAll(f.Text, "\\\n", " ")) {
-			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-			key, value = strings.TrimSpace(key), strings.TrimSpace(value)
+		for _, a := range parseUnit(f.Text) {
 			switch {
-			case key == "SyslogIdentifier":
-				identifier = value
-			case key == "Delegate":
-				delegate = value
-			case key == "ExecStart" && value == "":
-				commands = nil
-			case key == "ExecStart":
-				commands = append(commands, value)
+			case a.Section != "Service":
+			case a.Key != "ExecStart":
+				w.LastValues[a.Key] = a.Value
+			case a.Value == "":
+				w.Commands = nil
+			default:
+				w.Commands = append(w.Commands, a.Value)
 			}
 		}
 	}
-	if len(commands) != 1 {
+	return w
+}
+
+// dropIn returns a drop-in that runs the service's command under mcpscope.
+func dropIn(s service, by Programs) (File, error) {
+	file := File{Name: dropInOf(s.Name)}
+	w := s.written()
+	if len(w.Commands) != 1 {
 		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
-		return file, fmt.Errorf(text, s.Name, len(commands))
+		return file, fmt.Errorf(text, s.Name, len(w.Commands))
 	}
-	command := strings.TrimLeft(commands[0], "-:+!@|")
-	prefix := strings.TrimSuffix(commands[0], command)
+	command := strings.TrimLeft(w.Commands[0], "-:+!@|")
+	prefix := strings.TrimSuffix(w.Commands[0], command)
 	word := firstWord.FindString(command)
 	program := path.Base(strings.Trim(word, `"'`))
 	switch {
@@ -131,13 +138,16 @@ func dropIn(s service, by Programs) (File, error) {
 	case program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway "):
 		return file, fmt.Errorf("the command of %s is mcpscope gateway already", s.Name)
 	}
+	if !strings.Contains(prefix, ":") { // systemd expands variables in arguments, not in the program's path
+		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
+	}
 	delegated := ""
-	if s.runsAsUser() && !isDelegated(delegate) {
+	if s.runsAsUser() && !isDelegated(w.LastValues["Delegate"]) {
 		delegated = delegation
 	}
+	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], program)
 	file.Text = strings.NewReplacer(
-		"@PREFIX@", prefix, "@COMMAND@", command,
-		"@IDENTIFIER@", cmp.Or(identifier, program), "@DELEGATE@", delegated,
+		"@PREFIX@", prefix, "@COMMAND@", command, "@IDENTIFIER@", identifier, "@DELEGATE@", delegated,
 	).Replace(text("gateway.conf", by))
 	return file, nil
 }

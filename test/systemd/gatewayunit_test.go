@@ -141,6 +141,42 @@ func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
 	}
 }
 
+// The command keeps its words, however the unit file spells them, and a comment stays one.
+func TestGatewayUnitKeepsItsCommand(t *testing.T) {
+	for name, lines := range map[string]string{
+		"comment":   "ExecStart=/bin/sleep --listen \\\n  # --allow-all \\\n  --port 8000",
+		"semicolon": "ExecStart=/bin/sleep a \\\n; --allow-all\n b",
+		"hidden":    "# ExecStart=/bin/false \\\nExecStart=/bin/sleep 1",
+		"quotes":    `ExecStart=-:"/bin/sleep" $X "a  b" 'q"q' \x41 100%% ";" "" %n`,
+		"hash":      "ExecStart=/bin/sleep # x",
+		"backslash": "ExecStart=/bin/sleep a\\\\\nExecStartPre=/bin/true",
+		"override":  "ExecStart=/bin/false\nExecStart=\n[X-Service]\nExecStart=/bin/false\n[Service]\nExecStart=sleep 1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			unit := "words-" + name
+			place(t, host.Root, host.Root.Units()+"/"+unit+".service", "[Service]\n"+lines+"\n")
+			control(t, host.Root, "daemon-reload")
+			bare := words(t, unit)
+			install(t, host.Root, mcpscope, "--unit", unit)
+			if got, want := words(t, unit), mcpscope+" gateway -- "+bare; got != want {
+				t.Errorf("the words are %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// words are those of the command of a service as the system manager prints them.
+func words(t *testing.T, unit string) string {
+	t.Helper()
+	said := control(t, host.Root, "show", "--value", "--property=ExecStart", unit)
+	_, said, _ = strings.Cut(said, "argv[]=")
+	said, _, found := strings.Cut(said, " ; ignore_errors=")
+	if !found {
+		t.Fatalf("it prints %q", said)
+	}
+	return said
+}
+
 // doctor is the output of root's doctor, whatever its status.
 func doctor(t *testing.T) string {
 	t.Helper()

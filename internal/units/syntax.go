@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// assignment is KEY=VALUE in a section of a unit file.
+type assignment struct{ Section, Key, Value string }
+
+// whitespace and the first characters of comments, as in systemd's conf-parser.
+const (
+	whitespace = " \t\n\r"
+	comments   = "#;"
+)
+
+// parseUnit divides a unit file as systemd does (systemd.syntax(7), config_parse in conf-parser.c). Values
+// stay as they are written, apart from the blank that replaces the backslash of a continued line.
+//
+// The parser in go-systemd differs from that: it takes a comment in a continued value for a part of the
+// value, continues a comment that ends in a backslash, and refuses a line of 2,048 bytes.
+func parseUnit(text string) (all []assignment) {
+	section, pending := "", ""
+	for _, line := range logicalLines(strings.TrimPrefix(text, "\ufeff")) {
+		first := strings.TrimLeft(line, whitespace)
+		if first != "" && strings.Contains(comments, first[:1]) { // also between continued lines
+			continue
+		}
+		line = pending + line
+		pending = ""
+		if isContinued(line) {
+			pending = line[:len(line)-1] + " "
+			continue
+		}
+		section, all = parseLine(line, section, all)
+	}
+	_, all = parseLine(pending, section, all)
+	return all
+}
+
+// parseLine appends the assignment of a line, if there is one, and returns the section after the line.
+func parseLine(line, section string, all []assignment) (string, []assignment) {
+	line = strings.Trim(line, whitespace)
+	if !utf8.ValidString(line) { // systemd ignores it
+		return section, all
+	}
+	if strings.HasPrefix(line, "[") && strings.HasSuffix(line, "]") {
+		return line[1 : len(line)-1], all
+	}
+	key, value, found := strings.Cut(line, "=")
+	if found {
+		key = strings.Trim(key, whitespace)
+		value = strings.Trim(value, whitespace)
+		all = append(all, assignment{section, key, value})
+	}
+	return section, all
+}
+
+// isContinued reports whether a line ends in a backslash that no other backslash escapes.
+func isContinued(line string) bool {
+	escaped := false
+	for i := range len(line) {
+		escaped = !escaped && line[i] == '\\'
+	}
+	return escaped
+}
+
+// logicalLines divides a text at newlines, carriage returns and zeros. Different ones in a row end one line,
+// as in read_line of systemd.
+func logicalLines(text string) (lines []string) {
+	const ends = "\n\r\x00"
+	for text != "" {
+		length := strings.IndexAny(text, ends)
+		if length < 0 {
+			return append(lines, text)
+		}
+		lines = append(lines, text[:length])
+		end := length
+		for end < len(text) {
+			c := text[end : end+1]
+			if !strings.Contains(ends, c) || strings.Contains(text[length:end], c) {
+				break
+			}
+			end++
+		}
+		text = text[end:]
+	}
+	return lines
+}
