@@ -123,7 +123,7 @@ func (f *finding) addUnits(dir, sudo string) {
 		starts := slices.ContainsFunc(commands, func(m []string) bool { return f.isStartedBy(m[1]) })
 		switch {
 		case !starts:
-		case filepath.Base(file) == "mcpscope.conf":
+		case units.IsDropIn(file, string(text)):
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
 			remedy := sudo + "mcpscope units --unit " + unit + " --remove"
 			f.add(file, "a drop-in that starts the service under mcpscope", remedy)

@@ -46,7 +46,7 @@ func Gateways(dir string) (names []string) {
 	files, _ := filepath.Glob(filepath.Join(dir, "*.service.d", "*.conf")) // the pattern is sound
 	for _, file := range files {
 		text, err := os.ReadFile(file)
-		if err == nil && isDropIn(file) && strings.Contains(string(text), Written) {
+		if err == nil && IsDropIn(file, string(text)) {
 			names = append(names, strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d"))
 		}
 	}
@@ -115,11 +115,13 @@ func (s service) runsMcpscope() bool {
 // startedBefore reports whether the main process is older than the drop-in.
 func (s service) startedBefore() bool {
 	for _, file := range s.DropIns {
-		if !isDropIn(file) {
+		if name := path.Base(file); name != dropInName && name != formerDropInName {
 			continue
 		}
 		info, err := os.Stat(file)
-		return err == nil && info.ModTime().After(s.Started)
+		if err == nil && info.ModTime().After(s.Started) {
+			return true
+		}
 	}
 	return false
 }

@@ -97,23 +97,30 @@ Delegate=yes
 type written struct {
 	Commands   []string          // the values of ExecStart= that apply
 	LastValues map[string]string // of each other key in [Service], the last value
+	SetLater   string            // the drop-in that sets ExecStart= after ours would, or ""
 }
 
 func (s service) written() written {
 	w := written{LastValues: map[string]string{}}
 	for _, f := range s.Files {
-		if isDropIn(f.Path) {
+		if IsDropIn(f.Path, f.Text) {
 			continue
 		}
 		for _, a := range parseUnit(f.Text) {
-			switch {
-			case a.Section != "Service":
-			case a.Key != "ExecStart":
+			if a.Section != "Service" {
+				continue
+			}
+			if a.Key != "ExecStart" {
 				w.LastValues[a.Key] = a.Value
-			case a.Value == "":
+				continue
+			}
+			if a.Value == "" {
 				w.Commands = nil
-			default:
+			} else {
 				w.Commands = append(w.Commands, a.Value)
+			}
+			if isDropInPath(f.Path) && path.Base(f.Path) > dropInName {
+				w.SetLater = f.Path
 			}
 		}
 	}
@@ -127,6 +134,10 @@ func dropIn(s service, by Programs) (File, error) {
 	if len(w.Commands) != 1 {
 		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
 		return file, fmt.Errorf(text, s.Name, len(w.Commands))
+	}
+	if w.SetLater != "" {
+		const text = "%s sets ExecStart= and sorts after %s: rename it"
+		return file, fmt.Errorf(text, w.SetLater, dropInName)
 	}
 	command := strings.TrimLeft(w.Commands[0], "-:+!@|")
 	prefix := strings.TrimSuffix(w.Commands[0], command)
@@ -164,10 +175,22 @@ func isDelegated(value string) bool {
 
 var firstWord = regexp.MustCompile(`^("[^"]*"|'[^']*'|\S+)`)
 
-// dropInName is the name of our drop-ins.
-const dropInName = "mcpscope.conf"
+// dropInName sorts after override.conf, which `systemctl edit` writes: the last ExecStart= counts.
+const (
+	dropInName       = "zz-mcpscope.conf"
+	formerDropInName = "mcpscope.conf" // of former versions
+)
+
+// isDropInPath reports whether a file is a drop-in of a unit. These are sorted by their names, in whatever
+// directory they are.
+func isDropInPath(file string) bool { return strings.HasSuffix(path.Dir(file), ".d") }
 
 func dropInOf(unit string) string { return path.Join(unit+".d", dropInName) }
 
-// isDropIn reports whether a path is that of one of our drop-ins.
-func isDropIn(file string) bool { return path.Base(file) == dropInName }
+func formerDropInOf(unit string) string { return path.Join(unit+".d", formerDropInName) }
+
+// IsDropIn reports whether a file has the name and the text of a drop-in for a gateway.
+func IsDropIn(file, text string) bool {
+	name := path.Base(file)
+	return (name == dropInName || name == formerDropInName) && strings.Contains(text, Written)
+}

@@ -20,8 +20,11 @@ func fragment(lines string) unitFile {
 
 // A drop-in keeps the command as the unit has it. Other units are refused.
 func TestDropIn(t *testing.T) {
-	own := unitFile{"/etc/systemd/system/g.service.d/mcpscope.conf", "[Service]\nExecStart=\n" +
-		"ExecStart=/old/mcpscope gateway -- /bin/g\nSyslogIdentifier=g\n"}
+	const ownText = "[Service]\nExecStart=\nExecStart=/old/mcpscope gateway -- /bin/g\nSyslogIdentifier=g\n" + Written
+	own := unitFile{"/etc/systemd/system/g.service.d/zz-mcpscope.conf", ownText}
+	former := unitFile{"/etc/systemd/system/g.service.d/mcpscope.conf", ownText}
+	override := unitFile{"/etc/systemd/system/g.service.d/override.conf", "[Service]\nExecStart=\nExecStart=/bin/c\n"}
+	last := unitFile{"/run/systemd/system/g.service.d/zzz.conf", "[Service]\nExecStart=\nExecStart=/bin/c\n"}
 	other := unitFile{"/run/systemd/system/g.service.d/x.conf", "[Service]\nExecStart=\nExecStart=/bin/b\n"}
 	for _, c := range []struct {
 		files     []unitFile
@@ -29,6 +32,8 @@ func TestDropIn(t *testing.T) {
 	}{
 		{[]unitFile{fragment("ExecStart=/bin/g run $OPTS \"a b\" %h\n")}, "\nExecStart=/opt/mcpscope gateway -- /bin/g run $OPTS \"a b\" %h\n", ""},
 		{[]unitFile{fragment("ExecStart=/bin/g\n"), own}, "\nSyslogIdentifier=g\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/g\n"), former, override}, " gateway -- /bin/c\n", ""},
+		{[]unitFile{fragment("ExecStart=/bin/g\n"), last}, "", "zzz.conf sets ExecStart= and sorts after zz-mcpscope.conf"},
 		{[]unitFile{fragment("ExecStart = -:\"/usr/bin/g\" \\\n  run\n")}, "\nExecStart=-:/opt/mcpscope gateway -- \"/usr/bin/g\"    run\n", ""},
 		{[]unitFile{fragment("ExecStart=gw --listen 127.0.0.1 \\\n  # --allow-all \\\n  --port 8000\n")}, " gateway -- gw --listen 127.0.0.1    --port 8000\n", ""},
 		{[]unitFile{fragment("ExecStart=/opt/$x/gw $A $$B\n")}, " gateway -- /opt/$$x/gw $A $$B\n", ""},
@@ -92,6 +97,31 @@ func TestWhyUncontained(t *testing.T) {
 		linger := strings.Contains(remedy, "linger")
 		if reason != c.want || !strings.Contains(remedy, c.hint) || linger == c.service.DynamicUser {
 			t.Errorf("%+v: %q, %q", c.service, reason, remedy)
+		}
+	}
+}
+
+// The manager decides whether a drop-in is in force, and whether it has the words of the command.
+func TestCheckInForce(t *testing.T) {
+	bare := [][]string{{"/bin/g", "a b", "$X"}}
+	below := func(words ...string) [][]string {
+		return [][]string{append([]string{"/opt/mcpscope", "gateway", "--"}, words...)}
+	}
+	for name, c := range map[string]struct {
+		before, after [][]string
+		want          string
+	}{
+		"in force":             {bare, below("/bin/g", "a b", "$X"), ""},
+		"installed again":      {below("/bin/old"), below("/bin/g"), ""},
+		"another drop-in wins": {bare, bare, `systemd starts [["/bin/g" "a b" "$X"]] instead`},
+		"a second command":     {bare, append(below("/bin/g"), bare...), "instead"},
+		"other words":          {bare, below("/bin/g", "a", "b", "$X"), `systemd reads the words ["/bin/g" "a" "b" "$X"]`},
+	} {
+		before, after := serviceOf(), serviceOf()
+		before.Commands, after.Commands = c.before, c.after
+		err := checkInForce(before, after)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}
 }

@@ -53,6 +53,21 @@ func current(file string) (string, error) {
 	return string(b), err
 }
 
+// exists reports whether there is such a file that mcpscope has written, even if it was changed since.
+func (f File) exists(dir string) bool {
+	text, err := os.ReadFile(filepath.Join(dir, f.Name))
+	return err == nil && strings.Contains(string(text), Written)
+}
+
+// checkRemovable returns ErrChanged for a file of mcpscope that was changed since.
+func (f File) checkRemovable(dir string) error {
+	if !f.exists(dir) {
+		return nil
+	}
+	_, err := current(filepath.Join(dir, f.Name))
+	return err
+}
+
 // Install writes the file as a whole, or not at all.
 func (f File) Install(dir string) (Result, error) {
 	target, text, result := filepath.Join(dir, f.Name), sealed(f.Text), Replaced

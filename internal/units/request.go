@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
@@ -35,40 +36,152 @@ func (f *Request) Run(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("find the units", err)
 	}
-	files := All(systemd.Own(), InstalledPrograms())
 	if f.Unit != "" {
-		file, err := f.dropIn()
-		if err != nil {
-			return io.Cannot("find the command of the gateway", err)
-		}
-		files = []File{file}
+		return f.runGateway(dir, io)
 	}
+	files := All(systemd.Own(), InstalledPrograms())
 	switch {
 	case f.Install:
-		status := f.each(files, dir, io, "install", File.Install)
-		if status == cli.ExitOK && f.Now && f.Unit != "" {
-			return f.check(io)
-		}
-		return status
+		return f.each(files, dir, io, "install", File.Install)
 	case f.Remove:
 		return f.each(files, dir, io, "remove", File.Remove)
 	}
-	for _, file := range files {
-		fmt.Fprintf(io.Out, "# %s\n%s\n", cli.OneLine(filepath.Join(dir, file.Name)), file.Text)
-	}
+	printFiles(files, dir, io)
 	return cli.ExitOK
 }
 
-func (f *Request) dropIn() (File, error) {
+func printFiles(files []File, dir string, io cli.Stdio) {
+	for _, file := range files {
+		fmt.Fprintf(io.Out, "# %s\n%s\n", cli.OneLine(filepath.Join(dir, file.Name)), file.Text)
+	}
+}
+
+// runGateway prints, installs or removes the drop-in of a gateway.
+func (f *Request) runGateway(dir string, io cli.Stdio) int {
+	const goal = "find the command of the gateway"
 	unit, err := CheckService(f.Unit)
-	if err != nil || f.Remove {
-		return File{Name: dropInOf(unit)}, err
-	}
-	s, err := loadService(systemd.Own(), unit)
 	if err != nil {
-		return File{}, err
+		return io.Cannot(goal, err)
 	}
-	return dropIn(s, InstalledPrograms())
+	if f.Remove {
+		return f.removeDropIn(unit, dir, io)
+	}
+	s, err := f.upToDate(unit)
+	if errors.Is(err, errOutdated) {
+		return io.CannotWithHint(goal, err, systemctlStep("daemon-reload").String())
+	}
+	if err != nil {
+		return io.Cannot(goal, err)
+	}
+	file, err := dropIn(s, InstalledPrograms())
+	if err != nil {
+		return io.Cannot(goal, err)
+	}
+	if !f.Install {
+		printFiles([]File{file}, dir, io)
+		return cli.ExitOK
+	}
+	return f.installDropIn(s, file, dir, io)
+}
+
+// errOutdated: the command that systemd shows may not be the one of the files.
+var errOutdated = errors.New("its files have changed since systemd read them")
+
+// upToDate reads a service whose files its manager has read.
+func (f *Request) upToDate(unit string) (service, error) {
+	s, err := loadService(systemd.Own(), unit)
+	if err != nil || !s.Outdated {
+		return s, err
+	}
+	if !f.Now {
+		return s, fmt.Errorf("%s: %w", unit, errOutdated)
+	}
+	if err := systemctlStep("daemon-reload").run(); err != nil {
+		return s, err
+	}
+	return loadService(systemd.Own(), unit)
+}
+
+// installDropIn succeeds with --now only if the servers of the running gateway can be contained.
+func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) int {
+	target, former := filepath.Join(dir, file.Name), File{Name: formerDropInOf(s.Name)}
+	if err := former.checkRemovable(dir); err != nil {
+		return io.Cannot("replace "+filepath.Join(dir, former.Name), err)
+	}
+	result, err := file.Install(dir)
+	if err != nil {
+		return io.Cannot("install "+target, err)
+	}
+	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
+	reload, restart := systemctlStep("daemon-reload"), systemctlStep("restart", f.Unit)
+	if f.Now {
+		if status := runSteps([]step{reload}, io); status != cli.ExitOK {
+			return status
+		}
+		if err := inForce(s); err != nil {
+			if result == Installed { // nothing has been started with it
+				_, undone := file.Remove(dir)
+				err = errors.Join(err, undone, reload.run())
+			}
+			return io.Cannot("put "+target+" in force", err)
+		}
+	}
+	replaces := former.exists(dir)
+	if replaces {
+		gone, err := former.Remove(dir)
+		if err != nil {
+			return io.Cannot("remove "+filepath.Join(dir, former.Name), err)
+		}
+		fmt.Fprintf(io.Out, "%s %s\n", gone, cli.OneLine(filepath.Join(dir, former.Name)))
+	}
+	switch {
+	case !f.Now && (result != Unchanged || replaces):
+		fmt.Fprintf(io.Out, "now: %s\n", joinSteps([]step{reload, restart}))
+		return cli.ExitOK
+	case !f.Now:
+		return cli.ExitOK
+	case replaces:
+		if err := reload.run(); err != nil {
+			return io.Cannot(reload.String(), err)
+		}
+	}
+	if status := runSteps([]step{restart}, io); status != cli.ExitOK {
+		return status
+	}
+	return f.check(io)
+}
+
+// inForce compares the command that the manager has now with the one that it had before.
+func inForce(before service) error {
+	after, err := readService(before.Manager, before.Name)
+	if err != nil {
+		return err
+	}
+	return checkInForce(before, service{Service: after, Manager: before.Manager})
+}
+
+func checkInForce(before, after service) error {
+	if len(after.Commands) != 1 || !after.runsMcpscope() {
+		return fmt.Errorf("systemd starts %q instead", after.Commands)
+	}
+	if before.runsMcpscope() || len(before.Commands) != 1 {
+		return nil
+	}
+	const added = 3 // mcpscope gateway --
+	got, want := after.Commands[0][added:], before.Commands[0]
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("systemd reads the words %q instead of %q", got, want)
+	}
+	return nil
+}
+
+// removeDropIn removes the drop-ins of this version and of former ones.
+func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
+	files := []File{{Name: dropInOf(unit)}}
+	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
+		files = append(files, former)
+	}
+	return f.each(files, dir, io, "remove", File.Remove)
 }
 
 // check reports a service whose servers cannot be contained. Everything else has succeeded by then.
@@ -122,12 +235,9 @@ func (f *Request) each(
 	}
 	steps := f.next()
 	switch {
-	case f.Now && (changed || f.Install && status == cli.ExitOK): // what was there before may not be in force
-		for _, s := range steps {
-			if err := s.run(); err != nil {
-				return io.Cannot(s.String(), err)
-			}
-			fmt.Fprintf(io.Out, "done: %s\n", s)
+	case f.Now && (changed || f.Install && status == cli.ExitOK): // an earlier one may not be in force
+		if failed := runSteps(steps, io); failed != cli.ExitOK {
+			return failed
 		}
 	case changed:
 		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
@@ -135,14 +245,22 @@ func (f *Request) each(
 	return status
 }
 
+func runSteps(steps []step, io cli.Stdio) int {
+	for _, s := range steps {
+		if err := s.run(); err != nil {
+			return io.Cannot(s.String(), err)
+		}
+		fmt.Fprintf(io.Out, "done: %s\n", s)
+	}
+	return cli.ExitOK
+}
+
 // next are the commands that put in force what was installed or removed.
 func (f *Request) next() []step {
 	reload := systemctlStep("daemon-reload")
 	switch {
-	case f.Unit != "" && f.Remove:
-		return []step{reload, systemctlStep("try-restart", f.Unit)} // a removal starts no service
 	case f.Unit != "":
-		return []step{reload, systemctlStep("restart", f.Unit)}
+		return []step{reload, systemctlStep("try-restart", f.Unit)} // a removal starts no service
 	case f.Install:
 		return []step{reload, systemctlStep("enable", "--now", "mcpscope-sweep.timer")}
 	}

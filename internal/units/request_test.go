@@ -2,7 +2,56 @@
 
 package units
 
-import "testing"
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+)
+
+// A drop-in of a former version is replaced, under the name that sorts last. One that was changed stops the
+// installation before anything is written, and a foreign file with that name stays.
+func TestFormerDropIn(t *testing.T) {
+	for name, c := range map[string]struct {
+		text   string
+		status int
+		want   []string
+	}{
+		"ours":      {sealed("[Service]\n"), cli.ExitOK, []string{"zz-mcpscope.conf"}},
+		"changed":   {sealed("[Service]\n") + "KillMode=none\n", cli.ExitFailure, []string{"mcpscope.conf"}},
+		"another's": {"[Service]\n", cli.ExitOK, []string{"mcpscope.conf", "zz-mcpscope.conf"}},
+	} {
+		dir := t.TempDir()
+		dropIns := filepath.Join(dir, "g.service.d")
+		if err := os.Mkdir(dropIns, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dropIns, "mcpscope.conf"), []byte(c.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var out, errors bytes.Buffer
+		f := &Request{Install: true, Unit: "g"}
+		status := f.installDropIn(serviceOf(), gatewayOf(both), dir, cli.Stdio{Out: &out, Err: &errors})
+		entries, err := os.ReadDir(dropIns)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, e := range entries {
+			names = append(names, e.Name())
+		}
+		if status != c.status || !slices.Equal(names, c.want) {
+			t.Errorf("%s: status %d, files %q, %s%s", name, status, names, &out, &errors)
+		}
+		if said := "removed " + dropIns + "/mcpscope.conf\n"; strings.Contains(out.String(), said) != (name == "ours") {
+			t.Errorf("%s: it prints %s", name, &out)
+		}
+	}
+}
 
 // The printed line can be pasted into a shell; the same commands run without one.
 func TestJoinSteps(t *testing.T) {

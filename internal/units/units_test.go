@@ -35,7 +35,7 @@ func TestEveryUnitNamesTheExecutable(t *testing.T) {
 				t.Errorf("%s: %s", f.Name, f.Text)
 			}
 		}
-		if want := []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/mcpscope.conf"}; !slices.Equal(names, want) {
+		if want := []string{"mcpscope-metrics.service", "mcpscope-sweep.service", "mcpscope-sweep.timer", "g.service.d/zz-mcpscope.conf"}; !slices.Equal(names, want) {
 			t.Errorf("%q, want %q", names, want)
 		}
 	}

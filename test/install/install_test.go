@@ -262,7 +262,7 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	place(t, agent, "[Service]\nExecStart="+mcpscope+" gateway -- agent\n")
 	escape.Contains(t, makes(t, 2, "uninstall"),
 		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap\n",
-		gateway+".d/mcpscope.conf: a drop-in that starts the service under mcpscope",
+		gateway+".d/zz-mcpscope.conf: a drop-in that starts the service under mcpscope",
 		"first: sudo mcpscope units --unit gateway.service --remove\n",
 		agent+": a unit that starts mcpscope\n", "nothing is removed")
 	tester(t, mcpscope, "ls")

@@ -3,6 +3,7 @@
 package systemd
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -139,6 +140,33 @@ func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
 	if said := doctor(t); strings.Contains(said, "bare: its servers are NOT") {
 		t.Errorf("it says %s", said)
 	}
+}
+
+// The drop-in wins against the one of `systemctl edit`. Where another one wins, nothing is started or left.
+func TestGatewayUnitWithAnOverride(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "edited")
+	text := host.Must(t, exec.Command("cat", g.file()))
+	place(t, host.Root, g.file()+".d/override.conf", strings.Replace(text, "ExecStart=", "ExecStart=\nExecStart=", 1))
+	if err := os.WriteFile(g.file(), []byte("[Service]\nExecStart=/bin/false\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	control(t, host.Root, "daemon-reload")
+	if said, status := g.installNow(); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	g.wantContained()
+
+	later := newGatewayUnit(t, host.Root, "later")
+	place(t, host.Root, later.file()+".d/zzz.conf", "[Service]\nExecStart=\nExecStart=/bin/sleep infinity\n")
+	said, status := later.units("--install", "--now")
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "zzz.conf sets ExecStart= and sorts after zz-mcpscope.conf")
+	if state := control(t, host.Root, "show", "--value", "--property=ActiveState", "later"); state != "inactive" {
+		t.Errorf("the service is %s", state)
+	}
+	host.Must(t, exec.Command("test", "!", "-e", later.file()+".d/zz-mcpscope.conf"))
 }
 
 // The command keeps its words, however the unit file spells them, and a comment stays one.

@@ -151,7 +151,7 @@ func TestGatewayLeavesNothing(t *testing.T) {
 		{"other manager", host.Root, host.Tester, []string{"User=tester"}, []string{"stop", "crash", "restart"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			place(t, c.manager, c.manager.Units()+"/hermes-gateway.service.d/mcpscope.conf", "[Service]\nKillMode=mixed\nExecStopPost=-"+mcpscope+" sweep --unit=%n\n")
+			place(t, c.manager, c.manager.Units()+"/hermes-gateway.service.d/zz-mcpscope.conf", "[Service]\nKillMode=mixed\nExecStopPost=-"+mcpscope+" sweep --unit=%n\n")
 			control(t, c.manager, "daemon-reload")
 			for _, end := range c.ends {
 				t.Run(end, func(t *testing.T) {
