@@ -93,6 +93,17 @@ const delegation = `# Servers get groups below that of the unit if their user ha
 Delegate=yes
 `
 
+// killMode replaces control-group, with which systemd signals the gateway and all other processes at once.
+const killMode = `# At a stop SIGTERM goes to the gateway alone: it can use its servers until it has drained.
+# How long that may take is its unit's TimeoutStopSec=.
+KillMode=mixed
+`
+
+// keepsProcesses reports whether a value of KillMode= leaves processes of the unit alive at a stop. An author
+// wants that, e.g. for sessions that outlive a restart. SIGTERM goes to the gateway alone, or to no process:
+// the gateway can use its servers. They end with it, for they are in groups of their own.
+func keepsProcesses(value string) bool { return value == "process" || value == "none" }
+
 // written has the settings in the files of a service, without those of mcpscope.
 type written struct {
 	Commands   []string          // the values of ExecStart= that apply
@@ -156,9 +167,14 @@ func dropIn(s service, by Programs) (File, error) {
 	if s.runsAsUser() && !isDelegated(w.LastValues["Delegate"]) {
 		delegated = delegation
 	}
+	killed := killMode
+	if keepsProcesses(w.LastValues["KillMode"]) {
+		killed = ""
+	}
 	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], program)
 	file.Text = strings.NewReplacer(
-		"@PREFIX@", prefix, "@COMMAND@", command, "@IDENTIFIER@", identifier, "@DELEGATE@", delegated,
+		"@PREFIX@", prefix, "@COMMAND@", command, "@IDENTIFIER@", identifier,
+		"@DELEGATE@", delegated, "@KILLMODE@", killed,
 	).Replace(text("gateway.conf", by))
 	return file, nil
 }

@@ -79,6 +79,19 @@ func TestDropInDelegates(t *testing.T) {
 	}
 }
 
+// A unit whose processes are to outlive a stop stays so.
+func TestDropInKillMode(t *testing.T) {
+	for lines, want := range map[string]bool{
+		"": true, "KillMode=control-group\n": true, "KillMode=mixed\n": true, "KillMode=process\nKillMode=\n": true,
+		"KillMode=process\n": false, "KillMode=none\n": false, "KillMode=mixed\nKillMode=process\n": false,
+	} {
+		f, err := dropIn(serviceOf(fragment("ExecStart=/bin/g\n"+lines)), both)
+		if err != nil || strings.Contains(f.Text, "\nKillMode=mixed\n") != want {
+			t.Errorf("%q: %s, %v", lines, f.Text, err)
+		}
+	}
+}
+
 // A remedy names what the service lacks.
 func TestWhyUncontained(t *testing.T) {
 	reason, remedy := whyUncontained(serviceOf())

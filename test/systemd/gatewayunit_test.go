@@ -3,11 +3,15 @@
 package systemd
 
 import (
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
@@ -68,14 +72,8 @@ func (g *gatewayUnit) installNow() (said string, status int) {
 // wantContained waits until the server of the gateway is in a group.
 func (g *gatewayUnit) wantContained() {
 	g.t.Helper()
-	h := host.Current(g.t)
-	said := ""
-	listed := func() bool {
-		said = host.Must(g.t, h.Command(g.user, mcpscope, "ls", "--all-users", "--json"))
-		return strings.Contains(said, `"name": "`+g.server+`"`)
-	}
-	if !pace.Eventually(escape.Patience, listed) {
-		g.t.Errorf("%s is in no group: %s", g.server, said)
+	if !pace.Eventually(escape.Patience, func() bool { return len(g.servers()) > 0 }) {
+		g.t.Errorf("%s is in no group", g.server)
 	}
 }
 
@@ -167,6 +165,91 @@ func TestGatewayUnitWithAnOverride(t *testing.T) {
 		t.Errorf("the service is %s", state)
 	}
 	host.Must(t, exec.Command("test", "!", "-e", later.file()+".d/zz-mcpscope.conf"))
+}
+
+// Sessions of a gateway that are to outlive a restart do so, also below mcpscope. Its servers do not.
+func TestGatewayUnitWithSessions(t *testing.T) {
+	for _, user := range []host.User{host.Root, host.NoLinger} {
+		t.Run(user.Name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, "sessions-"+user.Name, "KillMode=process", "User="+user.Name)
+			dir := host.Directory(t, user)
+			text := host.Must(t, exec.Command("cat", g.file()))
+			text = strings.Replace(text, "sh -c 'sleep", "sh -c 'sleep infinity & echo $! >"+dir+"/session; sleep", 1)
+			if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			control(t, host.Root, "daemon-reload")
+			if said, status := g.installNow(); status != 0 {
+				t.Fatalf("status %d: %s", status, said)
+			}
+			g.wantContained()
+			first := g.servers()
+			session := g.session(dir)
+			if mode := control(t, host.Root, "show", "--value", "--property=KillMode", g.name); mode != "process" {
+				t.Errorf("KillMode is %s", mode)
+			}
+			control(t, host.Root, "restart", g.name)
+			another := func() bool { s := g.servers(); return len(s) == 1 && s[0] != first[0] }
+			if !pace.Eventually(escape.Patience, another) {
+				t.Errorf("after the restart there are %q, before %q", g.servers(), first)
+			}
+			next := g.session(dir)
+			control(t, host.Root, "stop", g.name)
+			if !pace.Eventually(escape.Patience, func() bool { return len(g.servers()) == 0 }) {
+				t.Errorf("after the stop there are %q", g.servers())
+			}
+			for _, pidfd := range []int{session, next} {
+				if err := unix.PidfdSendSignal(pidfd, 0, nil, 0); err != nil {
+					t.Errorf("a session: %v", err)
+				}
+			}
+			if err := os.WriteFile(g.group()+"/cgroup.kill", []byte("1"), 0); err != nil { // it stops nothing itself
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// group is the directory of the unit's control group, which systemd forgets at a stop.
+func (g *gatewayUnit) group() string {
+	return filepath.Dir(g.user.Slice()) + "/system.slice/" + g.name + ".service"
+}
+
+// session is a pidfd of the last session that the gateway has started.
+func (g *gatewayUnit) session(dir string) int {
+	g.t.Helper()
+	text, err := os.ReadFile(dir + "/session")
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	pidfd, err := unix.PidfdOpen(pid, 0)
+	if err != nil {
+		g.t.Fatalf("session %d: %v", pid, err)
+	}
+	g.t.Cleanup(func() { _ = unix.Close(pidfd) })
+	return pidfd
+}
+
+// servers are the ids of the gateway's servers.
+func (g *gatewayUnit) servers() (ids []string) {
+	g.t.Helper()
+	var list struct {
+		Servers []struct{ ID, Name string }
+	}
+	said := host.Must(g.t, host.Current(g.t).Command(g.user, mcpscope, "ls", "--all-users", "--json"))
+	if err := json.Unmarshal([]byte(said), &list); err != nil {
+		g.t.Fatal(err)
+	}
+	for _, s := range list.Servers {
+		if s.Name == g.server {
+			ids = append(ids, s.ID)
+		}
+	}
+	return ids
 }
 
 // The command keeps its words, however the unit file spells them, and a comment stays one.
