@@ -40,14 +40,36 @@ func (f *Request) Run(io cli.Stdio) int {
 		return f.runGateway(dir, io)
 	}
 	files := All(systemd.Own(), InstalledPrograms())
+	reload := systemctlStep("daemon-reload")
 	switch {
 	case f.Install:
-		return f.each(files, dir, io, "install", File.Install)
+		enable := systemctlStep("enable", "--now", "mcpscope-sweep.timer")
+		return f.each(files, dir, io, "install", File.Install, []step{reload, enable})
 	case f.Remove:
-		return f.each(files, dir, io, "remove", File.Remove)
+		return f.removeOwn(files, dir, io)
 	}
 	printFiles(files, dir, io)
 	return cli.ExitOK
+}
+
+// removeOwn stops the units first: afterwards a metrics service would go on without a file.
+func (f *Request) removeOwn(files []File, dir string, io cli.Stdio) int {
+	var names []string
+	for _, file := range files {
+		if _, err := current(filepath.Join(dir, file.Name)); err == nil { // others stay
+			names = append(names, file.Name)
+		}
+	}
+	stop := systemctlStep(append([]string{"stop"}, names...)...)
+	reload := systemctlStep("daemon-reload")
+	if len(names) == 0 || !f.Now {
+		stop.mayFail = true // a unit without a file is known while it runs
+		return f.each(files, dir, io, "remove", File.Remove, []step{stop, reload})
+	}
+	if status := runSteps([]step{stop}, io); status != cli.ExitOK {
+		return status
+	}
+	return f.each(files, dir, io, "remove", File.Remove, []step{reload})
 }
 
 func printFiles(files []File, dir string, io cli.Stdio) {
@@ -181,7 +203,11 @@ func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
 	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
 		files = append(files, former)
 	}
-	return f.each(files, dir, io, "remove", File.Remove)
+	steps := []step{
+		systemctlStep("daemon-reload"),
+		systemctlStep("try-restart", f.Unit), // a removal starts no service
+	}
+	return f.each(files, dir, io, "remove", File.Remove, steps)
 }
 
 // check reports a service whose servers cannot be contained. Everything else has succeeded by then.
@@ -218,9 +244,9 @@ func Dir() (string, error) {
 	return filepath.Join(dir, "systemd", "user"), nil
 }
 
-// each installs or removes files. The manager has to read what it changed: see next.
+// each installs or removes files. The steps put the result in force.
 func (f *Request) each(
-	files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error),
+	files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error), steps []step,
 ) int {
 	status, changed := cli.ExitOK, false
 	for _, file := range files {
@@ -233,7 +259,6 @@ func (f *Request) each(
 		fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(path))
 		changed = changed || result != Unchanged && result != Absent
 	}
-	steps := f.next()
 	switch {
 	case f.Now && (changed || f.Install && status == cli.ExitOK): // an earlier one may not be in force
 		if failed := runSteps(steps, io); failed != cli.ExitOK {
@@ -253,20 +278,6 @@ func runSteps(steps []step, io cli.Stdio) int {
 		fmt.Fprintf(io.Out, "done: %s\n", s)
 	}
 	return cli.ExitOK
-}
-
-// next are the commands that put in force what was installed or removed.
-func (f *Request) next() []step {
-	reload := systemctlStep("daemon-reload")
-	switch {
-	case f.Unit != "":
-		return []step{reload, systemctlStep("try-restart", f.Unit)} // a removal starts no service
-	case f.Install:
-		return []step{reload, systemctlStep("enable", "--now", "mcpscope-sweep.timer")}
-	}
-	stop := systemctlStep("stop", "mcpscope-sweep.timer")
-	stop.mayFail = true // it may never have been started
-	return []step{stop, reload}
 }
 
 // step is a command that puts files in force.

@@ -136,6 +136,28 @@ func TestMetricsService(t *testing.T) {
 	})
 }
 
+// A removal leaves nothing that runs, and nothing that starts at the next boot.
+func TestUnitsAreRemoved(t *testing.T) {
+	host.Both(t, func(t *testing.T, u host.User) {
+		h := host.Current(t)
+		host.Must(t, h.Command(u, mcpscope, "units", "--install", "--now"))
+		control(t, u, "enable", "--now", "mcpscope-metrics.service")
+		said := host.Must(t, h.Command(u, mcpscope, "units", "--remove", "--now"))
+		for _, unit := range []string{"mcpscope-metrics.service", "mcpscope-sweep.timer"} {
+			want(t, said, unit, "removed "+u.Units()+"/"+unit)
+			for property, value := range map[string]string{"ActiveState": "inactive", "LoadState": "not-found"} {
+				if got := control(t, u, "show", "--value", "--property="+property, unit); got != value {
+					t.Errorf("%s of %s is %s, want %s", property, unit, got, value)
+				}
+			}
+		}
+		links, err := filepath.Glob(u.Units() + "/*.wants/mcpscope-*")
+		if err != nil || len(links) > 0 {
+			t.Errorf("enabled: %q, %v", links, err)
+		}
+	})
+}
+
 // With the drop-in of `units --unit` a gateway leaves nothing, however it ends: also when launcher and guard of its server
 // were killed, which for a restart nothing else mends, nor for a unit of another manager.
 func TestGatewayLeavesNothing(t *testing.T) {
