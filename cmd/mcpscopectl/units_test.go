@@ -5,12 +5,33 @@
 package main
 
 import (
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/units"
 )
+
+// Without a running manager nothing is written, and the reason is a sentence.
+func TestUnitsWithoutSystemd(t *testing.T) {
+	if systemd.Present(systemd.Own()) == nil {
+		t.Skip("this host has a manager")
+	}
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_CONFIG_HOME", "")
+	for _, args := range []string{"--install", "--install --now", "--remove --now", "--unit g --install"} {
+		s := say(append([]string{"units"}, strings.Fields(args)...)...)
+		if s.status != cli.ExitFailure || s.out != "" || !strings.HasPrefix(s.err, "mcpscope: cannot reach systemd: ") {
+			t.Errorf("%s: %+v", args, s)
+		}
+	}
+	if left, err := os.ReadDir(home); err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+}
 
 func TestUnitsArePrinted(t *testing.T) {
 	t.Setenv("HOME", "/nonexistent")

@@ -36,6 +36,11 @@ func (f *Request) Run(io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot("find the units", err)
 	}
+	if f.Install || f.Now { // before anything is written
+		if err := systemd.Present(systemd.Own()); err != nil {
+			return io.CannotWithHint("reach systemd", err, managerHint())
+		}
+	}
 	if f.Unit != "" {
 		return f.runGateway(dir, io)
 	}
@@ -50,6 +55,14 @@ func (f *Request) Run(io cli.Stdio) int {
 	}
 	printFiles(files, dir, io)
 	return cli.ExitOK
+}
+
+// managerHint is a remedy for a user without a manager.
+func managerHint() string {
+	if systemd.Present(systemd.System) == nil && systemd.Own() == systemd.User {
+		return cli.EnableLinger()
+	}
+	return ""
 }
 
 // removeOwn stops the units first: afterwards a metrics service would go on without a file.

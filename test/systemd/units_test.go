@@ -136,6 +136,18 @@ func TestMetricsService(t *testing.T) {
 	})
 }
 
+// A user without a manager gets a reason and a remedy, and no files.
+func TestUnitsWithoutAManager(t *testing.T) {
+	out, err := host.Current(t).Command(host.NoLinger, mcpscope, "units", "--install").CombinedOutput()
+	if err == nil {
+		t.Error("it succeeds")
+	}
+	want(t, string(out), "cannot reach systemd: ", "hint: sudo loginctl enable-linger 1001")
+	if left, err := filepath.Glob(host.NoLinger.Units() + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("left: %q, %v", left, err)
+	}
+}
+
 // A removal leaves nothing that runs, and nothing that starts at the next boot.
 func TestUnitsAreRemoved(t *testing.T) {
 	host.Both(t, func(t *testing.T, u host.User) {
