@@ -94,11 +94,7 @@ func whyUncontained(s service) (reason, remedy string) {
 		}
 		return "user " + s.User + " may make no cgroup here", remedy + "; then: " + restart
 	}
-	journal := "journalctl"
-	if s.Manager == systemd.User {
-		journal += " --user"
-	}
-	remedy = journal + " -u " + s.Name
+	remedy = journalCommand(s.Manager) + " -u " + s.Name
 	if reason = noteInJournal(s); reason == "" {
 		reason = "the log of the gateway has the reason"
 	}
@@ -147,6 +143,14 @@ func noteInJournal(s service) string {
 		}
 	}
 	return note
+}
+
+// journalCommand is how a person reads the journal of a manager's units.
+func journalCommand(of systemd.Kind) string {
+	if of == systemd.User {
+		return "journalctl --user"
+	}
+	return "journalctl"
 }
 
 // systemctlCommand is how a person calls systemctl for a manager.

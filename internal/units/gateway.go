@@ -87,6 +87,10 @@ func (s service) runsAsUser() bool {
 	return s.Manager == systemd.System && (s.DynamicUser || named)
 }
 
+// isJob reports whether the service is started when its time has come. systemctl waits for the end of a job
+// that it starts.
+func (s service) isJob() bool { return s.Type == "oneshot" }
+
 // delegation has the manager give the unit's control group to the service's user. That user may have no
 // manager of its own, or one that starts after the service.
 const delegation = `# Servers get groups below that of the unit if their user has no systemd manager.
@@ -145,6 +149,11 @@ func dropIn(s service, by Programs) (File, error) {
 	if len(w.Commands) != 1 {
 		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
 		return file, fmt.Errorf(text, s.Name, len(w.Commands))
+	}
+	if s.Type == "forking" {
+		const text = "%s is Type=forking: its command exits early, and servers stop with it; " +
+			"start the gateway in the foreground (Type=simple, exec or notify)"
+		return file, fmt.Errorf(text, s.Name)
 	}
 	if w.SetLater != "" {
 		const text = "%s sets ExecStart= and sorts after %s: rename it"

@@ -79,6 +79,15 @@ func TestDropInDelegates(t *testing.T) {
 	}
 }
 
+// mcpscope ends servers with the process that it has executed, so that must not be one that exits at once.
+func TestDropInRefusesForking(t *testing.T) {
+	s := serviceOf(fragment("Type=forking\nExecStart=/bin/g\n"))
+	s.Type = "forking"
+	if _, err := dropIn(s, both); err == nil || !strings.Contains(err.Error(), "g.service is Type=forking") {
+		t.Errorf("error %v", err)
+	}
+}
+
 // A unit whose processes are to outlive a stop stays so.
 func TestDropInKillMode(t *testing.T) {
 	for lines, want := range map[string]bool{

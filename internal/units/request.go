@@ -101,6 +101,10 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 	if f.Remove {
 		return f.removeDropIn(unit, dir, io)
 	}
+	if isTemplate(unit) {
+		instance := strings.TrimSuffix(unit, ".service") + "1"
+		return io.Cannot(goal, fmt.Errorf("%s is a template: name an instance, such as %s", unit, instance))
+	}
 	s, err := f.upToDate(unit)
 	if errors.Is(err, errOutdated) {
 		return io.CannotWithHint(goal, err, systemctlStep("daemon-reload").String())
@@ -148,7 +152,11 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 		return io.Cannot("install "+target, err)
 	}
 	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
-	reload, restart := systemctlStep("daemon-reload"), systemctlStep("restart", f.Unit)
+	reload := systemctlStep("daemon-reload")
+	var starts []step
+	if !s.isJob() {
+		starts = append(starts, systemctlStep("restart", f.Unit))
+	}
 	if f.Now {
 		if status := runSteps([]step{reload}, io); status != cli.ExitOK {
 			return status
@@ -171,7 +179,7 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 	}
 	switch {
 	case !f.Now && (result != Unchanged || replaces):
-		fmt.Fprintf(io.Out, "now: %s\n", joinSteps([]step{reload, restart}))
+		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(append([]step{reload}, starts...)))
 		return cli.ExitOK
 	case !f.Now:
 		return cli.ExitOK
@@ -180,8 +188,14 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 			return io.Cannot(reload.String(), err)
 		}
 	}
-	if status := runSteps([]step{restart}, io); status != cli.ExitOK {
+	if status := runSteps(starts, io); status != cli.ExitOK {
 		return status
+	}
+	if len(starts) == 0 {
+		fmt.Fprintf(io.Err, "mcpscope: note: %s is Type=oneshot: it was not started, so it is not known "+
+			"whether its servers can be contained\n", f.Unit)
+		io.Hint("after its next start: " + journalCommand(s.Manager) + " -u " + s.Name)
+		return cli.ExitOK
 	}
 	return f.check(io)
 }
@@ -216,9 +230,10 @@ func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
 	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
 		files = append(files, former)
 	}
-	steps := []step{
-		systemctlStep("daemon-reload"),
-		systemctlStep("try-restart", f.Unit), // a removal starts no service
+	steps := []step{systemctlStep("daemon-reload")}
+	s, err := readService(systemd.Own(), unit)
+	if err != nil || !(service{Service: s}).isJob() { // without systemd, files are removed and steps printed
+		steps = append(steps, systemctlStep("try-restart", f.Unit)) // a removal starts no service
 	}
 	return f.each(files, dir, io, "remove", File.Remove, steps)
 }

@@ -64,6 +64,9 @@ func CheckService(name string) (string, error) {
 	return full, nil
 }
 
+// isTemplate reports whether a name is that of a template, which has instances and does not run itself.
+func isTemplate(service string) bool { return strings.HasSuffix(service, "@.service") }
+
 // InstalledPrograms are both programs as a unit would have to name them.
 func InstalledPrograms() Programs {
 	runner, err := cli.FindRunner()

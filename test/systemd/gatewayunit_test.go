@@ -30,7 +30,7 @@ type gatewayUnit struct {
 func newGatewayUnit(t *testing.T, u host.User, name string, lines ...string) *gatewayUnit {
 	t.Helper()
 	h := host.Current(t)
-	g := &gatewayUnit{t: t, user: u, name: name, server: name + "-mcp"}
+	g := &gatewayUnit{t: t, user: u, name: name, server: strings.Trim(name, "@") + "-mcp"}
 	program := filepath.Join(host.Shared, g.server)
 	host.Must(t, exec.Command("install", "-m", "755", "/bin/cat", program))
 	t.Cleanup(func() { host.Must(t, exec.Command("rm", program)) })
@@ -38,7 +38,7 @@ func newGatewayUnit(t *testing.T, u host.User, name string, lines ...string) *ga
 	place(t, u, g.file(), "[Service]\n"+command+"\n"+strings.Join(lines, "\n")+"\n")
 	control(t, u, "daemon-reload")
 	t.Cleanup(func() {
-		_ = h.Manage(u, "systemctl", "stop", name).Run() // it may have failed
+		_ = h.Manage(u, "systemctl", "stop", g.name).Run() // it may have failed
 		control(t, u, "daemon-reload")
 	})
 	return g
@@ -167,6 +167,60 @@ func TestGatewayUnitWithAnOverride(t *testing.T) {
 	host.Must(t, exec.Command("test", "!", "-e", later.file()+".d/zz-mcpscope.conf"))
 }
 
+// Services of each kind that a gateway can have.
+func TestGatewayUnitKinds(t *testing.T) {
+	contained := func(t *testing.T, g *gatewayUnit) {
+		t.Helper()
+		if said, status := g.installNow(); status != 0 {
+			t.Fatalf("status %d: %s", status, said)
+		}
+		g.wantContained()
+	}
+	t.Run("notify", func(t *testing.T) {
+		contained(t, newGatewayUnit(t, host.Root, "kind-notify", "Type=notify", "NotifyAccess=all",
+			"ExecStartPost=/bin/true", "ExecStart=", "ExecStart=/bin/sh -c 'systemd-notify --ready; sleep infinity | "+
+				host.Shared+"/kind-notify-mcp | cat'"))
+	})
+	t.Run("exec", func(t *testing.T) { contained(t, newGatewayUnit(t, host.Root, "kind-exec", "Type=exec")) })
+	t.Run("instance", func(t *testing.T) {
+		g := newGatewayUnit(t, host.Root, "kind-template@")
+		g.name = "kind-template@1"
+		contained(t, g)
+	})
+	t.Run("user's manager", func(t *testing.T) { contained(t, newGatewayUnit(t, host.Tester, "kind-user")) })
+	t.Run("oneshot", func(t *testing.T) {
+		g := newGatewayUnit(t, host.Root, "kind-oneshot", "Type=oneshot")
+		said, status := g.installNow()
+		want(t, said, "kind-oneshot is Type=oneshot: it was not started", "journalctl -u kind-oneshot.service")
+		if state := control(t, host.Root, "show", "--value", "--property=ActiveState", g.name); status != 0 || state != "inactive" {
+			t.Errorf("status %d, the service is %s", status, state)
+		}
+		control(t, host.Root, "start", "--no-block", g.name)
+		g.wantContained()
+	})
+	for name, c := range map[string]struct {
+		lines []string
+		want  string
+	}{
+		"kind-forking":  {[]string{"Type=forking"}, "kind-forking.service is Type=forking"},
+		"kind-several":  {[]string{"Type=oneshot", "ExecStart=/bin/true"}, "kind-several.service starts 2 commands"},
+		"kind-alltmpl@": {nil, "kind-alltmpl@.service is a template: name an instance, such as kind-alltmpl@1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, name, c.lines...)
+			said, status := g.units("--install", "--now")
+			want(t, said, c.want)
+			if left, err := filepath.Glob(g.file() + ".d/*"); status != 1 || err != nil || len(left) > 0 {
+				t.Errorf("status %d, left: %q, %v", status, left, err)
+			}
+		})
+	}
+	absent := &gatewayUnit{t: t, user: host.Root, name: "kind-absent"}
+	if said, status := absent.units("--install"); status != 1 || !strings.Contains(said, "no such service") {
+		t.Errorf("status %d: %s", status, said)
+	}
+}
+
 // Sessions of a gateway that are to outlive a restart do so, also below mcpscope. Its servers do not.
 func TestGatewayUnitWithSessions(t *testing.T) {
 	for _, user := range []host.User{host.Root, host.NoLinger} {
@@ -240,7 +294,11 @@ func (g *gatewayUnit) servers() (ids []string) {
 	var list struct {
 		Servers []struct{ ID, Name string }
 	}
-	said := host.Must(g.t, host.Current(g.t).Command(g.user, mcpscope, "ls", "--all-users", "--json"))
+	line := []string{mcpscope, "ls", "--json"}
+	if g.user == host.Root {
+		line = append(line, "--all-users")
+	}
+	said := host.Must(g.t, host.Current(g.t).Command(g.user, line...))
 	if err := json.Unmarshal([]byte(said), &list); err != nil {
 		g.t.Fatal(err)
 	}
