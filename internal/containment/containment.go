@@ -36,6 +36,7 @@ type process struct {
 	Group        string // the path of its control group
 	GatewayGroup string // of a watcher: the path of its gateway's control group, "" if that has ended
 	ReapedChild  bool   // of a guard: a watcher of it has ended
+	ReadOnly     bool   // of a watcher: it cannot write to any cgroup2 mount
 }
 
 // snapshot has the processes beside gateways.
@@ -57,10 +58,7 @@ func Look(pid int, group string) State {
 		return state
 	}
 	// Guard and watcher may have moved out while /proc was read. Then the watcher is there now.
-	if takeSnapshot().hasWatcher(group) {
-		return Undecided
-	}
-	return Uncontained
+	return takeSnapshot().judge(group)
 }
 
 // beforeGateway reports whether a process has yet to execute the gateway: it is still a copy of the service
@@ -82,24 +80,19 @@ func beforeGateway(pid int) bool {
 	return false
 }
 
-// watched reports whether a watcher of a gateway in the group has moved out of it.
-func (s snapshot) watched(group string) bool {
-	return slices.ContainsFunc(s.watchers, func(w process) bool {
-		return isWithin(w.GatewayGroup, group) && w.Group != w.GatewayGroup
-	})
-}
-
-// hasWatcher reports whether a gateway in the group has a watcher, wherever that is.
-func (s snapshot) hasWatcher(group string) bool {
-	return slices.ContainsFunc(s.watchers, func(w process) bool { return isWithin(w.GatewayGroup, group) })
-}
-
 func (s snapshot) judge(group string) State {
-	switch {
-	case s.watched(group):
-		return Contained
-	case s.hasWatcher(group):
-		return Undecided
+	state := Uncontained
+	for _, w := range s.watchers {
+		switch {
+		case !isWithin(w.GatewayGroup, group):
+		case w.Group == w.GatewayGroup:
+			state = Undecided
+		case !w.ReadOnly: // a manager moves it out in any case
+			return Contained
+		}
+	}
+	if state == Undecided {
+		return state
 	}
 	for _, guard := range s.guards {
 		if isWithin(guard.Group, group) && !guard.ReapedChild { // it has yet to start its first watcher
@@ -113,7 +106,7 @@ func (s snapshot) judge(group string) State {
 // has found that no server can get a group. A gateway that could not have a guard is not found.
 func UncontainedGroups(uid int) (groups []string) {
 	for _, group := range takeSnapshot().uncontained(uid) {
-		if !takeSnapshot().hasWatcher(group) { // see Look
+		if takeSnapshot().judge(group) == Uncontained { // see Look
 			groups = append(groups, group)
 		}
 	}
@@ -121,12 +114,20 @@ func UncontainedGroups(uid int) (groups []string) {
 }
 
 func (s snapshot) uncontained(uid int) (groups []string) {
-	for _, guard := range s.guards {
-		if uid != 0 && guard.UID != uid || guard.movedOut() {
-			continue
+	add := func(p process, group string) {
+		visible := uid == 0 || p.UID == uid
+		if visible && s.judge(group) == Uncontained && !slices.Contains(groups, group) {
+			groups = append(groups, group)
 		}
-		if s.judge(guard.Group) == Uncontained && !slices.Contains(groups, guard.Group) {
-			groups = append(groups, guard.Group)
+	}
+	for _, guard := range s.guards {
+		if !guard.movedOut() {
+			add(guard, guard.Group)
+		}
+	}
+	for _, w := range s.watchers {
+		if w.GatewayGroup != "" {
+			add(w, w.GatewayGroup)
 		}
 	}
 	return groups
@@ -167,8 +168,33 @@ func takeSnapshot() (s snapshot) {
 		}
 		gateway, _ := strconv.Atoi(argv[2]) // 0 is no process
 		p.GatewayGroup, _ = proc.ReadCgroup(gateway)
+		p.ReadOnly = cgroupsAreReadOnly(pid)
 		s.watchers = append(s.watchers, p)
 		return true
 	})
 	return s
+}
+
+// cgroupsAreReadOnly reports whether all cgroup2 mounts of a process are read-only, and there is one
+// (ProtectControlGroups=). Files of a group cannot be written there, even if a manager makes the group.
+func cgroupsAreReadOnly(pid int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/mountinfo")
+	return err == nil && readOnlyIn(string(text))
+}
+
+// readOnlyIn parses /proc/PID/mountinfo (proc(5)).
+func readOnlyIn(mountinfo string) bool {
+	readOnly := false
+	for line := range strings.Lines(mountinfo) {
+		mount, filesystem, _ := strings.Cut(line, " - ")
+		fields := strings.Fields(mount)
+		if len(fields) < 6 || !strings.HasPrefix(filesystem, "cgroup2 ") {
+			continue
+		}
+		readOnly = slices.Contains(strings.Split(fields[5], ","), "ro")
+		if !readOnly {
+			return false
+		}
+	}
+	return readOnly
 }

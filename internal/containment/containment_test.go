@@ -21,6 +21,7 @@ func TestJudge(t *testing.T) {
 		"watcher in a scope":              {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit}}}, Contained},
 		"watcher in a leaf of the unit":   {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit}}}, Contained},
 		"gateway in a group of its unit":  {snapshot{watchers: []process{{Group: unit + "/guards", GatewayGroup: unit + "/main"}}}, Contained},
+		"watcher cannot write":            {snapshot{watchers: []process{{Group: scope, GatewayGroup: unit, ReadOnly: true}}}, Uncontained},
 		"watcher has not moved":           {snapshot{watchers: []process{{Group: unit, GatewayGroup: unit}}}, Undecided},
 		"guard has not started a watcher": {snapshot{guards: []process{{Group: unit}}}, Undecided},
 		"watcher of the guard has ended":  {snapshot{guards: []process{{Group: unit, ReapedChild: true}}}, Uncontained},
@@ -76,11 +77,30 @@ func TestUncontainedGroups(t *testing.T) {
 			{UID: 1, Group: "/delegated.service/guards", ReapedChild: true},
 			{UID: 1, Group: "/next.service", ReapedChild: true},
 		},
-		watchers: []process{{UID: 1, Group: "/next.service", GatewayGroup: "/next.service"}},
+		watchers: []process{
+			{UID: 1, Group: "/next.service", GatewayGroup: "/next.service"},
+			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-1.scope", GatewayGroup: "/fine.service"},
+			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-2.scope", GatewayGroup: "/ro.service", ReadOnly: true},
+			{UID: 2, Group: "/mcp.slice/mcpscope-gateway-2.scope"},
+		},
 	}
-	for uid, want := range map[int][]string{0: {"/refused.service", "/other.service"}, 1: {"/refused.service"}, 3: nil} {
+	for uid, want := range map[int][]string{
+		0: {"/refused.service", "/other.service", "/ro.service"}, 1: {"/refused.service"}, 3: nil,
+	} {
 		if got := s.uncontained(uid); !slices.Equal(got, want) {
 			t.Errorf("of uid %d: %q, want %q", uid, got, want)
+		}
+	}
+}
+
+// Only a process that can write to no cgroup2 mount is restricted.
+func TestReadOnlyIn(t *testing.T) {
+	const ro = "36 24 0:29 / /sys/fs/cgroup ro,nosuid,nodev shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+	const rw = "37 24 0:29 / /sys/fs/cgroup rw,nosuid,nodev - cgroup2 cgroup2 rw\n"
+	const v1 = "38 24 0:30 / /sys/fs/cgroup/cpu ro - cgroup cgroup rw,cpu\n39 24 0:5 / /dev ro - devtmpfs udev rw\n"
+	for text, want := range map[string]bool{ro: true, rw: false, ro + rw: false, rw + ro: false, v1: false, v1 + ro: true, "": false, "x\n": false} {
+		if got := readOnlyIn(text); got != want {
+			t.Errorf("%q: %t", text, got)
 		}
 	}
 }

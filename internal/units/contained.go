@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
@@ -60,11 +62,12 @@ func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 		return Containment{}, err
 	}
 	status := systemctlCommand(of) + " status " + unit
-	switch {
-	case s.MainPID == 0 && (s.ActiveState == "activating" || s.ActiveState == "reloading"):
-		return Containment{State: containment.Undecided, Reason: "it is starting", Remedy: status}, nil
-	case s.MainPID == 0:
-		return Containment{}, fmt.Errorf("%s does not run: it is %s", unit, s.ActiveState)
+	if s.MainPID == 0 {
+		if changesState(s) {
+			reason := "it is " + s.ActiveState
+			return Containment{State: containment.Undecided, Reason: reason, Remedy: status}, nil
+		}
+		return Containment{}, notRunning(s)
 	}
 	c := Containment{State: containment.Look(s.MainPID, s.Group)}
 	switch c.State {
@@ -74,6 +77,25 @@ func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 		c.Reason, c.Remedy = whyUncontained(service{Service: s, Manager: of})
 	}
 	return c, nil
+}
+
+// changesState reports whether a service without a main process is about to be in another state.
+func changesState(s systemd.Service) bool {
+	switch s.ActiveState {
+	case "activating", "deactivating", "reloading":
+		return true
+	}
+	return s.SubState == "running" // systemd has yet to see the end of the process
+}
+
+func notRunning(s systemd.Service) error {
+	if s.Result == "signal" || s.Result == "core-dump" {
+		if unix.Signal(s.ExitStatus) == unix.SIGSYS {
+			const text = "%s was killed: its SystemCallFilter= forbids a system call of mcpscope"
+			return fmt.Errorf(text, s.Name)
+		}
+	}
+	return fmt.Errorf("%s does not run: it is %s, its result is %s", s.Name, s.ActiveState, s.Result)
 }
 
 // whyUncontained returns a reason in plain words, and a remedy.
@@ -86,6 +108,10 @@ func whyUncontained(s service) (reason, remedy string) {
 	restart := systemctlCommand(s.Manager) + " restart " + s.Name
 	if s.startedBefore() {
 		return "it was started before the drop-in was installed", restart
+	}
+	if s.ReadOnly {
+		reason = "its control groups are read-only (ProtectControlGroups=yes)"
+		return reason, "add ProtectControlGroups=no (" + edit + "); then: " + restart
 	}
 	if s.runsAsUser() && !s.Delegated {
 		remedy = "add Delegate=yes (" + edit + ")"

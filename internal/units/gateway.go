@@ -91,6 +91,17 @@ func (s service) runsAsUser() bool {
 // that it starts.
 func (s service) isJob() bool { return s.Type == "oneshot" }
 
+// forbiddenCalls are those that mcpscope needs and the service must not use. @system-service lacks two.
+// With the default action, systemd's filter would kill the gateway, or its watcher at the first server.
+func (s service) forbiddenCalls() (missing []string) {
+	for _, name := range []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp"} {
+		if !s.Calls.Allows(name) {
+			missing = append(missing, name)
+		}
+	}
+	return missing
+}
+
 // delegation has the manager give the unit's control group to the service's user. That user may have no
 // manager of its own, or one that starts after the service.
 const delegation = `# Servers get groups below that of the unit if their user has no systemd manager.
@@ -154,6 +165,11 @@ func dropIn(s service, by Programs) (File, error) {
 		const text = "%s is Type=forking: its command exits early, and servers stop with it; " +
 			"start the gateway in the foreground (Type=simple, exec or notify)"
 		return file, fmt.Errorf(text, s.Name)
+	}
+	if missing := s.forbiddenCalls(); len(missing) > 0 {
+		const text = "SystemCallFilter= of %s forbids system calls that mcpscope needs; " +
+			"add SystemCallFilter=%s"
+		return file, fmt.Errorf(text, s.Name, strings.Join(missing, " "))
 	}
 	if w.SetLater != "" {
 		const text = "%s sets ExecStart= and sorts after %s: rename it"

@@ -88,6 +88,28 @@ func TestDropInRefusesForking(t *testing.T) {
 	}
 }
 
+// A filter of system calls that would kill the gateway or its watcher is named, with the line that is missing.
+func TestDropInCallFilter(t *testing.T) {
+	needed := []string{"pidfd_getfd", "pidfd_open", "process_vm_readv", "seccomp", "read"}
+	for _, c := range []struct {
+		filter systemd.CallFilter
+		want   string
+	}{
+		{systemd.CallFilter{}, ""},
+		{systemd.CallFilter{AllowsOnly: true, Names: needed}, ""},
+		{systemd.CallFilter{AllowsOnly: true, Names: needed[1:3]}, "add SystemCallFilter=pidfd_getfd seccomp"},
+		{systemd.CallFilter{Names: []string{"pidfd_getfd:1", "ptrace"}}, "add SystemCallFilter=pidfd_getfd"},
+		{systemd.CallFilter{Names: []string{"ptrace"}}, ""},
+	} {
+		s := serviceOf(fragment("ExecStart=/bin/g\n"))
+		s.Calls = c.filter
+		_, err := dropIn(s, both)
+		if (err == nil) != (c.want == "") || err != nil && !strings.HasSuffix(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want %q", c.filter, err, c.want)
+		}
+	}
+}
+
 // A unit whose processes are to outlive a stop stays so.
 func TestDropInKillMode(t *testing.T) {
 	for lines, want := range map[string]bool{
@@ -112,12 +134,12 @@ func TestWhyUncontained(t *testing.T) {
 		want, hint string
 	}{
 		{systemd.Service{Name: "g.service", User: "gw"}, "user gw may make no cgroup here", "loginctl enable-linger gw"},
+		{systemd.Service{Name: "g.service", ReadOnly: true}, "its control groups are read-only (ProtectControlGroups=yes)", "add ProtectControlGroups=no"},
 		{systemd.Service{Name: "g.service", User: "g", DynamicUser: true}, "user g may make no cgroup here", "add Delegate=yes"},
 	} {
 		c.service.Commands = [][]string{{"/opt/mcpscope", "gateway", "--", "/bin/g"}}
 		reason, remedy := whyUncontained(service{Service: c.service, Manager: systemd.System})
-		linger := strings.Contains(remedy, "linger")
-		if reason != c.want || !strings.Contains(remedy, c.hint) || linger == c.service.DynamicUser {
+		if reason != c.want || !strings.Contains(remedy, c.hint) || c.service.DynamicUser && strings.Contains(remedy, "linger") {
 			t.Errorf("%+v: %q, %q", c.service, reason, remedy)
 		}
 	}

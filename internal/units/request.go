@@ -248,7 +248,9 @@ func (f *Request) check(io cli.Stdio) int {
 	c, err := AwaitContainment(systemd.Own(), unit)
 	switch {
 	case err != nil:
-		return io.CannotWithHint(goal, err, systemctlCommand(systemd.Own())+" status "+f.Unit)
+		systemctl := systemctlCommand(systemd.Own())
+		back := "mcpscope units --unit " + f.Unit + " --remove --now && " + systemctl + " start " + f.Unit
+		return io.CannotWithHint(goal, err, systemctl+" status "+f.Unit+"; to undo: "+back)
 	case c.State == containment.Undecided:
 		return io.CannotWithHint(goal, errors.New(c.Reason), c.Remedy)
 	case c.State == containment.Uncontained:

@@ -115,6 +115,54 @@ func TestGatewayUnitThatContainsNothing(t *testing.T) {
 	want(t, doctor(t), "closed: its servers are "+reason, "loginctl enable-linger nolinger")
 }
 
+// A manager makes the groups of a unit whose own view of them is read-only, and no server gets into one.
+func TestGatewayUnitWithReadOnlyGroups(t *testing.T) {
+	for name, user := range map[string]host.User{"readonly-root": host.Root, "readonly-lingering": host.Tester} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, name, "ProtectControlGroups=yes", "User="+user.Name)
+			said, status := g.installNow()
+			if status != 1 {
+				t.Errorf("status %d: %s", status, said)
+			}
+			const reason = "NOT contained: its control groups are read-only (ProtectControlGroups=yes)"
+			want(t, said, reason, "add ProtectControlGroups=no")
+			want(t, doctor(t), name+": its servers are "+reason)
+		})
+	}
+}
+
+// A filter of system calls that would kill the gateway, or its watcher at the first server, is refused before
+// anything is written. With the line of the message the server is contained.
+func TestGatewayUnitWithACallFilter(t *testing.T) {
+	for name, filter := range map[string]string{"filter-all": "@system-service", "filter-watcher": "@system-service seccomp"} {
+		t.Run(name, func(t *testing.T) {
+			g := newGatewayUnit(t, host.Root, name, "SystemCallFilter="+filter)
+			said, status := g.units("--install", "--now")
+			_, line, found := strings.Cut(strings.TrimSpace(said), "forbids system calls that mcpscope needs; add ")
+			if status != 1 || !found {
+				t.Fatalf("status %d: %s", status, said)
+			}
+			host.Must(t, exec.Command("test", "!", "-e", g.file()+".d"))
+			place(t, host.Root, g.file()+".d/calls.conf", "[Service]\n"+line+"\n")
+			if said, status := g.installNow(); status != 0 {
+				t.Fatalf("status %d: %s", status, said)
+			}
+			g.wantContained()
+		})
+	}
+}
+
+// A service that cannot run below mcpscope is reported, with the way back.
+func TestGatewayUnitThatDoesNotRun(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "hidden", "InaccessiblePaths="+host.Shared)
+	said, status := g.installNow()
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "hidden.service does not run: it is failed, its result is exit-code",
+		"mcpscope units --unit hidden --remove --now && systemctl start hidden")
+}
+
 // Root's doctor lists a service that runs without its drop-in, and a gateway without a drop-in.
 func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
 	bare := newGatewayUnit(t, host.Root, "bare")

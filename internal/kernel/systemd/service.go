@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	godbus "github.com/godbus/dbus/v5"
@@ -18,15 +20,44 @@ type Service struct {
 	DropIns     []string // paths, in the order in which they apply
 	Outdated    bool     // its files have changed since the manager read them
 	ActiveState string   // active, activating, inactive, failed, …
+	SubState    string   // running, exited, …
+	Result      string   // of its last run: success, exit-code, signal, …
+	ExitStatus  int      // of its last main process: a status, or a signal
 	Type        string
 	User        string // of its processes; "" is the user of the manager
 	DynamicUser bool
 	Delegated   bool
+	ReadOnly    bool       // its processes see the control groups read-only (ProtectControlGroups=)
+	Calls       CallFilter // SystemCallFilter=
 	MainPID     int        // 0 while it does not run
 	Started     time.Time  // when the main process was started
 	Invocation  string     // the id of its last start, as journalctl spells it
 	Group       string     // the path of its control group, "" while it does not run
 	Commands    [][]string // of ExecStart=, with specifiers and quotes resolved and variables as written
+}
+
+// CallFilter is a list of system calls. Its zero value allows all.
+type CallFilter struct {
+	AllowsOnly bool // the listed calls; otherwise all others
+	Names      []string
+}
+
+// Allows reports whether processes of the service may use a system call.
+func (f CallFilter) Allows(name string) bool {
+	listed := slices.ContainsFunc(f.Names, func(entry string) bool {
+		call, _, _ := strings.Cut(entry, ":") // the error that it returns
+		return call == name
+	})
+	return listed == f.AllowsOnly
+}
+
+// callFilter decodes (bas).
+func callFilter(property godbus.Variant) (f CallFilter) {
+	if fields, _ := property.Value().([]any); len(fields) == 2 {
+		f.AllowsOnly, _ = fields[0].(bool)
+		f.Names, _ = fields[1].([]string)
+	}
+	return f
 }
 
 // Service loads a service, also one that does not run.
@@ -63,6 +94,8 @@ func (m *Manager) service(name string) (Service, error) {
 	outdated, _ := unit["NeedDaemonReload"].Value().(bool)
 	dynamic, _ := service["DynamicUser"].Value().(bool)
 	delegated, _ := service["Delegate"].Value().(bool)
+	readOnly, _ := service["ProtectControlGroups"].Value().(bool)
+	exitStatus, _ := service["ExecMainStatus"].Value().(int32)
 	mainPID, _ := service["MainPID"].Value().(uint32)
 	started, _ := service["ExecMainStartTimestamp"].Value().(uint64)
 	invocation, _ := unit["InvocationID"].Value().([]byte)
@@ -72,10 +105,15 @@ func (m *Manager) service(name string) (Service, error) {
 		DropIns:     dropIns,
 		Outdated:    outdated,
 		ActiveState: text(unit["ActiveState"]),
+		SubState:    text(unit["SubState"]),
+		Result:      text(service["Result"]),
+		ExitStatus:  int(exitStatus),
 		Type:        text(service["Type"]),
 		User:        text(service["User"]),
 		DynamicUser: dynamic,
 		Delegated:   delegated,
+		ReadOnly:    readOnly,
+		Calls:       callFilter(service["SystemCallFilter"]),
 		MainPID:     int(mainPID),
 		Started:     time.UnixMicro(int64(started)),
 		Invocation:  hex.EncodeToString(invocation),
