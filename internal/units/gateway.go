@@ -154,7 +154,7 @@ func (s service) written() written {
 }
 
 // dropIn returns a drop-in that runs the service's command under mcpscope.
-func dropIn(s service, by Programs) (File, error) {
+func dropIn(s service, by Programs, flags ...string) (File, error) {
 	file := File{Name: dropInOf(s.Name)}
 	w := s.written()
 	if len(w.Commands) != 1 {
@@ -197,11 +197,30 @@ func dropIn(s service, by Programs) (File, error) {
 		killed = ""
 	}
 	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], program)
+	words := flagWords(flags, !strings.Contains(prefix, ":"))
 	file.Text = strings.NewReplacer(
-		"@PREFIX@", prefix, "@COMMAND@", command, "@IDENTIFIER@", identifier,
+		"@PREFIX@", prefix, "@FLAGS@", words, "@COMMAND@", command, "@IDENTIFIER@", identifier,
 		"@DELEGATE@", delegated, "@KILLMODE@", killed,
 	).Replace(text("gateway.conf", by))
 	return file, nil
+}
+
+// flagWords spells words for ExecStart=, each with a blank behind it.
+func flagWords(flags []string, expandsVariables bool) string {
+	var line strings.Builder
+	for _, flag := range flags {
+		line.WriteString(quoteWord(flag, expandsVariables) + " ")
+	}
+	return line.String()
+}
+
+// quoteWord spells a word so that systemd reads it as it is (systemd.service(5), "Command lines").
+func quoteWord(word string, expandsVariables bool) string {
+	pairs := []string{`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`, "\t", `\t`, "\r", `\r`}
+	if expandsVariables {
+		pairs = append(pairs, "$", "$$")
+	}
+	return `"` + strings.NewReplacer(pairs...).Replace(word) + `"`
 }
 
 // isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list

@@ -145,6 +145,20 @@ func TestWhyUncontained(t *testing.T) {
 	}
 }
 
+// Flags are words before the command, whatever is in them.
+func TestDropInFlags(t *testing.T) {
+	flags := []string{"--match=sh -c *", `--except=50% "$X" \`, "--memory-max=1G"}
+	for prefix, want := range map[string]string{
+		"":  `/opt/mcpscope gateway "--match=sh -c *" "--except=50%% \"$$X\" \\" "--memory-max=1G" -- /bin/g`,
+		":": `:/opt/mcpscope gateway "--match=sh -c *" "--except=50%% \"$X\" \\" "--memory-max=1G" -- /bin/g`,
+	} {
+		f, err := dropIn(serviceOf(fragment("ExecStart="+prefix+"/bin/g\n")), both, flags...)
+		if err != nil || !strings.Contains(f.Text, "\nExecStart="+want+"\n") {
+			t.Errorf("%q: %s, %v", prefix, f.Text, err)
+		}
+	}
+}
+
 // The manager decides whether a drop-in is in force, and whether it has the words of the command.
 func TestCheckInForce(t *testing.T) {
 	bare := [][]string{{"/bin/g", "a b", "$X"}}
@@ -156,6 +170,7 @@ func TestCheckInForce(t *testing.T) {
 		want          string
 	}{
 		"in force":             {bare, below("/bin/g", "a b", "$X"), ""},
+		"with flags":           {bare, [][]string{{"/opt/mcpscope", "gateway", "--match=x", "--", "/bin/g", "a b", "$X"}}, ""},
 		"installed again":      {below("/bin/old"), below("/bin/g"), ""},
 		"another drop-in wins": {bare, bare, `systemd starts [["/bin/g" "a b" "$X"]] instead`},
 		"a second command":     {bare, append(below("/bin/g"), bare...), "instead"},

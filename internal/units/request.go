@@ -21,7 +21,8 @@ import (
 // user's.
 type Request struct {
 	Install, Remove, Now bool
-	Unit                 string // the service of a gateway, or "" for the units of mcpscope
+	Unit                 string   // the service of a gateway, or "" for the units of mcpscope
+	GatewayFlags         []string // of `mcpscope gateway`, each with its value in one word
 }
 
 // Run prints, installs or removes files, and returns the exit status.
@@ -31,6 +32,14 @@ func (f *Request) Run(io cli.Stdio) int {
 		return io.Mistake("units", "--install and --remove exclude each other")
 	case f.Now && !f.Install && !f.Remove:
 		return io.Mistake("units", "--now is for --install and --remove")
+	}
+	if len(f.GatewayFlags) > 0 {
+		if f.Unit == "" || f.Remove {
+			return io.Mistake("units", "flags of mcpscope gateway are for --unit UNIT, and not for --remove")
+		}
+		if _, _, err := settings.Defaults().FromArguments(settings.Gateway, f.GatewayFlags); err != nil {
+			return io.Mistake("units", err.Error())
+		}
 	}
 	dir, err := Dir()
 	if err != nil {
@@ -112,7 +121,7 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot(goal, err)
 	}
-	file, err := dropIn(s, InstalledPrograms())
+	file, err := dropIn(s, InstalledPrograms(), f.GatewayFlags...)
 	if err != nil {
 		return io.Cannot(goal, err)
 	}
@@ -216,8 +225,8 @@ func checkInForce(before, after service) error {
 	if before.runsMcpscope() || len(before.Commands) != 1 {
 		return nil
 	}
-	const added = 3 // mcpscope gateway --
-	got, want := after.Commands[0][added:], before.Commands[0]
+	separator := slices.Index(after.Commands[0], "--") // no flag of ours is a word of its own
+	got, want := after.Commands[0][separator+1:], before.Commands[0]
 	if !slices.Equal(got, want) {
 		return fmt.Errorf("systemd reads the words %q instead of %q", got, want)
 	}

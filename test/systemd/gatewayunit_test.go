@@ -59,14 +59,14 @@ func (g *gatewayUnit) units(args ...string) (said string, status int) {
 }
 
 // installNow puts the service below mcpscope, and takes it away at the end of the test.
-func (g *gatewayUnit) installNow() (said string, status int) {
+func (g *gatewayUnit) installNow(flags ...string) (said string, status int) {
 	g.t.Helper()
 	g.t.Cleanup(func() {
 		if said, status := g.units("--remove", "--now"); status != 0 {
 			g.t.Errorf("--remove: status %d: %s", status, said)
 		}
 	})
-	return g.units("--install", "--now")
+	return g.units(append(flags, "--install", "--now")...)
 }
 
 // wantContained waits until the server of the gateway is in a group.
@@ -266,6 +266,31 @@ func TestGatewayUnitKinds(t *testing.T) {
 	absent := &gatewayUnit{t: t, user: host.Root, name: "kind-absent"}
 	if said, status := absent.units("--install"); status != 1 || !strings.Contains(said, "no such service") {
 		t.Errorf("status %d: %s", status, said)
+	}
+}
+
+// A flag of the command is one of the gateway: it contains a server that nothing else shows to be one.
+func TestGatewayUnitWithFlags(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "flagged")
+	plain := filepath.Join(host.Shared, "100% plain $tool")
+	host.Must(t, exec.Command("install", "-m", "755", "/bin/cat", plain))
+	t.Cleanup(func() { host.Must(t, exec.Command("rm", plain)) })
+	text := `[Service]
+ExecStart=/bin/sh -c 'sleep infinity | "` + host.Shared + `/100%% plain $$tool" | cat'
+`
+	if err := os.WriteFile(g.file(), []byte(strings.Replace(text, "$$", `\\$$`, 1)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	control(t, host.Root, "daemon-reload")
+	if said, status := g.installNow("--match", "100% plain $t?ol"); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	listed := func() bool {
+		said := host.Must(t, host.Current(t).Command(host.Root, mcpscope, "ls", "--json"))
+		return strings.Contains(said, "plain")
+	}
+	if !pace.Eventually(escape.Patience, listed) {
+		t.Error("it is in no group")
 	}
 }
 
