@@ -28,11 +28,13 @@ of the client, and in the client's unit or container.
 
 doctor also reports mistakes in settings files (mcpscope.toml), running gateways
 and the number of leaked servers. It lists services and gateways whose servers
-are not contained: yours, or for root those of all users.
+are not contained: yours, or for root those of all users. It names limits in
+settings files that this host cannot apply.
 
 The exit status is 0 if a server gets its own control group. It is 1 if it does
 not, if a gateway contains nothing, if a settings file has a mistake, or if the
-selftest left a process, and 125 if doctor itself failed.`,
+selftest left a process. It is also 1 for a limit that cannot be applied, unless
+limits is best-effort. It is 125 if doctor itself failed.`,
 	}, func([]string) int { return f.run(io) })
 	c.Flags().BoolVar(&f.selftest, "selftest", false,
 		"also start six servers that ignore SIGTERM, stop them in three ways, "+

@@ -33,7 +33,10 @@ type diagnosis struct {
 	Open     []openGateway    `json:"uncontained,omitempty"`
 	Leaks    int              `json:"leaks,omitempty"`    // leaked servers
 	Settings []string         `json:"settings,omitempty"` // mistakes in settings files
+	Limits   []string         `json:"limits,omitempty"`   // of settings files that cannot be applied
 	Selftest []testCase       `json:"selftest,omitempty"`
+
+	limitsMayFail bool // limits = "best-effort"
 }
 
 func Diagnose(by programs) *diagnosis {
@@ -49,12 +52,16 @@ func Diagnose(by programs) *diagnosis {
 		}
 		d.Backends = append(d.Backends, t)
 	}
+	d.readLimits()
 	d.Advice = d.advise()
 	return d
 }
 
 func (d *diagnosis) Status() int {
 	failed := func(c testCase) bool { return !c.Passed }
+	if len(d.Limits) > 0 && !d.limitsMayFail {
+		return cli.ExitFailure
+	}
 	if !d.Group || len(d.Open) > 0 || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
 		return cli.ExitFailure
 	}

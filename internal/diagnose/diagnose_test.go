@@ -64,6 +64,34 @@ func TestDoctorText(t *testing.T) {
 	}
 }
 
+// A limit in a file without its controller is printed. doctor fails as run does, and not if it may be missing.
+func TestDoctorChecksLimits(t *testing.T) {
+	for text, want := range map[string]int{
+		"":                           cli.ExitOK,
+		"limits = \"best-effort\"\n": cli.ExitOK,
+		"limits = \"strict\"\n":      cli.ExitFailure,
+	} {
+		file := filepath.Join(t.TempDir(), "mcpscope.toml")
+		limits := "[defaults]\nmemory-max = \"1G\"\n"
+		if text != "" {
+			limits += "cpu-max = \"50%\"\n" + text
+		}
+		if err := os.WriteFile(file, []byte(limits), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for name, value := range map[string]string{"HOME": "", "XDG_CONFIG_HOME": "", "MCPSCOPE_CONFIG": file} {
+			t.Setenv(name, value)
+		}
+		d := sample()
+		d.readLimits()
+		const line = "cannot be applied: systemd-user has no controller cpu\n"
+		printed := printed(d)
+		if d.Status() != want || strings.Contains(printed, line) != (text != "") || strings.Contains(printed, "controller memory") {
+			t.Errorf("%q: status %d, want %d:\n%s", text, d.Status(), want, printed)
+		}
+	}
+}
+
 // A gateway that contains nothing is listed with its remedy, and makes doctor fail.
 func TestDoctorListsOpenGateways(t *testing.T) {
 	d := sample()

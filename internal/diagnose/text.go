@@ -67,6 +67,9 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, text := range d.Settings {
 		line("settings", text)
 	}
+	for _, text := range d.Limits {
+		line("limits", text)
+	}
 	if d.Leaks > 0 {
 		line("leaks", cli.Counted(d.Leaks, "leaked server")+": mcpscope sweep")
 	}
