@@ -162,10 +162,6 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 	}
 	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
 	reload := systemctlStep("daemon-reload")
-	var starts []step
-	if !s.isJob() {
-		starts = append(starts, systemctlStep("restart", f.Unit))
-	}
 	if f.Now {
 		if status := runSteps([]step{reload}, io); status != cli.ExitOK {
 			return status
@@ -173,38 +169,47 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 		if err := inForce(s); err != nil {
 			if result == Installed { // nothing has been started with it
 				_, undone := file.Remove(dir)
-				err = errors.Join(err, undone, reload.run())
+				err = errors.Join(fmt.Errorf("%w; it was removed again", err), undone, reload.run())
 			}
 			return io.Cannot("put "+target+" in force", err)
 		}
 	}
-	replaces := former.exists(dir)
-	if replaces {
-		gone, err := former.Remove(dir)
-		if err != nil {
+	replaced := former.exists(dir)
+	if replaced {
+		if _, err := former.Remove(dir); err != nil {
 			return io.Cannot("remove "+filepath.Join(dir, former.Name), err)
 		}
-		fmt.Fprintf(io.Out, "%s %s\n", gone, cli.OneLine(filepath.Join(dir, former.Name)))
+		fmt.Fprintf(io.Out, "%s %s\n", Removed, cli.OneLine(filepath.Join(dir, former.Name)))
 	}
-	switch {
-	case !f.Now && (result != Unchanged || replaces):
-		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(append([]step{reload}, starts...)))
-		return cli.ExitOK
-	case !f.Now:
-		return cli.ExitOK
-	case replaces:
+	if f.Now {
+		return f.startWithDropIn(s, replaced, io)
+	}
+	steps := []step{reload}
+	if !s.isJob() {
+		steps = append(steps, systemctlStep("restart", f.Unit))
+	}
+	if result != Unchanged || replaced {
+		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
+	}
+	return cli.ExitOK
+}
+
+// startWithDropIn restarts a gateway whose drop-in is in force, and checks it.
+func (f *Request) startWithDropIn(s service, outdated bool, io cli.Stdio) int {
+	if outdated { // the manager has the former drop-in, too
+		reload := systemctlStep("daemon-reload")
 		if err := reload.run(); err != nil {
 			return io.Cannot(reload.String(), err)
 		}
 	}
-	if status := runSteps(starts, io); status != cli.ExitOK {
-		return status
-	}
-	if len(starts) == 0 {
+	if s.isJob() {
 		fmt.Fprintf(io.Err, "mcpscope: note: %s is Type=oneshot: it was not started, so it is not known "+
 			"whether its servers can be contained\n", f.Unit)
 		io.Hint("after its next start: " + journalCommand(s.Manager) + " -u " + s.Name)
 		return cli.ExitOK
+	}
+	if status := runSteps([]step{systemctlStep("restart", f.Unit)}, io); status != cli.ExitOK {
+		return status
 	}
 	return f.check(io)
 }
