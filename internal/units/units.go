@@ -3,7 +3,7 @@
 // Package units has the unit files that mcpscope comes with, and puts them into a directory.
 //
 // A file that was edited is not replaced or removed: the last line of each contains a checksum. There is no
-// other state. The package sends no requests to systemd.
+// other state. The package reads a service from its manager, and changes services by systemctl alone.
 package units
 
 import (

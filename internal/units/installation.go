@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+)
+
+// runGateway prints, installs or removes the drop-in of a gateway.
+func (f *Request) runGateway(dir string, io cli.Stdio) int {
+	const goal = "find the command of the gateway"
+	unit, err := CheckService(f.Unit)
+	if err != nil {
+		return io.Cannot(goal, err)
+	}
+	if f.Remove {
+		return f.removeDropIn(unit, dir, io)
+	}
+	if isTemplate(unit) {
+		instance := strings.TrimSuffix(unit, ".service") + "1"
+		return io.Cannot(goal, fmt.Errorf("%s is a template: name an instance, such as %s", unit, instance))
+	}
+	s, err := f.upToDate(unit)
+	if errors.Is(err, errOutdated) {
+		return io.CannotWithHint(goal, err, systemctlStep("daemon-reload").String())
+	}
+	if err != nil {
+		return io.Cannot(goal, err)
+	}
+	file, err := dropIn(s, InstalledPrograms(), f.GatewayFlags...)
+	if err != nil {
+		return io.Cannot(goal, err)
+	}
+	if !f.Install {
+		printFiles([]File{file}, dir, io)
+		return cli.ExitOK
+	}
+	return f.installDropIn(s, file, dir, io)
+}
+
+// errOutdated: the command that systemd shows may not be the one of the files.
+var errOutdated = errors.New("its files have changed since systemd read them")
+
+// upToDate reads a service whose files its manager has read.
+func (f *Request) upToDate(unit string) (service, error) {
+	s, err := loadService(systemd.Own(), unit)
+	if err != nil || !s.Outdated {
+		return s, err
+	}
+	if !f.Now {
+		return s, fmt.Errorf("%s: %w", unit, errOutdated)
+	}
+	if err := systemctlStep("daemon-reload").run(); err != nil {
+		return s, err
+	}
+	return loadService(systemd.Own(), unit)
+}
+
+// installDropIn succeeds with --now only if the servers of the running gateway can be contained.
+func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) int {
+	target, former := filepath.Join(dir, file.Name), File{Name: formerDropInOf(s.Name)}
+	if err := former.checkRemovable(dir); err != nil {
+		return io.Cannot("replace "+filepath.Join(dir, former.Name), err)
+	}
+	result, err := file.Install(dir)
+	if err != nil {
+		return io.Cannot("install "+target, err)
+	}
+	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
+	reload := systemctlStep("daemon-reload")
+	if f.Now {
+		if status := runSteps([]step{reload}, io); status != cli.ExitOK {
+			return status
+		}
+		if err := inForce(s); err != nil {
+			if result == Installed { // nothing has been started with it
+				_, undone := file.Remove(dir)
+				err = errors.Join(fmt.Errorf("%w; it was removed again", err), undone, reload.run())
+			}
+			return io.Cannot("put "+target+" in force", err)
+		}
+	}
+	replaced := former.exists(dir)
+	if replaced {
+		if _, err := former.Remove(dir); err != nil {
+			return io.Cannot("remove "+filepath.Join(dir, former.Name), err)
+		}
+		fmt.Fprintf(io.Out, "%s %s\n", Removed, cli.OneLine(filepath.Join(dir, former.Name)))
+	}
+	if f.Now {
+		return f.startWithDropIn(s, replaced, io)
+	}
+	steps := []step{reload}
+	if !s.isJob() {
+		steps = append(steps, systemctlStep("restart", f.Unit))
+	}
+	if result != Unchanged || replaced {
+		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
+	}
+	return cli.ExitOK
+}
+
+// startWithDropIn restarts a gateway whose drop-in is in force, and checks it.
+func (f *Request) startWithDropIn(s service, outdated bool, io cli.Stdio) int {
+	if outdated { // the manager has the former drop-in, too
+		reload := systemctlStep("daemon-reload")
+		if err := reload.run(); err != nil {
+			return io.Cannot(reload.String(), err)
+		}
+	}
+	if s.isJob() {
+		fmt.Fprintf(io.Err, "mcpscope: note: %s is Type=oneshot: it was not started, so it is not known "+
+			"whether its servers can be contained\n", f.Unit)
+		io.Hint("after its next start: " + journalCommand(s.Manager) + " -u " + s.Name)
+		return cli.ExitOK
+	}
+	if status := runSteps([]step{systemctlStep("restart", f.Unit)}, io); status != cli.ExitOK {
+		return status
+	}
+	return f.check(io)
+}
+
+// inForce compares the command that the manager has now with the one that it had before.
+func inForce(before service) error {
+	after, err := readService(before.Manager, before.Name)
+	if err != nil {
+		return err
+	}
+	return checkInForce(before, service{Service: after, Manager: before.Manager})
+}
+
+func checkInForce(before, after service) error {
+	if len(after.Commands) != 1 || !after.runsMcpscope() {
+		return fmt.Errorf("systemd starts %q instead", after.Commands)
+	}
+	if before.runsMcpscope() || len(before.Commands) != 1 {
+		return nil
+	}
+	separator := slices.Index(after.Commands[0], "--") // no flag of ours is a word of its own
+	got, want := after.Commands[0][separator+1:], before.Commands[0]
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("systemd reads the words %q instead of %q", got, want)
+	}
+	return nil
+}
+
+// removeDropIn removes the drop-ins of this version and of former ones.
+func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
+	files := []File{{Name: dropInOf(unit)}}
+	if former := (File{Name: formerDropInOf(unit)}); former.exists(dir) {
+		files = append(files, former)
+	}
+	steps := []step{systemctlStep("daemon-reload")}
+	s, err := readService(systemd.Own(), unit)
+	if err != nil || !(service{Service: s}).isJob() { // without systemd, files are removed and steps printed
+		steps = append(steps, systemctlStep("try-restart", f.Unit)) // a removal starts no service
+	}
+	return f.each(files, dir, io, "remove", File.Remove, steps)
+}
+
+// check reports a service whose servers cannot be contained. Everything else has succeeded by then.
+func (f *Request) check(io cli.Stdio) int {
+	unit, err := CheckService(f.Unit)
+	if err != nil {
+		return io.Cannot("find the service", err)
+	}
+	goal := "see whether the servers of " + f.Unit + " are contained"
+	c, err := AwaitContainment(systemd.Own(), unit)
+	switch {
+	case err != nil:
+		systemctl := systemctlCommand(systemd.Own())
+		back := "mcpscope units --unit " + f.Unit + " --remove --now && " + systemctl + " start " + f.Unit
+		return io.CannotWithHint(goal, err, systemctl+" status "+f.Unit+"; to undo: "+back)
+	case c.State == containment.Undecided:
+		return io.CannotWithHint(goal, errors.New(c.Reason), c.Remedy)
+	case c.State == containment.Uncontained:
+		reason := cli.ErrorText(c.Reason)
+		fmt.Fprintf(io.Err, "mcpscope: the servers of %s are NOT contained: %s\n", f.Unit, reason)
+		io.Hint(c.Remedy)
+		return cli.ExitFailure
+	}
+	return cli.ExitOK
+}
