@@ -37,7 +37,7 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 	}
 	file, err := dropIn(s, InstalledPrograms(), f.GatewayFlags...)
 	if err != nil {
-		return io.Cannot(goal, err)
+		return io.Cannot("run "+f.Unit+" below mcpscope", err)
 	}
 	if !f.Install {
 		printFiles([]File{file}, dir, io)
