@@ -21,20 +21,20 @@ import (
 
 // diagnosis is the result of doctor, in JSON too; fields are only added.
 type diagnosis struct {
-	Version  int              `json:"version"`
-	Mcpscope string           `json:"mcpscope"`
-	UID      int              `json:"uid"`
-	Backend  protocol.Backend `json:"backend"`  // of run, or ""
-	Group    bool             `json:"group"`    // the server has its own control group
-	Backends []Trial          `json:"backends"` // in the order of auto
-	Host     host             `json:"host"`
-	Advice   []advice         `json:"advice,omitempty"`
-	Gateways []string         `json:"gateways,omitempty"` // running gateways
-	Open     []openGateway    `json:"uncontained,omitempty"`
-	Leaks    int              `json:"leaks,omitempty"`    // leaked servers
-	Settings []string         `json:"settings,omitempty"` // mistakes in settings files
-	Limits   []string         `json:"limits,omitempty"`   // of settings files that cannot be applied
-	Selftest []testCase       `json:"selftest,omitempty"`
+	Version     int                  `json:"version"`
+	Mcpscope    string               `json:"mcpscope"`
+	UID         int                  `json:"uid"`
+	Backend     protocol.Backend     `json:"backend"`  // of run, or ""
+	Group       bool                 `json:"group"`    // the server has its own control group
+	Backends    []Trial              `json:"backends"` // in the order of auto
+	Host        host                 `json:"host"`
+	Advice      []advice             `json:"advice,omitempty"`
+	Gateways    []string             `json:"gateways,omitempty"` // running gateways
+	Uncontained []uncontainedGateway `json:"uncontained,omitempty"`
+	Leaks       int                  `json:"leaks,omitempty"`    // leaked servers
+	Settings    []string             `json:"settings,omitempty"` // mistakes in settings files
+	Limits      []string             `json:"limits,omitempty"`   // of settings files that cannot be applied
+	Selftest    []testCase           `json:"selftest,omitempty"`
 
 	limitsMayFail bool // limits = "best-effort"
 }
@@ -42,8 +42,8 @@ type diagnosis struct {
 func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
-		Open:     openGateways(),
-		Settings: settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
+		Uncontained: uncontainedGateways(),
+		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {
 		t := tryBackend(by, b)
@@ -62,7 +62,7 @@ func (d *diagnosis) Status() int {
 	if len(d.Limits) > 0 && !d.limitsMayFail {
 		return cli.ExitFailure
 	}
-	if !d.Group || len(d.Open) > 0 || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
+	if !d.Group || len(d.Uncontained) > 0 || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

@@ -93,9 +93,9 @@ func TestDoctorChecksLimits(t *testing.T) {
 }
 
 // A gateway that contains nothing is listed with its remedy, and makes doctor fail.
-func TestDoctorListsOpenGateways(t *testing.T) {
+func TestDoctorListsUncontainedGateways(t *testing.T) {
 	d := sample()
-	d.Open = []openGateway{{Unit: "g.service", Reason: "user gw may make no cgroup here", Remedy: "add Delegate=yes"}}
+	d.Uncontained = []uncontainedGateway{{Unit: "g.service", Reason: "user gw may make no cgroup here", Remedy: "add Delegate=yes"}}
 	text := printed(d)
 	for _, want := range []string{"g: its servers are NOT contained: user gw may make no cgroup here\n", "→ add Delegate=yes\n"} {
 		if !strings.Contains(text, want) {

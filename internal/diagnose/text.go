@@ -58,7 +58,7 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, text := range d.Gateways {
 		line("gateway", text)
 	}
-	for _, g := range d.Open {
+	for _, g := range d.Uncontained {
 		line("gateway", g.text())
 		if g.Remedy != "" {
 			line("", "→ "+g.Remedy)

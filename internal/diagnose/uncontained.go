@@ -13,8 +13,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/units"
 )
 
-// openGateway is a running gateway whose servers are not contained.
-type openGateway struct {
+// uncontainedGateway is a running gateway whose servers are not contained.
+type uncontainedGateway struct {
 	Unit   string `json:"unit"` // or the path of its control group, outside of any unit
 	Reason string `json:"reason"`
 	Remedy string `json:"remedy,omitempty"`
@@ -22,8 +22,9 @@ type openGateway struct {
 
 const noGroup = "no server of it can get a group; its log has the reason"
 
-// openGateways lists services with a drop-in of mcpscope, and other gateways. Root sees those of all users.
-func openGateways() (open []openGateway) {
+// uncontainedGateways lists services with a drop-in of mcpscope, and other gateways. Root sees those of all
+// users.
+func uncontainedGateways() (all []uncontainedGateway) {
 	var services []string
 	if dir, err := units.Dir(); err == nil { // without one there are no services
 		services = units.Gateways(dir)
@@ -31,7 +32,7 @@ func openGateways() (open []openGateway) {
 	for _, unit := range services {
 		c, err := units.LookAtContainment(systemd.Own(), unit)
 		if err == nil && c.State == containment.Uncontained { // others do not run
-			open = append(open, openGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
+			all = append(all, uncontainedGateway{Unit: unit, Reason: c.Reason, Remedy: c.Remedy})
 		}
 	}
 	for _, group := range containment.UncontainedGroups(os.Getuid()) {
@@ -40,13 +41,13 @@ func openGateways() (open []openGateway) {
 			name = unit
 		}
 		if !slices.Contains(services, name) {
-			open = append(open, openGateway{Unit: name, Reason: noGroup})
+			all = append(all, uncontainedGateway{Unit: name, Reason: noGroup})
 		}
 	}
-	return open
+	return all
 }
 
-func (g openGateway) text() string {
+func (g uncontainedGateway) text() string {
 	name := strings.TrimSuffix(g.Unit, ".service")
 	return cli.OneLine(name) + ": its servers are NOT contained: " + g.Reason
 }
