@@ -32,16 +32,25 @@ func newGatewayUnit(t *testing.T, u host.User, name string, lines ...string) *ga
 	h := host.Current(t)
 	g := &gatewayUnit{t: t, user: u, name: name, server: strings.Trim(name, "@") + "-mcp"}
 	program := filepath.Join(host.Shared, g.server)
-	host.Must(t, exec.Command("install", "-m", "755", "/bin/cat", program))
+	host.Must(t, exec.Command("install", "-m", "755", "/bin/sleep", program))
 	t.Cleanup(func() { host.Must(t, exec.Command("rm", program)) })
-	command := "ExecStart=/bin/sh -c 'sleep infinity | " + program + " | cat'"
-	place(t, u, g.file(), "[Service]\n"+command+"\n"+strings.Join(lines, "\n")+"\n")
+	text := "[Service]\n" + message + "\nExecStart=/bin/sh -c '" + g.pipeline() + "'\n" + strings.Join(lines, "\n") + "\n"
+	place(t, u, g.file(), text)
 	control(t, u, "daemon-reload")
 	t.Cleanup(func() {
 		_ = h.Manage(u, "systemctl", "stop", g.name).Run() // it may have failed
 		control(t, u, "daemon-reload")
 	})
 	return g
+}
+
+// message is a variable of the gateway, which writes it to its server.
+const message = `Environment='MESSAGE={"jsonrpc":"2.0","id":1,"method":"tools/list"}'`
+
+// pipeline is the script of the gateway, as a unit file spells it. The server never reads the message.
+func (g *gatewayUnit) pipeline() string {
+	program := filepath.Join(host.Shared, g.server)
+	return `{ echo "$$MESSAGE"; exec sleep infinity; } | ` + program + " infinity | cat"
 }
 
 func (g *gatewayUnit) file() string { return g.user.Units() + "/" + g.name + ".service" }
@@ -225,9 +234,11 @@ func TestGatewayUnitKinds(t *testing.T) {
 		g.wantContained()
 	}
 	t.Run("notify", func(t *testing.T) {
-		contained(t, newGatewayUnit(t, host.Root, "kind-notify", "Type=notify", "NotifyAccess=all",
-			"ExecStartPost=/bin/true", "ExecStart=", "ExecStart=/bin/sh -c 'systemd-notify --ready; sleep infinity | "+
-				host.Shared+"/kind-notify-mcp | cat'"))
+		g := newGatewayUnit(t, host.Root, "kind-notify")
+		text := "[Service]\nType=notify\nNotifyAccess=all\nExecStart=\n" +
+			"ExecStart=/bin/sh -c 'systemd-notify --ready; " + g.pipeline() + "'\n"
+		place(t, host.Root, g.file()+".d/notify.conf", text)
+		contained(t, g)
 	})
 	t.Run("exec", func(t *testing.T) { contained(t, newGatewayUnit(t, host.Root, "kind-exec", "Type=exec")) })
 	t.Run("instance", func(t *testing.T) {
@@ -301,7 +312,7 @@ func TestGatewayUnitWithSessions(t *testing.T) {
 			g := newGatewayUnit(t, host.Root, "sessions-"+user.Name, "KillMode=process", "User="+user.Name)
 			dir := host.Directory(t, user)
 			text := host.Must(t, exec.Command("cat", g.file()))
-			text = strings.Replace(text, "sh -c 'sleep", "sh -c 'sleep infinity & echo $! >"+dir+"/session; sleep", 1)
+			text = strings.Replace(text, "sh -c '", "sh -c 'sleep infinity & echo $! >"+dir+"/session; ", 1)
 			if err := os.WriteFile(g.file(), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
