@@ -66,7 +66,12 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	}
 	g := gateway.Gateway{
 		Name: name.Derive(operands), Path: file, Argv: operands, Env: environment(), NoFile: limit,
-		Options: options, Explain: explain, Note: v.note,
+		Options: options, Explain: explain, Backend: v.Backend,
+		Uncontained: func(why error) { v.warnUncontained(operands[0], why) },
+	}
+	if gateway.NeedsNoNewPrivs() && cli.OnTerminal(os.Stderr) {
+		v.note("sudo and other setuid programs do not work below " + operands[0] + " (no_new_privs). " +
+			"If it needs them, run its servers by mcpscope wrap instead")
 	}
 	err = g.Exec()
 	if errno, ok := errors.AsType[unix.Errno](err); ok && errors.Is(err, gateway.ErrExec) {
@@ -102,6 +107,13 @@ func configureServer(flags []string, name string) *gateway.Server {
 	return &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
 	}
+}
+
+// warnUncontained is before the gateway runs: then its stderr is its own.
+func (v *gatewayRun) warnUncontained(command string, why error) {
+	text := fmt.Sprintf("the servers of %q are NOT contained: %v", command, why)
+	v.note(text)
+	v.Hint(cli.Hint(protocol.Auto, why))
 }
 
 // note prints on stderr, which is the log of a gateway.

@@ -5,10 +5,13 @@
 package main
 
 import (
+	"os"
+
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/show"
 )
@@ -48,6 +51,16 @@ gateway, it is the gateway. mcpscope top sorts the servers by CPU or memory.`,
 	return c
 }
 
+// note prints which servers of gateways are missing in the list, for they are not contained.
+func (f *lsFlags) note(io cli.Stdio) {
+	for _, line := range containment.Lines(selection.Whose(f.AllUsers)) {
+		io.Note(line)
+	}
+	for _, group := range containment.UncontainedGroups(os.Getuid()) {
+		io.Note("the gateway in " + group + " has no server that is contained: see mcpscope doctor")
+	}
+}
+
 func (f *lsFlags) run(io cli.Stdio) int {
 	servers, err := f.List()
 	defer selection.Close(servers)
@@ -65,6 +78,7 @@ func (f *lsFlags) run(io cli.Stdio) int {
 	default:
 		show.WriteServers(io.Out, views, f.AllUsers)
 	}
+	f.note(io)
 	if err != nil {
 		return io.Cannot("list all servers", err)
 	}

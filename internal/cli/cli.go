@@ -51,6 +51,9 @@ func (s Stdio) Hint(text string) {
 	}
 }
 
+// Note prints what a person should know although the command has not failed.
+func (s Stdio) Note(text string) { fmt.Fprintf(s.Err, "mcpscope: note: %s\n", OneLine(text)) }
+
 // Printer prints the failures of a command that executes another program with the same stderr.
 type Printer struct {
 	Stdio

@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	gw "github.com/mcpscope/mcpscope/internal/gateway"
 	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/selection"
@@ -93,5 +94,9 @@ func gateways() (lines []string) {
 		}
 		lines = append(lines, line)
 	}
-	return lines
+	if len(lines) > 0 && os.Getuid() != 0 {
+		lines = append(lines, "sudo and other setuid programs do not work below a gateway of a user "+
+			"(no_new_privs); where they are needed, wrap the servers instead: mcpscope wrap")
+	}
+	return append(lines, containment.Lines(os.Getuid())...)
 }

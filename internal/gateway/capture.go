@@ -201,7 +201,7 @@ func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
 	s.Notes = append(s.Notes, "a server: "+why)
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
-		w.notContained(c.pid, c.argv, err)
+		w.sayOutside(c.pid, c.argv, err)
 		return
 	}
 	theirs := -1
@@ -225,7 +225,7 @@ func (w *watcher) follow(t *launcher.Taken, c *candidate, why string, theirs int
 	w.followed.Go(func() {
 		defer closeAll(theirs)
 		if err := t.Guide(); err != nil {
-			w.notContained(pid, argv, err)
+			w.sayOutside(pid, argv, err)
 			w.release(t)
 			return
 		}
@@ -247,8 +247,8 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 		st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
 		if err == nil && st.PPID == parent && w.groupOf(pid) == ofNone && !linux.Ended(pidfd) {
 			if err := t.TakeAlso(pid, pidfd); err != nil && !linux.Ended(pidfd) {
-				why := "it can't be moved to the group of " + t.ID() + ": " + err.Error()
-				w.explain(pid, "left", arguments(pid), why)
+				why := fmt.Errorf("it can't be moved to the group of %s: %w", t.ID(), err)
+				w.sayOutside(pid, arguments(pid), why)
 			}
 			w.takeBelow(t, pid, seen)
 		}

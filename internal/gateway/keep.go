@@ -114,7 +114,7 @@ func (w *watcher) retake() (ended []int, err error) {
 		}
 	}
 	if len(failed) > 0 {
-		w.note(fmt.Sprintf("%d servers are not watched any more: %v", len(failed), failed[0]))
+		w.say(fmt.Sprintf("%d servers are not watched any more: %v", len(failed), failed[0]))
 	}
 	return ended, nil
 }
@@ -206,5 +206,5 @@ func (w *watcher) forkOnce() error {
 // leave is for a server that the next watcher can't have: it must not pass for an orphan.
 func (w *watcher) leave(t *launcher.Taken, why error) {
 	t.Leave()
-	w.notContained(t.Config.Main.PID, t.Config.Argv, why)
+	w.sayOutside(t.Config.Main.PID, t.Config.Argv, why)
 }

@@ -3,22 +3,30 @@
 package gateway
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/name"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 )
 
 // Running is a gateway that has a watcher.
 type Running struct {
 	Name string
 	PID  int
+	Said Said // what its watcher tells people
 }
 
-// List finds the gateways of a user by their watchers' command lines, which that user's processes may have
-// forged.
+// Living are the servers that are not contained and have not ended.
+func (s *Said) Living() []Outside {
+	return slices.DeleteFunc(slices.Clone(s.Outside), func(o Outside) bool { return !group.Alive(o.Process) })
+}
+
+// List finds the gateways of a user, or of group.Everyone, by their watchers' command lines, which that
+// user's processes may have forged.
 func List(uid int) (all []Running) {
 	_ = proc.Each(func(pid int) bool { // none, without /proc
 		argv := arguments(pid)
@@ -27,10 +35,19 @@ func List(uid int) (all []Running) {
 		}
 		status, err := proc.ReadStatus(pid) // its directory is root's: it keeps tracers off
 		gateway, _ := strconv.Atoi(argv[2])
-		one := Running{nameOf(gateway, argv[3]), gateway} // it may have two watchers for a moment
-		if err == nil && status.UID[0] == uid && gateway > 0 && !slices.Contains(all, one) {
-			all = append(all, one)
+		if err != nil || gateway <= 0 || uid != group.Everyone && status.UID[0] != uid {
+			return true
 		}
+		if slices.ContainsFunc(all, func(r Running) bool { return r.PID == gateway }) {
+			return true // it has two watchers for a moment
+		}
+		one := Running{Name: nameOf(gateway, argv[3]), PID: gateway}
+		if dir, err := openGroupOf(pid); err == nil {
+			one.Said = readSaid(dir, gateway)
+			one.Name = cmp.Or(one.Name, one.Said.Name) // it has ended
+			_ = dir.Close()                            // a directory
+		}
+		all = append(all, one)
 		return true
 	})
 	return all

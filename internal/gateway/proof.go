@@ -4,11 +4,13 @@ package gateway
 
 import (
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 )
 
@@ -25,7 +27,7 @@ func (w *watcher) place(c *candidate, why string, r *notify.Request) {
 	s.Unproven = true
 	t, err := w.newGroupFor(s, c)
 	if err != nil {
-		w.notContained(c.pid, c.argv, err)
+		w.sayOutside(c.pid, c.argv, err)
 		closeAll(c.pidfd)
 		return
 	}
@@ -47,7 +49,7 @@ func (w *watcher) prove(c *candidate, why string) {
 	t := c.group
 	s := w.server(t.Name())
 	if err := t.Prove(s.Limits, "a server: "+why); err != nil {
-		w.notContained(c.pid, c.argv, err)
+		w.sayOutside(c.pid, c.argv, err)
 		w.release(t)
 		return
 	}
@@ -77,7 +79,7 @@ func (w *watcher) lookForHolder(c *candidate) (next time.Time) {
 	if c.group == nil || h.pause > lastHolderPause || time.Now().Before(h.next) {
 		return h.next
 	}
-	held := c.group.HeldBy(w.PID)
+	held := c.group.HeldIn(w.ends.of(w.PID))
 	if !w.gatewayExits() { // it had its descriptors still
 		h.isGateway = held
 		h.known = true
@@ -88,6 +90,27 @@ func (w *watcher) lookForHolder(c *candidate) (next time.Time) {
 		h.next = time.Time{}
 	}
 	return h.next
+}
+
+// ends caches what the gateway holds, which takes long to read for one that has many servers.
+type ends struct {
+	mu    sync.Mutex
+	last  client.Ends
+	until time.Time
+}
+
+// of reads the ends anew when it has spent less than a 20th of the time on that.
+func (e *ends) of(gateway int) client.Ends {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	began := time.Now()
+	if began.Before(e.until) {
+		return e.last
+	}
+	e.last, _ = client.EndsOf(gateway) // a part is better than none
+	now := time.Now()
+	e.until = now.Add(20 * now.Sub(began))
+	return e.last
 }
 
 // gatewayExits reports whether the gateway has ended or is about to: the kernel closes the descriptors of a

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strconv"
 	"unsafe"
 
@@ -15,7 +16,9 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/early"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/guard"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
@@ -30,8 +33,9 @@ type Gateway struct {
 	Options
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
-	// Note prints a note for the user.
-	Note func(text string)
+	Backend protocol.Backend
+	// Uncontained tells the user why no server is contained.
+	Uncontained func(why error)
 }
 
 // Options say which children of a gateway are servers, and how they are run.
@@ -62,11 +66,17 @@ var ErrExec = errors.New("execute")
 // Exec turns the calling process into the gateway: so that keeps the pid, the parent, the session and the
 // unit of the caller. It returns only if it can't.
 func (g *Gateway) Exec() error {
-	err := g.watched()
-	if errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS) || g.Require {
-		return err
+	err := g.canContain()
+	if err == nil {
+		err = g.watched()
 	}
-	g.Note("the servers are not contained: " + err.Error())
+	switch {
+	case errors.Is(err, unix.EBUSY) && isInside(): // the outer one contains the servers
+	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
+		return err
+	default:
+		g.Uncontained(err)
+	}
 	failed := make(chan error)
 	go func() { // on another thread: the filter may be on ours
 		runtime.LockOSThread()
@@ -75,6 +85,32 @@ func (g *Gateway) Exec() error {
 	runtime.LockOSThread()
 	return <-failed
 }
+
+// canContain is before the gateway runs, when its stderr is still ours.
+func (g *Gateway) canContain() error {
+	s := &launcher.Server{Backend: g.Backend}
+	return s.CanTake()
+}
+
+// isInside reports whether this process is below a gateway of this user.
+func isInside() bool {
+	outer := List(os.Getuid())
+	pid := os.Getppid()
+	for pid > 0 {
+		if slices.ContainsFunc(outer, func(r Running) bool { return r.PID == pid }) {
+			return true
+		}
+		st, err := proc.ReadStat(pid)
+		if err != nil {
+			return false
+		}
+		pid = st.PPID
+	}
+	return false
+}
+
+// NeedsNoNewPrivs reports whether setuid programs do not work below a gateway of this process.
+func NeedsNoNewPrivs() bool { return !notify.Capable(unix.CAP_SYS_ADMIN) }
 
 // watched forks the guard, installs the filter and executes. The guard answers that call, and starts the
 // watcher afterwards.
@@ -89,7 +125,7 @@ func (g *Gateway) watched() error {
 		return err
 	}
 	runtime.LockOSThread()
-	listener, errno := notify.Install(!notify.Capable(unix.CAP_SYS_ADMIN), c.Blind)
+	listener, errno := notify.Install(NeedsNoNewPrivs(), c.Blind)
 	if errno != 0 {
 		_ = unix.Close(watch.Sock) // the guard ends with it
 		return notify.Explain(errno)

@@ -20,6 +20,8 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/server/client"
+	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/page"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
@@ -58,8 +60,12 @@ type watcher struct {
 	unwatched  []page.Kept // servers that this watcher failed to go on with
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
-	// uncontained: of many servers that are not contained the first one is said on stderr.
-	uncontained sync.Once
+	saying     sync.Mutex  // of what the watcher says
+	ends       ends
+	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
+	session    int               // of the gateway
+	program    protocol.File     // as session
+	first      bool              // no other watcher was before
 }
 
 // Watch is the whole life of a watcher. The arguments are those of its command line.
@@ -89,6 +95,11 @@ func attach(args []string, by Watching) (*watcher, error) {
 		return nil, err
 	}
 	w.Name, w.Stdin = nameOf(w.PID, w.Name), fileAt(w.PID, 0) // before the gateway sets its title
+	if self, err := group.Identify(w.PID); err == nil {       // or it has ended
+		w.identity = self
+		w.session, _ = unix.Getsid(w.PID) // as above
+		w.program = programOf(w.PID)
+	}
 	w.candidates = candidates{
 		all: map[file]*candidate{}, spoken: map[string]bool{}, unproven: map[string]bool{},
 	}
@@ -107,6 +118,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 	if err != nil {
 		return nil, err
 	}
+	w.first = w.page.Phase != page.Running
 	w.gateway, w.held, w.explainTo = int(w.page.Client), int(w.page.Payload), int(w.page.Keep)
 	if w.hub, err = loop.NewHub(); err != nil {
 		return nil, err
@@ -168,7 +180,7 @@ func (w *watcher) readConfigured() error {
 	if len(w.Configs) > 0 {
 		return err
 	}
-	w.note(err.Error())
+	w.say(err.Error())
 	return nil
 }
 
@@ -176,7 +188,7 @@ func (w *watcher) readConfigured() error {
 func (w *watcher) refuse(why error) {
 	defer w.guard.Send(page.WordDone)
 	if !w.Require {
-		w.note("the servers are not contained: " + why.Error())
+		w.say("its servers are not contained: " + why.Error())
 		return
 	}
 	copy(w.page.Refusal[:], why.Error())
@@ -192,29 +204,48 @@ func (w *watcher) refuse(why error) {
 	})
 }
 
-// note writes to the gateway's stderr. No copy of that is kept: its reader waits for its end.
-func (w *watcher) note(text string) {
-	w.explain(w.PID, "note", nil, text)
-	fd, err := unix.PidfdGetfd(w.gateway, 2, 0)
-	if err != nil {
-		const how = unix.O_WRONLY | unix.O_APPEND | unix.O_NOCTTY | unix.O_CLOEXEC
-		fd, err = unix.Open(proc.DescriptorPath(w.PID, 2), how, 0)
+// daemonizes is more than the lifetime of a process that only starts a daemon.
+const daemonizes = 5 * time.Second
+
+// leftDaemon reports whether a process like a daemon of the gateway is there: it runs the same program in
+// another session, was started later, and has a filter like the gateway's.
+func (w *watcher) leftDaemon() (found bool) {
+	since := w.identity.Start
+	isSame := func(pid int) bool { return programOf(pid) == w.program }
+	if w.identity.PID == 0 { // it had ended before there was a watcher, so only its guard shows the time
+		guard, _ := proc.ReadStat(int(w.page.GuardPID)) // it has not ended: see watch
+		since = guard.StartTime
+		isSame = func(int) bool { return true }
 	}
-	f := fileOf(fd, "") // it may have another one by now
-	if err == nil && w.page.Stderr == [2]uint64{f.Dev, f.Ino} {
-		line := "mcpscope: note: " + strings.ReplaceAll(text, "\n", ", ") + "\n"
-		_, _ = unix.Write(fd, []byte(line)) // or it has no reader
-	}
-	_ = unix.Close(fd) // a copy, or -1
+	_ = proc.Each(func(pid int) bool { // none, without /proc
+		status, err := proc.ReadStatus(pid)
+		if err != nil || !status.Filtered {
+			return true
+		}
+		st, errStat := proc.ReadStat(pid)
+		session, errSession := unix.Getsid(pid)
+		alive := errStat == nil && errSession == nil
+		found = alive && session != w.session && st.StartTime >= since && isSame(pid)
+		return !found
+	})
+	return found
 }
 
-// notContained says why a server is left outside, also where no one has asked for explanations.
-func (w *watcher) notContained(pid int, argv []string, why error) {
-	w.explain(pid, "left", argv, "it can't be contained: "+why.Error())
-	if proc.IsGone(why) {
-		return // it has ended meanwhile
+// programOf returns the file that a process executes.
+func programOf(pid int) protocol.File {
+	f, _ := client.Identify(unix.AT_FDCWD, fmt.Sprintf("/proc/%d/exe", pid)) // zero, if it can't be seen
+	return f
+}
+
+// age is the time since the gateway was started, 0 if it has ended before there was a watcher.
+func (w *watcher) age() time.Duration {
+	if w.identity.PID == 0 && w.first {
+		return 0
 	}
-	w.uncontained.Do(func() { w.note("a server is not contained: " + protocol.OneLine(why)) })
+	var now unix.Timespec
+	_ = unix.ClockGettime(unix.CLOCK_BOOTTIME, &now) // it can't fail
+	const tick = time.Second / 100                   // USER_HZ
+	return time.Duration(now.Nano()) - time.Duration(w.identity.Start)*tick
 }
 
 // watch answers until no process is left that has the filter, or only ones that no server needs.
@@ -230,12 +261,14 @@ func (w *watcher) watch() error {
 	if err != nil {
 		return err
 	}
+	var lived time.Duration // the gateway, before idle is closed
 	go func() {
 		err = w.listener.Serve(left, w.answer)
 		close(silent)
 	}()
 	go func() {
 		if ends.Next(time.Time{}) == loop.TokenClient {
+			lived = w.age()
 			go func() { // what it has started may still be on the way to its execve
 				select {
 				case <-silent:
@@ -256,9 +289,20 @@ func (w *watcher) watch() error {
 		}
 		<-idle // a server may have ended with it whose group is still to be removed
 	case <-idle: // a tool that is left has the filter, too: the guard lets that execute what it wants
+		if lived > daemonizes || !w.leftDaemon() {
+			break
+		}
+		w.say("it has ended at once, and what it left executes programs: these are not contained. " +
+			"A gateway has to stay in the foreground (not --daemon, not Type=forking)")
+		select { // until then ls and doctor have it
+		case <-silent:
+		case <-alone:
+			return w.forkGuard()
+		}
 	case <-alone:
 		return w.forkGuard()
 	}
+	w.forgetSaid()
 	w.guard.Send(page.WordDone)
 	return nil
 }

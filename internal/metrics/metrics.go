@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/leftover"
 	"github.com/mcpscope/mcpscope/internal/selection"
 	"github.com/mcpscope/mcpscope/internal/server/fleet"
@@ -39,14 +40,16 @@ func measureAll(f *selection.Filter) ([]show.Server, error) {
 
 // source is where figures come from.
 type source struct {
-	servers func() ([]show.Server, error)
-	leaks   func() int
+	servers     func() ([]show.Server, error)
+	leaks       func() int
+	uncontained func() int
 }
 
 func sourceOf(f *selection.Filter) source {
 	return source{
 		func() ([]show.Server, error) { return measureAll(f) },
 		func() int { return leftover.CountLeaks(selection.Whose(f.AllUsers)) },
+		func() int { return containment.Servers(selection.Whose(f.AllUsers)) },
 	}
 }
 
@@ -141,6 +144,8 @@ var (
 		"Servers of a client beyond the first of the same name.", nil, nil)
 	leaked = prometheus.NewDesc("mcpscope_leaks",
 		"Server processes outside any group whose client exited, see mcpscope sweep.", nil, nil)
+	outside = prometheus.NewDesc("mcpscope_uncontained_servers",
+		"Servers of gateways that could not be contained, see mcpscope ls.", nil, nil)
 )
 
 // collector reads the figures anew for each scrape.
@@ -177,6 +182,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 	}
 	to <- prometheus.MustNewConstMetric(surplus, prometheus.GaugeValue, float64(duplicates))
 	to <- prometheus.MustNewConstMetric(leaked, prometheus.GaugeValue, float64(c.leaks()))
+	to <- prometheus.MustNewConstMetric(outside, prometheus.GaugeValue, float64(c.uncontained()))
 	for state, n := range states {
 		to <- prometheus.MustNewConstMetric(byState, prometheus.GaugeValue, float64(n), string(state))
 	}

@@ -61,7 +61,7 @@ func TestEarly(t *testing.T) {
 		{wear("ignored", int(unix.SIGCHLD)), []string{binaries.show}, 0, ""},
 		{nil, []string{script, "b"}, 0, script + " b\n"},
 		{nil, []string{"--help"}, 0, "Usage: mcpscope gateway "}, // there is a program of that name
-		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers are not contained: "},
+		{[]string{binaries.deny, "sendmsg"}, []string{"echo", "a"}, 0, "a\nmcpscope: note: the servers of \"echo\" are NOT contained: "},
 		{nil, []string{filepath.Join(dir, "lost")}, 127, "mcpscope: cannot run "},
 		{nil, []string{"no-such-program"}, 127, "mcpscope: cannot run "},
 		{nil, []string{"/etc/passwd"}, 126, "mcpscope: cannot run "},
@@ -131,27 +131,27 @@ func checkEarlyServers(t *testing.T, line []string) {
 	w.clean()
 }
 
-// A watcher's note is for the gateway's stderr, and for no other file that its descriptor 2 may be by then.
+// What a watcher has to say of a gateway is not written to its stderr, which a full-screen agent may own.
 func TestNoteOfTheWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	program, err := os.ReadFile(binaries.mcpscope)
-	alone, file := filepath.Join(t.TempDir(), "mcpscope"), filepath.Join(t.TempDir(), "file")
+	alone := filepath.Join(t.TempDir(), "mcpscope") // without the program that reads configurations
 	if err = errors.Join(err, escape.WriteProgram(alone, string(program))); err != nil {
 		t.Fatal(err)
 	}
-	const note = "mcpscope: note: cannot read configurations"
-	for script, want := range map[string]string{
-		"exec 3>&2; /bin/true":                               note,
-		`exec 2>"$0"; echo one >&2; /bin/true; echo two >&2`: "",
-	} {
-		o, err := escape.Finish(w.Dir, w.Command(alone, "gateway", "--", "sh", "-c", script, file))
-		if err != nil || o.Status != 0 || !strings.HasPrefix(o.Stderr, want) {
-			t.Errorf("%s: %v, %v: stderr %q, want %q", script, o.Status, err, o.Stderr, want)
-		}
+	g := w.start([]string{alone, "gateway", "--", binaries.like})
+	g.Tell("tool")
+	g.Expect("tool") // the first program waits until the watcher has read them
+	want := fmt.Sprintf("like[%d]: cannot read configurations: ", g.PID)
+	if notes := w.notes("ls"); !strings.Contains(notes, want) {
+		t.Errorf("ls notes %q, want %q", notes, want)
 	}
-	if text, err := os.ReadFile(file); string(text) != "one\ntwo\n" {
-		t.Errorf("another file: %q, %v", text, err)
+	if out := w.run("doctor"); !strings.Contains(out, want) {
+		t.Errorf("doctor does not have %q: %s", want, out)
+	}
+	if text := escape.Contents(g.Stderr); text != "" {
+		t.Errorf("stderr: %q", text)
 	}
 }
 

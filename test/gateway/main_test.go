@@ -98,6 +98,16 @@ func (w *world) run(args ...string) string {
 	return o.Stdout
 }
 
+// notes are what a command of mcpscope prints on stderr.
+func (w *world) notes(args ...string) string {
+	w.T.Helper()
+	o, err := escape.Finish(w.Dir, w.Command(append([]string{binaries.mcpscope}, args...)...))
+	if err != nil || o.Status != 0 {
+		w.T.Errorf("mcpscope %q: %v, status %v: %s", args, err, o.Status, o.Stderr)
+	}
+	return o.Stderr
+}
+
 // watchers and guards are the processes beside a gateway.
 func (w *world) watchers() []*escape.Process { return w.called("mcpscope-watch") }
 func (w *world) guards() []*escape.Process   { return w.called("mcpscope-guard") }

@@ -3,6 +3,7 @@
 package gateway
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,19 @@ import (
 // soft limit of 1024 that every distribution has.
 const many = 600
 
+// configured begins the command line of a gateway whose user has configured a program as a server.
+func (w *world) configured(program, limit string) []string {
+	w.T.Helper()
+	home := w.T.TempDir()
+	text := fmt.Sprintf(`{"mcpServers": {"many": {"command": %q}}}`, program)
+	file := filepath.Join(home, ".cursor", "mcp.json")
+	err := errors.Join(os.Mkdir(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+	return []string{"/bin/sh", "-c", limit + ` && HOME="$0" exec "$@"`, home}
+}
+
 // Watcher and guard can be killed in turn beside any number of servers: all of these go on, no execve fails,
 // and new servers are contained. The servers have few descriptors in both.
 func TestKillsBesideManyServers(t *testing.T) {
@@ -29,7 +43,7 @@ func TestKillsBesideManyServers(t *testing.T) {
 	if err := escape.WriteProgram(program, "#!/bin/sh\nexec cat\n"); err != nil {
 		t.Fatal(err)
 	}
-	limited := []string{"/bin/sh", "-c", `ulimit -Sn 1024 && exec "$@"`, "sh"}
+	limited := w.configured(program, `ulimit -Sn 1024`)
 	// without flags it starts before the Go runtime, which would raise the limit
 	g := w.start(append(limited, binaries.mcpscope, "gateway", binaries.like))
 	contained := func(name string, n int) int {
@@ -110,11 +124,11 @@ func TestKillsBesideManyServers(t *testing.T) {
 func TestServersBeyondTheHardLimit(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	limited := []string{"/bin/sh", "-c", `ulimit -n 256 && exec "$@"`, "sh"}
 	program := filepath.Join(t.TempDir(), "cat-mcp")
 	if err := escape.WriteProgram(program, "#!/bin/sh\nexec cat\n"); err != nil {
 		t.Fatal(err)
 	}
+	limited := w.configured(program, `ulimit -n 256`)
 	g := w.start(append(limited, binaries.mcpscope, "gateway", binaries.like))
 	const n = 60
 	g.Tell("many a %d %s", n, program)
@@ -124,11 +138,18 @@ func TestServersBeyondTheHardLimit(t *testing.T) {
 	} else if _, err := fmt.Sscan(text, &all); err != nil || all == 0 || all == n || strings.TrimSpace(text) != fmt.Sprint(all) {
 		t.Fatalf("contained, and errors: %s, of %d", text, n)
 	}
-	want := "mcpscope: note: a server is not contained: beside "
-	if text := escape.Contents(g.Stderr); !strings.HasPrefix(text, want) || strings.Count(text, "\n") != 1 {
-		t.Errorf("stderr: %q, want one line %q…", text, want)
+	if text := escape.Contents(g.Stderr); text != "" {
+		t.Errorf("the gateway's stderr is its own, and has %q", text)
 	}
 	w.kill(w.watchers)
+	w.await(w.watchers)
+	want := fmt.Sprintf("of like[%d] not contained: ", g.PID)
+	if notes := w.notes("ls"); !strings.Contains(notes, want) || !strings.Contains(notes, "RLIMIT_NOFILE is 256") {
+		t.Errorf("ls notes %q, want %q", notes, want)
+	}
+	if metrics := w.run("metrics"); strings.Contains(metrics, "mcpscope_uncontained_servers 0") {
+		t.Errorf("metrics say that all servers are contained: %s", metrics)
+	}
 	g.Tell("all")
 	if got, want := g.Expect("all"), fmt.Sprint(n, n, all); strings.TrimSpace(got) != want {
 		t.Errorf("after a kill: of all servers %s are there, answer, and are in groups; want %s", got, want)

@@ -42,11 +42,6 @@ func Page() (*page.Page, unix.Errno) {
 	here, exe := unix.AT_FDCWD, address(Executable+"\x00")
 	program, _, errno := unix.RawSyscall6(unix.SYS_OPENAT, uintptr(here), exe, how, 0, 0, 0)
 	shared.Client, shared.Program = int32(self), int32(program)
-	var st unix.Statx_t // stays zero for none
-	const flags = unix.AT_EMPTY_PATH | unix.AT_STATX_DONT_SYNC
-	at := uintptr(unsafe.Pointer(&st))
-	_, _, _ = unix.RawSyscall6(unix.SYS_STATX, 2, address("\x00"), flags, unix.STATX_INO, at, 0)
-	shared.Stderr = [2]uint64{unix.Mkdev(st.Dev_major, st.Dev_minor), st.Ino}
 	return shared, errno
 }
 
@@ -58,6 +53,9 @@ func (g *Gateway) Exec() {
 }
 
 func (g *Gateway) exec() {
+	if !mayContain() || needsNote() {
+		return // main writes to stderr, which is the gateway's own afterwards
+	}
 	for _, limit := range [...]uintptr{unix.RLIMIT_FSIZE, unix.RLIMIT_AS, unix.RLIMIT_DATA} {
 		var most unix.Rlimit
 		at := uintptr(unsafe.Pointer(&most))
@@ -98,6 +96,50 @@ func (g *Gateway) exec() {
 		}
 	})
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
+}
+
+// mayContain is a cheap look for what a group needs: a service manager, or for root a hierarchy to write to.
+// Main looks for more.
+func mayContain() bool {
+	uid := unix.Geteuid()
+	if uid != 0 {
+		return exists(managerOf(uid), unix.F_OK)
+	}
+	return exists(address("/run/systemd/private\x00"), unix.F_OK) ||
+		exists(address("/sys/fs/cgroup/cgroup.procs\x00"), unix.W_OK) ||
+		exists(address("/sys/fs/cgroup/unified/cgroup.procs\x00"), unix.W_OK)
+}
+
+func exists(path uintptr, mode uintptr) bool {
+	here := unix.AT_FDCWD
+	_, _, errno := unix.RawSyscall(unix.SYS_FACCESSAT, uintptr(here), path, mode)
+	return errno == 0
+}
+
+// managerPath has room for "/run/user/UID/systemd/private".
+var managerPath [48]byte
+
+// managerOf is the path of the socket of a user's manager.
+func managerOf(uid int) uintptr {
+	var digits [10]byte
+	first := len(digits)
+	for first > 0 && (uid > 0 || first == len(digits)) {
+		first--
+		digits[first] = byte('0' + uid%10)
+		uid /= 10
+	}
+	n := copy(managerPath[:], "/run/user/")
+	n += copy(managerPath[n:], digits[first:])
+	copy(managerPath[n:], "/systemd/private\x00")
+	return uintptr(unsafe.Pointer(&managerPath))
+}
+
+// needsNote reports whether main has to say on a terminal that setuid programs do not work.
+func needsNote() bool {
+	var term unix.Termios
+	at := uintptr(unsafe.Pointer(&term))
+	_, _, errno := unix.RawSyscall(unix.SYS_IOCTL, 2, unix.TCGETS, at)
+	return errno == 0 && !notify.Capable(unix.CAP_SYS_ADMIN)
 }
 
 func address(text string) uintptr { return uintptr(unsafe.Pointer(unsafe.StringData(text))) }

@@ -432,6 +432,8 @@ type Status struct {
 	Tgid   int    // the process; differs from the argument if that is a thread
 	UID    [4]int // real, effective, saved, file system
 	Inside int    // the thread in its own pid namespace, 0 without that line
+	// Filtered: a seccomp filter judges its system calls.
+	Filtered bool
 }
 
 func ReadStatus(pid int) (Status, error) {
@@ -449,6 +451,8 @@ func ParseStatus(b []byte) (s Status, err error) {
 			_, err = fmt.Sscan(value, &s.Tgid)
 		case "Uid": // (uid_t)-1 too
 			_, err = fmt.Sscan(value, &s.UID[0], &s.UID[1], &s.UID[2], &s.UID[3])
+		case "Seccomp": // 2 is SECCOMP_MODE_FILTER
+			s.Filtered = strings.TrimSpace(value) == "2"
 		case "NSpid": // the innermost namespace is the last one
 			all := strings.Fields(value)
 			if len(all) > 0 {

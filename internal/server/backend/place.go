@@ -110,6 +110,26 @@ func (p Place) makeGroup(w Wanted) (*group.ControlGroup, error) {
 	return g, err
 }
 
+// CanTake reports why there can be no group for a process that runs.
+func (p Place) CanTake() error {
+	if p.Above == nil && p.kind() == "" {
+		return errTreeTakes
+	}
+	var mount unix.Statfs_t
+	if err := unix.Fstatfs(p.Root.FD(), &mount); err == nil && mount.Flags&unix.ST_RDONLY != 0 {
+		return fmt.Errorf("%s: %w", p.Root.Path(), unix.EROFS) // a manager makes the group, but no leaf in it
+	}
+	if p.Above == nil {
+		return nil
+	}
+	leaf, err := group.Leaf(p.Above)
+	_ = leaf.Close() // a directory, or nil
+	return err
+}
+
+var errTreeTakes = fmt.Errorf("a tree has no group for a process that runs already: %w",
+	errors.ErrUnsupported)
+
 // MoveOut moves processes to where nothing reaches them that ends their client: a scope, or the leaf of
 // guards.
 func (p Place) MoveOut(pids []int) error {
@@ -117,7 +137,7 @@ func (p Place) MoveOut(pids []int) error {
 	case p.kind() != "":
 		return p.moveToScope(pids)
 	case p.Above == nil:
-		return fmt.Errorf("a tree has no group for a process that runs already: %w", errors.ErrUnsupported)
+		return errTreeTakes
 	}
 	leaf, err := group.Leaf(p.Above)
 	if err != nil {

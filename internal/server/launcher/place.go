@@ -129,6 +129,12 @@ func GroupOf(pid, client int) (id string) {
 	return protocol.IDOf(names[i])
 }
 
+// CanTake reports why no process that runs can get a group here, as cheaply as that can be seen. A manager
+// may still refuse a scope.
+func (s *Server) CanTake() error {
+	return s.eachPlace(func(p backend.Place, _ []error) error { return p.CanTake() })
+}
+
 // MoveOut moves processes out of reach of a stop of the client's unit, or of a server.
 func (s *Server) MoveOut(pids ...int) error {
 	freeze.ClearTag()

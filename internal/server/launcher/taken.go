@@ -226,8 +226,8 @@ func (t *Taken) IsProven() bool { return !t.Page.Unproven }
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.Client.Main }
 
-// HeldBy reports whether a process can write to the server's stdin.
-func (t *Taken) HeldBy(pid int) bool { return t.Client.HeldBy(pid) }
+// HeldIn reports whether a process with these ends can write to the server's stdin.
+func (t *Taken) HeldIn(ends client.Ends) bool { return t.Client.HeldIn(ends) }
 
 // Guide begins to watch the server. Live has to follow.
 func (t *Taken) Guide() error {

@@ -24,16 +24,15 @@ const Running = 1
 // number in all of these processes, and -1 stands for none.
 type Page struct {
 	// The launcher writes these before it forks the guard.
-	Stdin, Stdout int32     // epoll sets, readable after an event that the launcher should notice
-	Client        int32     // pidfd, the same
-	Launcher      int32     // pidfd
-	Program       int32     // O_PATH descriptor of the program that a later brain executes
-	Leaf          int32     // directory of the cgroup for guards and later brains; none in a tree
-	Parent        int32     // directory above those of SetDirectories
-	Keep          int32     // for a report, or for a gateway's explanations
-	Graceless     bool      // nothing waits for a server whose launcher died
-	Unproven      bool      // of a gateway's server: see launcher.Server.Unproven
-	Stderr        [2]uint64 // device and inode of a gateway's descriptor 2
+	Stdin, Stdout int32 // epoll sets, readable after an event that the launcher should notice
+	Client        int32 // pidfd, the same
+	Launcher      int32 // pidfd
+	Program       int32 // O_PATH descriptor of the program that a later brain executes
+	Leaf          int32 // directory of the cgroup for guards and later brains; none in a tree
+	Parent        int32 // directory above those of SetDirectories
+	Keep          int32 // for a report, or for a gateway's explanations
+	Graceless     bool  // nothing waits for a server whose launcher died
+	Unproven      bool  // of a gateway's server: see launcher.Server.Unproven
 
 	// The brain writes these.
 	Phase uint32

@@ -69,6 +69,7 @@ const (
 	EventThawed        Event = "thawed"
 	EventSwept         Event = "swept"
 	EventStopRequested Event = "asked-to-stop"
+	EventUncontained   Event = "uncontained" // of a gateway's server, or of all of them
 )
 
 // MessageIDs identify events in the journal. They never change.
@@ -80,6 +81,7 @@ func MessageIDs() map[Event]string {
 		EventThawed:        "ca55d3e560a845a9ba78ac3db41c27dd",
 		EventSwept:         "a791711570c24d8980007a89a52bd556",
 		EventStopRequested: "8b5ee0be042140a3a730cea457e60653",
+		EventUncontained:   "5d0c2f7e94b14c0aa3f1c7be0f8d6e21",
 	}
 }
 

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package containment
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/gateway"
+)
+
+// Servers counts the servers of a user's gateways, or of group.Everyone's, that run and are not contained.
+func Servers(uid int) (count int) {
+	for _, g := range gateway.List(uid) {
+		count += len(g.Said.Living())
+	}
+	return count
+}
+
+// Lines describes what the watchers of a user's gateways, or of group.Everyone's, have to tell people: which
+// servers are not contained, and why. The texts may be anything.
+func Lines(uid int) (lines []string) {
+	for _, g := range gateway.List(uid) {
+		who := fmt.Sprintf("%s[%d]", g.Name, g.PID)
+		if outside := g.Said.Living(); len(outside) > 0 {
+			lines = append(lines, outsideLine(who, outside, g.Said.More))
+		}
+		for _, note := range g.Said.Notes {
+			lines = append(lines, cli.OneLine(who+": "+note))
+		}
+	}
+	return lines
+}
+
+func outsideLine(who string, outside []gateway.Outside, more int) string {
+	var commands []string
+	for _, o := range outside {
+		commands = append(commands, fmt.Sprintf("%s[%d]", o.Command, o.Process.PID))
+	}
+	count := cli.Counted(len(outside), "server")
+	if more > 0 {
+		count = fmt.Sprintf("%d servers or more", len(outside))
+	}
+	last := outside[len(outside)-1]
+	text := fmt.Sprintf("%s of %s not contained: %s (%s)", count, who, strings.Join(commands, ", "), last.Why)
+	return cli.OneLine(text)
+}

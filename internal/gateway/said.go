@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/cgroup"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
+)
+
+// A gateway's stderr is its own once it runs: a full-screen agent draws on it. So what people have to know
+// then goes to the journal, and to an attribute of the watcher's control group, which ls, doctor and metrics
+// read.
+
+// Said is what a watcher has to tell people.
+type Said struct {
+	Version int
+	Gateway protocol.Identity
+	Name    string
+	Notes   []string
+	Outside []Outside
+	More    int // servers that are not contained, beyond those in Outside
+}
+
+// Outside is a server that is not contained.
+type Outside struct {
+	Process protocol.Identity
+	Command string // its first word
+	Why     string
+}
+
+const (
+	notesMost   = 8
+	outsideMost = 16
+	textMost    = 200 // bytes
+)
+
+// say tells people something about the gateway.
+func (w *watcher) say(text string) {
+	w.explain(w.PID, "note", nil, text)
+	w.logUncontained(w.Name+": "+text, "")
+	w.change(func(s *Said) {
+		s.Notes = append(s.Notes, clip(text))
+		s.Notes = s.Notes[max(len(s.Notes)-notesMost, 0):]
+	})
+}
+
+// sayOutside tells people that a server is not contained.
+func (w *watcher) sayOutside(pid int, argv []string, why error) {
+	text := protocol.OneLine(why)
+	w.explain(pid, "left", argv, "it can't be contained: "+text)
+	process, err := group.Identify(pid)
+	if err != nil || proc.IsGone(why) {
+		return // it has ended meanwhile
+	}
+	command := "?"
+	if len(argv) > 0 {
+		command = argv[0]
+	}
+	w.logUncontained(fmt.Sprintf("%s[%d] of %s is not contained: %s", command, pid, w.Name, text), command)
+	w.change(func(s *Said) {
+		s.Outside = append(s.Outside, Outside{process, clip(command), clip(text)})
+		if surplus := len(s.Outside) - outsideMost; surplus > 0 {
+			s.Outside = s.Outside[surplus:]
+			s.More += surplus
+		}
+	})
+}
+
+func (w *watcher) logUncontained(text, server string) {
+	_ = systemd.SendJournal(systemd.Warning, []systemd.JournalField{ // there may be no journal
+		{Name: "MESSAGE", Value: text},
+		{Name: "MESSAGE_ID", Value: protocol.MessageIDs()[protocol.EventUncontained]},
+		{Name: "SYSLOG_IDENTIFIER", Value: "mcpscope"},
+		protocol.Field("event", string(protocol.EventUncontained)), protocol.Field("name", server),
+		protocol.Field("client", w.Name), protocol.Field("client_pid", strconv.Itoa(w.PID)),
+	}...)
+}
+
+// change changes what this watcher, or the one before, has said.
+func (w *watcher) change(how func(*Said)) {
+	w.saying.Lock()
+	defer w.saying.Unlock()
+	dir, err := openGroupOf(os.Getpid())
+	if err != nil {
+		return // no server is contained, and the gateway has been told at its start
+	}
+	defer dir.Close()
+	s := readSaid(dir, w.PID)
+	if s.Gateway.PID == 0 {
+		s = Said{Version: protocol.ProtocolVersion, Gateway: w.identity, Name: w.Name}
+	}
+	how(&s)
+	text := string(protocol.Encode(&s))
+	_ = dir.SetAttr(saidAttribute(w.PID), text) // without attributes the journal has it
+}
+
+// forgetSaid is for the end of a gateway. Other gateways may have their attributes in the same directory.
+func (w *watcher) forgetSaid() {
+	dir, err := openGroupOf(os.Getpid())
+	if err != nil {
+		return
+	}
+	defer dir.Close()
+	_ = dir.RemoveAttr(saidAttribute(w.PID)) // there may be none
+}
+
+func saidAttribute(gateway int) string { return fmt.Sprintf("user.mcpscope.said.%d", gateway) }
+
+// openGroupOf opens the control group of a process.
+func openGroupOf(pid int) (*cgroup.Group, error) {
+	root, path, err := group.Position(pid)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	return root.Child(strings.TrimPrefix(path, "/"))
+}
+
+// readSaid reads what was said of a gateway, the zero value if nothing was. Its user may have written the
+// attribute: any text may be in it.
+func readSaid(dir *cgroup.Group, gateway int) Said {
+	var s Said
+	text, _, _ := dir.Attr(saidAttribute(gateway)) // none, if nothing was said
+	if protocol.Decode([]byte(text), &s) != nil {
+		return Said{}
+	}
+	running, err := group.Identify(gateway)
+	if err == nil && s.Gateway != running { // of another gateway, which had that pid before
+		return Said{}
+	}
+	return s
+}
+
+func clip(text string) string { return strings.ToValidUTF8(text[:min(len(text), textMost)], "") }
