@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -55,10 +56,7 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	if err != nil {
 		return v.fail(operands, err)
 	}
-	rules := gateway.Rules{Match: v.Match, Except: v.Except}
-	options := gateway.Options{Rules: rules, Configs: v.Configs, Settings: flags}
-	v.configure()
-	options.Require = v.Require
+	options := v.options(flags)
 	explain, err := cli.OpenReport(v.Explain)
 	if err != nil {
 		text := fmt.Sprintf("cannot explain: %v", err)
@@ -80,6 +78,15 @@ func (v *gatewayRun) become(flags, operands []string) int {
 	return v.fail(operands, err)
 }
 
+// options are those of flags, variables and files.
+func (v *gatewayRun) options(flags []string) gateway.Options {
+	v.configure()
+	return gateway.Options{
+		Require: v.Require, Rules: gateway.Rules{Match: v.Match, Except: v.Except},
+		Configs: v.Configs, Settings: flags,
+	}
+}
+
 // configure reads what holds for the gateway itself, and prints mistakes in the files.
 func (v *gatewayRun) configure() {
 	c := settings.ReadFiles()
@@ -93,7 +100,7 @@ func (v *gatewayRun) configure() {
 // take in a process that runs.
 func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
 	delete(of, "on-client-death")
-	if of["backend"].Text == string(protocol.Tree) {
+	if slices.Contains(of["backend"].Texts, string(protocol.Tree)) {
 		delete(of, "backend")
 	}
 	return of

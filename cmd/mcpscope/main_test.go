@@ -75,6 +75,34 @@ func TestSettingsBelowAGateway(t *testing.T) {
 	}
 }
 
+// A gateway's rules are those of files, where no flag is given.
+func TestRulesOfAGateway(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	text := "[defaults]\nmatch = ['a', 'b *']\nexcept = ['c']\nrequire = true\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(settings.FileVariable, file)
+	for _, c := range []struct {
+		flags []string
+		want  string
+	}{
+		{nil, "[a b *] [c] true"},
+		{[]string{"--match=d", "--match", "e"}, "[d e] [c] true"},
+		{[]string{"--except", "", "--require=false"}, "[a b *] [] false"},
+	} {
+		var err bytes.Buffer
+		g := gatewayRun{Printer: cli.Printer{Stdio: cli.Stdio{Err: &err}}, Values: settings.Defaults()}
+		if _, _, err := g.Parse(settings.Gateway, c.flags); err != nil {
+			t.Fatal(err)
+		}
+		o := g.options(c.flags)
+		if got := fmt.Sprint(o.Match, " ", o.Except, " ", o.Require); got != c.want || err.Len() > 0 {
+			t.Errorf("%q: %s, want %s: %s", c.flags, got, c.want, err.String())
+		}
+	}
+}
+
 // Without mcpscopectl a command names the missing program, the searched places, and the commands that work
 // without it.
 func TestAlone(t *testing.T) {

@@ -51,13 +51,13 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 		return Left, "mcpscope run contains it"
 	}
 	if pattern := glob.Find(r.Except, c.Argv); pattern != "" {
-		return Left, fmt.Sprintf("--except %q", pattern)
+		return Left, fmt.Sprintf("except %q", pattern)
 	}
 	if known := r.Server(c.Argv); known != nil && (c.Stdio || known.Listens) {
 		return Taken, fmt.Sprintf("configured as %q in %s", known.Name, known.File)
 	}
 	if pattern := glob.Find(r.Match, c.Argv); pattern != "" {
-		return Taken, fmt.Sprintf("--match %q", pattern)
+		return Taken, fmt.Sprintf("match %q", pattern)
 	}
 	switch {
 	case !c.Stdio:

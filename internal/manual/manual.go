@@ -61,7 +61,10 @@ func fileKeys() string {
 	for _, row := range settings.Rows(settings.Run | settings.Gateway) {
 		if row.Where&settings.File != 0 {
 			arg := "true"
-			if !row.Switch() {
+			switch {
+			case row.List:
+				arg = `["` + row.Arg + `", …]`
+			case !row.Switch():
 				arg = row.Arg
 			}
 			rows = append(rows, [2]string{row.Name + " = " + arg, row.Help})

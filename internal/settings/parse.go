@@ -15,7 +15,7 @@ import (
 
 // FileValue is a setting in a file.
 type FileValue struct {
-	Text    string
+	Texts   []string // one, or those of a list
 	File    string
 	Line    int
 	pattern string // of server names; "" for all
@@ -120,21 +120,46 @@ func (c *FileSettings) set(keys []string, value *unstable.Node, v FileValue) err
 	default:
 		return fmt.Errorf("%q belongs in [%s] or [%s.%q]", v.key, defaults, servers, "NAME")
 	}
-	r := find(Run, v.key)
-	v.Text = string(value.Data)
+	r := find(Run|Gateway, v.key)
 	switch {
 	case r == nil || r.Where&File == 0 || r.Name != v.key:
 		return fmt.Errorf("unknown key %q", v.key)
-	case r.Switch() && value.Kind != unstable.Bool:
-		return fmt.Errorf("%s is true or false, without quotes", v.key)
-	case !r.Switch() && value.Kind != unstable.String && value.Kind != unstable.Integer: // 0 is a duration
-		return fmt.Errorf("%s is text in quotes", v.key)
+	case r.List && v.pattern != "":
+		return fmt.Errorf("%s belongs in [%s]: it is for gateways", v.key, defaults)
 	}
-	if err := r.set(Defaults(), v.Text); err != nil {
-		return fmt.Errorf("%s: %w", v.key, err)
+	texts, err := r.texts(value)
+	if err != nil {
+		return err
 	}
+	for _, text := range texts {
+		if err := r.set(Defaults(), text); err != nil {
+			return fmt.Errorf("%s: %w", v.key, err)
+		}
+	}
+	v.Texts = texts
 	c.values = append(c.values, v)
 	return nil
+}
+
+// texts returns the values of a key, or an error about their type.
+func (r *Row) texts(value *unstable.Node) (texts []string, err error) {
+	switch {
+	case r.List:
+		isList := value.Kind == unstable.Array
+		for it := value.Children(); isList && it.Next(); {
+			isList = it.Node().Kind == unstable.String
+			texts = append(texts, string(it.Node().Data))
+		}
+		if !isList {
+			return nil, fmt.Errorf(`%s is a list of texts in quotes: ["…"]`, r.Name)
+		}
+		return texts, nil
+	case r.Switch() && value.Kind != unstable.Bool:
+		return nil, fmt.Errorf("%s is true or false, without quotes", r.Name)
+	case !r.Switch() && value.Kind != unstable.String && value.Kind != unstable.Integer: // 0 is a duration
+		return nil, fmt.Errorf("%s is text in quotes", r.Name)
+	}
+	return []string{string(value.Data)}, nil
 }
 
 // For returns the settings of a server. The most specific section wins, and of equally specific sections the

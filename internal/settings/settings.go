@@ -43,6 +43,7 @@ type Row struct {
 	Values []string // for completion; parse may accept others
 	Only   bool     // no others
 	Paths  bool     // the value is the name of a file
+	List   bool     // a file has a list of values, in [defaults] alone, and there is no variable
 	Help   string
 	parse  func(v *Values, text string) error // text is "true" or "false" for a switch
 }
@@ -196,9 +197,13 @@ func ReadFiles() *FileSettings { return ParseFiles(FilePlaces(os.Getenv)) }
 // FromFile sets values that no flag or variable has set.
 func (v *Values) FromFile(of map[string]FileValue) {
 	given := slices.Clone(v.Limits.Files) // the key "set" may contain other values for these
-	for _, r := range Rows(Run) {
-		if value, some := of[r.Name]; some && !v.given[r.Name] {
-			_ = r.set(v, value.Text) // checked by parse
+	for _, r := range Rows(Run | Gateway) {
+		value, some := of[r.Name]
+		if !some || v.given[r.Name] {
+			continue
+		}
+		for _, text := range value.Texts {
+			_ = r.set(v, text) // checked by parse
 		}
 	}
 	for _, limit := range given {

@@ -27,7 +27,7 @@ func TestRows(t *testing.T) {
 				t.Errorf("%s %s: %v", r.Name, text, err)
 			}
 		}
-		if r.Where&File != 0 && r.Where&Variable == 0 {
+		if r.Where&File != 0 && r.Where&Variable == 0 && !r.List {
 			t.Errorf("%s can be set in a file and not in the environment", r.Name)
 		}
 	}
@@ -137,7 +137,7 @@ func said(c *FileSettings) []string {
 func texts(c *FileSettings, server string) string {
 	var all []string
 	for key, v := range c.For(server) {
-		all = append(all, fmt.Sprintf("%s=%s@%d", key, v.Text, v.Line))
+		all = append(all, fmt.Sprintf("%s=%s@%d", key, strings.Join(v.Texts, "|"), v.Line))
 	}
 	slices.Sort(all)
 	return strings.Join(all, " ")
@@ -154,6 +154,11 @@ func TestMistakes(t *testing.T) {
 		{"[defaults]\npids-mix = 1\nrequire = true", "require=true@3", []string{`2: unknown key "pids-mix"`}},
 		{"[defaults]\npids-max = 'x'\nrequire = 1", "", []string{`2: pids-max: "x" is no number`, "3: require is true or false, without quotes"}},
 		{"[defaults]\nreport = [\n'a',\n]\npids-max = 1", "pids-max=1@5", []string{"2: report is text in quotes"}},
+		{"[defaults]\nmatch = ['a b', '*c']\nexcept = []", "except=@3 match=a b|*c@2", nil},
+		{"[defaults]\nmatch = 'a'\nexcept = ['b', 1]", "", []string{`2: match is a list of texts in quotes: ["…"]`, `3: except is a list of texts`}},
+		{"[defaults]\nmatch = [\n'a', # one\n['b']]\nexcept = true", "", []string{"2: match is a list", "5: except is a list"}},
+		{"[server.x]\nmatch = ['a']", "", []string{"2: match belongs in [defaults]: it is for gateways"}},
+		{"[defaults]\nconfig = ['a']", "", []string{`2: unknown key "config"`}},
 		{"[defaults]\nreport = { a = 1 }", "", []string{"2: report is text in quotes"}},
 		{"pids-max = 1", "", []string{`1: "pids-max" belongs in [defaults] or [server."NAME"]`}},
 		{"[server]\npids-max = 1", "", []string{`2: "pids-max" belongs in [defaults] or [server."NAME"]`}},
@@ -296,8 +301,15 @@ func FuzzRead(f *testing.F) {
 		c.parse("file", text)
 		lines := strings.Count(string(text), "\n") + 1
 		for key, v := range c.For(server) {
-			if r := find(Run, key); r == nil || r.Where&File == 0 || r.set(Defaults(), v.Text) != nil {
-				t.Errorf("%s = %q", key, v.Text)
+			r := find(Run|Gateway, key)
+			if r == nil || r.Where&File == 0 || !r.List && len(v.Texts) != 1 {
+				t.Errorf("%s = %q", key, v.Texts)
+				continue
+			}
+			for _, text := range v.Texts {
+				if err := r.set(Defaults(), text); err != nil {
+					t.Errorf("%s = %q: %v", key, v.Texts, err)
+				}
 			}
 			if v.Line < 1 || v.Line > lines || v.File != "file" {
 				t.Errorf("%s: %+v of %d lines", key, v, lines)

@@ -112,11 +112,11 @@ var table = [...]Row{
 		Help: "recognize the servers of this configuration; " +
 			"may be repeated (default: all configurations that mcpscope wrap --list finds)",
 		parse: func(v *Values, s string) error { return more(&v.Configs, s) }},
-	{Name: "match", For: Gateway, Arg: "GLOB",
+	{Name: "match", For: Gateway, Where: File, List: true, Arg: "GLOB",
 		Help: "also recognize commands that match GLOB, by base name or by command line, " +
 			"with or without the directory; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Match, s) }},
-	{Name: "except", For: Gateway, Arg: "GLOB",
+	{Name: "except", For: Gateway, Where: File, List: true, Arg: "GLOB",
 		Help:  "never recognize commands that match GLOB; may be repeated",
 		parse: func(v *Values, s string) error { return more(&v.Except, s) }},
 	{Name: "explain", For: Gateway, Arg: "PATH|fd:N", Paths: true,

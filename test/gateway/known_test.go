@@ -159,6 +159,32 @@ func TestListedWithSettings(t *testing.T) {
 	Lives(t, "the gateway", g.Own)
 }
 
+// The rules in a user's file are those of a gateway without flags and variables, which would start before the Go
+// runtime: nothing is written to either server, so that no other rule finds it.
+func TestRulesInAFile(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	config := t.TempDir()
+	text := fmt.Sprintf("[defaults]\nmatch = ['%s *']\nexcept = ['* --register * setsid']\n", binaries.Zoo)
+	err := os.Mkdir(filepath.Join(config, "mcpscope"), 0o700)
+	if err = errors.Join(err, os.WriteFile(filepath.Join(config, "mcpscope", "mcpscope.toml"), []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	g := w.start([]string{"env", "XDG_CONFIG_HOME=" + config, binaries.mcpscope, "gateway", "--", binaries.like})
+	s := g.Born("quiet", "one", binaries.Zoo, "double-fork")
+	w.contained(s)
+	left := g.Born("quiet", "two", binaries.Zoo, "setsid")
+	if path := mustPath(t, left.Main.PID); path != mustPath(t, g.PID) {
+		t.Errorf("the exception is in %s", path)
+	}
+	g.Own.Signal(unix.SIGKILL)
+	s.Gone(t)
+	w.clean()
+	if len(left.Running()) == 0 {
+		t.Error("the exception is dead")
+	}
+}
+
 // A gateway whose servers are wrapped one by one has each of them in one group, not in two. And a gateway inside
 // another one runs, while the outer one has its servers.
 func TestInside(t *testing.T) {
