@@ -10,7 +10,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -93,24 +92,14 @@ func (v *gatewayRun) configure() {
 	for _, text := range configurationNotes(c.Problems) {
 		v.note(text)
 	}
-	v.FromFile(ofGateway(c.For("")))
-}
-
-// ofGateway leaves out what a server below a gateway cannot have: it ends with its gateway, and a tree cannot
-// take in a process that runs.
-func ofGateway(of map[string]settings.FileValue) map[string]settings.FileValue {
-	delete(of, "on-client-death")
-	if slices.Contains(of["backend"].Texts, string(protocol.Tree)) {
-		delete(of, "backend")
-	}
-	return of
+	v.FromFile(c.ForBelowGateway(""))
 }
 
 // configureServer makes a server of that name. Files are read anew for each, as run does.
 func configureServer(flags []string, name string) *gateway.Server {
 	s := settings.Defaults()
 	_, _, _ = s.Parse(settings.Gateway, flags) // as the gateway has done, in the same environment
-	s.FromFile(ofGateway(settings.ReadFiles().For(name)))
+	s.FromFile(settings.ReadFiles().ForBelowGateway(name))
 	return &gateway.Server{
 		Policy: s.Policy, Limits: s.Limits, Backend: s.Backend, Replace: s.Replace, Stderr: s.Stderr,
 	}

@@ -4,7 +4,6 @@ package diagnose
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/settings"
@@ -20,12 +19,10 @@ func (d *diagnosis) readLimits() {
 		if t.Backend != d.Backend {
 			continue
 		}
-		for _, limit := range v.Limits.Files {
+		for _, limit := range v.Inapplicable(t.Controllers) {
 			controller, _, _ := strings.Cut(limit.File, ".")
-			if controller != "cgroup" && !slices.Contains(t.Controllers, controller) {
-				const text = "%s cannot be applied: %s has no controller %s"
-				d.Limits = append(d.Limits, fmt.Sprintf(text, limit, t.Backend, controller))
-			}
+			const text = "%s cannot be applied: %s has no controller %s"
+			d.Limits = append(d.Limits, fmt.Sprintf(text, limit, t.Backend, controller))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 
 	"github.com/mcpscope/mcpscope/internal/glob"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // FileValue is a setting in a file.
@@ -175,6 +176,17 @@ func (c *FileSettings) For(server string) map[string]FileValue {
 		}
 	}
 	return best
+}
+
+// ForBelowGateway is For without what a server below a gateway cannot have: it ends with its gateway, and a
+// tree cannot take in a process that runs.
+func (c *FileSettings) ForBelowGateway(server string) map[string]FileValue {
+	values := c.For(server)
+	delete(values, "on-client-death")
+	if slices.Contains(values["backend"].Texts, string(protocol.Tree)) {
+		delete(values, "backend")
+	}
+	return values
 }
 
 // exactness orders patterns: [defaults] first, then patterns by their number of characters without wildcards,

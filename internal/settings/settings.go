@@ -214,6 +214,17 @@ func (v *Values) FromFile(of map[string]FileValue) {
 // Given reports whether a flag or a variable has set it.
 func (v *Values) Given(name string) bool { return v.given[name] }
 
+// Inapplicable returns the limits that a group with these controllers cannot have.
+func (v *Values) Inapplicable(controllers []string) (limits []cgroup.Limit) {
+	for _, limit := range v.Limits.Files {
+		controller, _, _ := strings.Cut(limit.File, ".")
+		if controller != "cgroup" && !slices.Contains(controllers, controller) {
+			limits = append(limits, limit)
+		}
+	}
+	return limits
+}
+
 // ServerEnvironment removes our variables from a client's environment. MCPSCOPE_ID can be that of a server
 // around this server; the new one is added later.
 func ServerEnvironment(env []string) []string {

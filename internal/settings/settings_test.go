@@ -114,6 +114,16 @@ func TestLimitOfAFlagCounts(t *testing.T) {
 	}
 }
 
+func TestInapplicable(t *testing.T) {
+	v := Defaults()
+	if _, _, err := v.FromArguments(Gateway, []string{"--memory-max=1M", "--pids-max=2"}); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(v.Inapplicable([]string{"memory"})); got != "[pids.max=2]" {
+		t.Error(got)
+	}
+}
+
 // write makes a file that only we may write.
 func write(t testing.TB, text string) FilePlace {
 	t.Helper()
