@@ -119,7 +119,11 @@ func (v *gatewayRun) note(text string) {
 
 func (v *gatewayRun) fail(operands []string, err error) int {
 	text := fmt.Sprintf("cannot contain the servers of %q: %v", operands[0], err)
-	return v.Fail(cli.ExitOwnFailure, text, "")
+	hint := ""
+	if errors.Is(err, unix.EBUSY) { // of seccomp(2)
+		hint = "start it outside of mcpscope gateway, LXD and other programs with a seccomp listener"
+	}
+	return v.Fail(cli.ExitOwnFailure, text, hint)
 }
 
 // watcherName is for ps and pgrep, at most 15 bytes.
