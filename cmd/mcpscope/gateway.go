@@ -36,6 +36,10 @@ func gatewayCommand(args []string, io cli.Stdio) int {
 	if len(operands) == 0 {
 		return g.Fail(cli.ExitOwnFailure, "gateway: no command given", "mcpscope gateway -- COMMAND [ARG…]")
 	}
+	if g.Check { // by the larger program, which reads clients' files
+		dispatch(append([]string{gateway.CheckCommand}, args...), io)
+		return cli.ExitOwnFailure
+	}
 	return g.become(args[:len(args)-len(operands)], operands)
 }
 

@@ -118,6 +118,7 @@ func TestAlone(t *testing.T) {
 		out, err string
 	}{
 		{[]string{"ls"}, cli.ExitFailure, "", "mcpscope: cannot ls: " + missing},
+		{[]string{"gateway", "--check", "sh"}, cli.ExitOwnFailure, "", "mcpscope: cannot gateway-check: " + missing},
 		{nil, cli.ExitOK, missing, ""},
 		{[]string{"help"}, cli.ExitOK, missing, ""},
 		{[]string{"version"}, cli.ExitOK, "mcpscope ", ""},

@@ -14,24 +14,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/gateway"
 )
 
-// configuredCommand prints the servers of configurations for a gateway's watcher. A file that was not named
-// may be anything.
+// configuredCommand prints the servers of configurations for a gateway's watcher.
 func configuredCommand(args []string, io cli.Stdio) int {
-	all, err := clientconfig.Configurations(args)
-	servers := []gateway.Configured{}
-	for _, c := range all {
-		if c.Err != nil && len(args) > 0 && err == nil {
-			err = fmt.Errorf("%s: %w", c.Where(), c.Err)
-		}
-		for _, s := range c.Servers {
-			if s.State != wrapping.Wrapped && len(s.Argv) > 0 {
-				servers = append(servers, gateway.Configured{
-					Name: s.Label(), Client: c.Client, File: c.Where(),
-					Argv: s.Argv, Env: s.Env, Listens: s.Listens,
-				})
-			}
-		}
-	}
+	servers, _, err := configuredServers(args)
 	if err == nil {
 		err = json.NewEncoder(io.Out).Encode(servers)
 	}
@@ -40,4 +25,31 @@ func configuredCommand(args []string, io cli.Stdio) int {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK
+}
+
+// configuredServers reads the configurations that are named, or all that there are. A file that was not named
+// may be anything. wrapped are the servers that mcpscope run contains already.
+func configuredServers(names []string) (servers, wrapped []gateway.Configured, err error) {
+	all, err := clientconfig.Configurations(names)
+	servers = []gateway.Configured{}
+	for _, c := range all {
+		if c.Err != nil && len(names) > 0 && err == nil {
+			err = fmt.Errorf("%s: %w", c.Where(), c.Err)
+		}
+		for _, s := range c.Servers {
+			if len(s.Argv) == 0 {
+				continue
+			}
+			server := gateway.Configured{
+				Name: s.Label(), Client: c.Client, File: c.Where(),
+				Argv: s.Argv, Env: s.Env, Listens: s.Listens,
+			}
+			if s.State == wrapping.Wrapped {
+				wrapped = append(wrapped, server)
+			} else {
+				servers = append(servers, server)
+			}
+		}
+	}
+	return servers, wrapped, err
 }

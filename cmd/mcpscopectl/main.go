@@ -31,8 +31,12 @@ func early(name string) func(args []string, io cli.Stdio) int {
 		return func(args []string, io cli.Stdio) int { return runRunner(name, args, io) }
 	case gw.ConfiguredCommand:
 		return configuredCommand
-	case "probe":
+	case gw.CheckCommand:
+		return gatewayCheckCommand
+	case diagnose.ProbeCommand:
 		return diagnose.Probe
+	case diagnose.GatewayProbeCommand:
+		return diagnose.GatewayProbe
 	}
 	return nil
 }

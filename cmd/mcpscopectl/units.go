@@ -40,7 +40,7 @@ other users for their own manager (~/.config/systemd/user).`,
 	fs.BoolVar(&f.Remove, "remove", false, "remove the files; an edited file is kept")
 	fs.BoolVar(&f.Now, "now", false, "run the systemctl commands instead of printing them")
 	for _, row := range settings.Rows(settings.Gateway) {
-		if row.Name == "explain" { // its file is of one run
+		if row.Name == "explain" || row.Name == "check" { // for one run
 			continue
 		}
 		flag := fs.VarPF(&gatewayFlag{row, &f.GatewayFlags}, row.Name, row.Short, row.Help)

@@ -44,6 +44,7 @@ func TestUnitsArePrinted(t *testing.T) {
 	for args, want := range map[string]string{
 		"--now":                     "units: --now is for --install and --remove\nmcpscope: hint: mcpscope help units\n",
 		"--install --remove":        "units: --install and --remove exclude each other\nmcpscope: hint: mcpscope help units\n",
+		"--unit x --check":          "units: unknown flag: --check\nmcpscope: hint: mcpscope help units\n",
 		"--match x":                 "units: flags of mcpscope gateway are for --unit UNIT, and not for --remove\nmcpscope: hint: mcpscope help units\n",
 		"--unit x --memory-max few": "units: --memory-max \"few\": ",
 		"--unit ../x":               "cannot find the command of the gateway: \"../x\" is not the name of a service\n",

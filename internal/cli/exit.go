@@ -6,7 +6,7 @@ package cli
 // their command, which may be 2. So a mistake in their own arguments is 125, as with env(1) and docker run.
 const (
 	ExitOK          = 0
-	ExitFailure     = 1   // a command failed; doctor: no group is available, or a process is left
+	ExitFailure     = 1   // a command failed; doctor, gateway --check: no group is available
 	ExitUsage       = 2   // a mistake in the arguments of any command but run and gateway
 	ExitOwnFailure  = 125 // run, gateway, doctor: mcpscope failed; run, gateway: also a mistake
 	ExitNotRunnable = 126 // run, gateway: the command cannot be executed

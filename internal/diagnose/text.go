@@ -12,6 +12,9 @@ import (
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
+// Meaning describes the groups of a backend.
+func Meaning(b protocol.Backend) string { return meanings[b] }
+
 var meanings = map[protocol.Backend]string{
 	protocol.SystemdUser:   "a scope of your own manager, in mcp.slice",
 	protocol.SystemdSystem: "a scope of the system manager, in mcp.slice",

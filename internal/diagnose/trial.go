@@ -61,7 +61,7 @@ func (t *Trial) run(by programs) ([]byte, error) {
 	}
 	defer ours.Close()
 	stdio := []*os.File{nil, theirs, nil}
-	launcher, err := by.start(t.Backend, stdio, "--report", "fd:1", "--", by.server, "probe")
+	launcher, err := by.start(t.Backend, stdio, "--report", "fd:1", "--", by.server, ProbeCommand)
 	_ = theirs.Close()
 	if err != nil {
 		return nil, err
@@ -97,8 +97,12 @@ func (t *Trial) read(out []byte) {
 	}
 }
 
-// Probe is the server of a trial.
-func Probe(_ []string, io cli.Stdio) int {
-	_ = json.NewEncoder(io.Out).Encode(ownGroup()) // cli.Output reports it
+// ProbeCommand is the server of a trial.
+const ProbeCommand = "probe"
+
+// Probe prints its group, and ends with its stdin.
+func Probe(_ []string, to cli.Stdio) int {
+	_ = json.NewEncoder(to.Out).Encode(ownGroup()) // cli.Output reports it
+	_, _ = io.Copy(io.Discard, os.Stdin)           // or it has none
 	return cli.ExitOK
 }

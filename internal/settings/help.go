@@ -26,6 +26,7 @@ func TextOf(of Command) Text {
 			Summary: "run a gateway, and each of its servers in its own group",
 			Examples: `  mcpscope gateway -- hermes-gateway --port 8000
   mcpscope gateway --match 'npx *mcp*' --memory-max 1G -- my-agent
+  mcpscope gateway --check -- npx -y foo-mcp
 `,
 			Before: `Become COMMAND, a gateway: the process keeps its pid, parent and unit. Each MCP
 server that COMMAND or one of its descendants starts gets its own group, and is
@@ -39,8 +40,16 @@ is contained from its start, and is a server once its client writes MCP to it.
 Without root, sudo and other setuid programs do not work below COMMAND: it has
 no_new_privs set.
 `,
-			After: "\nSettings of mcpscope run apply to each server separately: " +
-				"see mcpscope help run.\n" + statuses,
+			After: `
+Settings of mcpscope run apply to each server separately: see mcpscope help run.
+The lists match and except in [defaults] of mcpscope.toml are for all gateways;
+--match and --except replace them.
+
+--check judges the configured servers, and COMMAND itself, as if a gateway
+started them with pipes. It tries to contain a server of its own, so run it as
+the user of the gateway, and in its unit or container. The exit status is 0 if
+servers can be contained, and 1 if not.
+` + statuses,
 		}
 	}
 	return Text{

@@ -121,6 +121,7 @@ type Values struct {
 	// of a gateway
 	Configs, Match, Except []string
 	Explain                string
+	Check                  bool
 
 	given map[string]bool // the settings from flags and variables
 }

@@ -129,6 +129,11 @@ var table = [...]Row{
 			return nil
 		}},
 
+	{Name: "check", For: Gateway,
+		Help: "start nothing; print whether servers can be contained here, and which commands " +
+			"would be servers, by which rule, and under which name",
+		parse: func(v *Values, s string) error { return flag(&v.Check, s) }},
+
 	{Name: "quiet", Short: "q", For: Run, Where: Everywhere,
 		Help:  "print nothing, not even errors of mcpscope itself",
 		parse: func(v *Values, s string) error { return flag(&v.Quiet, s) }},

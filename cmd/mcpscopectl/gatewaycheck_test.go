@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/diagnose"
+	"github.com/mcpscope/mcpscope/internal/gateway"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// checked returns what a check prints whose trial had that result. FILE stands for the settings file.
+func checked(t *testing.T, c gatewayCheck, toml string, args ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "mcpscope.toml")
+	if err := os.WriteFile(file, []byte(toml), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.files = settings.ParseFiles([]settings.FilePlace{{Path: file, Asked: true}})
+	var err error
+	if c.values, c.command, err = c.gatewaySettings(args); err != nil {
+		t.Fatal(err)
+	}
+	c.flags = args[:len(args)-len(c.command)]
+	c.rules.Match, c.rules.Except = c.values.Match, c.values.Except
+	var out bytes.Buffer
+	c.Stdio = cli.Stdio{Out: &out}
+	c.print()
+	return strings.ReplaceAll(out.String(), file, "FILE")
+}
+
+// A check names the rule and the settings of each server, and prints none of its arguments and variables.
+func TestGatewayCheck(t *testing.T) {
+	servers := []gateway.Configured{
+		{Name: "time", Client: "hermes", File: "/c.yaml", Argv: []string{"uvx", "mcp-time"}, Env: map[string]string{"KEY": "SECRET"}},
+		{Name: "gh", File: "/c.yaml", Argv: []string{"npx", "gh", "--token", "SECRET"}},
+	}
+	wrapped := []gateway.Configured{{Name: "old", File: "/c.yaml", Argv: []string{"mcpscope", "run", "--", "x", "SECRET"}}}
+	for _, c := range []struct {
+		what  string
+		check gatewayCheck
+		toml  string
+		args  string
+		want  string
+	}{
+		{"a gateway", gatewayCheck{
+			rules: gateway.Rules{Configured: servers}, wrapped: wrapped,
+			trial: diagnose.GatewayTrial{Backend: "cgroup", Controllers: []string{"memory"}},
+		}, "[defaults]\nexcept = ['npx *']\nmemory-max = '1M'\nmatch = ['x']\n[server.time]\npids-max = 9\nidle-freeze = '10m'\n",
+			"--match y* --replace -- /bin/sh hermes", `servers can be contained here, by cgroup: a group below mcp.slice in the cgroup2 hierarchy
+  match           "y*" (--match)
+  except          "npx *" (FILE:2)
+
+this command, if a gateway starts it with pipes:
+  hermes          /bin/sh is unknown until its client writes MCP; with --match it is a server from its start
+                  with memory.max=1048576, replace
+
+configured servers, if it starts them with pipes:
+  time            uvx is a server: configured as "time" in /c.yaml
+                  with idle-freeze=10m0s, memory.max=1048576, pids.max=9 (not possible here), replace
+  gh              npx is left alone: except "npx *"
+  old             mcpscope is left alone: mcpscope run contains it
+`},
+		{"a server, and no group", gatewayCheck{
+			trial: diagnose.GatewayTrial{Reason: "no backend works here:\na: b", Remedies: []string{"do it"}},
+		}, "[defaults]\noops = 1\n", "-- /bin/sh foo-mcp SECRET", `servers cannot be contained here: no backend works here:, a: b
+  → do it
+  settings        FILE:2: unknown key "oops"
+
+this command, if a gateway starts it with pipes:
+  foo-mcp         /bin/sh is contained from its start, and a server once its client writes MCP: its name is "foo-mcp"
+
+configured servers, if it starts them with pipes:
+  none            mcpscope wrap --list prints the files that are read
+`},
+		{"a user", gatewayCheck{
+			trial: diagnose.GatewayTrial{Backend: "systemd-user"}, unread: errors.New("no home"),
+			conditions: gateway.Conditions{NoNewPrivs: true, Blind: true},
+		}, "", "--match a\x1b -- /no/such", `servers can be contained here, by systemd-user: a scope of your own manager, in mcp.slice
+  command         /no/such: no such file or directory
+  privileges      without root it sets no_new_privs: sudo does not work below it
+  yama            unread input and the end of stdin are seen on pipes, not on sockets
+  configurations  cannot be read: no home
+  match           "a\x1b" (--match)
+
+this command, if a gateway starts it with pipes:
+  such            /no/such is unknown until its client writes MCP; with --match it is a server from its start
+
+configured servers, if it starts them with pipes:
+  none            mcpscope wrap --list prints the files that are read
+`},
+	} {
+		if got := checked(t, c.check, c.toml, strings.Fields(c.args)...); got != c.want {
+			t.Errorf("%s:\n%s\nwant:\n%s", c.what, got, c.want)
+		}
+	}
+}
+
+// The tool refuses what the runner refuses, in case that they are of different versions.
+func TestGatewayCheckMistakes(t *testing.T) {
+	for line, want := range map[string]string{
+		"--nope -- x":  "mcpscope: gateway: unknown flag \"--nope\"\nmcpscope: hint: mcpscope help gateway\n",
+		"--check":      "mcpscope: gateway: no command given\nmcpscope: hint: mcpscope help gateway\n",
+		"--check --":   "mcpscope: gateway: no command given\nmcpscope: hint: mcpscope help gateway\n",
+		"--eof-grace=": "mcpscope: gateway: --eof-grace \"\": ",
+	} {
+		s := say(append([]string{gateway.CheckCommand}, strings.Fields(line)...)...)
+		if s.status != cli.ExitOwnFailure || s.out != "" || !strings.HasPrefix(s.err, want) {
+			t.Errorf("%s: %+v", line, s)
+		}
+	}
+}

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package gateway
+
+import (
+	"strings"
+	"testing"
+)
+
+// A command line is judged as the watcher judges it, and gets the name that the server would get.
+func TestForesee(t *testing.T) {
+	line := strings.Fields
+	rules := Rules{
+		Match: []string{"python my.py"}, Except: []string{"git*"},
+		Configured: []Configured{
+			{Name: "time", Client: "hermes", File: "f", Argv: line("uvx mcp-server-time"), Env: map[string]string{"TZ": "${TZ}"}},
+			{Name: "clock", Client: "codex", File: "g", Argv: line("uvx mcp-server-time")},
+		},
+	}
+	for _, c := range []struct {
+		command string
+		want    Verdict
+		why     string
+		name    string
+	}{
+		{"npx -y foo-mcp", Named, `its name is "foo-mcp"`, "foo-mcp"},
+		{"node build/index.js", Candidate, "", "index"},
+		{"python my.py", Taken, `match "python my.py"`, "my"},
+		{"github-mcp-server stdio", Left, `except "git*"`, "github-mcp-server"},
+		{"/usr/bin/uvx mcp-server-time", Taken, `configured as "time" in f`, "time"},
+		{"mcpscope run -- npx x", Left, "mcpscope run contains it", "mcpscope"},
+		{"mcpscope gateway -- x", Candidate, "", "mcpscope"},
+	} {
+		if got := rules.ForeseeCommand(line(c.command)); got != (Foreseen{c.want, c.why, c.name}) {
+			t.Errorf("%s: %+v, want %+v", c.command, got, c)
+		}
+	}
+	// Each gateway has the names of its own client's file.
+	for gateway, want := range map[string]string{"hermes-gateway": "time mcp-server-time", "codex": "clock clock", "other": "time clock"} {
+		var names []string
+		for i := range rules.Configured {
+			names = append(names, rules.ForeseeEntry(&rules.Configured[i], gateway).Name)
+		}
+		if got := strings.Join(names, " "); got != want {
+			t.Errorf("%s: %s, want %s", gateway, got, want)
+		}
+	}
+}
