@@ -3,10 +3,10 @@
 SHELL := /bin/sh
 GO ?= go
 BIN := bin
-# those that prove the product's parts, and those that prove its promises from outside, the longest first
+# those that prove the product's parts, and those that prove its promises from outside: the user's week, then the longest
 # the guard is a process without the Go runtime, and so without the race detector's
 UNIT = $$($(GO) list ./... | grep -v -e /test/ -e /internal/server/guard$$) ./test/arch ./test/ablation ./test/bed ./test/host ./test/pace ./test/escape
-WHOLE := ./internal/server/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
+WHOLE := ./test/week ./internal/server/guard ./test/e2e ./test/systemd ./test/gateway ./test/journal ./test/script ./test/documents
 SLICED := ./test/e2e ./test/systemd ./test/gateway ./test/gateway/systemd ./test/journal ./test/documents ./test/limits ./test/fault
 # a test of these takes a machine, an hour, or packages of registries
 LONG := ./test/gateway/systemd ./test/limits ./test/fault ./test/soak ./test/install ./test/prometheus ./test/shells

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command agent is an MCP client: `agent FILE` starts the servers of a JSON file, as Claude Code does those of
+// ~/.claude.json, and prints the name of each that has answered. It stays until it is terminated or killed.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+	`"capabilities":{},"clientInfo":{"name":"agent","version":"1"}}}`
+
+type server struct {
+	Command string
+	Args    []string
+	Env     map[string]string
+}
+
+func main() {
+	if err := run(os.Args[1]); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(path string) error {
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, unix.SIGTERM, unix.SIGINT)
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	var file struct{ MCPServers map[string]server }
+	if err := json.Unmarshal(text, &file); err != nil {
+		return err
+	}
+	var inputs []io.Closer // they stay open: the end of its input ends a server
+	for _, name := range slices.Sorted(maps.Keys(file.MCPServers)) {
+		input, err := start(file.MCPServers[name])
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		inputs = append(inputs, input)
+		fmt.Println(name, "answers")
+	}
+	<-terminated
+	for _, input := range inputs {
+		_ = input.Close() // open until now
+	}
+	return nil
+}
+
+// start returns the input of a server that has answered.
+func start(s server) (io.Closer, error) {
+	cmd := exec.Command(s.Command, s.Args...)
+	cmd.Env, cmd.Stderr = os.Environ(), os.Stderr
+	for name, value := range s.Env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	if _, err := fmt.Fprintln(in, initialize); err != nil {
+		return nil, err
+	}
+	_, err = bufio.NewReader(out).ReadString('\n')
+	return in, err
+}

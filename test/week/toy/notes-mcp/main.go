@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Command notes-mcp is an MCP server. It answers each line with an empty result, and exits at the end of its input.
+// `notes-mcp --daemon NAME` leaves a process of that name in another session, as servers with a browser do: it does not
+// end with the server.
+package main
+
+import (
+	"bufio"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+func main() {
+	if len(os.Args) > 2 && os.Args[1] == "--daemon" {
+		daemon := exec.Command("sleep", "infinity")
+		daemon.Args[0] = os.Args[2]
+		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := daemon.Start(); err != nil {
+			fmt.Fprintln(os.Stderr, "notes-mcp:", err)
+			os.Exit(1)
+		}
+	}
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		fmt.Println(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},` +
+			`"serverInfo":{"name":"notes","version":"1"}}}`)
+	}
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package week has the first week of a user with mcpscope as scripts of testscript. Each file is one promise, and
+// its name sorts by the day on which most users meet it.
+//
+// Most scripts need a home directory alone. The others begin with `[!host] skip`: they run on a host with
+// systemd, which root's `go test` boots in namespaces (package host).
+//
+// The scripts of testdata/later describe a behavior that does not hold yet. Their first line has the defect. The
+// variable MCPSCOPE_WEEK_LATER=1 runs them. When the defect is mended the file moves one folder up.
+package week
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/host"
+)
+
+// built has the programs of this checkout as version 0.1.0, "next" below it as version 0.2.0, and "toy" the programs of
+// package toy.
+var built = filepath.Join(host.Shared, "week")
+
+// noHost is the reason for which scripts that need a host are skipped, or "".
+var noHost string
+
+func TestMain(m *testing.M) {
+	host.Stage()                                                        // does not return in a helper process of package host
+	for _, name := range []string{"MAKEFLAGS", "MAKELEVEL", "MFLAGS"} { // the user's make is not below another
+		_ = os.Unsetenv(name)
+	}
+	if bed.Outermost() {
+		noHost = reasonWithoutHost()
+	}
+	if noHost != "" {
+		os.Exit(runPlain(m))
+	}
+	bed.Parallel(4)
+	host.Main(m, host.Options{Users: true, Build: func(dir string) error { return build(filepath.Join(dir, "week")) }})
+}
+
+func reasonWithoutHost() string {
+	if os.Geteuid() != 0 {
+		return "it boots a systemd, which needs root"
+	}
+	if _, err := os.Stat("/lib/systemd/systemd"); err != nil {
+		return "this machine has no systemd to boot"
+	}
+	if _, err := bed.OwnGroup(); err != nil {
+		return "this machine has no cgroup v2: " + err.Error()
+	}
+	return ""
+}
+
+// runPlain runs the scripts that need no host. They are outside of the temporary directory: wrap refuses a program
+// there.
+func runPlain(m *testing.M) int {
+	cache, err := filepath.Abs("../../.cache")
+	if err == nil {
+		err = os.MkdirAll(cache, 0o755)
+	}
+	if err == nil {
+		built, err = os.MkdirTemp(cache, "week.")
+	}
+	if err == nil {
+		defer func() { _ = os.RemoveAll(built) }() // below .cache, which make clean removes
+		err = build(built)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return m.Run()
+}
+
+func build(dir string) error {
+	for _, args := range [][]string{
+		{"make", "--no-print-directory", "-C", "../..", "build", "VERSION=v0.1.0", "BIN=" + dir},
+		{"make", "--no-print-directory", "-C", "../..", "build", "VERSION=v0.2.0", "BIN=" + filepath.Join(dir, "next")},
+		{"go", "build", "-trimpath", "-o", filepath.Join(dir, "toy") + "/", "./toy/..."},
+	} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			return fmt.Errorf("%q: %w\n%s", args, err, out)
+		}
+	}
+	return nil
+}
+
+// tested makes a script's own *testing.T known to setUp.
+type tested struct{ *testing.T }
+
+func (t tested) Verbose() bool { return testing.Verbose() }
+func (t tested) Run(name string, test func(testscript.T)) {
+	t.T.Run(name, func(t *testing.T) { test(tested{t}) })
+}
+
+func TestWeek(t *testing.T) { runScripts(t, "testdata") }
+
+func TestLater(t *testing.T) {
+	if os.Getenv("MCPSCOPE_WEEK_LATER") == "" {
+		t.Skip("these defects are known: MCPSCOPE_WEEK_LATER=1 runs their scripts")
+	}
+	runScripts(t, "testdata/later")
+}
+
+func runScripts(t *testing.T, dir string) {
+	// TestWork keeps the directories of scripts, which are removed with this one: they must be below no directory
+	// that other users cannot enter.
+	work := filepath.Join(built, "work", strings.ReplaceAll(dir, "/", "-"))
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	deadline, _ := t.Deadline()
+	testscript.RunT(tested{t}, testscript.Params{
+		Dir: dir, WorkdirRoot: work, Setup: setUp, Condition: condition, Deadline: deadline,
+		RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await},
+	})
+}
+
+func condition(name string) (bool, error) {
+	if name != "host" {
+		return false, errors.New("unknown condition " + name)
+	}
+	return noHost == "", nil
+}
+
+// setUp gives a script mcpscope and the toys in PATH, and an empty home:
+//
+//	$BUILT   the result of make build, as version 0.1.0; $BUILT/next is version 0.2.0
+//	$SOURCE  this checkout
+//
+// On a host the script is root's, the home is tester's, and "as tester COMMAND…" runs a command in tester's login.
+func setUp(env *testscript.Env) error {
+	home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, ".bin")
+	source, err := filepath.Abs("../..")
+	if err := errors.Join(err, os.MkdirAll(home, 0o755), os.Mkdir(bin, 0o755)); err != nil {
+		return err
+	}
+	env.Setenv("HOME", home)
+	env.Setenv("SOURCE", source)
+	env.Setenv("BUILT", built)
+	env.Setenv("PATH", strings.Join([]string{bin, built, filepath.Join(built, "toy"), os.Getenv("PATH")}, ":"))
+	if noHost != "" {
+		return nil
+	}
+	as := fmt.Sprintf(`#!/bin/sh
+[ "$1" = %s ] || { echo "as: only %[1]s has a login" >&2; exit 2; }
+shift
+exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTIME_DIR=/run/user/%[2]d "$@"
+`, host.Tester.Name, host.Tester.UID)
+	return errors.Join(os.WriteFile(filepath.Join(bin, "as"), []byte(as), 0o755),
+		exec.Command("chown", "-R", fmt.Sprint(host.Tester.UID, ":", host.Tester.UID), env.WorkDir).Run())
+}
