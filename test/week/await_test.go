@@ -12,7 +12,7 @@ import (
 )
 
 // await [!] REGEXP PROGRAM ARGUMENT…: runs the program again until its output matches, or with `! await` until it
-// does not. It is for what a user looks at until it changes, such as mcpscope ls.
+// does not. It stands for a user who runs a command such as mcpscope ls until it shows a change.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: [!] await REGEXP PROGRAM ARGUMENT…")

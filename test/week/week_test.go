@@ -60,10 +60,15 @@ func reasonWithoutHost() string {
 	return ""
 }
 
-// runPlain runs the scripts that need no host. They are outside of the temporary directory: wrap refuses a program
-// there.
+// runPlain runs the scripts that need no host. mcpscope is not in a temporary directory: wrap refuses it there.
 func runPlain(m *testing.M) int {
 	cache, err := filepath.Abs("../../.cache")
+	for _, temporary := range []string{os.TempDir(), "/tmp", "/var/tmp"} {
+		if strings.HasPrefix(cache, temporary+"/") {
+			fmt.Println("SKIP: this checkout is in a temporary directory, in which wrap refuses mcpscope")
+			return 0
+		}
+	}
 	if err == nil {
 		err = os.MkdirAll(cache, 0o755)
 	}
@@ -112,8 +117,8 @@ func TestLater(t *testing.T) {
 }
 
 func runScripts(t *testing.T, dir string) {
-	// TestWork keeps the directories of scripts, which are removed with this one: they must be below no directory
-	// that other users cannot enter.
+	// WorkdirRoot keeps the directories of scripts. They are removed with the directory of the programs, and all
+	// users may enter it.
 	work := filepath.Join(built, "work", strings.ReplaceAll(dir, "/", "-"))
 	if err := os.MkdirAll(work, 0o755); err != nil {
 		t.Fatal(err)
@@ -139,6 +144,7 @@ func condition(name string) (bool, error) {
 //	$SOURCE  this checkout
 //
 // On a host the script is root's, the home is tester's, and "as tester COMMAND…" runs a command in tester's login.
+// A unit NAME.service that is a file of the script is stopped and removed afterwards.
 func setUp(env *testscript.Env) error {
 	home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, ".bin")
 	source, err := filepath.Abs("../..")
@@ -157,6 +163,24 @@ func setUp(env *testscript.Env) error {
 shift
 exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTIME_DIR=/run/user/%[2]d "$@"
 `, host.Tester.Name, host.Tester.UID)
+	env.Defer(func() { removeUnits(env.T().(tested).T, env.WorkDir) })
 	return errors.Join(os.WriteFile(filepath.Join(bin, "as"), []byte(as), 0o755),
 		exec.Command("chown", "-R", fmt.Sprint(host.Tester.UID, ":", host.Tester.UID), env.WorkDir).Run())
+}
+
+// removeUnits stops what a script has started by systemd, also when the script failed.
+func removeUnits(t *testing.T, work string) {
+	units, _ := filepath.Glob(filepath.Join(work, "*.service")) // the pattern is valid
+	for _, file := range units {
+		name := filepath.Base(file)
+		host.StopUnits(t, host.Root, name)
+		for _, path := range []string{name, name + ".d"} {
+			if err := os.RemoveAll(filepath.Join(host.Root.Units(), path)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if len(units) > 0 {
+		host.Must(t, host.Current(t).Manage(host.Root, "systemctl", "daemon-reload"))
+	}
 }
