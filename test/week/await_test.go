@@ -3,6 +3,7 @@
 package week
 
 import (
+	"os/exec"
 	"regexp"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -11,19 +12,23 @@ import (
 	"github.com/mcpscope/mcpscope/test/pace"
 )
 
-// await [!] REGEXP PROGRAM ARGUMENT…: runs the program again until its output matches, or with `! await` until it
-// does not. It stands for a user who runs a command such as mcpscope ls until it shows a change.
+// [!] await REGEXP PROGRAM ARGUMENT…: runs the program again until its output matches, or with "!" until it does not.
+// It stands for a user who runs a command such as mcpscope ls until it shows a change. stdout stays that of the last
+// exec.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 {
 		ts.Fatalf("usage: [!] await REGEXP PROGRAM ARGUMENT…")
 	}
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
+	var out []byte
 	matches := func() bool {
-		err = ts.Exec(args[1], args[2:]...)
-		return want.MatchString(ts.ReadFile("stdout")) != neg
+		cmd := exec.Command("env", append([]string{"PATH=" + ts.Getenv("PATH"), "HOME=" + ts.Getenv("HOME")}, args[1:]...)...)
+		cmd.Dir = ts.MkAbs(".")
+		out, err = cmd.CombinedOutput()
+		return want.Match(out) != neg
 	}
 	if !pace.Eventually(escape.Patience, matches) {
-		ts.Fatalf("%q does not print %q (negated: %v); the last run ended with %v", args[1:], args[0], neg, err)
+		ts.Fatalf("%q still prints (%v):\n%s", args[1:], err, out)
 	}
 }

@@ -11,18 +11,23 @@
 package week
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/test/bed"
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
+	"github.com/mcpscope/mcpscope/test/pace"
 )
 
 // built has the programs of this checkout as version 0.1.0, "next" below it as version 0.2.0, and "toy" the programs of
@@ -127,15 +132,20 @@ func runScripts(t *testing.T, dir string) {
 	testscript.RunT(tested{t}, testscript.Params{
 		Dir: dir, WorkdirRoot: work, Setup: setUp, Condition: condition, Deadline: deadline,
 		RequireExplicitExec: true, RequireUniqueNames: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"await": await, "reads": reads},
 	})
 }
 
+// condition: host is whether a script has a booted host, and pids whether tester's manager can limit processes there.
 func condition(name string) (bool, error) {
-	if name != "host" {
-		return false, errors.New("unknown condition " + name)
+	switch name {
+	case "host":
+		return noHost == "", nil
+	case "pids":
+		controllers, err := os.ReadFile(filepath.Join(filepath.Dir(host.Tester.Slice()), "cgroup.controllers"))
+		return strings.Contains(string(controllers), "pids"), err
 	}
-	return noHost == "", nil
+	return false, errors.New("unknown condition " + name)
 }
 
 // setUp gives a script mcpscope and the toys in PATH, and an empty home:
@@ -163,9 +173,32 @@ func setUp(env *testscript.Env) error {
 shift
 exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTIME_DIR=/run/user/%[2]d "$@"
 `, host.Tester.Name, host.Tester.UID)
-	env.Defer(func() { removeUnits(env.T().(tested).T, env.WorkDir) })
+	ctx, cancel := pace.Context(4 * escape.Patience)
+	stop := context.AfterFunc(ctx, func() { killBelow(env.WorkDir) }) // a command that hangs fails its script, not all others
+	env.Defer(func() {
+		stop()
+		cancel()
+		removeUnits(env.T().(tested).T, env.WorkDir)
+	})
 	return errors.Join(os.WriteFile(filepath.Join(bin, "as"), []byte(as), 0o755),
 		exec.Command("chown", "-R", fmt.Sprint(host.Tester.UID, ":", host.Tester.UID), env.WorkDir).Run())
+}
+
+// killBelow kills the processes that work in a directory. All that a script starts is among them, but for its units.
+func killBelow(dir string) {
+	found, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
+	for _, process := range found {
+		pid, _ := strconv.Atoi(filepath.Base(process)) // it is a number
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			continue
+		}
+		// the directory is that of the process which the pidfd holds, or of none
+		if cwd, err := os.Readlink(process + "/cwd"); err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
+			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // it may have exited
+		}
+		_ = unix.Close(pidfd)
+	}
 }
 
 // removeUnits stops what a script has started by systemd, also when the script failed.

@@ -2,7 +2,7 @@
 
 // Command notes-mcp is an MCP server. It answers each line with an empty result, and exits at the end of its input.
 // `notes-mcp --daemon NAME` leaves a process of that name in another session, as servers with a browser do: it does not
-// end with the server.
+// end with the server. `notes-mcp --deaf` stays after the end of its input.
 package main
 
 import (
@@ -11,10 +11,16 @@ import (
 	"os"
 	"os/exec"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 func main() {
-	if len(os.Args) > 2 && os.Args[1] == "--daemon" {
+	option := ""
+	if len(os.Args) > 1 {
+		option = os.Args[1]
+	}
+	if option == "--daemon" {
 		daemon := exec.Command("sleep", "infinity")
 		daemon.Args[0] = os.Args[2]
 		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -26,5 +32,8 @@ func main() {
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
 		fmt.Println(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},` +
 			`"serverInfo":{"name":"notes","version":"1"}}}`)
+	}
+	if option == "--deaf" {
+		_ = unix.Pause() // a signal ends the process
 	}
 }
