@@ -122,12 +122,12 @@ func TestLater(t *testing.T) {
 }
 
 func runScripts(t *testing.T, dir string) {
-	// WorkdirRoot keeps the directories of scripts. They are removed with the directory of the programs, and all
-	// users may enter it.
-	work := filepath.Join(built, "work", strings.ReplaceAll(dir, "/", "-"))
-	if err := os.MkdirAll(work, 0o755); err != nil {
+	// below the programs: all users may enter that directory, and wrap does not take it for a temporary one
+	work, err := os.MkdirTemp(built, "scripts.")
+	if err := errors.Join(err, os.Chmod(work, 0o755)); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = os.RemoveAll(work) }) // with the programs, at the latest
 	deadline, _ := t.Deadline()
 	testscript.RunT(tested{t}, testscript.Params{
 		Dir: dir, WorkdirRoot: work, Setup: setUp, Condition: condition, Deadline: deadline,
@@ -178,6 +178,7 @@ exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTI
 	env.Defer(func() {
 		stop()
 		cancel()
+		killBelow(env.WorkDir) // of a script that failed: testscript waits for those that have its pipes
 		removeUnits(env.T().(tested).T, env.WorkDir)
 	})
 	return errors.Join(os.WriteFile(filepath.Join(bin, "as"), []byte(as), 0o755),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command agent is an MCP client: `agent FILE` starts the servers of a JSON file, as Claude Code does those of
-// ~/.claude.json, and prints the name of each that has answered. It stays until it is terminated or killed.
+// ~/.claude.json, and prints the name of each that has answered. It stays until it is terminated or killed. On SIGHUP it
+// reads the file again, and starts the servers that are there then.
 package main
 
 import (
@@ -35,30 +36,44 @@ func main() {
 }
 
 func run(path string) error {
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, unix.SIGTERM, unix.SIGINT)
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	var file struct{ MCPServers map[string]server }
-	if err := json.Unmarshal(text, &file); err != nil {
-		return err
-	}
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
 	var inputs []io.Closer // they stay open: the end of its input ends a server
-	for _, name := range slices.Sorted(maps.Keys(file.MCPServers)) {
-		input, err := start(file.MCPServers[name])
+	for {
+		started, err := startAll(path)
 		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
+			return err
 		}
-		inputs = append(inputs, input)
-		fmt.Println(name, "answers")
+		inputs = append(inputs, started...)
+		if <-signals != unix.SIGHUP {
+			break
+		}
 	}
-	<-terminated
 	for _, input := range inputs {
 		_ = input.Close() // open until now
 	}
 	return nil
+}
+
+// startAll starts the servers of a file in the order of their names.
+func startAll(path string) (inputs []io.Closer, err error) {
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	var file struct{ MCPServers map[string]server }
+	if err := json.Unmarshal(text, &file); err != nil {
+		return nil, err
+	}
+	for _, name := range slices.Sorted(maps.Keys(file.MCPServers)) {
+		input, err := start(file.MCPServers[name])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		inputs = append(inputs, input)
+		fmt.Println(name, "answers")
+	}
+	return inputs, nil
 }
 
 // start returns the input of a server that has answered.
