@@ -7,6 +7,7 @@ package main
 
 import (
 	"bufio"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,15 +17,14 @@ import (
 )
 
 func main() {
-	option := ""
-	if len(os.Args) > 1 {
-		option = os.Args[1]
-	}
-	if option == "--daemon" {
-		daemon := exec.Command("sleep", "infinity")
-		daemon.Args[0] = os.Args[2]
-		daemon.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-		if err := daemon.Start(); err != nil {
+	deaf := flag.Bool("deaf", false, "")
+	daemon := flag.String("daemon", "", "")
+	flag.Parse()
+	if *daemon != "" {
+		cmd := exec.Command("sleep", "infinity")
+		cmd.Args[0] = *daemon
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+		if err := cmd.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, "notes-mcp:", err)
 			os.Exit(1)
 		}
@@ -33,7 +33,7 @@ func main() {
 		fmt.Println(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},` +
 			`"serverInfo":{"name":"notes","version":"1"}}}`)
 	}
-	if option == "--deaf" {
+	if *deaf {
 		_ = unix.Pause() // a signal ends the process
 	}
 }
