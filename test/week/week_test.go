@@ -154,6 +154,7 @@ func condition(name string) (bool, error) {
 //	$SOURCE  this checkout
 //
 // On a host the script is root's, the home is tester's, and "as tester COMMAND…" runs a command in tester's login.
+// Without a host, tester is the user who runs the tests.
 // A unit NAME.service that is a file of the script is stopped and removed afterwards.
 func setUp(env *testscript.Env) error {
 	home, bin := filepath.Join(env.WorkDir, "home"), filepath.Join(env.WorkDir, ".bin")
@@ -166,10 +167,9 @@ func setUp(env *testscript.Env) error {
 	env.Setenv("BUILT", built)
 	env.Setenv("PATH", strings.Join([]string{bin, built, filepath.Join(built, "toy"), os.Getenv("PATH")}, ":"))
 	if noHost != "" {
-		return nil
+		return os.WriteFile(filepath.Join(bin, "as"), []byte("#!/bin/sh\nshift\nexec \"$@\"\n"), 0o755)
 	}
 	as := fmt.Sprintf(`#!/bin/sh
-[ "$1" = %s ] || { echo "as: only %[1]s has a login" >&2; exit 2; }
 shift
 exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTIME_DIR=/run/user/%[2]d "$@"
 `, host.Tester.Name, host.Tester.UID)
