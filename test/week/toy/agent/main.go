@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Command agent is an MCP client: `agent FILE` starts the servers of a JSON file, as Claude Code does those of
-// ~/.claude.json, and prints the name of each that has answered. It stays until it is terminated or killed. On SIGHUP it
-// reads the file again, and starts the servers that are there then.
+// ~/.claude.json, and prints the name of each that has answered. It goes on to call them until it is terminated or killed.
+// On SIGHUP it reads the file again, and starts the servers that are there then.
 package main
 
 import (
@@ -15,9 +15,15 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
+
+// pause between calls to one server.
+const pause = 100 * time.Millisecond
+
+const list = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}`
 
 const initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
 	`"capabilities":{},"clientInfo":{"name":"agent","version":"1"}}}`
@@ -94,9 +100,26 @@ func start(s server) (io.Closer, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
+	answers := bufio.NewReader(out)
 	if _, err := fmt.Fprintln(in, initialize); err != nil {
 		return nil, err
 	}
-	_, err = bufio.NewReader(out).ReadString('\n')
-	return in, err
+	if _, err = answers.ReadString('\n'); err != nil {
+		return nil, err
+	}
+	go call(in, answers)
+	return in, nil
+}
+
+// call asks a server for its tools again and again, until it is gone.
+func call(in io.Writer, answers *bufio.Reader) {
+	for {
+		time.Sleep(pause)
+		if _, err := fmt.Fprintln(in, list); err != nil {
+			return
+		}
+		if _, err := answers.ReadString('\n'); err != nil {
+			return
+		}
+	}
 }
