@@ -186,6 +186,7 @@ exec setpriv --reuid=%[2]d --regid=%[2]d --clear-groups env USER=%[1]s XDG_RUNTI
 }
 
 // killBelow kills the processes that work in a directory. All that a script starts is among them, but for its units.
+// Guards and watchers stay: they remove the groups.
 func killBelow(dir string) {
 	found, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
 	for _, process := range found {
@@ -195,7 +196,9 @@ func killBelow(dir string) {
 			continue
 		}
 		// the directory is that of the process which the pidfd holds, or of none
-		if cwd, err := os.Readlink(process + "/cwd"); err == nil && strings.HasPrefix(cwd+"/", dir+"/") {
+		name, _ := os.ReadFile(process + "/comm") // none, if it has exited
+		cwd, _ := os.Readlink(process + "/cwd")
+		if strings.HasPrefix(cwd+"/", dir+"/") && !strings.HasPrefix(string(name), "mcpscope-") {
 			_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0) // it may have exited
 		}
 		_ = unix.Close(pidfd)
