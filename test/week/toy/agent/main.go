@@ -111,7 +111,7 @@ func start(s server) (io.Closer, error) {
 	return in, nil
 }
 
-// call asks a server for its tools again and again, until it is gone.
+// call asks a server for its tools again and again, until it has exited.
 func call(in io.Writer, answers *bufio.Reader) {
 	for {
 		time.Sleep(pause)
