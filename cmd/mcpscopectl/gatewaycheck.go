@@ -35,7 +35,10 @@ func gatewayCheckCommand(args []string, io cli.Stdio) int {
 	}
 	c.rules = gateway.Rules{Match: c.values.Match, Except: c.values.Except}
 	c.rules.Configured, c.wrapped, c.unread = configuredServers(c.values.Configs)
-	c.trial = diagnose.TryGateway(by, c.values.Backend)
+	c.outer, c.inside = gateway.Outer()
+	if !c.inside {
+		c.trial = diagnose.TryGateway(by, c.values.Backend)
+	}
 	c.conditions = gateway.OwnConditions()
 	if c.unread != nil && len(c.values.Configs) > 0 && c.trial.Reason == "" { // the watcher refuses that, too
 		c.trial.Reason = "cannot read configurations: " + c.unread.Error()
@@ -58,6 +61,8 @@ type gatewayCheck struct {
 	unread         error // of configurations
 	trial          diagnose.GatewayTrial
 	conditions     gateway.Conditions
+	outer          gateway.Running // that this one would be below
+	inside         bool            // there is one
 }
 
 // gatewaySettings reads flags, variables and files as the gateway does.
@@ -95,9 +100,14 @@ func (c *gatewayCheck) print() {
 
 // printHost prints whether servers can be contained, and the restrictions that apply then.
 func (c *gatewayCheck) printHost() {
-	if c.trial.Reason != "" {
+	switch {
+	case c.inside:
+		outer := fmt.Sprintf("%s[%d]", c.outer.Name, c.outer.PID)
+		const text = "servers are contained by the gateway around this one, %s, and by its rules\n"
+		fmt.Fprintf(c.Out, text, cli.OneLine(outer))
+	case c.trial.Reason != "":
 		fmt.Fprintf(c.Out, "servers cannot be contained here: %s\n", cli.ErrorText(c.trial.Reason))
-	} else {
+	default:
 		meaning := diagnose.Meaning(c.trial.Backend)
 		fmt.Fprintf(c.Out, "servers can be contained here, by %s: %s\n", c.trial.Backend, meaning)
 	}

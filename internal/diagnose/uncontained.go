@@ -29,6 +29,10 @@ func uncontainedGateways() (all []uncontainedGateway) {
 	if dir, err := units.Dir(); err == nil { // without one there are no services
 		services = units.Gateways(dir)
 	}
+	running, _ := units.RunningGateways(systemd.Own()) // none, without a manager
+	services = append(services, running...)
+	slices.Sort(services)
+	services = slices.Compact(services)
 	for _, unit := range services {
 		c, err := units.LookAtContainment(systemd.Own(), unit)
 		if err == nil && c.State == containment.Uncontained { // others do not run

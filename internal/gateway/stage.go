@@ -92,21 +92,28 @@ func (g *Gateway) canContain() error {
 	return s.CanTake()
 }
 
-// isInside reports whether this process is below a gateway of this user.
-func isInside() bool {
-	outer := List(os.Getuid())
-	pid := os.Getppid()
+// Outer finds the gateway of this user that this process is below, whose watcher contains the servers of
+// both.
+func Outer() (outer Running, found bool) {
+	all := List(os.Getuid())
+	pid := os.Getpid() // the outer one may have executed this program
 	for pid > 0 {
-		if slices.ContainsFunc(outer, func(r Running) bool { return r.PID == pid }) {
-			return true
+		i := slices.IndexFunc(all, func(r Running) bool { return r.PID == pid })
+		if i >= 0 {
+			return all[i], true
 		}
 		st, err := proc.ReadStat(pid)
 		if err != nil {
-			return false
+			return Running{}, false
 		}
 		pid = st.PPID
 	}
-	return false
+	return Running{}, false
+}
+
+func isInside() bool {
+	_, inside := Outer()
+	return inside
 }
 
 // NeedsNoNewPrivs reports whether setuid programs do not work below a gateway of this process.

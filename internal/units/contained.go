@@ -55,6 +55,37 @@ func Gateways(dir string) (names []string) {
 	return slices.Compact(names) // files of one directory follow each other
 }
 
+// RunningGateways lists the services that run `mcpscope gateway`, with a drop-in of mcpscope or without one.
+func RunningGateways(of systemd.Kind) (names []string, err error) {
+	text, err := Systemctl(of, "show", "--type=service", "--state=running", "--property=Id,ExecStart", "*")
+	if err != nil {
+		return nil, err
+	}
+	return gatewaysIn(text), nil
+}
+
+// gatewaysIn parses the properties of several services, with an empty line between two of them.
+func gatewaysIn(text string) (names []string) {
+	for properties := range strings.SplitSeq(text, "\n\n") {
+		name, isGateway := "", false
+		for line := range strings.Lines(properties) {
+			key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+			switch key {
+			case "Id":
+				name = value
+			case "ExecStart":
+				_, argv, _ := strings.Cut(value, " argv[]=")
+				words := strings.Fields(argv)
+				isGateway = len(words) > 1 && path.Base(words[0]) == cli.Runner && words[1] == "gateway"
+			}
+		}
+		if isGateway && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // LookAtContainment finds out whether a group can be made for a server of a service that runs.
 func LookAtContainment(of systemd.Kind, unit string) (Containment, error) {
 	s, err := readService(of, unit)

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,5 +183,23 @@ func TestCheckInForce(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
+	}
+}
+
+// systemctl show prints the command of each service.
+func TestGatewaysIn(t *testing.T) {
+	const text = `Id=a.service
+ExecStart={ path=/usr/bin/mcpscope ; argv[]=/usr/bin/mcpscope gateway -- /bin/a ; ignore_errors=no ; start_time=[n/a] }
+
+ExecStart={ path=/bin/b ; argv[]=/bin/b gateway -- mcpscope ; ignore_errors=no }
+Id=b.service
+
+Id=c.service
+
+ExecStart={ path=/opt/mcpscope ; argv[]=mcpscope gateway x ; ignore_errors=yes }
+Id=d.service
+`
+	if got, want := gatewaysIn(text), []string{"a.service", "d.service"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
