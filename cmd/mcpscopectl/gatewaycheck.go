@@ -61,8 +61,8 @@ type gatewayCheck struct {
 	unread         error // of configurations
 	trial          diagnose.GatewayTrial
 	conditions     gateway.Conditions
-	outer          gateway.Running // that this one would be below
-	inside         bool            // there is one
+	outer          gateway.Running // around this process, if inside is true
+	inside         bool
 }
 
 // gatewaySettings reads flags, variables and files as the gateway does.

@@ -18,8 +18,8 @@ func Servers(uid int) (count int) {
 	return count
 }
 
-// Lines describes what the watchers of a user's gateways, or of group.Everyone's, have to tell people: which
-// servers are not contained, and why. The texts may be anything.
+// Lines describes the reports of the watchers of a user, or of group.Everyone: which servers are not
+// contained, and why. The texts may be anything.
 func Lines(uid int) (lines []string) {
 	for _, g := range gateway.List(uid) {
 		who := fmt.Sprintf("%s[%d]", g.Name, g.PID)

@@ -103,6 +103,6 @@ const ProbeCommand = "probe"
 // Probe prints its group, and ends with its stdin.
 func Probe(_ []string, to cli.Stdio) int {
 	_ = json.NewEncoder(to.Out).Encode(ownGroup()) // cli.Output reports it
-	_, _ = io.Copy(io.Discard, os.Stdin)           // or it has none
+	_, _ = io.Copy(io.Discard, os.Stdin)           // stdin may be closed
 	return cli.ExitOK
 }

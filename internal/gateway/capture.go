@@ -51,7 +51,7 @@ func (w *watcher) consider(r *notify.Request, stdin file, piped bool) {
 	w.act(&candidate{pid: pid, stdin: stdin, argv: argv}, verdict, why, piped, r)
 }
 
-// judge is Decide, with what the watcher has seen before.
+// judge is Decide, and knows commands that the watcher has seen before.
 func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict Verdict, why string) {
 	verdict, why = w.Decide(Caller{Stdio: piped, Inherited: stdin == w.Stdin, Argv: argv})
 	if verdict == Candidate && w.candidates.speaks(argv) {
@@ -68,12 +68,12 @@ func (w *watcher) judge(pid int, stdin file, piped bool, argv []string) (verdict
 }
 
 // considerPart decides about a process that has the stdin of a candidate: it is the candidate's own process,
-// or one that this has started. It returns true if nothing else is to be done.
+// or one that this has started. It returns true if nothing else must be done.
 func (w *watcher) considerPart(
 	own *candidate, pid int, verdict Verdict, why string, argv []string, r *notify.Request,
 ) (decided bool) {
 	switch {
-	case isRun(argv): // it makes a group for what is spoken to
+	case isRun(argv): // it makes a group for its server
 		w.dismiss(own)
 	case own.group != nil && verdict == Taken:
 		w.accept(own, why, argv, r)
@@ -101,7 +101,7 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		return
 	}
 	if verdict == Named && w.groupOf(c.pid) == ofUnproven {
-		return // it stays in the group of what has started it
+		return // it stays in the group of its parent
 	}
 	pidfd, err := unix.PidfdOpen(c.pid, 0)
 	if err != nil {

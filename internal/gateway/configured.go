@@ -96,8 +96,8 @@ func pattern(text string) string {
 	return glob.String()
 }
 
-// variable returns the length of what a client replaces at the beginning of a text, 0 for nothing: ${NAME},
-// ${env:NAME}, ${input:NAME}, $NAME, or opencode's {env:NAME} and {file:NAME}.
+// variable returns the length of a variable at the beginning of a text, 0 without one: ${NAME}, ${env:NAME},
+// ${input:NAME}, $NAME, or opencode's {env:NAME} and {file:NAME}.
 func variable(text string) int {
 	for _, begin := range []string{"${", "{env:", "{file:"} {
 		end := strings.IndexByte(text, '}')
@@ -117,7 +117,7 @@ func isNameLetter(r rune) bool {
 	return r == '_' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z'
 }
 
-// mayBe reports whether a client can have made a text of what its configuration has.
+// mayBe reports whether a client can have made a text of that text in its configuration.
 func mayBe(configured, text string) bool {
 	return configured == text || glob.Matches(pattern(configured), text)
 }

@@ -36,8 +36,7 @@ func (n *numbers) take() int {
 
 func (n *numbers) giveBack(number int) { n.free = append(n.free, number) }
 
-// reserve is how many descriptors are left for what becomes of the servers: the start of a guard, a stop, the
-// next watcher.
+// reserve is how many descriptors are left for later: for the start of a guard, a stop, the next watcher.
 const reserve = 128
 
 // room fails if another server would take the descriptors that the watcher needs for those that it has. The
@@ -84,8 +83,8 @@ func (w *watcher) drop(number int) {
 	}
 }
 
-// retake continues with the servers of the watcher before. The numbers of those that have ended are to be
-// dropped. The guard goes on to keep one that fails here: no sweep touches it, and the next watcher tries
+// retake continues with the servers of the watcher before. The caller drops the numbers of those that have
+// ended. The guard goes on to keep one that fails here: no sweep touches it, and the next watcher tries
 // again. mu is locked.
 func (w *watcher) retake() (ended []int, err error) {
 	all, err := w.page.Servers()
@@ -187,7 +186,7 @@ func (w *watcher) forkOnce() error {
 	}
 	for _, kept := range w.unwatched {
 		launcher.Reguard(kept, int(w.page.GuardPID))
-		if next.Keep(number, kept) == nil { // or there is no descriptor for that one either
+		if next.Keep(number, kept) == nil { // or there is no descriptor for it either
 			number++
 		}
 	}

@@ -17,7 +17,7 @@ import (
 type Running struct {
 	Name string
 	PID  int
-	Said Said // what its watcher tells people
+	Said Said // by its watcher
 }
 
 // Living are the servers that are not contained and have not ended.

@@ -43,8 +43,8 @@ func difference(env, base []string) map[string]string {
 	return differing
 }
 
-// number identifies the recipe among those of a gateway. It is never 0. It is no secret: whoever can read it
-// can read the environment, too.
+// number identifies the recipe among those of a gateway. It is never 0. It is no secret: a process that can
+// read it can read the environment, too.
 func (r recipe) number() uint64 {
 	h := fnv.New64a()
 	write := func(text string) {

@@ -57,7 +57,7 @@ func (w *watcher) prove(c *candidate, why string) {
 	w.follow(t, c, why, -1)
 }
 
-// holder is what is known of the gateway's end of a candidate's stdin.
+// holder describes the gateway's end of a candidate's stdin.
 type holder struct {
 	isGateway bool
 	known     bool      // the gateway was alive at some look
@@ -145,8 +145,8 @@ func (w *watcher) leaveAlone(c *candidate, why string) {
 	}
 }
 
-// dismiss leaves a candidate alone, unless it is decided already. What is in its group goes back to the
-// gateway's cgroup, and stays if there is no gateway any more.
+// dismiss leaves a candidate alone, unless it is decided already. Its group's members go back to the
+// gateway's cgroup, and stay if there is no gateway any more.
 func (w *watcher) dismiss(c *candidate) (dropped bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

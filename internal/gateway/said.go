@@ -19,7 +19,7 @@ import (
 // then goes to the journal, and to an attribute of the watcher's control group, which ls, doctor and metrics
 // read.
 
-// Said is what a watcher has to tell people.
+// Said is a watcher's report for people.
 type Said struct {
 	Version int
 	Gateway protocol.Identity
@@ -42,7 +42,7 @@ const (
 	textMost    = 200 // bytes
 )
 
-// say tells people something about the gateway.
+// say reports something about the gateway.
 func (w *watcher) say(text string) {
 	w.explain(w.PID, "note", nil, text)
 	w.logUncontained(w.Name+": "+text, "")
@@ -52,7 +52,7 @@ func (w *watcher) say(text string) {
 	})
 }
 
-// sayOutside tells people that a server is not contained.
+// sayOutside reports that a server is not contained.
 func (w *watcher) sayOutside(pid int, argv []string, why error) {
 	text := protocol.OneLine(why)
 	w.explain(pid, "left", argv, "it can't be contained: "+text)
@@ -90,7 +90,7 @@ func (w *watcher) change(how func(*Said)) {
 	defer w.saying.Unlock()
 	dir, err := openGroupOf(os.Getpid())
 	if err != nil {
-		return // no server is contained, and the gateway has been told at its start
+		return // no server is contained: the gateway's stderr has the reason
 	}
 	defer dir.Close()
 	s := readSaid(dir, w.PID)

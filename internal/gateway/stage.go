@@ -34,7 +34,7 @@ type Gateway struct {
 	// Explain is a descriptor for a line about each child, or -1.
 	Explain int
 	Backend protocol.Backend
-	// Uncontained tells the user why no server is contained.
+	// Uncontained prints why no server is contained.
 	Uncontained func(why error)
 }
 

@@ -60,7 +60,7 @@ type watcher struct {
 	unwatched  []page.Kept // servers that this watcher failed to go on with
 	followed   sync.WaitGroup
 	resting    atomic.Bool // nothing becomes a server any more
-	saying     sync.Mutex  // of what the watcher says
+	saying     sync.Mutex  // of Said
 	ends       ends
 	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
 	session    int               // of the gateway

@@ -131,7 +131,7 @@ func checkEarlyServers(t *testing.T, line []string) {
 	w.clean()
 }
 
-// What a watcher has to say of a gateway is not written to its stderr, which a full-screen agent may own.
+// A watcher's report is not written to the gateway's stderr, which a full-screen agent may own.
 func TestNoteOfTheWatcher(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

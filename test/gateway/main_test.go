@@ -98,7 +98,7 @@ func (w *world) run(args ...string) string {
 	return o.Stdout
 }
 
-// notes are what a command of mcpscope prints on stderr.
+// notes returns the stderr of a command of mcpscope.
 func (w *world) notes(args ...string) string {
 	w.T.Helper()
 	o, err := escape.Finish(w.Dir, w.Command(append([]string{binaries.mcpscope}, args...)...))

@@ -14,8 +14,8 @@ import (
 	"github.com/mcpscope/mcpscope/test/escape"
 )
 
-// A program that only its name says to be a server is what somebody who develops servers runs all day:
-// mcp_report.py in a pipeline, build-mcp.sh, mcp-cli.
+// A developer of servers runs programs all day that only their names say to be servers: mcp_report.py in a
+// pipeline, build-mcp.sh, mcp-cli.
 
 // named returns a program of the zoo that has mcp as a word in its name.
 func (w *world) named(name string) string {

@@ -98,8 +98,8 @@ func (g *Gateway) exec() {
 	_, _, _ = unix.RawSyscall(unix.SYS_CLOSE, uintptr(watch.Sock), 0, 0) // the guard ends with it
 }
 
-// mayContain is a cheap look for what a group needs: a service manager, or for root a hierarchy to write to.
-// Main looks for more.
+// mayContain is a cheap search for a service manager, or for root for a hierarchy to write to. Main checks
+// more.
 func mayContain() bool {
 	uid := unix.Geteuid()
 	if uid != 0 {

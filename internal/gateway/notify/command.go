@@ -47,7 +47,7 @@ func (r *Request) Command(pid int) (argv []string, missing bool) {
 	return argv, err == nil && isMissing(pid, name)
 }
 
-// Environment reads the variables of what a process is about to execute, as far as Command can read it.
+// Environment reads the variables that a process is about to pass on, if Command can read its arguments.
 func (r *Request) Environment(pid int) []string {
 	address := r.Args[2]
 	if r.Call == unix.SYS_EXECVEAT {

@@ -33,7 +33,7 @@ type watched struct {
 	waiting []waiter
 }
 
-// waiter is armed until it was told of an event.
+// waiter is armed until its event.
 type waiter struct {
 	loop  *Loop
 	token Token
@@ -61,7 +61,7 @@ func NewHub() (*Hub, error) {
 
 // Loop is one of the hub's. It takes no descriptor.
 func (h *Hub) Loop() *Loop {
-	// each token is reported once until it is asked for again, so there is always room for one more
+	// each token is reported once until Again, so there is always room for one more
 	return &Loop{hub: h, epoll: -1, caught: -1, happened: make(chan Token, tokens)}
 }
 
@@ -107,7 +107,7 @@ func (h *Hub) add(l *Loop, fd int, t Token) error {
 
 func (h *Hub) insert(w *watched) error {
 	err := h.control(unix.EPOLL_CTL_ADD, w)
-	if err != nil && err != unix.EINVAL { // too many paths to what an epoll set has
+	if err != nil && err != unix.EINVAL { // too many paths to a file in an epoll set
 		return fmt.Errorf("epoll_ctl: %w", err)
 	}
 	if err != nil {

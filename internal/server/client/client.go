@@ -26,8 +26,9 @@ type Side struct {
 	Room   [2]Watch // in stdout and stderr
 	PIDFD  int      // the client, or -1
 	Main   int      // pidfd of the main process, if the client has started it; or -1
-	// Members are the processes of a server that the client has started; otherwise it is nil. There Input and
-	// Room are none, and the members' own descriptors are looked at: a gateway can have hundreds of servers.
+	// Members are the processes of a server that the client has started; otherwise it is nil. Such a server
+	// has no Input and Room, and the members' own descriptors serve instead: a gateway can have hundreds of
+	// servers.
 	Members func() []int
 }
 
@@ -98,7 +99,7 @@ func (in *Side) Rewatch(idle bool) (held int) {
 	return held
 }
 
-// look returns the events of a member's descriptor, of those that are asked for. has: a member has that file
+// look returns those of the events that a member's descriptor has now. has: a member has that file
 // as the descriptor of that number.
 func (in *Side) look(number int, file protocol.File, events int16) (now int16, has bool) {
 	fd := in.copyOf(number, file)

@@ -173,7 +173,7 @@ func TestUnread(t *testing.T) {
 }
 
 // Of a server that its client has started no descriptor is needed to see whether it reads its input, and whether
-// its client reads the output: a member has both. What has replaced them says nothing of them.
+// its client reads the output: a member has both. Descriptors that have replaced them do not count.
 func TestLookAtMembers(t *testing.T) {
 	for name, ends := range map[string]func(*testing.T) (read, write int){"pipes": pipe, "sockets": sockets} {
 		t.Run(name, func(t *testing.T) {

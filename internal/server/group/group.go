@@ -158,7 +158,7 @@ func (g *ControlGroup) Park() {
 	}
 }
 
-// whole is Top, which it opens again after Park. A tree has none.
+// whole is Top, which it opens again after Park; nil for a tree.
 func (g *ControlGroup) whole() *cgroup.Group {
 	if g.Top != nil || g.Payload == nil {
 		return g.Top

@@ -207,7 +207,7 @@ func (p *process) keepServer(number uint32, kept page.Kept) syscall.Errno {
 	return 0
 }
 
-// serverKept is what is kept under a number: zero for none. ok: it is not behind the last one.
+// serverKept returns the descriptors under a number: zero for none. ok: it is not behind the last one.
 func (p *process) serverKept(number uint32) (kept page.Kept, ok bool) {
 	at, size := uintptr(unsafe.Pointer(&kept)), unsafe.Sizeof(kept)
 	n, e := sys(unix.SYS_PREAD64, uintptr(p.page.Memory), at, size, uintptr(p.page.KeptAt(number)), 0)

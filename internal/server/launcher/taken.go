@@ -27,7 +27,7 @@ import (
 // and a manager makes the scope of it. Afterwards the client's guard has what the next process needs.
 type Taken struct {
 	*birth
-	Number int         // of what the client's guard keeps
+	Number int         // under which the client's guard keeps it
 	own    *page.Guard // our own guard, when the server has begun; nil as soon as it has ended
 }
 

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Message is what a watcher has a gateway's guard do about a server.
+// Message asks a gateway's guard to do something about a server.
 type Message struct {
 	Word      byte
 	HasStdin  bool // Kept.Stdin is among the descriptors
@@ -26,7 +26,7 @@ type Message struct {
 const MessageSize = unsafe.Sizeof(Message{})
 
 // KeptAt is where the memory file has the Kept of a server: behind the configuration, so that a gateway with
-// a small RLIMIT_FSIZE can have servers, and without an end, so that it can have any number of them.
+// a small RLIMIT_FSIZE can have servers. The list is not bounded, so that it can have any number of them.
 func (p *Page) KeptAt(number uint32) int64 {
 	first := Size + (int64(p.size)+keptSize-1)/keptSize*keptSize
 	return first + int64(number)*keptSize
@@ -70,9 +70,8 @@ func (g *Guard) Drop(number int) error {
 	return g.ask(&m, [4]int32{-1, -1, -1, -1})
 }
 
-// ask sends a message and waits for the answer: a guard that is asked again and again would otherwise lose
-// what does not fit into its socket, and the kernel bounds the number of descriptors that are on their way
-// (ETOOMANYREFS).
+// ask sends a message and waits for the answer. Without that, messages that do not fit into the socket would be
+// lost. The kernel bounds the number of descriptors that are on their way, too (ETOOMANYREFS).
 func (g *Guard) ask(m *Message, fds [4]int32) error {
 	for {
 		errno := g.pass(m, MessageSize, fds)

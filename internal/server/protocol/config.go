@@ -31,7 +31,7 @@ type Facts struct {
 	Recipe uint64
 }
 
-// Role is what the server is to its client: of two servers of one client in the same role one is a copy.
+// Role identifies a server for its client: of two servers of one client in the same role one is a copy.
 func (f *Facts) Role() string {
 	if f.Recipe != 0 {
 		return fmt.Sprintf("recipe %x", f.Recipe)

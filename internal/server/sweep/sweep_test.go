@@ -263,8 +263,8 @@ func TestSweepOfSpoiledGroups(t *testing.T) {
 	}
 }
 
-// The cost of a sweep that finds nothing grows with the number of servers, and not with its square. What the
-// test counts is what the sweep reads, which no load changes.
+// The cost of a sweep that finds nothing grows with the number of servers, and not with its square. The
+// test counts the bytes that the sweep reads, which no load changes.
 func TestCostGrowsWithTheServers(t *testing.T) {
 	for name, guarded := range map[string]bool{"guarded": true, "by launchers alone": false} {
 		few := bytesOfASweep(t, 4, guarded)
@@ -296,7 +296,7 @@ func bytesOfASweep(t *testing.T, servers int, guarded bool) uint64 {
 	return read
 }
 
-// bytesRead is what this process has read so far.
+// bytesRead counts the bytes that this process has read so far.
 func bytesRead(t *testing.T) uint64 {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/io")
