@@ -204,6 +204,7 @@ func (w *watcher) capture(c *candidate, why string, r *notify.Request) {
 		w.sayOutside(c.pid, c.argv, err)
 		return
 	}
+	w.sayUnlimited(t, s)
 	theirs := -1
 	if s.Stderr == protocol.StderrJournal {
 		name := protocol.DirectoryName(s.Name, t.ID())
@@ -307,6 +308,7 @@ func (w *watcher) server(name string) *Server {
 	s.Name, s.Require, s.Report, s.Env, s.Client = name, true, -1, w.env, w.PID
 	s.ClientName, s.Executable, s.Guard = nameOf(w.PID, w.Name), early.Executable, int(w.page.GuardPID)
 	s.Hub = w.hub
+	s.StrictLimits = !s.Limits.BestEffort
 	s.Limits.BestEffort = true // without them it is contained at least
 	return s
 }

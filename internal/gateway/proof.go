@@ -53,6 +53,7 @@ func (w *watcher) prove(c *candidate, why string) {
 		w.release(t)
 		return
 	}
+	w.sayUnlimited(t, s)
 	w.candidates.setUnproven(t.ID(), false)
 	w.follow(t, c, why, -1)
 }

@@ -5,6 +5,7 @@ package gateway
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/group"
+	"github.com/mcpscope/mcpscope/internal/server/launcher"
 	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
@@ -42,14 +44,28 @@ const (
 	textMost    = 200 // bytes
 )
 
-// say reports something about the gateway.
+// say reports something about the gateway, once.
 func (w *watcher) say(text string) {
-	w.explain(w.PID, "note", nil, text)
-	w.logUncontained(w.Name+": "+text, "")
 	w.change(func(s *Said) {
+		if slices.Contains(s.Notes, clip(text)) {
+			return
+		}
+		w.explain(w.PID, "note", nil, text)
+		w.logUncontained(w.Name+": "+text, "")
 		s.Notes = append(s.Notes, clip(text))
 		s.Notes = s.Notes[max(len(s.Notes)-notesMost, 0):]
 	})
+}
+
+// sayUnlimited reports limits that a server was to have and has not. Where the settings say best-effort, they
+// are only a note of the server.
+func (w *watcher) sayUnlimited(t *launcher.Taken, s *Server) {
+	if !s.StrictLimits {
+		return
+	}
+	for _, err := range t.Unlimited() {
+		w.say("servers run without a limit: " + protocol.OneLine(err))
+	}
 }
 
 // sayOutside reports that a server is not contained.
@@ -88,16 +104,19 @@ func (w *watcher) logUncontained(text, server string) {
 func (w *watcher) change(how func(*Said)) {
 	w.saying.Lock()
 	defer w.saying.Unlock()
+	var s Said
 	dir, err := openGroupOf(os.Getpid())
-	if err != nil {
-		return // no server is contained: the gateway's stderr has the reason
+	if err == nil {
+		defer dir.Close()
+		s = readSaid(dir, w.PID)
 	}
-	defer dir.Close()
-	s := readSaid(dir, w.PID)
 	if s.Gateway.PID == 0 {
 		s = Said{Version: protocol.ProtocolVersion, Gateway: w.identity, Name: w.Name}
 	}
 	how(&s)
+	if err != nil {
+		return // no server is contained: the gateway's stderr has the reason
+	}
 	text := string(protocol.Encode(&s))
 	_ = dir.SetAttr(saidAttribute(w.PID), text) // without attributes the journal has it
 }

@@ -159,8 +159,8 @@ func TestListedWithSettings(t *testing.T) {
 	Lives(t, "the gateway", g.Own)
 }
 
-// The rules in a user's file are those of a gateway without flags and variables, which would start before the Go
-// runtime: nothing is written to either server, so that no other rule finds it.
+// The rules in a user's file are those of a gateway without flags and variables, which would start before the
+// Go runtime: nothing is written to either server, so that no other rule finds it.
 func TestRulesInAFile(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -185,8 +185,8 @@ func TestRulesInAFile(t *testing.T) {
 	}
 }
 
-// A gateway whose servers are wrapped one by one has each of them in one group, not in two. And a gateway inside
-// another one runs, while the outer one has its servers.
+// A gateway whose servers are wrapped one by one has each of them in one group, not in two. And a gateway
+// inside another one runs, while the outer one has its servers.
 func TestInside(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -256,4 +256,35 @@ func TestForgedGroupWithTheIDOfAServer(t *testing.T) {
 	g.Own.Signal(unix.SIGKILL)
 	s.Gone(t)
 	w.clean()
+}
+
+// Below a gateway a server runs without a limit that the host does not have. That is said where people look,
+// unless the settings allow it.
+func TestMissingLimit(t *testing.T) {
+	const note = "servers run without a limit: "
+	for name, c := range map[string]struct {
+		more string
+		said bool
+	}{"strict": {"", true}, "best-effort": {"limits = 'best-effort'\n", false}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			file := filepath.Join(t.TempDir(), "mcpscope.toml")
+			text := "[defaults]\nmemory-max = '300M'\n" + c.more
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			line := w.line([]string{binaries.like}, "--match", "zoo")
+			g := w.start(append([]string{"env", "MCPSCOPE_CONFIG=" + file}, line...))
+			s := g.Server(binaries.Programs, "one", "setsid")
+			_, err := os.Stat(filepath.Join(s.Group, "memory.max"))
+			hasLimit := err == nil
+			if notes := w.notes("ls"); strings.Contains(notes, note) != (c.said && !hasLimit) {
+				t.Errorf("ls notes %q; the host has limits of memory: %v", notes, hasLimit)
+			}
+			g.Own.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+		})
+	}
 }

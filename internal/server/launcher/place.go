@@ -101,8 +101,7 @@ func (b *birth) acquire() (err error) {
 	return b.limit(s.Limits) // before there is a main process
 }
 
-// limit applies the limits of a server to its group. With limits.BestEffort one that can't be applied is a
-// note.
+// limit applies the limits of a server to its group. With limits.BestEffort one that can't be applied is a note.
 func (b *birth) limit(limits cgroup.Limits) error {
 	for _, l := range limits.Files {
 		_, err := b.Group.Limit(l)
@@ -110,6 +109,7 @@ func (b *birth) limit(limits cgroup.Limits) error {
 		case err == nil:
 		case limits.BestEffort:
 			b.Note("not limited: " + protocol.OneLine(err))
+			b.unlimited = append(b.unlimited, err)
 		default:
 			return err
 		}

@@ -54,6 +54,9 @@ type Server struct {
 	Client     int             // pid of the client where it is not our parent; otherwise 0
 	Guard      int             // pid of that of a gateway, or 0
 	ClientName string          // where its process has another one
+	// StrictLimits: the settings do not allow that a limit is missing. Below a gateway the server runs
+	// without it, and its watcher reports that.
+	StrictLimits bool
 	// Unproven is for a program that a gateway has started and that only its name says to be a server. It
 	// gets a group, but no limits, and nothing stops it, before Taken.Prove.
 	Unproven bool
@@ -117,7 +120,8 @@ func hideArguments(args []string) {
 // birth is the start of a server.
 type birth struct {
 	*brain.Brain
-	server *Server
+	server    *Server
+	unlimited []error // limits that could not be applied, with Limits.BestEffort
 }
 
 // birth has the configuration that a later brain needs, without the group.
@@ -135,13 +139,13 @@ func (s *Server) birth() (*birth, error) {
 		c.Guard, _ = group.Identify(s.Guard) // as far as it can be seen
 	}
 	if s.Hub != nil {
-		return &birth{brain.New(c, s.Hub.Loop()), s}, nil
+		return &birth{Brain: brain.New(c, s.Hub.Loop()), server: s}, nil
 	}
 	l, err := loop.New()
 	if err != nil {
 		return nil, err
 	}
-	return &birth{brain.New(c, l), s}, nil
+	return &birth{Brain: brain.New(c, l), server: s}, nil
 }
 
 // mainProcess is the server as the guard starts it.

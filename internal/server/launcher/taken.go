@@ -123,7 +123,7 @@ func (h *Heir) Retake(k page.Kept) (*Taken, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Taken{birth: &birth{b, nil}}
+	t := &Taken{birth: &birth{Brain: b}}
 	t.Client = &client.Side{
 		ClientSide: t.Config.Side, PIDFD: h.ClientPIDFD, Main: -1, Stdin: client.Watch(k.Stdin), Input: -1,
 		Stdout: client.Watch(k.Stdout), Room: [2]client.Watch{-1, -1}, Members: t.members,
@@ -225,6 +225,9 @@ func (t *Taken) IsProven() bool { return !t.Page.Unproven }
 
 // Main is a pidfd of the main process and its pid; the pidfd is -1 if that has ended.
 func (t *Taken) Main() (pid, pidfd int) { return t.Config.Main.PID, t.Client.Main }
+
+// Unlimited has the limits that could not be applied to the server.
+func (t *Taken) Unlimited() []error { return t.unlimited }
 
 // HeldIn reports whether a process with these ends can write to the server's stdin.
 func (t *Taken) HeldIn(ends client.Ends) bool { return t.Client.HeldIn(ends) }
