@@ -44,7 +44,8 @@ var table = [...]Row{
 			"that no other process holds open. stop: stop in any case. ignore: never stop",
 		parse: func(v *Values, s string) error { return word(&v.Policy.OnClientDeath, s) }},
 	{Name: "replace", For: both, Where: Everywhere,
-		Help:  "as soon as the server runs, stop older servers with the same name and client process",
+		Help: "as soon as the server runs, stop older servers with the same name (below a gateway: " +
+			"the same command, directory and variables) and client process",
 		parse: func(v *Values, s string) error { return flag(&v.Replace, s) }},
 	{Name: "max-lifetime", For: Run, Where: Everywhere, Arg: "D",
 		Values: []string{"1h", "24h", "infinity"},
@@ -89,8 +90,8 @@ var table = [...]Row{
 		}},
 	{Name: "limits", For: Run, Where: Everywhere, Arg: "strict|best-effort",
 		Values: []string{"strict", "best-effort"}, Only: true,
-		Help: "strict (default): start nothing if the host cannot apply a limit; " +
-			"best-effort: continue with a note",
+		Help: "strict (default): start nothing if the host cannot apply a limit, or below a gateway " +
+			"start without it and report it; best-effort: continue with a note",
 		parse: func(v *Values, s string) error {
 			v.Limits.BestEffort = s == "best-effort"
 			return nil

@@ -101,7 +101,8 @@ func (b *birth) acquire() (err error) {
 	return b.limit(s.Limits) // before there is a main process
 }
 
-// limit applies the limits of a server to its group. With limits.BestEffort one that can't be applied is a note.
+// limit applies the limits of a server to its group. With limits.BestEffort one that can't be applied is a
+// note.
 func (b *birth) limit(limits cgroup.Limits) error {
 	for _, l := range limits.Files {
 		_, err := b.Group.Limit(l)

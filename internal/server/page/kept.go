@@ -70,8 +70,8 @@ func (g *Guard) Drop(number int) error {
 	return g.ask(&m, [4]int32{-1, -1, -1, -1})
 }
 
-// ask sends a message and waits for the answer. Without that, messages that do not fit into the socket would be
-// lost. The kernel bounds the number of descriptors that are on their way, too (ETOOMANYREFS).
+// ask sends a message and waits for the answer. Without that, messages that do not fit into the socket would
+// be lost. The kernel bounds the number of descriptors that are on their way, too (ETOOMANYREFS).
 func (g *Guard) ask(m *Message, fds [4]int32) error {
 	for {
 		errno := g.pass(m, MessageSize, fds)
