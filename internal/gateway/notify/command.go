@@ -76,54 +76,94 @@ func isMissing(pid int, name string) bool {
 	return errors.Is(err, unix.ENOENT) || errors.Is(err, unix.ENOTDIR)
 }
 
-// read reads what there is at an address, up to len(b).
-func read(pid int, address uint64, b []byte) (int, error) {
-	local := []unix.Iovec{{Base: &b[0]}}
-	local[0].SetLen(len(b))
-	n, err := unix.ProcessVMReadv(pid, local, []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
-	if err != nil {
-		return 0, fmt.Errorf("read memory of process %d: %w", pid, err)
-	}
-	return n, nil
+// memory is that of a process that waits. The last page of it that was read is kept: texts and pointers mostly
+// follow each other.
+type memory struct {
+	pid   int
+	first uint64 // the address of bytes
+	bytes []byte
+	room  [page]byte
 }
 
-// stringAt reads page by page: the page behind the string may not be there.
-func stringAt(pid int, address uint64) (string, error) {
+// at returns the bytes from an address to the end of its page: the page behind it may not be there.
+func (m *memory) at(address uint64) ([]byte, error) {
+	offset := address - m.first
+	if address >= m.first && offset < uint64(len(m.bytes)) {
+		return m.bytes[offset:], nil
+	}
+	b := m.room[:page-address%page]
+	local := []unix.Iovec{{Base: &b[0]}}
+	local[0].SetLen(len(b))
+	remote := []unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}
+	n, err := unix.ProcessVMReadv(m.pid, local, remote, 0)
+	if err != nil {
+		m.bytes = nil
+		return nil, fmt.Errorf("read memory of process %d: %w", m.pid, err)
+	}
+	m.first = address
+	m.bytes = b[:n]
+	return m.bytes, nil
+}
+
+// stringAt reads a text that ends with a 0.
+func (m *memory) stringAt(address uint64) (string, error) {
 	var all []byte
 	for len(all) < BytesMost {
-		b := make([]byte, page-address%page)
-		n, err := read(pid, address, b)
+		b, err := m.at(address)
 		if err != nil {
 			return "", err
 		}
-		if i := bytes.IndexByte(b[:n], 0); i >= 0 {
+		if i := bytes.IndexByte(b, 0); i >= 0 {
 			return string(append(all, b[:i]...)), nil
 		}
-		all = append(all, b[:n]...)
-		address += uint64(n)
+		all = append(all, b...)
+		address += uint64(len(b))
 	}
 	return string(all), nil
+}
+
+// pointersAt reads pointers, up to the one that is nil. Each is aligned, so none is in two pages.
+func (m *memory) pointersAt(address uint64) (all []uint64, err error) {
+	for address != 0 && len(all) < argsMost {
+		b, err := m.at(address)
+		if err != nil || len(b) < 8 {
+			return nil, err
+		}
+		pointer := binary.NativeEndian.Uint64(b)
+		if pointer == 0 {
+			break
+		}
+		all = append(all, pointer)
+		address += 8
+	}
+	return all, nil
+}
+
+func stringAt(pid int, address uint64) (string, error) {
+	m := memory{pid: pid}
+	return m.stringAt(address)
 }
 
 // stringsAt reads an array of pointers to strings, the last of which is nil, and not many more bytes than
 // most.
 func stringsAt(pid int, address uint64, most int) ([]string, error) {
+	m := memory{pid: pid}
+	pointers, err := m.pointersAt(address)
+	if err != nil {
+		return nil, err
+	}
 	var all []string
-	for size := 0; address != 0 && len(all) < argsMost && size < most; address += 8 {
-		var b [8]byte
-		if _, err := read(pid, address, b[:]); err != nil {
-			return nil, err
-		}
-		pointer := binary.NativeEndian.Uint64(b[:])
-		if pointer == 0 {
-			break
-		}
-		s, err := stringAt(pid, pointer)
+	size := 0
+	for _, pointer := range pointers {
+		s, err := m.stringAt(pointer)
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, s)
 		size += len(s)
+		if size >= most {
+			break
+		}
 	}
 	return all, nil
 }
