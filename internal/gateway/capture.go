@@ -108,9 +108,12 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		return // it has ended
 	}
 	c.pidfd = pidfd
-	if message := mcp.Find(c.unread()); verdict == Named && message != "" {
-		verdict = Taken
-		why = wrote + message
+	if verdict == Named {
+		message := mcp.Find(c.unread())
+		if message != "" {
+			verdict = Taken
+			why = wrote + message
+		}
 	}
 	switch verdict {
 	case Taken:
