@@ -19,7 +19,7 @@ import (
 
 var binaries struct {
 	escape.Programs
-	mcpscope, like, deny, wear, show string
+	mcpscope, like, deny, wear, show, late string
 }
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,9 @@ func TestMain(m *testing.M) {
 		in := func(name string) string { return filepath.Join(dir, name) }
 		binaries.mcpscope, binaries.like, binaries.deny = in("mcpscope"), in("like"), in("deny")
 		binaries.wear, binaries.show = in("wear"), in("show")
+		binaries.late = in("late")
 		return map[string][]string{
-			"like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
+			"late": escape.Go("./late"), "like": escape.Go("./like"), "deny": escape.CC("deny/deny.c"),
 			"wear": escape.CC("../transparent/state/wear.c"), "show": escape.CC("../transparent/state/show.c"),
 		}
 	}))
