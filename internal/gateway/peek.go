@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
+	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 )
@@ -16,28 +17,36 @@ import (
 // open while it waits, and so a client that writes to a program that has just died may get no error for it.
 // With a set of epoll(7), which would hold nothing, it would be too slow to see a message.
 type peeker struct {
-	stdin  int    // -1 without one that can be opened
-	socket bool   // stdin is one
-	copies [2]int // a pipe for tee(2), or -1
+	tap *tap // of stdin, or nil without one that can be opened
 	// answer is the other end of the program's stdout, or -1. It is open for a moment only: as a reader, it
 	// keeps a program from seeing that its client has closed its own.
 	answer       int
 	answerSocket bool
 	answerUntil  time.Time
+	answerPipe   [2]int // for tee(2), or -1
+	buf          []byte // of answers
 }
 
 // answerWithin is how long a peeker looks for an answer.
 const answerWithin = 50 * time.Millisecond
 
 func newPeeker() *peeker {
-	p := &peeker{stdin: -1, copies: [2]int{-1, -1}, answer: -1}
-	_ = unix.Pipe2(p.copies[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
+	p := &peeker{answer: -1, answerPipe: [2]int{-1, -1}, buf: make([]byte, mcp.LineMost)}
+	_ = unix.Pipe2(p.answerPipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
 	return p
 }
 
 func (p *peeker) close() {
-	closeAll(p.stdin, p.copies[0], p.copies[1])
+	p.closeTap()
+	closeAll(p.answerPipe[0], p.answerPipe[1])
 	p.closeAnswer()
+}
+
+func (p *peeker) closeTap() {
+	if p.tap != nil {
+		p.tap.close()
+		p.tap = nil
+	}
 }
 
 func (p *peeker) closeAnswer() {
@@ -47,30 +56,62 @@ func (p *peeker) closeAnswer() {
 
 // reopen opens the stdin of a candidate, unless that is open already and the program still has it.
 func (p *peeker) reopen(c *candidate) {
-	isOpen := p.stdin >= 0
-	if isOpen && fileAt(c.pid, 0) == c.stdin {
+	if p.tap != nil && fileAt(c.pid, 0) == c.stdin {
 		return
 	}
-	closeAll(p.stdin)
-	p.socket = c.stdin.Kind == unix.S_IFSOCK
-	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
-	if err != nil && !p.socket { // of a pipe it needs less than the right to ptrace
-		const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
-		fd, err = unix.Open(proc.DescriptorPath(c.pid, 0), how, 0)
+	p.closeTap()
+	fd := c.openStdinToWait()
+	if fd < 0 {
+		return
 	}
-	if err == nil && fileOf(fd, "") != c.stdin { // it has another stdin by now
+	t, err := openTap(fd, c.stdin.Kind == unix.S_IFSOCK)
+	if err != nil { // too many descriptors
 		closeAll(fd)
-		fd = -1
+		return
 	}
-	p.stdin = fd
+	p.tap = t
 }
 
-// peek copies what is unread on stdin. closed: nothing is, and no process can write to it any more.
-func (p *peeker) peek() (text []byte, closed bool) {
-	if p.stdin < 0 {
-		return nil, false
+// openStdin returns a descriptor of a candidate's stdin, or -1.
+func (c *candidate) openStdin() (fd int) {
+	fd, err := unix.PidfdGetfd(c.pidfd, 0, 0)
+	if err != nil {
+		return c.openPipe() // that needs less than the right to ptrace
 	}
-	return p.copyUnread(p.stdin, p.socket)
+	return c.orNone(fd)
+}
+
+// openStdinToWait is openStdin with a new open file for a pipe: one that blocks, whatever the program has
+// made of its own.
+func (c *candidate) openStdinToWait() (fd int) {
+	fd = c.openPipe()
+	if fd < 0 {
+		return c.openStdin()
+	}
+	_ = unix.SetNonblock(fd, false) // it is valid
+	return fd
+}
+
+// openPipe opens a candidate's stdin once more, if that is a pipe; or it returns -1.
+func (c *candidate) openPipe() (fd int) {
+	if c.stdin.Kind != unix.S_IFIFO {
+		return -1
+	}
+	const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC // without O_NONBLOCK a FIFO's open waits
+	fd, err := unix.Open(proc.DescriptorPath(c.pid, 0), how, 0)
+	if err != nil {
+		return -1
+	}
+	return c.orNone(fd)
+}
+
+// orNone closes fd if the candidate has another stdin by now.
+func (c *candidate) orNone(fd int) int {
+	if fileOf(fd, "") == c.stdin {
+		return fd
+	}
+	closeAll(fd)
+	return -1
 }
 
 // peekAnswer copies what is unread on stdout, and closes that.
@@ -79,22 +120,21 @@ func (p *peeker) peekAnswer() []byte {
 	if p.answer < 0 {
 		return nil
 	}
-	text, _ := p.copyUnread(p.answer, p.answerSocket)
-	return text
+	return copyNow(p.answer, p.answerSocket, p.answerPipe, p.buf)
 }
 
-func (p *peeker) copyUnread(fd int, socket bool) (text []byte, closed bool) {
-	buf := make([]byte, mcp.LineMost)
+// copyNow copies what is unread on a socket or a pipe. It does not wait: pipe is non-blocking.
+func copyNow(fd int, socket bool, pipe [2]int, buf []byte) []byte {
 	if socket {
-		n, _, err := unix.Recvfrom(fd, buf, unix.MSG_PEEK|unix.MSG_DONTWAIT)
-		return buf[:max(n, 0)], err == nil && n == 0
+		n, _ := peekSocket(fd, buf, unix.MSG_DONTWAIT) // 0 after an error
+		return buf[:n]
 	}
-	n, err := unix.Tee(fd, p.copies[1], len(buf), unix.SPLICE_F_NONBLOCK)
+	n, _ := unix.Tee(fd, pipe[1], len(buf), unix.SPLICE_F_NONBLOCK)
 	if n <= 0 {
-		return nil, err == nil
+		return nil
 	}
-	read, _ := unix.Read(p.copies[0], buf)
-	return buf[:max(read, 0)], false
+	read, _ := unix.Read(pipe[0], buf) // what is in it
+	return buf[:max(read, 0)]
 }
 
 // arrival is what await has waited for.
@@ -102,7 +142,8 @@ type arrival int
 
 const (
 	nothingArrived arrival = iota
-	inputArrived           // or stdin was closed; the program may have read it since
+	inputArrived           // or stdin was closed
+	inputMissed            // the program has read it
 	answerArrived
 	programEnded
 	gatewayEnded
@@ -119,27 +160,39 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 		left := unix.NsecToTimespec(max(time.Until(until), 0).Nanoseconds())
 		timeout = &left
 	}
-	polls := []unix.PollFd{ // a negative descriptor has no events
-		{Fd: int32(p.stdin), Events: unix.POLLIN},
-		{Fd: int32(p.answer), Events: unix.POLLIN},
-		{Fd: int32(program), Events: unix.POLLIN},
-		{Fd: int32(gateway), Events: unix.POLLIN},
+	stdin, arrived := -1, -1
+	if p.tap != nil {
+		p.tap.ask()
+		arrived = p.tap.arrived
+		if p.answer < 0 {
+			stdin = p.tap.fd
+		}
 	}
-	n, err := unix.Ppoll(polls, timeout, nil)
-	if n == 0 {
-		p.closeAnswer()
+	for {
+		polls := []unix.PollFd{ // a negative descriptor has no events
+			{Fd: int32(arrived), Events: unix.POLLIN},
+			{Fd: int32(program), Events: unix.POLLIN},
+			{Fd: int32(p.answer), Events: unix.POLLIN},
+			{Fd: int32(gateway), Events: unix.POLLIN},
+			{Fd: int32(stdin), Events: unix.POLLIN},
+		}
+		n, err := unix.Ppoll(polls, timeout, nil)
+		if n == 0 {
+			p.closeAnswer()
+		}
+		if err != nil || n == 0 {
+			return nothingArrived
+		}
+		for i, what := range []arrival{inputArrived, programEnded, answerArrived, gatewayEnded} {
+			if polls[i].Revents != 0 {
+				return what
+			}
+		}
+		if !linux.AwaitEnd(stdin, unix.POLLIN, 0) {
+			return inputMissed
+		}
+		stdin = -1 // it is unread, and so there will be a copy
 	}
-	switch {
-	case err != nil || n == 0:
-		return nothingArrived
-	case polls[2].Revents != 0:
-		return programEnded
-	case polls[0].Revents != 0:
-		return inputArrived
-	case polls[1].Revents != 0:
-		return answerArrived
-	}
-	return gatewayEnded
 }
 
 // openAnswer opens the other end of a candidate's stdout, to look for the answer to what it has just read.

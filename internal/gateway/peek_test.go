@@ -5,8 +5,11 @@ package gateway
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,9 +71,10 @@ func TestAwait(t *testing.T) {
 			if got := <-arrived; got != inputArrived {
 				t.Errorf("after a write: %v", got)
 			}
-			if _, err := unix.Read(p.stdin, make([]byte, 1)); err != nil {
-				t.Fatal(err)
+			if got := p.tap.receive(); string(got.text) != "x" || got.closed {
+				t.Errorf("%q, closed: %v", got.text, got.closed)
 			}
+			takeByte(t, c)
 			go wait()
 			if err := unix.PidfdSendSignal(c.pidfd, unix.SIGKILL, nil, 0); err != nil {
 				t.Fatal(err)
@@ -98,17 +102,154 @@ func TestClosed(t *testing.T) {
 				t.Fatal(err)
 			}
 			_ = ours.Close() // the test's end of it
-			if text, closed := p.peek(); string(text) != "x" || closed {
-				t.Errorf("before it is read: %q, closed: %v", text, closed)
-			}
-			if _, err := unix.Read(p.stdin, make([]byte, 1)); err != nil {
-				t.Fatal(err)
-			}
-			if text, closed := p.peek(); len(text) > 0 || !closed {
-				t.Errorf("after it was read: %q, closed: %v", text, closed)
+			for _, want := range []unread{{[]byte("x"), false}, {nil, true}} {
+				if got := p.await(c.pidfd, -1, time.Time{}); got != inputArrived {
+					t.Fatalf("%v", got)
+				}
+				if got := p.tap.receive(); string(got.text) != string(want.text) || got.closed != want.closed {
+					t.Errorf("%q, closed: %v", got.text, got.closed)
+				}
+				if !want.closed {
+					takeByte(t, c)
+				}
 			}
 		})
 	}
+}
+
+// takeByte reads a byte of a candidate's stdin, as that would.
+func takeByte(t *testing.T, c *candidate) {
+	t.Helper()
+	fd := c.openStdin()
+	defer closeAll(fd)
+	if _, err := unix.Read(fd, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// blocking calls f with each kind of stdin, which the program has made non-blocking or not.
+func blocking(t *testing.T, f func(t *testing.T, c *candidate, ours *os.File, blocks bool)) {
+	for name, open := range kinds {
+		for _, blocks := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, blocks: %v", name, blocks), func(t *testing.T) {
+				c, ours := reader(t, open)
+				if fd := c.openStdin(); !blocks {
+					if err := unix.SetNonblock(fd, true); err != nil {
+						t.Fatal(err)
+					}
+					closeAll(fd)
+				} else {
+					closeAll(fd)
+				}
+				f(t, c, ours, blocks)
+			})
+		}
+	}
+}
+
+// The thread waits in the call that copies. A socket that the program has made non-blocking is polled: the
+// watcher has no other.
+func TestTapWaitsInTheCall(t *testing.T) {
+	blocking(t, func(t *testing.T, c *candidate, _ *os.File, blocks bool) {
+		p := newPeeker()
+		defer p.close()
+		p.reopen(c)
+		p.tap.ask()
+		want := unix.SYS_TEE
+		switch {
+		case p.tap.socket && blocks:
+			want = unix.SYS_RECVFROM
+		case p.tap.socket:
+			want = unix.SYS_PPOLL
+		}
+		file := fmt.Sprintf("/proc/self/task/%d/syscall", p.tap.thread)
+		for got := ""; got != fmt.Sprint(want); runtime.Gosched() {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, _, _ = strings.Cut(string(text), " ")
+		}
+	})
+}
+
+// A program that reads while the kernel copies has not lost its client: tee(2) returns 0 then, too.
+func TestReadMeanwhile(t *testing.T) {
+	for name, open := range kinds {
+		t.Run(name, func(t *testing.T) {
+			c, ours := reader(t, open)
+			p := newPeeker()
+			defer p.close()
+			p.reopen(c)
+			theirs := c.openStdin()
+			defer closeAll(theirs)
+			for range 20_000 {
+				p.tap.ask()
+				if _, err := ours.WriteString("x"); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := unix.Read(theirs, make([]byte, 1)); err != nil {
+					t.Fatal(err)
+				}
+				if len(p.tap.copied) > 0 && p.tap.receive().closed {
+					t.Fatal("it is closed")
+				}
+			}
+		})
+	}
+}
+
+// A thread that copies runs before the program, if the watcher may have that.
+func TestTapPriority(t *testing.T) {
+	c, _ := reader(t, kinds["pipe"])
+	p := newPeeker()
+	defer p.close()
+	p.reopen(c)
+	got, err := unix.SchedGetAttr(p.tap.thread, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allowed := make(chan bool)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: it ends with the goroutine
+		attr := unix.SchedAttr{Size: unix.SizeofSchedAttr, Policy: unix.SCHED_FIFO, Priority: 1}
+		allowed <- unix.SchedSetAttr(0, &attr, 0) == nil
+	}()
+	if <-allowed != (got.Policy == unix.SCHED_FIFO) {
+		t.Errorf("%+v", got)
+	}
+}
+
+// A thread that waits for input ends at once, also while the client writes, and leaves no descriptor.
+func TestTapEnds(t *testing.T) {
+	blocking(t, func(t *testing.T, c *candidate, ours *os.File, _ bool) {
+		p := newPeeker()
+		defer p.close()
+		for i := range 200 {
+			before := descriptors(t)
+			p.reopen(c)
+			p.tap.ask()
+			if i%2 == 1 {
+				if _, err := ours.WriteString("x"); err != nil {
+					t.Fatal(err)
+				}
+				takeByte(t, c)
+			}
+			p.closeTap()
+			if after := descriptors(t); after > before {
+				t.Fatalf("%d descriptors, and %d before", after, before)
+			}
+		}
+	})
+}
+
+func descriptors(t *testing.T) int {
+	t.Helper()
+	all, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(all)
 }
 
 func TestUnread(t *testing.T) {

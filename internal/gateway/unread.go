@@ -99,36 +99,33 @@ func (w *watcher) attend(c *candidate) {
 	defer p.close()
 	for range looks {
 		p.reopen(c)
-		text, closed := p.peek()
-		if len(text) == 0 && !closed {
-			happened := p.await(c.pidfd, w.gateway, w.lookForHolder(c))
-			text, closed = p.peek() // before anything else: the program reads at the same time
-			switch {
-			case happened == programEnded:
-				w.conclude(c, "it has ended")
+		switch p.await(c.pidfd, w.gateway, w.lookForHolder(c)) {
+		case programEnded:
+			w.conclude(c, "it has ended")
+			return
+		case gatewayEnded:
+			w.conclude(c, "the gateway has ended")
+			return
+		case answerArrived:
+			if message := mcp.FindAnswer(p.peekAnswer()); message != "" {
+				w.accept(c, "it answers its client in MCP: "+message, nil, nil)
 				return
-			case happened == gatewayEnded:
-				w.conclude(c, "the gateway has ended")
-				return
-			case happened == answerArrived:
-				if message := mcp.FindAnswer(p.peekAnswer()); message != "" {
-					w.accept(c, "it answers its client in MCP: "+message, nil, nil)
-					return
-				}
-			case happened == inputArrived && len(text) == 0 && !closed:
-				p.openAnswer(c, w.PID, w.gateway)
 			}
-		}
-		if closed {
-			w.conclude(c, "its stdin was closed before its client wrote MCP")
-			return
-		}
-		if message := mcp.Find(text); message != "" {
-			w.accept(c, wrote+message, nil, nil)
-			return
-		}
-		if len(text) > 0 { // what is no message stays until it is read
-			time.Sleep(lookEvery)
+		case inputMissed:
+			p.openAnswer(c, w.PID, w.gateway)
+		case inputArrived:
+			input := p.tap.receive()
+			if input.closed {
+				w.conclude(c, "its stdin was closed before its client wrote MCP")
+				return
+			}
+			if message := mcp.Find(input.text); message != "" {
+				w.accept(c, wrote+message, nil, nil)
+				return
+			}
+			if len(input.text) > 0 { // what is no message stays until it is read
+				time.Sleep(lookEvery)
+			}
 		}
 	}
 	w.leaveAlone(c, "its client wrote no MCP that could be seen before it was read")
@@ -187,11 +184,11 @@ func (w *watcher) accept(c *candidate, why string, argv []string, r *notify.Requ
 
 // unread copies what is unread on a candidate's stdin.
 func (c *candidate) unread() []byte {
-	p := newPeeker()
-	defer p.close()
-	p.reopen(c)
-	text, _ := p.peek()
-	return text
+	fd := c.openStdin()
+	pipe := [2]int{-1, -1}
+	_ = unix.Pipe2(pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
+	defer closeAll(fd, pipe[0], pipe[1])
+	return copyNow(fd, c.stdin.Kind == unix.S_IFSOCK, pipe, make([]byte, mcp.LineMost))
 }
 
 // file identifies the file of a descriptor.
