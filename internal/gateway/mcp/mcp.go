@@ -60,7 +60,7 @@ func judge(line []byte) string {
 	}
 	// LSP has an initialize too, and so has ACP, whose version is a number.
 	version := text(params["protocolVersion"])
-	if method == "initialize" && dated(version) && bytes.HasPrefix(params["clientInfo"], []byte("{")) {
+	if method == "initialize" && dated(version) && isObject(params["clientInfo"]) {
 		return "initialize, MCP " + clip(version)
 	}
 	if request, known := methods[method]; known && request == (m["id"] != nil) {
@@ -69,8 +69,8 @@ func judge(line []byte) string {
 	return ""
 }
 
-// judgeAnswer knows the answers to initialize and tools/list, which each client asks for, and what servers
-// send by themselves. LSP's answer to initialize has no protocolVersion, and ACP's has a number.
+// judgeAnswer knows the messages that servers send by themselves, and the results that each server has and
+// that other protocols do not. LSP's answer to initialize has no protocolVersion, and ACP's has a number.
 func judgeAnswer(line []byte) string {
 	m := parse(line)
 	if m == nil {
@@ -84,15 +84,53 @@ func judgeAnswer(line []byte) string {
 		return ""
 	}
 	version := text(result["protocolVersion"])
-	if dated(version) && bytes.HasPrefix(result["serverInfo"], []byte("{")) {
+	if dated(version) && isObject(result["serverInfo"]) {
 		return "initialize, MCP " + clip(version)
 	}
-	var tools []object
-	if json.Unmarshal(result["tools"], &tools) == nil && len(tools) > 0 && tools[0]["inputSchema"] != nil {
+	var versions []string // of MCP 2026-07-28
+	if json.Unmarshal(result["supportedVersions"], &versions) == nil && len(versions) > 0 &&
+		dated(versions[0]) && isObject(result["capabilities"]) {
+		return "server/discover, MCP " + clip(versions[0])
+	}
+	return judgeLists(result)
+}
+
+// judgeLists looks at the first elements of a result's lists.
+func judgeLists(result object) string {
+	content := first(result["content"])
+	member, known := contentOf[text(content["type"])]
+	contents := first(result["contents"])
+	resource := first(result["resources"])
+	switch {
+	case first(result["tools"])["inputSchema"] != nil:
 		return "tools/list"
+	case known && content[member] != nil:
+		return "tools/call"
+	case contents["uri"] != nil && (contents["text"] != nil || contents["blob"] != nil):
+		return "resources/read"
+	case resource["uri"] != nil && resource["name"] != nil:
+		return "resources/list"
+	case first(result["resourceTemplates"])["uriTemplate"] != nil:
+		return "resources/templates/list"
 	}
 	return ""
 }
+
+// contentOf has a member of each type of content.
+var contentOf = map[string]string{
+	"text": "text", "image": "data", "audio": "data", "resource": "resource", "resource_link": "uri",
+}
+
+// first is the first object of a list, or nil.
+func first(list json.RawMessage) object {
+	var elements []object
+	if json.Unmarshal(list, &elements) != nil || len(elements) == 0 {
+		return nil
+	}
+	return elements[0]
+}
+
+func isObject(raw json.RawMessage) bool { return bytes.HasPrefix(raw, []byte("{")) }
 
 // serverMethods are of messages that a server sends, and that exist in MCP only.
 var serverMethods = map[string]bool{

@@ -87,6 +87,10 @@ func FuzzFind(f *testing.F) {
 	})
 }
 
+func result(members string) string {
+	return `{"jsonrpc":"2.0","id":7,"result":{` + members + `}}` + "\n"
+}
+
 // What a server writes shows it, too, where its client's message was read too early.
 func TestFindAnswer(t *testing.T) {
 	const tool = `{"name":"a","inputSchema":{"type":"object"}}`
@@ -106,6 +110,24 @@ func TestFindAnswer(t *testing.T) {
 		"ACP's initialize": {`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentCapabilities":{}}}`, false},
 		"behind a log":     {"starting\n" + `{"jsonrpc":"2.0","id":1,"result":{"tools":[` + tool + `]}}` + "\n", true},
 		"another protocol": {`{"id":1,"result":{"tools":[` + tool + `]}}`, false},
+		"a tool's text":    {result(`"content":[{"type":"text","text":"x"}],"isError":false`), true},
+		"a tool's image":   {result(`"content":[{"type":"image","data":"eA==","mimeType":"image/png"}]`), true},
+		"a tool's link":    {result(`"content":[{"type":"resource_link","uri":"file:///x","name":"x"}]`), true},
+		"a tool's file":    {result(`"content":[{"type":"resource","resource":{"uri":"file:///x","text":"x"}}]`), true},
+		"nothing of it":    {result(`"content":[]`), false},
+		"a file in ACP":    {result(`"content":"text"`), false},
+		"other content":    {result(`"content":[{"type":"div","text":"x"}]`), false},
+		"an empty key":     {result(`"content":[{"type":"div","":1}]`), false},
+		"a text without":   {result(`"content":[{"type":"text","value":"x"}]`), false},
+		"LSP's hover":      {result(`"contents":{"kind":"markdown","value":"x"}`), false},
+		"LSP's old hover":  {result(`"contents":[{"language":"go","value":"x"}]`), false},
+		"a resource":       {result(`"contents":[{"uri":"file:///x","mimeType":"text/plain","text":"x"}]`), true},
+		"resources":        {result(`"resources":[{"uri":"file:///x","name":"x"}]`), true},
+		"other resources":  {result(`"resources":[{"name":"x"}]`), false},
+		"templates":        {result(`"resourceTemplates":[{"uriTemplate":"file:///{x}","name":"x"}]`), true},
+		"MCP 2026":         {result(`"supportedVersions":["2026-07-28"],"capabilities":{"tools":{}}`), true},
+		"other versions":   {result(`"supportedVersions":["1.0"],"capabilities":{}`), false},
+		"only versions":    {result(`"supportedVersions":["2026-07-28"]`), false},
 	} {
 		if got := FindAnswer([]byte(c.in)); (got != "") != c.want {
 			t.Errorf("%s: %q", what, got)
