@@ -25,6 +25,7 @@ type peeker struct {
 	answerUntil  time.Time
 	answerPipe   [2]int // for tee(2), or -1
 	buf          []byte // of answers
+	peer         peer
 }
 
 // answerWithin is how long a peeker looks for an answer.
@@ -32,6 +33,7 @@ const answerWithin = 50 * time.Millisecond
 
 func newPeeker() *peeker {
 	p := &peeker{answer: -1, answerPipe: [2]int{-1, -1}, buf: make([]byte, mcp.LineMost)}
+	p.peer.client = -1
 	_ = unix.Pipe2(p.answerPipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
 	return p
 }
@@ -40,6 +42,7 @@ func (p *peeker) close() {
 	p.closeTap()
 	closeAll(p.answerPipe[0], p.answerPipe[1])
 	p.closeAnswer()
+	p.peer.close()
 }
 
 func (p *peeker) closeTap() {
@@ -196,23 +199,79 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 }
 
 // openAnswer opens the other end of a candidate's stdout, to look for the answer to what it has just read.
-func (p *peeker) openAnswer(c *candidate, gatewayPID, gateway int) {
+func (p *peeker) openAnswer(c *candidate, gateway int) {
 	p.closeAnswer()
 	stdout := fileAt(c.pid, 1)
 	p.answerSocket = stdout.Kind == unix.S_IFSOCK
 	p.answerUntil = time.Now().Add(answerWithin)
-	var err error
 	if p.answerSocket {
-		number, found := client.FindPeer(gatewayPID, stdout.Ino)
-		if !found {
-			return // a process below the gateway is the client
+		p.answer = p.peer.open(c.pid, gateway, stdout)
+		return
+	}
+	const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
+	fd, err := unix.Open(proc.DescriptorPath(c.pid, 1), how, 0)
+	if err == nil {
+		p.answer = fd
+	}
+}
+
+// peer is a client's end of a socket. It is remembered, and not held: the search takes longer than a server
+// takes to answer.
+type peer struct {
+	of     file // the server's end
+	client int  // pidfd, or -1
+	number int
+	end    file
+}
+
+// open returns a copy of the client's end, or -1.
+func (p *peer) open(pid, gateway int, of file) (fd int) {
+	if p.client < 0 || p.of != of {
+		p.find(pid, gateway, of)
+	}
+	if p.client < 0 {
+		return -1
+	}
+	fd, err := unix.PidfdGetfd(p.client, p.number, 0)
+	if err == nil && fileOf(fd, "") == p.end {
+		return fd
+	}
+	if err == nil { // the client has closed its end, and opened something else
+		_ = unix.Close(fd)
+	}
+	p.close()
+	return -1
+}
+
+// ancestorsMost is how many ancestors of a server are searched for its client.
+const ancestorsMost = 16
+
+// find looks for the client of a process among its ancestors, up to the gateway: that may have a worker or a
+// shell which starts servers.
+func (p *peer) find(pid, gateway int, of file) {
+	p.close()
+	p.of = of
+	for range ancestorsMost {
+		st, err := proc.ReadStat(pid)
+		if err != nil || pid == gateway || st.PPID <= 1 && st.PPID != gateway {
+			return
 		}
-		p.answer, err = unix.PidfdGetfd(gateway, number, 0)
-	} else {
-		const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
-		p.answer, err = unix.Open(proc.DescriptorPath(c.pid, 1), how, 0)
+		pid = st.PPID
+		pidfd, err := unix.PidfdOpen(pid, 0)
+		if err != nil {
+			return
+		}
+		number, found := client.FindPeer(pid, of.Ino)
+		if found {
+			p.client, p.number = pidfd, number
+			p.end = fileAt(pid, number)
+			return
+		}
+		_ = unix.Close(pidfd) // a pidfd
 	}
-	if err != nil {
-		p.answer = -1
-	}
+}
+
+func (p *peer) close() {
+	closeAll(p.client)
+	p.client = -1
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/mcpscope/mcpscope/internal/gateway/mcp"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
+	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 )
 
 // The input of a candidate is copied, and stays unread.
@@ -250,6 +251,56 @@ func descriptors(t *testing.T) int {
 		t.Fatal(err)
 	}
 	return len(all)
+}
+
+// An answer is found at the client, whether that is the gateway or a process below it, and stays unread. No
+// copy of the client's end is kept.
+func TestAnswer(t *testing.T) {
+	for name, program := range map[string][]string{
+		"by a child":              {"sh", "-c", "echo answer; read line"},
+		"by a child of its shell": {"sh", "-c", `(echo answer; read line); :`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			stdout, err := kinds["socket"]()
+			if err != nil {
+				t.Fatal(err)
+			}
+			theirs, ours := os.NewFile(uintptr(stdout[0]), "theirs"), os.NewFile(uintptr(stdout[1]), "ours")
+			defer ours.Close()
+			cmd := exec.Command(program[0], program[1:]...)
+			cmd.Stdout = theirs
+			stdin, err := cmd.StdinPipe() // the program lives until it is closed
+			if err == nil {
+				err = cmd.Start()
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = theirs.Close() // the child has it
+			pid := cmd.Process.Pid
+			linux.AwaitUntil(time.Time{}, int(ours.Fd()), unix.POLLIN)
+			for children, _ := proc.Children(pid); len(children) > 0; children = nil {
+				pid = children[0]
+			}
+			before := descriptors(t)
+			p := newPeeker()
+			for _, gateway := range []int{os.Getpid(), os.Getpid(), os.Getppid()} {
+				if gateway != os.Getpid() {
+					p.peer.close() // it is searched anew
+				}
+				p.openAnswer(&candidate{pid: pid}, gateway)
+				if got := p.peekAnswer(); string(got) != "answer\n" {
+					t.Errorf("%q", got)
+				}
+			}
+			p.close()
+			if after := descriptors(t); after > before {
+				t.Errorf("%d descriptors, and %d before", after, before)
+			}
+			_ = stdin.Close() // its end
+			_ = cmd.Wait()    // as above
+		})
+	}
 }
 
 func TestUnread(t *testing.T) {

@@ -112,7 +112,7 @@ func (w *watcher) attend(c *candidate) {
 				return
 			}
 		case inputMissed:
-			p.openAnswer(c, w.PID, w.gateway)
+			p.openAnswer(c, w.PID)
 		case inputArrived:
 			input := p.tap.receive()
 			if input.closed {
