@@ -24,7 +24,6 @@ type peeker struct {
 	answerSocket bool
 	answerUntil  time.Time
 	answerPipe   [2]int // for tee(2), or -1
-	buf          []byte // of answers
 	peer         peer
 }
 
@@ -32,15 +31,13 @@ type peeker struct {
 const answerWithin = 50 * time.Millisecond
 
 func newPeeker() *peeker {
-	p := &peeker{answer: -1, answerPipe: [2]int{-1, -1}, buf: make([]byte, mcp.LineMost)}
+	p := &peeker{answer: -1, answerPipe: [2]int{-1, -1}}
 	p.peer.client = -1
-	_ = unix.Pipe2(p.answerPipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
 	return p
 }
 
 func (p *peeker) close() {
 	p.closeTap()
-	closeAll(p.answerPipe[0], p.answerPipe[1])
 	p.closeAnswer()
 	p.peer.close()
 }
@@ -53,8 +50,9 @@ func (p *peeker) closeTap() {
 }
 
 func (p *peeker) closeAnswer() {
-	closeAll(p.answer)
+	closeAll(p.answer, p.answerPipe[0], p.answerPipe[1])
 	p.answer = -1
+	p.answerPipe = [2]int{-1, -1}
 }
 
 // reopen opens the stdin of a candidate, unless that is open already and the program still has it.
@@ -123,20 +121,22 @@ func (p *peeker) peekAnswer() []byte {
 	if p.answer < 0 {
 		return nil
 	}
-	return copyNow(p.answer, p.answerSocket, p.answerPipe, p.buf)
+	return copyNow(p.answer, p.answerSocket, p.answerPipe)
 }
 
 // copyNow copies what is unread on a socket or a pipe. It does not wait: pipe is non-blocking.
-func copyNow(fd int, socket bool, pipe [2]int, buf []byte) []byte {
+func copyNow(fd int, socket bool, pipe [2]int) []byte {
 	if socket {
+		buf := make([]byte, mcp.LineMost)
 		n, _ := peekSocket(fd, buf, unix.MSG_DONTWAIT) // 0 after an error
 		return buf[:n]
 	}
-	n, _ := unix.Tee(fd, pipe[1], len(buf), unix.SPLICE_F_NONBLOCK)
+	n, _ := unix.Tee(fd, pipe[1], mcp.LineMost, unix.SPLICE_F_NONBLOCK)
 	if n <= 0 {
 		return nil
 	}
-	read, _ := unix.Read(pipe[0], buf) // what is in it
+	buf := make([]byte, n) // not before: the other reader is as fast
+	read, _ := unix.Read(pipe[0], buf)
 	return buf[:max(read, 0)]
 }
 
@@ -208,6 +208,7 @@ func (p *peeker) openAnswer(c *candidate, gateway int) {
 		p.answer = p.peer.open(c.pid, gateway, stdout)
 		return
 	}
+	_ = unix.Pipe2(p.answerPipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one no answer is seen
 	const how = unix.O_RDONLY | unix.O_NONBLOCK | unix.O_CLOEXEC
 	fd, err := unix.Open(proc.DescriptorPath(c.pid, 1), how, 0)
 	if err == nil {

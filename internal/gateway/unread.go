@@ -188,7 +188,7 @@ func (c *candidate) unread() []byte {
 	pipe := [2]int{-1, -1}
 	_ = unix.Pipe2(pipe[:], unix.O_NONBLOCK|unix.O_CLOEXEC) // without one nothing is seen on pipes
 	defer closeAll(fd, pipe[0], pipe[1])
-	return copyNow(fd, c.stdin.Kind == unix.S_IFSOCK, pipe, make([]byte, mcp.LineMost))
+	return copyNow(fd, c.stdin.Kind == unix.S_IFSOCK, pipe)
 }
 
 // file identifies the file of a descriptor.
