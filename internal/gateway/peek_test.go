@@ -107,7 +107,8 @@ func TestClosed(t *testing.T) {
 				if got := p.await(c.pidfd, -1, time.Time{}); got != inputArrived {
 					t.Fatalf("%v", got)
 				}
-				if got := p.tap.receive(); string(got.text) != string(want.text) || got.closed != want.closed {
+				got := p.tap.receive()
+				if string(got.text) != string(want.text) || got.closed != want.closed {
 					t.Errorf("%q, closed: %v", got.text, got.closed)
 				}
 				if !want.closed {
@@ -221,7 +222,8 @@ func TestTapPriority(t *testing.T) {
 	}
 }
 
-// A thread that waits for input ends at once, also while the client writes, and leaves no descriptor.
+// A thread that waits for input ends at once, also while the client writes, and when there is no room for
+// another descriptor. It leaves none.
 func TestTapEnds(t *testing.T) {
 	blocking(t, func(t *testing.T, c *candidate, ours *os.File, _ bool) {
 		p := newPeeker()
@@ -236,12 +238,41 @@ func TestTapEnds(t *testing.T) {
 				}
 				takeByte(t, c)
 			}
+			free := fillFiles(t)
 			p.closeTap()
+			free()
 			if after := descriptors(t); after > before {
 				t.Fatalf("%d descriptors, and %d before", after, before)
 			}
 		}
 	})
+}
+
+// fillFiles leaves no room for another descriptor until free is called.
+func fillFiles(t *testing.T) (free func()) {
+	t.Helper()
+	var was unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	setLimit := func(soft uint64) {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: soft, Max: was.Max}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	setLimit(128) // more than there are
+	var nulls []int
+	for {
+		fd, err := unix.Open("/dev/null", unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		if err != nil {
+			break
+		}
+		nulls = append(nulls, fd)
+	}
+	return func() {
+		setLimit(was.Cur)
+		closeAll(nulls...)
+	}
 }
 
 func descriptors(t *testing.T) int {

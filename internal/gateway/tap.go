@@ -72,25 +72,20 @@ func (t *tap) receive() unread {
 }
 
 // close ends the thread. Its call is interrupted, and begins again (SA_RESTART): so the descriptor becomes
-// one that can't be waited for. SIGURG is what Go's runtime interrupts its threads with.
+// one that tee(2) and recv(2) refuse, and that is readable. Go's runtime interrupts threads by SIGURG, too.
 func (t *tap) close() {
 	t.stopped.Store(true)
 	close(t.wanted)
-	if err := replaceByEventfd(t.fd); err == nil {
-		_ = unix.Tgkill(unix.Getpid(), t.thread, unix.SIGURG) // or it has ended
-	}
+	t.setArrived()
+	_ = unix.Dup3(t.arrived, t.fd, unix.O_CLOEXEC)        // both are open
+	_ = unix.Tgkill(unix.Getpid(), t.thread, unix.SIGURG) // or it has ended
 	<-t.ended
 	closeAll(t.fd, t.arrived, t.pipe[0], t.pipe[1])
 }
 
-// replaceByEventfd makes fd a descriptor that tee(2) and recv(2) refuse.
-func replaceByEventfd(fd int) error {
-	event, err := unix.Eventfd(1, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(event)
-	return unix.Dup3(event, fd, unix.O_CLOEXEC)
+func (t *tap) setArrived() {
+	one := [8]byte{1}
+	_, _ = unix.Write(t.arrived, one[:]) // its count is small
 }
 
 func (t *tap) run(started chan<- int) {
@@ -105,8 +100,7 @@ func (t *tap) run(started chan<- int) {
 			return
 		}
 		t.copied <- u
-		one := [8]byte{1}
-		_, _ = unix.Write(t.arrived, one[:]) // it is 0
+		t.setArrived()
 	}
 }
 
