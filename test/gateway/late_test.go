@@ -50,7 +50,10 @@ func TestLate(t *testing.T) {
 		{"Go, sockets", []string{binaries.late, "client", "sockets"}},
 		{"Python, pipes", []string{"python3", program("client.py")}},
 		{"Node, sockets", []string{"node", program("client.mjs")}},
-		{"Node, sockets, below a shell", []string{"sh", "-c", `"$@"; :`, "sh", "node", program("client.mjs")}},
+		{
+			"Node, sockets, below a shell",
+			[]string{"sh", "-c", `"$@"; :`, "sh", "node", program("client.mjs")},
+		},
 	}
 	for _, on := range []struct {
 		name   string

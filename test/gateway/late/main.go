@@ -4,7 +4,7 @@
 // speaks. The programs for Node and Python beside it do the same.
 //
 //	late server FILE                               a server that makes FILE when it is about to read
-//	late client pipes|sockets N MS DIR COMMAND...  a client of N servers, which get a file in DIR as an argument
+//	late client pipes|sockets N MS DIR COMMAND...  a client of N servers, each of which gets a file in DIR
 //
 // The client waits until each server waits for its input. Then it has a session with all of them, with pauses
 // of MS milliseconds, prints "done", and closes them when its own stdin ends.
@@ -151,7 +151,8 @@ func (s *server) awaitReady() {
 		if _, err := os.Stat(s.ready); err != nil {
 			asleep = 0
 		}
-		stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid)) // the pattern is valid
+		threads := fmt.Sprintf("/proc/%d/task/*/stat", s.cmd.Process.Pid)
+		stats, _ := filepath.Glob(threads) // the pattern is valid
 		for _, file := range stats {
 			text, _ := os.ReadFile(file) // none, if the thread has ended
 			if i := bytes.LastIndexByte(text, ')'); i < 0 || text[i+2] != 'S' {
@@ -186,6 +187,7 @@ func (s *server) ask(method string, params any) {
 }
 
 func (s *server) send(m message) {
-	text, _ := json.Marshal(m)            // it has what JSON has
-	_, _ = s.in.Write(append(text, '\n')) // the answer shows an error
+	text, _ := json.Marshal(m) // it has what JSON has
+	text = append(text, '\n')
+	_, _ = s.in.Write(text) // the answer shows an error
 }
