@@ -73,7 +73,7 @@ func (w *watcher) considerPart(
 	own *candidate, pid int, verdict Verdict, why string, argv []string, r *notify.Request,
 ) (decided bool) {
 	switch {
-	case isRun(argv): // it makes a group for its server
+	case runsServer(argv): // it makes a group for its server
 		w.dismiss(own)
 	case own.group != nil && verdict == Taken:
 		w.accept(own, why, argv, r)
@@ -89,7 +89,13 @@ func (w *watcher) considerPart(
 	if verdict == Candidate || w.groupOf(pid) == ofServer {
 		return true // by now, or it is part of a candidate
 	}
-	return verdict == Named && own.group != nil // it stays in the candidate's group
+	if verdict == Named && own.group != nil {
+		return true // it stays in the candidate's group
+	}
+	if verdict == Named || verdict == Taken { // the program that its script has started is the server
+		w.dismiss(own)
+	}
+	return false
 }
 
 // act does what was decided about a process that is no part of a candidate.
@@ -100,8 +106,8 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		}
 		return
 	}
-	if verdict == Named && w.groupOf(c.pid) == ofUnproven {
-		return // it stays in the group of its parent
+	if verdict == Named && !launcher.IsBeside(c.pid, w.PID) {
+		verdict = Candidate // it is in the group of its parent, or where a tool has put it on purpose
 	}
 	pidfd, err := unix.PidfdOpen(c.pid, 0)
 	if err != nil {
@@ -249,7 +255,11 @@ func (w *watcher) takeBelow(t *launcher.Taken, parent int, seen map[int]bool) {
 		}
 		seen[pid] = true
 		st, err := proc.ReadStat(pid) // its pid may be another's, as long as there is no pidfd
-		if err == nil && st.PPID == parent && w.groupOf(pid) == ofNone && !linux.Ended(pidfd) {
+		membership := w.groupOf(pid)
+		if err == nil && st.PPID == parent && membership != ofServer && !linux.Ended(pidfd) {
+			if membership == ofUnproven {
+				w.candidates.dropGroup(pid)
+			}
 			if err := t.TakeAlso(pid, pidfd); err != nil && !linux.Ended(pidfd) {
 				why := fmt.Errorf("it can't be moved to the group of %s: %w", t.ID(), err)
 				w.sayOutside(pid, arguments(pid), why)

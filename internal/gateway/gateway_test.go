@@ -93,6 +93,21 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// A shell or an interpreter may read its program from stdin, and that may have messages of MCP in it.
+func TestReadsProgram(t *testing.T) {
+	for line, want := range map[string]bool{
+		"bash": true, "bash -l": true, "bash -s": true, "bash -e": true, "sh -": true, "python3": true, "python3 -": true,
+		"python3 -u": true, "node": true, "node -": true, "bash --norc": true,
+		"bash -c x": false, "bash -lc x": false, "bash run.sh": false, "python3 -m server": false, "python3 -u srv.py": false,
+		"node index.js": false, "node -e x": false, "node --eval x": false, "node --require x index.js": false,
+		"/opt/server": false, "npx -y x": false, "": false,
+	} {
+		if got := readsProgram(strings.Fields(line)); got != want {
+			t.Errorf("%q: %v, want %v", line, got, want)
+		}
+	}
+}
+
 // Programs that run servers also run workers of a gateway, and tools.
 func TestNamed(t *testing.T) {
 	for line, want := range map[string]Verdict{

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
+	"github.com/mcpscope/mcpscope/internal/server/protocol"
 )
 
 // A name proves nothing: `mcp_report.py` in a pipeline, build-mcp.sh and mcp-cli have the word, too. So a
@@ -54,6 +55,9 @@ func (w *watcher) prove(c *candidate, why string) {
 		return
 	}
 	w.sayUnlimited(t, s)
+	if s.Stderr == protocol.StderrJournal {
+		t.SetStderr(protocol.StderrInherit, "stderr is the client's: when it started, only its name said that it is a server")
+	}
 	w.candidates.setUnproven(t.ID(), false)
 	w.follow(t, c, why, -1)
 }
@@ -132,12 +136,39 @@ func (w *watcher) conclude(c *candidate, why string) {
 	if !c.holder.known { // the gateway has ended before the first look
 		held = abandoned(c.pid)
 	}
-	if !held {
+	switch {
+	case held:
+		w.accept(c, "the gateway held its stdin until it ended", nil, nil)
+	case w.homeIsGone():
+		w.accept(c, "systemd has stopped the gateway's service", nil, nil)
+	default:
 		w.leaveAlone(c, why)
-		return
 	}
-	w.accept(c, "the gateway held its stdin until it ended", nil, nil)
 }
+
+// homeIsGone reports whether the service in which the gateway was has no process left soon after the
+// gateway's end. systemd kills all processes of a service then, and would have killed a program that was
+// moved out of it, too. It does not do so in a scope.
+func (w *watcher) homeIsGone() bool {
+	if w.service == nil {
+		return false
+	}
+	for range serviceLooks {
+		state, err := w.service.State()
+		if err == nil && !state.Populated {
+			return true
+		}
+		time.Sleep(serviceLookEvery)
+	}
+	return false
+}
+
+// A service's processes get SIGKILL as soon as its main process has ended (KillMode=mixed). No event reports
+// that this will not happen.
+const (
+	serviceLookEvery = 20 * time.Millisecond
+	serviceLooks     = 100
+)
 
 // leaveAlone is the end of a candidate that was not proven a server.
 func (w *watcher) leaveAlone(c *candidate, why string) {

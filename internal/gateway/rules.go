@@ -62,6 +62,8 @@ func (r Rules) Decide(c Caller) (v Verdict, why string) {
 	switch {
 	case !c.Stdio:
 		return Left, "its stdin or stdout is neither a pipe nor a socket"
+	case readsProgram(c.Argv):
+		return Left, "its stdin is the program that it runs"
 	case c.Inherited:
 		return Left, "its stdin is the gateway's own"
 	}
@@ -90,6 +92,45 @@ func namedMCP(argv []string) string {
 	}
 	return ""
 }
+
+// readsProgram reports whether a shell or an interpreter reads its program from stdin: then a message of MCP
+// in that is text of the program.
+func readsProgram(argv []string) bool {
+	if len(argv) == 0 {
+		return false
+	}
+	kind := name.KindOf(argv[0])
+	if kind != name.Shell && kind != name.Interpreter {
+		return false
+	}
+	for _, arg := range argv[1:] {
+		switch {
+		case arg == "-", kind == name.Shell && arg == "-s":
+			return true
+		case !strings.HasPrefix(arg, "-"): // a file
+			return false
+		case givesProgram(kind, arg):
+			return false
+		}
+	}
+	return true
+}
+
+// givesProgram reports whether a flag of a shell or an interpreter names a program or a module, or has one.
+func givesProgram(kind name.Kind, flag string) bool {
+	long, isLong := strings.CutPrefix(flag, "--")
+	switch {
+	case isLong:
+		word, _, _ := strings.Cut(long, "=")
+		return slices.Contains([]string{"eval", "print", "import", "require", "loader"}, word)
+	case kind == name.Shell:
+		return strings.Contains(flag, "c")
+	}
+	return strings.ContainsAny(flag, "cmepr")
+}
+
+// runsServer reports whether a program is mcpscope run.
+func runsServer(argv []string) bool { return isRun(argv) && argv[1] == "run" }
 
 // isRun: it makes a group itself, and its server needs no other. That holds for its guard too, which
 // is re-parented to a gateway that is a subreaper.

@@ -71,7 +71,7 @@ func (g *Gateway) Exec() error {
 		err = g.watched()
 	}
 	switch {
-	case errors.Is(err, unix.EBUSY) && isInside(): // the outer one contains the servers
+	case !errors.Is(err, ErrExec) && isInside(): // the outer one contains the servers
 	case errors.Is(err, ErrExec) && !errors.Is(err, unix.ENOSYS), g.Require:
 		return err
 	default:
@@ -92,10 +92,10 @@ func (g *Gateway) canContain() error {
 	return s.CanTake()
 }
 
-// Outer finds the gateway of this user that this process is below, whose watcher contains the servers of
-// both.
+// Outer finds the gateway of this user or root that this process is below, whose watcher contains the servers
+// of both.
 func Outer() (outer Running, found bool) {
-	all := List(os.Getuid())
+	all := append(List(os.Getuid()), List(0)...)
 	pid := os.Getpid() // the outer one may have executed this program
 	for pid > 0 {
 		i := slices.IndexFunc(all, func(r Running) bool { return r.PID == pid })

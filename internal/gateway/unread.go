@@ -50,6 +50,23 @@ type candidates struct {
 	unproven map[string]bool
 }
 
+// dropGroup ends the candidate that a process is, whose members are moved to another group.
+func (all *candidates) dropGroup(pid int) {
+	all.mu.Lock()
+	var found *candidate
+	for _, c := range all.all {
+		if c.pid == pid && c.group != nil {
+			found = c
+		}
+	}
+	all.mu.Unlock()
+	if found != nil {
+		found.mu.Lock()
+		defer found.mu.Unlock()
+		found.over = true
+	}
+}
+
 func (all *candidates) of(stdin file) *candidate {
 	all.mu.Lock()
 	defer all.mu.Unlock()

@@ -16,10 +16,12 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/internal/gateway/notify"
 	"github.com/mcpscope/mcpscope/internal/kernel/linux"
 	"github.com/mcpscope/mcpscope/internal/kernel/loop"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/server/client"
 	"github.com/mcpscope/mcpscope/internal/server/group"
 	"github.com/mcpscope/mcpscope/internal/server/launcher"
@@ -62,6 +64,7 @@ type watcher struct {
 	resting    atomic.Bool // nothing becomes a server any more
 	saying     sync.Mutex  // of Said
 	ends       ends
+	service    *cgroup.Group     // in which the gateway was when this watcher began, or nil
 	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
 	session    int               // of the gateway
 	program    protocol.File     // as session
@@ -99,6 +102,7 @@ func attach(args []string, by Watching) (*watcher, error) {
 		w.identity = self
 		w.session, _ = unix.Getsid(w.PID) // as above
 		w.program = programOf(w.PID)
+		w.service = serviceOf(w.PID)
 	}
 	w.candidates = candidates{
 		all: map[file]*candidate{}, spoken: map[string]bool{}, unproven: map[string]bool{},
@@ -229,6 +233,18 @@ func (w *watcher) leftDaemon() (found bool) {
 		return !found
 	})
 	return found
+}
+
+// serviceOf opens the control group of the service that a process is in; it is nil in a scope, and in no
+// unit.
+func serviceOf(pid int) *cgroup.Group {
+	path, _ := proc.ReadCgroup(pid) // none, if it has ended
+	unit, _, ok := systemd.UnitOf(path, os.Getuid())
+	if !ok || !strings.HasSuffix(unit, ".service") {
+		return nil
+	}
+	dir, _ := openGroupOf(pid) // as above
+	return dir
 }
 
 // programOf returns the file that a process executes.

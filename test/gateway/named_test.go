@@ -139,3 +139,91 @@ func TestProof(t *testing.T) {
 		})
 	}
 }
+
+// script writes a program that is executed by a shell.
+func (w *world) script(name, text string) string {
+	w.T.Helper()
+	file := filepath.Join(w.T.TempDir(), name)
+	if err := escape.WriteProgram(file, "#!/bin/sh\n"+text+"\n"); err != nil {
+		w.T.Fatal(err)
+	}
+	return file
+}
+
+// A script that starts a server is one server with it, whatever commands of mcpscope it has run before.
+func TestScriptOfAServer(t *testing.T) {
+	for name, text := range map[string]string{
+		"starts it":             `"$@"; exit`,
+		"executes it":           `exec "$@"`,
+		"runs a command before": binaries.mcpscope + ` sweep >/dev/null 2>&1; exec "$@"`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			g := w.gateway()
+			s := g.Born("quiet", "one", w.script("start", text)+" "+w.named("one-mcp"), "setsid")
+			g.Tell("hello one")
+			for !strings.Contains(w.run("ls"), "one-mcp") {
+				g.Tell("hello one")
+				g.Answers("one")
+			}
+			if n := strings.Count(w.run("ls", "--json"), `"id": `); n != 1 {
+				t.Errorf("%d servers, want one", n)
+			}
+			w.contained(s)
+			g.Own.Signal(unix.SIGKILL)
+			s.Gone(t)
+			w.clean()
+		})
+	}
+}
+
+// A server below a program whose name alone says that it is one is watched by itself.
+func TestServerBelowANamedProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	fifo := filepath.Join(t.TempDir(), "fifo")
+	if err := unix.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// the hub writes to its server what a test writes to the FIFO
+	hub := w.script("mcp-hub", `cat <"$1" | "$2" "$3" "$4" "$5" | cat >/dev/null`)
+	inner := escape.NewMembers(t)
+	t.Cleanup(inner.Kill)
+	g.Tell("quiet hub %s %s %s --register %s ignore-both", hub, fifo, w.named("inner-mcp"), inner.Address)
+	g.Expect("server hub")
+	if err := inner.UntilReady(escape.Patience); err != nil {
+		t.Fatal(err)
+	}
+	main, _ := inner.Main()
+	file, err := os.OpenFile(fifo, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	const message = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
+	for !w.isExplained(main.PID, takenAs) {
+		if _, err := file.WriteString(message); err != nil {
+			t.Fatal(err)
+		}
+		escape.PollFor(escape.Patience >> 10)
+	}
+	_ = file.Close() // the end of the server's stdin
+	inner.WantDead(t)
+}
+
+// A program that a tool has put into a cgroup of its own stays there, whatever it is called.
+func TestNameMovesNothingOutOfItsGroup(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	g := w.gateway()
+	job := w.Unique("job")
+	enter := w.script("enter", `echo $$ >"$1"/cgroup.procs; shift; exec "$@"`)
+	s := g.Born("quiet", "build", enter+" "+w.Seen(job)+" "+w.named("build-mcp"), "plain")
+	g.Tell("close build")
+	w.explained(s.Main.PID, "left: ")
+	if text, err := os.ReadFile(w.explain); err != nil || strings.Contains(string(text), "placed in") {
+		t.Errorf("it was placed: %s (%v)", text, err)
+	}
+}

@@ -118,6 +118,13 @@ func (b *birth) limit(limits cgroup.Limits) error {
 	return nil
 }
 
+// IsBeside reports whether a process is in the cgroup of its client.
+func IsBeside(pid, client int) bool {
+	where, err := proc.ReadCgroup(pid)
+	theirs, errTheirs := proc.ReadCgroup(client)
+	return err == nil && errTheirs == nil && where == theirs
+}
+
 // GroupOf returns the id of the group that a process is in, "" for none, and for the cgroup of its client.
 func GroupOf(pid, client int) (id string) {
 	where, _ := proc.ReadCgroup(pid) // "", if it can't be read
