@@ -140,7 +140,7 @@ func copyNow(fd int, socket bool, pipe [2]int) []byte {
 	return buf[:max(read, 0)]
 }
 
-// arrival is what await has waited for.
+// arrival is the event that ended await.
 type arrival int
 
 const (
@@ -152,7 +152,7 @@ const (
 	gatewayEnded
 )
 
-// await waits for the client's next write, for the program's answer, or for an end; until is the zero time,
+// await waits for the client's next write, for the program's answer, or for an exit; until is the zero time,
 // or that of the candidate's next look.
 func (p *peeker) await(program, gateway int, until time.Time) arrival {
 	if p.answer >= 0 && (until.IsZero() || p.answerUntil.Before(until)) {
@@ -198,7 +198,7 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 	}
 }
 
-// openAnswer opens the other end of a candidate's stdout, to look for the answer to what it has just read.
+// openAnswer opens the other end of a candidate's stdout, to look for the answer to the input that it has just read.
 func (p *peeker) openAnswer(c *candidate, gateway int) {
 	p.closeAnswer()
 	stdout := fileAt(c.pid, 1)

@@ -56,7 +56,8 @@ func (w *watcher) prove(c *candidate, why string) {
 	}
 	w.sayUnlimited(t, s)
 	if s.Stderr == protocol.StderrJournal {
-		t.SetStderr(protocol.StderrInherit, "stderr is the client's: when it started, only its name said that it is a server")
+		const why = "stderr is the client's: when it started, only its name said that it is a server"
+		t.SetStderr(protocol.StderrInherit, why)
 	}
 	w.candidates.setUnproven(t.ID(), false)
 	w.follow(t, c, why, -1)

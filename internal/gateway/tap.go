@@ -29,7 +29,7 @@ type tap struct {
 	ended   chan struct{}
 }
 
-// unread is what was unread at some moment. closed: nothing was, and no process can write any more.
+// unread is the unread input at some moment. closed: nothing was, and no process can write any more.
 type unread struct {
 	text   []byte
 	closed bool

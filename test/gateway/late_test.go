@@ -119,7 +119,7 @@ func occupy(t *testing.T, n int) {
 	}
 }
 
-// lateCount has servers by what they were recognized by.
+// lateCount counts servers by the message that showed them.
 type lateCount struct{ servers, initialize, list, call int }
 
 func (c lateCount) taken() int { return c.initialize + c.list + c.call }

@@ -23,7 +23,7 @@ const LineMost = 64 << 10
 // own end.
 func Find(unread []byte) (message string) { return find(unread, judge) }
 
-// FindAnswer is Find for what a server has written: an answer, or a message that only servers send.
+// FindAnswer is Find for a server's output: an answer, or a message that only servers send.
 func FindAnswer(unread []byte) (message string) { return find(unread, judgeAnswer) }
 
 func find(unread []byte, judge func(line []byte) string) (message string) {
@@ -95,7 +95,7 @@ func judgeAnswer(line []byte) string {
 	return judgeLists(result)
 }
 
-// judgeLists looks at the first elements of a result's lists.
+// judgeLists judges the first elements of a result's lists.
 func judgeLists(result object) string {
 	content := first(result["content"])
 	member, known := contentOf[text(content["type"])]
@@ -143,7 +143,7 @@ var serverMethods = map[string]bool{
 	"notifications/resources/updated":      true,
 }
 
-// parse returns nil for what is no message of JSON-RPC 2.0.
+// parse returns nil if the line is no message of JSON-RPC 2.0.
 func parse(line []byte) (m object) {
 	if len(line) == 0 || line[0] != '{' || !bytes.Contains(line, []byte(`"jsonrpc"`)) {
 		return nil // cheaper than to parse it

@@ -91,7 +91,7 @@ func result(members string) string {
 	return `{"jsonrpc":"2.0","id":7,"result":{` + members + `}}` + "\n"
 }
 
-// What a server writes shows it, too, where its client's message was read too early.
+// A server's output shows it, too, where its client's message was read too early.
 func TestFindAnswer(t *testing.T) {
 	const tool = `{"name":"a","inputSchema":{"type":"object"}}`
 	for what, c := range map[string]struct {
