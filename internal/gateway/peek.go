@@ -198,7 +198,8 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 	}
 }
 
-// openAnswer opens the other end of a candidate's stdout, to look for the answer to the input that it has just read.
+// openAnswer opens the other end of a candidate's stdout, to look for the answer to the input that it has
+// just read.
 func (p *peeker) openAnswer(c *candidate, gateway int) {
 	p.closeAnswer()
 	stdout := fileAt(c.pid, 1)
