@@ -141,7 +141,8 @@ var (
 	}
 	byState = prometheus.NewDesc("mcpscope_servers", "Servers, by state.", []string{"state"}, nil)
 	surplus = prometheus.NewDesc("mcpscope_duplicate_servers",
-		"Servers of a client beyond the first of the same name.", nil, nil)
+		"Servers that a client has started again in the same way (mcpscope run: with the same name).",
+		nil, nil)
 	leaked = prometheus.NewDesc("mcpscope_leaks",
 		"Server processes outside any group whose client exited, see mcpscope sweep.", nil, nil)
 	outside = prometheus.NewDesc("mcpscope_uncontained_servers",
