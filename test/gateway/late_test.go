@@ -87,7 +87,8 @@ func TestLate(t *testing.T) {
 // lateDir has the programs that are no binaries, and the SDK beside them.
 func lateDir(t *testing.T) string {
 	t.Helper()
-	sdk := filepath.Join(escape.Clients(t, "node"), "node/node_modules")
+	const modules = "node/node_modules"
+	sdk := filepath.Join(escape.Clients(t, modules), modules)
 	dir := t.TempDir()
 	for _, name := range []string{"client.mjs", "client.py", "server.mjs", "server.py"} {
 		text, err := os.ReadFile(filepath.Join("late", name))
