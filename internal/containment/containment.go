@@ -61,6 +61,13 @@ func Look(pid int, group string) State {
 	return takeSnapshot().judge(group)
 }
 
+// HasFilter reports whether a seccomp filter judges the system calls of a process. Of a gateway without a
+// guard, nothing answers the calls that its filter holds: each execve fails with ENOSYS.
+func HasFilter(pid int) bool {
+	status, err := proc.ReadStatus(pid)
+	return err == nil && status.Filtered
+}
+
 // beforeGateway reports whether a process has yet to execute the gateway: it is still a copy of the service
 // manager, or mcpscope.
 func beforeGateway(pid int) bool {

@@ -152,7 +152,12 @@ func whyUncontained(s service) (reason, remedy string) {
 		return "user " + s.User + " may make no cgroup here", remedy + "; then: " + restart
 	}
 	remedy = journalCommand(s.Manager) + " -u " + s.Name
-	if reason = noteInJournal(s); reason == "" {
+	reason = noteInJournal(s)
+	switch {
+	case reason != "":
+	case containment.HasFilter(s.MainPID):
+		return "its watcher and guard were killed, and it can start no program before it is restarted", restart
+	default:
 		reason = "the log of the gateway has the reason"
 	}
 	return reason, remedy

@@ -197,6 +197,27 @@ func TestDoctorListsGatewaysThatContainNothing(t *testing.T) {
 	}
 }
 
+// Without watcher and guard a gateway can start no program. doctor says that, with the remedy.
+func TestDoctorListsGatewaysWithoutGuard(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "unguarded")
+	if said, status := g.installNow(); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	g.wantContained()
+	control(t, host.Root, "stop", "mcpscope-gateway-*.scope") // both are in it
+	const reason = "unguarded: its servers are NOT contained: its watcher and guard were killed, and it can start no program"
+	said := ""
+	listed := func() bool {
+		said = doctor(t)
+		return strings.Contains(said, reason) && strings.Contains(said, "→ systemctl restart unguarded.service")
+	}
+	if !pace.Eventually(escape.Patience, listed) {
+		t.Errorf("it says %s", said)
+	}
+	control(t, host.Root, "restart", "unguarded")
+	g.wantContained()
+}
+
 // The drop-in wins against the one of `systemctl edit`. Where another one wins, nothing is started or left.
 func TestGatewayUnitWithAnOverride(t *testing.T) {
 	g := newGatewayUnit(t, host.Root, "edited")
