@@ -129,7 +129,7 @@ func (w *watcher) act(c *candidate, verdict Verdict, why string, piped bool, r *
 		w.place(c, why, r)
 	default:
 		w.candidates.enter(c)
-		go w.attend(c)
+		go w.attend(c, newPeeker())
 	}
 }
 

@@ -42,6 +42,13 @@ func (p *peeker) close() {
 	p.peer.close()
 }
 
+// ask has the next input copied, if stdin can be opened.
+func (p *peeker) ask() {
+	if p.tap != nil {
+		p.tap.ask()
+	}
+}
+
 func (p *peeker) closeTap() {
 	if p.tap != nil {
 		p.tap.close()

@@ -42,7 +42,11 @@ func (w *watcher) await(c *candidate, t *launcher.Taken) {
 	w.candidates.setUnproven(t.ID(), true)
 	w.lookForHolder(c)
 	w.candidates.enter(c)
-	w.followed.Go(func() { w.attend(c) })
+	// The thread that copies the first message waits before the program runs, however busy the machine is.
+	p := newPeeker()
+	p.reopen(c)
+	p.ask()
+	w.followed.Go(func() { w.attend(c, p) })
 }
 
 // prove makes a placed program a server. Its candidate is decided.

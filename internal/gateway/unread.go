@@ -109,10 +109,9 @@ func (all *candidates) setUnproven(id string, is bool) {
 
 // attend reads the input of a candidate until it is decided. It has a thread of its own: to be woken by the
 // runtime's poller takes longer than a server takes to read a message.
-func (w *watcher) attend(c *candidate) {
+func (w *watcher) attend(c *candidate, p *peeker) {
 	defer w.candidates.forget(c)
 	runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
-	p := newPeeker()
 	defer p.close()
 	for range looks {
 		p.reopen(c)

@@ -156,7 +156,8 @@ func whyUncontained(s service) (reason, remedy string) {
 	switch {
 	case reason != "":
 	case containment.HasFilter(s.MainPID):
-		return "its watcher and guard were killed, and it can start no program before it is restarted", restart
+		reason = "its watcher and guard were killed, and it can start no program before it is restarted"
+		return reason, restart
 	default:
 		reason = "the log of the gateway has the reason"
 	}

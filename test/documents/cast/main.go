@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/daemon"
 	"golang.org/x/sys/unix"
@@ -87,6 +88,7 @@ func startConfigured() error {
 const (
 	initialize = `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},` +
 		`"clientInfo":{"name":"cast","version":"1"}}}` + "\n"
+	list   = `{"jsonrpc":"2.0","id":1,"method":"tools/list"}` + "\n"
 	answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":"2025-06-18","capabilities":{},` +
 		`"serverInfo":{"name":"cast","version":"1"}}}` + "\n"
 )
@@ -113,8 +115,19 @@ func start(lines [][]string) error {
 		if _, err := io.ReadFull(out, make([]byte, len(answer))); err != nil {
 			return err
 		}
+		go use(in)
 	}
 	return nil
+}
+
+// use asks a server again and again, as a client with a session does, until the server has ended.
+func use(in io.Writer) {
+	for {
+		if _, err := io.WriteString(in, list); err != nil {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // runner starts a server in a session of its own, answers for it, and stays after the end of its input.
@@ -137,6 +150,7 @@ func runner() error {
 	signal.Ignore(unix.SIGPIPE) // a client may be killed as soon as its servers run
 	if _, err := io.ReadFull(os.Stdin, make([]byte, len(initialize))); err == nil {
 		_, _ = io.WriteString(os.Stdout, answer)
+		go func() { _, _ = io.Copy(io.Discard, os.Stdin) }()
 	}
 	return cmd.Wait()
 }
