@@ -28,8 +28,9 @@ func unitsCommand(io cli.Stdio) *cobra.Command {
 With --unit, print a drop-in for the service of a gateway instead. It inserts
 mcpscope gateway before the service's command, which is read from systemd. The
 service must exist. Flags of mcpscope gateway, such as --match GLOB, --except
-GLOB and --memory-max SIZE, are written before the command. Those of the last
---install apply.
+GLOB and --memory-max SIZE, are written before the command. An --install with
+flags replaces those of the drop-in, one without flags keeps them. --remove
+clears them.
 
 The units of root are for the system manager (/etc/systemd/system), those of
 other users for their own manager (~/.config/systemd/user).`,

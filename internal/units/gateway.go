@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 )
 
@@ -175,17 +174,17 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 		const text = "%s sets ExecStart= and sorts after %s: rename it"
 		return file, fmt.Errorf(text, w.SetLater, dropInName)
 	}
-	command := strings.TrimLeft(w.Commands[0], "-:+!@|")
+	command := strings.TrimLeft(w.Commands[0], prefixCharacters)
 	prefix := strings.TrimSuffix(w.Commands[0], command)
 	word := firstWord.FindString(command)
 	program := path.Base(strings.Trim(word, `"'`))
 	switch {
 	case strings.ContainsAny(prefix, "@|"):
 		return file, fmt.Errorf("mcpscope does not support the prefix %q of ExecStart= in %s", prefix, s.Name)
-	case program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway "):
+	case isGatewayCommand(command):
 		return file, fmt.Errorf("the command of %s is mcpscope gateway already", s.Name)
 	}
-	if !strings.Contains(prefix, ":") { // systemd expands variables in arguments, not in the program's path
+	if expandsVariables(prefix) { // in arguments, but not in the program's path
 		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
 	}
 	delegated := ""
@@ -197,30 +196,12 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 		killed = ""
 	}
 	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], program)
-	words := flagWords(flags, !strings.Contains(prefix, ":"))
+	words := flagWords(flags, expandsVariables(prefix))
 	file.Text = strings.NewReplacer(
 		"@PREFIX@", prefix, "@FLAGS@", words, "@COMMAND@", command, "@IDENTIFIER@", identifier,
 		"@DELEGATE@", delegated, "@KILLMODE@", killed,
 	).Replace(text("gateway.conf", by))
 	return file, nil
-}
-
-// flagWords spells words for ExecStart=, each with a blank behind it.
-func flagWords(flags []string, expandsVariables bool) string {
-	var line strings.Builder
-	for _, flag := range flags {
-		line.WriteString(quoteWord(flag, expandsVariables) + " ")
-	}
-	return line.String()
-}
-
-// quoteWord spells a word so that systemd reads it as it is (systemd.service(5), "Command lines").
-func quoteWord(word string, expandsVariables bool) string {
-	pairs := []string{`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`, "\t", `\t`, "\r", `\r`}
-	if expandsVariables {
-		pairs = append(pairs, "$", "$$")
-	}
-	return `"` + strings.NewReplacer(pairs...).Replace(word) + `"`
 }
 
 // isDelegated reports whether a value of Delegate= gives the control group away. It is a boolean, or a list

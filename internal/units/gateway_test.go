@@ -160,6 +160,37 @@ func TestDropInFlags(t *testing.T) {
 	}
 }
 
+// An installation without flags keeps those of the drop-in, whatever is in them.
+func TestFlagsAreKept(t *testing.T) {
+	flags := []string{
+		"--match=sh -c *", "--except=50% \"$X\" \\n\t\\", "--replace=true", "--idle-freeze=2s", "--match=gateway -- x",
+	}
+	const printed = " --replace --idle-freeze 2s --match 'gateway -- x'"
+	for _, prefix := range []string{"", ":", "-"} {
+		s := serviceOf(fragment("ExecStart=" + prefix + "/bin/g \"-- a\"\n"))
+		f, err := dropIn(s, Programs{`"/opt/a b/mcpscope"`, exe + "ctl"}, flags...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Files = append(s.Files, unitFile{"/etc/systemd/system/" + f.Name, sealed(f.Text)})
+		kept, about, err := (&Request{}).flagsFor(s)
+		if err != nil || !slices.Equal(kept, flags) || !strings.HasSuffix(about[0], printed) {
+			t.Errorf("%q: kept %q, %q, %v", prefix, kept, about, err)
+		}
+		replaced, about, err := (&Request{GatewayFlags: flags[3:4]}).flagsFor(s)
+		if err != nil || !slices.Equal(replaced, flags[3:4]) || about[0] != "flags: --idle-freeze 2s" {
+			t.Errorf("%q: replaced by %q, %q, %v", prefix, replaced, about, err)
+		}
+		s.Files[1].Text = strings.Replace(s.Files[1].Text, "--replace", "--idle", 1)
+		if kept, _, err := (&Request{}).flagsFor(s); err != nil || len(kept) > 0 {
+			t.Errorf("%q: %q are kept of an edited file, %v", prefix, kept, err)
+		}
+	}
+	if kept := serviceOf(fragment("ExecStart=/bin/g\n")).keptFlags(); len(kept) > 0 {
+		t.Errorf("without a drop-in: %q", kept)
+	}
+}
+
 // The manager decides whether a drop-in is in force, and whether it has the words of the command.
 func TestCheckInForce(t *testing.T) {
 	bare := [][]string{{"/bin/g", "a b", "$X"}}

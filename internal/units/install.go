@@ -38,6 +38,12 @@ func sealed(text string) string {
 	return fmt.Sprintf("%s%s%08x\n", text, seal, crc32.ChecksumIEEE([]byte(text)))
 }
 
+// isSealed reports whether a text is as mcpscope has written it.
+func isSealed(text string) bool {
+	body, _, _ := strings.Cut(text, seal)
+	return sealed(body) == text
+}
+
 // current reads the file at a path. The error is ErrChanged unless a version of mcpscope wrote it. A link,
 // such as that of a masked unit, was made by a user.
 func current(file string) (string, error) {
@@ -46,8 +52,7 @@ func current(file string) (string, error) {
 		return "", err
 	}
 	b, err := os.ReadFile(file)
-	body, _, _ := strings.Cut(string(b), seal)
-	if err == nil && (!st.Mode().IsRegular() || sealed(body) != string(b)) {
+	if err == nil && (!st.Mode().IsRegular() || !isSealed(string(b))) {
 		err = ErrChanged
 	}
 	return string(b), err

@@ -12,6 +12,7 @@ import (
 	"github.com/mcpscope/mcpscope/internal/cli"
 	"github.com/mcpscope/mcpscope/internal/containment"
 	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
+	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
 // runGateway prints, installs or removes the drop-in of a gateway.
@@ -35,7 +36,12 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 	if err != nil {
 		return io.Cannot(goal, err)
 	}
-	file, err := dropIn(s, InstalledPrograms(), f.GatewayFlags...)
+	flags, about, err := f.flagsFor(s)
+	if err != nil {
+		again := fmt.Sprintf("mcpscope units --unit %s --remove --now, then install it again", f.Unit)
+		return io.CannotWithHint("keep the flags of the drop-in", err, again)
+	}
+	file, err := dropIn(s, InstalledPrograms(), flags...)
 	if err != nil {
 		return io.Cannot("run "+f.Unit+" below mcpscope", err)
 	}
@@ -43,7 +49,23 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 		printFiles([]File{file}, dir, io)
 		return cli.ExitOK
 	}
-	return f.installDropIn(s, file, dir, io)
+	return f.installDropIn(s, file, dir, io, about...)
+}
+
+// flagsFor returns the flags for the drop-in of a service, and a line about them. An installation without
+// flags, such as one after a change of the command, keeps those of the drop-in.
+func (f *Request) flagsFor(s service) (flags, about []string, err error) {
+	if len(f.GatewayFlags) > 0 {
+		return f.GatewayFlags, []string{"flags: " + printableFlags(f.GatewayFlags)}, nil
+	}
+	flags = s.keptFlags()
+	if len(flags) == 0 {
+		return nil, nil, nil
+	}
+	if _, _, err := settings.Defaults().FromArguments(settings.Gateway, flags); err != nil {
+		return nil, nil, err
+	}
+	return flags, []string{"kept: " + printableFlags(flags)}, nil
 }
 
 // errOutdated: the command that systemd shows may not be the one of the files.
@@ -64,8 +86,9 @@ func (f *Request) upToDate(unit string) (service, error) {
 	return loadService(systemd.Own(), unit)
 }
 
-// installDropIn succeeds with --now only if the servers of the running gateway can be contained.
-func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) int {
+// installDropIn succeeds with --now only if the servers of the running gateway can be contained. It prints
+// the lines about the file after its result.
+func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, about ...string) int {
 	target, former := filepath.Join(dir, file.Name), File{Name: formerDropInOf(s.Name)}
 	if err := former.checkRemovable(dir); err != nil {
 		return io.Cannot("replace "+filepath.Join(dir, former.Name), err)
@@ -75,6 +98,9 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio) 
 		return io.Cannot("install "+target, err)
 	}
 	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
+	for _, line := range about {
+		fmt.Fprintln(io.Out, cli.OneLine(line))
+	}
 	reload := systemctlStep("daemon-reload")
 	if f.Now {
 		if status := runSteps([]step{reload}, io); status != cli.ExitOK {

@@ -324,6 +324,19 @@ ExecStart=/bin/sh -c 'sleep infinity | "` + host.Shared + `/100%% plain $$tool" 
 	if !pace.Eventually(escape.Patience, listed) {
 		t.Error("it is in no group")
 	}
+
+	// An installation without flags, such as one after an update of mcpscope, keeps them.
+	before := words(t, g.name)
+	said, status := g.units("--install", "--now")
+	if after := words(t, g.name); status != 0 || after != before {
+		t.Errorf("status %d, the words are %q, before %q", status, after, before)
+	}
+	want(t, said, "kept: --match '100% plain $t?ol'\n")
+	said, status = g.units("--install", "--now", "--replace")
+	if after := words(t, g.name); status != 0 || strings.Contains(after, "--match") {
+		t.Errorf("status %d, the words are %q", status, after)
+	}
+	want(t, said, "flags: --replace\n")
 }
 
 // Sessions of a gateway that are to outlive a restart do so, also below mcpscope. Its servers do not.

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package units
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/settings"
+)
+
+// execStart is the ExecStart= line of a drop-in for a gateway.
+type execStart struct {
+	Prefix  string   // special characters of systemd, such as "-" and ":"
+	Flags   []string // of mcpscope gateway, each with its value in one word
+	Command string   // the gateway's own command, as its unit file spells it
+}
+
+// parseExecStart finds the last ExecStart= in the text of a drop-in.
+func parseExecStart(text string) (line execStart, ok bool) {
+	value := ""
+	for _, a := range parseUnit(text) {
+		if a.Section == "Service" && a.Key == "ExecStart" {
+			value = a.Value
+		}
+	}
+	rest := strings.TrimLeft(value, prefixCharacters)
+	line.Prefix = strings.TrimSuffix(value, rest)
+	rest = rest[len(firstWord.FindString(rest)):]
+	rest, ok = strings.CutPrefix(rest, " gateway ")
+	if !ok {
+		return line, false
+	}
+	for strings.HasPrefix(rest, `"`) {
+		flag, length := unquoteWord(rest, expandsVariables(line.Prefix))
+		if length == 0 {
+			return line, false
+		}
+		line.Flags = append(line.Flags, flag)
+		rest = strings.TrimPrefix(rest[length:], " ")
+	}
+	line.Command, ok = strings.CutPrefix(rest, "-- ")
+	return line, ok
+}
+
+// prefixCharacters may precede the command of ExecStart= (systemd.service(5), "Special executable prefixes").
+const prefixCharacters = "-:+!@|"
+
+// expandsVariables reports whether systemd replaces variables in the arguments of a command with this prefix.
+func expandsVariables(prefix string) bool { return !strings.Contains(prefix, ":") }
+
+// quotedPairs are the spellings that quoteWord uses: a character, and its spelling.
+func quotedPairs(expandsVariables bool) []string {
+	pairs := []string{`\`, `\\`, `"`, `\"`, "%", "%%", "\n", `\n`, "\t", `\t`, "\r", `\r`}
+	if expandsVariables {
+		pairs = append(pairs, "$", "$$")
+	}
+	return pairs
+}
+
+// flagWords spells words for ExecStart=, each with a blank behind it.
+func flagWords(flags []string, expandsVariables bool) string {
+	var line strings.Builder
+	for _, flag := range flags {
+		line.WriteString(quoteWord(flag, expandsVariables) + " ")
+	}
+	return line.String()
+}
+
+// quoteWord spells a word so that systemd reads it as it is (systemd.service(5), "Command lines").
+func quoteWord(word string, expandsVariables bool) string {
+	return `"` + strings.NewReplacer(quotedPairs(expandsVariables)...).Replace(word) + `"`
+}
+
+// unquoteWord reads the word that quoteWord has spelled at the beginning of a text. The length of its
+// spelling is 0 if the word does not end.
+func unquoteWord(text string, expandsVariables bool) (word string, length int) {
+	end := 1
+	for end < len(text) && text[end] != '"' {
+		if text[end] == '\\' { // it escapes the next character
+			end++
+		}
+		end++
+	}
+	if end >= len(text) {
+		return "", 0
+	}
+	pairs := quotedPairs(expandsVariables)
+	slices.Reverse(pairs) // the spelling comes first, then the character
+	return strings.NewReplacer(pairs...).Replace(text[1:end]), end + 1
+}
+
+// keptFlags are the flags in the drop-in of the service. An edited one does not count: it is not replaced.
+func (s service) keptFlags() (flags []string) {
+	for _, f := range s.Files {
+		if !IsDropIn(f.Path, f.Text) || !isSealed(f.Text) {
+			continue
+		}
+		if line, ok := parseExecStart(f.Text); ok {
+			flags = line.Flags
+		}
+	}
+	return flags
+}
+
+// printableFlags spells flags as a person enters them in a shell.
+func printableFlags(flags []string) string {
+	var words []string
+	for _, flag := range flags {
+		name, value, _ := strings.Cut(flag, "=")
+		isSwitch := slices.ContainsFunc(settings.Rows(settings.Gateway), func(r *settings.Row) bool {
+			return settings.Dashes(r.Name) == name && r.Switch()
+		})
+		switch {
+		case isSwitch && value == "true":
+			words = append(words, name)
+		case isSwitch:
+			words = append(words, flag)
+		default:
+			words = append(words, name, shellWord(value))
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+const plainCharacters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_=+:,./@%"
+
+// shellWord quotes a word for a shell if that is necessary.
+func shellWord(word string) string {
+	if word != "" && strings.Trim(word, plainCharacters) == "" {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// isGatewayCommand reports whether a command, as a unit file spells it without a prefix, is mcpscope gateway.
+func isGatewayCommand(command string) bool {
+	word := firstWord.FindString(command)
+	program := path.Base(strings.Trim(word, `"'`))
+	return program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway ")
+}
