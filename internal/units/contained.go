@@ -174,7 +174,7 @@ func (s service) runsMcpscope() bool {
 // startedBefore reports whether the main process is older than the drop-in.
 func (s service) startedBefore() bool {
 	for _, file := range s.DropIns {
-		if name := path.Base(file); name != dropInName && name != formerDropInName {
+		if !isDropInName(file) {
 			continue
 		}
 		info, err := os.Stat(file)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path"
@@ -65,12 +66,20 @@ func loadService(of systemd.Kind, unit string) (service, error) {
 	if err != nil {
 		return service{}, err
 	}
-	loaded := service{Service: s, Manager: of}
-	for _, file := range append([]string{s.Fragment}, s.DropIns...) {
+	return loadFiles(service{Service: s, Manager: of})
+}
+
+// loadFiles reads the files that the manager has read for a service.
+func loadFiles(loaded service) (service, error) {
+	for _, file := range append([]string{loaded.Fragment}, loaded.DropIns...) {
 		if file == "" { // a service without a unit file has drop-ins alone
 			continue
 		}
 		text, err := os.ReadFile(file)
+		if errors.Is(err, fs.ErrNotExist) { // it was removed since the manager has read it
+			loaded.Outdated = true
+			continue
+		}
 		if err != nil {
 			return service{}, err
 		}
@@ -232,6 +241,10 @@ func formerDropInOf(unit string) string { return path.Join(unit+".d", formerDrop
 
 // IsDropIn reports whether a file has the name and the text of a drop-in for a gateway.
 func IsDropIn(file, text string) bool {
+	return isDropInName(file) && strings.Contains(text, Written)
+}
+
+func isDropInName(file string) bool {
 	name := path.Base(file)
-	return (name == dropInName || name == formerDropInName) && strings.Contains(text, Written)
+	return name == dropInName || name == formerDropInName
 }

@@ -3,6 +3,8 @@
 package units
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -188,6 +190,42 @@ func TestFlagsAreKept(t *testing.T) {
 	}
 	if kept := serviceOf(fragment("ExecStart=/bin/g\n")).keptFlags(); len(kept) > 0 {
 		t.Errorf("without a drop-in: %q", kept)
+	}
+}
+
+// A drop-in that was removed is no error: the manager has yet to read that.
+func TestRemovedDropIn(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "g.service")
+	if err := os.WriteFile(file, []byte("[Service]\nExecStart=/bin/g\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serviceOf()
+	s.Fragment = file
+	s.DropIns = []string{filepath.Join(dir, "g.service.d", "zz-mcpscope.conf")}
+	loaded, err := loadFiles(s)
+	if err != nil || !loaded.Outdated || len(loaded.Files) != 1 {
+		t.Errorf("%+v, %v", loaded, err)
+	}
+}
+
+// A removal must be finished if the manager has the drop-in still.
+func TestRemovalIsPending(t *testing.T) {
+	below := [][]string{{"/opt/mcpscope", "gateway", "--", "/bin/g"}}
+	bare := [][]string{{"/bin/g"}}
+	dropIns := []string{"/etc/systemd/system/g.service.d/zz-mcpscope.conf"}
+	for name, c := range map[string]struct {
+		service systemd.Service
+		want    bool
+	}{
+		"removed":           {systemd.Service{Commands: bare}, false},
+		"to be read":        {systemd.Service{Commands: bare, Outdated: true}, true},
+		"in force":          {systemd.Service{Commands: below, DropIns: dropIns}, true},
+		"of the unit's own": {systemd.Service{Commands: below}, false},
+	} {
+		if got := removalIsPending(service{Service: c.service}); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }
 

@@ -189,7 +189,18 @@ func (f *Request) removeDropIn(unit, dir string, io cli.Stdio) int {
 	if err != nil || !(service{Service: s}).isJob() { // without systemd, files are removed and steps printed
 		steps = append(steps, systemctlStep("try-restart", f.Unit)) // a removal starts no service
 	}
-	return f.each(files, dir, io, "remove", File.Remove, steps)
+	status, changed := change(files, dir, io, "remove", File.Remove)
+	if !changed && (status != cli.ExitOK || !removalIsPending(service{Service: s})) {
+		return status
+	}
+	return f.finish(status, steps, io)
+}
+
+// removalIsPending reports whether the manager has yet to read that the drop-in of a service was removed. An
+// earlier removal, or rm, has left that to do.
+func removalIsPending(s service) bool {
+	hasDropIn := slices.ContainsFunc(s.DropIns, isDropInName)
+	return s.Outdated || hasDropIn && s.runsMcpscope()
 }
 
 // check reports a service whose servers cannot be contained. Everything else has succeeded by then.

@@ -112,7 +112,18 @@ func Dir() (string, error) {
 func (f *Request) each(
 	files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error), steps []step,
 ) int {
-	status, changed := cli.ExitOK, false
+	status, changed := change(files, dir, io, verb, do)
+	pending := changed || f.Install && status == cli.ExitOK && f.Now // an earlier one may not be in force
+	if !pending {
+		return status
+	}
+	return f.finish(status, steps, io)
+}
+
+// change installs or removes files, and reports whether one is different now.
+func change(
+	files []File, dir string, io cli.Stdio, verb string, do func(File, string) (Result, error),
+) (status int, changed bool) {
 	for _, file := range files {
 		path := filepath.Join(dir, file.Name)
 		result, err := do(file, dir)
@@ -123,13 +134,17 @@ func (f *Request) each(
 		fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(path))
 		changed = changed || result != Unchanged && result != Absent
 	}
-	switch {
-	case f.Now && (changed || f.Install && status == cli.ExitOK): // an earlier one may not be in force
-		if failed := runSteps(steps, io); failed != cli.ExitOK {
-			return failed
-		}
-	case changed:
+	return status, changed
+}
+
+// finish runs the steps that put changed files in force, or prints them.
+func (f *Request) finish(status int, steps []step, io cli.Stdio) int {
+	if !f.Now {
 		fmt.Fprintf(io.Out, "now: %s\n", joinSteps(steps))
+		return status
+	}
+	if failed := runSteps(steps, io); failed != cli.ExitOK {
+		return failed
 	}
 	return status
 }

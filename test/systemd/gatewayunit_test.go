@@ -339,6 +339,50 @@ ExecStart=/bin/sh -c 'sleep infinity | "` + host.Shared + `/100%% plain $$tool" 
 	want(t, said, "flags: --replace\n")
 }
 
+// A removal without --now, or by rm, is finished by the next command with --now.
+func TestGatewayUnitRemovedInTwoSteps(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "two-steps")
+	wantBare := func() {
+		t.Helper()
+		if said, status := g.units("--remove", "--now"); status != 0 {
+			t.Errorf("status %d: %s", status, said)
+		} else {
+			want(t, said, "absent ", "done: systemctl daemon-reload\n")
+			want(t, said, "done: systemctl try-restart two-steps\n")
+		}
+		if line := words(t, g.name); strings.Contains(line, " gateway -- ") {
+			t.Errorf("the words are %q", line)
+		}
+		if said, _ := g.units("--remove", "--now"); strings.Contains(said, "done: ") {
+			t.Errorf("there is nothing to do, and it says %s", said)
+		}
+	}
+	if said, status := g.installNow(); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	said, _ := g.units("--remove")
+	want(t, said, "removed ", "now: systemctl daemon-reload && systemctl try-restart two-steps\n")
+	said, _ = g.units("--remove")
+	want(t, said, "absent ", "now: systemctl daemon-reload && systemctl try-restart two-steps\n")
+	wantBare()
+
+	if said, status := g.units("--install", "--now"); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	host.Must(t, exec.Command("rm", "-r", g.file()+".d"))
+	said, status := g.units("--install")
+	if status != 1 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	want(t, said, "hint: systemctl daemon-reload")
+	if said, status := g.units("--install", "--now"); status != 0 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	g.wantContained()
+	host.Must(t, exec.Command("rm", "-r", g.file()+".d"))
+	wantBare()
+}
+
 // Sessions of a gateway that are to outlive a restart do so, also below mcpscope. Its servers do not.
 func TestGatewayUnitWithSessions(t *testing.T) {
 	for _, user := range []host.User{host.Root, host.NoLinger} {
