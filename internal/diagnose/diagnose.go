@@ -32,6 +32,7 @@ type diagnosis struct {
 	Advice      []advice             `json:"advice,omitempty"`
 	Gateways    []string             `json:"gateways,omitempty"` // running gateways
 	Uncontained []uncontainedGateway `json:"uncontained,omitempty"`
+	Changed     []changedGateway     `json:"changed,omitempty"`  // services with an outdated drop-in
 	Leaks       int                  `json:"leaks,omitempty"`    // leaked servers
 	Settings    []string             `json:"settings,omitempty"` // mistakes in settings files
 	Limits      []string             `json:"limits,omitempty"`   // of settings files that cannot be applied
@@ -44,6 +45,7 @@ func Diagnose(by programs) *diagnosis {
 	d := &diagnosis{
 		Version: 1, Mcpscope: cli.Version(), UID: os.Getuid(), Host: readHost(), Gateways: gateways(),
 		Uncontained: uncontainedGateways(),
+		Changed:     changedGateways(),
 		Settings:    settingsProblems(), Leaks: leftover.CountLeaks(os.Getuid()),
 	}
 	for _, b := range backend.Candidates() {
@@ -63,7 +65,10 @@ func (d *diagnosis) Status() int {
 	if len(d.Limits) > 0 && !d.limitsMayFail {
 		return cli.ExitFailure
 	}
-	if !d.Group || len(d.Uncontained) > 0 || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
+	if len(d.Uncontained) > 0 || len(d.Changed) > 0 {
+		return cli.ExitFailure
+	}
+	if !d.Group || len(d.Settings) > 0 || slices.ContainsFunc(d.Selftest, failed) {
 		return cli.ExitFailure
 	}
 	return cli.ExitOK

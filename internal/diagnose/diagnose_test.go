@@ -107,6 +107,18 @@ func TestDoctorListsUncontainedGateways(t *testing.T) {
 	}
 }
 
+// A gateway whose drop-in has its former command is listed with the remedy, and makes doctor fail.
+func TestDoctorListsChangedGateways(t *testing.T) {
+	d := sample()
+	d.Changed = []changedGateway{{Unit: "g.service", Remedy: "mcpscope units --unit g --install --now"}}
+	text := printed(d)
+	const want = "g: its command has changed since the drop-in was written\n"
+	const remedy = "→ mcpscope units --unit g --install --now\n"
+	if !strings.Contains(text, want) || !strings.Contains(text, remedy) || d.Status() != cli.ExitFailure {
+		t.Errorf("status %d:\n%s", d.Status(), text)
+	}
+}
+
 // A trial reads the reason from the report, whatever the server or run prints besides.
 func TestTrialReadsTheReport(t *testing.T) {
 	for out, want := range map[string]Trial{

@@ -67,6 +67,10 @@ func (d *diagnosis) Print(to io.Writer) {
 			line("", "→ "+g.Remedy)
 		}
 	}
+	for _, g := range d.Changed {
+		line("gateway", g.text())
+		line("", "→ "+g.Remedy)
+	}
 	for _, text := range d.Settings {
 		line("settings", text)
 	}

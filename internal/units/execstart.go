@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mcpscope/mcpscope/internal/cli"
+	"github.com/mcpscope/mcpscope/internal/kernel/systemd"
 	"github.com/mcpscope/mcpscope/internal/settings"
 )
 
@@ -137,7 +138,38 @@ func shellWord(word string) string {
 
 // isGatewayCommand reports whether a command, as a unit file spells it without a prefix, is mcpscope gateway.
 func isGatewayCommand(command string) bool {
-	word := firstWord.FindString(command)
-	program := path.Base(strings.Trim(word, `"'`))
-	return program == cli.Runner && strings.HasPrefix(strings.TrimSpace(command[len(word):]), "gateway ")
+	arguments := command[len(firstWord.FindString(command)):]
+	return programOf(command) == cli.Runner && strings.HasPrefix(strings.TrimSpace(arguments), "gateway ")
+}
+
+// programOf is the name of the program in a value of ExecStart=.
+func programOf(value string) string {
+	word := firstWord.FindString(strings.TrimLeft(value, prefixCharacters))
+	return path.Base(strings.Trim(word, `"'`))
+}
+
+// CommandHasChanged reports whether the files of a service have another command than its drop-in, which
+// has that of the installation. It is false without a drop-in.
+func CommandHasChanged(of systemd.Kind, unit string) (bool, error) {
+	s, err := loadService(of, unit)
+	if err != nil {
+		return false, err
+	}
+	return s.commandHasChanged(), nil
+}
+
+func (s service) commandHasChanged() bool {
+	changed := false
+	for _, f := range s.Files {
+		if !IsDropIn(f.Path, f.Text) {
+			continue
+		}
+		installed, ok := parseExecStart(f.Text)
+		if !ok { // it was edited
+			continue
+		}
+		now, err := s.written().execStart(s.Name)
+		changed = err != nil || installed.Prefix != now.Prefix || installed.Command != now.Command
+	}
+	return changed
 }

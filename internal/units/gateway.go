@@ -161,14 +161,32 @@ func (s service) written() written {
 	return w
 }
 
+// execStart returns the line for the drop-in, without flags.
+func (w written) execStart(service string) (line execStart, err error) {
+	if len(w.Commands) != 1 {
+		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
+		return line, fmt.Errorf(text, service, len(w.Commands))
+	}
+	command := strings.TrimLeft(w.Commands[0], prefixCharacters)
+	prefix := strings.TrimSuffix(w.Commands[0], command)
+	switch {
+	case strings.ContainsAny(prefix, "@|"):
+		const text = "mcpscope does not support the prefix %q of ExecStart= in %s"
+		return line, fmt.Errorf(text, prefix, service)
+	case isGatewayCommand(command):
+		return line, fmt.Errorf("the command of %s is mcpscope gateway already", service)
+	}
+	if expandsVariables(prefix) { // in arguments, but not in the program's path
+		word := firstWord.FindString(command)
+		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
+	}
+	return execStart{Prefix: prefix, Command: command}, nil
+}
+
 // dropIn returns a drop-in that runs the service's command under mcpscope.
 func dropIn(s service, by Programs, flags ...string) (File, error) {
 	file := File{Name: dropInOf(s.Name)}
 	w := s.written()
-	if len(w.Commands) != 1 {
-		const text = "%s starts %d commands (ExecStart=); mcpscope needs one"
-		return file, fmt.Errorf(text, s.Name, len(w.Commands))
-	}
 	if s.Type == "forking" {
 		const text = "%s is Type=forking: its command exits early, and servers stop with it; " +
 			"start the gateway in the foreground (Type=simple, exec or notify)"
@@ -183,18 +201,9 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 		const text = "%s sets ExecStart= and sorts after %s: rename it"
 		return file, fmt.Errorf(text, w.SetLater, dropInName)
 	}
-	command := strings.TrimLeft(w.Commands[0], prefixCharacters)
-	prefix := strings.TrimSuffix(w.Commands[0], command)
-	word := firstWord.FindString(command)
-	program := path.Base(strings.Trim(word, `"'`))
-	switch {
-	case strings.ContainsAny(prefix, "@|"):
-		return file, fmt.Errorf("mcpscope does not support the prefix %q of ExecStart= in %s", prefix, s.Name)
-	case isGatewayCommand(command):
-		return file, fmt.Errorf("the command of %s is mcpscope gateway already", s.Name)
-	}
-	if expandsVariables(prefix) { // in arguments, but not in the program's path
-		command = strings.ReplaceAll(word, "$", "$$") + command[len(word):]
+	line, err := w.execStart(s.Name)
+	if err != nil {
+		return file, err
 	}
 	delegated := ""
 	if s.runsAsUser() && !isDelegated(w.LastValues["Delegate"]) {
@@ -204,10 +213,10 @@ func dropIn(s service, by Programs, flags ...string) (File, error) {
 	if keepsProcesses(w.LastValues["KillMode"]) {
 		killed = ""
 	}
-	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], program)
-	words := flagWords(flags, expandsVariables(prefix))
+	identifier := cmp.Or(w.LastValues["SyslogIdentifier"], programOf(w.Commands[0]))
+	words := flagWords(flags, expandsVariables(line.Prefix))
 	file.Text = strings.NewReplacer(
-		"@PREFIX@", prefix, "@FLAGS@", words, "@COMMAND@", command, "@IDENTIFIER@", identifier,
+		"@PREFIX@", line.Prefix, "@FLAGS@", words, "@COMMAND@", line.Command, "@IDENTIFIER@", identifier,
 		"@DELEGATE@", delegated, "@KILLMODE@", killed,
 	).Replace(text("gateway.conf", by))
 	return file, nil

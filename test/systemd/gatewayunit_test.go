@@ -339,6 +339,30 @@ ExecStart=/bin/sh -c 'sleep infinity | "` + host.Shared + `/100%% plain $$tool" 
 	want(t, said, "flags: --replace\n")
 }
 
+// The former command runs on after an update of the unit. doctor lists that, and its remedy is sufficient.
+func TestDoctorListsAChangedCommand(t *testing.T) {
+	g := newGatewayUnit(t, host.Root, "updated")
+	if said, status := g.installNow("--replace"); status != 0 {
+		t.Fatalf("status %d: %s", status, said)
+	}
+	const changed = "updated: its command has changed since the drop-in was written"
+	if said := doctor(t); strings.Contains(said, changed) {
+		t.Errorf("before the change it says %s", said)
+	}
+	place(t, host.Root, g.file()+".d/override.conf", "[Service]\nExecStart=\nExecStart=/bin/sleep infinity\n")
+	control(t, host.Root, "daemon-reload")
+	want(t, doctor(t), changed, "→ mcpscope units --unit updated --install --now\n")
+	if said, status := g.units("--install", "--now"); status != 0 {
+		t.Errorf("status %d: %s", status, said)
+	}
+	if line := words(t, g.name); !strings.HasSuffix(line, " gateway --replace=true -- /bin/sleep infinity") {
+		t.Errorf("the words are %q", line)
+	}
+	if said := doctor(t); strings.Contains(said, changed) {
+		t.Errorf("after the installation it says %s", said)
+	}
+}
+
 // A removal without --now, or by rm, is finished by the next command with --now.
 func TestGatewayUnitRemovedInTwoSteps(t *testing.T) {
 	g := newGatewayUnit(t, host.Root, "two-steps")
