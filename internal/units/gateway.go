@@ -127,6 +127,16 @@ KillMode=mixed
 // the gateway can use its servers. They end with it, for they are in groups of their own.
 func keepsProcesses(value string) bool { return value == "process" || value == "none" }
 
+// killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.
+func (s service) killModeNote(file File) string {
+	before := cmp.Or(s.written().LastValues["KillMode"], "control-group")
+	if before == "mixed" || !strings.Contains(file.Text, killMode) {
+		return ""
+	}
+	const text = "KillMode %s → mixed: when the gateway has exited, its other processes get SIGKILL"
+	return fmt.Sprintf(text, before)
+}
+
 // written has the settings in the files of a service, without those of mcpscope.
 type written struct {
 	Commands   []string          // the values of ExecStart= that apply

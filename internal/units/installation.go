@@ -101,6 +101,9 @@ func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, 
 	for _, line := range about {
 		fmt.Fprintln(io.Out, cli.OneLine(line))
 	}
+	if note := s.killModeNote(file); note != "" && result != Unchanged {
+		io.Note(note)
+	}
 	reload := systemctlStep("daemon-reload")
 	if f.Now {
 		if status := runSteps([]step{reload}, io); status != cli.ExitOK {

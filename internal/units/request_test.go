@@ -53,6 +53,31 @@ func TestFormerDropIn(t *testing.T) {
 	}
 }
 
+// An installation that changes how other processes of the unit end says so, once.
+func TestKillModeNote(t *testing.T) {
+	const changed = "mcpscope: note: KillMode control-group → mixed: " +
+		"when the gateway has exited, its other processes get SIGKILL\n"
+	for line, want := range map[string]string{
+		"": changed, "KillMode=\n": changed, "KillMode=control-group\n": changed, "KillMode=mixed\n": "",
+		"KillMode=process\n": "",
+	} {
+		dir := t.TempDir()
+		s := serviceOf(fragment("ExecStart=/bin/g\n" + line))
+		file, err := dropIn(s, both)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{want, ""} {
+			var out, errors bytes.Buffer
+			f := &Request{Install: true, Unit: "g"}
+			status := f.installDropIn(s, file, dir, cli.Stdio{Out: &out, Err: &errors})
+			if status != cli.ExitOK || errors.String() != want {
+				t.Errorf("%q: status %d, %s, want %s", line, status, &errors, want)
+			}
+		}
+	}
+}
+
 // The printed line can be pasted into a shell; the same commands run without one.
 func TestJoinSteps(t *testing.T) {
 	unit := `dev-a\x2db.service`
