@@ -26,7 +26,31 @@ const (
 )
 
 // ErrChanged is of a file that is not as we have written it.
-var ErrChanged = errors.New("it was changed, or is not a file of mcpscope: remove it yourself")
+var ErrChanged = errors.New("it was changed, or is not a file of mcpscope")
+
+// unit is the unit to which the file belongs.
+func (f File) unit() string {
+	if dir := filepath.Dir(f.Name); dir != "." {
+		return strings.TrimSuffix(dir, ".d")
+	}
+	return f.Name
+}
+
+// hintForChanged returns commands for a file that stays because it was changed, or "" for another error.
+// mcpscope does not remove such a file: it may have settings that are nowhere else.
+func (f File) hintForChanged(err error, dir string) string {
+	if !errors.Is(err, ErrChanged) {
+		return ""
+	}
+	unit := shellWord(strings.TrimSuffix(f.unit(), ".service"))
+	systemctl := systemctlStep().String() + " "
+	steps := []string{
+		"rm " + shellWord(filepath.Join(dir, f.Name)),
+		systemctl + "daemon-reload",
+		systemctl + "try-restart " + unit,
+	}
+	return strings.Join(steps, " && ") + "; put changes into: " + systemctl + "edit " + unit
+}
 
 // Written is in each file that mcpscope units has written.
 const Written = "# mcpscope units wrote this file"

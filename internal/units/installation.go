@@ -91,11 +91,12 @@ func (f *Request) upToDate(unit string) (service, error) {
 func (f *Request) installDropIn(s service, file File, dir string, io cli.Stdio, about ...string) int {
 	target, former := filepath.Join(dir, file.Name), File{Name: formerDropInOf(s.Name)}
 	if err := former.checkRemovable(dir); err != nil {
-		return io.Cannot("replace "+filepath.Join(dir, former.Name), err)
+		goal := "replace " + filepath.Join(dir, former.Name)
+		return io.CannotWithHint(goal, err, former.hintForChanged(err, dir))
 	}
 	result, err := file.Install(dir)
 	if err != nil {
-		return io.Cannot("install "+target, err)
+		return io.CannotWithHint("install "+target, err, file.hintForChanged(err, dir))
 	}
 	fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(target))
 	for _, line := range about {

@@ -128,7 +128,7 @@ func change(
 		path := filepath.Join(dir, file.Name)
 		result, err := do(file, dir)
 		if err != nil {
-			status = io.Cannot(verb+" "+path, err)
+			status = io.CannotWithHint(verb+" "+path, err, file.hintForChanged(err, dir))
 			continue
 		}
 		fmt.Fprintf(io.Out, "%s %s\n", result, cli.OneLine(path))

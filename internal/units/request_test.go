@@ -53,6 +53,43 @@ func TestFormerDropIn(t *testing.T) {
 	}
 }
 
+// A file that was changed stays, and the commands that replace it are in the hint.
+func TestHintForAChangedFile(t *testing.T) {
+	for _, name := range []string{"zz-mcpscope.conf", "mcpscope.conf"} {
+		dir := t.TempDir()
+		file := File{Name: "g.service.d/" + name}
+		if _, err := file.Install(dir); err != nil {
+			t.Fatal(err)
+		}
+		target := filepath.Join(dir, file.Name)
+		if err := os.WriteFile(target, []byte(sealed("[Service]\n")+"Nice=5\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		systemctl := systemctlStep().String()
+		want := "mcpscope: hint: rm " + target + " && " + systemctl + " daemon-reload && " +
+			systemctl + " try-restart g; put changes into: " + systemctl + " edit g\n"
+		for verb, run := range map[string]func(*Request, cli.Stdio) int{
+			"install": func(f *Request, io cli.Stdio) int {
+				return f.installDropIn(serviceOf(), gatewayOf(both), dir, io)
+			},
+			"remove": func(f *Request, io cli.Stdio) int {
+				return f.each([]File{file}, dir, io, "remove", File.Remove, nil)
+			},
+		} {
+			var out, errors bytes.Buffer
+			status := run(&Request{Unit: "g"}, cli.Stdio{Out: &out, Err: &errors})
+			if status != cli.ExitFailure || !strings.HasSuffix(errors.String(), want) {
+				t.Errorf("%s %s: status %d, %s, want %s", verb, name, status, &errors, want)
+			}
+		}
+	}
+	metrics := File{Name: "mcpscope-metrics.service"}
+	hint := metrics.hintForChanged(ErrChanged, "/d")
+	if !strings.Contains(hint, "try-restart mcpscope-metrics;") {
+		t.Errorf("it is %s", hint)
+	}
+}
+
 // An installation that changes how other processes of the unit end says so, once.
 func TestKillModeNote(t *testing.T) {
 	const changed = "mcpscope: note: KillMode control-group → mixed: " +
