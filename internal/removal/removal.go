@@ -125,7 +125,8 @@ func (f *finding) addUnits(dir, sudo string) {
 		case !starts:
 		case units.IsDropIn(file, string(text)):
 			unit := strings.TrimSuffix(filepath.Base(filepath.Dir(file)), ".d")
-			remedy := sudo + "mcpscope units --unit " + unit + " --remove"
+			// without --now it runs on with this mcpscope
+			remedy := sudo + "mcpscope units --unit " + unit + " --remove --now"
 			f.add(file, "a drop-in that starts the service under mcpscope", remedy)
 		case !strings.Contains(string(text), units.Written):
 			f.add(file, "a unit that starts mcpscope", sudo+"editor "+file)

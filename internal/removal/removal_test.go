@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mcpscope/mcpscope/internal/units"
 )
 
 // TestMain is the process of a user whose files cannot be searched.
@@ -24,6 +26,24 @@ func TestAnUnsearchedUserIsAnError(t *testing.T) {
 	passwd := fmt.Sprintf("ann:x:%d:%d:Ann:%s:/bin/sh\n", os.Getuid(), os.Getgid(), t.TempDir())
 	if err := (&finding{}).addUsers(passwd); err == nil || !strings.Contains(err.Error(), "ann") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// The command for a drop-in also takes its running gateway off mcpscope.
+func TestRemedyForADropIn(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.Mkdir(dir+"/g.service.d", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	text := "[Service]\nExecStart=\nExecStart=mcpscope gateway -- /bin/g\n" + units.Written + "\n"
+	if err := os.WriteFile(dir+"/g.service.d/zz-mcpscope.conf", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := &finding{}
+	f.addUnits(dir, "sudo ")
+	want := []string{"sudo mcpscope units --unit g.service --remove --now"}
+	if !slices.Equal(f.remedies, want) {
+		t.Errorf("%q, want %q", f.remedies, want)
 	}
 }
 

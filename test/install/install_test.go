@@ -263,7 +263,7 @@ func TestMakeInstallAndUninstall(t *testing.T) {
 	escape.Contains(t, makes(t, 2, "uninstall"),
 		configFile+": 1 wrapped server of Claude Code: clock\n", "first: sudo -H -u tester mcpscope unwrap\n",
 		gateway+".d/zz-mcpscope.conf: a drop-in that starts the service under mcpscope",
-		"first: sudo mcpscope units --unit gateway.service --remove\n",
+		"first: sudo mcpscope units --unit gateway.service --remove --now\n",
 		agent+": a unit that starts mcpscope\n", "nothing is removed")
 	tester(t, mcpscope, "ls")
 
