@@ -46,7 +46,17 @@ func readService(of systemd.Kind, unit string) (systemd.Service, error) {
 		return systemd.Service{}, err
 	}
 	defer m.Close()
-	return m.Service(unit)
+	s, err := m.Service(unit)
+	return s, explainNoService(err, unit)
+}
+
+// explainNoService adds to an error how a person finds the name of a service.
+func explainNoService(err error, unit string) error {
+	if !errors.Is(err, systemd.ErrNoService) {
+		return err
+	}
+	list := systemctlStep("list-units", "--type=service")
+	return fmt.Errorf("there is no %s (%s lists the services)", unit, list)
 }
 
 // service is the service of a gateway, as its manager and its files have it.

@@ -3,6 +3,7 @@
 package units
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -218,6 +219,19 @@ func TestCommandHasChanged(t *testing.T) {
 		if got := serviceOf(c.files...).commandHasChanged(); got != c.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// A misspelled name gets the command that lists the names.
+func TestExplainNoService(t *testing.T) {
+	err := fmt.Errorf("read g.service: %w", systemd.ErrNoService)
+	list := systemctlStep().String() + " list-units --type=service"
+	want := "there is no g.service (" + list + " lists the services)"
+	if got := explainNoService(err, "g.service"); got == nil || got.Error() != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if got := explainNoService(os.ErrPermission, "g.service"); got != os.ErrPermission {
+		t.Errorf("%v", got)
 	}
 }
 

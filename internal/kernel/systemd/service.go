@@ -60,6 +60,9 @@ func callFilter(property godbus.Variant) (f CallFilter) {
 	return f
 }
 
+// ErrNoService is of a name without a unit file.
+var ErrNoService = errors.New("the manager has no such service")
+
 // Service loads a service, also one that does not run.
 func (m *Manager) Service(name string) (Service, error) {
 	s, err := m.service(name)
@@ -82,7 +85,7 @@ func (m *Manager) service(name string) (Service, error) {
 	switch state := text(unit["LoadState"]); state {
 	case "loaded":
 	case "not-found":
-		return Service{}, errors.New("the manager has no such service")
+		return Service{}, ErrNoService
 	default:
 		return Service{}, fmt.Errorf("the manager cannot use its files: LoadState is %q", state)
 	}
