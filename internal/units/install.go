@@ -136,11 +136,17 @@ func (f File) Remove(dir string) (Result, error) {
 	return Removed, nil
 }
 
-// disable runs before the file is removed: afterwards systemctl cannot do it.
+// disable runs before the file is removed: afterwards systemctl cannot do it. A link with the name of the
+// unit may have the unit of a package as its target. That was enabled before, and would start at the next
+// boot.
 func disable(dir, target string) error {
 	links, err := filepath.Glob(filepath.Join(dir, "*.wants", "*"))
 	for _, link := range links {
-		if to, e := os.Readlink(link); e == nil && to == target {
+		to, notLink := os.Readlink(link)
+		if notLink != nil {
+			continue
+		}
+		if to == target || filepath.Base(link) == filepath.Base(target) {
 			err = errors.Join(err, os.Remove(link))
 		}
 	}

@@ -108,6 +108,31 @@ func TestInstallAndRemove(t *testing.T) {
 	}
 }
 
+// A unit of a package with the same name, which was enabled before, is not left enabled.
+func TestRemoveDisablesThePackagesUnit(t *testing.T) {
+	dir := t.TempDir()
+	file := File{Name: "mcpscope-metrics.service", Text: "[Service]\n"}
+	wants := filepath.Join(dir, "multi-user.target.wants")
+	link, other := filepath.Join(wants, file.Name), filepath.Join(wants, "other.service")
+	err := errors.Join(
+		os.Mkdir(wants, 0o700),
+		os.Symlink("/usr/lib/systemd/system/"+file.Name, link),
+		os.Symlink("/usr/lib/systemd/system/other.service", other),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Install(dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Remove(dir); err != nil {
+		t.Fatal(err)
+	}
+	if left, _ := filepath.Glob(wants + "/*"); !slices.Equal(left, []string{other}) {
+		t.Errorf("left: %q", left)
+	}
+}
+
 func TestCheckService(t *testing.T) {
 	for name, want := range map[string]string{
 		"hermes-gateway": "hermes-gateway.service", "a@b.service": "a@b.service", "../a": "", "a/b": "", "": "", ".service": "", "a\nb": "", "é": "",
