@@ -137,6 +137,21 @@ KillMode=mixed
 // the gateway can use its servers. They end with it, for they are in groups of their own.
 func keepsProcesses(value string) bool { return value == "process" || value == "none" }
 
+// logLine is the command that shows the log of a service and of its servers, or "" for an identifier with
+// specifiers. Servers in scopes of their own are missing in journalctl -u.
+func (s service) logLine(file File) string {
+	identifier := ""
+	for _, a := range parseUnit(file.Text) {
+		if a.Section == "Service" && a.Key == "SyslogIdentifier" {
+			identifier = a.Value
+		}
+	}
+	if strings.Contains(identifier, "%") {
+		return ""
+	}
+	return "log: " + journalCommand(s.Manager) + " -t " + shellWord(identifier)
+}
+
 // killModeNote describes the drop-in's change of KillMode=, or is "" if it does not change it.
 func (s service) killModeNote(file File) string {
 	before := cmp.Or(s.written().LastValues["KillMode"], "control-group")

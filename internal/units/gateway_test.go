@@ -222,6 +222,22 @@ func TestCommandHasChanged(t *testing.T) {
 	}
 }
 
+// The log of the servers is found by the identifier that the drop-in sets.
+func TestLogLine(t *testing.T) {
+	for lines, want := range map[string]string{
+		"ExecStart=-/usr/bin/g run\n":                   "log: journalctl -t g",
+		"ExecStart=\"/opt/a b\"\n":                      "log: journalctl -t 'a b'",
+		"ExecStart=/bin/g\nSyslogIdentifier=my-gw\n":    "log: journalctl -t my-gw",
+		"ExecStart=/bin/g\nSyslogIdentifier=my-gw-%i\n": "",
+	} {
+		s := serviceOf(fragment(lines))
+		file, err := dropIn(s, both)
+		if got := s.logLine(file); err != nil || got != want {
+			t.Errorf("%q: %q, %v, want %q", lines, got, err, want)
+		}
+	}
+}
+
 // A misspelled name gets the command that lists the names.
 func TestExplainNoService(t *testing.T) {
 	err := fmt.Errorf("read g.service: %w", systemd.ErrNoService)

@@ -49,6 +49,9 @@ func (f *Request) runGateway(dir string, io cli.Stdio) int {
 		printFiles([]File{file}, dir, io)
 		return cli.ExitOK
 	}
+	if line := s.logLine(file); line != "" {
+		about = append(about, line)
+	}
 	return f.installDropIn(s, file, dir, io, about...)
 }
 

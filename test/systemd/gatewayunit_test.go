@@ -103,9 +103,11 @@ func TestGatewayUnitOfAUser(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newGatewayUnit(t, host.Root, name, lines...)
-			if said, status := g.installNow(); status != 0 {
+			said, status := g.installNow()
+			if status != 0 {
 				t.Fatalf("status %d: %s", status, said)
 			}
+			want(t, said, "\nlog: journalctl -t sh\n", "note: KillMode control-group → mixed: ")
 			g.wantContained()
 		})
 	}
