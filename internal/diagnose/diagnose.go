@@ -52,6 +52,7 @@ func Diagnose(by programs) *diagnosis {
 		t := tryBackend(by, b)
 		if t.Works && d.Backend == "" {
 			d.Backend, d.Group = b, t.Group
+			t.Remedy = d.giveControllers(t)
 		}
 		d.Backends = append(d.Backends, t)
 	}

@@ -92,6 +92,35 @@ func TestDoctorChecksLimits(t *testing.T) {
 	}
 }
 
+// A server's missing controllers have a remedy, so that the step of a limit that fails (doctor) leads on.
+func TestDoctorGivesControllers(t *testing.T) {
+	all := []string{"cpu", "memory", "pids"}
+	for _, c := range []struct {
+		trial  Trial
+		hybrid bool
+		want   string // "" for no remedy
+	}{
+		{Trial{Backend: protocol.SystemdUser, Group: true, probed: probed{Controllers: all[1:]}}, false, "for limits of cpu: sudo systemctl edit user@.service"},
+		{Trial{Backend: protocol.SystemdUser, Group: true, probed: probed{Controllers: all}}, false, ""},
+		{Trial{Backend: protocol.Delegated, Group: true}, false, "for limits of cpu, memory, pids: DelegateSubgroup="},
+		{Trial{Backend: protocol.Cgroup, Group: true, probed: probed{Controllers: all[:1]}}, false, "echo '+memory +pids' > /sys/fs/cgroup/cgroup.subtree_control"},
+		{Trial{Backend: protocol.Cgroup, Group: true}, true, "systemd.unified_cgroup_hierarchy=1"},
+		{Trial{Backend: protocol.Tree}, true, ""},
+	} {
+		d := sample()
+		d.Host.Cgroup.Hybrid = c.hybrid
+		remedy := d.giveControllers(c.trial)
+		if (remedy == "") != (c.want == "") || !strings.Contains(remedy, c.want) {
+			t.Errorf("%s, hybrid %v: %q, want %q", c.trial.Backend, c.hybrid, remedy, c.want)
+		}
+		c.trial.Works, c.trial.Remedy = true, remedy
+		d.Backends = []Trial{c.trial}
+		if text := printed(d); !strings.Contains(text, remedy) {
+			t.Errorf("no %q in\n%s", remedy, text)
+		}
+	}
+}
+
 // A gateway that contains nothing is listed with its remedy, and makes doctor fail.
 func TestDoctorListsUncontainedGateways(t *testing.T) {
 	d := sample()

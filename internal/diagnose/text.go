@@ -35,6 +35,9 @@ func (d *diagnosis) Print(to io.Writer) {
 	for _, t := range d.Backends {
 		if better = better && !t.Works; t.Works {
 			line(string(t.Backend), fmt.Sprintf("works, in %d ms%s", t.Milliseconds, t.limits()))
+			if t.Remedy != "" {
+				line("", "→ "+t.Remedy)
+			}
 			continue
 		}
 		line(string(t.Backend), "no: "+t.Reason)
@@ -91,7 +94,7 @@ func (d *diagnosis) Print(to io.Writer) {
 // limits lists the resources that can be limited.
 func (t Trial) limits() string {
 	can := slices.DeleteFunc(slices.Clone(t.Controllers), func(c string) bool {
-		return c != "cpu" && c != "memory" && c != "pids"
+		return !slices.Contains(limitControllers, c)
 	})
 	switch {
 	case !t.Group:

@@ -22,7 +22,7 @@ type Trial struct {
 	Group        bool             `json:"group"`        // the server has its own control group
 	probed
 	Reason string `json:"reason,omitempty"`
-	Remedy string `json:"remedy,omitempty"`
+	Remedy string `json:"remedy,omitempty"` // of the reason, or for missing controllers
 }
 
 // probed is the output of the probe: its group, and the controllers of the group above it.
