@@ -67,7 +67,7 @@ type watcher struct {
 	service    *cgroup.Group     // in which the gateway was when this watcher began, or nil
 	identity   protocol.Identity // of the gateway; zero if that has ended before this watcher began
 	session    int               // of the gateway
-	program    protocol.File     // as session
+	program    protocol.File     // of the gateway; zero if that had ended
 	first      bool              // no other watcher was before
 }
 
@@ -215,10 +215,12 @@ const daemonizes = 5 * time.Second
 // another session, was started later, and has a filter like the gateway's.
 func (w *watcher) leftDaemon() (found bool) {
 	since := w.identity.Start
-	isSame := func(pid int) bool { return programOf(pid) == w.program }
 	if w.identity.PID == 0 { // it had ended before there was a watcher, so only its guard shows the time
 		guard, _ := proc.ReadStat(int(w.page.GuardPID)) // it has not ended: see watch
 		since = guard.StartTime
+	}
+	isSame := func(pid int) bool { return programOf(pid) == w.program }
+	if w.program == (protocol.File{}) { // it had ended before that could be read: any program may be the daemon
 		isSame = func(int) bool { return true }
 	}
 	_ = proc.Each(func(pid int) bool { // none, without /proc
