@@ -220,7 +220,7 @@ func (w *watcher) leftDaemon() (found bool) {
 		since = guard.StartTime
 	}
 	isSame := func(pid int) bool { return programOf(pid) == w.program }
-	if w.program == (protocol.File{}) { // it had ended before that could be read: any program may be the daemon
+	if w.program == (protocol.File{}) { // it had ended before that could be read, so any program may be it
 		isSame = func(int) bool { return true }
 	}
 	_ = proc.Each(func(pid int) bool { // none, without /proc
