@@ -29,6 +29,8 @@ func Hint(b protocol.Backend, err error) string {
 	switch {
 	case errors.As(err, &limit):
 		return limit.Step
+	case is(unix.EMFILE):
+		return "raise the limit of open files (ulimit -n)"
 	case is(backend.ErrNoBackend) && uid == 0:
 		return "provide systemd, a delegated cgroup (Delegate=yes), or a writable cgroup2 hierarchy"
 	case is(backend.ErrNoBackend) && unix.Access("/run/systemd/system", unix.F_OK) == nil: // sd_booted(3)
@@ -40,8 +42,6 @@ func Hint(b protocol.Backend, err error) string {
 	case is(unix.EROFS):
 		return "mount /sys/fs/cgroup read-write " +
 			"(docker: --security-opt writable-cgroups=true, podman: --systemd=always)"
-	case is(unix.EMFILE):
-		return "raise the limit of open files (ulimit -n)"
 	case is(unix.EAGAIN):
 		return "raise the limit of processes (ulimit -u, or pids.max of the cgroup)"
 	case is(unix.ENOSYS):

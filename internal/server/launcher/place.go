@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/mcpscope/mcpscope/cgroup"
 	"github.com/mcpscope/mcpscope/freeze"
 	"github.com/mcpscope/mcpscope/internal/kernel/proc"
@@ -43,6 +45,9 @@ func (s *Server) eachPlace(try func(p backend.Place, missed []error) error) erro
 		Early: len(candidates) > 1 && len(s.Limits.Files) == 0,
 	}
 	for _, c := range candidates {
+		if c == protocol.Tree && errors.Is(errors.Join(errs...), unix.EMFILE) {
+			break // with more descriptors there would be a group
+		}
 		places, err := here.On(c)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", c, err))
