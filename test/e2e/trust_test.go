@@ -566,21 +566,7 @@ func TestClientDiesWithoutPipes(t *testing.T) {
 func TestFewDescriptors(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	started, refused := 0, 0
-	for limit := 10; limit <= 40; limit++ {
-		const script = `ulimit -n "$1" && exec "$2" run -- cat /proc/self/cgroup`
-		o := w.run(w.Command("sh", "-c", script, "sh", strconv.Itoa(limit), binaries.mcpscope))
-		switch {
-		case o.Status.ExitStatus() == 0 && strings.Contains(o.Stdout, "/mcp-"):
-			started++
-		case o.Status.ExitStatus() == 125 && o.Stdout == "":
-			refused++
-		default:
-			t.Errorf("with %d open files: status %d, %q, %q", limit, o.Status.ExitStatus(), o.Stdout, o.Stderr)
-		}
-	}
-	if started == 0 || refused == 0 {
-		t.Errorf("%d started and %d refused: the limits are not around the one that matters", started, refused)
-	}
+	run := func(argv ...string) escape.Outcome { return w.run(w.Command(argv...)) }
+	escape.FewDescriptors(t, run, binaries.mcpscope)
 	w.clean()
 }

@@ -85,6 +85,15 @@ func (g *Gateway) Up() {
 
 func (g *Gateway) Tell(format string, args ...any) { fmt.Fprintf(g.in, format+"\n", args...) } // EPIPE shows as no answer
 
+// Uses has the next servers get stdio of a kind: sockets, or pipes as at first.
+func (g *Gateway) Uses(kind string) {
+	g.t.Helper()
+	if kind == "sockets" {
+		g.Tell("sockets")
+		g.Expect("sockets")
+	}
+}
+
 // Expect waits for a line that begins with a word, and returns the rest.
 func (g *Gateway) Expect(word string) string {
 	g.t.Helper()

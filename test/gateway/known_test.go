@@ -43,10 +43,7 @@ func TestBystanders(t *testing.T) {
 	scripts := t.TempDir()
 	g := w.gateway()
 	for _, kind := range []string{"pipes", "sockets"} {
-		if kind == "sockets" {
-			g.Tell("sockets")
-			g.Expect("sockets")
-		}
+		g.Uses(kind)
 		for i, b := range bystanders {
 			said := filepath.Join(scripts, fmt.Sprint(i))
 			if err := os.WriteFile(said, []byte(b.said), 0o600); err != nil {

@@ -74,10 +74,7 @@ func TestNameProvesNothing(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			g := w.gateway()
-			if kind == "sockets" {
-				g.Tell("sockets")
-				g.Expect("sockets")
-			}
+			g.Uses(kind)
 			piped := g.Born("quiet", "piped", w.named("mcp_report"), "ignore-eof")
 			w.explained(piped.Main.PID, "placed in")
 			parent := g.Born("quiet", "parent", w.named("build-mcp"), "setsid")
@@ -116,10 +113,7 @@ func TestProof(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t)
 			g := w.gateway()
-			if kind == "sockets" {
-				g.Tell("sockets")
-				g.Expect("sockets")
-			}
+			g.Uses(kind)
 			spoken := g.Born("quiet", "spoken", w.named("spoken-mcp"), "ignore-both")
 			w.explained(spoken.Main.PID, "placed in")
 			w.converse(g, "spoken", spoken.Main.PID)

@@ -3,12 +3,11 @@
 package systemd
 
 import (
-	"errors"
-	"os/exec"
-	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/mcpscope/mcpscope/test/escape"
 	"github.com/mcpscope/mcpscope/test/host"
 	"github.com/mcpscope/mcpscope/test/operate"
 	"github.com/mcpscope/mcpscope/test/transparent"
@@ -37,23 +36,16 @@ func TestTransparentEnds(t *testing.T)  { onEachManager(t, transparent.Ends) }
 // A server that has too few descriptors for its scope is refused, rather than started in the client's cgroup.
 func TestFewDescriptors(t *testing.T) {
 	host.BothAtOnce(t, func(t *testing.T, u host.User) {
-		started, refused := 0, 0
-		for limit := 10; limit <= 40; limit++ {
-			const script = `ulimit -n "$1" && exec "$2" run -- cat /proc/self/cgroup`
-			cmd := host.Current(t).Command(u, "sh", "-c", script, "sh", strconv.Itoa(limit), mcpscope)
-			out, err := cmd.Output()
-			var exit *exec.ExitError
-			switch {
-			case err == nil && strings.Contains(string(out), "/mcp-"):
-				started++
-			case errors.As(err, &exit) && exit.ExitCode() == 125 && len(out) == 0:
-				refused++
-			default:
-				t.Errorf("with %d open files: %v, %q", limit, err, out)
+		run := func(argv ...string) escape.Outcome {
+			cmd := host.Current(t).Command(u, argv...)
+			var out, said strings.Builder
+			cmd.Stdout, cmd.Stderr = &out, &said
+			if err := cmd.Run(); cmd.ProcessState == nil {
+				t.Fatal(err)
 			}
+			status, _ := cmd.ProcessState.Sys().(syscall.WaitStatus)
+			return escape.Outcome{Stdout: out.String(), Stderr: said.String(), Status: status}
 		}
-		if started == 0 || refused == 0 {
-			t.Errorf("%d started and %d refused: the limits are not around the one that matters", started, refused)
-		}
+		escape.FewDescriptors(t, run, mcpscope)
 	})
 }

@@ -31,8 +31,7 @@ func TestGatewayUnderPtraceScope(t *testing.T) {
 	s.Groups = "" // in a machine that is emulated the manager may answer too late, and another backend is taken
 	one, two := s.server("one", "double-fork"), s.server("two", "ignore-both")
 	shell := s.Tool("shell x")
-	s.Tell("sockets")
-	s.Expect("sockets")
+	s.Uses("sockets")
 	three := s.server("three", "double-fork")
 	other := s.Tool("shell y")
 	for _, left := range []*escape.Process{shell, other} {
