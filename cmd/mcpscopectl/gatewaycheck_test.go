@@ -31,7 +31,8 @@ func checked(t *testing.T, c gatewayCheck, toml string, args ...string) string {
 		t.Fatal(err)
 	}
 	c.flags = args[:len(args)-len(c.command)]
-	c.rules.Match, c.rules.Except = c.values.Match, c.values.Except
+	c.rules.Match = c.values.Match
+	c.rules.Except = c.values.Except
 	var out bytes.Buffer
 	c.Stdio = cli.Stdio{Out: &out}
 	c.print()

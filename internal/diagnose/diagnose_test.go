@@ -113,7 +113,8 @@ func TestDoctorGivesControllers(t *testing.T) {
 		if (remedy == "") != (c.want == "") || !strings.Contains(remedy, c.want) {
 			t.Errorf("%s, hybrid %v: %q, want %q", c.trial.Backend, c.hybrid, remedy, c.want)
 		}
-		c.trial.Works, c.trial.Remedy = true, remedy
+		c.trial.Works = true
+		c.trial.Remedy = remedy
 		d.Backends = []Trial{c.trial}
 		if text := printed(d); !strings.Contains(text, remedy) {
 			t.Errorf("no %q in\n%s", remedy, text)

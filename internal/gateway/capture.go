@@ -231,7 +231,8 @@ const wrote = "its client writes MCP: "
 // follow watches a server until it has ended. The server need not wait for that. theirs is a descriptor to
 // keep as long, or -1.
 func (w *watcher) follow(t *launcher.Taken, c *candidate, why string, theirs int) {
-	pid, argv := c.pid, c.argv
+	pid := c.pid
+	argv := c.argv
 	w.followed.Go(func() {
 		defer closeAll(theirs)
 		if err := t.Guide(); err != nil {

@@ -170,7 +170,8 @@ func (p *peeker) await(program, gateway int, until time.Time) arrival {
 		left := unix.NsecToTimespec(max(time.Until(until), 0).Nanoseconds())
 		timeout = &left
 	}
-	stdin, arrived := -1, -1
+	stdin := -1
+	arrived := -1
 	if p.tap != nil {
 		p.tap.ask()
 		arrived = p.tap.arrived
@@ -272,7 +273,8 @@ func (p *peer) find(pid, gateway int, of file) {
 		}
 		number, found := client.FindPeer(pid, of.Ino)
 		if found {
-			p.client, p.number = pidfd, number
+			p.client = pidfd
+			p.number = number
 			p.end = fileAt(pid, number)
 			return
 		}

@@ -113,7 +113,8 @@ func (h *Hub) insert(w *watched) error {
 	if err != nil {
 		h.polled[w.fd] = w
 	}
-	h.byID[w.id], h.byFD[w.fd] = w, w
+	h.byID[w.id] = w
+	h.byFD[w.fd] = w
 	return nil
 }
 

@@ -64,7 +64,6 @@ func WatchChild(r Child) (in *Side, held int, err error) {
 	// not opened once more: another writer would keep the client from seeing the end of stdout
 	stdout, _ := unix.PidfdGetfd(r.PIDFD, 1, 0)
 	defer unix.Close(stdout) // fails for none
-	in.Input, in.Room = -1, [2]Watch{-1, -1}
 	if err = in.watchEnds(stdin, stdout); err == nil && r.Idle && in.Conveyed {
 		in.Input, err = newWatch(stdin, input)
 	}
@@ -147,7 +146,6 @@ func (r Child) openStdin() int {
 
 // watch registers the descriptors that a server has as 0, 1 and 2; -1 for none.
 func (in *Side) watch(stdin, stdout, stderr int) error {
-	in.Input, in.Room = -1, [2]Watch{-1, -1}
 	err := in.watchEnds(stdin, stdout)
 	if err == nil && in.Conveyed {
 		in.Input, err = newWatch(stdin, input)
@@ -161,9 +159,11 @@ func (in *Side) watch(stdin, stdout, stderr int) error {
 	return err
 }
 
-// watchEnds watches the client's ends of stdin and stdout.
+// watchEnds watches the client's ends of stdin and stdout, and nothing else yet.
 func (in *Side) watchEnds(stdin, stdout int) (err error) {
 	in.Stdin, in.Stdout = -1, -1
+	in.Input = -1
+	in.Room = [2]Watch{-1, -1}
 	file, kind := Identify(stdin, "")
 	in.Socket = kind == unix.S_IFSOCK
 	in.Conveyed = in.Socket || kind == unix.S_IFIFO
